@@ -1,0 +1,1 @@
+"""Plan to receipt: the only room that changes a cluster."""

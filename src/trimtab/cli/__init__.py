@@ -1,0 +1,1 @@
+"""The trimtab command, one module for each group of commands."""

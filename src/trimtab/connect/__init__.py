@@ -1,0 +1,1 @@
+"""Clients of a cluster, made from connection settings: plain, TLS, SASL."""

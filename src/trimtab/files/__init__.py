@@ -1,0 +1,1 @@
+"""Reading and writing the open formats: snapshots, plans, settings."""

@@ -1,0 +1,1 @@
+"""Values that cross rooms: no I/O, no clock, no chance."""

@@ -1,0 +1,1 @@
+"""Snapshot to plan: pure numbers, deterministic."""

@@ -1,0 +1,1 @@
+"""A world to act in: a Kafka protocol fake in virtual time, with faults."""
