@@ -1,0 +1,43 @@
+"""Where a snapshot comes from and how far it can be trusted; the same for every level."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Quality:
+    """How trustworthy a snapshot's loads are.
+
+    Attributes
+    ----------
+    valid_share
+        Share of the expected samples that were there and sound, 0 to 1.
+    oldest_sample_seconds
+        Age of the oldest sample used, at the time the snapshot was taken.
+    cpu
+        "measured" (a fitted model of measured broker CPU), "shares" (measured broker CPU split by fixed shares) or
+        "absent" (no CPU signal: CPU is not levelled).
+    extra
+        Further facts, by names that begin with `x_` in files.
+    """
+
+    valid_share: float = 1.0
+    oldest_sample_seconds: float = 0.0
+    cpu: str = "measured"
+    extra: tuple[tuple[str, object], ...] = ()
+
+
+@dataclass(frozen=True)
+class SnapshotReference:
+    """Which snapshot a plan was made from.
+
+    Attributes
+    ----------
+    taken_at
+        RFC 3339, UTC.
+    sha256
+        Hex digest of the snapshot's bytes (of a folder: of its files' digests in name order).
+    """
+
+    cluster: str
+    taken_at: str
+    sha256: str

@@ -1,0 +1,73 @@
+"""Raw samples: one wide row per (cluster, tick, entity), as collectors land them and the pipeline reads them.
+
+The same columns whether a row lies in a Parquet file of the lake or is a JSON value in a Kafka topic. Counters are
+monotonic totals as the system reports them (they reset when a broker restarts); rates are the pipeline's business.
+"""
+
+from typing import Final
+
+KINDS: Final = ("broker", "log_dir", "topic_broker", "replica", "partition", "group", "client")
+"""What a row describes, and so which columns it fills:
+
+- `broker`: broker, host, rack, broker_state, declared capacities, process and traffic counters;
+- `log_dir`: broker, log_dir, dir_state, disk_total_bytes, disk_usable_bytes;
+- `topic_broker`: broker, topic, bytes_in_total, bytes_out_total, messages_in_total (only with a metrics endpoint);
+- `replica`: broker, topic, partition, log_dir, size_bytes, offset_lag, is_future;
+- `partition`: topic, partition, leader, replicas, in_sync, adding, removing, start_offset, end_offset;
+- `group`: group, topic, partition, committed_offset;
+- `client`: client, offered and served totals, errors, lateness, latency percentiles.
+"""
+
+KEYS: Final = ("cluster", "tick", "kind", "broker", "topic", "partition", "log_dir", "group", "client", "is_future")
+"""Two rows that agree in all of these are the same sample (null equals null)."""
+
+COLUMNS: Final = (
+    # (name, type): type is one of string, timestamp (UTC, microseconds), int, long, double, boolean, ints (array of int)
+    ("cluster", "string"),
+    ("tick", "timestamp"),  # the aligned instant this sample belongs to
+    ("kind", "string"),
+    ("broker", "int"),
+    ("topic", "string"),
+    ("partition", "int"),
+    ("log_dir", "string"),
+    ("group", "string"),
+    ("client", "string"),
+    ("is_future", "boolean"),
+    ("sampled_at", "timestamp"),  # when the value was read
+    ("received_at", "timestamp"),  # when the row was landed; lateness is received_at - tick
+    ("host", "string"),
+    ("rack", "string"),
+    ("broker_state", "string"),  # alive | fenced | unreachable
+    ("cpu_capacity_cores", "double"),
+    ("network_in_capacity_bytes_per_second", "double"),
+    ("network_out_capacity_bytes_per_second", "double"),
+    ("cpu_time_ns", "long"),  # counter
+    ("processors", "double"),
+    ("handler_idle_fraction", "double"),
+    ("bytes_in_total", "long"),  # counter, produced by clients
+    ("bytes_out_total", "long"),  # counter, fetched by clients
+    ("replication_bytes_in_total", "long"),  # counter
+    ("replication_bytes_out_total", "long"),  # counter
+    ("messages_in_total", "long"),  # counter
+    ("produce_requests_total", "long"),  # counter
+    ("fetch_requests_total", "long"),  # counter
+    ("dir_state", "string"),  # online | offline | cordoned
+    ("disk_total_bytes", "long"),
+    ("disk_usable_bytes", "long"),
+    ("size_bytes", "long"),
+    ("offset_lag", "long"),
+    ("leader", "int"),  # null: offline
+    ("replicas", "ints"),
+    ("in_sync", "ints"),
+    ("adding", "ints"),
+    ("removing", "ints"),
+    ("start_offset", "long"),
+    ("end_offset", "long"),
+    ("committed_offset", "long"),
+    ("offered_bytes_total", "long"),  # counter: what the client wanted to send or fetch
+    ("served_bytes_total", "long"),  # counter: what was acknowledged or fetched
+    ("errors_total", "long"),  # counter
+    ("late_total", "long"),  # counter
+    ("latency_p50_ms", "double"),
+    ("latency_p99_ms", "double"),
+)
