@@ -1,0 +1,44 @@
+# The two commands for a newcomer are `make demo` and `make test`; everything else serves them.
+# Needs Python 3.11+, Java 17+ and make; `make PYTHON=/path/to/python3.12 demo` picks a Python.
+
+.PHONY: help demo test lint bench lock clean
+.DEFAULT_GOAL := help
+bin := .venv/bin
+export PYTHON
+
+help: ## this list
+	@sed -n 's/^\([a-z]*\):.*## /make \1	/p' Makefile | expand -t 14
+
+demo: .venv/.runtime ## level a real six-broker Kafka cluster on this machine, in under six minutes
+	@$(bin)/trimtab demo
+
+test: lint ## style, types, layers, then every test, the last ones on real brokers
+	$(bin)/pytest
+
+lint: .venv/.dev ## style, types and layers only
+	$(bin)/ruff format --check .
+	$(bin)/ruff check .
+	$(bin)/mypy
+	$(bin)/lint-imports
+
+bench: .venv/.dev ## speed and quality of planner and pipeline, into benchmarks/results
+	$(bin)/python benchmarks/run.py
+
+.venv/.runtime: requirements/build.txt requirements/runtime.txt pyproject.toml scripts/check-machine scripts/make-environment
+	@scripts/make-environment runtime
+	@touch $@
+
+.venv/.dev: requirements/build.txt requirements/dev.txt pyproject.toml scripts/check-machine scripts/make-environment
+	@scripts/make-environment dev
+	@touch .venv/.runtime $@
+
+# Universal locks: one file serves every Python from 3.11 on; without header and annotations, so that no
+# address of an index gets into them.
+compile := $(bin)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-annotate
+lock: .venv/.runtime ## resolve requirements/*.in anew
+	$(compile) --upgrade requirements/runtime.in -o requirements/runtime.txt
+	$(compile) --upgrade requirements/dev.in -o requirements/dev.txt
+	$(compile) --upgrade requirements/build.in -c requirements/dev.txt -o requirements/build.txt
+
+clean: ## remove the environment and everything built
+	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
