@@ -45,7 +45,9 @@ class Imbalance:
     def measures(self) -> "Measures":
         """The three figures per resource that plans and reports carry."""
         return Measures(
-            sigma=_by_name(self.sigma), worst_deviation=_by_name(self.worst_deviation), peak_usage=_by_name(self.peak_usage)
+            sigma=_by_name(self.sigma),
+            worst_deviation=_by_name(self.worst_deviation),
+            peak_usage=_by_name(self.peak_usage),
         )
 
 

@@ -172,7 +172,9 @@ class ReplicasSnapshot:
         """
         held = self.partitions.replicas if replicas is None else replicas
         leads = self.partitions.leader if leader is None else leader
-        return placement_load(len(self.brokers), held, leads, self.partitions, self.brokers.state != BrokerState.DEAD)
+        return placement_load(
+            len(self.brokers), held, leads, self.partitions, self.brokers.state != BrokerState.DEAD
+        )
 
     def imbalance(self, replicas: IntArray | None = None, leader: IntArray | None = None) -> Imbalance:
         """Equations 1 to 5 of a placement (by default the snapshot's own) over the brokers in service."""
@@ -207,5 +209,7 @@ def placement_load(
         weight = np.where(leads[:, None], partitions.leader_load, partitions.follower_load)
         weighs = (holder != NOBODY) & online[holder]
         for resource in range(load.shape[1]):
-            load[:, resource] += np.bincount(holder[weighs], weights=weight[weighs, resource], minlength=brokers)
+            load[:, resource] += np.bincount(
+                holder[weighs], weights=weight[weighs, resource], minlength=brokers
+            )
     return load
