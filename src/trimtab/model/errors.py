@@ -1,7 +1,8 @@
 """One root error, one child per room.
 
-Every message names its subject, the value found, the limit or form expected, and the remedy, so that it can be shown
-to an operator as it is. An infeasible plan is a result (`trimtab.model.plan.Plan.verdict`), never an exception.
+Every message names its subject, the value found, the limit or form expected, and the remedy, so that it can
+be shown to an operator as it is. An infeasible plan is a result (`trimtab.model.plan.Plan.verdict`), never an
+exception.
 """
 
 
@@ -11,7 +12,8 @@ class TrimtabError(Exception):
     Attributes
     ----------
     exit_code
-        What the command line returns; 2 is bad input or settings, 1 is anything that failed while acting or observing.
+        What the command line returns; 2 is bad input or settings, 1 is anything that failed while acting or
+        observing.
     """
 
     exit_code = 1

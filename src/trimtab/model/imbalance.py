@@ -1,11 +1,11 @@
 """How uneven a load is: the one home of equations 1 to 6.
 
-Source: Gao Zi-yan, Wang Yong, "Load balancing strategy of distributed messaging system for cloud services", section 3.
-With B(j) the utilisation of broker j among N brokers: B̄ = ΣB/N (1), D(j) = B(j)/ΣB (2), mean D = 1/N (3),
-γ(j) = |B(j) - B̄|/B̄ = |D(j) - 1/N|·N (4), σ = sqrt(Σ(D(j) - 1/N)²/N) (5), η = ε/N (6).
+Source: Gao Zi-yan, Wang Yong, "Load balancing strategy of distributed messaging system for cloud services",
+section 3. With B(j) the utilisation of broker j among N brokers: B̄ = ΣB/N (1), D(j) = B(j)/ΣB (2), mean D =
+1/N (3), γ(j) = |B(j) - B̄|/B̄ = |D(j) - 1/N|·N (4), σ = sqrt(Σ(D(j) - 1/N)²/N) (5), η = ε/N (6).
 
-Where capacities differ, B̄ is the capacity-weighted mean utilisation ΣL/ΣC, the level that all brokers can reach at
-once; with equal capacities both are the same number.
+Where capacities differ, B̄ is the capacity-weighted mean utilisation ΣL/ΣC, the level that all brokers can
+reach at once; with equal capacities both are the same number.
 """
 
 from dataclasses import dataclass
@@ -24,7 +24,8 @@ class Imbalance:
     usage
         B, shape (brokers, resources), fractions of capacity; 0 for brokers that do not count.
     share
-        D, shape (brokers, resources), each column summing to 1 over the brokers that count (0 where there is no load).
+        D, shape (brokers, resources), each column summing to 1 over the brokers that count (0 where there is
+        no load).
     deviation
         γ, shape (brokers, resources), fractions of the mean; 0 for brokers that do not count.
     counted
@@ -66,7 +67,8 @@ def imbalance(load: FloatArray, capacity: FloatArray, in_service: BoolArray) -> 
     Parameters
     ----------
     load, capacity
-        Shape (brokers, resources), in `trimtab.model.load.UNITS`; infinite capacity means not limited and not levelled.
+        Shape (brokers, resources), in `trimtab.model.load.UNITS`; infinite capacity means not limited and not
+        levelled.
     in_service
         Shape (brokers,): brokers that are there to carry load, that is, neither dead nor draining.
 

@@ -20,7 +20,8 @@ UNITS: Final = {
 }
 
 LEADERSHIP_FIRST: Final = (CPU, NETWORK_OUT)
-"""Resources where a leader costs more than a follower, so moving the role alone helps (Gao and Wang, section 2)."""
+"""Resources where a leader costs more than a follower, so moving the role alone helps (Gao and
+Wang, section 2)."""
 
 
 def utilisation(load: FloatArray, capacity: FloatArray) -> FloatArray:

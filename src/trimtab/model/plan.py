@@ -27,7 +27,8 @@ class MoveKind(StrEnum):
     """What a move of the level `replicas` changes."""
 
     LEADER = "leader"
-    """The leader role goes from `source` to the in-sync replica on `target`, which becomes the first of the list."""
+    """The leader role goes from `source` to the in-sync replica on `target`, which becomes the first of the
+    list."""
     REPLICA = "replica"
     """The replica on `source` goes to `target`, taking its place in the list (and its role, if it leads)."""
     LOG_DIR = "log_dir"
@@ -47,8 +48,8 @@ class Reason:
     broker
         Kafka's id of the broker that the move relieves or fills.
     before, after, limit
-        The broker's value of the goal's measure before and after this move, and the bound it should meet; fractions of
-        capacity for resources; None where the goal has no number.
+        The broker's value of the goal's measure before and after this move, and the bound it should meet;
+        fractions of capacity for resources; None where the goal has no number.
     text
         The same for people, with why this replica and this destination.
     """

@@ -1,6 +1,7 @@
 """The snapshot of the level `replicas`: which broker holds which replica, with which load.
 
-Struct of arrays: brokers, log dirs and topics are indices, so that a million replicas fit in memory and in cache.
+Struct of arrays: brokers, log dirs and topics are indices, so that a million replicas fit in memory and in
+cache.
 """
 
 from dataclasses import dataclass, field
@@ -63,7 +64,7 @@ class Brokers:
 
     @property
     def in_service(self) -> BoolArray:
-        """Shape (brokers,): neither dead nor draining; these are the brokers that imbalance is measured over."""
+        """Shape (brokers,): neither dead nor draining; imbalance is measured over these brokers."""
         return np.asarray((self.state != BrokerState.DEAD) & (self.state != BrokerState.DRAINING))
 
     @property
@@ -113,8 +114,8 @@ class Partitions:
     topic, number
         Shape (partitions,): index into `topics`, and Kafka's partition number.
     replicas
-        Shape (partitions, widest replication factor): broker indices in Kafka's order (the first is the preferred
-        leader), padded with `NOBODY` at the end.
+        Shape (partitions, widest replication factor): broker indices in Kafka's order (the first is the
+        preferred leader), padded with `NOBODY` at the end.
     leader
         Shape (partitions,): broker index, or `NOBODY` where offline.
     in_sync

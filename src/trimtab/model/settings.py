@@ -3,7 +3,8 @@
 from dataclasses import dataclass, field
 
 HARD_GOALS = ("rack", "host")
-"""Placement goals; `drain` and `offline` (dead or draining brokers, offline dirs) hold always and are not listed."""
+"""Placement goals; `drain` and `offline` (dead or draining brokers, offline dirs) hold always and are not
+listed."""
 
 DEFAULT_GOALS = ("rack", "host", "theta", "epsilon")
 
@@ -17,7 +18,8 @@ class RoleAwareSettings:
     literal
         True: the procedure as printed; the repairs are then ignored.
     repairs
-        Names of the repairs in force when not literal; the default is all that `trimtab.plan.replicas.role_aware` offers.
+        Names of the repairs in force when not literal; the default is all that
+        `trimtab.plan.replicas.role_aware` offers.
     """
 
     literal: bool = False
@@ -43,8 +45,8 @@ class ReplicasSettings:
     max_bytes, max_moves
         Limits to the whole plan; None is no limit.
     time_budget_seconds
-        0 is the deterministic default; more buys search steps (a fixed number per second asked for, so that the same
-        budget gives the same plan on any machine).
+        0 is the deterministic default; more buys search steps (a fixed number per second asked for, so that
+        the same budget gives the same plan on any machine).
     """
 
     strategy: str = "trim"

@@ -14,8 +14,8 @@ class Quality:
     oldest_sample_seconds
         Age of the oldest sample used, at the time the snapshot was taken.
     cpu
-        "measured" (a fitted model of measured broker CPU), "shares" (measured broker CPU split by fixed shares) or
-        "absent" (no CPU signal: CPU is not levelled).
+        "measured" (a fitted model of measured broker CPU), "shares" (measured broker CPU split by fixed
+        shares) or "absent" (no CPU signal: CPU is not levelled).
     extra
         Further facts, by names that begin with `x_` in files.
     """

@@ -1,7 +1,8 @@
 """Raw samples: one wide row per (cluster, tick, entity), as collectors land them and the pipeline reads them.
 
-The same columns whether a row lies in a Parquet file of the lake or is a JSON value in a Kafka topic. Counters are
-monotonic totals as the system reports them (they reset when a broker restarts); rates are the pipeline's business.
+The same columns whether a row lies in a Parquet file of the lake or is a JSON value in a Kafka topic.
+Counters are monotonic totals as the system reports them (they reset when a broker restarts); rates are the
+pipeline's business.
 """
 
 from typing import Final
@@ -11,18 +12,30 @@ KINDS: Final = ("broker", "log_dir", "topic_broker", "replica", "partition", "gr
 
 - `broker`: broker, host, rack, broker_state, declared capacities, process and traffic counters;
 - `log_dir`: broker, log_dir, dir_state, disk_total_bytes, disk_usable_bytes;
-- `topic_broker`: broker, topic, bytes_in_total, bytes_out_total, messages_in_total (only with a metrics endpoint);
+- `topic_broker`: broker, topic, bytes_in_total, bytes_out_total, messages_in_total (needs a metrics
+  endpoint);
 - `replica`: broker, topic, partition, log_dir, size_bytes, offset_lag, is_future;
 - `partition`: topic, partition, leader, replicas, in_sync, adding, removing, start_offset, end_offset;
 - `group`: group, topic, partition, committed_offset;
 - `client`: client, offered and served totals, errors, lateness, latency percentiles.
 """
 
-KEYS: Final = ("cluster", "tick", "kind", "broker", "topic", "partition", "log_dir", "group", "client", "is_future")
+KEYS: Final = (
+    "cluster",
+    "tick",
+    "kind",
+    "broker",
+    "topic",
+    "partition",
+    "log_dir",
+    "group",
+    "client",
+    "is_future",
+)
 """Two rows that agree in all of these are the same sample (null equals null)."""
 
 COLUMNS: Final = (
-    # (name, type): type is one of string, timestamp (UTC, microseconds), int, long, double, boolean, ints (array of int)
+    # (name, type); timestamps are UTC in microseconds, `ints` is an array of int
     ("cluster", "string"),
     ("tick", "timestamp"),  # the aligned instant this sample belongs to
     ("kind", "string"),
