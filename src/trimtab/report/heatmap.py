@@ -1,0 +1,162 @@
+"""A picture of brokers × resources, before and after, as SVG and PNG.
+
+Colour is the deviation from the resource's mean on one fixed diverging range, so that a levelled cluster
+looks level and two pictures can be laid side by side; the number in the cell is the usage itself.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from trimtab.model.load import RESOURCES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from trimtab.report.measured import Measured
+
+COLUMNS = {"cpu": "CPU", "disk": "disk", "network_in": "network in", "network_out": "network out"}
+RANGE = 0.6
+"""Deviations beyond ±60 % of the mean get the strongest colour."""
+INK, FAINT = "#1c2430", "#5b6675"
+
+
+def draw_heatmap(
+    panels: Sequence[tuple[str, Measured]], folder: Path, name: str, title: str, epsilon: float
+) -> tuple[Path, Path]:
+    """Draw one panel per placement, side by side.
+
+    Parameters
+    ----------
+    panels
+        Heading and figures of each placement, in the order to be read.
+    folder, name
+        `<folder>/<name>.svg` and `<folder>/<name>.png` are written, each whole or not at all.
+    title
+        What is seen, in one line.
+    epsilon
+        Deviation allowed, named in the legend.
+
+    Returns
+    -------
+    tuple[Path, Path]
+        The SVG and the PNG.
+    """
+    from matplotlib.figure import Figure
+
+    rows = max(len(measured.brokers) for _, measured in panels)
+    figure = Figure(figsize=(0.9 + 4.9 * len(panels), 2.3 + 0.56 * rows), facecolor="white")
+    width = (0.965 - 0.075) / len(panels)
+    bottom, top = 1.25 / figure.get_figheight(), 1 - 1.0 / figure.get_figheight()
+    for number, (heading, measured) in enumerate(panels):
+        axes = figure.add_axes((0.075 + number * width, bottom, width * 0.9, top - bottom))
+        _panel(axes, heading, measured, labels=number == 0)
+    figure.text(0.02, 1 - 0.34 / figure.get_figheight(), title, fontsize=14, fontweight="bold", color=INK)
+    _legend(figure, epsilon)
+    return save_figure(figure, folder, name)
+
+
+def save_figure(figure: Figure, folder: Path, name: str) -> tuple[Path, Path]:
+    """Write a figure as `<name>.svg` and `<name>.png`, each whole or not at all.
+
+    The same figure gives the same bytes.
+    """
+    import matplotlib
+
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = (folder / f"{name}.svg", folder / f"{name}.png")
+    with matplotlib.rc_context({"svg.hashsalt": "trimtab", "svg.fonttype": "path"}):
+        for path in paths:
+            metadata: dict[str, Any] = {"Date": None} if path.suffix == ".svg" else {}
+            buffer = io.BytesIO()
+            figure.savefig(buffer, format=path.suffix[1:], dpi=150, facecolor="white", metadata=metadata)
+            making = path.with_name(f".{path.name}.{os.getpid()}")
+            making.write_bytes(buffer.getvalue())
+            making.replace(path)
+    return paths
+
+
+def _panel(axes: Axes, heading: str, measured: Measured, *, labels: bool) -> None:
+    deviation, usage = measured.signed_deviation(), measured.usage.mean(axis=0)
+    sigma = measured.sigma.mean(axis=0)
+    axes.imshow(
+        np.nan_to_num(deviation),
+        cmap=_colours(),
+        vmin=-RANGE,
+        vmax=RANGE,
+        aspect="auto",
+        interpolation="nearest",
+    )
+    for row, column in np.ndindex(*usage.shape):
+        strong = abs(deviation[row, column]) > 0.62 * RANGE
+        text = "–" if np.isnan(usage[row, column]) else f"{usage[row, column]:.0%}"
+        ink = "white" if strong else INK
+        axes.text(column, row - 0.13, text, ha="center", va="center", color=ink, fontsize=11.5)
+        if not np.isnan(deviation[row, column]):
+            small = _signed(float(deviation[row, column]))
+            axes.text(
+                column, row + 0.25, small, ha="center", va="center", color=ink, fontsize=7.5, alpha=0.85
+            )
+    axes.set_xticks(range(len(RESOURCES)))
+    axes.set_xticklabels(
+        [
+            f"{COLUMNS[name]}\nσ {value:.4f}" if np.isfinite(value) else f"{COLUMNS[name]}\nnot measured"
+            for name, value in zip(RESOURCES, sigma, strict=True)
+        ]
+    )
+    axes.set_yticks(range(len(measured.brokers)))
+    axes.set_yticklabels(
+        [f"broker {broker}\n{host}" for broker, host in zip(measured.brokers, measured.hosts, strict=True)]
+        if labels
+        else []
+    )
+    axes.tick_params(length=0, labelsize=9.5, colors=INK)
+    axes.set_title(heading, loc="left", fontsize=11, color=FAINT, pad=8)
+    axes.set_xticks(np.arange(len(RESOURCES) + 1) - 0.5, minor=True)
+    axes.set_yticks(np.arange(len(measured.brokers) + 1) - 0.5, minor=True)
+    axes.grid(which="minor", color="white", linewidth=2.5)
+    axes.tick_params(which="minor", length=0)
+    for spine in axes.spines.values():
+        spine.set_visible(False)
+
+
+def _legend(figure: Figure, epsilon: float) -> None:
+    height = figure.get_figheight()
+    axes = figure.add_axes((0.075, 0.36 / height, 0.3, 0.13 / height))
+    axes.imshow(
+        np.linspace(-RANGE, RANGE, 256)[None, :], cmap=_colours(), aspect="auto", extent=(-RANGE, RANGE, 0, 1)
+    )
+    ticks = [-RANGE, -epsilon, epsilon, RANGE]
+    axes.set_xticks(ticks)
+    axes.set_xticklabels([f"{tick:+.0%}" for tick in ticks])
+    axes.set_yticks([])
+    axes.tick_params(labelsize=8, colors=FAINT, length=2)
+    for spine in axes.spines.values():
+        spine.set_visible(False)
+    figure.text(
+        0.40, 0.36 / height,
+        f"colour: deviation from the resource's mean (small number); goal: within ±{epsilon:.0%}\n"
+        "large number: share of the broker's capacity in use; σ: mean over the instants",
+        fontsize=8.5, color=FAINT, va="center",
+    )  # fmt: skip
+
+
+def _signed(fraction: float) -> str:
+    text = f"{fraction:+.0%}"
+    return "±0%" if text in ("+0%", "-0%") else text
+
+
+def _colours() -> Any:
+    from matplotlib.colors import LinearSegmentedColormap
+
+    return LinearSegmentedColormap.from_list(
+        "trimtab", ["#1f5f9e", "#8db9de", "#f4f4f1", "#f0a878", "#b5341c"]
+    )
