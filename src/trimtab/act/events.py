@@ -1,0 +1,124 @@
+"""Facts that an execution is told, each with the time it became known (seconds since 1970).
+
+Every command (`trimtab.act.commands`) is answered by exactly one event of those that its docstring names, or
+by `CommandFailed`. `StopRequested`, `CancelRequested` and `Resumed` come from outside at any time.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from trimtab.act.observation import Answers, Failure, Observation, ThrottleConfig, TopicPartition
+
+
+@dataclass(frozen=True)
+class Event:
+    """A fact; `at` is when it became known."""
+
+    at: float
+
+
+@dataclass(frozen=True)
+class Resumed(Event):
+    """A process has taken the execution up (again); whatever was under way must be looked at first."""
+
+
+@dataclass(frozen=True)
+class StopRequested(Event):
+    """Someone wants it to end once what is in flight has finished."""
+
+    reason: str = "stopped on request"
+
+
+@dataclass(frozen=True)
+class CancelRequested(Event):
+    """Someone wants it to end now, with what is in flight rolled back."""
+
+    reason: str = "cancelled on request"
+
+
+@dataclass(frozen=True)
+class ClusterObserved(Event):
+    """Answer to `Observe`."""
+
+    observation: Observation
+
+
+@dataclass(frozen=True)
+class ReassignAnswered(Event):
+    """Answer to `Reassign`: Kafka's word on each partition."""
+
+    answers: Answers
+
+
+@dataclass(frozen=True)
+class LogDirMovesAnswered(Event):
+    """Answer to `MoveLogDirs`."""
+
+    answers: Answers
+
+
+@dataclass(frozen=True)
+class CancelAnswered(Event):
+    """Answer to `CancelReassignments`."""
+
+    answers: Answers
+
+
+@dataclass(frozen=True)
+class ElectionAnswered(Event):
+    """Answer to `ElectPreferred`."""
+
+    answers: Answers
+
+
+@dataclass(frozen=True)
+class ThrottleRead(Event):
+    """Answer to `ReadThrottle`: what others had set before us."""
+
+    config: ThrottleConfig
+
+
+@dataclass(frozen=True)
+class ThrottleWritten(Event):
+    """Answer to `WriteThrottle`; failures by topic, the empty string stands for the rates."""
+
+    failures: Mapping[str, Failure] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Headroom:
+    """What a broker's network can still take for copies, bytes per second; infinite where not limited."""
+
+    network_in: float
+    network_out: float
+
+
+@dataclass(frozen=True)
+class LoadSensed(Event):
+    """Answer to `SenseLoad`.
+
+    Attributes
+    ----------
+    unneeded
+        Partition -> why none of its remaining steps is needed any more.
+    headroom
+        Broker -> free network, where known.
+    source
+        What the load was read from, for people.
+    """
+
+    unneeded: Mapping[TopicPartition, str] = field(default_factory=dict)
+    headroom: Mapping[int, Headroom] = field(default_factory=dict)
+    source: str = ""
+
+
+@dataclass(frozen=True)
+class WaitEnded(Event):
+    """Answer to `Wait`; may come early when something else happened."""
+
+
+@dataclass(frozen=True)
+class CommandFailed(Event):
+    """A command failed as a whole; whether it took effect is unknown."""
+
+    failure: Failure
