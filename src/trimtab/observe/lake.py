@@ -1,0 +1,224 @@
+"""The lake: raw samples, tables and snapshots in one folder, read without Spark.
+
+Layout::
+
+    raw/date=YYYY-MM-DD/<file>.parquet    samples as collected; "." or "_" first: in the making
+    tables/manifest.json                  which files make up each table now (`trimtab.observe.manifest`)
+    tables/<table>/<version>/*.parquet    immutable files, never changed once the manifest names them
+    snapshots/<cluster>/<taken_at>/       folder-format snapshots
+"""
+
+from __future__ import annotations
+
+import datetime
+import fcntl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from trimtab.model.errors import ObserveError
+from trimtab.observe.manifest import Entry, Manifest, read_manifest
+
+if TYPE_CHECKING:
+    import pyarrow
+
+EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+
+TIME_COLUMNS = {"windows": "window_end", "cpu_model": "window_end", "attributed": "window_end"}
+"""The column that a table's files are cut by, where it is not `tick`."""
+
+
+class Lake:
+    """One folder of telemetry.
+
+    Parameters
+    ----------
+    path
+        The lake's folder; made by whoever writes first.
+    """
+
+    def __init__(self, path: Path | str) -> None:
+        self.path = Path(path).expanduser().absolute()
+
+    @property
+    def raw(self) -> Path:
+        """Where collectors land samples: `raw/date=YYYY-MM-DD/<file>.parquet`."""
+        return self.path / "raw"
+
+    @property
+    def tables(self) -> Path:
+        """Where the pipeline's tables lie."""
+        return self.path / "tables"
+
+    @property
+    def snapshots(self) -> Path:
+        """Where snapshots lie, by cluster and time."""
+        return self.path / "snapshots"
+
+    @property
+    def checkpoints(self) -> Path:
+        """Where streams remember how far they have read."""
+        return self.path / "checkpoints"
+
+    def clusters(self) -> list[str]:
+        """Names of the clusters that have a snapshot, in order."""
+        if not self.snapshots.is_dir():
+            return []
+        return sorted(folder.name for folder in self.snapshots.iterdir() if any(_finished(folder)))
+
+    def newest_snapshot(self, cluster: str | None = None) -> Path:
+        """Folder of the newest snapshot.
+
+        Parameters
+        ----------
+        cluster
+            Its name; may be left out where the lake holds one cluster only.
+
+        Returns
+        -------
+        Path
+            To be read by `trimtab.files.replicas_snapshot.read_snapshot`.
+
+        Raises
+        ------
+        ObserveError
+            If there is no snapshot, or several clusters to choose from.
+        """
+        known = self.clusters()
+        if cluster is None and len(known) > 1:
+            raise ObserveError(
+                f"lake {self.path} holds {len(known)} clusters ({', '.join(known)}): say which with --cluster"
+            )
+        name = cluster if cluster is not None else (known[0] if known else None)
+        if name is None or name not in known:
+            asked = "no snapshot" if name is None else f"no snapshot of cluster {name!r}"
+            raise ObserveError(
+                f"lake {self.path} holds {asked}: collect samples (`trimtab collect`), "
+                "then run `trimtab pipeline run` or `trimtab pipeline stream`"
+            )
+        return max(_finished(self.snapshots / name), key=lambda folder: folder.name)
+
+    def manifest(self) -> Manifest:
+        """The tables as published last (an empty manifest where nothing is published)."""
+        return read_manifest(self.tables)
+
+    def raw_files(self, since: datetime.date | None = None, until: datetime.date | None = None) -> list[Path]:
+        """Finished files of raw samples, oldest day first.
+
+        Parameters
+        ----------
+        since, until
+            Days, as in the folders' names; both ends included.
+        """
+        if not self.raw.is_dir():
+            return []
+        files: list[Path] = []
+        for folder in sorted(self.raw.iterdir()):
+            if not folder.is_dir() or not folder.name.startswith("date="):
+                continue
+            day = datetime.date.fromisoformat(folder.name[len("date=") :])
+            if (since is None or day >= since) and (until is None or day <= until):
+                files += sorted(path for path in folder.glob("*.parquet") if path.name[0] not in "._")
+        return files
+
+    def table(
+        self,
+        name: str,
+        columns: list[str] | None = None,
+        since: datetime.datetime | None = None,
+        until: datetime.datetime | None = None,
+        where: Any = None,
+        manifest: Manifest | None = None,
+    ) -> pyarrow.Table:
+        """A published table, or part of it, by pyarrow alone.
+
+        Parameters
+        ----------
+        name
+            As in `trimtab.observe.schemas`.
+        columns
+            Which columns; None for all.
+        since, until
+            Half-open range of the table's time column.
+        where
+            A further `pyarrow.dataset` expression.
+        manifest
+            Read the tables as of this manifest, so that several tables fit together; by default the newest.
+
+        Returns
+        -------
+        pyarrow.Table
+            Rows in no promised order; no rows and no columns where the table holds nothing.
+        """
+        entries = (manifest or self.manifest()).tables.get(name, ())
+        low = None if since is None else microseconds(since)
+        high = None if until is None else microseconds(until)
+        return read_entries(self.tables, name, entries, columns, low, high, where)
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Hold the lake's only seat for a writer of tables; let go of by the kernel if the process dies.
+
+        Raises
+        ------
+        ObserveError
+            If another process is writing.
+        """
+        self.tables.mkdir(parents=True, exist_ok=True)
+        with (self.tables / ".writer").open("a+") as seat:
+            try:
+                fcntl.flock(seat, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise ObserveError(
+                    f"tables of lake {self.path} are being written by another `trimtab pipeline`: "
+                    "stop that one, or use another --lake"
+                ) from None
+            yield
+
+
+def read_entries(
+    tables: Path,
+    name: str,
+    entries: tuple[Entry, ...],
+    columns: list[str] | None,
+    low: int | None,
+    high: int | None,
+    where: Any = None,
+) -> pyarrow.Table:
+    """Rows that `entries` of table `name` stand for, from `low` to before `high` (microseconds since 1970)."""
+    import pyarrow
+    import pyarrow.dataset
+
+    field = pyarrow.dataset.field(TIME_COLUMNS.get(name, "tick"))
+    parts = []
+    for entry in entries:
+        begin = entry.begin if low is None else max(entry.begin, low)
+        end = entry.end if high is None else min(entry.end, high)
+        if begin >= end:
+            continue
+        keep = (field >= _timestamp(begin)) & (field < _timestamp(end))
+        dataset = pyarrow.dataset.dataset(tables / entry.path, format="parquet")
+        parts.append(dataset.to_table(columns=columns, filter=keep if where is None else keep & where))
+    return pyarrow.concat_tables(parts) if parts else pyarrow.table({})
+
+
+def microseconds(instant: datetime.datetime) -> int:
+    """Microseconds since the epoch; an instant without a zone is UTC."""
+    aware = instant if instant.tzinfo else instant.replace(tzinfo=datetime.UTC)
+    return (aware - EPOCH) // datetime.timedelta(microseconds=1)
+
+
+def instant(value: int) -> datetime.datetime:
+    """The instant (UTC) of so many microseconds since the epoch."""
+    return EPOCH + datetime.timedelta(microseconds=value)
+
+
+def _timestamp(value: int) -> Any:
+    import pyarrow
+
+    return pyarrow.scalar(value, pyarrow.timestamp("us", tz="UTC"))
+
+
+def _finished(folder: Path) -> Iterator[Path]:
+    return (entry for entry in folder.iterdir() if entry.is_dir() and entry.name[0] not in "._")

@@ -1,0 +1,138 @@
+"""Which files make up each table: published in one rename, so that readers see a step wholly or not."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from trimtab.model.errors import ObserveError
+
+FORMAT = "trimtab/tables/1"
+FILE = "manifest.json"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """The rows of one folder of Parquet files whose time lies in [begin, end).
+
+    A later step that computes some ticks anew cuts them out of older entries, so entries of a table never overlap
+    and every row is there once.
+
+    Attributes
+    ----------
+    path
+        Relative to the tables' folder.
+    begin, end
+        Microseconds since the epoch, half-open.
+    """
+
+    path: str
+    begin: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """All tables at one moment.
+
+    Attributes
+    ----------
+    version
+        Counts publications.
+    tables
+        Entries of each table, in order of time.
+    streams
+        For every stream (by the id in its checkpoint) the last micro-batch that is in the tables.
+    watermark
+        Microseconds since the epoch: ticks up to here are final, whatever still arrives for them is late.
+    settings
+        The pipeline settings that the tables were made with.
+    """
+
+    version: int = 0
+    tables: dict[str, tuple[Entry, ...]] = field(default_factory=dict)
+    streams: dict[str, int] = field(default_factory=dict)
+    watermark: int = 0
+    settings: dict[str, object] = field(default_factory=dict)
+
+    def replaced(self, table: str, ranges: list[tuple[int, int]], path: str) -> Manifest:
+        """The manifest with `ranges` of `table` taken from `path` instead of from wherever they were."""
+        kept = [piece for entry in self.tables.get(table, ()) for piece in _without(entry, ranges)]
+        kept += [Entry(path, begin, end) for begin, end in ranges]
+        ordered = tuple(sorted(kept, key=lambda entry: entry.begin))
+        return replace(self, tables={**self.tables, table: ordered})
+
+
+def _without(entry: Entry, ranges: list[tuple[int, int]]) -> list[Entry]:
+    pieces = [entry]
+    for begin, end in ranges:
+        pieces = [
+            part
+            for piece in pieces
+            for part in (
+                replace(piece, end=min(piece.end, begin)),
+                replace(piece, begin=max(piece.begin, end)),
+            )
+            if part.begin < part.end
+        ]
+    return pieces
+
+
+def read_manifest(tables: Path) -> Manifest:
+    """The manifest published last; an empty one where there is none.
+
+    Raises
+    ------
+    ObserveError
+        If the file is not a manifest that this version can read.
+    """
+    path = tables / FILE
+    try:
+        text = path.read_text()
+    except FileNotFoundError:
+        return Manifest()
+    try:
+        found = json.loads(text)
+        if found["format"] != FORMAT:
+            raise ValueError(found["format"])
+        return Manifest(
+            version=found["version"],
+            tables={
+                name: tuple(Entry(**entry) for entry in entries) for name, entries in found["tables"].items()
+            },
+            streams=found["streams"],
+            watermark=found["watermark"],
+            settings=found["settings"],
+        )
+    except (ValueError, KeyError, TypeError) as error:
+        raise ObserveError(
+            f"{path} is not a manifest of format {FORMAT} ({error}): "
+            "remove the tables folder and run `trimtab pipeline run` to build it anew from raw samples"
+        ) from None
+
+
+def publish_manifest(tables: Path, manifest: Manifest) -> Manifest:
+    """Make `manifest` what readers see from now on; returns it with its version counted up."""
+    numbered = replace(manifest, version=manifest.version + 1)
+    document = {
+        "format": FORMAT,
+        "version": numbered.version,
+        "watermark": numbered.watermark,
+        "streams": numbered.streams,
+        "settings": numbered.settings,
+        "tables": {
+            name: [{"path": entry.path, "begin": entry.begin, "end": entry.end} for entry in entries]
+            for name, entries in sorted(numbered.tables.items())
+        },
+    }
+    tables.mkdir(parents=True, exist_ok=True)
+    making = tables / f".{FILE}.{os.getpid()}"
+    with making.open("w") as file:
+        json.dump(document, file, indent=1)
+        file.flush()
+        # Without this a power cut may keep the rename and lose the bytes.
+        os.fsync(file.fileno())
+    making.replace(tables / FILE)
+    return numbered
