@@ -1,0 +1,219 @@
+"""Jars by Maven coordinates, resolved once by the Ivy inside PySpark and kept in the cache for ever after.
+
+Ivy reaches the public repository without any configuration, so no host is written here. A mirror comes
+at run time from `TRIMTAB_MAVEN_ROOT`, else from the user's Maven settings.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import time
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from urllib.parse import urlsplit
+from xml.sax.saxutils import quoteattr
+
+from trimtab.files.places import cache_folder
+from trimtab.model.errors import SandboxError
+from trimtab.sandbox.java import find_java
+
+Say = Callable[[str], None]
+"""Takes one line of progress for the user."""
+
+SECONDS_BETWEEN_PROGRESS = 3.0
+SETTINGS_FILES = (Path("~/.m2/settings.xml"), Path("/etc/maven/settings.xml"))
+MIRROR_SETTINGS = (
+    '<ivysettings><settings defaultResolver="root"/><resolvers>'
+    '<ibiblio name="root" m2compatible="true" root="${trimtab.maven.root}"/></resolvers></ivysettings>'
+)
+
+
+def say_nothing(line: str) -> None:
+    """Progress for nobody."""
+
+
+@dataclass(frozen=True)
+class Coordinate:
+    """One artifact; `transitive` takes what it depends on as well."""
+
+    group: str
+    name: str
+    version: str
+    transitive: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.group}:{self.name}:{self.version}"
+
+
+@dataclass(frozen=True)
+class JarSet:
+    """Artifacts that are resolved together and kept in one folder of the cache."""
+
+    name: str
+    coordinates: tuple[Coordinate, ...]
+
+    @property
+    def folder(self) -> Path:
+        """Where the jars lie once they are fetched; another coordinate means another folder."""
+        key = "\n".join(f"{part} {part.transitive}" for part in self.coordinates)
+        return cache_folder() / "jars" / f"{self.name}-{hashlib.sha256(key.encode()).hexdigest()[:12]}"
+
+    def cached(self) -> list[Path]:
+        """The jars of the cache, sorted by name; empty when they were never fetched."""
+        return sorted(self.folder.glob("*.jar"))
+
+
+def fetch(jar_set: JarSet, say: Say = say_nothing) -> list[Path]:
+    """The jars of a set, from the cache or else from the repository.
+
+    A folder appears in the cache in one step, complete; two processes that ask at once fetch once.
+
+    Raises
+    ------
+    SandboxError
+        If Java is missing, the repository cannot be reached, or it lacks an artifact.
+    """
+    if jars := jar_set.cached():
+        return jars
+    with only_one(jar_set.folder.with_suffix(".lock")):
+        if not jar_set.cached():
+            with tempfile.TemporaryDirectory(dir=jar_set.folder.parent, prefix=".fetching-") as scratch:
+                _resolve(jar_set, Path(scratch), say)
+                (Path(scratch) / "jars").rename(jar_set.folder)
+    return jar_set.cached()
+
+
+def _resolve(jar_set: JarSet, scratch: Path, say: Say) -> None:
+    """Let Ivy download into `scratch/jars`, reporting how far it is."""
+    modules = scratch / "ivy.xml"
+    modules.write_text(ivy_modules(jar_set), encoding="utf-8")
+    command = [str(find_java().program), "-XX:TieredStopAtLevel=1", *proxy_properties(os.environ)]
+    mirror = maven_root(os.environ, [path.expanduser() for path in SETTINGS_FILES])
+    if mirror is not None:
+        settings = scratch / "ivysettings.xml"
+        settings.write_text(MIRROR_SETTINGS, encoding="utf-8")
+        command += [f"-Dtrimtab.maven.root={mirror}", "-jar", str(_ivy()), "-settings", str(settings)]
+    else:
+        command += ["-jar", str(_ivy())]
+    pattern = str(scratch / "jars" / "[artifact]-[revision](-[classifier]).[ext]")
+    command += ["-cache", str(scratch / "cache"), "-ivy", str(modules), "-confs", "default"]
+    command += ["-retrieve", pattern, "-warn"]
+    log = scratch / "ivy.log"
+    say(f"fetching {jar_set.name} (once; kept in {jar_set.folder.parent})")
+    with log.open("wb") as output:
+        ivy = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+        try:
+            _watch(ivy, scratch / "cache", jar_set.name, say)
+        finally:
+            ivy.kill()
+            ivy.wait()
+    if ivy.returncode != 0 or not any((scratch / "jars").glob("*.jar")):
+        raise SandboxError(_failure(jar_set, log.read_text(errors="replace"), mirror))
+    shutil.rmtree(scratch / "cache", ignore_errors=True)
+
+
+def _watch(ivy: subprocess.Popen[bytes], cache: Path, name: str, say: Say) -> None:
+    next_line = time.monotonic() + SECONDS_BETWEEN_PROGRESS
+    while True:
+        try:
+            ivy.wait(0.1)
+            return
+        except subprocess.TimeoutExpired:
+            pass
+        if time.monotonic() >= next_line:
+            sizes = [path.stat().st_size for path in cache.rglob("*.jar") if path.exists()]
+            descriptions = sum(1 for _ in cache.rglob("*.xml"))
+            say(f"fetching {name}: {descriptions} descriptions, {len(sizes)} jars, {sum(sizes) / 1e6:.0f} MB")
+            next_line += SECONDS_BETWEEN_PROGRESS
+
+
+def ivy_modules(jar_set: JarSet) -> str:
+    """The set as an Ivy file: coordinates only, no host."""
+    lines = "".join(
+        f"<dependency org={quoteattr(part.group)} name={quoteattr(part.name)} rev={quoteattr(part.version)}"
+        f' transitive="{str(part.transitive).lower()}"/>'
+        for part in jar_set.coordinates
+    )
+    return (
+        f'<ivy-module version="2.0"><info organisation="trimtab" module={quoteattr(jar_set.name)}/>'
+        '<configurations><conf name="default"/></configurations>'
+        f'<dependencies defaultconf="default->default">{lines}</dependencies></ivy-module>'
+    )
+
+
+def maven_root(environment: Mapping[str, str], settings_files: list[Path]) -> str | None:
+    """The repository to use instead of the public one, or None.
+
+    `TRIMTAB_MAVEN_ROOT` wins; else the first mirror of everything in a Maven settings file.
+    """
+    if root := environment.get("TRIMTAB_MAVEN_ROOT"):
+        return root
+    for path in settings_files:
+        try:
+            tree = ElementTree.parse(path)
+        except (OSError, ElementTree.ParseError):
+            continue
+        for mirror in tree.iterfind(".//{*}mirror"):
+            of = (mirror.findtext("{*}mirrorOf") or "").split(",")
+            blocked = (mirror.findtext("{*}blocked") or "").strip() == "true"
+            url = (mirror.findtext("{*}url") or "").strip()
+            if url and not blocked and {"*", "central", "external:*"} & {name.strip() for name in of}:
+                return url
+    return None
+
+
+def proxy_properties(environment: Mapping[str, str]) -> list[str]:
+    """Java's flags for the proxy of `https_proxy` or `http_proxy`, which Java does not read itself."""
+    flags = []
+    for scheme in ("http", "https"):
+        value = environment.get(f"{scheme}_proxy") or environment.get(f"{scheme}_proxy".upper())
+        proxy = urlsplit(value if value and "://" in value else f"//{value}") if value else None
+        if proxy is not None and proxy.hostname:
+            flags.append(f"-D{scheme}.proxyHost={proxy.hostname}")
+            if proxy.port:
+                flags.append(f"-D{scheme}.proxyPort={proxy.port}")
+    return flags
+
+
+def _ivy() -> Path:
+    spark = find_spec("pyspark")
+    places = spark.submodule_search_locations if spark is not None else None
+    for place in places or ():
+        for jar in Path(place, "jars").glob("ivy-*.jar"):
+            return jar
+    raise SandboxError(
+        "PySpark's jars are not in this Python environment: build it again with make, or pip install pyspark"
+    )
+
+
+def _failure(jar_set: JarSet, log: str, mirror: str | None) -> str:
+    missing = sorted(set(re.findall(r":: (\S+#\S+;\S+?): not found", log)))
+    what = ", ".join(missing) if missing else ", ".join(map(str, jar_set.coordinates))
+    where = (
+        "the mirror set by TRIMTAB_MAVEN_ROOT or Maven's settings"
+        if mirror
+        else "the public Maven repository"
+    )
+    return (
+        f"{jar_set.name} cannot be fetched: {where} did not give {what}; check the network, or name a mirror "
+        "of yours in the environment variable TRIMTAB_MAVEN_ROOT"
+    )
+
+
+@contextmanager
+def only_one(lock: Path) -> Iterator[None]:
+    """Hold a lock file while something of the cache is made; others wait. Gone with its holder's process."""
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    with lock.open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield

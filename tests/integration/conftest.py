@@ -1,0 +1,34 @@
+"""Real Kafka clusters for the tests of this folder, started and stopped by trimtab's own sandbox."""
+
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from trimtab.sandbox.kafka import KafkaSandbox
+
+
+def _say(line: str) -> None:
+    print(f"sandbox: {line}", file=sys.stderr)
+
+
+@pytest.fixture(scope="session")
+def six_brokers() -> Iterator[KafkaSandbox]:
+    """Six brokers with metrics endpoints on three declared hosts, shared by the whole session.
+
+    Tests leave it as they found it: no topic, no throttle, every broker alive.
+    """
+    with KafkaSandbox.start(6, say=_say) as sandbox:
+        yield sandbox
+
+
+@pytest.fixture(scope="module")
+def three_brokers() -> Iterator[KafkaSandbox]:
+    """Three brokers without metrics endpoints, fresh for each module; throttles bind on short copies here.
+
+    Kafka's own quota window of eleven seconds lets a first burst of ten seconds pass.
+    """
+    with KafkaSandbox.start(
+        3, prometheus=False, properties={"replication.quota.window.num": "2"}, say=_say
+    ) as sandbox:
+        yield sandbox
