@@ -1,0 +1,69 @@
+"""Replicas snapshots in files: `trimtab/replicas-snapshot/1`, as `.json`, `.json.gz` or a folder of Parquet."""
+
+import gzip
+import hashlib
+from dataclasses import replace
+from pathlib import Path
+
+from trimtab.files.atomic import write_atomically
+from trimtab.files.reading import GZIP_MAGIC, gunzip, read_bytes
+from trimtab.model.errors import InputError
+from trimtab.model.replicas import ReplicasSnapshot
+from trimtab.model.snapshot import SnapshotReference
+
+
+def read_snapshot(path: Path) -> ReplicasSnapshot:
+    """Read and check a snapshot.
+
+    Parameters
+    ----------
+    path
+        A JSON file, plain or compressed by gzip, or a folder with `meta.json`, `brokers.parquet`, `partitions.parquet`.
+
+    Raises
+    ------
+    InputError
+        If there is none, or it is malformed or contradicts itself; one line that names the file, the place in it, the
+        value found, what was expected, and the remedy.
+    """
+    if path.is_dir():
+        from trimtab.files.replicas_folder import snapshot_from_folder  # imports pyarrow
+
+        return snapshot_from_folder(path)
+    from trimtab.files.replicas_json import snapshot_from_json
+
+    data = read_bytes(path)
+    sha256 = hashlib.sha256(data).hexdigest()
+    if data.startswith(GZIP_MAGIC) or path.suffix == ".gz":
+        data = gunzip(path, data)
+    elif data.startswith(b"PAR1"):
+        raise InputError(f"{path}: is a Parquet file; name the folder that holds it, or a JSON file")
+    return snapshot_from_json(path, data, sha256)
+
+
+def write_snapshot(snapshot: ReplicasSnapshot, path: Path) -> SnapshotReference:
+    """Write a snapshot; the form is chosen by the name: `.json`, `.json.gz`, else a folder.
+
+    The same snapshot gives the same bytes. The file or folder appears as a whole or not at all.
+
+    Returns
+    -------
+    SnapshotReference
+        Of what was written: its digest may differ from that of the snapshot given.
+
+    Raises
+    ------
+    InputError
+        If the place cannot be written.
+    """
+    if path.suffix not in (".json", ".gz"):
+        from trimtab.files.replicas_folder import write_snapshot_folder  # imports pyarrow
+
+        return replace(snapshot.reference, sha256=write_snapshot_folder(snapshot, path))
+    from trimtab.files.replicas_json import json_from_snapshot
+
+    data = json_from_snapshot(snapshot)
+    if path.suffix == ".gz":
+        data = gzip.compress(data, compresslevel=6, mtime=0)
+    write_atomically(path, data)
+    return replace(snapshot.reference, sha256=hashlib.sha256(data).hexdigest())
