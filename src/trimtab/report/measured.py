@@ -50,7 +50,7 @@ class Measured:
         """σ averaged over the instants, the worst γ of their mean, the highest B at any instant.
 
         σ is computed per instant and then averaged. γ is what a planner is asked to meet, and it decides from
-        means: within a window of a few seconds, single batches make γ jump. The peak is the strictest reading.
+        means: within a window of a few seconds, one batch makes γ jump. The peak is the strictest reading.
         """
         return Measures(
             sigma=_by_name(self.sigma.mean(axis=0)),
