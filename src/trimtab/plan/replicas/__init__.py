@@ -1,0 +1,1 @@
+"""The level `replicas`: Kafka leaders and replicas to brokers."""

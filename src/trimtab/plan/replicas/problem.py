@@ -1,0 +1,166 @@
+"""A snapshot and its settings as the arrays that a search works on."""
+
+from dataclasses import dataclass
+from fnmatch import translate
+from re import compile as compile_pattern
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trimtab.model.load import DISK, BoolArray, FloatArray, IntArray
+from trimtab.model.replicas import NOBODY, BrokerState, LogDirState, ReplicasSnapshot
+from trimtab.model.settings import ReplicasSettings
+
+FOLLOWER, LEADER = 0, 1
+UNBOUNDED = 1 << 20
+"""A group cap that no replication factor reaches: the goal is not asked for."""
+
+
+class Arrays(NamedTuple):
+    """What stays the same during a search; a named tuple, because compiled code takes it as it is.
+
+    Attributes
+    ----------
+    use
+        Shape (2, partitions, resources): load of the role follower (0) and leader (1), in `UNITS`.
+    inverse
+        Shape (brokers, resources): 1 / capacity, 0 where not limited.
+    size
+        Shape (partitions,): bytes that a copy of the partition takes.
+    home
+        Shape (partitions, widest replication factor): broker indices of the snapshot, `NOBODY` in padding.
+    home_ready
+        Shape of `home`: the replica there is online and in sync, so leadership may go to it at once.
+    movable
+        Shape (partitions,): replicas and leadership may move at all (not excluded, and there is data to copy from).
+    may_lead, may_receive
+        Shape (brokers,): may be given leaderships or replicas.
+    rack, host
+        Shape (brokers,): group numbers.
+    rack_cap, host_cap
+        Shape (partitions,): how many of its replicas one rack or host may hold.
+    leaving
+        Shape of `home`: the replica must leave its broker (dead, draining, offline dir).
+    """
+
+    use: FloatArray
+    inverse: FloatArray
+    size: FloatArray
+    home: IntArray
+    home_ready: BoolArray
+    movable: BoolArray
+    may_lead: BoolArray
+    may_receive: BoolArray
+    rack: IntArray
+    host: IntArray
+    rack_cap: IntArray
+    host_cap: IntArray
+    leaving: BoolArray
+
+
+@dataclass(frozen=True, eq=False)
+class ProblemData:
+    """One planning problem.
+
+    Attributes
+    ----------
+    arrays
+        For compiled code.
+    home_lead
+        Shape (partitions,): slot of `home` whose replica leads now, -1 where none does (or its broker is dead).
+    counted
+        Shape (brokers, resources): brokers and resources that θ and ε are about.
+    excluded
+        Shape (partitions,): its topic is excluded.
+    orphaned
+        Shape (partitions,): nobody online holds its data in sync, so neither leader nor copy can be made.
+    racks, hosts
+        How many groups the brokers in service form.
+    """
+
+    snapshot: ReplicasSnapshot
+    settings: ReplicasSettings
+    arrays: Arrays
+    home_lead: IntArray
+    counted: BoolArray
+    excluded: BoolArray
+    orphaned: BoolArray
+    racks: int
+    hosts: int
+
+
+def problem_data(snapshot: ReplicasSnapshot, settings: ReplicasSettings) -> ProblemData:
+    """Arrays of the problem; nothing of the snapshot is changed."""
+    brokers, parts = snapshot.brokers, snapshot.partitions
+    home = np.ascontiguousarray(parts.replicas, dtype=np.int32)
+    held = home != NOBODY
+    dead = brokers.state == BrokerState.DEAD
+    offline_dir = _on_offline_dir(snapshot)
+    online = held & ~dead[home] & ~offline_dir
+    leads = held & (home == parts.leader[:, None]) & online
+    home_lead = np.where(leads.any(axis=1), leads.argmax(axis=1), -1).astype(np.int32)
+    ready = online & parts.in_sync
+    orphaned = (home_lead < 0) & ~ready.any(axis=1)
+    excluded = excluded_partitions(snapshot, settings.excluded_topics)
+    factor = parts.replication_factor
+    rack, racks = _groups(brokers.rack, brokers.in_service)
+    host, hosts = _groups(brokers.host, brokers.in_service)
+    with np.errstate(divide="ignore"):
+        inverse = np.where(np.isfinite(brokers.capacity), 1.0 / brokers.capacity, 0.0)
+    use = np.ascontiguousarray(np.stack([parts.follower_load, parts.leader_load]), dtype=np.float64)
+    arrays = Arrays(
+        use=use,
+        inverse=np.ascontiguousarray(inverse),
+        size=np.ascontiguousarray(use[:, :, DISK].max(axis=0)),
+        home=home,
+        home_ready=np.ascontiguousarray(ready),
+        movable=~excluded & ~orphaned,
+        may_lead=brokers.may_lead & ~np.isin(brokers.id, settings.excluded_brokers_for_leaders),
+        may_receive=brokers.may_receive
+        & ~np.isin(brokers.id, settings.excluded_brokers_for_replicas)
+        & _has_online_dir(snapshot),
+        rack=rack,
+        host=host,
+        rack_cap=_cap("rack", settings, factor, racks),
+        host_cap=_cap("host", settings, factor, hosts),
+        leaving=np.ascontiguousarray(held & (~brokers.in_service[home] | offline_dir)),
+    )
+    counted = np.isfinite(brokers.capacity) & brokers.in_service[:, None]
+    return ProblemData(snapshot, settings, arrays, home_lead, counted, excluded, orphaned, racks, hosts)
+
+
+def excluded_partitions(snapshot: ReplicasSnapshot, patterns: tuple[str, ...]) -> BoolArray:
+    """Shape (partitions,): whose topic one of the names or glob patterns covers."""
+    parts = snapshot.partitions
+    matchers = [compile_pattern(translate(pattern)) for pattern in patterns]
+    topics = np.array([any(m.match(name) for m in matchers) for name in parts.topics], dtype=np.bool_)
+    return topics[parts.topic] if len(parts) else np.zeros(0, dtype=np.bool_)
+
+
+def _on_offline_dir(snapshot: ReplicasSnapshot) -> BoolArray:
+    where = snapshot.partitions.log_dir
+    if not len(snapshot.log_dirs):
+        return np.zeros(where.shape, dtype=np.bool_)
+    offline = snapshot.log_dirs.state == LogDirState.OFFLINE
+    return np.asarray((where != NOBODY) & offline[where])
+
+
+def _has_online_dir(snapshot: ReplicasSnapshot) -> BoolArray:
+    """Brokers that declare no dirs count as having one."""
+    dirs, number = snapshot.log_dirs, len(snapshot.brokers)
+    declared = np.bincount(dirs.broker, minlength=number)
+    online = np.bincount(dirs.broker[dirs.state == LogDirState.ONLINE], minlength=number)
+    return np.asarray((declared == 0) | (online > 0))
+
+
+def _groups(names: tuple[str, ...], in_service: BoolArray) -> tuple[IntArray, int]:
+    numbers = {name: number for number, name in enumerate(sorted(set(names)))}
+    group = np.array([numbers[name] for name in names], dtype=np.int32)
+    return group, len(set(group[in_service].tolist()))
+
+
+def _cap(goal: str, settings: ReplicasSettings, factor: NDArray[np.int32], groups: int) -> IntArray:
+    if goal not in settings.goals or groups == 0:
+        return np.full(len(factor), UNBOUNDED, dtype=np.int32)
+    return np.asarray(-(-factor // groups), dtype=np.int32)
