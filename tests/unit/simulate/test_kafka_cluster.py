@@ -61,7 +61,7 @@ def test_a_throttle_lets_a_first_burst_pass(rate: float, measured: float) -> Non
 
 
 def test_a_short_window_makes_a_throttle_bind_at_once() -> None:
-    """With two samples the time is linear in the rate (real brokers then reach only half the nominal rate)."""
+    """With two samples the time is linear in the rate (real brokers then reach only half of the rate)."""
     taken = []
     for rate in (20 * MB, 10 * MB, 5 * MB):
         cluster = one_copy(samples=2)
