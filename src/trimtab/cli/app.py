@@ -1,8 +1,87 @@
-"""The root command: groups are registered by name and imported only when one is called."""
+"""The root command: groups are registered by name and imported only when one is called.
+
+Each module named in `COMMANDS` holds a `typer.Typer` called `app`: with one command it becomes
+`trimtab NAME`, with several `trimtab NAME COMMAND`. Modules keep heavy imports inside their functions, so
+that `trimtab --help` answers at once.
+"""
 
 from __future__ import annotations
 
+import os
+import sys
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-def main() -> None:
-    """Run the trimtab command line."""
-    raise SystemExit("trimtab: no command group is installed yet")
+# Plain help: the coloured one costs as much time again as everything else.
+os.environ.setdefault("TYPER_USE_RICH", "0")
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from trimtab.model.errors import TrimtabError
+
+if TYPE_CHECKING:
+    from typer._click.core import Command, Context
+
+COMMANDS = {
+    "sandbox": ("trimtab.cli.sandbox", "Start and stop a real cluster on this machine, and load it."),
+}
+
+
+class _LazyGroup(TyperGroup):
+    """A group that lists its commands from `COMMANDS` and imports only the one that is called."""
+
+    def list_commands(self, ctx: Context) -> list[str]:
+        """Names in the order of the table."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Context, cmd_name: str) -> Command | None:
+        """A name with its line of help, enough for the list of commands."""
+        return TyperCommand(cmd_name, help=COMMANDS[cmd_name][1]) if cmd_name in COMMANDS else None
+
+    def resolve_command(self, ctx: Context, args: list[str]) -> tuple[str | None, Command | None, list[str]]:
+        """The command that is called, now imported."""
+        name, command, rest = super().resolve_command(ctx, args)
+        if name in COMMANDS:
+            application: typer.Typer = import_module(COMMANDS[name][0]).app
+            application._add_completion = False  # offered nowhere, or else by every group again
+            command = typer.main.get_command(application)
+            command.name = name
+        return name, command, rest
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"trimtab {version('trimtab')}")
+        raise typer.Exit
+
+
+_root = typer.Typer(cls=_LazyGroup, no_args_is_help=True, add_completion=False)
+
+
+@_root.callback()
+def _trimtab(
+    version: bool = typer.Option(
+        False, "--version", callback=_version, is_eager=True, help="Show the version."
+    ),
+) -> None:
+    """Small moves that keep message clusters level."""
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the trimtab command line.
+
+    Errors that a user can mend are one line on standard error and the exit code of their class; nothing else
+    is caught here, so a traceback always means a fault of trimtab.
+    """
+    command: Any = typer.main.get_command(_root)
+    try:
+        command.main(args=arguments, prog_name="trimtab")
+    except TrimtabError as error:
+        print(f"trimtab: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        print("trimtab: interrupted", file=sys.stderr)
+        sys.exit(130)

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 from trimtab.connect.kafka import admin_client
 from trimtab.connect.settings import KafkaConnection
@@ -222,7 +223,7 @@ class KafkaSandbox:
                         admin = admin_client(replace(self.connection, timeout_seconds=2.0))
                         closing.callback(admin.close)
                 else:
-                    missing = expected - _serving(admin)
+                    missing = expected - serving_brokers(admin)
 
     def stop(self) -> None:
         """Stop everything and delete the sandbox's data; may be called again."""
@@ -269,9 +270,7 @@ class KafkaSandbox:
 
 
 def stop(state: SandboxState) -> None:
-    """Stop the nodes and the load of a sandbox, whoever started them, and delete its folder."""
-    if state.loader is not None:
-        end([state.loader], STOP_PATIENCE_SECONDS)
+    """Stop the nodes of a sandbox, whoever started them, and delete its folder."""
     end(state.processes.values(), STOP_PATIENCE_SECONDS)
     shutil.rmtree(state.folder, ignore_errors=True)
 
@@ -304,15 +303,15 @@ def why_ended(node: int, log: Path) -> str:
 def _declare(
     brokers: int, folder: Path, first_port: int | None, scram: bool, prometheus: bool
 ) -> SandboxState:
-    if first_port is not None:
-        for port in range(first_port, first_port + brokers):
-            require_free(port)
-    ports = iter(free_ports(2 * brokers + 1))
+    fixed = range(first_port, first_port + brokers) if first_port is not None else range(0)
+    for port in fixed:
+        require_free(port)
+    ports = iter(free_ports(2 * brokers + 1, without=fixed))
     nodes = [Node(CONTROLLER_ID, "controller", "h0", "r0", next(ports))]
     for index in range(brokers):
         place = index * HOSTS // brokers + 1 if brokers >= HOSTS else index + 1
         client, metrics = next(ports), next(ports)
-        port = client if first_port is None else first_port + index
+        port = fixed[index] if fixed else client
         node = Node(index + 1, "broker", f"h{place}", f"r{place}", port, metrics if prometheus else None)
         nodes.append(node)
     return SandboxState(
@@ -324,9 +323,10 @@ def _declare(
     )
 
 
-def _serving(admin: object) -> set[int]:
+def serving_brokers(admin: Any) -> set[int]:
+    """Brokers that are registered and unfenced; none while the cluster does not answer."""
     try:
-        cluster = admin.describe_cluster()  # type: ignore[attr-defined]
+        cluster = admin.describe_cluster()
     except Exception:
         # While brokers come up the client meets every error there is; the caller's deadline ends the wait.
         return set()

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from trimtab.model.errors import SandboxError
-from trimtab.sandbox.workload import TopicLoad
+from trimtab.sandbox.workload import TopicLoad, Workload
 
 FORMAT = "trimtab/placement/1"
 
@@ -173,6 +173,21 @@ def draw_placement(
         else:
             raise SandboxError(f"{drawn_by!r} is no placement formula: choose kafka-2 or paper")
     return Placement(replicas, drawn_by, seed, redraws)
+
+
+def choose_placement(how: str, workload: Workload, racks: Mapping[int, str], seed: int) -> Placement | None:
+    """The placement that a user names: `controller` (None: Kafka decides), a formula, or a recorded file.
+
+    Raises
+    ------
+    SandboxError
+        If the file is no placement, or there are fewer brokers than copies.
+    """
+    if how == "controller":
+        return None
+    if how in ("kafka-2", "paper"):
+        return draw_placement(workload.topics, sorted(racks), how, seed, racks)
+    return read_placement(Path(how))
 
 
 def record_placement(admin: Any, topics: Iterable[str]) -> Placement:

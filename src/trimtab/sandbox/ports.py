@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import random
 import socket
+from collections.abc import Collection
 from contextlib import ExitStack
 
 from trimtab.model.errors import SandboxError
@@ -14,15 +15,16 @@ from trimtab.model.errors import SandboxError
 LOWEST, HIGHEST = 19_000, 31_999
 
 
-def free_ports(count: int) -> list[int]:
-    """Ports on which nothing listens, all different.
+def free_ports(count: int, without: Collection[int] = ()) -> list[int]:
+    """Ports on which nothing listens, all different and none of `without`.
 
     Raises
     ------
     SandboxError
         If so many cannot be found.
     """
-    candidates = random.SystemRandom().sample(range(LOWEST, HIGHEST + 1), HIGHEST - LOWEST + 1)
+    candidates = [port for port in range(LOWEST, HIGHEST + 1) if port not in without]
+    random.SystemRandom().shuffle(candidates)
     found: list[int] = []
     with ExitStack() as held:
         for port in candidates:

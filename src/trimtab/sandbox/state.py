@@ -66,8 +66,6 @@ class SandboxState:
         What was started last for each node id, alive or not.
     security
         None for a plain cluster.
-    loader
-        The load generator that runs beside, if any.
     """
 
     folder: Path
@@ -76,7 +74,6 @@ class SandboxState:
     nodes: tuple[Node, ...]
     processes: dict[int, Process] = field(default_factory=dict)
     security: Security | None = None
-    loader: Process | None = None
 
     @property
     def brokers(self) -> tuple[Node, ...]:
@@ -156,7 +153,6 @@ def read_state(folder: Path) -> SandboxState | None:
             nodes=tuple(Node(**node) for node in document["nodes"]),
             processes={int(node): Process(**process) for node, process in document["processes"].items()},
             security=Security(**document["security"]) if document["security"] else None,
-            loader=_process(document["loader"]),
         )
     except FileNotFoundError:
         return None

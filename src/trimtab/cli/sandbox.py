@@ -1,0 +1,149 @@
+"""`trimtab sandbox kafka up|down|status|load|skew`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import typer
+
+app = typer.Typer(help="A real cluster on this machine, for trying and testing.", no_args_is_help=True)
+kafka = typer.Typer(help="Six Kafka brokers on three declared hosts.", no_args_is_help=True)
+app.add_typer(kafka, name="kafka")
+
+NAME = typer.Option("kafka", "--name", help="Which sandbox, where there are several.")
+SEED = typer.Option(5, "--seed", help="Draws the rates, readers and sizes of the load.")
+RATE = typer.Option(
+    8.0, "--rate", min=0.1, max=100.0, help="Megabytes per second that producers send in all."
+)
+
+
+def _say(line: str) -> None:
+    print(f"trimtab: {line}", file=sys.stderr, flush=True)
+
+
+@kafka.command()
+def up(
+    name: str = NAME,
+    brokers: int = typer.Option(6, "--brokers", min=1, max=30, help="How many brokers."),
+    port: int = typer.Option(
+        0, "--port", min=0, max=65_000, help="Brokers listen on this port and the next ones; 0: any."
+    ),
+    scram: bool = typer.Option(False, "--scram", help="Let clients in only by SCRAM-SHA-512 over TLS."),
+    metrics: bool = typer.Option(True, help="Give each broker a Prometheus endpoint."),
+) -> None:
+    """Start the brokers; they go on when this command ends."""
+    from trimtab.sandbox.named import describe, start_named
+
+    state, fresh = start_named(
+        name, brokers=brokers, first_port=port or None, scram=scram, prometheus=metrics, say=_say
+    )
+    typer.echo(describe(state))
+    if fresh:
+        typer.echo("\n" + _next_steps(name))
+
+
+@kafka.command()
+def down(name: str = NAME) -> None:
+    """Stop the brokers and delete their data."""
+    from trimtab.sandbox.named import stop_named
+
+    stopped = stop_named(name, _say)
+    typer.echo(
+        f"the sandbox {name} is stopped and its data deleted" if stopped else f"no sandbox {name} is running"
+    )
+
+
+@kafka.command()
+def status(name: str = NAME) -> None:
+    """Show the brokers, and which of them serve."""
+    from trimtab.sandbox.named import describe, running_named
+
+    state = running_named(name)
+    if state is None:
+        typer.echo(f"no sandbox {name} is running: start one with trimtab sandbox kafka up")
+        raise typer.Exit(1)
+    typer.echo(describe(state))
+
+
+@kafka.command()
+def skew(
+    name: str = NAME,
+    seed: int = SEED,
+    rate: float = RATE,
+    placement: str = typer.Option(
+        "controller",
+        "--placement",
+        help="Who places replicas: controller (Kafka itself), kafka-2 or paper (formulas), or a file.",
+    ),
+    record: Path | None = typer.Option(None, "--record", help="Write the placement to this file."),
+    remove: bool = typer.Option(False, "--remove", help="Remove the topics instead."),
+) -> None:
+    """Create topics whose load comes out uneven, and fill the archives among them."""
+    from trimtab.connect.kafka import admin_client
+    from trimtab.sandbox.named import require_named
+    from trimtab.sandbox.placement import choose_placement, record_placement
+    from trimtab.sandbox.topics import create_topics, delete_topics
+    from trimtab.sandbox.workload import skewed
+
+    state = require_named(name)
+    workload = skewed(seed, rate * 1e6, len(state.brokers))
+    topics = [topic.name for topic in workload.topics]
+    if remove:
+        delete_topics(state.connection, topics)
+        typer.echo(f"{len(topics)} topics removed")
+        return
+    racks = {node.id: node.rack for node in state.brokers if node.id in state.alive}
+    chosen = choose_placement(placement, workload, racks, seed)
+    create_topics(state.connection, workload, chosen, _say)
+    if record is not None:
+        admin = admin_client(state.connection)
+        record.write_text(record_placement(admin, topics).to_json(), encoding="utf-8")
+        admin.close()
+    partitions = sum(topic.partitions for topic in workload.topics)
+    typer.echo(
+        f"{len(topics)} topics with {partitions} partitions created; now load them: {_command(name, 'load')}"
+    )
+
+
+@kafka.command()
+def load(
+    name: str = NAME,
+    seed: int = SEED,
+    rate: float = RATE,
+    seconds: float = typer.Option(0.0, "--seconds", min=0.0, help="How long; 0: until Ctrl-C."),
+    workload: Path | None = typer.Option(
+        None, "--workload", help="A workload file instead of --seed and --rate."
+    ),
+    truth: Path | None = typer.Option(
+        None, "--truth", help="Keep what each client did, per second, in this folder."
+    ),
+) -> None:
+    """Produce to the skewed topics and consume from them until stopped."""
+    from trimtab.sandbox.load_run import run_load
+    from trimtab.sandbox.named import require_named
+    from trimtab.sandbox.workload import read_workload, skewed
+
+    state = require_named(name)
+    chosen = read_workload(workload) if workload else skewed(seed, rate * 1e6, len(state.brokers))
+    done = run_load(state, chosen, seconds or None, truth, _say)
+    late = f", {done.late_records} late by over a second" if done.late_records else ""
+    typer.echo(
+        f"{done.produced_records} of {done.planned_records} records produced in {done.seconds:.0f} s "
+        f"({done.produced_bytes / 1e6:.0f} MB; {done.consumed_bytes / 1e6:.0f} MB consumed){late}; "
+        f"{done.errors} errors"
+    )
+
+
+def _command(name: str, verb: str) -> str:
+    return f"trimtab sandbox kafka {verb}" + ("" if name == "kafka" else f" --name {name}")
+
+
+def _next_steps(name: str) -> str:
+    steps = [
+        (_command(name, "skew"), "create topics whose load is uneven"),
+        (_command(name, "load"), "produce and consume, until Ctrl-C"),
+        (_command(name, "down"), "stop it and delete its data"),
+    ]
+    width = max(len(command) for command, _ in steps)
+    return "What to try next:\n" + "\n".join(f"  {command:{width}}  {what}" for command, what in steps)
