@@ -48,7 +48,7 @@ class Lists:
     def column(self) -> LongArray:
         """The position of each value in its list."""
         count = np.maximum(self.count, 0)
-        return np.arange(len(self.values)) - np.repeat(np.cumsum(count) - count, count)
+        return np.asarray(np.arange(len(self.values)) - np.repeat(np.cumsum(count) - count, count))
 
 
 @dataclass(frozen=True, eq=False)
