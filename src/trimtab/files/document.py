@@ -1,7 +1,7 @@
-"""Strict JSON documents: no duplicate keys, no unknown fields but `x_...`, and errors that say where and what.
+"""Strict JSON documents: no repeated keys, no unknown fields but `x_...`, errors that say where and what.
 
-Typed decoding is done by msgspec at full speed. Only when it fails is the document read a second time, slowly, to
-strip `x_` fields, or to tell the user the JSON path, the value found there and what was expected.
+Typed decoding is done by msgspec at full speed. Only when it fails is the document read a second time,
+slowly, to strip `x_` fields, or to tell the user the JSON path, the value there and what was expected.
 """
 
 import difflib
@@ -239,7 +239,7 @@ def _finite(text: str) -> object:
 
 
 def _walk(value: object, at: str) -> Iterator[tuple[str, object]]:
-    """Every value that is not plain, with its path; the tree may be large, so plain values are not yielded."""
+    """Every stand-in for something refused, with its path; plain values are passed over."""
     if isinstance(value, dict):
         for name, inner in value.items():
             if isinstance(inner, dict | list | _NotFinite | _Repeated):

@@ -1,4 +1,4 @@
-"""Plans in files: `trimtab/plan/1`, which can be read, diffed, reviewed, edited by hand, and applied later."""
+"""Plans in files: `trimtab/plan/1`, to be read, diffed, reviewed, edited by hand, and applied later."""
 
 import json
 from pathlib import Path
@@ -40,8 +40,8 @@ def read_plan(path: Path) -> Plan:
     Raises
     ------
     InputError
-        If it is malformed, or its moves, assignments and cost contradict each other; one line that names the file,
-        the JSON path, the value found, what was expected, and the remedy.
+        If it is malformed, or its moves, assignments and cost contradict each other; one line that names
+        the file, the JSON path, the value found, what was expected, and the remedy.
     """
     document = JsonDocument(path, read_bytes(path), NAMES)
     _ = document.tree  # refuses repeated keys; a plan is small enough to be read twice
@@ -106,8 +106,8 @@ def plan_bytes(plan: Plan) -> bytes:
 def kafka_reassignment(plan: Plan) -> str:
     """The JSON that Kafka's own `kafka-reassign-partitions --execute --reassignment-json-file` takes.
 
-    It carries the whole plan's replica lists. Leader roles follow the first of each list, by a preferred election
-    (`kafka-leader-election --election-type preferred --all-topic-partitions`) once the copies are done.
+    It carries the whole plan's replica lists. Leader roles follow the first of each list, by a preferred
+    election (`kafka-leader-election --election-type preferred`) once the copies are done.
     """
     dirs: dict[tuple[str, int], dict[int, str]] = {}
     for move in plan.moves:

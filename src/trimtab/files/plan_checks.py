@@ -19,8 +19,8 @@ def checked_plan(
     Raises
     ------
     InputError
-        If a name is not of the format, the order of moves is not ascending, applying the moves one by one does not
-        end in the assignments, or the cost is not that of the moves.
+        If a name is not of the format, the order of moves is not ascending, applying the moves one by one
+        does not end in the assignments, or the cost is not that of the moves.
     """
     _one_of(document, "$.level", level, LEVELS)
     _one_of(document, "$.verdict", verdict, tuple(Verdict))

@@ -86,8 +86,8 @@ def checked_partitions(
 ) -> Partitions:
     """Partitions as the model has them: broker indices, ordered by (topic, number).
 
-    A leader on a dead broker is offline, whatever the file says; a replica on a dead broker or an offline log dir is
-    not in sync. Where the file leaves `in_sync` out, all other replicas are.
+    A leader on a dead broker is offline, whatever the file says; a replica on a dead broker or an offline
+    log dir is not in sync. Where the file leaves `in_sync` out, all other replicas are.
 
     Raises
     ------

@@ -1,6 +1,7 @@
 """A replicas snapshot as a folder: `meta.json`, `brokers.parquet`, `partitions.parquet`.
 
-The columns are the fields of the JSON form, nested ones as Parquet structs and lists; null stands for a field left out.
+The columns are the fields of the JSON form, nested ones as Parquet structs and lists; null stands for a
+field left out.
 """
 
 import hashlib
@@ -151,7 +152,7 @@ def folder_digest(folder: Path) -> str:
 
 
 def _table(path: Path, schema: pa.Schema, optional: tuple[str, ...]) -> pa.Table:
-    """Read a file whose columns must be those of `schema`, but for those that may be left out; types are free yet."""
+    """Read a file whose columns must be those of `schema`; their types are not looked at yet."""
     try:
         table = pq.read_table(path, memory_map=False, partitioning=None)
     except (pa.ArrowException, OSError) as fault:

@@ -175,8 +175,8 @@ def _loads(records: list[LoadRecord]) -> FloatArray:
 def _colons(document: JsonDocument, records: list[PartitionRecord]) -> int:
     """How many colons the text must hold if no key stands twice in one object.
 
-    A JSON text without backslashes holds one colon for each key, and those within strings. msgspec silently keeps the
-    last of two equal keys; counting finds them at a hundredth of the price of reading the text again.
+    A JSON text without backslashes holds one colon for each key, and those within strings. msgspec silently
+    keeps the last of two equal keys; counting finds them far cheaper than reading the text again would.
     """
     small = [name for name in document.parts if name != "partitions"]
     raw = {name: bytes(document.parts[name]) for name in small}
@@ -210,7 +210,7 @@ def _lines(records: Sequence[msgspec.Struct]) -> bytes:
 
 @contextlib.contextmanager
 def _no_collections() -> Iterator[None]:
-    """Hold the garbage collector back: it would walk hundreds of thousands of young records again and again."""
+    """Hold the garbage collector back: it would walk hundreds of thousands of records again and again."""
     enabled = gc.isenabled()
     gc.disable()
     try:

@@ -172,7 +172,7 @@ def checked_quality(where: str, found: object) -> Quality:
         )
     if not _is_number(age) or not 0 <= age < np.inf:
         raise InputError(
-            f"{where}: $.quality.oldest_sample_seconds is {shown(age)}, expected seconds, 0 or more; correct it"
+            f"{where}: $.quality.oldest_sample_seconds is {shown(age)}, expected 0 or more; correct it there"
         )
     if cpu not in CPU_SIGNALS:
         raise InputError(

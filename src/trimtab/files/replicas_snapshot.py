@@ -1,4 +1,4 @@
-"""Replicas snapshots in files: `trimtab/replicas-snapshot/1`, as `.json`, `.json.gz` or a folder of Parquet."""
+"""Replicas snapshots in files: `trimtab/replicas-snapshot/1`, as `.json`, `.json.gz` or a Parquet folder."""
 
 import gzip
 import hashlib
@@ -18,13 +18,14 @@ def read_snapshot(path: Path) -> ReplicasSnapshot:
     Parameters
     ----------
     path
-        A JSON file, plain or compressed by gzip, or a folder with `meta.json`, `brokers.parquet`, `partitions.parquet`.
+        A JSON file, plain or compressed by gzip, or a folder with `meta.json`, `brokers.parquet` and
+        `partitions.parquet`.
 
     Raises
     ------
     InputError
-        If there is none, or it is malformed or contradicts itself; one line that names the file, the place in it, the
-        value found, what was expected, and the remedy.
+        If there is none, or it is malformed or contradicts itself; one line that names the file, the place
+        in it, the value found, what was expected, and the remedy.
     """
     if path.is_dir():
         from trimtab.files.replicas_folder import snapshot_from_folder  # imports pyarrow

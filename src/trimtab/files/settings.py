@@ -1,6 +1,6 @@
 """Settings: defaults, then `trimtab.toml`, then the environment, then `--set`; a later one wins.
 
-Every key `[section] key` is also `--set section.key=value` and the environment variable `TRIMTAB_SECTION_KEY`.
+Every key `[section] key` is also `--set section.key=value`, and environment variable `TRIMTAB_SECTION_KEY`.
 """
 
 import difflib
@@ -85,10 +85,11 @@ def load_settings(path: Path | None, overrides: Sequence[str], environ: Mapping[
     Parameters
     ----------
     path
-        The settings file; None for that of `TRIMTAB_SETTINGS`, else `trimtab.toml` in the working folder if there is
-        one, else none.
+        The settings file; None for that of `TRIMTAB_SETTINGS`, else `trimtab.toml` in the working folder if
+        there is one, else none.
     overrides
-        Each `section.key=value`, as given to `--set`; the value is read as TOML, or as plain text where it is none.
+        Each `section.key=value`, as given to `--set`; the value is read as TOML, or as plain text where it is
+        none.
     environ
         The environment.
 
