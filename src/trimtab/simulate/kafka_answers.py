@@ -7,7 +7,13 @@ from itertools import groupby
 from typing import Any
 
 from trimtab.simulate.kafka_cluster import SimulatedKafka
-from trimtab.simulate.kafka_state import ErrorCode, KafkaRefusal, PartitionName, SimulatedPartition
+from trimtab.simulate.kafka_state import (
+    NO_TOPIC_ID,
+    ErrorCode,
+    KafkaRefusal,
+    PartitionName,
+    SimulatedPartition,
+)
 
 Message = Any
 """A request or response object of `kafka.protocol`."""
@@ -49,9 +55,10 @@ class Asked:
 Handler = Callable[[Asked, Message], Message]
 
 
-def topic_id(name: str) -> uuid.UUID:
-    """A topic's id, the same in every run."""
-    return uuid.uuid5(uuid.NAMESPACE_URL, name)
+def topic_id(cluster: SimulatedKafka, name: str) -> uuid.UUID:
+    """A topic's id; all zeros where there is none."""
+    found = [partition.topic_id for known, partition in cluster.partitions.items() if known.topic == name]
+    return found[0] if found else NO_TOPIC_ID
 
 
 def by_topic(cluster: SimulatedKafka) -> list[tuple[str, list[SimulatedPartition]]]:

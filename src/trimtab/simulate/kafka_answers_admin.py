@@ -190,9 +190,9 @@ def create_topics(asked: Asked, request: Message) -> Message:
     return response(
         topics=[
             response.CreatableTopicResult(
+                **outcome(partial(_create, asked, topic)),  # first: it gives the topic its id
                 name=topic.name,
-                topic_id=topic_id(topic.name),
-                **outcome(partial(_create, asked, topic)),
+                topic_id=topic_id(asked.cluster, topic.name),
                 configs=[],
             )
             for topic in request.topics
@@ -208,7 +208,7 @@ def delete_topics(asked: Asked, request: Message) -> Message:
         responses=[
             response.DeletableTopicResult(
                 name=name,
-                topic_id=topic_id(name),
+                topic_id=topic_id(asked.cluster, name),
                 **outcome(partial(asked.cluster.delete_topic, name, asked.actor)),
             )
             for name in [*(topic.name for topic in request.topics or ()), *(request.topic_names or ())]

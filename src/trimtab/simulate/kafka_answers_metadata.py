@@ -22,7 +22,7 @@ def describe_metadata(asked: Asked, request: Message) -> Message:
     """Unfenced brokers, and the topics asked for (None: all)."""
     response = metadata.MetadataResponse
     topics = dict(by_topic(asked.cluster))
-    known_ids = {topic_id(name): name for name in topics}
+    known_ids = {topic_id(asked.cluster, name): name for name in topics}
     wanted = (
         topics
         if request.topics is None
@@ -40,7 +40,7 @@ def describe_metadata(asked: Asked, request: Message) -> Message:
             response.MetadataResponseTopic(
                 error_code=0 if name in topics else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
                 name=name,
-                topic_id=topic_id(name),
+                topic_id=topic_id(asked.cluster, name),
                 is_internal=name.startswith("__"),
                 partitions=[
                     response.MetadataResponseTopic.MetadataResponsePartition(**_placement(asked, partition))
@@ -62,7 +62,7 @@ def describe_topic_partitions(asked: Asked, request: Message) -> Message:
             row(
                 error_code=0 if name in topics else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
                 name=name,
-                topic_id=topic_id(name),
+                topic_id=topic_id(asked.cluster, name),
                 partitions=[
                     row.DescribeTopicPartitionsResponsePartition(**_placement(asked, partition))
                     for partition in topics.get(name, ())

@@ -100,7 +100,7 @@ def fetch_offsets(asked: Asked, request: Message) -> Message:
             committed = {
                 name: offset
                 for name, offset in committed.items()
-                if name.topic in wanted or topic_id(name.topic) in wanted
+                if name.topic in wanted or topic_id(asked.cluster, name.topic) in wanted
             }
         groups.append(
             row(
@@ -108,7 +108,7 @@ def fetch_offsets(asked: Asked, request: Message) -> Message:
                 topics=[
                     topic_row(
                         name=topic,
-                        topic_id=topic_id(topic),
+                        topic_id=topic_id(asked.cluster, topic),
                         partitions=[
                             partition_row(
                                 partition_index=name.number,

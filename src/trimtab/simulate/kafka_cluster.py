@@ -5,6 +5,7 @@ with the faults (`trimtab.simulate.faults`). Behaviour follows measurements on K
 """
 
 import math
+import uuid
 from collections.abc import Iterable, Mapping, Sequence
 
 from trimtab.simulate.kafka_assignment import (
@@ -135,6 +136,8 @@ class SimulatedKafka:
         self.require_controller()
         if any(known.topic == name for known in self.partitions):
             raise KafkaRefusal(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+        # Ids differ between topics and between lives of a topic, but not between runs.
+        topic_id = uuid.uuid5(uuid.NAMESPACE_OID, f"{self.cluster_id} {len(self.history)} {name}")
         for number, replicas in assignments.items():
             self._check_target(replicas)
             partition = SimulatedPartition(
@@ -144,6 +147,7 @@ class SimulatedKafka:
                 [broker for broker in replicas if not self.brokers[broker].fenced],
                 size_bytes,
                 growth_bytes_per_second,
+                topic_id,
             )
             for broker in replicas:
                 partition.held[broker] = SimulatedReplica(self._dir_for(partition.name, broker), 0.0)

@@ -1,5 +1,6 @@
 """What the simulated Kafka cluster consists of, and the error codes it answers with."""
 
+import uuid
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import NamedTuple
@@ -40,6 +41,9 @@ class KafkaRefusal(Exception):
         super().__init__(f"{code.name}: {message}")
         self.code = code
         self.message = message
+
+
+NO_TOPIC_ID = uuid.UUID(int=0)
 
 
 class PartitionName(NamedTuple):
@@ -110,6 +114,8 @@ class SimulatedPartition:
         Kafka's list: while a reassignment is in flight, the target first and then what is to be removed.
     adding, removing
         Both empty where no reassignment is in flight.
+    topic_id
+        The same for all partitions of a topic, another when the topic is created anew.
     """
 
     name: PartitionName
@@ -118,6 +124,7 @@ class SimulatedPartition:
     in_sync: list[int]
     size_bytes: float
     growth_bytes_per_second: float = 0.0
+    topic_id: uuid.UUID = NO_TOPIC_ID
     adding: list[int] = field(default_factory=list)
     removing: list[int] = field(default_factory=list)
     held: dict[int, SimulatedReplica] = field(default_factory=dict)

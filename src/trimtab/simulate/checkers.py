@@ -1,0 +1,237 @@
+"""What must be true of a cluster that trimtab has acted on, one checker a property.
+
+Each takes what it needs and returns what is wrong, in sentences; empty is good. Those that judge the end need
+the `Before` of the beginning; those that judge every instant live in `Watch`; those that judge deeds read the
+history.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from trimtab.act.state import ExecutionState
+from trimtab.act.steps import StepKind, StepState
+from trimtab.simulate.faults import OPERATOR
+from trimtab.simulate.kafka_cluster import SimulatedKafka
+from trimtab.simulate.kafka_configs import ResourceType
+from trimtab.simulate.kafka_port import LEASE
+from trimtab.simulate.kafka_state import PartitionName
+from trimtab.simulate.kafka_throttles import FOLLOWER_REPLICAS, lists_replica
+
+Violations = list[str]
+
+
+@dataclass(frozen=True)
+class Before:
+    """The cluster before anybody acted."""
+
+    throttles: Mapping[tuple[str, str], Mapping[str, str]]
+    replicas: Mapping[tuple[PartitionName, str], tuple[int, ...]]
+    """(partition, topic id) -> list."""
+
+    @classmethod
+    def of(cls, cluster: SimulatedKafka) -> "Before":
+        """Remember a cluster."""
+        return cls(
+            {resource: dict(values) for resource, values in cluster.configs.throttles().items()},
+            {(name, str(p.topic_id)): tuple(p.replicas) for name, p in cluster.partitions.items()},
+        )
+
+
+def no_throttle_left(cluster: SimulatedKafka, before: Before) -> Violations:
+    """Throttles are as they were; those of deleted topics are gone with them."""
+    there = {name.topic for name in cluster.partitions}
+    expected = {
+        (kind, name): dict(values)
+        for (kind, name), values in before.throttles.items()
+        if kind != "topic" or name in there
+    }
+    found = cluster.configs.throttles()
+    return [] if found == expected else [f"throttles left: {found}, there were {expected}"]
+
+
+def no_lease_left(cluster: SimulatedKafka) -> Violations:
+    """Nobody is said to act here any more."""
+    lease = cluster.configs.of(ResourceType.BROKER, "").get(LEASE)
+    return [] if lease is None else [f"lease left: {lease}"]
+
+
+def no_reassignment_left(cluster: SimulatedKafka, actors: Collection[str]) -> Violations:
+    """Nothing that trimtab began is in flight."""
+    begun_by = owners(cluster)
+    return [
+        f"{name}: still in flight towards {partition.settled_replicas}"
+        for name, partition in cluster.partitions.items()
+        if partition.reassigning and begun_by.get(name) in actors
+    ]
+
+
+def replication_factor_kept(cluster: SimulatedKafka, before: Before) -> Violations:
+    """Every partition that nobody else touched has as many distinct replicas as before."""
+    touched = {h.subject for h in cluster.history if h.actor == OPERATOR and h.verb in ("reassign", "cancel")}
+    found = []
+    for name, partition in cluster.partitions.items():
+        was = before.replicas.get((name, str(partition.topic_id)))
+        if was is None or name in touched or partition.reassigning:
+            continue
+        if len(set(partition.replicas)) != len(partition.replicas) or len(partition.replicas) != len(was):
+            found.append(f"{name}: {list(was)} became {partition.replicas}")
+    return found
+
+
+def no_partition_offline(cluster: SimulatedKafka) -> Violations:
+    """Every partition that has an in-sync replica on a broker that is up has a leader."""
+    return [
+        f"{name}: offline although {alive} is in sync and alive"
+        for name, partition in cluster.partitions.items()
+        if partition.leader is None
+        and (alive := [b for b in partition.in_sync if cluster.brokers[b].active])
+        and cluster.controller_available
+    ]
+
+
+def every_step_accounted(cluster: SimulatedKafka, state: ExecutionState) -> Violations:
+    """What the journal says of a step is what the cluster shows, unless somebody else had a hand in it."""
+    touched = {
+        h.subject if isinstance(h.subject, PartitionName) else PartitionName(str(h.subject), -1)
+        for h in cluster.history
+        if h.actor == OPERATOR and h.verb in ("reassign", "cancel", "delete_topic")
+    }
+    last = {record.step.partition: record for record in state.records if record.state is StepState.DONE}
+    found = [f"{record.step} is {record.state} at the end" for record in state.records if record.active]
+    for name, record in last.items():
+        key = PartitionName(*name)
+        if key in touched or PartitionName(name.topic, -1) in touched or record.step.kind is StepKind.LOG_DIR:
+            continue
+        replicas = tuple(cluster.partitions[key].replicas)
+        if replicas != record.step.after:
+            found.append(f"{record.step} is done, but the replicas are {replicas}, not {record.step.after}")
+    return found
+
+
+# ---------------------------------------------------------------- deeds
+
+
+def owners(cluster: SimulatedKafka, until: int | None = None) -> dict[PartitionName, str]:
+    """Who began what is in flight, after the first `until` happenings."""
+    begun: dict[PartitionName, str] = {}
+    for happening in cluster.history[:until]:
+        name = happening.subject
+        if not isinstance(name, PartitionName):
+            if happening.verb == "delete_topic":
+                begun = {known: actor for known, actor in begun.items() if known.topic != happening.subject}
+        elif happening.verb == "reassign":
+            begun[name] = happening.actor
+        elif happening.verb in ("finish", "cancel"):
+            begun.pop(name, None)
+    return begun
+
+
+def foreign_work_respected(cluster: SimulatedKafka, actors: Collection[str]) -> Violations:
+    """Trimtab neither replaces nor cancels what somebody else has in flight."""
+    found = []
+    begun: dict[PartitionName, str] = {}
+    for happening in cluster.history:
+        name = happening.subject
+        if happening.verb == "delete_topic":
+            begun = {known: actor for known, actor in begun.items() if known.topic != name}
+        if not isinstance(name, PartitionName):
+            continue
+        if happening.actor in actors and happening.verb in ("reassign", "cancel"):
+            other = begun.get(name)
+            if other is not None and other not in actors:
+                found.append(
+                    f"at {happening.at:.1f}: {happening.verb} of {name}, which {other} had in flight"
+                )
+        if happening.verb == "reassign":
+            begun[name] = happening.actor
+        elif happening.verb in ("finish", "cancel"):
+            begun.pop(name, None)
+    return found
+
+
+def no_copy_sent_to_the_dead(
+    cluster: SimulatedKafka, actors: Collection[str], seconds: float = 10.0
+) -> Violations:
+    """No replica is sent to a broker that has been known to be dead for so long."""
+    found = []
+    fenced_at: dict[int, float] = {}
+    for happening in cluster.history:
+        if happening.verb == "fence" and isinstance(happening.subject, int):
+            fenced_at[happening.subject] = happening.at
+        if happening.verb == "reassign" and happening.actor in actors:
+            dead = happening.detail[2]
+            assert isinstance(dead, tuple)
+            found += [
+                f"at {happening.at:.1f}: {happening.subject} sent to broker {broker}, "
+                f"dead since {fenced_at[broker]:.1f}"
+                for broker in dead
+                if happening.at - fenced_at[broker] >= seconds
+            ]
+    return found
+
+
+def never_both_at_once(cluster: SimulatedKafka, actors: Iterable[str]) -> Violations:
+    """Of several trimtabs one acts from its first deed to its last before another begins."""
+    spans = {}
+    for actor in actors:
+        times = [
+            n for n, h in enumerate(cluster.history) if h.actor == actor and h.verb in ("reassign", "elect")
+        ]
+        if times:
+            spans[actor] = (times[0], times[-1])
+    ordered = sorted(spans.items(), key=lambda item: item[1])
+    return [
+        f"{earlier[0]} and {later[0]} acted by turns"
+        for earlier, later in pairwise(ordered)
+        if later[1][0] < earlier[1][1]
+    ]
+
+
+# ---------------------------------------------------------------- every instant
+
+
+@dataclass
+class Watch:
+    """Looks at the cluster as time passes; call `look` often.
+
+    Attributes
+    ----------
+    actors
+        Under which names trimtab acts.
+    copies_per_broker
+        The most copies that a broker may take part in as source or destination.
+    throttled
+        Whether copies of trimtab's must be held back by a throttle.
+    """
+
+    actors: Collection[str]
+    copies_per_broker: int
+    throttled: bool = True
+    violations: list[str] = field(default_factory=list)
+
+    def look(self, cluster: SimulatedKafka) -> None:
+        """Note what is wrong at this instant."""
+        begun_by = owners(cluster)
+        ours = [
+            p for name, p in cluster.partitions.items() if p.reassigning and begun_by.get(name) in self.actors
+        ]
+        busy = Counter(broker for p in ours for broker in (*p.adding, *p.removing))
+        for broker, copies in busy.items():
+            if copies > self.copies_per_broker:
+                self._note(cluster, f"broker {broker} takes part in {copies} copies")
+        for partition in ours if self.throttled else ():
+            topic = cluster.configs.of(ResourceType.TOPIC, partition.name.topic)
+            for broker in partition.adding:
+                if not lists_replica(topic.get(FOLLOWER_REPLICAS), partition.name.number, broker):
+                    self._note(cluster, f"{partition.name} is copied to {broker} without a throttle")
+        for owner in cluster.brokers.values():
+            for path, directory in owner.log_dirs.items():
+                if cluster.used_bytes(owner.id, path) > directory.total_bytes:
+                    self._note(cluster, f"broker {owner.id}: {path} is over-full")
+        for sentence in no_partition_offline(cluster):
+            self._note(cluster, sentence)
+
+    def _note(self, cluster: SimulatedKafka, sentence: str) -> None:
+        self.violations.append(f"at {cluster.now:.1f}: {sentence}")

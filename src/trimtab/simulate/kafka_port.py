@@ -1,0 +1,241 @@
+"""The simulated cluster as `trimtab.act.port.ClusterPort`: without sockets, in virtual time."""
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+
+from trimtab.act.observation import (
+    Answers,
+    BrokerSeen,
+    Failure,
+    LogDirSeen,
+    Observation,
+    Placement,
+    ReassignmentSeen,
+    ReplicaSeen,
+    ThrottleConfig,
+    TopicPartition,
+)
+from trimtab.act.port import PortError
+from trimtab.simulate.kafka_cluster import SimulatedKafka
+from trimtab.simulate.kafka_configs import WHOLE_CLUSTER, Change, ConfigOperation, ResourceType
+from trimtab.simulate.kafka_state import ErrorCode, KafkaRefusal, PartitionName, SimulatedPartition
+from trimtab.simulate.kafka_throttles import FOLLOWER_RATE, FOLLOWER_REPLICAS, LEADER_RATE, LEADER_REPLICAS
+
+LEASE = "trimtab.lease"
+"""Key in the configuration of all brokers under which the lease's text is kept."""
+
+CONTROLLER = 100
+NAMES = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "UnknownTopicOrPartition",
+    ErrorCode.REPLICA_NOT_AVAILABLE: "ReplicaNotAvailable",
+    ErrorCode.INVALID_REPLICATION_FACTOR: "InvalidReplicationFactor",
+    ErrorCode.INVALID_REPLICA_ASSIGNMENT: "InvalidReplicationAssignment",
+    ErrorCode.INVALID_CONFIG: "InvalidConfiguration",
+    ErrorCode.NOT_CONTROLLER: "NotController",
+    ErrorCode.LOG_DIR_NOT_FOUND: "LogDirNotFound",
+    ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE: "PreferredLeaderNotAvailable",
+    ErrorCode.ELECTION_NOT_NEEDED: "ElectionNotNeeded",
+    ErrorCode.NO_REASSIGNMENT_IN_PROGRESS: "NoReassignmentInProgress",
+}
+TRANSIENT = {ErrorCode.NOT_CONTROLLER, ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE}
+
+
+class SimulatedPort:
+    """Serves one execution.
+
+    Parameters
+    ----------
+    actor
+        Under which name everything is written into `SimulatedKafka.history`.
+    began_at
+        Seconds since 1970 at the cluster's virtual time 0.
+    """
+
+    def __init__(
+        self, cluster: SimulatedKafka, actor: str = "trimtab", began_at: float = 1_800_000_000.0
+    ) -> None:
+        self._cluster = cluster
+        self._actor = actor
+        self._began_at = began_at
+
+    @property
+    def now(self) -> float:
+        """Virtual time, as seconds since 1970."""
+        return self._began_at + self._cluster.now
+
+    def observe(
+        self, partitions: Collection[TopicPartition], brokers: Collection[int], *, wide: bool
+    ) -> Observation:
+        """See `ClusterPort.observe`."""
+        cluster = self._cluster
+        with _whole_call():
+            flying = cluster.reassignments()
+        known = {
+            name: found for name in partitions if (found := cluster.partitions.get(PartitionName(*name)))
+        }
+        asked = [b for broker in brokers if (b := cluster.brokers.get(broker)) is not None and b.running]
+        return Observation(
+            at=self.now,
+            cluster_id=cluster.cluster_id,
+            controller=CONTROLLER,
+            brokers={b.id: BrokerSeen(b.id, b.fenced, b.host, b.rack) for b in cluster.brokers.values()},
+            placements={name: _placement(partition) for name, partition in known.items()},
+            reassignments={
+                TopicPartition(*name): ReassignmentSeen(tuple(p.replicas), tuple(p.adding), tuple(p.removing))
+                for name, p in flying.items()
+            },
+            log_dirs={broker.id: self._log_dirs(broker.id) for broker in asked},
+            copies={
+                (name, broker.id): _copies(partition, broker.id)
+                for name, partition in known.items()
+                for broker in asked
+                if broker.id in partition.held
+            },
+            unhealthy=self._unhealthy() if wide else None,
+        )
+
+    def reassign(self, targets: Mapping[TopicPartition, tuple[int, ...]]) -> Answers:
+        """See `ClusterPort.reassign`."""
+        return {name: _answer(partial(self._reassign, name, target)) for name, target in targets.items()}
+
+    def cancel_reassignments(self, partitions: Collection[TopicPartition]) -> Answers:
+        """See `ClusterPort.cancel_reassignments`."""
+        return {
+            name: _answer(partial(self._cluster.reassign, *name, None, self._actor)) for name in partitions
+        }
+
+    def elect_preferred(self, partitions: Collection[TopicPartition]) -> Answers:
+        """See `ClusterPort.elect_preferred`."""
+        return {
+            name: _answer(
+                partial(self._cluster.elect_preferred, *name, self._actor), ErrorCode.ELECTION_NOT_NEEDED
+            )
+            for name in partitions
+        }
+
+    def move_log_dirs(self, targets: Mapping[tuple[TopicPartition, int], str]) -> Answers:
+        """See `ClusterPort.move_log_dirs`."""
+        answers: dict[TopicPartition, Failure | None] = {}
+        for (name, broker), path in targets.items():
+            if not self._cluster.brokers[broker].running:
+                failure: Failure | None = Failure("NodeNotReady", f"broker {broker} does not answer", True)
+            else:
+                failure = _answer(
+                    partial(self._cluster.move_log_dir, *name, broker, path, self._actor),
+                    ErrorCode.REPLICA_NOT_AVAILABLE,
+                )
+            answers[name] = answers.get(name) or failure
+        return answers
+
+    def read_throttle(self, topics: Collection[str]) -> ThrottleConfig:
+        """See `ClusterPort.read_throttle`."""
+        configs = self._cluster.configs
+        rates = configs.of(ResourceType.BROKER, WHOLE_CLUSTER)
+        there = {name.topic for name in self._cluster.partitions} & set(topics)
+        return ThrottleConfig(
+            rates.get(LEADER_RATE),
+            rates.get(FOLLOWER_RATE),
+            {topic: configs.of(ResourceType.TOPIC, topic).get(LEADER_REPLICAS) for topic in sorted(there)},
+            {topic: configs.of(ResourceType.TOPIC, topic).get(FOLLOWER_REPLICAS) for topic in sorted(there)},
+        )
+
+    def write_throttle(self, config: ThrottleConfig) -> Mapping[str, Failure]:
+        """See `ClusterPort.write_throttle`."""
+        failures: dict[str, Failure] = {}
+        rates = [_change(LEADER_RATE, config.leader_rate), _change(FOLLOWER_RATE, config.follower_rate)]
+        if failure := _answer(partial(self._configure, ResourceType.BROKER, WHOLE_CLUSTER, rates)):
+            failures[""] = failure
+        for topic in {**config.leader_replicas, **config.follower_replicas}:
+            lists = [
+                _change(LEADER_REPLICAS, config.leader_replicas.get(topic)),
+                _change(FOLLOWER_REPLICAS, config.follower_replicas.get(topic)),
+            ]
+            failure = _answer(
+                partial(self._configure, ResourceType.TOPIC, topic, lists),
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            )
+            if failure:
+                failures[topic] = failure
+        return failures
+
+    def read_lease(self) -> str | None:
+        """See `ClusterPort.read_lease`."""
+        return self._cluster.configs.of(ResourceType.BROKER, WHOLE_CLUSTER).get(LEASE)
+
+    def write_lease(self, text: str | None) -> None:
+        """See `ClusterPort.write_lease`."""
+        with _whole_call():
+            self._configure(ResourceType.BROKER, WHOLE_CLUSTER, [_change(LEASE, text)])
+
+    # ------------------------------------------------------------ inside
+
+    def _reassign(self, name: TopicPartition, target: tuple[int, ...]) -> None:
+        self._cluster.reassign(*name, target, self._actor, may_change_factor=False)
+
+    def _configure(self, kind: ResourceType, name: str, changes: list[Change]) -> None:
+        self._cluster.alter_configs(kind, name, changes, self._actor)
+
+    def _log_dirs(self, broker: int) -> tuple[LogDirSeen, ...]:
+        cluster = self._cluster
+        return tuple(
+            LogDirSeen(
+                path,
+                found.online,
+                found.cordoned,
+                int(found.total_bytes),
+                int(max(0.0, found.total_bytes - cluster.used_bytes(broker, path))),
+            )
+            for path, found in cluster.brokers[broker].log_dirs.items()
+        )
+
+    def _unhealthy(self) -> frozenset[TopicPartition]:
+        cluster = self._cluster
+        found = set()
+        for name, partition in cluster.partitions.items():
+            least = int(cluster.configs.of(ResourceType.TOPIC, name.topic).get("min.insync.replicas", "1"))
+            if partition.leader is None or len(partition.in_sync) < least:
+                found.add(TopicPartition(*name))
+        return frozenset(found)
+
+
+def _placement(partition: SimulatedPartition) -> Placement:
+    return Placement(
+        tuple(partition.replicas), partition.leader, tuple(partition.in_sync), str(partition.topic_id)
+    )
+
+
+def _copies(partition: SimulatedPartition, broker: int) -> tuple[ReplicaSeen, ...]:
+    replica = partition.held[broker]
+    present = ReplicaSeen(replica.log_dir, int(partition.bytes_on(broker)))
+    if replica.future_dir is None:
+        return (present,)
+    return (present, ReplicaSeen(replica.future_dir, int(replica.future_bytes), future=True))
+
+
+def _change(key: str, value: str | None) -> Change:
+    return (key, ConfigOperation.DELETE, None) if value is None else (key, ConfigOperation.SET, value)
+
+
+def _failure(refusal: KafkaRefusal) -> Failure:
+    return Failure(NAMES[refusal.code], refusal.message, refusal.code in TRANSIENT)
+
+
+def _answer(action: Callable[[], object], yes: ErrorCode = ErrorCode.NONE) -> Failure | None:
+    """Kafka's word on one partition; without a controller the whole call fails."""
+    with _whole_call():
+        try:
+            action()
+        except KafkaRefusal as refusal:
+            if refusal.code is ErrorCode.NOT_CONTROLLER:
+                raise
+            return None if refusal.code is yes else _failure(refusal)
+    return None
+
+
+@contextmanager
+def _whole_call() -> Iterator[None]:
+    try:
+        yield
+    except KafkaRefusal as refusal:
+        raise PortError(_failure(refusal)) from refusal
