@@ -9,7 +9,8 @@ A line is one client at one instant, with totals since it started::
 or one client in one interval, as the sandbox's load writes them::
 
     {"client": "producer", "at": 1795237200.0, "seconds": 1.0,
-     "planned": {"orders:0": {"records": 10, "bytes": 910}}, "done": {"orders:0": {"records": 10, "bytes": 900}},
+     "planned": {"orders:0": {"records": 10, "bytes": 910}},
+     "done": {"orders:0": {"records": 10, "bytes": 900}},
      "errors": 0, "late_records": 0, "latency_p50_ms": 2.1, "latency_p99_ms": 9.8}
 
 `at` is RFC 3339 or seconds since the epoch. Fields that are not there stay empty; others are not read.
@@ -86,10 +87,7 @@ class ClientFiles:
         writer = BatchWriter("client", "client", "sampled_at", *TOTALS, *LATENCIES)
         for name, client in sorted(self._clients.items()):
             if client.at >= not_before:
-                totals = (
-                    None if (value := client.totals.get(column)) is None else round(value)
-                    for column in TOTALS
-                )
+                totals = (_whole(client.totals.get(column)) for column in TOTALS)
                 writer.add(name, client.at, *totals, *(client.latencies.get(column) for column in LATENCIES))
         return writer.batch(), tuple(problems)
 
@@ -135,6 +133,10 @@ class ClientFiles:
         if name not in self._clients or at >= self._clients[name].at:
             self._clients[name] = _Client(at, totals, latencies)
         return True
+
+
+def _whole(value: float | None) -> int | None:
+    return None if value is None else round(value)
 
 
 def _identity(path: str) -> tuple[int, int]:

@@ -94,6 +94,10 @@ class LakeLanding:
     """
 
     def __init__(self, raw: Path) -> None:
+        # Loading pyarrow, and what its first conversion loads, takes seconds: better before the first tick.
+        import pyarrow.parquet
+
+        pyarrow.array([0])
         self._raw = raw
         _remove_abandoned(raw)
 

@@ -1,0 +1,126 @@
+"""Collecting tick after tick: what is wrong at one tick is said, and the next one is tried."""
+
+from __future__ import annotations
+
+import datetime
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from trimtab.connect.kafka import admin_client, producer
+from trimtab.connect.settings import KafkaConnection
+from trimtab.model.errors import ObserveError
+from trimtab.observe.collect.asking import AdminAsker
+from trimtab.observe.collect.capacity import CapacitySettings
+from trimtab.observe.collect.collector import Collector, TickSample
+from trimtab.observe.collect.landing import LakeLanding, Landing, TopicLanding
+from trimtab.observe.collect.settings import CollectSettings
+from trimtab.observe.collect.ticks import MICROSECONDS, ticks
+
+
+@dataclass(frozen=True)
+class Collected:
+    """How one tick went.
+
+    Attributes
+    ----------
+    missed
+        Ticks that passed by before this one.
+    sample
+        None where the cluster did not answer at all.
+    problem
+        Why nothing was landed; None if something was.
+    landing_seconds
+        Time spent keeping the samples.
+    """
+
+    tick: datetime.datetime
+    missed: int
+    sample: TickSample | None
+    problem: str | None
+    landing_seconds: float = 0.0
+
+
+@contextmanager
+def open_collector(
+    connection: KafkaConnection, settings: CollectSettings, capacity: CapacitySettings
+) -> Iterator[Collector]:
+    """A collector on a connection of its own.
+
+    Raises
+    ------
+    ConnectError
+        If the cluster cannot be reached now.
+    """
+    # The client's default would leave a broker that comes back unasked for up to 30 s.
+    admin = admin_client(connection, reconnect_backoff_max_ms=1000)
+    collector = Collector(AdminAsker(admin), settings, capacity)
+    try:
+        yield collector
+    finally:
+        collector.close()
+        admin.close()
+
+
+@contextmanager
+def lake_landing(raw: Path) -> Iterator[Landing]:
+    """Land in the raw folder of a lake."""
+    yield LakeLanding(raw)
+
+
+@contextmanager
+def topic_landing(connection: KafkaConnection, topic: str, settings: CollectSettings) -> Iterator[Landing]:
+    """Land in a topic.
+
+    Raises
+    ------
+    ConnectError
+        If its cluster cannot be reached.
+    """
+    client: Any = producer(connection, linger_ms=20, acks="all", delivery_timeout_ms=_delivery_ms(settings))
+    landing = TopicLanding(client, topic, settings.interval_seconds)
+    try:
+        yield landing
+    finally:
+        landing.close()
+
+
+def collect(
+    collector: Collector,
+    landing: Landing,
+    interval_seconds: float,
+    stop: threading.Event,
+    count: int | None = None,
+) -> Iterator[Collected]:
+    """Sample at every aligned instant until told to stop.
+
+    Parameters
+    ----------
+    stop
+        Ends the wait for the next tick at once; a tick that has begun is finished.
+    count
+        How many ticks to try; None for no end.
+    """
+    with suppress(ObserveError):
+        # Opens the connections, so that the first tick is as quick as the others. Its samples belong to no tick.
+        collector.sample()
+    for tick in islice(ticks(interval_seconds, time.time, stop.wait), count):
+        instant = datetime.datetime.fromtimestamp(tick.microseconds / MICROSECONDS, datetime.UTC)
+        sample = None
+        try:
+            sample = collector.sample()
+            begun = time.perf_counter()
+            landing.land(sample.batches, sample.cluster, instant)
+        except ObserveError as error:
+            yield Collected(instant, tick.missed, sample, str(error))
+        else:
+            yield Collected(instant, tick.missed, sample, None, time.perf_counter() - begun)
+
+
+def _delivery_ms(settings: CollectSettings) -> int:
+    return int(settings.interval_seconds * 1000)
