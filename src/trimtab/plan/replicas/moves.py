@@ -8,11 +8,10 @@ the rest from the most loaded brokers on; a move waits while its destination wou
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from trimtab.model.load import FloatArray, IntArray
-from trimtab.plan.replicas.placement import may_take_lead
+from trimtab.plan.replicas.compiled import entry, inner
 
 LEADER_STEP, REPLICA_STEP = 0, 1
 
@@ -35,7 +34,7 @@ class Steps(NamedTuple):
     role: NDArray[np.int8]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _among(row, b):  # type: ignore[no-untyped-def]
     for x in row:
         if x >= 0 and x == b:
@@ -43,12 +42,23 @@ def _among(row, b):  # type: ignore[no-untyped-def]
     return False
 
 
-@njit(cache=True, nogil=True)
+@inner
+def _ready(a, p, b):  # type: ignore[no-untyped-def]
+    """Whether `b` may take the lead at once."""
+    if not a.may_lead[b]:
+        return False
+    for s in range(a.home.shape[1]):
+        if a.home[p, s] == b:
+            return a.home_ready[p, s]
+    return False
+
+
+@inner
 def _stand_in(a, p, row, final, but):  # type: ignore[no-untyped-def]
     """A member that may lead at once, preferably one that stays; -1 if none."""
     spare = -1
     for b in row:
-        if b < 0 or b == but or not may_take_lead(a, p, b) or not _among(a.home[p], b):
+        if b < 0 or b == but or not _ready(a, p, b):
             continue
         if _among(final, b):
             return b
@@ -57,7 +67,7 @@ def _stand_in(a, p, row, final, but):  # type: ignore[no-untyped-def]
     return spare
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _partner(a, leaving, arriving, taken):  # type: ignore[no-untyped-def]
     """Index of the arriving broker that takes the place of `leaving`: same host, same rack, any."""
     best = -1
@@ -75,7 +85,7 @@ def _partner(a, leaving, arriving, taken):  # type: ignore[no-untyped-def]
     return best
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _to_front(row, b):  # type: ignore[no-untyped-def]
     i = 0
     while row[i] != b:
@@ -86,7 +96,7 @@ def _to_front(row, b):  # type: ignore[no-untyped-def]
     row[0] = b
 
 
-@njit(cache=True, nogil=True)
+@entry
 def steps_of(a, home_lead, first_leader, place, lead, chosen):  # type: ignore[no-untyped-def]
     """Steps of every changed partition, in the partition's own order.
 
@@ -186,28 +196,28 @@ def steps_of(a, home_lead, first_leader, place, lead, chosen):  # type: ignore[n
     return kind[:n], partition[:n], source[:n], target[:n], role[:n], rows, leaders
 
 
-@njit(cache=True, nogil=True)
+@inner
 def apply_step(a, usage, kind, p, source, target, role, sign):  # type: ignore[no-untyped-def]
     """Change the usage of source and target by one step (`sign` 1) or take it back (-1)."""
     for r in range(usage.shape[1]):
         if kind == LEADER_STEP:
-            change = sign * (a.use[1, p, r] - a.use[0, p, r])
+            change = sign * (a.use[p, 1, r] - a.use[p, 0, r])
         else:
-            change = sign * a.use[role, p, r]
+            change = sign * a.use[p, role, r]
         usage[target, r] += change * a.inverse[target, r]
         if source >= 0:
             usage[source, r] -= change * a.inverse[source, r]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _overshoot(a, usage, ceiling, kind, p, target, role):  # type: ignore[no-untyped-def]
     """By how much the target would pass its ceiling in this step, 0 if it stays below."""
     worst = 0.0
     for r in range(usage.shape[1]):
         if kind == LEADER_STEP:
-            change = a.use[1, p, r] - a.use[0, p, r]
+            change = a.use[p, 1, r] - a.use[p, 0, r]
         else:
-            change = a.use[role, p, r]
+            change = a.use[p, role, r]
         if change <= 0.0:
             continue
         over = usage[target, r] + change * a.inverse[target, r] - ceiling[target, r]
@@ -215,7 +225,7 @@ def _overshoot(a, usage, ceiling, kind, p, target, role):  # type: ignore[no-unt
     return worst
 
 
-@njit(cache=True, nogil=True)
+@entry
 def schedule(a, usage, ceiling, kind, partition, source, target, role, priority):  # type: ignore[no-untyped-def]
     """Order of the steps: by priority, each only after its partition's earlier ones, none above a ceiling if avoidable.
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from trimtab.model.load import RESOURCES, BoolArray, IntArray
+from trimtab.model.load import RESOURCES, IntArray
 from trimtab.model.plan import (
     Assignment,
     Bound,
@@ -31,13 +31,10 @@ class Outcome:
         Shape (partitions, width): broker index of each slot.
     lead
         Shape (partitions,): slot that leads, -1 for none.
-    stays
-        Shape of `place`: replicas that must leave their broker and could not.
     """
 
     place: IntArray
     lead: IntArray
-    stays: BoolArray
 
 
 def plan_of(problem: ProblemData, strategy: str, outcome: Outcome) -> Plan:
@@ -165,11 +162,12 @@ def _assignments(
 def _verdict(problem: ProblemData, after: "object", outcome: Outcome, any_move: bool) -> Verdict:
     settings = problem.settings
     usage, deviation, counted = after.usage, after.deviation, after.counted  # type: ignore[attr-defined]
-    holds = not outcome.stays.any()
+    stays = bool((problem.arrays.leaving & (outcome.place == problem.arrays.home)).any())
+    holds = not stays
     if "theta" in settings.goals:
         holds &= bool((~counted | (usage <= np.array(settings.theta))).all())
     if "epsilon" in settings.goals:
         holds &= bool((~counted | (deviation <= np.array(settings.epsilon))).all())
     if holds:
         return Verdict.LEVELLED if any_move else Verdict.LEVEL
-    return Verdict.INFEASIBLE if outcome.stays.any() else Verdict.IMPROVED
+    return Verdict.INFEASIBLE if stays else Verdict.IMPROVED

@@ -1,16 +1,18 @@
 """Compiled: a placement that changes one replica or one leadership at a time, and what each change is worth.
 
-The potential of a broker is the sum over resources of weight · (excess over the band² + lack below it²), a hundredfold
-for what lies over θ; a plan is found by making the potentials fall. A faint pull towards the mean, the guidance, breaks
-ties between changes that are equally good for the goals; it never decides whether a change is accepted.
+The potential of a broker is the sum over resources of weight · (excess over the band² + lack below it²), a
+hundredfold for what lies over θ; a plan is found by making the potentials fall. A faint pull towards the mean, the
+guidance, breaks ties between changes that are equally good for the goals; it never decides whether one is accepted.
+
+Leaves take the few arrays they need: handing the whole board to each of them multiplies the time to compile.
 """
 
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
-from trimtab.model.load import BoolArray, FloatArray, IntArray
+from trimtab.model.load import RESOURCES, FloatArray, IntArray
+from trimtab.plan.replicas.compiled import entry, inner
 from trimtab.plan.replicas.limits import Limits
 from trimtab.plan.replicas.problem import Arrays
 
@@ -19,226 +21,257 @@ THETA_WEIGHT = 100.0
 NEGLIGIBLE = 1e-18
 """A potential below this (a billionth of the mean, squared) is rounding, not load."""
 
+WIDE = len(RESOURCES)
+USAGE, INVERSE, HIGH, LOW, THETA, CENTRE, WEIGHT = range(7)
+RECEIVES, LEADS, RACK, HOST = range(4)
+READY, LEAVING = 1, 2
+MOVABLE, RACK_CAP, HOST_CAP = range(3)
 
-class State(NamedTuple):
-    """A placement under change; compiled code writes into it.
+
+class Board(NamedTuple):
+    """Problem and placement side by side; compiled code writes into the second half.
 
     Attributes
     ----------
+    use
+        Shape (partitions, 2, resources): load of a follower and of the leader.
+    size
+        Shape (partitions,): bytes of a copy.
+    seat
+        Shape (brokers, 4): may receive, may lead, rack, host.
+    home
+        Shape (partitions, width): broker of each slot in the snapshot, -1 in padding.
+    flags
+        Shape of `home`: bits `READY` (in sync and online) and `LEAVING`.
+    rule
+        Shape (partitions, 3): movable, most replicas a rack, most replicas a host.
+    band
+        Shape (brokers, 7, resources): usage, 1 / capacity, then the limits.
+    worth
+        Shape (brokers, 2): potential and guidance.
     place
-        Shape (partitions, widest replication factor): broker index of each slot, -1 in padding.
+        Shape of `home`: broker of each slot now.
     lead
         Shape (partitions,): slot that leads, -1 for none.
-    usage
-        Shape (brokers, resources): B.
-    potential
-        Shape (brokers,).
-    head, following, preceding
-        Who sits on a broker, as doubly linked lists of slot numbers (partition · width + slot), so that a move is O(1).
-        `head` has shape (brokers,), the others (partitions · width,).
+    head, links
+        Who sits on a broker, as doubly linked lists of codes (partition · width + slot), so that a move is O(1):
+        `head` of shape (brokers,), `links` of shape (partitions · width, 2): following and preceding code.
     """
 
+    use: FloatArray
+    size: FloatArray
+    seat: IntArray
+    home: IntArray
+    flags: IntArray
+    rule: IntArray
+    band: FloatArray
+    worth: FloatArray
     place: IntArray
     lead: IntArray
-    usage: FloatArray
-    potential: FloatArray
     head: IntArray
-    following: IntArray
-    preceding: IntArray
+    links: IntArray
 
 
-@njit(cache=True, nogil=True)
-def value(a, limits, usage, b, add, add_role, drop, drop_role):  # type: ignore[no-untyped-def]
-    """Potential and guidance of broker `b` if it gained one replica (`add`, -1 for none) and lost one (`drop`)."""
+@inner
+def value(use, band, b, add, add_role, drop, drop_role):  # type: ignore[no-untyped-def]
+    """Potential and guidance of broker `b` if it gained one replica (`add`, -1: none) and lost one (`drop`)."""
     potential = 0.0
     guidance = 0.0
-    for r in range(usage.shape[1]):
-        weight = limits.weight[b, r]
-        if weight == 0.0:
-            continue
-        level = usage[b, r]
+    for r in range(WIDE):
+        weight = band[b, WEIGHT, r]
+        level = band[b, USAGE, r]
         if add >= 0:
-            level += a.use[add_role, add, r] * a.inverse[b, r]
+            level += use[add, add_role, r] * band[b, INVERSE, r]
         if drop >= 0:
-            level -= a.use[drop_role, drop, r] * a.inverse[b, r]
-        if level > limits.high[b, r]:
-            over = level - limits.high[b, r]
-            potential += weight * over * over
-            if level > limits.theta[b, r]:
-                over = level - limits.theta[b, r]
-                potential += THETA_WEIGHT * weight * over * over
-        elif level < limits.low[b, r]:
-            under = limits.low[b, r] - level
-            potential += weight * under * under
-        off = level - limits.centre[b, r]
-        guidance += weight * off * off
+            level -= use[drop, drop_role, r] * band[b, INVERSE, r]
+        off = max(level - band[b, HIGH, r], band[b, LOW, r] - level, 0.0)
+        over = max(level - band[b, THETA, r], 0.0)
+        away = level - band[b, CENTRE, r]
+        potential += weight * (off * off + THETA_WEIGHT * over * over)
+        guidance += weight * away * away
     return potential, GUIDANCE * guidance
 
 
-@njit(cache=True, nogil=True)
-def role_of(state, p, s):  # type: ignore[no-untyped-def]
-    """1 if the slot leads, else 0."""
-    return 1 if state.lead[p] == s else 0
-
-
-@njit(cache=True, nogil=True)
-def holds(state, p, b):  # type: ignore[no-untyped-def]
+@inner
+def holds(place, p, b):  # type: ignore[no-untyped-def]
     """Whether broker `b` holds a replica of the partition."""
-    for s in range(state.place.shape[1]):
-        if state.place[p, s] == b:
+    for s in range(place.shape[1]):  # noqa: SIM110 - compiled code knows no generators
+        if place[p, s] == b:
             return True
     return False
 
 
-@njit(cache=True, nogil=True)
-def fits_groups(a, state, p, s, b):  # type: ignore[no-untyped-def]
+@inner
+def fits_groups(seat, rule, place, p, s, b):  # type: ignore[no-untyped-def]
     """Whether the slot may go to `b` without worsening rack or host spread."""
-    here = state.place[p, s]
+    here = place[p, s]
     in_rack = 0
     in_host = 0
-    for t in range(state.place.shape[1]):
-        other = state.place[p, t]
+    for t in range(place.shape[1]):
+        other = place[p, t]
         if other < 0 or t == s:
             continue
-        if a.rack[other] == a.rack[b]:
+        if seat[other, RACK] == seat[b, RACK]:
             in_rack += 1
-        if a.host[other] == a.host[b]:
+        if seat[other, HOST] == seat[b, HOST]:
             in_host += 1
-    if in_rack >= a.rack_cap[p] and a.rack[here] != a.rack[b]:
+    if in_rack >= rule[p, RACK_CAP] and seat[here, RACK] != seat[b, RACK]:
         return False
-    return not (in_host >= a.host_cap[p] and a.host[here] != a.host[b])
+    return not (in_host >= rule[p, HOST_CAP] and seat[here, HOST] != seat[b, HOST])
 
 
-@njit(cache=True, nogil=True)
-def may_move(a, state, p, s, b):  # type: ignore[no-untyped-def]
-    """Whether every hard rule allows the slot's replica, with its role, to go to `b`."""
-    if not a.may_receive[b] and not _at_home(a, p, b):
-        return False
-    if holds(state, p, b):
-        return False
-    if state.lead[p] == s and not may_take_lead(a, p, b):
-        return False
-    return fits_groups(a, state, p, s, b)
+@inner
+def home_slot(home, p, b):  # type: ignore[no-untyped-def]
+    """Slot that broker `b` holds in the snapshot, -1 if none."""
+    for s in range(home.shape[1]):
+        if home[p, s] == b:
+            return s
+    return -1
 
 
-@njit(cache=True, nogil=True)
-def _at_home(a, p, b):  # type: ignore[no-untyped-def]
-    for s in range(a.home.shape[1]):
-        if a.home[p, s] == b:
-            return not a.leaving[p, s]
-    return False
-
-
-@njit(cache=True, nogil=True)
-def may_take_lead(a, p, b):  # type: ignore[no-untyped-def]
+@inner
+def may_take_lead(seat, home, flags, p, b):  # type: ignore[no-untyped-def]
     """Whether leadership may go to `b`: by its state, and in sync (as every fresh copy is)."""
-    for s in range(a.home.shape[1]):
-        if a.home[p, s] == b:
-            return a.may_lead[b] and a.home_ready[p, s]
-    return a.may_lead[b]
+    if seat[b, LEADS] == 0:
+        return False
+    s = home_slot(home, p, b)
+    return s < 0 or (flags[p, s] & READY) != 0
 
 
-@njit(cache=True, nogil=True)
-def copy_bytes(a, state, p, s, b):  # type: ignore[no-untyped-def]
-    """Bytes that the plan costs more if the slot's replica goes to `b`; negative when it goes back home."""
-    here = state.place[p, s]
-    bytes_more = a.size[p]
-    for t in range(a.home.shape[1]):
-        if a.home[p, t] == b:
-            bytes_more -= a.size[p]
-        if a.home[p, t] >= 0 and a.home[p, t] == here:
-            continue
-    away = True
-    for t in range(a.home.shape[1]):
-        if a.home[p, t] == here:
-            away = False
-    return bytes_more - a.size[p] if away else bytes_more
+@inner
+def may_move(g, p, s, b):  # type: ignore[no-untyped-def]
+    """Whether every hard rule allows the slot's replica, with its role, to go to `b`."""
+    if holds(g.place, p, b):
+        return False
+    t = home_slot(g.home, p, b)
+    if t < 0:
+        if g.seat[b, RECEIVES] == 0:
+            return False
+    elif g.flags[p, t] & LEAVING:
+        return False
+    if g.lead[p] == s and (g.seat[b, LEADS] == 0 or (t >= 0 and (g.flags[p, t] & READY) == 0)):
+        return False
+    return fits_groups(g.seat, g.rule, g.place, p, s, b)
 
 
-@njit(cache=True, nogil=True)
-def _shift(a, state, b, p, role, sign):  # type: ignore[no-untyped-def]
-    for r in range(state.usage.shape[1]):
-        state.usage[b, r] += sign * a.use[role, p, r] * a.inverse[b, r]
+@inner
+def copies_more(home, place, p, s, b):  # type: ignore[no-untyped-def]
+    """Copies that the plan has more if the slot's replica goes to `b`: 1, 0, or -1 when it goes back home."""
+    return (home_slot(home, p, b) < 0) * 1 - (home_slot(home, p, place[p, s]) < 0) * 1
 
 
-@njit(cache=True, nogil=True)
-def move(a, limits, state, p, s, b):  # type: ignore[no-untyped-def]
+@inner
+def refresh(g, b):  # type: ignore[no-untyped-def]
+    """Compute potential and guidance of a broker again."""
+    potential, guidance = value(g.use, g.band, b, -1, 0, -1, 0)
+    g.worth[b, 0] = potential
+    g.worth[b, 1] = guidance
+
+
+@inner
+def move(g, p, s, b):  # type: ignore[no-untyped-def]
     """Put the slot's replica, with its role, on broker `b`."""
-    here = state.place[p, s]
-    role = role_of(state, p, s)
-    _shift(a, state, here, p, role, -1.0)
-    _shift(a, state, b, p, role, 1.0)
-    state.place[p, s] = b
-    code = p * state.place.shape[1] + s
-    before, after = state.preceding[code], state.following[code]
+    here = g.place[p, s]
+    role = 1 if g.lead[p] == s else 0
+    for r in range(WIDE):
+        g.band[here, USAGE, r] -= g.use[p, role, r] * g.band[here, INVERSE, r]
+        g.band[b, USAGE, r] += g.use[p, role, r] * g.band[b, INVERSE, r]
+    g.place[p, s] = b
+    code = p * g.place.shape[1] + s
+    after, before = g.links[code, 0], g.links[code, 1]
     if before >= 0:
-        state.following[before] = after
+        g.links[before, 0] = after
     else:
-        state.head[here] = after
+        g.head[here] = after
     if after >= 0:
-        state.preceding[after] = before
-    first = state.head[b]
-    state.following[code] = first
-    state.preceding[code] = -1
+        g.links[after, 1] = before
+    first = g.head[b]
+    g.links[code, 0] = first
+    g.links[code, 1] = -1
     if first >= 0:
-        state.preceding[first] = code
-    state.head[b] = code
-    state.potential[here] = value(a, limits, state.usage, here, -1, 0, -1, 0)[0]
-    state.potential[b] = value(a, limits, state.usage, b, -1, 0, -1, 0)[0]
+        g.links[first, 1] = code
+    g.head[b] = code
+    refresh(g, here)
+    refresh(g, b)
 
 
-@njit(cache=True, nogil=True)
-def give_lead(a, limits, state, p, s):  # type: ignore[no-untyped-def]
+@inner
+def give_lead(g, p, s):  # type: ignore[no-untyped-def]
     """Let the slot lead."""
-    old = state.lead[p]
+    old = g.lead[p]
+    there = g.place[p, s]
+    for r in range(WIDE):
+        more = g.use[p, 1, r] - g.use[p, 0, r]
+        g.band[there, USAGE, r] += more * g.band[there, INVERSE, r]
+        if old >= 0:
+            here = g.place[p, old]
+            g.band[here, USAGE, r] -= more * g.band[here, INVERSE, r]
+    g.lead[p] = s
     if old >= 0:
-        here = state.place[p, old]
-        _shift(a, state, here, p, 1, -1.0)
-        _shift(a, state, here, p, 0, 1.0)
-        state.potential[here] = value(a, limits, state.usage, here, -1, 0, -1, 0)[0]
-    there = state.place[p, s]
-    _shift(a, state, there, p, 0, -1.0)
-    _shift(a, state, there, p, 1, 1.0)
-    state.lead[p] = s
-    state.potential[there] = value(a, limits, state.usage, there, -1, 0, -1, 0)[0]
+        refresh(g, g.place[p, old])
+    refresh(g, there)
 
 
-@njit(cache=True, nogil=True)
-def weigh(a, limits, state):  # type: ignore[no-untyped-def]
-    """Potential of every broker under other limits."""
-    for b in range(len(state.potential)):
-        state.potential[b] = value(a, limits, state.usage, b, -1, 0, -1, 0)[0]
-
-
-def new_state(arrays: Arrays, bounds: Limits, place: IntArray, lead: IntArray, usage: FloatArray) -> State:
-    """A state of its own for a placement; `usage` is that of the brokers under it."""
+def new_board(arrays: Arrays, place: IntArray, lead: IntArray, usage: FloatArray, limits: Limits) -> Board:
+    """A board of its own for a placement; `usage` is that of the brokers under it."""
     partitions, width = place.shape
     brokers = len(usage)
-    codes = np.flatnonzero(place.ravel() >= 0).astype(np.int32)
-    holder = place.ravel()[codes]
-    order = np.argsort(holder, kind="stable")
-    codes, holder = codes[order], holder[order]
-    following = np.full(partitions * width, -1, dtype=np.int32)
-    preceding = np.full(partitions * width, -1, dtype=np.int32)
+    head, links = _lists(place, brokers)
+    flags = READY * arrays.home_ready + LEAVING * arrays.leaving
+    seat = np.stack([arrays.may_receive, arrays.may_lead, arrays.rack, arrays.host], axis=1)
+    board = Board(
+        use=arrays.use,
+        size=arrays.size,
+        seat=np.ascontiguousarray(seat, dtype=np.int32),
+        home=arrays.home,
+        flags=np.ascontiguousarray(flags.reshape(partitions, width), dtype=np.int32),
+        rule=np.ascontiguousarray(
+            np.stack([arrays.movable, arrays.rack_cap, arrays.host_cap], axis=1), dtype=np.int32
+        ),
+        band=np.zeros((brokers, 7, WIDE)),
+        worth=np.zeros((brokers, 2)),
+        place=place.copy(),
+        lead=lead.copy(),
+        head=head,
+        links=links,
+    )
+    board.band[:, INVERSE] = arrays.inverse
+    set_limits(board, usage, limits)
+    return board
+
+
+def set_limits(board: Board, usage: FloatArray, limits: Limits) -> None:
+    """Take other limits, and usage computed afresh, so that rounding does not pile up."""
+    for row, values in (
+        (USAGE, usage),
+        (HIGH, limits.high),
+        (LOW, limits.low),
+        (THETA, limits.theta),
+        (CENTRE, limits.centre),
+        (WEIGHT, limits.weight),
+    ):
+        board.band[:, row] = values
+    _refresh_all(board)
+
+
+@entry
+def _refresh_all(g):  # type: ignore[no-untyped-def]
+    for b in range(len(g.worth)):
+        refresh(g, b)
+
+
+def _lists(place: IntArray, brokers: int) -> tuple[IntArray, IntArray]:
+    """Linked lists of who sits where, each in ascending order of codes."""
+    flat = place.ravel()
+    codes = np.flatnonzero(flat >= 0).astype(np.int32)
+    codes = codes[np.argsort(flat[codes], kind="stable")]
+    holder = flat[codes]
+    links = np.full((flat.size, 2), -1, dtype=np.int32)
     head = np.full(brokers, -1, dtype=np.int32)
     same = holder[1:] == holder[:-1]
-    following[codes[:-1][same]] = codes[1:][same]
-    preceding[codes[1:][same]] = codes[:-1][same]
-    starts = np.concatenate([[True], ~same]) if len(codes) else np.zeros(0, dtype=np.bool_)
-    head[holder[starts]] = codes[starts]
-    state = State(
-        place.astype(np.int32),
-        lead.astype(np.int32),
-        usage.copy(),
-        np.zeros(brokers),
-        head,
-        following,
-        preceding,
-    )
-    weigh(arrays, bounds, state)
-    return state
-
-
-def online_slots(state: State, dead: BoolArray) -> BoolArray:
-    """Shape of `place`: slots that hold a replica on a broker that runs."""
-    return np.asarray((state.place >= 0) & ~dead[state.place])
+    links[codes[:-1][same], 0] = codes[1:][same]
+    links[codes[1:][same], 1] = codes[:-1][same]
+    if len(codes):
+        starts = np.concatenate([[True], ~same])
+        head[holder[starts]] = codes[starts]
+    return head, links

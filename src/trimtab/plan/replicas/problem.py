@@ -23,7 +23,7 @@ class Arrays(NamedTuple):
     Attributes
     ----------
     use
-        Shape (2, partitions, resources): load of the role follower (0) and leader (1), in `UNITS`.
+        Shape (partitions, 2, resources): load of the role follower (0) and leader (1), in `UNITS`.
     inverse
         Shape (brokers, resources): 1 / capacity, 0 where not limited.
     size
@@ -108,11 +108,11 @@ def problem_data(snapshot: ReplicasSnapshot, settings: ReplicasSettings) -> Prob
     host, hosts = _groups(brokers.host, brokers.in_service)
     with np.errstate(divide="ignore"):
         inverse = np.where(np.isfinite(brokers.capacity), 1.0 / brokers.capacity, 0.0)
-    use = np.ascontiguousarray(np.stack([parts.follower_load, parts.leader_load]), dtype=np.float64)
+    use = np.ascontiguousarray(np.stack([parts.follower_load, parts.leader_load], axis=1), dtype=np.float64)
     arrays = Arrays(
         use=use,
         inverse=np.ascontiguousarray(inverse),
-        size=np.ascontiguousarray(use[:, :, DISK].max(axis=0)),
+        size=np.ascontiguousarray(use[:, :, DISK].max(axis=1)),
         home=home,
         home_ready=np.ascontiguousarray(ready),
         movable=~excluded & ~orphaned,

@@ -1,143 +1,130 @@
-"""Compiled: what must move whatever it costs: leaders that are offline, replicas that must leave, crowded racks and hosts."""
+"""Compiled: what must move whatever it costs.
 
-from numba import njit
+Offline leaders, replicas that must leave, crowded racks and hosts.
+"""
 
+from trimtab.plan.replicas.compiled import entry, inner
 from trimtab.plan.replicas.placement import (
+    HOST,
+    HOST_CAP,
+    LEAVING,
+    MOVABLE,
+    RACK,
+    RACK_CAP,
+    RECEIVES,
     give_lead,
     holds,
     may_take_lead,
     move,
-    role_of,
     value,
 )
 
-CONCENTRATION = 1e-3
-"""Among destinations that are equal for the goals, the emptier; small against any breach."""
+ANY_SPREAD = 1 << 30
 
 
-@njit(cache=True, nogil=True)
-def _best_lead(a, limits, state, p, without):  # type: ignore[no-untyped-def]
+@inner
+def _least_harmful_leader(g, p, without):  # type: ignore[no-untyped-def]
     """Slot that may lead with the least harm, -1 if none; `without` is a slot that may not."""
     best = -1
     least = 0.0
-    old = state.lead[p]
-    for s in range(state.place.shape[1]):
-        b = state.place[p, s]
-        if b < 0 or s == without or s == old or not may_take_lead(a, p, b):
+    old = g.lead[p]
+    for s in range(g.place.shape[1]):
+        b = g.place[p, s]
+        if b < 0 or s == without or s == old or not may_take_lead(g.seat, g.home, g.flags, p, b):  # noqa: SIM109
             continue
-        potential, guidance = value(a, limits, state.usage, b, p, 1, p, 0)
-        before, pull = value(a, limits, state.usage, b, -1, 0, -1, 0)
-        harm = potential - before + guidance - pull
+        potential, guidance = value(g.use, g.band, b, p, 1, p, 0)
+        harm = potential + guidance - g.worth[b, 0] - g.worth[b, 1]
         if best < 0 or harm < least:
             best, least = s, harm
     return best
 
 
-@njit(cache=True, nogil=True)
-def _crowded(a, state, p, s):  # type: ignore[no-untyped-def]
-    """Whether the slot's rack or host holds more of the partition than it may."""
-    in_rack = 0
-    in_host = 0
-    here = state.place[p, s]
-    for t in range(state.place.shape[1]):
-        other = state.place[p, t]
-        if other >= 0:
-            in_rack += a.rack[other] == a.rack[here]
-            in_host += a.host[other] == a.host[here]
-    return in_rack > a.rack_cap[p] or in_host > a.host_cap[p]
-
-
-@njit(cache=True, nogil=True)
-def _spread(a, state, p, s, b):  # type: ignore[no-untyped-def]
-    """How many replicas over the caps of rack and host the partition has with the slot on `b`."""
+@inner
+def _spread(seat, rule, place, p, s, b):  # type: ignore[no-untyped-def]
+    """How far the partition is over the caps of racks (first) and hosts with slot `s` on broker `b`."""
     over = 0
-    width = state.place.shape[1]
-    for t in range(width):
-        one = b if t == s else state.place[p, t]
+    for t in range(place.shape[1]):
+        one = b if t == s else place[p, t]
         if one < 0:
             continue
         in_rack = 0
         in_host = 0
         for u in range(t + 1):
-            other = b if u == s else state.place[p, u]
+            other = b if u == s else place[p, u]
             if other >= 0:
-                in_rack += a.rack[other] == a.rack[one]
-                in_host += a.host[other] == a.host[one]
-        over += (in_rack > a.rack_cap[p]) * 1024 + (in_host > a.host_cap[p])
+                in_rack += seat[other, RACK] == seat[one, RACK]
+                in_host += seat[other, HOST] == seat[one, HOST]
+        over += (in_rack > rule[p, RACK_CAP]) * 1024 + (in_host > rule[p, HOST_CAP])
     return over
 
 
-@njit(cache=True, nogil=True)
-def _destination(a, limits, state, p, s, role, spread_limit):  # type: ignore[no-untyped-def]
-    """Broker for the slot with the fewest spread breaches (below `spread_limit`), then the least harm; -1 if none."""
+@inner
+def _destination(g, p, s, role, spread_limit):  # type: ignore[no-untyped-def]
+    """Broker with the fewest spread breaches (below `spread_limit`), then the least harm; -1 if none."""
     best = -1
     least = 0.0
     fewest = spread_limit
-    for b in range(len(a.may_receive)):
-        if not a.may_receive[b] or holds(state, p, b):
+    for b in range(len(g.seat)):
+        if g.seat[b, RECEIVES] == 0 or holds(g.place, p, b):
             continue
-        if role == 1 and not may_take_lead(a, p, b):
+        if role == 1 and not may_take_lead(g.seat, g.home, g.flags, p, b):
             continue
-        over = _spread(a, state, p, s, b)
-        if over > fewest or (best < 0 and over >= spread_limit):
+        over = _spread(g.seat, g.rule, g.place, p, s, b)
+        if over > fewest or over >= spread_limit:
             continue
-        potential, guidance = value(a, limits, state.usage, b, p, role, -1, 0)
-        before, pull = value(a, limits, state.usage, b, -1, 0, -1, 0)
-        harm = potential - before + guidance - pull
+        potential, guidance = value(g.use, g.band, b, p, role, -1, 0)
+        harm = potential + guidance - g.worth[b, 0] - g.worth[b, 1]
         if best < 0 or over < fewest or harm < least:
             best, least, fewest = b, harm, over
     return best
 
 
-@njit(cache=True, nogil=True)
-def repair(a, limits, state, order, stays_offline):  # type: ignore[no-untyped-def]
-    """Make the placement lawful where it can be.
+@inner
+def _relocate(g, p, s, spread_limit):  # type: ignore[no-untyped-def]
+    """Move the slot to its best destination, its leadership going elsewhere where no destination may lead."""
+    role = 1 if g.lead[p] == s else 0
+    b = _destination(g, p, s, role, spread_limit)
+    if b < 0 and role == 1:
+        t = _least_harmful_leader(g, p, s)
+        if t < 0:
+            return False
+        b = _destination(g, p, s, 0, spread_limit)
+        if b < 0:
+            return False
+        give_lead(g, p, t)
+    if b < 0:
+        return False
+    move(g, p, s, b)
+    return True
+
+
+@entry
+def repair(g, order):  # type: ignore[no-untyped-def]
+    """Make the placement lawful where it can be; what cannot be stays as it is.
 
     Parameters
     ----------
     order
         Partitions in the order to be served (big ones first: they are the hardest to place).
-    stays_offline
-        Shape (partitions, width), written: slots that must leave and could not.
     """
-    width = state.place.shape[1]
+    width = g.place.shape[1]
     for p in order:
-        if not a.movable[p]:
-            for s in range(width):
-                if state.place[p, s] >= 0 and a.leaving[p, s]:
-                    stays_offline[p, s] = True
+        if g.rule[p, MOVABLE] == 0:
             continue
-        if state.lead[p] < 0:
-            s = _best_lead(a, limits, state, p, -1)
+        if g.lead[p] < 0:
+            s = _least_harmful_leader(g, p, -1)
             if s >= 0:
-                give_lead(a, limits, state, p, s)
+                give_lead(g, p, s)
+        if g.lead[p] < 0:
+            # Nobody to copy from: none of the replicas in sync may lead.
+            continue
         for s in range(width):
-            if state.place[p, s] < 0 or not a.leaving[p, s] or state.place[p, s] != a.home[p, s]:
-                continue
-            if state.lead[p] < 0:
-                # Nobody to copy from: none of the replicas in sync may lead.
-                stays_offline[p, s] = True
-                continue
-            stays_offline[p, s] = not _relocate(a, limits, state, p, s, 1 << 30)
+            if g.place[p, s] >= 0 and g.flags[p, s] & LEAVING and g.place[p, s] == g.home[p, s]:
+                _relocate(g, p, s, ANY_SPREAD)
         for s in range(width):
-            if state.place[p, s] < 0 or not _crowded(a, state, p, s) or state.lead[p] < 0:
+            b = g.place[p, s]
+            if b < 0:
                 continue
-            _relocate(a, limits, state, p, s, _spread(a, state, p, s, state.place[p, s]))
-
-
-@njit(cache=True, nogil=True)
-def _relocate(a, limits, state, p, s, spread_limit):  # type: ignore[no-untyped-def]
-    """Move the slot to its best destination, giving its leadership away first where no destination may lead."""
-    b = _destination(a, limits, state, p, s, role_of(state, p, s), spread_limit)
-    if b < 0 and state.lead[p] == s:
-        t = _best_lead(a, limits, state, p, s)
-        if t < 0:
-            return False
-        b = _destination(a, limits, state, p, s, 0, spread_limit)
-        if b < 0:
-            return False
-        give_lead(a, limits, state, p, t)
-    if b < 0:
-        return False
-    move(a, limits, state, p, s, b)
-    return True
+            over = _spread(g.seat, g.rule, g.place, p, s, b)
+            if over > 0:
+                _relocate(g, p, s, over)

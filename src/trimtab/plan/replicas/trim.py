@@ -10,10 +10,10 @@ from trimtab.model.load import FloatArray, IntArray
 from trimtab.model.plan import Plan
 from trimtab.model.replicas import ReplicasSnapshot
 from trimtab.model.settings import ReplicasSettings
-from trimtab.plan.replicas import placement, repair, search
+from trimtab.plan.replicas import repair, search
 from trimtab.plan.replicas.limits import MARGIN, limits
 from trimtab.plan.replicas.outcome import Outcome, plan_of
-from trimtab.plan.replicas.placement import State, new_state
+from trimtab.plan.replicas.placement import Board, new_board, set_limits
 from trimtab.plan.replicas.problem import ProblemData, problem_data
 
 MOVE_COST = 0.05
@@ -31,21 +31,15 @@ def plan(snapshot: ReplicasSnapshot, settings: ReplicasSettings) -> Plan:
 def level(problem: ProblemData) -> Outcome:
     """The placement that `trim` ends with."""
     arrays = problem.arrays
-    load = snapshot_load(problem, arrays.home, problem.home_lead)
-    state = _state(problem, arrays.home.copy(), problem.home_lead.copy(), load, MARGIN)
     order = np.argsort(-arrays.size, kind="stable").astype(np.int32)
-    stays = np.zeros(arrays.home.shape, dtype=np.bool_)
-    repair.repair(arrays, limits(problem, load, MARGIN), state, order, stays)
+    board = _board(problem, arrays.home, problem.home_lead)
+    repair.repair(board, order)
     floor = MOVE_COST * float(arrays.size.mean() if len(arrays.size) else 0.0) + 1.0
-    load = snapshot_load(problem, state.place, state.lead)
-    state = _state(problem, state.place, state.lead, load, MARGIN)
-    search.level(arrays, limits(problem, load, MARGIN), state, floor, ROUNDS)
-    load = snapshot_load(problem, state.place, state.lead)
-    state = _state(problem, state.place, state.lead, load, 1.0)
-    bounds = limits(problem, load, 1.0)
-    search.send_home(arrays, bounds, state, order)
-    search.leads_home(arrays, bounds, state, order, problem.home_lead)
-    return Outcome(state.place, state.lead, stays)
+    _aim(problem, board, MARGIN)
+    search.level(board, floor, ROUNDS)
+    _aim(problem, board, 1.0)
+    search.send_home(board, order, problem.home_lead)
+    return Outcome(board.place, board.lead)
 
 
 def snapshot_load(problem: ProblemData, place: IntArray, lead: IntArray) -> FloatArray:
@@ -55,9 +49,17 @@ def snapshot_load(problem: ProblemData, place: IntArray, lead: IntArray) -> Floa
     return problem.snapshot.broker_load(place, leader)
 
 
-def _state(problem: ProblemData, place: IntArray, lead: IntArray, load: FloatArray, share: float) -> State:
-    usage = load * problem.arrays.inverse
-    return new_state(problem.arrays, limits(problem, load, share), place, lead, usage)
+def _board(problem: ProblemData, place: IntArray, lead: IntArray) -> Board:
+    load = snapshot_load(problem, place, lead)
+    return new_board(
+        problem.arrays, place, lead, load * problem.arrays.inverse, limits(problem, load, MARGIN)
+    )
 
 
-KERNELS = (repair.repair, search.level, search.send_home, search.leads_home, placement.weigh)
+def _aim(problem: ProblemData, board: Board, share: float) -> None:
+    """Limits at a share of ε around the mean of the board's placement."""
+    load = snapshot_load(problem, board.place, board.lead)
+    set_limits(board, load * problem.arrays.inverse, limits(problem, load, share))
+
+
+KERNELS = (repair.repair, search.level, search.send_home)

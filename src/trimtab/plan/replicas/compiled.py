@@ -1,0 +1,38 @@
+"""How the numeric core is compiled, and where the compiled code is kept.
+
+Numba keeps the machine code of a function until that function's own file changes, and does not notice that another
+file, from which code was inlined, did. So the folder is named after a digest of all sources together.
+"""
+
+import os
+from hashlib import sha256
+from pathlib import Path
+
+import numba
+from numba.core import config
+
+FOLDER = "trimtab-plan"
+
+
+def _digest() -> str:
+    sources = sorted(Path(__file__).parent.glob("*.py"))
+    parts = [sha256(source.read_bytes()).digest() for source in sources]
+    return sha256(b"".join(parts) + numba.__version__.encode()).hexdigest()[:16]
+
+
+def _folder() -> str:
+    """Below `NUMBA_CACHE_DIR` if set, else beside the sources if these may be written, else wherever numba likes."""
+    named = os.environ.get("NUMBA_CACHE_DIR")
+    beside = Path(__file__).parent / "__pycache__"
+    if not named and not os.access(beside if beside.exists() else beside.parent, os.W_OK):
+        return ""
+    return str((Path(named) if named else beside) / f"{FOLDER}-{_digest()}")
+
+
+config.CACHE_DIR = _folder()
+
+inner = numba.njit(nogil=True, error_model="numpy")
+"""For functions that compiled code calls."""
+
+entry = numba.njit(nogil=True, error_model="numpy", cache=True)
+"""For functions that Python calls; the fewer, the quicker they are all there again."""
