@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from typer._click.core import Command, Context
 
 COMMANDS = {
+    "collect": ("trimtab.cli.collect", "Sample a Kafka cluster into the lake, tick after tick."),
+    "plan": ("trimtab.cli.plan", "Find the smallest set of moves that levels a cluster; changes nothing."),
     "sandbox": ("trimtab.cli.sandbox", "Start and stop a real cluster on this machine, and load it."),
 }
 
