@@ -28,42 +28,39 @@ class BrokerCapacity:
     disk_bytes: float | None = None
 
 
+KEYS = tuple(item.name for item in fields(BrokerCapacity))
+
+
 @dataclass(frozen=True)
 class CapacitySettings(BrokerCapacity):
-    """The `[capacity]` table: values for all brokers, and `[capacity.brokers.<id>]` for single ones."""
+    """The `[capacity]` table: values for all brokers, and `[capacity.brokers.<id>]` for single ones.
 
-    brokers: dict[str, BrokerCapacity] = field(default_factory=dict)
+    Attributes
+    ----------
+    brokers
+        By broker id, the keys of `BrokerCapacity` that differ there.
+    """
+
+    brokers: dict[str, dict[str, float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Refuse what cannot be a capacity."""
-        for subject, declared in (
-            ("capacity", self),
-            *((f"capacity.brokers.{k}", v) for k, v in self.brokers.items()),
-        ):
-            for item in fields(BrokerCapacity):
-                value = getattr(declared, item.name)
-                if value is not None and not 0 < value < float("inf"):
-                    raise SettingsError(
-                        f"{subject}.{item.name} is {value}: write a number above 0, or leave it out"
-                    )
-        for key in self.brokers:
-            if not key.isdigit():
+        _check("capacity", {key: getattr(self, key) for key in KEYS})
+        for broker, own in self.brokers.items():
+            if not broker.isdigit():
                 raise SettingsError(
-                    f"capacity.brokers.{key} is not a broker id: write its number, as in [capacity.brokers.3]"
+                    f"capacity.brokers.{broker} is not a broker id: write its number, like "
+                    "[capacity.brokers.3]"
                 )
+            _check(f"capacity.brokers.{broker}", own)
 
     def of(self, broker: int) -> BrokerCapacity:
         """What is declared for one broker: its own table first, then the values for all."""
-        own = self.brokers.get(str(broker), BrokerCapacity())
-        return BrokerCapacity(
-            **{
-                item.name: _first(getattr(own, item.name), getattr(self, item.name))
-                for item in fields(BrokerCapacity)
-            }
-        )
+        own = self.brokers.get(str(broker), {})
+        return BrokerCapacity(**{key: own.get(key, getattr(self, key)) for key in KEYS})
 
 
-def capacity_columns(declared: BrokerCapacity) -> Mapping[str, object]:
+def capacity_columns(declared: BrokerCapacity) -> dict[str, object]:
     """The columns of a `broker` row that declare capacity."""
     return {
         "cpu_capacity_cores": declared.cpu_cores,
@@ -72,5 +69,9 @@ def capacity_columns(declared: BrokerCapacity) -> Mapping[str, object]:
     }
 
 
-def _first(own: float | None, shared: float | None) -> float | None:
-    return shared if own is None else own
+def _check(subject: str, declared: Mapping[str, float | None]) -> None:
+    for key, value in declared.items():
+        if key not in KEYS:
+            raise SettingsError(f"{subject}.{key} is not a setting: known are {', '.join(KEYS)}")
+        if value is not None and not 0 < value < float("inf"):
+            raise SettingsError(f"{subject}.{key} is {value}: write a number above 0, or leave it out")

@@ -59,7 +59,7 @@ class ClientFiles:
         Names of files, or glob patterns of them; looked up anew at every reading.
     """
 
-    def __init__(self, patterns: Iterable[str]) -> None:
+    def __init__(self, patterns: Iterable[Path]) -> None:
         self._patterns = tuple(patterns)
         self._files: dict[str, _File] = {}
         self._clients: dict[str, _Client] = {}
@@ -79,7 +79,7 @@ class ClientFiles:
         """
         problems = []
         for pattern in self._patterns:
-            paths = sorted(glob.glob(str(Path(pattern).expanduser())))
+            paths = sorted(glob.glob(str(pattern)))
             if not paths:
                 problems.append(f"no file of client samples matches {pattern}")
             for path in paths:

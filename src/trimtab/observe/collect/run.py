@@ -82,8 +82,16 @@ def topic_landing(connection: KafkaConnection, topic: str, settings: CollectSett
     ConnectError
         If its cluster cannot be reached.
     """
-    client: Any = producer(connection, linger_ms=20, acks="all", delivery_timeout_ms=_delivery_ms(settings))
-    landing = TopicLanding(client, topic, settings.interval_seconds)
+    patience_ms = int(max(5.0, settings.interval_seconds) * 1000)
+    client: Any = producer(
+        connection,
+        linger_ms=20,
+        acks="all",
+        max_block_ms=patience_ms,
+        request_timeout_ms=patience_ms - 1000,
+        delivery_timeout_ms=patience_ms,
+    )
+    landing = TopicLanding(client, topic, patience_ms / 1000)
     try:
         yield landing
     finally:
@@ -107,7 +115,7 @@ def collect(
         How many ticks to try; None for no end.
     """
     with suppress(ObserveError):
-        # Opens the connections, so that the first tick is as quick as the others. Its samples belong to no tick.
+        # Opens the connections, so that the first tick is as quick as the others.
         collector.sample()
     for tick in islice(ticks(interval_seconds, time.time, stop.wait), count):
         instant = datetime.datetime.fromtimestamp(tick.microseconds / MICROSECONDS, datetime.UTC)
@@ -120,7 +128,3 @@ def collect(
             yield Collected(instant, tick.missed, sample, str(error))
         else:
             yield Collected(instant, tick.missed, sample, None, time.perf_counter() - begun)
-
-
-def _delivery_ms(settings: CollectSettings) -> int:
-    return int(settings.interval_seconds * 1000)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from trimtab.model.errors import SettingsError
 
@@ -28,7 +29,7 @@ class CollectSettings:
     groups
         Whether to read the committed offsets of consumer groups.
     client_samples
-        Files of JSON lines that producers and consumers write about themselves.
+        Files of JSON lines that producers and consumers write about themselves, or glob patterns of them.
     """
 
     interval_seconds: float = 30.0
@@ -37,7 +38,7 @@ class CollectSettings:
     prometheus: str | dict[str, str] | None = None
     hosts: dict[str, str] = field(default_factory=dict)
     groups: bool = True
-    client_samples: tuple[str, ...] = ()
+    client_samples: tuple[Path, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse what cannot be a schedule."""

@@ -1,0 +1,47 @@
+"""What several commands share: where the lake is, which settings hold, how to reach the cluster."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+if TYPE_CHECKING:
+    from trimtab.connect.settings import KafkaConnection
+    from trimtab.files.settings import Settings
+
+LAKE = typer.Option(
+    None, "--lake", help="Folder of telemetry; by default $TRIMTAB_LAKE, else ~/.local/share/trimtab/lake."
+)
+SETTINGS = typer.Option(None, "--settings", help="Settings file; by default trimtab.toml here, if there.")
+SET = typer.Option([], "--set", help="One setting, as section.key=value; may be repeated.")
+BOOTSTRAP = typer.Option(
+    None, "--bootstrap", help="Brokers to begin with, as host:port,host:port; goes before kafka.bootstrap."
+)
+CLUSTER = typer.Option(None, "--cluster", help="Which cluster, where the lake holds several.")
+
+
+def read_settings(file: Path | None, overrides: list[str]) -> Settings:
+    """The settings in force: defaults, file, environment, `--set`."""
+    from trimtab.files.settings import load_settings
+
+    return load_settings(file, overrides, os.environ)
+
+
+def kafka_connection(settings: Settings, bootstrap: str | None) -> KafkaConnection:
+    """How to reach the cluster: the `[kafka]` table, with `--bootstrap` before its own."""
+    from trimtab.connect.settings import connection_from_table
+
+    table = settings.table("kafka", ("user", "password"))
+    if bootstrap is not None:
+        table["bootstrap"] = bootstrap
+    return connection_from_table(table, os.environ, settings.folder)
+
+
+def lake_path(given: Path | None) -> Path:
+    """The lake's folder, given or by default."""
+    from trimtab.files.places import lake_folder
+
+    return lake_folder() if given is None else given
