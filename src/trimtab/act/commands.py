@@ -61,9 +61,14 @@ class ReadThrottle(Command):
 
 @dataclass(frozen=True)
 class WriteThrottle(Command):
-    """Set, change or give back rates and lists. Answer: `ThrottleWritten`."""
+    """Set, change or give back rates and lists. Answer: `ThrottleWritten`.
+
+    `kept_topics` and `kept_rates` say what is ours afterwards; all else in `config` is given back.
+    """
 
     config: ThrottleConfig
+    kept_topics: frozenset[str] = frozenset()
+    kept_rates: bool = False
 
 
 @dataclass(frozen=True)
@@ -83,3 +88,10 @@ class Wait(Command):
 @dataclass(frozen=True)
 class Finish(Command):
     """The execution has reached a final status: nothing of it is left in the cluster. No answer."""
+
+
+@dataclass(frozen=True)
+class GiveUp(Command):
+    """The cluster cannot be reached or is another one; the execution can be resumed later. No answer."""
+
+    reason: str

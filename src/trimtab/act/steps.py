@@ -91,9 +91,17 @@ STEP_TRANSITIONS: Final[dict[StepState, frozenset[StepState]]] = {
             StepState.FAILED,
         }
     ),
-    StepState.ELECTING: frozenset({StepState.PENDING, StepState.DONE, StepState.SKIPPED, StepState.FAILED}),
+    StepState.ELECTING: frozenset(
+        {StepState.ROLLING_BACK, StepState.DONE, StepState.SKIPPED, StepState.FAILED}
+    ),
     StepState.ROLLING_BACK: frozenset(
-        {StepState.ROLLED_BACK, StepState.DONE, StepState.SKIPPED, StepState.FAILED}
+        {
+            StepState.REQUESTED,
+            StepState.ROLLED_BACK,
+            StepState.DONE,
+            StepState.SKIPPED,
+            StepState.FAILED,
+        }
     ),
     StepState.ROLLED_BACK: frozenset({StepState.PENDING}),
     StepState.DONE: frozenset(),
@@ -114,7 +122,7 @@ class Step:
     before, after
         Replica lists (Kafka's order) that this step expects and leaves.
     leader
-        Who should lead afterwards, for `LEAD` steps; the first of `after`.
+        Who should lead afterwards, for `LEAD` steps: the first of `after`, or None for a new order alone.
     bytes
         Size of one copy times the number of brokers added (or dirs changed); 0 for `LEAD`.
     follows

@@ -1,0 +1,267 @@
+"""One trimtab acts on a cluster at a time: a lease in two places.
+
+On this machine, an exclusively locked file in the state folder, named after the cluster: the kernel gives it
+up the moment its holder dies, so it cannot go stale. Across machines, a text in the cluster itself, as the
+dynamic setting `trimtab.lease` of the cluster-wide broker default: every trimtab can see it, whatever its
+state folder, and operators can too. It is renewed while its holder lives; a holder that is known to be dead
+(same machine, no such process) or has not renewed for long enough is replaced, which is said.
+
+Kafka offers no compare-and-set on settings, so two that start within the same moment could both believe to
+hold it: each waits after writing and reads back, and reads again before every change it makes. Why a setting
+and not a topic or a consumer group: docs/decisions/0010-lease.md.
+"""
+
+import fcntl
+import getpass
+import json
+import os
+import socket
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TextIO
+
+from trimtab.act.port import ClusterPort, PortError
+from trimtab.model.errors import ActError
+
+SETTLE_SECONDS = 0.3
+SECOND_LOOK_SECONDS = 2.0
+LOOK_AGAIN_SECONDS = 1.0
+
+
+@dataclass(frozen=True)
+class Holder:
+    """Who holds a lease; times are seconds since 1970.
+
+    Attributes
+    ----------
+    born
+        When the process began, in the kernel's ticks since boot: tells it from a later one of the same pid.
+    """
+
+    token: str
+    host: str
+    pid: int
+    born: str
+    user: str
+    since: float
+    renewed_at: float
+
+    def __str__(self) -> str:
+        return f"{self.user}@{self.host} (process {self.pid}, since {_clock_text(self.since)})"
+
+
+def this_process(token: str, now: float) -> Holder:
+    """A holder that names this process."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):
+        user = str(os.getuid())
+    pid = os.getpid()
+    return Holder(token, socket.gethostname(), pid, _born(pid), user, now, now)
+
+
+class Lease:
+    """The right to act on one cluster.
+
+    Parameters
+    ----------
+    port
+        The cluster.
+    folder
+        Where the lock file lives.
+    cluster_id
+        Of the cluster.
+    lease_seconds
+        After how long without renewal another may take over.
+    clock, sleep
+        Time.
+    token
+        Anything that no other holder has.
+    """
+
+    def __init__(
+        self,
+        port: ClusterPort,
+        folder: Path,
+        cluster_id: str,
+        lease_seconds: float,
+        clock: Callable[[], float],
+        sleep: Callable[[float], None],
+        token: str,
+    ) -> None:
+        self._port = port
+        self._path = folder / f"{cluster_id}.lease"
+        self._cluster_id = cluster_id
+        self._lease_seconds = lease_seconds
+        self._clock = clock
+        self._sleep = sleep
+        self._me = this_process(token, clock())
+        self._file: TextIO | None = None
+        self._in_cluster = False
+        self._looked_at = 0.0
+
+    def acquire(self) -> list[str]:
+        """Take the lease; returns what is worth saying about it.
+
+        Raises
+        ------
+        ActError
+            Naming the holder and since when, if another trimtab acts on this cluster.
+        """
+        self._lock_file()
+        try:
+            notes = self._enter_cluster()
+        except BaseException:
+            self._unlock_file()
+            raise
+        return notes
+
+    def check(self) -> None:
+        """Make sure that the lease is still ours, and renew it in time.
+
+        Raises
+        ------
+        ActError
+            If another trimtab has taken over: nothing must be touched from then on.
+        """
+        now = self._clock()
+        if not self._in_cluster or now - self._looked_at < LOOK_AGAIN_SECONDS:
+            return
+        try:
+            holder = _parse(self._port.read_lease())
+            if holder is not None and holder.token != self._me.token:
+                self._in_cluster = False
+                raise ActError(
+                    f"{holder} has taken over cluster {self._cluster_id}: this trimtab steps back and "
+                    "touches nothing more; see `trimtab execution list` there"
+                )
+            if holder is None or now - holder.renewed_at >= self._lease_seconds / 4:
+                self._me = replace(self._me, renewed_at=now)
+                self._port.write_lease(_text(self._me))
+            self._looked_at = now
+        except PortError as error:
+            if not error.failure.transient:
+                raise
+
+    def release(self) -> None:
+        """Give it back; what cannot be removed from the cluster runs out by itself."""
+        if self._in_cluster:
+            self._in_cluster = False
+            try:
+                holder = _parse(self._port.read_lease())
+                if holder is not None and holder.token == self._me.token:
+                    self._port.write_lease(None)
+            except PortError:
+                pass
+        self._unlock_file()
+
+    # ------------------------------------------------------------ on this machine
+
+    def _lock_file(self) -> None:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        file = self._path.open("a+", encoding="utf-8")
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            file.seek(0)
+            holder = _parse(file.read())
+            file.close()
+            raise self._refusal(holder) from error
+        file.seek(0)
+        file.truncate()
+        file.write(_text(self._me))
+        file.flush()
+        self._file = file
+
+    def _unlock_file(self) -> None:
+        if self._file is not None:
+            # Emptied, not deleted: deleting would let two processes lock two files of the same name.
+            self._file.truncate(0)
+            self._file.close()
+            self._file = None
+
+    # ------------------------------------------------------------ in the cluster
+
+    def _enter_cluster(self) -> list[str]:
+        try:
+            return self._take_over()
+        except PortError as error:
+            if error.failure.transient:
+                raise
+            return [
+                f"no lease in the cluster ({error}): only trimtabs with this state folder are kept out; "
+                "grant AlterConfigs and DescribeConfigs on the cluster for more"
+            ]
+
+    def _take_over(self) -> list[str]:
+        notes = []
+        text = self._port.read_lease()
+        holder = _parse(text)
+        if holder is not None:
+            if _lives(holder):
+                raise self._refusal(holder)
+            if not _here(holder):
+                if self._clock() - holder.renewed_at < self._lease_seconds:
+                    raise self._refusal(holder)
+                self._sleep(SECOND_LOOK_SECONDS)
+                if self._port.read_lease() != text:
+                    raise self._refusal(_parse(self._port.read_lease()) or holder)
+            notes.append(f"took the lease over from {holder}, which is no longer alive")
+        self._port.write_lease(_text(self._me))
+        self._sleep(SETTLE_SECONDS)
+        now_there = _parse(self._port.read_lease())
+        if now_there is None or now_there.token != self._me.token:
+            raise self._refusal(now_there)
+        self._in_cluster = True
+        self._looked_at = self._clock()
+        return notes
+
+    def _refusal(self, holder: Holder | None) -> ActError:
+        who = "another trimtab" if holder is None else str(holder)
+        return ActError(
+            f"{who} is acting on cluster {self._cluster_id}: wait until it is through, or stop it with "
+            "`trimtab execution stop` where it runs"
+        )
+
+
+def _here(holder: Holder) -> bool:
+    return holder.host == socket.gethostname()
+
+
+def _lives(holder: Holder) -> bool:
+    """Whether it is a process of this machine that runs."""
+    return _here(holder) and _born(holder.pid) == holder.born != ""
+
+
+def _born(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[19]
+    except (OSError, IndexError):
+        pass
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return ""
+    except PermissionError:
+        pass
+    return "running"
+
+
+def _text(holder: Holder) -> str:
+    return json.dumps(asdict(holder), separators=(",", ":"))
+
+
+def _parse(text: str | None) -> Holder | None:
+    """The holder that a text names; what nobody can read names nobody we could wait for."""
+    if not text:
+        return None
+    try:
+        return Holder(**json.loads(text))
+    except (ValueError, TypeError):
+        return None
+
+
+def _clock_text(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

@@ -1,0 +1,225 @@
+"""Performs an execution's orders on a cluster and tells it what came of them, writing every step down."""
+
+from collections.abc import Callable, Mapping
+from typing import Final, Protocol
+
+from trimtab.act.commands import (
+    CancelReassignments,
+    Command,
+    ElectPreferred,
+    Finish,
+    GiveUp,
+    MoveLogDirs,
+    Observe,
+    ReadThrottle,
+    Reassign,
+    SenseLoad,
+    Wait,
+    WriteThrottle,
+)
+from trimtab.act.events import (
+    CancelAnswered,
+    CancelRequested,
+    ClusterObserved,
+    CommandFailed,
+    ElectionAnswered,
+    Event,
+    LoadSensed,
+    LogDirMovesAnswered,
+    ReassignAnswered,
+    Resumed,
+    StopRequested,
+    ThrottleRead,
+    ThrottleWritten,
+    WaitEnded,
+)
+from trimtab.act.execution import absorb as take_in
+from trimtab.act.execution import decide, handle
+from trimtab.act.journal import Journal
+from trimtab.act.lease import Lease
+from trimtab.act.observation import TopicPartition
+from trimtab.act.port import ClusterPort, PortError
+from trimtab.act.state import ExecutionState
+from trimtab.act.steps import StepRecord
+from trimtab.model.errors import ActError
+
+NAP_SECONDS: Final = 0.1
+"""How soon a request to stop is noticed while waiting."""
+CHANGES: Final = (Reassign, MoveLogDirs, CancelReassignments, ElectPreferred, WriteThrottle)
+"""Orders that change the cluster: the lease is looked at before each."""
+
+
+class Sense(Protocol):
+    """Finds out whether what is left to do is still needed."""
+
+    def __call__(self, remaining: tuple[StepRecord, ...], at: float) -> LoadSensed:
+        """`LoadSensed` for the steps not begun, from load measured as late as can be had."""
+        ...
+
+
+class Runner:
+    """Runs one execution to its end in the calling thread.
+
+    Parameters
+    ----------
+    port, journal, lease
+        The cluster, the record, and the right to act (already acquired); a lease of None is for tests.
+    execution
+        Its id in the journal.
+    state
+        As the journal has it.
+    sense
+        Asked before every batch; None: nothing is dropped.
+    watch
+        Told the state after every event.
+    clock, sleep
+        Time.
+    """
+
+    def __init__(
+        self,
+        port: ClusterPort,
+        journal: Journal,
+        lease: Lease | None,
+        execution: int,
+        state: ExecutionState,
+        *,
+        clock: Callable[[], float],
+        sleep: Callable[[float], None],
+        sense: Sense | None = None,
+        watch: Callable[[ExecutionState], None] | None = None,
+    ) -> None:
+        self._port = port
+        self._journal = journal
+        self._lease = lease
+        self._execution = execution
+        self._state = state
+        self._sense = sense
+        self._watch = watch
+        self._clock = clock
+        self._sleep = sleep
+        self._asked: list[type[StopRequested] | type[CancelRequested]] = []
+
+    def stop(self) -> None:
+        """Ask for a stop; may be called from a signal handler."""
+        self._asked.append(StopRequested)
+
+    def cancel(self) -> None:
+        """Ask for a cancel; may be called from a signal handler."""
+        self._asked.append(CancelRequested)
+
+    def run(self) -> ExecutionState:
+        """Run until the execution has a final status, and return its last state.
+
+        Raises
+        ------
+        ActError
+            If the cluster cannot be reached for too long, is another one, or another trimtab has taken over;
+            the execution can be resumed then.
+        """
+        command = self._step(Resumed(self._clock()))
+        while not isinstance(command, Finish):
+            if isinstance(command, GiveUp):
+                raise ActError(
+                    f"{command.reason}: execution {self._execution} is interrupted; go on with "
+                    f"`trimtab execution resume {self._execution}`, or `trimtab execution cancel {self._execution}`"
+                )
+            if isinstance(command, Wait | Observe) and self._take_requests():
+                command = self._redecide()
+                continue
+            command = self._step(self._perform(command))
+        return self._state
+
+    def _step(self, event: Event) -> Command:
+        before = self._state
+        state, command = handle(before, event)
+        self._become(state, type(event).__name__, command)
+        return command
+
+    def _redecide(self) -> Command:
+        state, command = decide(self._state)
+        self._become(state, "", command)
+        return command
+
+    def _become(self, state: ExecutionState, event: str, command: Command) -> None:
+        self._journal.write(self._execution, self._state, state, event, type(command).__name__)
+        self._state = state
+        if self._watch is not None:
+            self._watch(state)
+
+    def _take_requests(self) -> bool:
+        """Feed what was asked by signals or by other processes; nothing that changes is ordered meanwhile."""
+        events: list[Event] = []
+        while self._asked:
+            events.append(self._asked.pop(0)(self._clock()))
+        for what, by in self._journal.take_requests(self._execution):
+            kind = CancelRequested if what == "cancel" else StopRequested
+            events.append(kind(self._clock(), f"{what} asked by {by}"))
+        for event in events:
+            state = take_in(self._state, event)
+            self._become(state, type(event).__name__, Wait(0.0))
+        return bool(events)
+
+    # ------------------------------------------------------------ performing
+
+    def _perform(self, command: Command) -> Event:
+        try:
+            if isinstance(command, CHANGES) and self._lease is not None:
+                self._lease.check()
+            return self._answer(command)
+        except PortError as error:
+            return CommandFailed(self._clock(), error.failure)
+
+    def _answer(self, command: Command) -> Event:
+        port = self._port
+        match command:
+            case Observe(partitions, brokers, wide):
+                seen = port.observe(partitions, brokers, wide=wide)
+                return ClusterObserved(self._clock(), seen)
+            case Reassign(targets, directories):
+                return self._reassign(targets, directories)
+            case MoveLogDirs(targets):
+                answers = port.move_log_dirs(targets)
+                return LogDirMovesAnswered(self._clock(), answers)
+            case CancelReassignments(partitions):
+                answers = port.cancel_reassignments(partitions)
+                return CancelAnswered(self._clock(), answers)
+            case ElectPreferred(partitions):
+                answers = port.elect_preferred(partitions)
+                return ElectionAnswered(self._clock(), answers)
+            case ReadThrottle(topics):
+                return ThrottleRead(self._clock(), port.read_throttle(topics))
+            case WriteThrottle(config):
+                return ThrottleWritten(self._clock(), port.write_throttle(config))
+            case SenseLoad(partitions):
+                return self._sense_load(frozenset(partitions))
+            case Wait(until):
+                self._wait(until)
+                return WaitEnded(self._clock())
+        raise AssertionError(f"no way to perform {command}")
+
+    def _reassign(
+        self,
+        targets: Mapping[TopicPartition, tuple[int, ...]],
+        directories: Mapping[tuple[TopicPartition, int], str],
+    ) -> ReassignAnswered:
+        refused = {}
+        if directories:
+            told = self._port.move_log_dirs(directories)
+            refused = {partition: failure for partition, failure in told.items() if failure is not None}
+        answers = self._port.reassign({p: r for p, r in targets.items() if p not in refused})
+        return ReassignAnswered(self._clock(), dict(answers) | refused)
+
+    def _sense_load(self, partitions: frozenset[TopicPartition]) -> Event:
+        at = self._clock()
+        if self._sense is None:
+            return LoadSensed(at)
+        remaining = tuple(r for r in self._state.pending if r.step.partition in partitions)
+        return self._sense(remaining, at)
+
+    def _wait(self, until: float) -> None:
+        """Wait in naps, so that a request to stop is not left waiting; renew the lease meanwhile."""
+        if self._lease is not None:
+            self._lease.check()
+        while not self._asked and (left := until - self._clock()) > 0:
+            self._sleep(min(left, NAP_SECONDS))
