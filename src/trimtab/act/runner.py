@@ -122,7 +122,8 @@ class Runner:
             if isinstance(command, GiveUp):
                 raise ActError(
                     f"{command.reason}: execution {self._execution} is interrupted; go on with "
-                    f"`trimtab execution resume {self._execution}`, or `trimtab execution cancel {self._execution}`"
+                    f"`trimtab execution resume {self._execution}`, or end it with `trimtab execution "
+                    f"cancel {self._execution}`"
                 )
             if isinstance(command, Wait | Observe) and self._take_requests():
                 command = self._redecide()

@@ -1,0 +1,76 @@
+"""Running an execution against the cluster in memory, with invariants checked after every event."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from support.fake_port import FakeCluster
+from trimtab.act.execution import new_execution
+from trimtab.act.invariants import forbidden_changes, violations
+from trimtab.act.journal import Journal
+from trimtab.act.observation import TopicPartition
+from trimtab.act.prepare import compare, steps_of
+from trimtab.act.runner import Runner, Sense
+from trimtab.act.settings import ExecutionSettings
+from trimtab.act.state import ExecutionState
+from trimtab.model.plan import Plan
+
+SETTINGS = ExecutionSettings(throttle="50000000", backoff_seconds=0.1)
+
+
+class Checked:
+    """A watcher that fails at the first unsound state."""
+
+    def __init__(self, also: Callable[[ExecutionState], None] | None = None) -> None:
+        self.last: ExecutionState | None = None
+        self.also = also
+
+    def __call__(self, state: ExecutionState) -> None:
+        """Check one state against the rules and the state before."""
+        assert violations(state) == []
+        if self.last is not None:
+            assert forbidden_changes(self.last, state) == []
+        self.last = state
+        if self.also is not None:
+            self.also(state)
+
+
+def prepared(cluster: FakeCluster, plan: Plan, settings: ExecutionSettings = SETTINGS) -> ExecutionState:
+    """The state of an execution of that plan on that cluster, before its first event."""
+    partitions = [TopicPartition(a.topic, a.partition) for a in plan.assignments]
+    seen = cluster.observe(partitions, sorted(cluster.alive), wide=True)
+    comparison = compare(plan, seen.placements, frozenset(seen.reassignments))
+    return new_execution(cluster.cluster_id, steps_of(plan, seen, comparison), settings, cluster.now)
+
+
+def run(
+    cluster: FakeCluster,
+    state: ExecutionState,
+    folder: Path,
+    *,
+    sense: Sense | None = None,
+    watch: Callable[[ExecutionState], None] | None = None,
+) -> ExecutionState:
+    """Journal and run it to its end."""
+    with Journal(folder / "journal.sqlite") as journal:
+        execution = journal.create(state, "fake", "{}", "test", {})
+        runner = Runner(
+            cluster,
+            journal,
+            None,
+            execution,
+            state,
+            clock=cluster.clock,
+            sleep=cluster.sleep,
+            sense=sense,
+            watch=Checked(watch),
+        )
+        return runner.run()
+
+
+def assert_clean(cluster: FakeCluster, state: ExecutionState) -> None:
+    """Nothing of the execution is left in the cluster."""
+    assert state.final
+    ours = {record.step.partition for record in state.records}
+    assert [p for p, part in cluster.parts.items() if part.target is not None and p in ours] == []
+    assert cluster.rates == {}
+    assert cluster.lists == {"leader": {}, "follower": {}}
