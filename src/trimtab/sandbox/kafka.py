@@ -23,7 +23,7 @@ from trimtab.model.errors import ConnectError, SandboxError
 from trimtab.sandbox.certificates import make_certificate
 from trimtab.sandbox.maven import Say, say_nothing
 from trimtab.sandbox.ports import free_ports, require_free
-from trimtab.sandbox.processes import Process, end, kill, running, spawn, this_process
+from trimtab.sandbox.processes import Process, kill, running, spawn, this_process
 from trimtab.sandbox.properties import format_folders, new_id, server_properties
 from trimtab.sandbox.room import require_room
 from trimtab.sandbox.runtime import KafkaRuntime, prepare, write_node_files
@@ -34,7 +34,6 @@ HOSTS = 3
 # Java starts compete for two cores: half a second apart they are all up sooner than at once.
 STAGGER_SECONDS = 0.5
 READY_SECONDS = 90.0
-STOP_PATIENCE_SECONDS = 1.5
 
 
 class KafkaSandbox:
@@ -270,8 +269,11 @@ class KafkaSandbox:
 
 
 def stop(state: SandboxState) -> None:
-    """Stop the nodes of a sandbox, whoever started them, and delete its folder."""
-    end(state.processes.values(), STOP_PATIENCE_SECONDS)
+    """Stop the nodes of a sandbox, whoever started them, and delete its folder.
+
+    Nodes are killed, not asked: an orderly shutdown would write out data that is deleted right after.
+    """
+    kill(state.processes.values())
     shutil.rmtree(state.folder, ignore_errors=True)
 
 

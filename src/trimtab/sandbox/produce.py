@@ -80,6 +80,9 @@ def run(task: ClientTask, stopped: threading.Event) -> None:
         for partition, rate in enumerate(topic.bytes_per_second)
         if rate > 0
     ]
+    # Ask for every leader first: records that wait for metadata would all be late.
+    for topic in {topic for topic, _, _ in streams}:
+        client.partitions_for(topic)
     begin = time.time()
     due = [(begin + draw.random() * interval, index) for index, (_, _, interval) in enumerate(streams)]
     heapq.heapify(due)
