@@ -186,7 +186,7 @@ def read_entries(
     high: int | None,
     where: Any = None,
 ) -> pyarrow.Table:
-    """Rows that `entries` of table `name` stand for, from `low` to before `high` (microseconds since 1970)."""
+    """Rows that `entries` of table `name` stand for, in [`low`, `high`) microseconds since 1970."""
     import pyarrow
     import pyarrow.dataset
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
+from trimtab.files.atomic import write_atomically
 from trimtab.model.errors import ObserveError
 
 FORMAT = "trimtab/tables/1"
@@ -17,8 +17,8 @@ FILE = "manifest.json"
 class Entry:
     """The rows of one folder of Parquet files whose time lies in [begin, end).
 
-    A later step that computes some ticks anew cuts them out of older entries, so entries of a table never overlap
-    and every row is there once.
+    A later step that computes some ticks anew cuts them out of older entries, so entries of a table never
+    overlap and every row is there once.
 
     Attributes
     ----------
@@ -26,11 +26,20 @@ class Entry:
         Relative to the tables' folder.
     begin, end
         Microseconds since the epoch, half-open.
+    first, last
+        Time of the first and of the last row in the folder, whether it counts or not.
     """
 
     path: str
     begin: int
     end: int
+    first: int
+    last: int
+
+    @property
+    def whole(self) -> bool:
+        """Whether every row in the folder counts."""
+        return self.begin <= self.first and self.last < self.end
 
 
 @dataclass(frozen=True)
@@ -57,10 +66,23 @@ class Manifest:
     watermark: int = 0
     settings: dict[str, object] = field(default_factory=dict)
 
-    def replaced(self, table: str, ranges: list[tuple[int, int]], path: str) -> Manifest:
-        """The manifest with `ranges` of `table` taken from `path` instead of from wherever they were."""
+    def replaced(
+        self, table: str, ranges: list[tuple[int, int]], path: str, span: tuple[int, int] | None
+    ) -> Manifest:
+        """The manifest with `ranges` of `table` taken from `path` instead of from wherever they were.
+
+        Parameters
+        ----------
+        table, ranges, path
+            What is replaced by what.
+        span
+            Time of the first and last row in `path`; None where it holds no row.
+        """
         kept = [piece for entry in self.tables.get(table, ()) for piece in _without(entry, ranges)]
-        kept += [Entry(path, begin, end) for begin, end in ranges]
+        if span is not None:
+            kept += [
+                Entry(path, begin, end, *span) for begin, end in ranges if span[0] < end and begin <= span[1]
+            ]
         ordered = tuple(sorted(kept, key=lambda entry: entry.begin))
         return replace(self, tables={**self.tables, table: ordered})
 
@@ -75,7 +97,8 @@ def _without(entry: Entry, ranges: list[tuple[int, int]]) -> list[Entry]:
                 replace(piece, end=min(piece.end, begin)),
                 replace(piece, begin=max(piece.begin, end)),
             )
-            if part.begin < part.end
+            # An entry none of whose rows can be left is let go of.
+            if max(part.begin, part.first) < min(part.end, part.last + 1)
         ]
     return pieces
 
@@ -123,16 +146,9 @@ def publish_manifest(tables: Path, manifest: Manifest) -> Manifest:
         "streams": numbered.streams,
         "settings": numbered.settings,
         "tables": {
-            name: [{"path": entry.path, "begin": entry.begin, "end": entry.end} for entry in entries]
-            for name, entries in sorted(numbered.tables.items())
+            name: [asdict(entry) for entry in entries] for name, entries in sorted(numbered.tables.items())
         },
     }
     tables.mkdir(parents=True, exist_ok=True)
-    making = tables / f".{FILE}.{os.getpid()}"
-    with making.open("w") as file:
-        json.dump(document, file, indent=1)
-        file.flush()
-        # Without this a power cut may keep the rename and lose the bytes.
-        os.fsync(file.fileno())
-    making.replace(tables / FILE)
+    write_atomically(tables / FILE, json.dumps(document, indent=1).encode())
     return numbered

@@ -1,0 +1,196 @@
+"""What every broker carried in an interval, from its own counters and disks, and what clients asked of the
+cluster.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from trimtab.observe.schemas import BROKERS, CLIENTS, NO_RATE, SECOND, conform
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from trimtab.observe.settings import PipelineSettings
+
+_COUNTED = (
+    "cpu_ns",
+    "bytes_in",
+    "bytes_out",
+    "replication_bytes_in",
+    "produce_requests",
+    "fetch_requests",
+)
+
+
+def brokers(rates: DataFrame, traffic: DataFrame) -> DataFrame:
+    """Load and capacity of each broker per tick, as whole numbers over `elapsed_us`.
+
+    Where a broker's counters are not to be had, its bytes are the growth of the logs it holds and what
+    groups commit of those it leads, which its disks and offsets tell; CPU then stays absent.
+
+    Parameters
+    ----------
+    rates
+        Columns of `schemas.RATES`; kinds `broker`, `replica` and `log_dir` are used.
+    traffic
+        Columns of `schemas.TRAFFIC`.
+
+    Returns
+    -------
+    DataFrame
+        Columns of `schemas.BROKERS`, one row per broker that is a member at that tick or in sync for a
+        partition.
+    """
+    from pyspark.sql import functions as F
+
+    none = F.lit(None)
+    own = rates.where("kind in ('broker', 'replica', 'log_dir') and broker is not null").select(
+        "cluster",
+        "tick",
+        "broker",
+        "kind",
+        "host",
+        "rack",
+        "broker_state",
+        "flags",
+        "previous_tick",
+        F.coalesce("cpu_capacity_cores", "processors").alias("cpu_capacity"),
+        F.col("network_in_capacity_bytes_per_second").alias("network_in_capacity"),
+        F.col("network_out_capacity_bytes_per_second").alias("network_out_capacity"),
+        *(_scaled(name).alias(name) for name in _COUNTED),
+        "size_bytes",
+        "disk_total_bytes",
+    )
+    # A partition without a leader lists its last in-sync replica although that broker is gone.
+    holder = traffic.where("leader is not null").select(
+        "cluster",
+        "tick",
+        "leader",
+        "log_bytes",
+        F.col("bytes_in").alias("produced"),
+        F.col("bytes_out").alias("consumed"),
+        F.explode("in_sync").alias("broker"),
+    )
+    leads = F.col("broker") == F.col("leader")
+    carried = holder.groupBy("cluster", "tick", "broker").agg(
+        F.sum(F.when(leads, F.col("produced"))).alias("led_in"),
+        F.sum(F.when(leads, F.col("consumed"))).alias("led_out"),
+        F.sum(F.when(~leads, F.col("log_bytes"))).alias("followed_in"),
+    )
+    gathered = (
+        own.unionByName(carried.withColumn("kind", F.lit("carried")), allowMissingColumns=True)
+        .groupBy("cluster", "tick", "broker")
+        .agg(
+            *(
+                F.first(F.when(F.col("kind") == "broker", F.col(name)), ignorenulls=True).alias(name)
+                for name in (
+                    "host",
+                    "rack",
+                    "broker_state",
+                    "flags",
+                    "previous_tick",
+                    "cpu_capacity",
+                    "network_in_capacity",
+                    "network_out_capacity",
+                    *_COUNTED,
+                )
+            ),
+            F.sum(F.when(F.col("kind") == "replica", F.col("size_bytes"))).alias("held_bytes"),
+            F.sum(F.when(F.col("kind") == "log_dir", F.col("disk_total_bytes"))).alias("disk_capacity"),
+            F.count(F.when(F.col("kind") == "log_dir", F.lit(1))).alias("dirs"),
+            *(F.first(name, ignorenulls=True).alias(name) for name in ("led_in", "led_out", "followed_in")),
+        )
+    )
+    sound = F.col("flags").isNotNull() & (F.col("flags").bitwiseAND(int(NO_RATE)) == 0)
+    measured = F.col("bytes_in").isNotNull() & F.col("replication_bytes_in").isNotNull()
+
+    def counted_or(counter: str, estimate: str) -> Column:
+        # A member without any partition carries nothing; one whose own sample is missing is not known to.
+        return F.when(sound, F.coalesce(F.col(counter), F.col(estimate), F.lit(0)))
+
+    return conform(
+        gathered.withColumns(
+            {
+                "live": F.coalesce(F.col("broker_state") != "fenced", F.lit(True)),
+                "elapsed_us": F.when(sound, F.unix_micros("tick") - F.unix_micros("previous_tick")),
+                "cpu_ns": F.when(sound, F.col("cpu_ns")),
+                "requests": F.when(sound, F.col("produce_requests") + F.col("fetch_requests")),
+                "leader_bytes_in": F.when(measured & sound, F.col("bytes_in")).otherwise(
+                    counted_or("led_in", "led_in")
+                ),
+                "follower_bytes_in": F.when(measured & sound, F.col("replication_bytes_in")).otherwise(
+                    counted_or("followed_in", "followed_in")
+                ),
+                "bytes_out": counted_or("bytes_out", "led_out"),
+                "disk_bytes": F.when(F.col("dirs") > 0, F.coalesce("held_bytes", F.lit(0))),
+                "disk_capacity": F.when(F.col("disk_capacity") > 0, F.col("disk_capacity")),
+                "network_measured": measured,
+                "flags": F.coalesce("flags", none, F.lit(0)),
+            }
+        ),
+        BROKERS,
+    )
+
+
+def clients(rates: DataFrame, settings: PipelineSettings) -> DataFrame:
+    """What clients wanted and what they got, per tick, and whether traffic collapsed.
+
+    Collapsed means: served less than half of the usual while offered not less than half of its usual; the
+    usual is the mean over the last `settings.collapse` before this tick.
+
+    Parameters
+    ----------
+    rates
+        Columns of `schemas.RATES`, reaching `settings.collapse` further back than the ticks wanted; kind
+        `client`.
+    settings
+        Gives how long the usual is remembered.
+
+    Returns
+    -------
+    DataFrame
+        Columns of `schemas.CLIENTS`, one row per cluster and tick.
+    """
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F
+
+    interval = F.unix_micros("tick") - F.unix_micros("previous_tick")
+    totals = (
+        rates.where("kind = 'client'")
+        .groupBy("cluster", "tick")
+        .agg(
+            F.count(F.lit(1)).alias("clients"),
+            F.max(interval).alias("_elapsed"),
+            F.sum(_scaled("offered_bytes")).alias("_offered"),
+            F.sum(_scaled("served_bytes")).alias("_served"),
+            F.sum("errors").alias("errors"),
+            F.sum("late").alias("late"),
+            F.max("latency_p99_ms").alias("latency_p99_ms_max"),
+        )
+    )
+    before = Window.partitionBy("cluster").orderBy(F.unix_micros("tick")).rangeBetween(-settings.collapse, -1)
+
+    def usual(name: str) -> Column:
+        known = F.col(name).isNotNull()
+        return F.sum(name).over(before) * float(SECOND) / F.sum(F.when(known, F.col("_elapsed"))).over(before)
+
+    rated = totals.withColumns(
+        {
+            "offered_bytes_per_second": F.col("_offered") * float(SECOND) / F.col("_elapsed"),
+            "served_bytes_per_second": F.col("_served") * float(SECOND) / F.col("_elapsed"),
+            "usual_offered_bytes_per_second": usual("_offered"),
+            "usual_served_bytes_per_second": usual("_served"),
+        }
+    )
+    fell = F.col("served_bytes_per_second") < 0.5 * F.col("usual_served_bytes_per_second")
+    wanted = F.col("offered_bytes_per_second") >= 0.5 * F.col("usual_offered_bytes_per_second")
+    return conform(rated.withColumn("traffic_collapse", F.coalesce(fell & wanted, F.lit(False))), CLIENTS)
+
+
+def _scaled(name: str) -> Column:
+    """A change, scaled from the time between its two samples to the time between their ticks."""
+    from pyspark.sql import functions as F
+
+    interval = F.unix_micros("tick") - F.unix_micros("previous_tick")
+    return F.round(F.col(name) * (interval / F.col("elapsed_us"))).cast("bigint")

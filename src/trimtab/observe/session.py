@@ -1,0 +1,185 @@
+"""The Spark session, with the traps of a laptop taken out."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from trimtab.model.errors import ObserveError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+JAVA_VERSION_NEEDED = 17
+
+_FAST_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Half the start-up time, but compiled code stays slow: right for tests and short runs, wrong for heavy
+jobs."""
+
+
+@dataclass(frozen=True)
+class SessionSettings:
+    """How Spark is started.
+
+    Attributes
+    ----------
+    master
+        Spark's master; `local[*]` runs inside this process' own JVM.
+    remote
+        A Spark Connect address (`sc://host:port`); takes the place of `master`.
+    cores
+        Shuffle partitions; 0 is the number of cores here.
+    memory
+        Heap of the local driver.
+    short
+        Prefer a fast start over fast long jobs.
+    jars
+        Further jars, such as Spark's Kafka connector.
+    """
+
+    master: str = "local[*]"
+    remote: str | None = None
+    cores: int = 0
+    memory: str = "2g"
+    short: bool = False
+    jars: tuple[Path, ...] = ()
+
+
+def spark_session(settings: SessionSettings | None = None, scratch: Path | None = None) -> SparkSession:
+    """The one Spark session of this process.
+
+    Parameters
+    ----------
+    settings
+        How to start it, if it is not running yet.
+    scratch
+        Folder for Spark's spill and warehouse; by default Spark's own choice.
+
+    Returns
+    -------
+    SparkSession
+        With UTC as its time zone and nothing listening beyond this machine.
+
+    Raises
+    ------
+    ObserveError
+        If Java is missing or too old, or Spark does not start.
+    """
+    chosen = settings or SessionSettings()
+    from pyspark.sql import SparkSession
+
+    if chosen.remote is not None:
+        session = SparkSession.builder.remote(chosen.remote).getOrCreate()
+        for key, value in _query_options(chosen).items():
+            session.conf.set(key, value)
+        return session
+    require_java()
+    # Python workers must be this interpreter, not whatever `python3` happens to be on PATH.
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    if chosen.master.startswith("local"):
+        os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    builder = SparkSession.builder.master(chosen.master).appName("trimtab")
+    for key, value in {**_start_options(chosen, scratch), **_query_options(chosen)}.items():
+        builder = builder.config(key, value)
+    with _quiet_start():
+        try:
+            session = builder.getOrCreate()
+        except Exception as error:
+            reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+            raise ObserveError(
+                f"Spark with master {chosen.master} did not start: {reason}; "
+                "see that Java works (`java -version`) and that enough memory is free"
+            ) from error
+    session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
+def _start_options(settings: SessionSettings, scratch: Path | None) -> dict[str, str]:
+    options = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.memory": settings.memory,
+        "spark.driver.extraJavaOptions": _FAST_START if settings.short else "-XX:+UseParallelGC",
+        "spark.sql.catalogImplementation": "in-memory",
+    }
+    if settings.master.startswith("local"):
+        options |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    if scratch is not None:
+        options |= {"spark.local.dir": str(scratch), "spark.sql.warehouse.dir": str(scratch / "warehouse")}
+    if settings.jars:
+        options["spark.jars"] = ",".join(str(jar) for jar in settings.jars)
+    return options
+
+
+def _query_options(settings: SessionSettings) -> dict[str, str]:
+    return {
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": str(settings.cores or os.cpu_count() or 1),
+        # Dirty values are flagged and counted by our own rules; a failed cast must not end the stream.
+        "spark.sql.ansi.enabled": "false",
+        "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+        "spark.sql.parquet.compression.codec": "zstd",
+        "spark.sql.autoBroadcastJoinThreshold": "64m",
+        # A source that is one file a tick should not become one task a tick.
+        "spark.sql.files.openCostInBytes": "65536",
+        "spark.sql.streaming.metricsEnabled": "false",
+        "spark.sql.streaming.minBatchesToRetain": "20",
+    }
+
+
+def require_java() -> int:
+    """The major version of the Java that Spark would start.
+
+    Raises
+    ------
+    ObserveError
+        If there is none, or it is older than `JAVA_VERSION_NEEDED`.
+    """
+    home = os.environ.get("JAVA_HOME")
+    found = str(Path(home) / "bin" / "java") if home else shutil.which("java")
+    remedy = f"install a Java {JAVA_VERSION_NEEDED} or newer runtime and put it on PATH, or set JAVA_HOME"
+    if found is None or not Path(found).exists():
+        raise ObserveError(f"Spark needs Java {JAVA_VERSION_NEEDED} or newer, none found: {remedy}")
+    try:
+        answer = subprocess.run([found, "-version"], capture_output=True, text=True, timeout=30, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise ObserveError(f"{found} does not run ({error}): {remedy}") from None
+    match = re.search(r'version "(\d+)(?:\.(\d+))?', answer.stderr + answer.stdout)
+    if match is None:
+        raise ObserveError(f"{found} -version gives no version: {remedy}")
+    major = int(match[1]) if match[1] != "1" else int(match[2] or 0)
+    if major < JAVA_VERSION_NEEDED:
+        raise ObserveError(f"{found} is Java {major}, Spark needs {JAVA_VERSION_NEEDED} or newer: {remedy}")
+    return major
+
+
+class _quiet_start:
+    """Keeps the banner and warnings of a starting JVM off the terminal, and shows them if the start fails."""
+
+    def __enter__(self) -> None:
+        self._log = os.memfd_create("spark-start")
+        sys.stderr.flush()
+        self._stderr = os.dup(2)
+        os.dup2(self._log, 2)
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        os.dup2(self._stderr, 2)
+        os.close(self._stderr)
+        if kind is not None:
+            os.lseek(self._log, 0, os.SEEK_SET)
+            os.write(2, os.read(self._log, 65536))
+        os.close(self._log)
+
+
+def stop_session(sessions: Sequence[SparkSession]) -> None:
+    """Stop sessions, leaving no JVM."""
+    for session in sessions:
+        session.stop()
