@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from trimtab.model.load import DISK, BoolArray, FloatArray, IntArray
 from trimtab.model.replicas import NOBODY, Brokers, BrokerState, LogDirs, LogDirState, Partitions
@@ -16,6 +15,8 @@ from trimtab.observe.lake import instant
 from trimtab.observe.schemas import SECOND
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from trimtab.observe.lake import Lake
     from trimtab.observe.manifest import Manifest
     from trimtab.observe.settings import PipelineSettings
@@ -155,15 +156,17 @@ def placement_at(
     alive = {one for one, led in zip(insync, leaders, strict=True) if led is not None for one in one}
     host, rack, state, capacity = [], [], [], []
     for one in ids.tolist():
-        row = known.get(one, {})
-        present = row.get("tick") == tick and row.get("broker_state") == "alive"
-        fenced = row.get("broker_state") == "fenced" and row.get("tick") == tick
+        facts = known.get(one, {})
+        present = facts.get("tick") == tick and facts.get("broker_state") == "alive"
+        fenced = facts.get("broker_state") == "fenced" and facts.get("tick") == tick
         dead = fenced or not (present or one in alive)
         empty = not (replicas == index[one]).any()
         state.append(BrokerState.DEAD if dead else BrokerState.NEW if empty else BrokerState.ALIVE)
-        host.append(row.get("host") or f"broker-{one}")
-        rack.append(row.get("rack") or host[-1])
-        capacity.append([row.get("cpu") or np.inf, np.inf, row.get("in") or np.inf, row.get("out") or np.inf])
+        host.append(facts.get("host") or f"broker-{one}")
+        rack.append(facts.get("rack") or host[-1])
+        capacity.append(
+            [facts.get("cpu") or np.inf, np.inf, facts.get("in") or np.inf, facts.get("out") or np.inf]
+        )
     limits = np.array(capacity, dtype=float).reshape(len(ids), 4)
     dirs, totals = _log_dirs(recent, index)
     limits[:, DISK] = np.where(
@@ -177,7 +180,7 @@ def placement_at(
     )  # fmt: skip
 
 
-def _known_brokers(members: pa.Table) -> dict[int, dict[str, object]]:
+def _known_brokers(members: pa.Table) -> dict[int, dict[str, Any]]:
     """The newest facts about every broker that was a member lately."""
     names = {
         "cpu_capacity": "cpu",
@@ -185,7 +188,7 @@ def _known_brokers(members: pa.Table) -> dict[int, dict[str, object]]:
         "network_in_capacity": "in",
         "network_out_capacity": "out",
     }
-    known: dict[int, dict[str, object]] = {}
+    known: dict[int, dict[str, Any]] = {}
     if not members.num_rows:
         return known
     members = members.set_column(0, "tick", members["tick"].cast(pa.int64()))
@@ -220,7 +223,8 @@ def _log_dirs(recent: pa.Table, index: dict[int, int]) -> tuple[LogDirs, FloatAr
     broker = np.array([one for one, _ in kept], dtype=np.int32)
     online = np.array([one != LogDirState.OFFLINE for one in state], dtype=bool)
     finite = np.where(online & np.isfinite(total), total, 0.0) if kept else np.zeros(0)
-    totals = np.bincount(broker, weights=finite, minlength=len(index)) if kept else np.zeros(len(index))
+    totals = np.zeros(len(index))
+    np.add.at(totals, broker, finite)
     paths = tuple(path for _, path in kept)
     return LogDirs(broker, paths, np.array(state, dtype=np.int8), np.array(total, dtype=float)), totals
 

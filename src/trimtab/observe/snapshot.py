@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from trimtab.files.replicas_snapshot import write_snapshot
 from trimtab.model.errors import ObserveError
-from trimtab.model.load import CPU, DISK, RESOURCES, FloatArray
+from trimtab.model.load import CPU, DISK, NETWORK_IN, RESOURCES, FloatArray
 from trimtab.model.loadvalue import load_value
 from trimtab.model.replicas import ReplicasSnapshot
 from trimtab.model.snapshot import Quality, SnapshotReference
@@ -175,9 +175,7 @@ def _role_loads(
         manifest=manifest,
     )
     number = len(placement.partitions_topic)
-    end = (
-        rows["window_end"].cast(pa.int64()).to_numpy() if rows.num_rows else np.zeros(0, dtype=np.int64)
-    )
+    end = rows["window_end"].cast(pa.int64()).to_numpy() if rows.num_rows else np.zeros(0, dtype=np.int64)
     ends = np.unique(end)
     # A window that is still open has fewer samples; it only counts where there is nothing else.
     closed = ends[ends <= tick]
@@ -196,20 +194,23 @@ def _role_loads(
             for resource, field in enumerate(RESOURCES):
                 values = pc.struct_field(column, field).to_numpy(zero_copy_only=False).astype(float)
                 loads[at[known], place[known], resource] = values[known]
-        valid = float(rows["valid_share"].to_numpy()[known].mean()) if known.any() else 0.0
-        extrapolated = float(rows["extrapolated"].to_numpy(zero_copy_only=False)[known].mean()) if known.any() else 0.0
+        if known.any():
+            valid = float(rows["valid_share"].to_numpy()[known].mean())
+            extrapolated = float(rows["extrapolated"].to_numpy(zero_copy_only=False)[known].mean())
     newest = rows.filter(pc.equal(rows["window_end"].cast(pa.int64()), int(used[-1]))) if len(used) else rows
     methods = set(newest["cpu_method"].to_pylist()) if newest.num_rows else set()
     # Newer sizes than the last window's are there: a snapshot shows the disks as they are now.
-    value = [load_value(loads, settings.value) if len(used) else np.full((number, 4), np.nan) for loads in
-    (leader, follower)] for loads in value:
-        loads[:, DISK] = np.where(np.isfinite(placement.size_bytes), placement.size_bytes, loads[:, DISK])
-    unknown = int((~np.isfinite(value[0][:, CPU + 2])).sum())
-    clean = [np.nan_to_num(loads, nan=0.0, posinf=0.0, neginf=0.0) for loads in value]
+    nothing = np.full((number, len(RESOURCES)), np.nan)
+    value = [load_value(one, settings.value) if len(used) else nothing.copy() for one in (leader, follower)]
+    for one in value:
+        one[:, DISK] = np.where(np.isfinite(placement.size_bytes), placement.size_bytes, one[:, DISK])
+    unknown = int((~np.isfinite(value[0][:, NETWORK_IN])).sum())
+    clean = [np.nan_to_num(one, nan=0.0, posinf=0.0, neginf=0.0) for one in value]
     method = next((name for name in ("measured", "shares") if name in methods), "absent")
     begin = int(used[0]) - settings.window if len(used) else tick
-    return RoleLoads(clean[0], clean[1], method, valid, extrapolated, unknown, begin, [int(one) for one in
-    used])
+    return RoleLoads(
+        clean[0], clean[1], method, valid, extrapolated, unknown, begin, [int(one) for one in used]
+    )
 
 
 def _cpu_fit(
@@ -236,7 +237,8 @@ def _with_base(
     placement: Placement, leader: FloatArray, follower: FloatArray, base: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """Spread each broker's idle CPU evenly over the replicas it holds, so that sums equal what was
-    measured."""
+    measured.
+    """
     held = placement.replicas >= 0
     count = np.bincount(placement.replicas[held], minlength=len(base))
     share = np.append(base / np.maximum(count, 1), 0.0)
@@ -270,8 +272,9 @@ def _capacities(
             continue
         if np.isfinite(capacity[placement.in_service, resource]).all():
             continue
-        capacity[:, resource] = 2.0 ** np.ceil(np.log2(2 * total[resource])) if total[resource] > 0 else
-        np.inf nominal.append(name)
+        twice = 2 * total[resource]
+        capacity[:, resource] = 2.0 ** np.ceil(np.log2(twice)) if twice > 0 else np.inf
+        nominal.append(name)
     return capacity, tuple(nominal)
 
 
