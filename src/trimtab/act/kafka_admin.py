@@ -28,7 +28,7 @@ FOLLOWER_RATE: Final = "follower.replication.throttled.rate"
 LEADER_REPLICAS: Final = "leader.replication.throttled.replicas"
 FOLLOWER_REPLICAS: Final = "follower.replication.throttled.replicas"
 MIN_IN_SYNC: Final = "min.insync.replicas"
-LEASE: Final = "trimtab.lease"
+LEASE: Final = "trimtab.lease."
 
 _T = TypeVar("_T")
 
@@ -275,17 +275,27 @@ class KafkaAdminPort:
 
     def read_lease(self) -> str | None:
         """See `ClusterPort.read_lease`."""
-        return self._default_configs([LEASE]).get(LEASE)
+        for name in self._lease_settings():
+            return name.removeprefix(LEASE)
+        return None
 
     def write_lease(self, text: str | None) -> None:
         """See `ClusterPort.write_lease`."""
         from kafka.admin import ConfigResource, ConfigResourceType
 
-        failures = self._alter_configs(
-            [ConfigResource(ConfigResourceType.BROKER, "", _changes({LEASE: text}))]
-        )
+        values: dict[str, str | None] = dict.fromkeys(self._lease_settings())
+        if text is not None:
+            values[LEASE + text] = "held"
+        if not values:
+            return
+        failures = self._alter_configs([ConfigResource(ConfigResourceType.BROKER, "", _changes(values))])
         for failure in failures.values():
             raise PortError(failure)
+
+    def _lease_settings(self) -> list[str]:
+        # Kafka never shows the value of a setting that it does not know (a secret, perhaps), only the name:
+        # so the name carries the text. Of two that were written within one moment, all readers take the same.
+        return sorted(name for name in self._describe_default() if name.startswith(LEASE))
 
     def _alter_configs(self, resources: list[Any]) -> dict[str, Failure]:
         """One request for all; failures by resource name."""
@@ -300,11 +310,14 @@ class KafkaAdminPort:
         return found
 
     def _default_configs(self, names: list[str]) -> dict[str, str | None]:
-        """Dynamic settings of the cluster-wide default, those that are set."""
+        """Dynamic settings of the cluster-wide default, those of these that are set."""
+        return {name: value for name, value in self._describe_default().items() if name in names}
+
+    def _describe_default(self) -> dict[str, str | None]:
         from kafka.admin import ConfigResource, ConfigResourceType
 
         found = self._describe_configs([ConfigResource(ConfigResourceType.BROKER, "")], {"": None})
-        return {name: value for name, (value, _) in found[""].items() if name in names}
+        return {name: value for name, (value, _) in found[""].items()}
 
     def _topic_configs(
         self, topics: list[str], names: list[str]

@@ -53,8 +53,8 @@ def no_throttle_left(cluster: SimulatedKafka, before: Before) -> Violations:
 
 def no_lease_left(cluster: SimulatedKafka) -> Violations:
     """Nobody is said to act here any more."""
-    lease = cluster.configs.of(ResourceType.BROKER, "").get(LEASE)
-    return [] if lease is None else [f"lease left: {lease}"]
+    settings = cluster.configs.of(ResourceType.BROKER, "")
+    return [f"lease left: {name}" for name in settings if name.startswith(LEASE)]
 
 
 def no_reassignment_left(cluster: SimulatedKafka, actors: Collection[str]) -> Violations:

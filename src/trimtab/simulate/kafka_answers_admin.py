@@ -5,7 +5,7 @@ from functools import partial
 from kafka.protocol import admin
 
 from trimtab.simulate.kafka_answers import Asked, Handler, Message, grouped, outcome, topic_id
-from trimtab.simulate.kafka_configs import WHOLE_CLUSTER, ConfigOperation, ResourceType
+from trimtab.simulate.kafka_configs import NUMBERS, WHOLE_CLUSTER, ConfigOperation, ResourceType
 from trimtab.simulate.kafka_state import ErrorCode, KafkaRefusal
 from trimtab.simulate.kafka_throttles import BROKER_THROTTLES, TOPIC_THROTTLES
 
@@ -143,10 +143,11 @@ def describe_configs(asked: Asked, request: Message) -> Message:
                 configs=[
                     response.DescribeConfigsResult.DescribeConfigsResourceResult(
                         name=key,
-                        value=value,
+                        # What a broker does not know might be a secret, so it shows the name only.
+                        value=None if kind is ResourceType.BROKER and key not in NUMBERS else value,
                         read_only=False,
                         config_source=source,
-                        is_sensitive=False,
+                        is_sensitive=kind is ResourceType.BROKER and key not in NUMBERS,
                         synonyms=[],
                     )
                     for key, (value, source) in sorted(entries.items())

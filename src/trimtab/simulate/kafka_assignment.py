@@ -26,11 +26,10 @@ def begin_reassignment(partition: SimulatedPartition, target: Sequence[int], may
             ErrorCode.INVALID_REPLICATION_FACTOR,
             f"The replication factor is changed from {factor} to {len(target)}",
         )
-    before = set(partition.replicas)
-    never_arrived = [broker for broker in partition.adding if broker in target]
-    removing = [broker for broker in partition.replicas if broker not in target]
-    partition.adding = sorted({broker for broker in target if broker not in before} | set(never_arrived))
-    partition.removing = sorted(removing)
+    # A broker that an earlier, replaced target was adding counts as there already, arrived or not: so
+    # cancelling what replaced it leaves it in the list. That is Kafka's own way (seen on 4.3.1).
+    partition.adding = sorted(broker for broker in target if broker not in partition.replicas)
+    partition.removing = sorted(broker for broker in partition.replicas if broker not in target)
     partition.replicas = [*target, *partition.removing]
 
 

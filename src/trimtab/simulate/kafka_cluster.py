@@ -138,6 +138,11 @@ class SimulatedKafka:
             raise KafkaRefusal(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
         # Ids differ between topics and between lives of a topic, but not between runs.
         topic_id = uuid.uuid5(uuid.NAMESPACE_OID, f"{self.cluster_id} {len(self.history)} {name}")
+        if len({len(replicas) for replicas in assignments.values()}) > 1:
+            raise KafkaRefusal(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"The partitions of '{name}' differ in their replica counts.",
+            )
         for number, replicas in assignments.items():
             self._check_target(replicas)
             partition = SimulatedPartition(
@@ -240,7 +245,11 @@ class SimulatedKafka:
             raise KafkaRefusal(ErrorCode.LOG_DIR_NOT_FOUND, f"Log directory {path} was not found.")
         name = PartitionName(topic, number)
         partition = self.partitions.get(name)
-        replica = partition.held.get(broker) if partition is not None else None
+        if partition is None:
+            raise KafkaRefusal(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no partition {topic}-{number}."
+            )
+        replica = partition.held.get(broker)
         if replica is None:
             self._remembered_dirs[name, broker] = path
             raise KafkaRefusal(

@@ -22,8 +22,8 @@ from trimtab.simulate.kafka_configs import WHOLE_CLUSTER, Change, ConfigOperatio
 from trimtab.simulate.kafka_state import ErrorCode, KafkaRefusal, PartitionName, SimulatedPartition
 from trimtab.simulate.kafka_throttles import FOLLOWER_RATE, FOLLOWER_REPLICAS, LEADER_RATE, LEADER_REPLICAS
 
-LEASE = "trimtab.lease"
-"""Key in the configuration of all brokers under which the lease's text is kept."""
+LEASE = "trimtab.lease."
+"""Beginning of the key, in the configuration of all brokers, whose rest is the lease's text."""
 
 CONTROLLER = 100
 NAMES = {
@@ -132,12 +132,11 @@ class SimulatedPort:
         """See `ClusterPort.read_throttle`."""
         configs = self._cluster.configs
         rates = configs.of(ResourceType.BROKER, WHOLE_CLUSTER)
-        there = {name.topic for name in self._cluster.partitions} & set(topics)
         return ThrottleConfig(
             rates.get(LEADER_RATE),
             rates.get(FOLLOWER_RATE),
-            {topic: configs.of(ResourceType.TOPIC, topic).get(LEADER_REPLICAS) for topic in sorted(there)},
-            {topic: configs.of(ResourceType.TOPIC, topic).get(FOLLOWER_REPLICAS) for topic in sorted(there)},
+            {topic: configs.of(ResourceType.TOPIC, topic).get(LEADER_REPLICAS) for topic in topics},
+            {topic: configs.of(ResourceType.TOPIC, topic).get(FOLLOWER_REPLICAS) for topic in topics},
         )
 
     def write_throttle(self, config: ThrottleConfig) -> Mapping[str, Failure]:
@@ -161,12 +160,19 @@ class SimulatedPort:
 
     def read_lease(self) -> str | None:
         """See `ClusterPort.read_lease`."""
-        return self._cluster.configs.of(ResourceType.BROKER, WHOLE_CLUSTER).get(LEASE)
+        for name in sorted(self._cluster.configs.of(ResourceType.BROKER, WHOLE_CLUSTER)):
+            if name.startswith(LEASE):
+                return name.removeprefix(LEASE)
+        return None
 
     def write_lease(self, text: str | None) -> None:
         """See `ClusterPort.write_lease`."""
         with _whole_call():
-            self._configure(ResourceType.BROKER, WHOLE_CLUSTER, [_change(LEASE, text)])
+            there = self._cluster.configs.of(ResourceType.BROKER, WHOLE_CLUSTER)
+            changes = [_change(name, None) for name in there if name.startswith(LEASE)]
+            if text is not None:
+                changes.append(_change(LEASE + text, "held"))
+            self._configure(ResourceType.BROKER, WHOLE_CLUSTER, changes)
 
     # ------------------------------------------------------------ inside
 

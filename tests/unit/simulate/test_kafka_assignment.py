@@ -43,6 +43,16 @@ def test_cancelling_restores_the_set_but_not_the_order() -> None:
     assert moved.replicas == [2, 3, 1]
 
 
+def test_replacing_a_target_and_cancelling_grows_the_list() -> None:
+    """Kafka forgets that the first target's broker never arrived; a careful tool cancels first."""
+    moved = partition(1, 2)
+    begin_reassignment(moved, [3, 1], may_change_factor=False)
+    begin_reassignment(moved, [3, 4], may_change_factor=False)
+    assert (moved.replicas, moved.adding, moved.removing) == ([3, 4, 1, 2], [4], [1, 2])
+    revert_reassignment(moved)
+    assert moved.replicas == [3, 1, 2]
+
+
 def test_the_replication_factor_is_guarded() -> None:
     """KIP-860: with the guard up, a list of another length is refused with Kafka's error 38."""
     moved = partition(1, 2)

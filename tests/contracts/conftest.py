@@ -1,0 +1,183 @@
+"""Three clusters behind the same port: in memory, behind sockets, and real."""
+
+import itertools
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Protocol
+
+import pytest
+from kafka.admin import KafkaAdminClient
+
+from trimtab.act.kafka_admin import KafkaAdminPort
+from trimtab.act.observation import TopicPartition
+from trimtab.act.port import ClusterPort
+from trimtab.connect.kafka import admin_client, producer
+from trimtab.sandbox.kafka import KafkaSandbox
+from trimtab.simulate.kafka_building import cluster_of
+from trimtab.simulate.kafka_cluster import SimulatedKafka
+from trimtab.simulate.kafka_port import SimulatedPort
+from trimtab.simulate.kafka_server import SimulatedKafkaServer
+
+BROKERS = 4
+QUOTA_SAMPLES = 2
+_numbers = itertools.count()
+
+
+class Cluster(Protocol):
+    """What a contract needs beside the port: a way to make topics, to break brokers and to let time pass."""
+
+    port: ClusterPort
+
+    def create(self, assignments: Mapping[int, Sequence[int]], size_bytes: int) -> str:
+        """Make a topic with so many bytes in each partition; returns its name."""
+        ...
+
+    def delete(self, topic: str) -> None:
+        """Delete a topic."""
+        ...
+
+    def kill(self, broker: int) -> None:
+        """Kill a broker."""
+        ...
+
+    def start(self, broker: int) -> None:
+        """Start a killed broker."""
+        ...
+
+    def wait(self, condition: Callable[[], bool], seconds: float = 60.0) -> None:
+        """Let time pass until something is so."""
+        ...
+
+    def pass_time(self, seconds: float) -> None:
+        """Let time pass."""
+        ...
+
+
+class SimulatedCluster:
+    """The fake, spoken to in memory or through a real admin client."""
+
+    def __init__(
+        self, cluster: SimulatedKafka, port: ClusterPort, server: SimulatedKafkaServer | None
+    ) -> None:
+        self.port = port
+        self._cluster = cluster
+        self._server = server
+
+    def create(self, assignments: Mapping[int, Sequence[int]], size_bytes: int) -> str:
+        """See `Cluster`."""
+        topic = f"contract-{next(_numbers)}"
+        self._cluster.create_topic(topic, assignments, size_bytes)
+        return topic
+
+    def delete(self, topic: str) -> None:
+        """See `Cluster`."""
+        self._cluster.delete_topic(topic)
+
+    def kill(self, broker: int) -> None:
+        """See `Cluster`."""
+        self._cluster.kill_broker(broker)
+        self.pass_time(0)
+
+    def start(self, broker: int) -> None:
+        """See `Cluster`."""
+        self._cluster.start_broker(broker)
+
+    def wait(self, condition: Callable[[], bool], seconds: float = 60.0) -> None:
+        """See `Cluster`."""
+        deadline = self._cluster.now + seconds
+        while not condition():
+            assert self._cluster.now < deadline, f"not so after {seconds} virtual seconds"
+            self.pass_time(0.2)
+
+    def pass_time(self, seconds: float) -> None:
+        """See `Cluster`."""
+        if self._server is None:
+            self._cluster.advance(seconds)
+        else:
+            self._server.advance(seconds)
+
+
+class RealCluster:
+    """Brokers of the sandbox."""
+
+    def __init__(self, sandbox: KafkaSandbox, admin: KafkaAdminClient) -> None:
+        self.port: ClusterPort = KafkaAdminPort(admin, time.time)
+        self._sandbox = sandbox
+        self._admin = admin
+
+    def create(self, assignments: Mapping[int, Sequence[int]], size_bytes: int) -> str:
+        """See `Cluster`."""
+        topic = f"contract-{next(_numbers)}"
+        lists = {number: list(replicas) for number, replicas in assignments.items()}
+        self._admin.create_topics({topic: {"assignments": lists}}, wait_for_metadata=True)
+        if size_bytes:
+            writer = producer(self._sandbox.connection)
+            for number in assignments:
+                for _ in range(size_bytes // 10_000):
+                    writer.send(topic, value=b"x" * 9_900, partition=number)
+            writer.flush()
+            writer.close()
+        return topic
+
+    def delete(self, topic: str) -> None:
+        """See `Cluster`."""
+        self._admin.delete_topics([topic])
+
+    def kill(self, broker: int) -> None:
+        """See `Cluster`."""
+        self._sandbox.kill(broker)
+
+    def start(self, broker: int) -> None:
+        """See `Cluster`."""
+        self._sandbox.restart(broker)
+
+    def wait(self, condition: Callable[[], bool], seconds: float = 60.0) -> None:
+        """See `Cluster`."""
+        deadline = time.monotonic() + seconds
+        while not condition():
+            assert time.monotonic() < deadline, f"not so after {seconds} seconds"
+            time.sleep(0.1)
+
+    def pass_time(self, seconds: float) -> None:
+        """See `Cluster`."""
+        time.sleep(seconds)
+
+
+def _fake() -> SimulatedKafka:
+    return cluster_of(BROKERS, copy_bytes_per_second=60e6, quota_samples=QUOTA_SAMPLES)
+
+
+@pytest.fixture(scope="module")
+def real_cluster() -> Iterator[RealCluster]:
+    """Real brokers, started once for all contracts."""
+    with KafkaSandbox.start(
+        BROKERS,
+        prometheus=False,
+        properties={"replication.quota.window.num": str(QUOTA_SAMPLES)},
+        say=lambda line: print(f"sandbox: {line}", file=sys.stderr),
+    ) as sandbox:
+        admin = admin_client(sandbox.connection)
+        yield RealCluster(sandbox, admin)
+        admin.close()
+
+
+@pytest.fixture(params=["memory", "sockets", pytest.param("real", marks=pytest.mark.kafka)])
+def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    """Each of the three in turn."""
+    if request.param == "memory":
+        fake = _fake()
+        yield SimulatedCluster(fake, SimulatedPort(fake), None)
+    elif request.param == "sockets":
+        with SimulatedKafkaServer(_fake()) as server:
+            admin = KafkaAdminClient(bootstrap_servers=server.bootstrap, request_timeout_ms=5000)
+            yield SimulatedCluster(server.cluster, KafkaAdminPort(admin, time.time), server)
+            admin.close()
+    else:
+        real: RealCluster = request.getfixturevalue("real_cluster")
+        yield real
+
+
+def partition(topic: str, number: int = 0) -> TopicPartition:
+    """A partition of a topic."""
+    return TopicPartition(topic, number)

@@ -1,0 +1,247 @@
+"""What every cluster behind `ClusterPort` does alike: the fake in memory and behind sockets, real brokers.
+
+Whatever the simulation proves about an execution rests on these: the fake answers as Kafka does.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from contracts.conftest import Cluster
+from trimtab.act.observation import Failure, Observation, ThrottleConfig, TopicPartition
+from trimtab.act.port import PortError
+
+MB = 1_000_000
+BROKERS = (1, 2, 3, 4)
+
+
+def look(cluster: Cluster, *partitions: TopicPartition, wide: bool = False) -> Observation:
+    """One look at these partitions and at all brokers."""
+    for _ in range(20):
+        try:
+            return cluster.port.observe(partitions, BROKERS, wide=wide)
+        except PortError as error:
+            # A broker that has just died takes the calls under way with it; the next ones go elsewhere.
+            assert error.failure.transient, error
+            cluster.pass_time(0.1)
+    return cluster.port.observe(partitions, BROKERS, wide=wide)
+
+
+def code(failure: Failure | None) -> str | None:
+    """Kafka's word, None for yes."""
+    return None if failure is None else failure.code
+
+
+@contextmanager
+def throttled(cluster: Cluster, topic: str, bytes_per_second: int) -> Iterator[None]:
+    """All replicas of a topic held back for a while."""
+    rate = str(bytes_per_second)
+    cluster.port.write_throttle(ThrottleConfig(rate, rate, {topic: "*"}, {topic: "*"}))
+    try:
+        yield
+    finally:
+        cluster.port.write_throttle(ThrottleConfig(None, None, {topic: None}, {topic: None}))
+
+
+def settle(cluster: Cluster, name: TopicPartition) -> None:
+    """Wait until the partition is not in flight."""
+    cluster.wait(lambda: name not in look(cluster, name).reassignments)
+
+
+def test_a_look_shows_placement_brokers_disks_and_copies(cluster: Cluster) -> None:
+    """What an execution decides from; partitions that do not exist are simply not there."""
+    topic = cluster.create({0: [1, 2], 1: [2, 3]}, MB)
+    name, missing = TopicPartition(topic, 0), TopicPartition("no-such-topic", 0)
+    seen = look(cluster, name, missing, wide=True)
+    assert set(seen.placements) == {name}
+    assert seen.placements[name].replicas == (1, 2)
+    assert seen.placements[name].leader == 1
+    assert sorted(seen.placements[name].in_sync) == [1, 2]
+    assert seen.placements[name].topic_id is not None
+    assert seen.alive == frozenset(BROKERS)
+    assert {broker: len(dirs) for broker, dirs in seen.log_dirs.items()} == dict.fromkeys(BROKERS, 2)
+    assert all(d.online and d.total_bytes and d.usable_bytes for dirs in seen.log_dirs.values() for d in dirs)
+    (copy,) = seen.copies[name, 1]
+    assert 0.9 * MB < copy.size_bytes < 1.2 * MB
+    assert seen.unhealthy == frozenset()
+    assert look(cluster, name).unhealthy is None
+    cluster.delete(topic)
+
+
+def test_a_reassignment_is_seen_in_flight_and_then_through(cluster: Cluster) -> None:
+    """While it lasts the list is the target followed by what leaves."""
+    topic = cluster.create({0: [1, 2]}, 4 * MB)
+    name = TopicPartition(topic, 0)
+    with throttled(cluster, topic, 200_000):
+        assert cluster.port.reassign({name: (3, 2)}) == {name: None}
+        cluster.wait(lambda: look(cluster, name).placements[name].replicas == (3, 2, 1), 5)
+        flying = look(cluster, name).reassignments[name]
+        assert (flying.replicas, flying.adding, flying.removing) == ((3, 2, 1), (3,), (1,))
+        assert flying.target == {3, 2}
+        assert flying.origin == {1, 2}
+    settle(cluster, name)
+    cluster.wait(lambda: look(cluster, name).placements[name].replicas == (3, 2), 5)
+    cluster.wait(lambda: look(cluster, name).placements[name].leader in (2, 3), 5)
+    cluster.wait(lambda: (name, 1) not in look(cluster, name).copies, 5)
+    cluster.delete(topic)
+
+
+def test_a_throttle_holds_a_copy_back_until_it_is_lifted(cluster: Cluster) -> None:
+    """4 MB at 100 kB/s are not there after three seconds, and are soon once the throttle is gone."""
+    topic = cluster.create({0: [1, 2]}, 4 * MB)
+    name = TopicPartition(topic, 0)
+    with throttled(cluster, topic, 100_000):
+        cluster.port.reassign({name: (1, 3)})
+        cluster.pass_time(3)
+        assert name in look(cluster, name).reassignments
+    settle(cluster, name)
+    cluster.delete(topic)
+
+
+def test_a_new_order_takes_effect_at_once(cluster: Cluster) -> None:
+    """The same brokers in another order: nothing is in flight, nobody's leadership changes."""
+    topic = cluster.create({0: [1, 2, 3]}, 0)
+    name = TopicPartition(topic, 0)
+    assert cluster.port.reassign({name: (3, 1, 2)}) == {name: None}
+    cluster.wait(lambda: look(cluster, name).placements[name].replicas == (3, 1, 2), 5)
+    seen = look(cluster, name)
+    assert (seen.placements[name].leader, dict(seen.reassignments)) == (1, {})
+    cluster.delete(topic)
+
+
+def test_refusals_come_back_for_each_partition(cluster: Cluster) -> None:
+    """One bad target does not spoil the others of the same call."""
+    topic = cluster.create({0: [1, 2], 1: [1, 2], 2: [1, 2]}, 0)
+    names = [TopicPartition(topic, number) for number in range(3)]
+    missing = TopicPartition("no-such-topic", 0)
+    answers = cluster.port.reassign(
+        {names[0]: (1, 2, 3), names[1]: (1, 99), names[2]: (2, 1), missing: (1, 2)}
+    )
+    assert {name: code(answer) for name, answer in answers.items()} == {
+        names[0]: "InvalidReplicationFactor",
+        names[1]: "InvalidReplicationAssignment",
+        names[2]: None,
+        missing: "UnknownTopicOrPartition",
+    }
+    cluster.wait(lambda: look(cluster, names[2]).placements[names[2]].replicas == (2, 1), 5)
+    cluster.delete(topic)
+
+
+def test_cancelling_restores_the_old_brokers_in_kafkas_order(cluster: Cluster) -> None:
+    """What leaves comes back at the end of the list; where nothing is in flight Kafka says so."""
+    topic = cluster.create({0: [1, 2, 3]}, 4 * MB)
+    name = TopicPartition(topic, 0)
+    with throttled(cluster, topic, 100_000):
+        cluster.port.reassign({name: (4, 2, 3)})
+        cluster.wait(lambda: name in look(cluster, name).reassignments, 5)
+        assert cluster.port.cancel_reassignments([name]) == {name: None}
+        cluster.wait(lambda: look(cluster, name).placements[name].replicas == (2, 3, 1), 5)
+        cluster.wait(lambda: (name, 4) not in look(cluster, name).copies, 5)
+    answer = cluster.port.cancel_reassignments([name])[name]
+    assert code(answer) == "NoReassignmentInProgress"
+    cluster.delete(topic)
+
+
+def test_an_election_gives_leadership_to_the_first_of_the_list(cluster: Cluster) -> None:
+    """Asking again is a yes, since it leads already; a topic that does not exist is a failure."""
+    topic = cluster.create({0: [1, 2]}, 0)
+    name, missing = TopicPartition(topic, 0), TopicPartition("no-such-topic", 0)
+    cluster.port.reassign({name: (2, 1)})
+    assert cluster.port.elect_preferred([name]) == {name: None}
+    cluster.wait(lambda: look(cluster, name).placements[name].leader == 2, 5)
+    assert cluster.port.elect_preferred([name]) == {name: None}
+    assert code(cluster.port.elect_preferred([missing])[missing]) == "UnknownTopicOrPartition"
+    cluster.delete(topic)
+
+
+def test_a_replica_that_lags_cannot_be_elected(cluster: Cluster) -> None:
+    """Leadership is not given to a copy that is still arriving."""
+    topic = cluster.create({0: [1, 2]}, 4 * MB)
+    name = TopicPartition(topic, 0)
+    with throttled(cluster, topic, 100_000):
+        cluster.port.reassign({name: (3, 2)})
+        cluster.wait(lambda: name in look(cluster, name).reassignments, 5)
+        refused = cluster.port.elect_preferred([name])[name]
+        assert refused is not None
+        assert (refused.code, refused.transient) == ("PreferredLeaderNotAvailable", True)
+    settle(cluster, name)
+    cluster.delete(topic)
+
+
+def test_a_throttle_is_written_read_and_taken_away(cluster: Cluster) -> None:
+    """None takes a setting away; what is not set reads as None, also for a topic that does not exist."""
+    topic = cluster.create({0: [1, 2]}, 0)
+    asked = (topic, "no-such-topic")
+    nothing = ThrottleConfig(None, None, dict.fromkeys(asked), dict.fromkeys(asked))
+    assert cluster.port.read_throttle(asked) == nothing
+    some = ThrottleConfig("1000000", "2000000", {topic: "0:1"}, {topic: "0:2"})
+    assert cluster.port.write_throttle(some) == {}
+    found = cluster.port.read_throttle([topic])
+    assert found == some
+    assert cluster.port.write_throttle(nothing) == {}
+    assert cluster.port.read_throttle(asked) == nothing
+    cluster.delete(topic)
+
+
+def test_a_lease_is_left_and_taken_away(cluster: Cluster) -> None:
+    """The text that says who acts here survives in the cluster."""
+    assert cluster.port.read_lease() is None
+    cluster.port.write_lease('{"owner": "ada@example, process 7"}')
+    assert cluster.port.read_lease() == '{"owner": "ada@example, process 7"}'
+    cluster.port.write_lease(None)
+    assert cluster.port.read_lease() is None
+
+
+def test_replicas_change_their_log_dir_now_or_when_they_come(cluster: Cluster) -> None:
+    """A dir can be asked for before the replica is there; a dir that does not exist is a failure."""
+    topic = cluster.create({0: [1, 2]}, MB)
+    name = TopicPartition(topic, 0)
+    seen = look(cluster, name)
+    other = {
+        broker: next(d.path for d in seen.log_dirs[broker] if d.path != seen.copies[name, broker][0].path)
+        for broker in (1, 2)
+    }
+    assert cluster.port.move_log_dirs({(name, 2): other[2]}) == {name: None}
+    cluster.wait(lambda: [c.path for c in look(cluster, name).copies[name, 2]] == [other[2]], 20)
+    wanted = seen.log_dirs[3][1].path
+    assert cluster.port.move_log_dirs({(name, 3): wanted}) == {name: None}
+    cluster.port.reassign({name: (3, 2)})
+    settle(cluster, name)
+    assert [c.path for c in look(cluster, name).copies[name, 3]] == [wanted]
+    assert code(cluster.port.move_log_dirs({(name, 2): "/no-such-dir"})[name]) == "LogDirNotFound"
+    cluster.delete(topic)
+
+
+def test_deleting_a_topic_ends_what_is_in_flight(cluster: Cluster) -> None:
+    """Nothing of it is left to be seen."""
+    topic = cluster.create({0: [1, 2]}, 4 * MB)
+    name = TopicPartition(topic, 0)
+    with throttled(cluster, topic, 100_000):
+        cluster.port.reassign({name: (3, 2)})
+        cluster.wait(lambda: name in look(cluster, name).reassignments, 5)
+        cluster.delete(topic)
+        cluster.wait(lambda: not look(cluster, name).placements, 5)
+    assert not look(cluster, name).reassignments
+
+
+def test_a_dead_broker_is_fenced_and_copies_towards_it_wait(cluster: Cluster) -> None:
+    """Kafka takes a reassignment towards the dead; it stays in flight, can be cancelled, or goes on later."""
+    topic = cluster.create({0: [1, 2], 1: [4, 2]}, MB)
+    name, led = TopicPartition(topic, 0), TopicPartition(topic, 1)
+    cluster.kill(4)
+    cluster.wait(lambda: 4 not in look(cluster, name).alive, 30)
+    seen = look(cluster, name, led)
+    assert seen.brokers[4].fenced
+    assert 4 not in seen.log_dirs
+    cluster.wait(lambda: look(cluster, led).placements[led].leader == 2, 10)
+    assert look(cluster, led).placements[led].in_sync == (2,)
+    assert cluster.port.reassign({name: (4, 2)}) == {name: None}
+    cluster.pass_time(2)
+    assert look(cluster, name).reassignments[name].adding == (4,)
+    assert cluster.port.cancel_reassignments([name]) == {name: None}
+    assert cluster.port.reassign({led: (3, 2)}) == {led: None}
+    settle(cluster, led)
+    assert cluster.port.reassign({name: (4, 2)}) == {name: None}
+    cluster.start(4)
+    settle(cluster, name)
+    assert sorted(look(cluster, name).placements[name].in_sync) == [2, 4]
+    cluster.delete(topic)
