@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import http.client
 import time
 import urllib.error
 import urllib.request
@@ -110,7 +111,8 @@ def scrape(url: str, timeout_seconds: float) -> Scrape:
         with opener.open(request, timeout=timeout_seconds) as response:
             sampled_at = datetime.datetime.now(datetime.UTC)
             parts, size = [], 0
-            while part := response.read(2**18):
+            # read() would wait for its whole share, however slowly it dribbles in.
+            while part := response.read1(2**18):
                 parts.append(part)
                 size += len(part)
                 if time.monotonic() > deadline:
@@ -122,7 +124,7 @@ def scrape(url: str, timeout_seconds: float) -> Scrape:
     except (OSError, ValueError) as error:
         cause = getattr(error, "reason", None) or error
         raise Unanswered(f"{url}: {getattr(cause, 'strerror', None) or cause}") from error
-    except Exception as error:  # http.client raises classes of its own for garbage
+    except http.client.HTTPException as error:
         raise Unanswered(f"{url} does not speak HTTP ({type(error).__name__})") from error
     return Scrape(sampled_at, read_exposition(b"".join(parts).decode("utf-8", "replace")))
 
