@@ -11,8 +11,8 @@ KINDS: Final = ("broker", "log_dir", "topic_broker", "replica", "partition", "gr
 """What a row describes, and so which columns it fills:
 
 - `broker`: broker, host, rack, broker_state, declared capacities, process and traffic counters;
-- `log_dir`: broker, log_dir, dir_state, disk_total_bytes, disk_usable_bytes; every broker has one, so an alive broker
-  without any has refused to tell (an empty broker has dirs without replicas);
+- `log_dir`: broker, log_dir, dir_state, disk_total_bytes, disk_usable_bytes; every broker has one, so an
+  alive broker without any has refused to tell (an empty broker has dirs without replicas);
 - `topic_broker`: broker, topic, bytes_in_total, bytes_out_total, messages_in_total (needs a metrics
   endpoint);
 - `replica`: broker, topic, partition, log_dir, size_bytes, offset_lag, is_future;
