@@ -58,7 +58,7 @@ class FakeCluster:
         self.copy_bytes_per_second = copy_bytes_per_second
         self.rates: dict[str, str] = {}
         self.lists: dict[str, dict[str, str]] = {"leader": {}, "follower": {}}
-        self.lease: str | None = None
+        self.claims: set[str] = set()
         self.free_bytes = 10**12
         self.min_in_sync = 1
         self.remembered_dirs: dict[tuple[TopicPartition, int], str] = {}
@@ -319,13 +319,13 @@ class FakeCluster:
                     _set(self.lists[kind], topic, value)
         return {}
 
-    def read_lease(self) -> str | None:
-        """See `ClusterPort.read_lease`."""
-        return self.lease
+    def read_claims(self) -> frozenset[str]:
+        """See `ClusterPort.read_claims`."""
+        return frozenset(self.claims)
 
-    def write_lease(self, text: str | None) -> None:
-        """See `ClusterPort.write_lease`."""
-        self.lease = text
+    def write_claims(self, added: Collection[str], removed: Collection[str]) -> None:
+        """See `ClusterPort.write_claims`."""
+        self.claims = (self.claims - set(removed)) | set(added)
 
 
 def _set(values: dict[str, str], name: str, value: str | None) -> None:

@@ -28,7 +28,7 @@ FOLLOWER_RATE: Final = "follower.replication.throttled.rate"
 LEADER_REPLICAS: Final = "leader.replication.throttled.replicas"
 FOLLOWER_REPLICAS: Final = "follower.replication.throttled.replicas"
 MIN_IN_SYNC: Final = "min.insync.replicas"
-LEASE: Final = "trimtab.lease."
+CLAIM: Final = "trimtab.lease."
 
 _T = TypeVar("_T")
 
@@ -234,7 +234,7 @@ class KafkaAdminPort:
 
     def read_throttle(self, topics: Collection[str]) -> ThrottleConfig:
         """See `ClusterPort.read_throttle`."""
-        rates = self._default_configs([LEADER_RATE, FOLLOWER_RATE])
+        rates = self._default_configs()
         lists = self._topic_configs(sorted(topics), [LEADER_REPLICAS, FOLLOWER_REPLICAS])
 
         def own(topic: str, name: str) -> str | None:
@@ -273,29 +273,25 @@ class KafkaAdminPort:
         failures = self._alter_configs([default, *topics])
         return {name: f for name, f in failures.items() if f.code != "UnknownTopicOrPartition"}
 
-    def read_lease(self) -> str | None:
-        """See `ClusterPort.read_lease`."""
-        for name in self._lease_settings():
-            return name.removeprefix(LEASE)
-        return None
+    def read_claims(self) -> frozenset[str]:
+        """See `ClusterPort.read_claims`."""
+        # Kafka never shows the value of a setting that it does not know (it might be a secret), only the
+        # name: so the name carries the text.
+        return frozenset(
+            name.removeprefix(CLAIM) for name in self._default_configs() if name.startswith(CLAIM)
+        )
 
-    def write_lease(self, text: str | None) -> None:
-        """See `ClusterPort.write_lease`."""
+    def write_claims(self, added: Collection[str], removed: Collection[str]) -> None:
+        """See `ClusterPort.write_claims`."""
         from kafka.admin import ConfigResource, ConfigResourceType
 
-        values: dict[str, str | None] = dict.fromkeys(self._lease_settings())
-        if text is not None:
-            values[LEASE + text] = "held"
-        if not values:
+        changes: dict[str, str | None] = {CLAIM + text: None for text in removed}
+        changes |= {CLAIM + text: "held" for text in added}
+        if not changes:
             return
-        failures = self._alter_configs([ConfigResource(ConfigResourceType.BROKER, "", _changes(values))])
+        failures = self._alter_configs([ConfigResource(ConfigResourceType.BROKER, "", _changes(changes))])
         for failure in failures.values():
             raise PortError(failure)
-
-    def _lease_settings(self) -> list[str]:
-        # Kafka never shows the value of a setting that it does not know (a secret, perhaps), only the name:
-        # so the name carries the text. Of two that were written within one moment, all readers take the same.
-        return sorted(name for name in self._describe_default() if name.startswith(LEASE))
 
     def _alter_configs(self, resources: list[Any]) -> dict[str, Failure]:
         """One request for all; failures by resource name."""
@@ -309,11 +305,8 @@ class KafkaAdminPort:
                 found[result.resource_name] = failure
         return found
 
-    def _default_configs(self, names: list[str]) -> dict[str, str | None]:
-        """Dynamic settings of the cluster-wide default, those of these that are set."""
-        return {name: value for name, value in self._describe_default().items() if name in names}
-
-    def _describe_default(self) -> dict[str, str | None]:
+    def _default_configs(self) -> dict[str, str | None]:
+        """Dynamic settings of the cluster-wide default, those that are set."""
         from kafka.admin import ConfigResource, ConfigResourceType
 
         found = self._describe_configs([ConfigResource(ConfigResourceType.BROKER, "")], {"": None})

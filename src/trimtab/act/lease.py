@@ -1,26 +1,28 @@
 """One trimtab acts on a cluster at a time: a lease in two places.
 
 On this machine, an exclusively locked file in the state folder, named after the cluster: the kernel gives it
-up the moment its holder dies, so it cannot go stale. Across machines, a text in the cluster itself, as the
-dynamic setting `trimtab.lease` of the cluster-wide broker default: every trimtab can see it, whatever its
-state folder, and operators can too. It is renewed while its holder lives; a holder that is known to be dead
-(same machine, no such process) or has not renewed for long enough is replaced, which is said.
+up the moment its holder dies, so it cannot go stale. Across machines, a claim in the cluster itself: a
+dynamic setting of the cluster-wide broker default whose *name* is `trimtab.lease.` and who holds it (Kafka hides the
+values of settings that it does not know). Every trimtab can see it, whatever its state folder, and operators
+can too. It is renewed while its holder lives; a holder that is known to be dead (same machine, no such
+process) or has been silent for long enough is replaced, which is said.
 
-Kafka offers no compare-and-set on settings, so two that start within the same moment could both believe to
-hold it: each waits after writing and reads back, and reads again before every change it makes. Why a setting
-and not a topic or a consumer group: docs/decisions/0010-lease.md.
+Names do not overwrite each other, so of two that start at the same moment both claims stand, and both see
+that the earlier one holds: each writes its claim, waits a moment, and reads all. The claims are read again
+before every change that is made. What else was weighed: docs/decisions/0010-lease.md.
 """
 
+import contextlib
 import fcntl
 import getpass
-import json
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TextIO
+from urllib.parse import parse_qsl, urlencode
 
 from trimtab.act.port import ClusterPort, PortError
 from trimtab.model.errors import ActError
@@ -130,16 +132,16 @@ class Lease:
         if not self._in_cluster or now - self._looked_at < LOOK_AGAIN_SECONDS:
             return
         try:
-            holder = _parse(self._port.read_lease())
-            if holder is not None and holder.token != self._me.token:
+            claims = self._claims()
+            if self._me.token not in claims or self._rival(claims) is not None:
                 self._in_cluster = False
                 raise ActError(
-                    f"{holder} has taken over cluster {self._cluster_id}: this trimtab steps back and "
-                    "touches nothing more; see `trimtab execution list` there"
+                    f"{self._rival(claims) or 'another trimtab'} has taken over cluster {self._cluster_id}: "
+                    "this trimtab steps back and touches nothing more; see `trimtab execution list` there"
                 )
-            if holder is None or now - holder.renewed_at >= self._lease_seconds / 4:
-                self._me = replace(self._me, renewed_at=now)
-                self._port.write_lease(_text(self._me))
+            if now - self._me.renewed_at >= self._lease_seconds / 4:
+                old, self._me = self._me, replace(self._me, renewed_at=now)
+                self._port.write_claims([_text(self._me)], [_text(old)])
             self._looked_at = now
         except PortError as error:
             if not error.failure.transient:
@@ -149,12 +151,8 @@ class Lease:
         """Give it back; what cannot be removed from the cluster runs out by itself."""
         if self._in_cluster:
             self._in_cluster = False
-            try:
-                holder = _parse(self._port.read_lease())
-                if holder is not None and holder.token == self._me.token:
-                    self._port.write_lease(None)
-            except PortError:
-                pass
+            with contextlib.suppress(PortError):
+                self._withdraw()
         self._unlock_file()
 
     # ------------------------------------------------------------ on this machine
@@ -196,27 +194,47 @@ class Lease:
             ]
 
     def _take_over(self) -> list[str]:
-        notes = []
-        text = self._port.read_lease()
-        holder = _parse(text)
-        if holder is not None:
-            if _lives(holder):
-                raise self._refusal(holder)
-            if not _here(holder):
-                if self._clock() - holder.renewed_at < self._lease_seconds:
-                    raise self._refusal(holder)
-                self._sleep(SECOND_LOOK_SECONDS)
-                if self._port.read_lease() != text:
-                    raise self._refusal(_parse(self._port.read_lease()) or holder)
-            notes.append(f"took the lease over from {holder}, which is no longer alive")
-        self._port.write_lease(_text(self._me))
+        dead = [self._require_dead(holder) for holder in self._claims().values()]
+        self._port.write_claims([_text(self._me)], [_text(holder) for holder in dead])
         self._sleep(SETTLE_SECONDS)
-        now_there = _parse(self._port.read_lease())
-        if now_there is None or now_there.token != self._me.token:
-            raise self._refusal(now_there)
+        claims = self._claims()
+        rival = self._rival(claims)
+        if rival is not None or self._me.token not in claims:
+            self._withdraw()
+            raise self._refusal(rival)
         self._in_cluster = True
         self._looked_at = self._clock()
-        return notes
+        return [f"took the lease over from {holder}, which is no longer alive" for holder in dead]
+
+    def _claims(self) -> dict[str, Holder]:
+        """All claims by token; what nobody can read names nobody we could wait for."""
+        holders = (_parse(text) for text in self._port.read_claims())
+        return {holder.token: holder for holder in holders if holder is not None}
+
+    def _rival(self, claims: Mapping[str, Holder]) -> Holder | None:
+        """Who claimed before us; of two that claim at once, both agree on the one that goes on."""
+        others = [holder for token, holder in claims.items() if token != self._me.token]
+        first = min(others, key=_precedence, default=None)
+        return first if first is not None and _precedence(first) < _precedence(self._me) else None
+
+    def _require_dead(self, holder: Holder) -> Holder:
+        if _lives(holder):
+            raise self._refusal(holder)
+        if not _here(holder):
+            if self._clock() - holder.renewed_at < self._lease_seconds:
+                raise self._refusal(holder)
+            # Clocks differ between machines: only one that stays silent while we watch counts as dead.
+            self._sleep(SECOND_LOOK_SECONDS)
+            if self._claims().get(holder.token) != holder:
+                raise self._refusal(holder)
+        return holder
+
+    def _withdraw(self) -> None:
+        self._port.write_claims([], [text for text in self._port.read_claims() if self._mine(text)])
+
+    def _mine(self, text: str) -> bool:
+        holder = _parse(text)
+        return holder is not None and holder.token == self._me.token
 
     def _refusal(self, holder: Holder | None) -> ActError:
         who = "another trimtab" if holder is None else str(holder)
@@ -249,17 +267,28 @@ def _born(pid: int) -> str:
     return "running"
 
 
+def _precedence(holder: Holder) -> tuple[float, str]:
+    return holder.since, holder.token
+
+
 def _text(holder: Holder) -> str:
-    return json.dumps(asdict(holder), separators=(",", ":"))
+    """For machines, and for an operator who lists the cluster's settings."""
+    return urlencode(asdict(holder))
 
 
 def _parse(text: str | None) -> Holder | None:
-    """The holder that a text names; what nobody can read names nobody we could wait for."""
-    if not text:
-        return None
+    fields = dict(parse_qsl(text or "", keep_blank_values=True))
     try:
-        return Holder(**json.loads(text))
-    except (ValueError, TypeError):
+        return Holder(
+            token=fields["token"],
+            host=fields["host"],
+            pid=int(fields["pid"]),
+            born=fields["born"],
+            user=fields["user"],
+            since=float(fields["since"]),
+            renewed_at=float(fields["renewed_at"]),
+        )
+    except (KeyError, ValueError):
         return None
 
 

@@ -88,10 +88,10 @@ class ClusterPort(Protocol):
         """
         ...
 
-    def read_lease(self) -> str | None:
-        """The text that some trimtab left in the cluster to say that it acts there, if any."""
+    def read_claims(self) -> frozenset[str]:
+        """The texts that trimtabs left in the cluster to say that they act, or want to act, there."""
         ...
 
-    def write_lease(self, text: str | None) -> None:
-        """Leave that text, or remove it."""
+    def write_claims(self, added: Collection[str], removed: Collection[str]) -> None:
+        """Leave some texts and remove others, in one change; removing one that is not there is no error."""
         ...

@@ -13,7 +13,7 @@ class ExecutionSettings:
     ----------
     throttle
         `auto` (what the brokers' networks have left, else `throttle_start_bytes_per_second`, then adapted
-        while running), `none`, or bytes per second as a number in a string.
+        while running), `none`, or bytes per second.
     throttle_start_bytes_per_second, throttle_minimum_bytes_per_second
         Where `auto` begins when no head-room is known, and the least it goes down to.
     throttle_headroom_fraction
@@ -49,7 +49,7 @@ class ExecutionSettings:
         After how long without a sign of life another trimtab may take over.
     """
 
-    throttle: str = "auto"
+    throttle: str | float = "auto"
     throttle_start_bytes_per_second: float = 50_000_000.0
     throttle_minimum_bytes_per_second: float = 1_000_000.0
     throttle_headroom_fraction: float = 0.5

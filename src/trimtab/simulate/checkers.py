@@ -15,7 +15,7 @@ from trimtab.act.steps import StepKind, StepState
 from trimtab.simulate.faults import OPERATOR
 from trimtab.simulate.kafka_cluster import SimulatedKafka
 from trimtab.simulate.kafka_configs import ResourceType
-from trimtab.simulate.kafka_port import LEASE
+from trimtab.simulate.kafka_port import CLAIM
 from trimtab.simulate.kafka_state import PartitionName
 from trimtab.simulate.kafka_throttles import FOLLOWER_REPLICAS, lists_replica
 
@@ -54,7 +54,7 @@ def no_throttle_left(cluster: SimulatedKafka, before: Before) -> Violations:
 def no_lease_left(cluster: SimulatedKafka) -> Violations:
     """Nobody is said to act here any more."""
     settings = cluster.configs.of(ResourceType.BROKER, "")
-    return [f"lease left: {name}" for name in settings if name.startswith(LEASE)]
+    return [f"lease left: {name}" for name in settings if name.startswith(CLAIM)]
 
 
 def no_reassignment_left(cluster: SimulatedKafka, actors: Collection[str]) -> Violations:

@@ -22,8 +22,8 @@ from trimtab.simulate.kafka_configs import WHOLE_CLUSTER, Change, ConfigOperatio
 from trimtab.simulate.kafka_state import ErrorCode, KafkaRefusal, PartitionName, SimulatedPartition
 from trimtab.simulate.kafka_throttles import FOLLOWER_RATE, FOLLOWER_REPLICAS, LEADER_RATE, LEADER_REPLICAS
 
-LEASE = "trimtab.lease."
-"""Beginning of the key, in the configuration of all brokers, whose rest is the lease's text."""
+CLAIM = "trimtab.lease."
+"""Beginning of the key, in the configuration of all brokers, whose rest is a claim's text."""
 
 CONTROLLER = 100
 NAMES = {
@@ -158,20 +158,16 @@ class SimulatedPort:
                 failures[topic] = failure
         return failures
 
-    def read_lease(self) -> str | None:
-        """See `ClusterPort.read_lease`."""
-        for name in sorted(self._cluster.configs.of(ResourceType.BROKER, WHOLE_CLUSTER)):
-            if name.startswith(LEASE):
-                return name.removeprefix(LEASE)
-        return None
+    def read_claims(self) -> frozenset[str]:
+        """See `ClusterPort.read_claims`."""
+        there = self._cluster.configs.of(ResourceType.BROKER, WHOLE_CLUSTER)
+        return frozenset(name.removeprefix(CLAIM) for name in there if name.startswith(CLAIM))
 
-    def write_lease(self, text: str | None) -> None:
-        """See `ClusterPort.write_lease`."""
+    def write_claims(self, added: Collection[str], removed: Collection[str]) -> None:
+        """See `ClusterPort.write_claims`."""
         with _whole_call():
-            there = self._cluster.configs.of(ResourceType.BROKER, WHOLE_CLUSTER)
-            changes = [_change(name, None) for name in there if name.startswith(LEASE)]
-            if text is not None:
-                changes.append(_change(LEASE + text, "held"))
+            changes = [_change(CLAIM + text, None) for text in removed]
+            changes += [_change(CLAIM + text, "held") for text in added]
             self._configure(ResourceType.BROKER, WHOLE_CLUSTER, changes)
 
     # ------------------------------------------------------------ inside

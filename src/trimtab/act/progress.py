@@ -1,0 +1,74 @@
+"""How far an execution is, in figures: bytes left, rate, time left."""
+
+from collections import deque
+from dataclasses import dataclass
+
+from trimtab.act.state import ExecutionState
+from trimtab.act.steps import StepRecord, StepState
+
+RATE_WINDOW_SECONDS = 15.0
+"""Over how long the rate is averaged: long enough to hold the brokers' own throttle windows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Figures of one moment; `seconds_left` is None while no rate is known."""
+
+    status: str
+    reason: str
+    batch: int
+    steps_ended: int
+    steps_total: int
+    steps_active: int
+    bytes_copied: int
+    bytes_total: int
+    bytes_per_second: float
+    seconds_left: float | None
+    throttle_bytes_per_second: float | None
+
+    @property
+    def bytes_left(self) -> int:
+        """What is still to be copied."""
+        return max(0, self.bytes_total - self.bytes_copied)
+
+
+class ProgressMeter:
+    """Turns the states of one execution into figures; keeps the last seconds for the rate."""
+
+    def __init__(self) -> None:
+        self._samples: deque[tuple[float, int]] = deque()
+
+    def __call__(self, state: ExecutionState) -> Progress:
+        """Figures after this state."""
+        counted = [r for r in state.records if r.state not in _NOT_TO_COME]
+        copied = sum(_copied(record) for record in counted)
+        total = sum(record.step.bytes for record in counted)
+        if not self._samples or self._samples[-1][1] != copied or state.now - self._samples[-1][0] >= 1.0:
+            self._samples.append((state.now, copied))
+        while len(self._samples) > 2 and state.now - self._samples[0][0] > RATE_WINDOW_SECONDS:
+            self._samples.popleft()
+        (first_at, first), (last_at, last) = self._samples[0], self._samples[-1]
+        rate = (last - first) / (last_at - first_at) if last_at > first_at else 0.0
+        left = max(0, total - copied)
+        return Progress(
+            status=state.status,
+            reason=state.reason,
+            batch=state.batches,
+            steps_ended=sum(record.ended for record in state.records),
+            steps_total=len(state.records),
+            steps_active=len(state.active),
+            bytes_copied=copied,
+            bytes_total=total,
+            bytes_per_second=max(0.0, rate),
+            seconds_left=0.0 if left == 0 else (left / rate if rate > 0 else None),
+            throttle_bytes_per_second=state.rate_bytes_per_second,
+        )
+
+
+_NOT_TO_COME = (StepState.DROPPED, StepState.SKIPPED, StepState.FAILED, StepState.ROLLED_BACK)
+
+
+def _copied(record: StepRecord) -> int:
+    if record.state is StepState.DONE:
+        return record.step.bytes
+    return min(record.copied_bytes, record.step.bytes) if record.active else 0

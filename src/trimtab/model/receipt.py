@@ -1,0 +1,82 @@
+"""A receipt: what an execution did, when, what was measured afterwards, and what was left."""
+
+from dataclasses import dataclass
+
+from trimtab.model.imbalance import Measures
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of one step.
+
+    Attributes
+    ----------
+    kind
+        `lead` (leadership), `copy` (between brokers) or `log_dir` (within a broker).
+    state
+        `done`, `dropped`, `skipped`, `failed`, `rolled_back` or `pending`.
+    bytes
+        What it copied, or would have.
+    moves
+        `order` of the plan's moves that it stood for.
+    reason
+        Why it ended so, where that is not plain.
+    """
+
+    kind: str
+    topic: str
+    partition: int
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+    bytes: int
+    state: str
+    reason: str
+    moves: tuple[int, ...]
+    started_at: float | None
+    ended_at: float | None
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """The end of an execution; times are seconds since 1970.
+
+    Attributes
+    ----------
+    status
+        `finished`, `incomplete`, `stopped` or `cancelled`.
+    measured
+        From telemetry taken after the last step; None where there was none (`measured_from` says what was
+        looked at).
+    """
+
+    execution: int
+    cluster: str
+    cluster_id: str
+    status: str
+    reason: str
+    started_at: float
+    ended_at: float
+    batches: int
+    outcomes: tuple[Outcome, ...]
+    measured: Measures | None = None
+    measured_from: str = ""
+
+    @property
+    def done(self) -> tuple[Outcome, ...]:
+        """What was done."""
+        return tuple(outcome for outcome in self.outcomes if outcome.state == "done")
+
+    @property
+    def left(self) -> tuple[Outcome, ...]:
+        """What was not, for whatever reason but that it was not needed."""
+        return tuple(outcome for outcome in self.outcomes if outcome.state not in ("done", "dropped"))
+
+    @property
+    def copied_bytes(self) -> int:
+        """Bytes of all copies that were done."""
+        return sum(outcome.bytes for outcome in self.done)
+
+    @property
+    def seconds(self) -> float:
+        """From the first look to the last."""
+        return self.ended_at - self.started_at
