@@ -1,0 +1,80 @@
+"""Executions in simulated clusters, hundreds of them: killed at every write, with everything going wrong."""
+
+from pathlib import Path
+
+import pytest
+
+from simulation.worlds import World, random_world
+from trimtab.act import lease as lease_module
+from trimtab.act.state import Status
+
+
+@pytest.fixture(autouse=True)
+def only_the_present_life_lives(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All lives of a world share this process; to the lease each but the newest is a dead one."""
+    monkeypatch.setattr(lease_module, "_lives", lambda holder: False)
+
+
+def assert_good(world: World) -> None:
+    """Nothing is wrong; if it is, everything needed to find out is shown."""
+    wrong = world.judge()
+    assert wrong == [], "\n".join([*wrong, str(world)])
+
+
+def assert_plan_carried_out(world: World) -> None:
+    """Every partition of the plan is where the plan wants it."""
+    assert world.state is not None
+    assert world.state.status is Status.FINISHED, world
+    for wanted in world.plan.assignments:
+        partition = world.cluster.partition(wanted.topic, wanted.partition)
+        assert (tuple(partition.replicas), partition.leader) == (wanted.after, wanted.leader_after), world
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_an_undisturbed_plan_is_carried_out(seed: int, tmp_path: Path) -> None:
+    """Nothing goes wrong: every step is done and nothing is left behind."""
+    world = random_world(seed, tmp_path)
+    assert world.live()
+    assert_plan_carried_out(world)
+    assert_good(world)
+
+
+@pytest.mark.parametrize("seed", range(100, 105))
+def test_killed_at_every_write_and_resumed_the_plan_is_carried_out(seed: int, tmp_path: Path) -> None:
+    """Whichever write of the journal the kill falls on, the next life finishes the plan."""
+    world = random_world(seed, tmp_path / "whole")
+    world.live()
+    for write in range(1, world.writes + 1):
+        for before in (True, False):
+            again = random_world(seed, tmp_path / f"{write}-{before}")
+            again.live(dies_at=write, before=before)
+            again.live_to_the_end()
+            assert_plan_carried_out(again)
+            assert_good(again)
+
+
+@pytest.mark.parametrize("seed", range(200, 205))
+def test_killed_at_every_write_and_cancelled_the_cluster_is_clean(seed: int, tmp_path: Path) -> None:
+    """Cancelled instead of resumed, what was in flight is rolled back and nothing is left behind."""
+    world = random_world(seed, tmp_path / "whole")
+    world.live()
+    for write in range(2, world.writes + 1):
+        again = random_world(seed, tmp_path / str(write))
+        if not again.live(dies_at=write):
+            again.live_to_the_end(cancel=True)
+        assert_good(again)
+
+
+@pytest.mark.parametrize("seed", range(1000, 1300))
+def test_whatever_goes_wrong_nothing_is_left_behind(seed: int, tmp_path: Path) -> None:
+    """Brokers die, calls get lost, others delete, create, move and cancel, trimtab is killed."""
+    faults = seed % 7
+    world = random_world(seed, tmp_path, faults, lost_fraction=0.03 * (seed % 3))
+    for _ in range(int(world.generator.integers(0, 4))):
+        dies_at = int(world.generator.integers(1, 40))
+        if world.live(dies_at=dies_at, before=bool(world.generator.integers(2))):
+            break
+        world.pass_time(float(world.generator.choice([0.1, 3.0, 30.0, 100.0])))
+    else:
+        world.live_to_the_end(cancel=bool(world.generator.integers(2)))
+    assert_good(world)

@@ -1,0 +1,263 @@
+"""A world for one seed: a cluster, a plan, what goes wrong, and trimtabs that are killed and come back."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from support.executing import Checked
+from support.plans import plan_of
+from trimtab.act.apply import JOURNAL_FILE, Office, Prepared, prepare
+from trimtab.act.journal import Journal
+from trimtab.act.lease import Lease
+from trimtab.act.port import PortError
+from trimtab.act.settings import ExecutionSettings
+from trimtab.act.state import FINAL, ExecutionState
+from trimtab.model.errors import ActError
+from trimtab.model.plan import Plan
+from trimtab.simulate.checkers import (
+    Before,
+    Watch,
+    every_step_accounted,
+    foreign_work_respected,
+    no_copy_sent_to_the_dead,
+    no_lease_left,
+    no_partition_offline,
+    no_reassignment_left,
+    no_throttle_left,
+    replication_factor_kept,
+)
+from trimtab.simulate.faults import Fault, FaultScript, random_faults
+from trimtab.simulate.flaky_port import FlakyPort
+from trimtab.simulate.kafka_building import cluster_of
+from trimtab.simulate.kafka_cluster import SimulatedKafka
+from trimtab.simulate.kafka_port import SimulatedPort
+
+ACTOR = "trimtab"
+LOOK_EVERY_SECONDS = 0.5
+
+
+class Killed(BaseException):
+    """What `kill -9` looks like from inside: nothing runs after it, no `except Exception`, no clean-up."""
+
+
+class MortalJournal(Journal):
+    """A journal whose process is killed right before or right after a given write of a state."""
+
+    def __init__(self, path: Path, dies_at: int | None, before: bool) -> None:
+        super().__init__(path)
+        # Nothing here survives the machine, only the process: waiting for the disk would test nothing.
+        self._db.execute("PRAGMA synchronous=OFF")
+        self.writes = 0
+        self._dies_at = dies_at
+        self._before = before
+
+    @contextmanager
+    def _state_write(self) -> Iterator[None]:
+        self.writes += 1
+        due = self.writes == self._dies_at
+        if due and self._before:
+            raise Killed
+        with self._transaction():
+            yield
+        if due:
+            raise Killed
+
+
+@dataclass
+class World:
+    """One cluster, one plan, one script of faults.
+
+    Attributes
+    ----------
+    lives
+        How many trimtabs have run so far.
+    writes
+        How many states the last of them wrote down.
+    """
+
+    seed: int
+    folder: Path
+    cluster: SimulatedKafka
+    plan: Plan
+    settings: ExecutionSettings
+    script: FaultScript
+    generator: np.random.Generator
+    lost_fraction: float = 0.0
+    lives: int = 0
+    writes: int = 0
+    execution: int | None = None
+    state: ExecutionState | None = None
+    log: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """Remember how everything was."""
+        self.before = Before.of(self.cluster)
+        self.watch = Watch(
+            {ACTOR}, self.settings.copies_per_broker_maximum, throttled=self.settings.throttle != "none"
+        )
+        self.inner = SimulatedPort(self.cluster, ACTOR)
+        self.port = FlakyPort(self.inner, self.generator, self.lost_fraction, self.pass_time)
+
+    def pass_time(self, seconds: float) -> None:
+        """Let virtual time pass, with whatever the script has in it, and look at every half second."""
+        end = self.cluster.now + seconds
+        while self.cluster.now < end:
+            self.script.advance(self.cluster, min(LOOK_EVERY_SECONDS, end - self.cluster.now))
+            self.watch.look(self.cluster)
+
+    def clock(self) -> float:
+        """Virtual time as seconds since 1970."""
+        return self.inner.now
+
+    def live(self, dies_at: int | None = None, before: bool = False, cancel: bool = False) -> bool:
+        """One trimtab process, from start to end or death; whether it reached a final status."""
+        self.lives += 1
+        with self._office(dies_at, before) as office:
+            try:
+                prepared = self._prepare() if self.execution is None else None
+                lease = self._lease()
+                self._run(office, lease, prepared, cancel)
+                lease.release()
+            except Killed:
+                self.log.append(
+                    f"{self.cluster.now:.1f}: killed at write {dies_at}{' (before)' if before else ''}"
+                )
+            except (ActError, PortError) as error:
+                self.log.append(f"{self.cluster.now:.1f}: {error}")
+            finally:
+                assert isinstance(office.journal, MortalJournal)
+                self.writes = office.journal.writes
+            entries = office.journal.entries()
+            self.execution = entries[0].id if entries else None
+            return bool(entries) and entries[0].status in FINAL
+
+    def live_to_the_end(self, cancel: bool = False, attempts: int = 30) -> None:
+        """Come back until a final status is reached, with some time between two lives."""
+        for _ in range(attempts):
+            if self.live(cancel=cancel):
+                return
+            self.pass_time(float(self.generator.choice([0.1, 5.0, 60.0, 400.0])))
+        raise AssertionError(f"no final status after {attempts} lives\n{self}")
+
+    def judge(self) -> list[str]:
+        """Everything that is wrong at the end, and was on the way."""
+        assert self.state is not None
+        # What was in flight for others, and brokers still down, get the time they need.
+        self.pass_time(300.0)
+        return [
+            *self.watch.violations[:10],
+            *no_throttle_left(self.cluster, self.before),
+            *no_lease_left(self.cluster),
+            *no_reassignment_left(self.cluster, {ACTOR}),
+            *replication_factor_kept(self.cluster, self.before),
+            *no_partition_offline(self.cluster),
+            *foreign_work_respected(self.cluster, {ACTOR}),
+            *no_copy_sent_to_the_dead(self.cluster, {ACTOR}),
+            *every_step_accounted(self.cluster, self.state),
+        ]
+
+    def __str__(self) -> str:
+        lines = [
+            f"seed {self.seed}, virtual time {self.cluster.now:.1f}, {self.settings}",
+            "faults:",
+            str(self.script),
+        ]
+        lines += ["lives:", *self.log, "steps:"]
+        if self.state is not None:
+            lines += [f"  {r.step} {r.state}: {r.reason}" for r in self.state.records]
+            lines.append(f"  {self.state.status}: {self.state.reason}")
+        lines += [
+            "history:",
+            *(f"  {h.at:.2f} {h.actor} {h.verb} {h.subject} {h.detail}" for h in self.cluster.history),
+        ]
+        return "\n".join(lines)
+
+    # ------------------------------------------------------------ inside
+
+    @contextmanager
+    def _office(self, dies_at: int | None, before: bool) -> Iterator[Office]:
+        office = Office(self.folder, self.clock, self.pass_time, lambda: f"life {self.lives}")
+        office.journal.close()
+        office.journal = MortalJournal(self.folder / JOURNAL_FILE, dies_at, before)
+        try:
+            yield office
+        finally:
+            office.close()
+
+    def _prepare(self) -> Prepared:
+        return prepare(self.port, self.plan, rebase=True)
+
+    def _lease(self) -> Lease:
+        # Each life has a folder of its own for the lock: a killed process has lost it, ours here has not.
+        lease = Lease(
+            self.port,
+            self.folder / f"lives-{self.lives}",
+            self.cluster.cluster_id,
+            self.settings.lease_seconds,
+            self.clock,
+            self.pass_time,
+            f"life {self.lives}",
+        )
+        lease.acquire()
+        return lease
+
+    def _run(self, office: Office, lease: Lease, prepared: Prepared | None, cancel: bool) -> None:
+        if self.execution is None:
+            assert prepared is not None
+            self.execution = office.create(prepared, self.settings, "{}")
+        checked = Checked(self._remember)
+        runner = office.runner(self.port, lease, self.execution, watch=checked)
+        if cancel:
+            runner.cancel()
+        runner.run()
+
+    def _remember(self, state: ExecutionState) -> None:
+        self.state = state
+
+
+def random_world(seed: int, folder: Path, faults: int = 0, lost_fraction: float = 0.0) -> World:
+    """Four to six brokers, a plan that moves about half of the partitions, and so many faults."""
+    generator = np.random.default_rng(seed)
+    brokers = int(generator.integers(4, 7))
+    cluster = cluster_of(brokers, copy_bytes_per_second=40e6, dir_bytes=20e9)
+    changes = []
+    for topic in range(int(generator.integers(3, 7))):
+        factor = int(generator.integers(2, 4))
+        lists = {
+            number: [int(b) + 1 for b in generator.permutation(brokers)[:factor]]
+            for number in range(int(generator.integers(1, 4)))
+        }
+        size = float(generator.lognormal(17.5, 1.2))
+        cluster.create_topic(f"t{topic}", lists, size, growth_bytes_per_second=size / 3600)
+        for number, held in lists.items():
+            if generator.random() < 0.6:
+                changes.append((f"t{topic}", number, tuple(held), _another(generator, held, brokers)))
+    plan = plan_of(*changes)
+    settings = ExecutionSettings(
+        throttle=str(generator.choice(["auto", "none", "5000000", "20000000"])),
+        copies_per_broker=int(generator.integers(1, 4)),
+        copies_per_broker_maximum=int(generator.integers(4, 7)),
+        broker_grace_seconds=30.0,
+        foreign_wait_seconds=120.0,
+        unhealthy_wait_seconds=120.0,
+        give_up_seconds=60.0,
+    )
+    script: list[Fault] = random_faults(generator, cluster, 120.0, faults) if faults else []
+    return World(seed, folder, cluster, plan, settings, FaultScript(script), generator, lost_fraction)
+
+
+def _another(generator: np.random.Generator, held: list[int], brokers: int) -> tuple[int, ...]:
+    """A list with a new leader from within, or with one or two brokers replaced."""
+    after = list(held)
+    if generator.random() < 0.4:
+        place = int(generator.integers(1, len(after)))
+        leader = after.pop(place)
+        after.insert(0, leader)
+    free = [b for b in range(1, brokers + 1) if b not in held]
+    for _ in range(int(generator.integers(0, 3))):
+        if free:
+            after[int(generator.integers(len(after)))] = free.pop(int(generator.integers(len(free))))
+    return tuple(after)
