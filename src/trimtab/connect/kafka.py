@@ -93,22 +93,23 @@ def tls_context(connection: KafkaConnection) -> ssl.SSLContext:
 def _open(client: Any, connection: KafkaConnection, options: dict[str, Any]) -> Any:
     from kafka import errors
 
+    from trimtab.connect.first_contact import REFUSALS, FirstContact
+
     reach(connection)
+    contact = FirstContact()
     try:
-        return client(**client_options(connection) | options)
-    except (errors.SaslAuthenticationFailedError, errors.UnsupportedSaslMechanismError) as error:
-        raise _refused(connection, error) from error
+        opened = client(**client_options(connection) | {"kafka_client": contact} | options)
     except errors.KafkaError as error:
-        cause: BaseException | None = error
-        while cause is not None:
-            if isinstance(cause, errors.SaslAuthenticationFailedError):
-                raise _refused(connection, cause) from error
-            cause = cause.__cause__ or cause.__context__
+        contact.close()
+        if isinstance(error, REFUSALS):
+            raise _refused(connection, error) from error
         raise ConnectError(
             f"Kafka at {_named(connection)} accepts connections but does not answer as Kafka over "
-            f"{connection.security_protocol} within {connection.timeout_seconds:g} s ({error}): check "
+            f"{connection.security_protocol} within {connection.timeout_seconds:g} s: check "
             "kafka.security_protocol against the listener of that port"
         ) from error
+    contact.made()
+    return opened
 
 
 def reach(connection: KafkaConnection) -> None:
@@ -158,9 +159,16 @@ def reach(connection: KafkaConnection) -> None:
 
 
 def _refused(connection: KafkaConnection, error: BaseException) -> ConnectError:
+    from kafka.errors import UnsupportedSaslMechanismError
+
+    if isinstance(error, UnsupportedSaslMechanismError):
+        return ConnectError(
+            f"Kafka at {_named(connection)} does not offer {connection.sasl_mechanism}: set "
+            "kafka.sasl_mechanism to one it offers"
+        )
     return ConnectError(
-        f"Kafka at {_named(connection)} refuses user {connection.user!r} with {connection.sasl_mechanism} "
-        f"({error}): check kafka.user, the password and kafka.sasl_mechanism"
+        f"Kafka at {_named(connection)} refuses user {connection.user!r} with {connection.sasl_mechanism}: "
+        "check kafka.user and the password"
     )
 
 
