@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.model.load import FloatArray, IntArray
-from trimtab.plan.replicas.compiled import entry, inner
+from trimtab.plan.replicas.compiled import entry, leaf
 
 LEADER_STEP, REPLICA_STEP = 0, 1
 
@@ -34,7 +34,7 @@ class Steps(NamedTuple):
     role: NDArray[np.int8]
 
 
-@inner
+@leaf
 def _among(row, b):  # type: ignore[no-untyped-def]
     for x in row:
         if x >= 0 and x == b:
@@ -42,7 +42,7 @@ def _among(row, b):  # type: ignore[no-untyped-def]
     return False
 
 
-@inner
+@leaf
 def _ready(a, p, b):  # type: ignore[no-untyped-def]
     """Whether `b` may take the lead at once."""
     if not a.may_lead[b]:
@@ -53,7 +53,7 @@ def _ready(a, p, b):  # type: ignore[no-untyped-def]
     return False
 
 
-@inner
+@leaf
 def _stand_in(a, p, row, final, but):  # type: ignore[no-untyped-def]
     """A member that may lead at once, preferably one that stays; -1 if none."""
     spare = -1
@@ -67,7 +67,7 @@ def _stand_in(a, p, row, final, but):  # type: ignore[no-untyped-def]
     return spare
 
 
-@inner
+@leaf
 def _partner(a, leaving, arriving, taken):  # type: ignore[no-untyped-def]
     """Index of the arriving broker that takes the place of `leaving`: same host, same rack, any."""
     best = -1
@@ -85,7 +85,7 @@ def _partner(a, leaving, arriving, taken):  # type: ignore[no-untyped-def]
     return best
 
 
-@inner
+@leaf
 def _to_front(row, b):  # type: ignore[no-untyped-def]
     i = 0
     while row[i] != b:
@@ -196,7 +196,7 @@ def steps_of(a, home_lead, first_leader, place, lead, chosen):  # type: ignore[n
     return kind[:n], partition[:n], source[:n], target[:n], role[:n], rows, leaders
 
 
-@inner
+@leaf
 def apply_step(a, usage, kind, p, source, target, role, sign):  # type: ignore[no-untyped-def]
     """Change the usage of source and target by one step (`sign` 1) or take it back (-1)."""
     for r in range(usage.shape[1]):
@@ -209,7 +209,7 @@ def apply_step(a, usage, kind, p, source, target, role, sign):  # type: ignore[n
             usage[source, r] -= change * a.inverse[source, r]
 
 
-@inner
+@leaf
 def _overshoot(a, usage, ceiling, kind, p, target, role):  # type: ignore[no-untyped-def]
     """By how much the target would pass its ceiling in this step, 0 if it stays below."""
     worst = 0.0

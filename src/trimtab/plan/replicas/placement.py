@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from trimtab.model.load import RESOURCES, FloatArray, IntArray
-from trimtab.plan.replicas.compiled import entry, inner
+from trimtab.plan.replicas.compiled import entry, leaf
 from trimtab.plan.replicas.limits import Limits
 from trimtab.plan.replicas.problem import Arrays
 
@@ -72,7 +72,7 @@ class Board(NamedTuple):
     links: IntArray
 
 
-@inner
+@leaf
 def value(use, band, b, add, add_role, drop, drop_role):  # type: ignore[no-untyped-def]
     """Potential and guidance of broker `b` if it gained one replica (`add`, -1: none) and lost one (`drop`)."""
     potential = 0.0
@@ -92,7 +92,7 @@ def value(use, band, b, add, add_role, drop, drop_role):  # type: ignore[no-unty
     return potential, GUIDANCE * guidance
 
 
-@inner
+@leaf
 def holds(place, p, b):  # type: ignore[no-untyped-def]
     """Whether broker `b` holds a replica of the partition."""
     for s in range(place.shape[1]):  # noqa: SIM110 - compiled code knows no generators
@@ -101,7 +101,7 @@ def holds(place, p, b):  # type: ignore[no-untyped-def]
     return False
 
 
-@inner
+@leaf
 def fits_groups(seat, rule, place, p, s, b):  # type: ignore[no-untyped-def]
     """Whether the slot may go to `b` without worsening rack or host spread."""
     here = place[p, s]
@@ -120,7 +120,7 @@ def fits_groups(seat, rule, place, p, s, b):  # type: ignore[no-untyped-def]
     return not (in_host >= rule[p, HOST_CAP] and seat[here, HOST] != seat[b, HOST])
 
 
-@inner
+@leaf
 def home_slot(home, p, b):  # type: ignore[no-untyped-def]
     """Slot that broker `b` holds in the snapshot, -1 if none."""
     for s in range(home.shape[1]):
@@ -129,7 +129,7 @@ def home_slot(home, p, b):  # type: ignore[no-untyped-def]
     return -1
 
 
-@inner
+@leaf
 def may_take_lead(seat, home, flags, p, b):  # type: ignore[no-untyped-def]
     """Whether leadership may go to `b`: by its state, and in sync (as every fresh copy is)."""
     if seat[b, LEADS] == 0:
@@ -138,7 +138,7 @@ def may_take_lead(seat, home, flags, p, b):  # type: ignore[no-untyped-def]
     return s < 0 or (flags[p, s] & READY) != 0
 
 
-@inner
+@leaf
 def may_move(g, p, s, b):  # type: ignore[no-untyped-def]
     """Whether every hard rule allows the slot's replica, with its role, to go to `b`."""
     if holds(g.place, p, b):
@@ -154,13 +154,13 @@ def may_move(g, p, s, b):  # type: ignore[no-untyped-def]
     return fits_groups(g.seat, g.rule, g.place, p, s, b)
 
 
-@inner
+@leaf
 def copies_more(home, place, p, s, b):  # type: ignore[no-untyped-def]
     """Copies that the plan has more if the slot's replica goes to `b`: 1, 0, or -1 when it goes back home."""
     return (home_slot(home, p, b) < 0) * 1 - (home_slot(home, p, place[p, s]) < 0) * 1
 
 
-@inner
+@leaf
 def refresh(g, b):  # type: ignore[no-untyped-def]
     """Compute potential and guidance of a broker again."""
     potential, guidance = value(g.use, g.band, b, -1, 0, -1, 0)
@@ -168,7 +168,7 @@ def refresh(g, b):  # type: ignore[no-untyped-def]
     g.worth[b, 1] = guidance
 
 
-@inner
+@leaf
 def move(g, p, s, b):  # type: ignore[no-untyped-def]
     """Put the slot's replica, with its role, on broker `b`."""
     here = g.place[p, s]
@@ -195,7 +195,7 @@ def move(g, p, s, b):  # type: ignore[no-untyped-def]
     refresh(g, b)
 
 
-@inner
+@leaf
 def give_lead(g, p, s):  # type: ignore[no-untyped-def]
     """Let the slot lead."""
     old = g.lead[p]

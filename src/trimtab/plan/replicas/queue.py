@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from trimtab.plan.replicas.compiled import inner
+from trimtab.plan.replicas.compiled import leaf
 
 
-@inner
+@leaf
 def sink(keys, items, targets, size, i):  # type: ignore[no-untyped-def]
     """Let entry `i` sink to where it belongs."""
     while True:
@@ -22,14 +22,14 @@ def sink(keys, items, targets, size, i):  # type: ignore[no-untyped-def]
         i = child
 
 
-@inner
+@leaf
 def order(keys, items, targets, size):  # type: ignore[no-untyped-def]
     """Make a heap of the first `size` entries."""
     for i in range(size // 2 - 1, -1, -1):
         sink(keys, items, targets, size, i)
 
 
-@inner
+@leaf
 def drop_first(keys, items, targets, size):  # type: ignore[no-untyped-def]
     """Take the biggest entry out; returns the new size. The caller lets the new first entry sink."""
     size -= 1
@@ -37,7 +37,7 @@ def drop_first(keys, items, targets, size):  # type: ignore[no-untyped-def]
     return size
 
 
-@inner
+@leaf
 def smallest(keys, count):  # type: ignore[no-untyped-def]
     """Indices of the `count` smallest keys, ascending, ties by index."""
     return np.argsort(keys, kind="mergesort")[:count]

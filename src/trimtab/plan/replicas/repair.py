@@ -3,7 +3,7 @@
 Offline leaders, replicas that must leave, crowded racks and hosts.
 """
 
-from trimtab.plan.replicas.compiled import entry, inner
+from trimtab.plan.replicas.compiled import entry, leaf
 from trimtab.plan.replicas.placement import (
     HOST,
     HOST_CAP,
@@ -22,7 +22,7 @@ from trimtab.plan.replicas.placement import (
 ANY_SPREAD = 1 << 30
 
 
-@inner
+@leaf
 def _least_harmful_leader(g, p, without):  # type: ignore[no-untyped-def]
     """Slot that may lead with the least harm, -1 if none; `without` is a slot that may not."""
     best = -1
@@ -39,7 +39,7 @@ def _least_harmful_leader(g, p, without):  # type: ignore[no-untyped-def]
     return best
 
 
-@inner
+@leaf
 def _spread(seat, rule, place, p, s, b):  # type: ignore[no-untyped-def]
     """How far the partition is over the caps of racks (first) and hosts with slot `s` on broker `b`."""
     over = 0
@@ -58,7 +58,7 @@ def _spread(seat, rule, place, p, s, b):  # type: ignore[no-untyped-def]
     return over
 
 
-@inner
+@leaf
 def _destination(g, p, s, role, spread_limit):  # type: ignore[no-untyped-def]
     """Broker with the fewest spread breaches (below `spread_limit`), then the least harm; -1 if none."""
     best = -1
@@ -79,7 +79,7 @@ def _destination(g, p, s, role, spread_limit):  # type: ignore[no-untyped-def]
     return best
 
 
-@inner
+@leaf
 def _relocate(g, p, s, spread_limit):  # type: ignore[no-untyped-def]
     """Move the slot to its best destination, its leadership going elsewhere where no destination may lead."""
     role = 1 if g.lead[p] == s else 0

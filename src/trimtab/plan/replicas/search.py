@@ -7,7 +7,7 @@ again when its turn comes; when none of these helps, the best exchange of two re
 
 import numpy as np
 
-from trimtab.plan.replicas.compiled import entry, inner
+from trimtab.plan.replicas.compiled import entry, inner, leaf
 from trimtab.plan.replicas.placement import (
     CENTRE,
     HIGH,
@@ -24,6 +24,7 @@ from trimtab.plan.replicas.placement import (
     copies_more,
     give_lead,
     holds,
+    home_slot,
     may_move,
     may_take_lead,
     move,
@@ -44,7 +45,7 @@ BREADTH, PARTNERS = 64, 8
 """Exchanges looked at: so many replicas of each side, so many brokers on the other side."""
 
 
-@inner
+@leaf
 def _lead_gain(g, p, s):  # type: ignore[no-untyped-def]
     """Fall of potential with guidance if slot `s` took the lead; 0 where it may not, or where it does no good."""
     old = g.lead[p]
@@ -60,7 +61,7 @@ def _lead_gain(g, p, s):  # type: ignore[no-untyped-def]
     return max(fall + g.worth[here, 1] + g.worth[b, 1] - g1 - g2, 0.0)
 
 
-@inner
+@leaf
 def _best_lead_change(g, p, s):  # type: ignore[no-untyped-def]
     """Best (gain, slot that takes the lead) for a partition that sits on the broker in slot `s`."""
     best = 0.0
@@ -79,7 +80,13 @@ def _best_lead_change(g, p, s):  # type: ignore[no-untyped-def]
     return best, slot
 
 
-@inner
+@leaf
+def _pressure(worth, h):  # type: ignore[no-untyped-def]
+    """Root of the potential: what all gains at `h` shrink with as it nears its band, so that queues stay in order."""
+    return np.sqrt(worth[h, 0])
+
+
+@leaf
 def _count(head, links, b):  # type: ignore[no-untyped-def]
     number = 0
     code = head[b]
@@ -89,29 +96,33 @@ def _count(head, links, b):  # type: ignore[no-untyped-def]
     return number
 
 
-@inner
-def _leaderships(g, h):  # type: ignore[no-untyped-def]
-    """Give away or take leaderships, best first, while broker `h` is out of its band; returns how many."""
+@leaf
+def _list_leaderships(g, h, keys, items, targets):  # type: ignore[no-untyped-def]
+    """Fill a queue with the changes of leader that help broker `h`; returns its size."""
     width = g.place.shape[1]
-    number = _count(g.head, g.links, h)
-    keys = np.empty(number)
-    items = np.empty(number, np.int32)
-    targets = np.empty(number, np.int32)
     size = 0
     code = g.head[h]
     while code >= 0:
         gain, slot = _best_lead_change(g, code // width, code % width)
         if gain > 0.0:
-            keys[size], items[size], targets[size] = gain, code, slot
+            keys[size], items[size], targets[size] = gain / _pressure(g.worth, h), code, slot
             size += 1
         code = g.links[code, 0]
     order(keys, items, targets, size)
+    return size
+
+
+@leaf
+def _take_leaderships(g, h, keys, items, targets, size):  # type: ignore[no-untyped-def]
+    """Work the queue off while `h` is out of its band; returns how many leaders changed."""
+    width = g.place.shape[1]
     changed = 0
     while size > 0 and g.worth[h, 0] > NEGLIGIBLE:
         p, s = items[0] // width, items[0] % width
         gain, slot = _best_lead_change(g, p, s)
-        if gain > 0.0 and gain < STALE * keys[0]:
-            keys[0], targets[0] = gain, slot
+        pressure = _pressure(g.worth, h)
+        if gain > 0.0 and gain < STALE * keys[0] * pressure:
+            keys[0], targets[0] = gain / pressure, slot
         else:
             if gain > 0.0:
                 give_lead(g, p, slot)
@@ -119,6 +130,17 @@ def _leaderships(g, h):  # type: ignore[no-untyped-def]
             size = drop_first(keys, items, targets, size)
         sink(keys, items, targets, size, 0)
     return changed
+
+
+@inner
+def _leaderships(g, h):  # type: ignore[no-untyped-def]
+    """Give away or take leaderships, best first, while broker `h` is out of its band; returns how many."""
+    number = _count(g.head, g.links, h)
+    keys = np.empty(number)
+    items = np.empty(number, np.int32)
+    targets = np.empty(number, np.int32)
+    size = _list_leaderships(g, h, keys, items, targets)
+    return _take_leaderships(g, h, keys, items, targets, size)
 
 
 @inner
@@ -168,7 +190,7 @@ def _destinations(g, h, probe):  # type: ignore[no-untyped-def]
     return _nearest(g, h, keys)
 
 
-@inner
+@leaf
 def _best_destination(g, p, s, destinations, floor):  # type: ignore[no-untyped-def]
     """Best (gain per byte, broker) for a slot."""
     best = 0.0
@@ -190,14 +212,10 @@ def _best_destination(g, p, s, destinations, floor):  # type: ignore[no-untyped-
     return best, target
 
 
-@inner
-def _shed(g, h, floor):  # type: ignore[no-untyped-def]
-    """Send replicas of `h` away, best gain per byte first, while it is out of its band; returns how many."""
+@leaf
+def _list_replicas(g, h, floor, first, codes, probe):  # type: ignore[no-untyped-def]
+    """The replicas whose departure would help `h`, with the help per byte (negative), and their mean load."""
     width = g.place.shape[1]
-    number = _count(g.head, g.links, h)
-    first = np.empty(number)
-    codes = np.empty(number, np.int32)
-    probe = np.zeros(WIDE)
     size = 0
     code = g.head[h]
     while code >= 0:
@@ -206,34 +224,43 @@ def _shed(g, h, floor):  # type: ignore[no-untyped-def]
             role = 1 if g.lead[p] == s else 0
             fall = g.worth[h, 0] - value(g.use, g.band, h, -1, 0, p, role)[0]
             if fall > NEGLIGIBLE:
-                away = home_is_elsewhere(g.home, p, h)
-                first[size] = -fall / (floor + (0.0 if away else g.size[p]))
+                copied = g.size[p] if home_slot(g.home, p, h) >= 0 else 0.0
+                first[size] = -fall / (floor + copied)
                 codes[size] = code
                 size += 1
                 for r in range(WIDE):
                     probe[r] += g.use[p, role, r]
         code = g.links[code, 0]
-    if size == 0:
-        return 0
-    probe /= size
-    destinations = _destinations(g, h, probe)
-    ranked = np.argsort(first[:size], kind="mergesort")[:LONG_LIST]
-    keys = np.empty(len(ranked))
-    items = np.empty(len(ranked), np.int32)
-    targets = np.empty(len(ranked), np.int32)
+    for r in range(WIDE):
+        probe[r] /= max(size, 1)
+    return size
+
+
+@leaf
+def _list_departures(g, h, floor, ranked, codes, destinations, keys, items, targets):  # type: ignore[no-untyped-def]
+    """Fill a queue with the best destination of each replica in `ranked`; returns its size."""
+    width = g.place.shape[1]
     size = 0
     for i in ranked:
         worth, b = _best_destination(g, codes[i] // width, codes[i] % width, destinations, floor)
         if b >= 0:
-            keys[size], items[size], targets[size] = worth, codes[i], b
+            keys[size], items[size], targets[size] = worth / _pressure(g.worth, h), codes[i], b
             size += 1
     order(keys, items, targets, size)
+    return size
+
+
+@leaf
+def _send_away(g, h, floor, destinations, keys, items, targets, size):  # type: ignore[no-untyped-def]
+    """Work the queue off while `h` is out of its band; returns how many replicas moved."""
+    width = g.place.shape[1]
     changed = 0
     while size > 0 and g.worth[h, 0] > NEGLIGIBLE:
         p, s = items[0] // width, items[0] % width
+        pressure = _pressure(g.worth, h)
         worth, b = _best_destination(g, p, s, destinations, floor)
-        if b >= 0 and worth < STALE * keys[0]:
-            keys[0], targets[0] = worth, b
+        if b >= 0 and worth < STALE * keys[0] * pressure:
+            keys[0], targets[0] = worth / pressure, b
         else:
             if b >= 0:
                 move(g, p, s, b)
@@ -244,12 +271,22 @@ def _shed(g, h, floor):  # type: ignore[no-untyped-def]
 
 
 @inner
-def home_is_elsewhere(home, p, b):  # type: ignore[no-untyped-def]
-    """Whether broker `b` holds no replica of the partition in the snapshot."""
-    for s in range(home.shape[1]):  # noqa: SIM110 - compiled code knows no generators
-        if home[p, s] == b:
-            return False
-    return True
+def _shed(g, h, floor):  # type: ignore[no-untyped-def]
+    """Send replicas of `h` away, best gain per byte first, while it is out of its band; returns how many."""
+    number = _count(g.head, g.links, h)
+    first = np.empty(number)
+    codes = np.empty(number, np.int32)
+    probe = np.zeros(WIDE)
+    size = _list_replicas(g, h, floor, first, codes, probe)
+    if size == 0:
+        return 0
+    destinations = _destinations(g, h, probe)
+    ranked = np.argsort(first[:size], kind="mergesort")[:LONG_LIST]
+    keys = np.empty(len(ranked))
+    items = np.empty(len(ranked), np.int32)
+    targets = np.empty(len(ranked), np.int32)
+    size = _list_departures(g, h, floor, ranked, codes, destinations, keys, items, targets)
+    return _send_away(g, h, floor, destinations, keys, items, targets, size)
 
 
 @inner
@@ -270,7 +307,7 @@ def _donors(g, h):  # type: ignore[no-untyped-def]
     return _nearest(g, h, keys)
 
 
-@inner
+@leaf
 def _pull_worth(g, p, s, h, floor):  # type: ignore[no-untyped-def]
     """Gain per byte of fetching a slot to `h`; 0 where it does no good or is not allowed."""
     here = g.place[p, s]
@@ -286,19 +323,10 @@ def _pull_worth(g, p, s, h, floor):  # type: ignore[no-untyped-def]
     return gain / (floor + max(copies_more(g.home, g.place, p, s, h), 0) * g.size[p])
 
 
-@inner
-def _pull(g, h, floor):  # type: ignore[no-untyped-def]
-    """Fetch replicas from brokers that can spare them while `h` is out of its band; returns how many."""
-    if g.seat[h, RECEIVES] == 0:
-        return 0
+@leaf
+def _list_arrivals(g, h, floor, donors, first, codes):  # type: ignore[no-untyped-def]
+    """The donors' replicas that would help `h`, with the gain per byte (negative); returns how many."""
     width = g.place.shape[1]
-    donors = _donors(g, h)
-    number = 0
-    for b in donors:
-        number += _count(g.head, g.links, b)
-    keys = np.empty(number)
-    items = np.empty(number, np.int32)
-    targets = np.empty(number, np.int32)
     size = 0
     for b in donors:
         code = g.head[b]
@@ -307,16 +335,24 @@ def _pull(g, h, floor):  # type: ignore[no-untyped-def]
             if g.rule[p, MOVABLE]:
                 worth = _pull_worth(g, p, s, h, floor)
                 if worth > 0.0:
-                    keys[size], items[size], targets[size] = worth, code, h
+                    first[size], codes[size] = -worth, code
                     size += 1
             code = g.links[code, 0]
-    order(keys, items, targets, size)
+    return size
+
+
+@leaf
+def _fetch(g, h, floor, keys, items, targets, size):  # type: ignore[no-untyped-def]
+    """Work the queue off while `h` is out of its band; returns how many replicas moved."""
+    width = g.place.shape[1]
     changed = 0
+    order(keys, items, targets, size)
     while size > 0 and g.worth[h, 0] > NEGLIGIBLE:
         p, s = items[0] // width, items[0] % width
+        pressure = _pressure(g.worth, h)
         worth = _pull_worth(g, p, s, h, floor)
-        if worth > 0.0 and worth < STALE * keys[0]:
-            keys[0] = worth
+        if worth > 0.0 and worth < STALE * keys[0] * pressure:
+            keys[0] = worth / pressure
         else:
             if worth > 0.0:
                 move(g, p, s, h)
@@ -324,6 +360,25 @@ def _pull(g, h, floor):  # type: ignore[no-untyped-def]
             size = drop_first(keys, items, targets, size)
         sink(keys, items, targets, size, 0)
     return changed
+
+
+@inner
+def _pull(g, h, floor):  # type: ignore[no-untyped-def]
+    """Fetch replicas from brokers that can spare them while `h` is out of its band; returns how many."""
+    if g.seat[h, RECEIVES] == 0:
+        return 0
+    donors = _donors(g, h)
+    number = 0
+    for b in donors:
+        number += _count(g.head, g.links, b)
+    first = np.empty(number)
+    codes = np.empty(number, np.int32)
+    size = _list_arrivals(g, h, floor, donors, first, codes)
+    ranked = np.argsort(first[:size], kind="mergesort")[: 2 * LONG_LIST]
+    keys = -first[ranked] / _pressure(g.worth, h)
+    items = codes[ranked]
+    targets = np.full(len(ranked), h, np.int32)
+    return _fetch(g, h, floor, keys, items, targets, len(ranked))
 
 
 @inner
@@ -364,6 +419,32 @@ def _opposites(g, h):  # type: ignore[no-untyped-def]
     return np.argsort(keys, kind="mergesort")[: min(PARTNERS, brokers - 1)]
 
 
+@leaf
+def _best_pair(g, h, b, floor, mine, others, least):  # type: ignore[no-untyped-def]
+    """The exchange between `h` and `b` that is worth most per byte and more than `least`: (worth, code, code)."""
+    width = g.place.shape[1]
+    both = g.worth[h, 0] + g.worth[b, 0]
+    best, best_mine, best_other = least, -1, -1
+    for x in mine:
+        p, s = x // width, x % width
+        rp = 1 if g.lead[p] == s else 0
+        for y in others:
+            q, t = y // width, y % width
+            rq = 1 if g.lead[q] == t else 0
+            v1 = value(g.use, g.band, h, q, rq, p, rp)[0]
+            if p == q or v1 >= both:
+                continue
+            fall = both - v1 - value(g.use, g.band, b, p, rp, q, rq)[0]
+            if fall <= NEGLIGIBLE:
+                continue
+            copied = max(copies_more(g.home, g.place, p, s, b), 0) * g.size[p]
+            copied += max(copies_more(g.home, g.place, q, t, h), 0) * g.size[q]
+            worth = fall / (2 * floor + copied)
+            if worth > best and may_move(g, p, s, b) and may_move(g, q, t, h):
+                best, best_mine, best_other = worth, x, y
+    return best, best_mine, best_other
+
+
 @inner
 def _exchange(g, h, floor):  # type: ignore[no-untyped-def]
     """Make the best exchange of a replica of `h` against one of another broker; returns whether there is one."""
@@ -373,31 +454,14 @@ def _exchange(g, h, floor):  # type: ignore[no-untyped-def]
     best_mine = -1
     best_other = -1
     for b in _opposites(g, h):
-        both = g.worth[h, 0] + g.worth[b, 0]
-        others = _sample(g, b)
-        for x in mine:
-            p, s = x // width, x % width
-            rp = 1 if g.lead[p] == s else 0
-            for y in others:
-                q, t = y // width, y % width
-                rq = 1 if g.lead[q] == t else 0
-                v1 = value(g.use, g.band, h, q, rq, p, rp)[0]
-                if p == q or v1 >= both:
-                    continue
-                fall = both - v1 - value(g.use, g.band, b, p, rp, q, rq)[0]
-                if fall <= NEGLIGIBLE:
-                    continue
-                copied = max(copies_more(g.home, g.place, p, s, b), 0) * g.size[p]
-                copied += max(copies_more(g.home, g.place, q, t, h), 0) * g.size[q]
-                worth = fall / (2 * floor + copied)
-                if worth > best and may_move(g, p, s, b) and may_move(g, q, t, h):
-                    best, best_mine, best_other = worth, x, y
+        worth, x, y = _best_pair(g, h, b, floor, mine, _sample(g, b), best)
+        if x >= 0:
+            best, best_mine, best_other = worth, x, y
     if best_mine < 0:
         return False
-    p, s = best_mine // width, best_mine % width
     q, t = best_other // width, best_other % width
     b = g.place[q, t]
-    move(g, p, s, b)
+    move(g, best_mine // width, best_mine % width, b)
     move(g, q, t, h)
     return True
 
