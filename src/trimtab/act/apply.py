@@ -8,7 +8,7 @@ from typing import Any
 
 from trimtab.act.execution import new_execution
 from trimtab.act.journal import Entry, Journal
-from trimtab.act.lease import Lease, this_process
+from trimtab.act.lease import Lease, locked, this_process
 from trimtab.act.observation import Observation, TopicPartition
 from trimtab.act.port import ClusterPort
 from trimtab.act.prepare import Comparison, compare, refuse_if_changed, steps_of
@@ -111,8 +111,16 @@ class Office:
         finally:
             lease.release()
 
-    def refuse_if_interrupted(self, cluster_id: str) -> None:
-        """Refuse a new execution while an earlier one of the cluster waits to be resumed; hold the lease.
+    def status(self, entry: Entry) -> str:
+        """Its status as seen from here: `interrupted` where it has not ended and nobody runs it."""
+        if Status(entry.status) in FINAL:
+            return entry.status
+        if locked(self.folder / LEASES_FOLDER, entry.cluster_id):
+            return entry.status
+        return "interrupted"
+
+    def refuse_if_interrupted(self, cluster_id: str, *, besides: int | None = None) -> None:
+        """Refuse to begin while another execution of the cluster waits to be resumed; hold the lease.
 
         Raises
         ------
@@ -120,7 +128,7 @@ class Office:
             Naming the earlier one.
         """
         for entry in self.journal.entries(cluster_id):
-            if Status(entry.status) not in FINAL:
+            if entry.id != besides and Status(entry.status) not in FINAL:
                 raise ActError(
                     f"execution {entry.id} of cluster {cluster_id} was interrupted ({entry.owner}): go on "
                     f"with `trimtab execution resume {entry.id}`, or clean up with `trimtab execution "

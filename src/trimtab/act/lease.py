@@ -2,10 +2,10 @@
 
 On this machine, an exclusively locked file in the state folder, named after the cluster: the kernel gives it
 up the moment its holder dies, so it cannot go stale. Across machines, a claim in the cluster itself: a
-dynamic setting of the cluster-wide broker default whose *name* is `trimtab.lease.` and who holds it (Kafka hides the
-values of settings that it does not know). Every trimtab can see it, whatever its state folder, and operators
-can too. It is renewed while its holder lives; a holder that is known to be dead (same machine, no such
-process) or has been silent for long enough is replaced, which is said.
+dynamic setting of the cluster-wide broker default whose *name* is `trimtab.lease.` and who holds it (Kafka
+hides the values of settings that it does not know). Every trimtab can see it, whatever its state folder, and
+operators can too. It is renewed while its holder lives; a holder that is known to be dead (same machine, no
+such process) or has been silent for long enough is replaced, which is said.
 
 Names do not overwrite each other, so of two that start at the same moment both claims stand, and both see
 that the earlier one holds: each writes its claim, waits a moment, and reads all. The claims are read again
@@ -194,7 +194,12 @@ class Lease:
             ]
 
     def _take_over(self) -> list[str]:
-        dead = [self._require_dead(holder) for holder in self._claims().values()]
+        found = self._claims()
+        if found:
+            # A claim taken away a moment ago may still be shown by a broker that has not heard of it.
+            self._sleep(SETTLE_SECONDS)
+            found = self._claims()
+        dead = [self._require_dead(holder) for holder in found.values()]
         self._port.write_claims([_text(self._me)], [_text(holder) for holder in dead])
         self._sleep(SETTLE_SECONDS)
         claims = self._claims()
@@ -230,7 +235,8 @@ class Lease:
         return holder
 
     def _withdraw(self) -> None:
-        self._port.write_claims([], [text for text in self._port.read_claims() if self._mine(text)])
+        texts = {text for text in self._port.read_claims() if self._mine(text)}
+        self._port.write_claims([], texts | {_text(self._me)})
 
     def _mine(self, text: str) -> bool:
         holder = _parse(text)
@@ -242,6 +248,19 @@ class Lease:
             f"{who} is acting on cluster {self._cluster_id}: wait until it is through, or stop it with "
             "`trimtab execution stop` where it runs"
         )
+
+
+def locked(folder: Path, cluster_id: str) -> bool:
+    """Whether some process of this machine, with this state folder, holds the lease of a cluster now."""
+    path = folder / f"{cluster_id}.lease"
+    if not path.exists():
+        return False
+    with path.open("r", encoding="utf-8") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            return True
+    return False
 
 
 def _here(holder: Holder) -> bool:

@@ -1,0 +1,115 @@
+"""What `apply` and `execution` share: opening cluster and journal, running with signals, live progress."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from trimtab.act.apply import Office
+    from trimtab.act.kafka_admin import KafkaAdminPort
+    from trimtab.act.runner import Runner
+    from trimtab.act.state import ExecutionState
+    from trimtab.connect.settings import KafkaConnection
+
+LINE_SECONDS = 5.0
+"""How often a line of progress is written where there is no terminal to rewrite it on."""
+
+
+@contextlib.contextmanager
+def open_office() -> Iterator[Office]:
+    """The journal and leases of the state folder."""
+    from trimtab.act.apply import Office
+    from trimtab.files.places import state_folder
+
+    office = Office(state_folder(), time.time, time.sleep, lambda: secrets.token_hex(8))
+    try:
+        yield office
+    finally:
+        office.close()
+
+
+@contextlib.contextmanager
+def open_port(connection: KafkaConnection) -> Iterator[KafkaAdminPort]:
+    """The cluster, for acting on."""
+    from trimtab.act.kafka_admin import KafkaAdminPort
+    from trimtab.connect.kafka import admin_client
+
+    admin = admin_client(connection, request_timeout_ms=15_000)
+    try:
+        yield KafkaAdminPort(admin, time.time)
+    finally:
+        admin.close()
+
+
+def run_watched(make: Callable[[Callable[[ExecutionState], None]], Runner]) -> ExecutionState:
+    """Run to the end with progress on standard error.
+
+    Ctrl-C once or SIGTERM stops (what is in flight finishes), Ctrl-C twice cancels (it is rolled back).
+    """
+    screen = _Screen()
+    runner = make(screen.show)
+    asked = 0
+
+    def interrupted(number: int, frame: Any) -> None:
+        nonlocal asked
+        asked += 1
+        if number == signal.SIGTERM or asked == 1:
+            runner.stop()
+            screen.say("stopping: what is in flight will finish; Ctrl-C again rolls it back instead")
+        elif asked == 2:
+            runner.cancel()
+            screen.say("cancelling: rolling back what is in flight")
+        else:
+            screen.say("still cleaning up; it can be killed and resumed later, too")
+
+    previous = {number: signal.signal(number, interrupted) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        return runner.run()
+    finally:
+        screen.close()
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+class _Screen:
+    """One line that is rewritten on a terminal, or a line now and then elsewhere."""
+
+    def __init__(self) -> None:
+        from trimtab.act.progress import ProgressMeter
+
+        self._meter = ProgressMeter()
+        self._terminal = sys.stderr.isatty()
+        self._shown_at = 0.0
+        self._last = ""
+
+    def show(self, state: ExecutionState) -> None:
+        """Show a state, unless one was shown a moment ago."""
+        from trimtab.report.execution_text import progress_text
+
+        line = progress_text(self._meter(state))
+        now = time.monotonic()
+        if line == self._last or now - self._shown_at < (0.1 if self._terminal else LINE_SECONDS):
+            return
+        self._shown_at, self._last = now, line
+        if self._terminal:
+            sys.stderr.write(f"\r\033[K{line}")
+        else:
+            sys.stderr.write(f"{line}\n")
+        sys.stderr.flush()
+
+    def say(self, line: str) -> None:
+        """A line that stays."""
+        sys.stderr.write(f"\r\033[K{line}\n" if self._terminal else f"{line}\n")
+        sys.stderr.flush()
+
+    def close(self) -> None:
+        """Leave the line of progress as it is and begin a new one."""
+        if self._terminal and self._last:
+            sys.stderr.write("\n")
+            sys.stderr.flush()

@@ -1,0 +1,164 @@
+"""`trimtab execution list|show|resume|stop|cancel`."""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from trimtab.cli.options import BOOTSTRAP, SET, SETTINGS, kafka_connection, read_settings
+
+if TYPE_CHECKING:
+    from trimtab.act.apply import Office
+
+app = typer.Typer(help="See, resume, stop and cancel what apply has begun.", no_args_is_help=True)
+
+ID = typer.Argument(None, help="Which execution; by default the newest.")
+JSON = typer.Option(False, "--json", help="Print JSON.")
+
+
+@app.command("list")
+def list_executions(as_json: bool = JSON) -> None:
+    """List all executions of this state folder, newest first."""
+    import json
+
+    from trimtab.cli.executing import open_office
+    from trimtab.report.execution_text import entries_text
+
+    with open_office() as office:
+        rows = [(entry, office.status(entry)) for entry in office.journal.entries()]
+    if as_json:
+        print(json.dumps([_plain(asdict(entry), status) for entry, status in rows], indent=2))
+    else:
+        print(entries_text(rows))
+
+
+@app.command()
+def show(execution: int | None = ID, as_json: bool = JSON) -> None:
+    """Show one execution: its steps, how far each is, and the last of its log."""
+    import json
+
+    from trimtab.act.apply import receipt_of
+    from trimtab.cli.executing import open_office
+    from trimtab.report.execution_text import execution_text
+
+    with open_office() as office:
+        entry = office.journal.entry(_chosen(office, execution))
+        state = office.journal.state(entry.id)
+        status = office.status(entry)
+        if as_json:
+            print(json.dumps(asdict(receipt_of(entry, state)) | {"status": status}, indent=2))
+        else:
+            print(execution_text(entry, state, status, office.journal.log(entry.id)))
+
+
+@app.command()
+def resume(
+    execution: int | None = ID,
+    bootstrap: str | None = BOOTSTRAP,
+    settings: Path | None = SETTINGS,
+    overrides: list[str] = SET,
+) -> None:
+    """Go on with an execution that was interrupted, stopped or cancelled."""
+    _take_up(execution, bootstrap, settings, overrides, None)
+
+
+@app.command()
+def stop(
+    execution: int | None = ID,
+    bootstrap: str | None = BOOTSTRAP,
+    settings: Path | None = SETTINGS,
+    overrides: list[str] = SET,
+) -> None:
+    """Begin nothing more: what is in flight finishes, the rest can be resumed later."""
+    _ask(execution, bootstrap, settings, overrides, "stop")
+
+
+@app.command()
+def cancel(
+    execution: int | None = ID,
+    bootstrap: str | None = BOOTSTRAP,
+    settings: Path | None = SETTINGS,
+    overrides: list[str] = SET,
+) -> None:
+    """Roll back what is in flight and leave the cluster clean; what is done stays done."""
+    _ask(execution, bootstrap, settings, overrides, "cancel")
+
+
+def _ask(
+    execution: int | None, bootstrap: str | None, settings: Path | None, overrides: list[str], what: str
+) -> None:
+    """Ask whoever runs it; where nobody does, do it here."""
+    from trimtab.act.lease import this_process
+    from trimtab.cli.executing import open_office
+    from trimtab.model.errors import ActError
+
+    with open_office() as office:
+        entry = office.journal.entry(_chosen(office, execution))
+        status = office.status(entry)
+        if status in ("finished", "incomplete", "stopped", "cancelled"):
+            raise ActError(f"execution {entry.id} has ended already ({status}): there is nothing to {what}")
+        if status != "interrupted":
+            now = time.time()
+            office.journal.request(entry.id, what, str(this_process("", now)), now)
+            print(f"trimtab: asked {entry.owner} to {what} execution {entry.id}", file=sys.stderr)
+            return
+    _take_up(entry.id, bootstrap, settings, overrides, what)
+
+
+def _take_up(
+    execution: int | None,
+    bootstrap: str | None,
+    settings: Path | None,
+    overrides: list[str],
+    request: str | None,
+) -> None:
+    from trimtab.act.apply import receipt_of
+    from trimtab.act.settings import ExecutionSettings
+    from trimtab.cli.apply import show_receipt
+    from trimtab.cli.executing import open_office, open_port, run_watched
+    from trimtab.model.errors import ActError
+
+    found = read_settings(settings, overrides)
+    how = found.section("execution", ExecutionSettings)
+    connection = kafka_connection(found, bootstrap)
+    with open_office() as office:
+        entry = office.journal.entry(_chosen(office, execution))
+        if entry.status in ("finished", "incomplete"):
+            raise ActError(f"execution {entry.id} has ended ({entry.status}): make a new plan and apply that")
+        with open_port(connection) as port, office.lease(port, entry.cluster_id, how) as (lease, notes):
+            for note in notes:
+                print(f"trimtab: {note}", file=sys.stderr)
+            office.refuse_if_interrupted(entry.cluster_id, besides=entry.id)
+            office.journal.take_requests(entry.id)  # meant for a process that is gone
+            if request is not None:
+                now = time.time()
+                office.journal.request(entry.id, request, "you", now)
+            state = run_watched(lambda watch: office.runner(port, lease, entry.id, watch=watch))
+            receipt = receipt_of(office.journal.entry(entry.id), state)
+    show_receipt(receipt)
+    if receipt.status not in (
+        "finished",
+        "stopped" if request == "stop" else "",
+        "cancelled" if request else "",
+    ):
+        raise typer.Exit(1)
+
+
+def _chosen(office: Office, execution: int | None) -> int:
+    from trimtab.model.errors import ActError
+
+    if execution is not None:
+        return execution
+    entries = office.journal.entries()
+    if not entries:
+        raise ActError(f"there are no executions in {office.folder}: `trimtab apply` begins one")
+    return entries[0].id
+
+
+def _plain(entry: dict[str, object], status: str) -> dict[str, object]:
+    return {name: value for name, value in entry.items() if name != "plan"} | {"status": status}
