@@ -95,7 +95,7 @@ def spawn(command: list[str], folder: Path, log: Path, *, outlive: bool) -> Proc
 
 def end(processes: Iterable[Process], patience_seconds: float) -> None:
     """Ask processes to stop, and kill those that have not after a while."""
-    waiting = [process for process in processes if process.alive]
+    waiting = [process for process in processes if running(process)]
     for process in waiting:
         process.signal(signal.SIGTERM)
     deadline = time.monotonic() + patience_seconds
@@ -116,10 +116,12 @@ def kill(processes: Iterable[Process]) -> None:
 
 def running(process: Process) -> bool:
     """Whether a process runs; a child of ours that has ended is reaped on the way."""
-    child = _OURS.get(process.pid)
-    if child is not None and child.poll() is not None:
-        del _OURS[process.pid]
-    return process.alive
+    if process.alive:
+        return True
+    child = _OURS.pop(process.pid, None)
+    if child is not None:
+        child.wait()
+    return False
 
 
 def _stat(pid: int) -> list[str] | None:
