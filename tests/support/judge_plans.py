@@ -1,0 +1,89 @@
+"""Plan random snapshots and judge every plan by the independent checker.
+
+    python tests/support/judge_plans.py 0 200 trim,role_aware replicas.epsilon=0.2
+
+Each plan is made in a child process of its own, so that a planner that hangs or crashes is one more finding.
+Findings of the same kind are counted together, with the seeds to repeat them by.
+"""
+
+import collections
+import json
+import os
+import re
+import signal
+import sys
+import tempfile
+import traceback
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from support.plan_checker import check
+from support.random_snapshots import random_snapshot
+from trimtab.files.plan import plan_bytes, read_plan
+from trimtab.files.replicas_json import snapshot_from_json
+from trimtab.files.settings import load_settings
+from trimtab.plan.planner import plan_replicas
+
+SECONDS = 20
+
+
+def judged(seed: int, strategy: str, overrides: list[str], folder: Path) -> tuple[str, list[str]]:
+    """Verdict of one plan, and what is wrong with it."""
+    document = random_snapshot(seed)
+    settings = load_settings(None, [f"replicas.strategy={strategy}", *overrides], {}).replicas
+    snapshot = snapshot_from_json(Path("random.json"), json.dumps(document).encode(), "0" * 64)
+    try:
+        data = plan_bytes(plan_replicas(snapshot, settings))
+    except Exception:
+        return "exception", [traceback.format_exc().strip()]
+    plan = json.loads(data)
+    faults = check(document, plan)
+    (folder / "plan.json").write_bytes(data)
+    try:
+        if plan_bytes(read_plan(folder / "plan.json")) != data:
+            faults.append("the plan is another one after it was written and read")
+    except Exception as fault:
+        faults.append(f"its own reader refuses the plan: {fault}")
+    return plan["verdict"], faults
+
+
+def judged_apart(seed: int, strategy: str, overrides: list[str], folder: Path) -> tuple[str, list[str]]:
+    """`judged` in a child process with a limit of time."""
+    child = os.fork()
+    if child == 0:
+        signal.alarm(SECONDS)
+        (folder / "found.json").write_text(json.dumps(judged(seed, strategy, overrides, folder)))
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    if status:
+        signal_number = os.waitstatus_to_exitcode(status)
+        return "crash", [f"the planner died or hung (status {signal_number})"]
+    verdict, faults = json.loads((folder / "found.json").read_text())
+    return verdict, faults
+
+
+def main(first: int, last: int, strategies: list[str], overrides: list[str]) -> int:
+    """Judge seeds first to last (excluded); print what was found; 1 if anything was."""
+    verdicts: collections.Counter[str] = collections.Counter()
+    kinds: dict[str, list[tuple[int, str]]] = {}
+    with tempfile.TemporaryDirectory() as name:
+        for strategy in strategies:
+            judged(0, strategy, overrides, Path(name))  # compiles in this process, for all children
+            for seed in range(first, last):
+                verdict, faults = judged_apart(seed, strategy, overrides, Path(name))
+                verdicts[f"{strategy} {verdict}"] += 1
+                for fault in faults:
+                    kind = fault if "Traceback" in fault else re.sub(r"-?\d+(\.\d+)?(e[+-]?\d+)?", "#", fault)
+                    kinds.setdefault(
+                        f"{strategy}: {kind[-110:] if 'Traceback' in fault else kind[:110]}", []
+                    ).append((seed, fault))
+    print(dict(verdicts))
+    for kind, found in sorted(kinds.items(), key=lambda item: -len(item[1])):
+        seeds = sorted({seed for seed, _ in found})
+        print(f"{len(found):5d} in {len(seeds)} seeds {seeds[:8]}: {kind}\n        {found[0][1]}")
+    return bool(kinds)
+
+
+if __name__ == "__main__":
+    sys.exit(main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3].split(","), sys.argv[4:]))

@@ -1,0 +1,451 @@
+"""An independent judge: reads a snapshot and a plan as plain JSON and says what is wrong with the plan.
+
+Written from the published formats alone, with nothing but the standard library, so that a mistake in the
+planner's or the model's arithmetic cannot hide here as well.
+
+    python tests/support/plan_checker.py snapshot.json plan.json
+"""
+
+import gzip
+import hashlib
+import json
+import math
+import sys
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+RESOURCES = ("cpu", "disk", "network_in", "network_out")
+TOP_LEVEL = {
+    *("format", "level", "strategy", "seed", "settings", "snapshot", "verdict", "moves", "assignments"),
+    *("predicted", "cost", "bound", "problems"),
+}
+MOVE = {"order", "kind", "topic", "partition", "source", "target", "bytes", "reason"}
+REASON = {"goal", "resource", "broker", "before", "after", "limit", "text"}
+ASSIGNMENT = {"topic", "partition", "before", "after", "leader_after"}
+TOLERANCE = 1e-9
+
+
+def check_files(snapshot: Path, plan: Path) -> list[str]:
+    """What is wrong with a plan file made from a snapshot file; empty if nothing is."""
+    data = snapshot.read_bytes()
+    text = gzip.decompress(data) if snapshot.suffix == ".gz" else data
+    faults = check(json.loads(text), json.loads(plan.read_bytes()))
+    if json.loads(plan.read_bytes())["snapshot"]["sha256"] != hashlib.sha256(data).hexdigest():
+        faults.append("snapshot.sha256 is not that of the snapshot file")
+    return faults
+
+
+def check(snapshot: dict, plan: dict) -> list[str]:
+    """What is wrong with a plan; empty if nothing is."""
+    return _Judge(snapshot, plan).faults()
+
+
+class _Judge:
+    def __init__(self, snapshot: dict, plan: dict) -> None:
+        self.plan = plan
+        self.found: list[str] = []
+        self.settings = plan["settings"]
+        self.brokers = {broker["id"]: broker for broker in snapshot["brokers"]}
+        self.snapshot = snapshot
+        self.dead = {number for number, broker in self.brokers.items() if broker["state"] == "dead"}
+        self.out_of_service = {
+            number for number, broker in self.brokers.items() if broker["state"] in ("dead", "draining")
+        }
+        self.dirs = {
+            number: {log_dir["path"]: log_dir["state"] for log_dir in broker.get("log_dirs", [])}
+            for number, broker in self.brokers.items()
+        }
+        self.partitions = {(row["topic"], row["partition"]): row for row in snapshot["partitions"]}
+        self.first_list = {key: list(row["replicas"]) for key, row in self.partitions.items()}
+        self.first_leader = {
+            key: None if row["leader"] in self.dead else row["leader"] for key, row in self.partitions.items()
+        }
+        self.list = {key: list(brokers) for key, brokers in self.first_list.items()}
+        self.leader = dict(self.first_leader)
+        self.in_sync = {key: self._in_sync(row) for key, row in self.partitions.items()}
+        self.dir_of = {
+            (key, broker): path
+            for key, row in self.partitions.items()
+            for broker, path in zip(row["replicas"], row.get("log_dirs", []), strict=False)
+        }
+
+    def _in_sync(self, row: dict) -> set[int]:
+        listed = set(row.get("in_sync", row["replicas"]))
+        offline = {
+            broker
+            for broker, path in zip(row["replicas"], row.get("log_dirs", []), strict=False)
+            if self.dirs[broker].get(path) == "offline"
+        }
+        return listed - self.dead - offline
+
+    def fault(self, text: str) -> None:
+        self.found.append(text)
+
+    def faults(self) -> list[str]:
+        self.check_shape()
+        self.check_reference()
+        for number, move in enumerate(self.plan["moves"], 1):
+            self.check_move(number, move)
+        self.check_assignments()
+        self.check_predictions()
+        self.check_cost()
+        self.check_verdict()
+        return self.found
+
+    # ------------------------------------------------------------ form
+
+    def check_shape(self) -> None:
+        self._fields("plan", self.plan, TOP_LEVEL)
+        if self.plan["format"] != "trimtab/plan/1" or self.plan["level"] != "replicas":
+            self.fault("format or level is not that of a plan of replicas")
+        for move in self.plan["moves"]:
+            self._fields(f"move {move.get('order')}", move, MOVE)
+            self._fields(f"reason of move {move.get('order')}", move["reason"], REASON)
+            if not move["reason"]["text"]:
+                self.fault(f"move {move['order']} does not say why")
+            if move["reason"]["broker"] not in self.brokers:
+                self.fault(
+                    f"move {move['order']} serves broker {move['reason']['broker']}, which is not there"
+                )
+            if move["reason"]["resource"] not in (None, *RESOURCES):
+                self.fault(f"move {move['order']} serves resource {move['reason']['resource']}")
+            for name in ("before", "after", "limit"):
+                value = move["reason"][name]
+                if value is not None and not (isinstance(value, int | float) and math.isfinite(value)):
+                    self.fault(f"move {move['order']}: reason.{name} is {value}")
+        for row in self.plan["assignments"]:
+            self._fields(f"assignment {row.get('topic')}-{row.get('partition')}", row, ASSIGNMENT)
+
+    def _fields(self, what: str, found: dict, expected: set[str]) -> None:
+        own = {name for name in found if name.startswith("x_")}
+        if set(found) - own != expected:
+            self.fault(f"{what} has fields {sorted(set(found) ^ expected)} too many or too few")
+
+    def check_reference(self) -> None:
+        for name in ("cluster", "taken_at"):
+            if self.plan["snapshot"][name] != self.snapshot[name]:
+                self.fault(f"snapshot.{name} is {self.plan['snapshot'][name]}")
+
+    # ------------------------------------------------------------ moves
+
+    def check_move(self, number: int, move: dict) -> None:
+        step = f"{move['kind']} {move['topic']}-{move['partition']} {move['source']}→{move['target']}"
+        what = f"move {number} ({step})"
+        if move["order"] != number:
+            self.fault(f"{what}: order is {move['order']}")
+        key = (move["topic"], move["partition"])
+        if key not in self.partitions:
+            self.fault(f"{what}: there is no such partition")
+            return
+        if any(fnmatchcase(move["topic"], pattern) for pattern in self.settings.get("excluded_topics") or []):
+            self.fault(f"{what}: the topic is excluded")
+        if move["target"] not in self.brokers:
+            self.fault(f"{what}: there is no such target")
+            return
+        {"leader": self.leader_move, "replica": self.replica_move, "log_dir": self.log_dir_move}[
+            move["kind"]
+        ](what, key, move)
+
+    def leader_move(self, what: str, key: tuple, move: dict) -> None:
+        target = move["target"]
+        if move["bytes"] != 0:
+            self.fault(f"{what}: a leader move copies nothing, bytes is {move['bytes']}")
+        if move["source"] != self.leader[key]:
+            self.fault(f"{what}: the leader is {self.leader[key]} by then")
+        if target not in self.list[key]:
+            self.fault(f"{what}: replicas are {self.list[key]} by then")
+            return
+        if target not in self.in_sync[key]:
+            self.fault(f"{what}: in sync are {sorted(self.in_sync[key])} by then")
+        self.list[key].remove(target)
+        self.list[key].insert(0, target)
+        self.leader[key] = target
+
+    def replica_move(self, what: str, key: tuple, move: dict) -> None:
+        source, target = move["source"], move["target"]
+        held = self.list[key]
+        if source not in held or target in held:
+            self.fault(f"{what}: replicas are {held} by then")
+            return
+        state = self.brokers[target]["state"]
+        if state in ("dead", "draining", "no_new_replicas"):
+            self.fault(f"{what}: the target is {state}")
+        if target in (self.settings.get("excluded_brokers_for_replicas") or []):
+            self.fault(f"{what}: the target is excluded for replicas")
+        states = set(self.dirs[target].values())
+        if states and "online" not in states:
+            self.fault(f"{what}: no log dir of the target is online")
+        if not self.in_sync[key]:
+            self.fault(f"{what}: there is no in-sync replica to copy from")
+        sizes = {self.partitions[key][role]["disk"] for role in ("leader_load", "follower_load")}
+        if not any(abs(move["bytes"] - size) <= 0.5 + 1e-9 * size for size in sizes):
+            self.fault(f"{what}: bytes is {move['bytes']}, the replica has {sorted(sizes)}")
+        if self.leader[key] == source:
+            if held[0] != source:
+                self.fault(f"{what}: a leader that is not first in {held} cannot take its role along")
+            self.leader[key] = target
+        held[held.index(source)] = target
+        self.in_sync[key].discard(source)
+        self.in_sync[key].add(target)
+        self.dir_of.pop((key, source), None)
+        if "x_target_dir" in move:
+            self._arrive(what, key, target, move["x_target_dir"])
+
+    def log_dir_move(self, what: str, key: tuple, move: dict) -> None:
+        if move["source"] != move["target"] or move["target"] not in self.list[key]:
+            self.fault(f"{what}: a log dir move stays on a broker that holds the replica, {self.list[key]}")
+        if move.get("x_source_dir") != self.dir_of.get((key, move["target"])):
+            self.fault(f"{what}: the replica lies in {self.dir_of.get((key, move['target']))}")
+        self._arrive(what, key, move["target"], move.get("x_target_dir"))
+
+    def _arrive(self, what: str, key: tuple, broker: int, path: str | None) -> None:
+        if self.dirs[broker].get(path) != "online":
+            self.fault(f"{what}: log dir {path} of broker {broker} is {self.dirs[broker].get(path)}")
+        self.dir_of[key, broker] = path
+
+    # ------------------------------------------------------------ ends
+
+    def check_assignments(self) -> None:
+        told = {}
+        for row in self.plan["assignments"]:
+            key = (row["topic"], row["partition"])
+            if key in told:
+                self.fault(f"assignment {key} is there twice")
+            told[key] = row
+            if key not in self.partitions:
+                self.fault(f"assignment {key}: there is no such partition")
+                continue
+            if row["before"] != self.first_list[key]:
+                self.fault(
+                    f"assignment {key}: before is {row['before']}, the snapshot has {self.first_list[key]}"
+                )
+            if row["after"] != self.list[key] or row["leader_after"] != self.leader[key]:
+                self.fault(
+                    f"assignment {key} ends in {row['after']} led by {row['leader_after']}, "
+                    f"the moves in {self.list[key]} led by {self.leader[key]}"
+                )
+        for key in self.partitions:
+            changed = self.list[key] != self.first_list[key] or self.leader[key] != self.first_leader[key]
+            moved_dir = any((move["topic"], move["partition"]) == key for move in self.plan["moves"])
+            if changed and key not in told:
+                self.fault(f"moves change {key}, which has no assignment")
+            if key in told and not changed and not moved_dir:
+                self.fault(f"assignment {key} changes nothing")
+            if len(set(self.list[key])) != len(self.first_list[key]):
+                self.fault(f"{key} had {self.first_list[key]}, and ends with {self.list[key]}")
+
+    # ------------------------------------------------------------ measures
+
+    def load(self, lists: dict, leaders: dict) -> dict:
+        load = {number: dict.fromkeys(RESOURCES, 0.0) for number in self.brokers}
+        for key, row in self.partitions.items():
+            for broker in lists[key]:
+                role = row["leader_load"] if leaders[key] == broker else row["follower_load"]
+                for name in RESOURCES:
+                    load[broker][name] += role[name]
+        return load
+
+    def measures(self, lists: dict, leaders: dict) -> tuple[dict, dict, dict]:
+        """The published figures, then usage and deviation of each counted (broker, resource)."""
+        load = self.load(lists, leaders)
+        figures: dict = {"sigma": {}, "worst_deviation": {}, "peak_usage": {}}
+        usage, deviation = {}, {}
+        for name in RESOURCES:
+            counted = [
+                number
+                for number, broker in self.brokers.items()
+                if number not in self.out_of_service and name in broker.get("capacity", {})
+            ]
+            if not counted:
+                continue
+            capacity = {number: self.brokers[number]["capacity"][name] for number in counted}
+            used = {number: load[number][name] / capacity[number] for number in counted}
+            mean = sum(load[number][name] for number in counted) / sum(capacity.values())
+            total = sum(used.values())
+            share = {number: used[number] / total if total else 1 / len(counted) for number in counted}
+            off = {number: abs(used[number] - mean) / mean if mean else 0.0 for number in counted}
+            figures["sigma"][name] = math.sqrt(
+                sum((share[number] - 1 / len(counted)) ** 2 for number in counted) / len(counted)
+            )
+            figures["worst_deviation"][name] = max(off.values())
+            figures["peak_usage"][name] = max(used.values())
+            usage |= {(number, name): used[number] for number in counted}
+            deviation |= {(number, name): off[number] for number in counted}
+        return figures, usage, deviation
+
+    def check_predictions(self) -> None:
+        for when, lists, leaders in (
+            ("before", self.first_list, self.first_leader),
+            ("after", self.list, self.leader),
+        ):
+            expected, _, _ = self.measures(lists, leaders)
+            told = self.plan["predicted"][when]
+            if set(told) != set(expected):
+                self.fault(f"predicted.{when} has {sorted(told)}")
+                continue
+            for measure, values in expected.items():
+                if set(told[measure]) != set(values):
+                    self.fault(
+                        f"predicted.{when}.{measure} is about {sorted(told[measure])}, not {sorted(values)}"
+                    )
+                    continue
+                for name, value in values.items():
+                    if not math.isclose(told[measure][name], value, rel_tol=TOLERANCE, abs_tol=TOLERANCE):
+                        self.fault(
+                            f"predicted.{when}.{measure}.{name} is {told[measure][name]}, computed {value}"
+                        )
+
+    def check_cost(self) -> None:
+        moves, cost = self.plan["moves"], self.plan["cost"]
+        kinds = [move["kind"] for move in moves]
+        expected = {
+            "bytes": sum(move["bytes"] for move in moves),
+            "replica_moves": kinds.count("replica"),
+            "leader_moves": kinds.count("leader"),
+        }
+        for name, value in expected.items():
+            if cost[name] != value:
+                self.fault(f"cost.{name} is {cost[name]}, the moves make {value}")
+        if cost.get("x_log_dir_moves", 0) != kinds.count("log_dir"):
+            self.fault("cost.x_log_dir_moves is not that of the moves")
+        limits = (("max_bytes", "bytes"), ("max_moves", None))
+        for setting, name in limits:
+            limit = self.settings.get(setting)
+            spent = expected[name] if name else len(moves)
+            if limit is not None and spent > limit:
+                self.fault(f"the plan spends {spent}, settings.{setting} is {limit}")
+        if self.plan["verdict"] == "levelled" and self.plan["bound"]["bytes"] > expected["bytes"]:
+            self.fault(
+                f"bound.bytes is {self.plan['bound']['bytes']}, the plan copies only {expected['bytes']}"
+            )
+        if self.plan["bound"]["bytes"] > 0 and not self.plan["bound"]["proof"]:
+            self.fault("bound has no proof")
+
+    # ------------------------------------------------------------ verdict
+
+    def excluded(self, key: tuple) -> bool:
+        return any(fnmatchcase(key[0], pattern) for pattern in self.settings.get("excluded_topics") or [])
+
+    def placement_faults(self, lists: dict, leaders: dict, moved: bool) -> list[str]:
+        """What breaks a hard goal of placement."""
+        faults = []
+        goals = self.settings["goals"]
+        for key, brokers in lists.items():
+            if self.excluded(key):
+                continue
+            if gone := [broker for broker in brokers if broker in self.out_of_service]:
+                faults.append(f"{key} has replicas on {gone}, dead or draining")
+            if leaders[key] is None:
+                faults.append(f"{key} has no leader")
+            for broker in brokers:
+                path = self.dir_of.get((key, broker)) if moved else self._first_dir(key, broker)
+                if self.dirs[broker].get(path) == "offline":
+                    faults.append(f"{key} has a replica in the offline dir {path} of broker {broker}")
+            for goal in ("rack", "host"):
+                if goal in goals and self._crowded(goal, brokers):
+                    faults.append(f"{key} on {brokers} crowds a {goal}")
+        return faults
+
+    def _first_dir(self, key: tuple, broker: int) -> str | None:
+        row = self.partitions[key]
+        return dict(zip(row["replicas"], row.get("log_dirs", []), strict=False)).get(broker)
+
+    def _place(self, goal: str, broker: int) -> str:
+        host = self.brokers[broker].get("host") or f"broker-{broker}"
+        return host if goal == "host" else self.brokers[broker].get("rack") or host
+
+    def _crowded(self, goal: str, brokers: list[int]) -> bool:
+        """More replicas in one rack or host than an even spread over all those in service needs."""
+        places = {self._place(goal, broker) for broker in self.brokers if broker not in self.out_of_service}
+        held = [self._place(goal, broker) for broker in brokers]
+        allowed = math.ceil(len(brokers) / max(1, len(places)))
+        return max(held.count(place) for place in held) > allowed
+
+    def level_faults(self, lists: dict, leaders: dict) -> tuple[list[str], list[str]]:
+        """What breaks θ and what breaks ε."""
+        _, usage, deviation = self.measures(lists, leaders)
+        theta, epsilon = (self._limit(name) for name in ("theta", "epsilon"))
+        goals = self.settings["goals"]
+        slack = 1 + 1e-9
+        over = [
+            f"broker {broker} {name} {value:.4f} > θ"
+            for (broker, name), value in usage.items()
+            if "theta" in goals and value > theta[name] * slack
+        ]
+        off = [
+            f"broker {broker} {name} γ {value:.4f} > ε"
+            for (broker, name), value in deviation.items()
+            if "epsilon" in goals and value > epsilon[name] * slack
+        ]
+        return over, off
+
+    def _limit(self, name: str) -> dict:
+        limit = self.settings[name]
+        return limit if isinstance(limit, dict) else dict.fromkeys(RESOURCES, limit)
+
+    def check_verdict(self) -> None:
+        verdict, problems = self.plan["verdict"], self.plan["problems"]
+        hard = self.placement_faults(self.list, self.leader, moved=True)
+        over, off = self.level_faults(self.list, self.leader)
+        everything = hard + over + off
+        if verdict not in ("level", "levelled", "improved", "infeasible"):
+            self.fault(f"verdict is {verdict}")
+        if verdict == "level" and self.plan["moves"]:
+            self.fault("verdict is level, with moves")
+        if verdict == "levelled" and not self.plan["moves"]:
+            self.fault("verdict is levelled, without moves")
+        if verdict in ("level", "levelled") and everything:
+            self.fault(f"verdict is {verdict}, but {everything[0]} ({len(everything)} such)")
+        if verdict == "improved" and hard:
+            self.fault(f"verdict is improved, but {hard[0]} ({len(hard)} such)")
+        if verdict in ("improved", "infeasible"):
+            if not everything:
+                self.fault(f"verdict is {verdict}, but every goal holds")
+            if not problems:
+                self.fault(f"verdict is {verdict}, without any problem named")
+        if verdict == "infeasible" and not any(problem.get("proof") for problem in problems):
+            self.fault("verdict is infeasible, without proof")
+        for problem in problems:
+            if not problem.get("kind") or not problem.get("text"):
+                self.fault(f"problem {problem} has no kind or text")
+            if problem["kind"] == "add_brokers" and not (
+                isinstance(problem.get("count"), int) and problem["count"] > 0
+            ):
+                self.fault(f"add_brokers without a count: {problem}")
+            if problem["kind"] == "add_brokers" and problem.get("resource") in RESOURCES:
+                self.check_add_brokers(problem)
+        self.check_worsened(over)
+
+    def check_add_brokers(self, problem: dict) -> None:
+        """More brokers are only needed if the total does not fit those that are there."""
+        name = problem["resource"]
+        theta = self._limit("theta")[name]
+        capacity = [
+            broker["capacity"].get(name)
+            for number, broker in self.brokers.items()
+            if number not in self.out_of_service and "capacity" in broker
+        ]
+        if None in capacity or not capacity:
+            return
+        total = sum(
+            row["leader_load"][name] * (self.leader[key] is not None)
+            + row["follower_load"][name] * (len(row["replicas"]) - (self.leader[key] is not None))
+            for key, row in self.partitions.items()
+        )
+        if total <= theta * sum(capacity) * (1 - 1e-9):
+            room = theta * sum(capacity)
+            self.fault(
+                f"add_brokers for {name}, but a load of {total:g} fits into θ times capacity, {room:g}"
+            )
+
+    def check_worsened(self, over: list[str]) -> None:
+        """Where nothing had to be evacuated and all brokers were within θ, they stay so."""
+        was, _ = self.level_faults(self.first_list, self.first_leader)
+        if over and not was and not self.placement_faults(self.first_list, self.first_leader, moved=False):
+            self.fault(f"the plan carries over θ what was within it: {over[0]} ({len(over)} such)")
+
+
+if __name__ == "__main__":
+    found = check_files(Path(sys.argv[1]), Path(sys.argv[2]))
+    print("\n".join(found) or "nothing is wrong")
+    sys.exit(bool(found))
