@@ -27,6 +27,7 @@ COMMANDS = {
     "apply": ("trimtab.cli.apply", "Carry a plan out, batch after batch, ready to be resumed."),
     "collect": ("trimtab.cli.collect", "Sample a Kafka cluster into the lake, tick after tick."),
     "execution": ("trimtab.cli.execution", "See, resume, stop and cancel what apply has begun."),
+    "pipeline": ("trimtab.cli.pipeline", "Turn raw samples into tables and snapshots, over history or live."),
     "plan": ("trimtab.cli.plan", "Find the smallest set of moves that levels a cluster; changes nothing."),
     "demo": ("trimtab.cli.demo", "Level a real cluster on this machine under load, and measure the result."),
     "sandbox": ("trimtab.cli.sandbox", "Start and stop a real cluster on this machine, and load it."),

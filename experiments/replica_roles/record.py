@@ -1,0 +1,97 @@
+"""Draws the experiment's load and its default placements from seeds, and writes them down.
+
+`python experiments/replica_roles/record.py` writes `workload.json` and `draws/` anew; the same seeds give the same
+files. `run.py` reads the files, so that what was measured can be measured again even if the drawing changes.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from trimtab.sandbox.placement import draw_placement
+from trimtab.sandbox.workload import TopicLoad, Workload
+
+FOLDER = Path(__file__).parent
+BROKERS = tuple(range(1, 7))
+WORKLOAD_SEED = 5
+PLACEMENT_SEEDS = (1, 2, 3)
+"""The first three, taken as they come; none was chosen for its outcome."""
+
+BYTES_PER_SECOND = 9e6
+LIVE_TOPICS, ARCHIVE_TOPICS, ARCHIVE_PARTITIONS = 13, 4, 2
+TOPIC_SPREAD, PARTITION_SPREAD, ARCHIVE_SPREAD = 1.2, 1.0, 1.2
+"""Standard deviations of the logarithms, chosen so that the median draw comes near the paper's first row."""
+LARGEST = 0.7
+"""No partition is led at more than this share of a broker's mean bytes in, or no placement could level it."""
+READERS, READERS_CHANCE = (0, 1, 2), (0.2, 0.6, 0.2)
+RETENTION_BYTES = (4_000_000, 6_000_000, 8_000_000, 12_000_000)
+ARCHIVE_BYTES, LARGEST_ARCHIVE = 45e6, 140e6
+SEGMENT_BYTES = 1 << 20
+
+
+def draw_workload(seed: int) -> Workload:
+    """Topics with log-normal rates, readers and archives.
+
+    Broker-side gzip makes a leader cost more CPU than a follower; readers of some topics only make bytes out differ
+    from bytes in; archives that nobody writes make disk differ from both. Live topics begin at the size that
+    retention keeps them at, so that disk stays flat while strategies are measured one after the other.
+    """
+    chance = np.random.default_rng(seed)
+    sizes = chance.integers(1, 7, LIVE_TOPICS)
+    rates = [
+        np.exp(TOPIC_SPREAD * chance.normal()) * np.exp(PARTITION_SPREAD * chance.normal(size=size))
+        for size in sizes
+    ]
+    readers = chance.choice(READERS, p=READERS_CHANCE, size=LIVE_TOPICS)
+    retention = chance.choice(RETENTION_BYTES, size=LIVE_TOPICS)
+    archives = ARCHIVE_BYTES * np.exp(ARCHIVE_SPREAD * chance.normal(size=(ARCHIVE_TOPICS, ARCHIVE_PARTITIONS)))
+    flat = _capped(np.concatenate(rates), LARGEST / len(BROKERS)) * BYTES_PER_SECOND
+    live = [
+        TopicLoad(
+            f"live-{index:02d}",
+            tuple(round(float(rate), 1) for rate in part),
+            readers=int(readers[index]),
+            preload_bytes=(int(retention[index]),) * len(part),
+            configs={
+                "compression.type": "gzip",
+                "segment.bytes": str(SEGMENT_BYTES),
+                "retention.bytes": str(retention[index]),
+            },
+        )
+        for index, part in enumerate(np.split(flat, np.cumsum(sizes)[:-1]))
+    ]
+    kept = [
+        TopicLoad(
+            f"archive-{index}",
+            (0.0,) * ARCHIVE_PARTITIONS,
+            preload_bytes=tuple(int(size) for size in np.minimum(part, LARGEST_ARCHIVE)),
+        )
+        for index, part in enumerate(archives)
+    ]
+    return Workload((*live, *kept), seed=seed)
+
+
+def _capped(weights: np.ndarray, highest: float) -> np.ndarray:
+    """Weights that sum to 1, none above `highest`."""
+    share = weights / weights.sum()
+    while share.max() > highest * (1 + 1e-9):
+        share = np.minimum(share, highest)
+        free = share < highest
+        share[free] *= (1 - share[~free].sum()) / share[free].sum()
+    return share
+
+
+def main() -> None:
+    """Write the files."""
+    workload = draw_workload(WORKLOAD_SEED)
+    (FOLDER / "workload.json").write_text(workload.to_json() + "\n", encoding="utf-8")
+    (FOLDER / "draws").mkdir(exist_ok=True)
+    for seed in PLACEMENT_SEEDS:
+        placement = draw_placement(workload.topics, BROKERS, "kafka-2", seed)
+        (FOLDER / "draws" / f"kafka-2-{seed}.json").write_text(placement.to_json() + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,85 @@
+"""What a person sees while something long goes on: numbered steps with the time, and a line that changes."""
+
+from __future__ import annotations
+
+import time
+from typing import TextIO
+
+EVERY_SECONDS = 5.0
+"""Where lines cannot be rewritten (a pipe, a log), progress is a new line this often."""
+
+
+class Screen:
+    """Numbered steps on a stream.
+
+    Parameters
+    ----------
+    stream
+        Where to write.
+    steps
+        How many there will be.
+    """
+
+    def __init__(self, stream: TextIO, steps: int) -> None:
+        self.stream = stream
+        self._steps = steps
+        self._step = 0
+        self._begun = time.monotonic()
+        self._rewrites = stream.isatty()
+        self._width = 0
+        self._told = 0.0
+
+    @property
+    def seconds(self) -> float:
+        """Since the beginning."""
+        return time.monotonic() - self._begun
+
+    def step(self, text: str) -> None:
+        """Begin the next step."""
+        self._step += 1
+        self._clear()
+        minutes, seconds = divmod(int(self.seconds), 60)
+        self._write(f"\n[{minutes}:{seconds:02d}] {self._step}/{self._steps}  {text}\n")
+        self._told = time.monotonic()
+
+    def say(self, text: str = "") -> None:
+        """Lines under the step."""
+        self._clear()
+        for line in text.splitlines() or [""]:
+            self._write(f"            {line}".rstrip() + "\n")
+
+    def wide(self, text: str) -> None:
+        """Lines that need the whole width, with room around them."""
+        self._clear()
+        self._write(
+            "\n" + "".join(f"  {line}".rstrip() + "\n" for line in text.rstrip("\n").splitlines()) + "\n"
+        )
+
+    def progress(self, text: str, *, last: bool = False) -> None:
+        """How far the step is; the line before is overwritten where that can be done."""
+        if self._rewrites:
+            line = f"            {text}"
+            self.stream.write("\r" + line.ljust(self._width))
+            self._width = len(line)
+            self.stream.flush()
+            if last:
+                self.stream.write("\n")
+                self._width = 0
+        elif last or time.monotonic() - self._told >= EVERY_SECONDS:
+            self.say(text)
+            self._told = time.monotonic()
+
+    def _clear(self) -> None:
+        if self._width:
+            self.stream.write("\r" + " " * self._width + "\r")
+            self._width = 0
+
+    def _write(self, text: str) -> None:
+        self.stream.write(text)
+        self.stream.flush()
+
+
+def bar(done: float, width: int = 24) -> str:
+    """A bar for a share from 0 to 1."""
+    full = round(min(1.0, max(0.0, done)) * width)
+    return "█" * full + "░" * (width - full)

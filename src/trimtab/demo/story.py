@@ -1,0 +1,301 @@
+"""The demo, step by step: a skewed cluster under load, the cure, and whether it helped."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from trimtab.demo.measuring import measured
+from trimtab.demo.screen import Screen, bar
+from trimtab.demo.turn import Pipeline, carry_out, decide, newest, warm_up_planner
+from trimtab.demo.world import World, level_capacity, watched
+from trimtab.files.atomic import write_atomically
+from trimtab.files.plan import write_plan
+from trimtab.model.load import RESOURCES
+from trimtab.model.plan import Verdict
+from trimtab.observe.lake import Lake
+from trimtab.report.before_after import NAMES, Goals, Spent, before_after_table, bytes_text, cost_text, judge
+from trimtab.report.heatmap import draw_heatmap
+from trimtab.report.plan_text import load_lines, plan_text
+
+if TYPE_CHECKING:
+    from trimtab.act.state import ExecutionState
+    from trimtab.demo.world import Period
+    from trimtab.model.plan import Plan
+    from trimtab.model.receipt import Receipt
+    from trimtab.model.replicas import ReplicasSnapshot
+    from trimtab.model.settings import ReplicasSettings
+    from trimtab.observe.settings import PipelineSettings
+    from trimtab.report.before_after import Outcome
+    from trimtab.report.measured import Measured
+    from trimtab.sandbox.workload import Workload
+
+STEPS = 9
+CPU_CORES = 0.25
+"""Declared for each broker; they all share this machine."""
+PLACES = "hosts h1, h2, h3 with two brokers each, every host a rack, two log dirs a broker"
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How long the demo watches, and how much load there is.
+
+    Attributes
+    ----------
+    interval_seconds
+        Between two samples.
+    warm_up_seconds
+        Load before the first sample counts: freshly started brokers spend time on compiling themselves.
+    ticks
+        Samples of each of the two measurements.
+    bytes_in_per_second
+        What producers send, all together.
+    """
+
+    interval_seconds: float = 3.0
+    warm_up_seconds: float = 20.0
+    ticks: int = 12
+    bytes_in_per_second: float = 8_000_000.0
+
+
+QUICK = Pace(interval_seconds=2.0, warm_up_seconds=4.0, ticks=4, bytes_in_per_second=3_000_000.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Told:
+    """What came of it."""
+
+    before: Measured
+    after: Measured
+    plan: Plan
+    receipt: Receipt | None
+    outcome: Outcome
+    files: tuple[Path, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether levelling helped by measurement, or there was nothing to level."""
+        return self.outcome.helped or self.plan.verdict is Verdict.LEVEL
+
+
+def tell(screen: Screen, out: Path, pace: Pace, seed: int, settings: ReplicasSettings) -> Told:
+    """Run the whole demo; whatever happens, no process of it is left when this returns.
+
+    Parameters
+    ----------
+    screen
+        Where to tell it.
+    out
+        Folder for the pictures, the plan and the result; made if need be.
+    pace
+        How long and how much.
+    seed
+        Of the load.
+    settings
+        What to ask of the planner.
+
+    Raises
+    ------
+    TrimtabError
+        If something that is needed is missing, or fails.
+    """
+    from trimtab.sandbox.workload import skewed
+
+    workload = skewed(seed, pace.bytes_in_per_second)
+    with contextlib.ExitStack() as stack:
+        world, pipeline = _begin(stack, screen, pace, workload)
+        screen.step(f"Watch it for {pace.ticks} samples, {pace.interval_seconds:g} s apart")
+        period = world.sample(pace.ticks, lambda done, of: _sampled(screen, done, of))
+        screen.step("Work out where the load is, with Spark")
+        before, snapshot = _sense(screen, world, pipeline, period)
+        screen.wide("\n".join(load_lines(snapshot)))
+        screen.step("Plan the smallest set of moves that levels it")
+        plan = decide(snapshot, settings)
+        screen.wide(plan_text(plan))
+        screen.step("Carry it out, with producers and consumers at work")
+        receipt = _act(screen, world, plan) if plan.moves else None
+        screen.step(f"Watch again for {pace.ticks} samples")
+        # Followers catch up, caches fill: what is measured should be the new placement, not the change.
+        time.sleep(2 * pace.interval_seconds)
+        period = world.sample(pace.ticks, lambda done, of: _sampled(screen, done, of))
+        summary = world.load.summary()
+        screen.step("Measure again, with Spark, from fresh samples")
+        after, _ = _sense(screen, world, pipeline, period)
+    goals = _goals(settings, len(before.brokers))
+    screen.step("Did it help?")
+    outcome = judge(before.measures(), after.measures(), goals)
+    _show(screen, before, after, goals, receipt)
+    screen.say(
+        f"clients meanwhile: {summary.produced_records:,} records produced, {summary.errors} failed, "
+        f"{summary.late_records} late"
+    )
+    files = _keep(out, before, after, plan, receipt, goals)
+    screen.say(_judgement(outcome, plan))
+    screen.say()
+    for file in files:
+        screen.say(str(file))
+    return Told(before, after, plan, receipt, outcome, files)
+
+
+def _begin(
+    stack: contextlib.ExitStack, screen: Screen, pace: Pace, workload: Workload
+) -> tuple[World, Pipeline]:
+    """Cluster, topics, clients; Spark and the planner get ready while the brokers warm up."""
+    from trimtab.sandbox.kafka import KafkaSandbox
+    from trimtab.sandbox.load import Load
+    from trimtab.sandbox.properties import LOAD_DRIVEN_CPU
+    from trimtab.sandbox.topics import create_topics
+
+    screen.step("Start a real Kafka cluster: six brokers, and a controller apart")
+    sandbox = stack.enter_context(KafkaSandbox.start(6, properties=LOAD_DRIVEN_CPU, say=screen.say))
+    screen.say(f"it serves at {sandbox.bootstrap.split(',')[0]} and five more ports; {PLACES}")
+    screen.step("Create topics where Kafka itself puts them, and let producers and consumers work")
+    create_topics(sandbox.connection, workload, say=screen.say)
+    folder = sandbox.state.folder
+    load = stack.enter_context(Load.start(sandbox.connection, workload, folder / "load"))
+    screen.say(
+        f"{len(workload.topics)} topics, {sum(topic.partitions for topic in workload.topics)} partitions, "
+        f"{bytes_text(workload.bytes_in_per_second)}/s in, {bytes_text(workload.bytes_out_per_second)}/s out"
+    )
+    begun = time.monotonic()
+    pipeline = Pipeline(folder / "spark", _pipeline_settings(pace))
+    stack.callback(pipeline.close)
+    planner = threading.Thread(target=warm_up_planner, daemon=True)
+    planner.start()
+    capacity = level_capacity(workload, len(sandbox.brokers), CPU_CORES)
+    world = stack.enter_context(
+        watched(sandbox, load, Lake(folder / "lake"), pace.interval_seconds, capacity, folder / "load")
+    )
+    pipeline.ready(
+        lambda _: screen.progress(f"brokers warm up, Spark starts: {time.monotonic() - begun:.0f} s")
+    )
+    while planner.is_alive() or time.monotonic() - begun < pace.warm_up_seconds:
+        load.require_running()
+        screen.progress(f"brokers warm up: {time.monotonic() - begun:.0f} of {pace.warm_up_seconds:.0f} s")
+        time.sleep(0.1)
+    screen.progress(f"warmed up in {time.monotonic() - begun:.0f} s", last=True)
+    return world, pipeline
+
+
+def _pipeline_settings(pace: Pace) -> PipelineSettings:
+    from trimtab.observe.settings import PipelineSettings
+
+    # Two samples a window, and load values from as many windows as were watched.
+    window = 2 * pace.interval_seconds
+    return PipelineSettings(window_seconds=window, slide_seconds=window, windows=max(1, pace.ticks // 2))
+
+
+def _sampled(screen: Screen, done: int, of: int) -> None:
+    screen.progress(f"{bar(done / of)} {done} of {of}", last=done == of)
+
+
+def _sense(
+    screen: Screen, world: World, pipeline: Pipeline, period: Period
+) -> tuple[Measured, ReplicasSnapshot]:
+    for problem in world.problems:
+        screen.say(f"collector: {problem}")
+    pipeline.run(world, screen.say)
+    return measured(world.lake, period, world.hosts), newest(world)
+
+
+def _act(screen: Screen, world: World, plan: Plan) -> Receipt:
+    from trimtab.act.progress import ProgressMeter
+    from trimtab.act.settings import ExecutionSettings
+
+    meter = ProgressMeter()
+
+    def watch(state: ExecutionState) -> None:
+        now = meter(state)
+        left = "" if now.seconds_left is None else f", about {now.seconds_left:.0f} s left"
+        screen.progress(
+            f"{bar(now.bytes_copied / now.bytes_total if now.bytes_total else 1.0)} "
+            f"{now.steps_ended} of {now.steps_total} steps, {bytes_text(now.bytes_left)} left at "
+            f"{bytes_text(now.bytes_per_second)}/s{left}"
+        )
+
+    receipt = carry_out(
+        world.sandbox.connection, plan, world.sandbox.state.folder, ExecutionSettings(), watch
+    )
+    screen.progress(f"{receipt.status}: {cost_text(spent(receipt))}", last=True)
+    for outcome in receipt.left:
+        screen.say(f"{outcome.topic}-{outcome.partition} {outcome.state}: {outcome.reason}")
+    return receipt
+
+
+def spent(receipt: Receipt | None) -> Spent:
+    """What an execution cost."""
+    if receipt is None:
+        return Spent(0, 0, 0, 0.0)
+    done = receipt.done
+    copies = [outcome for outcome in done if outcome.kind == "copy"]
+    return Spent(
+        replica_moves=sum(len(set(outcome.after) - set(outcome.before)) for outcome in copies),
+        leader_moves=sum(outcome.kind == "lead" for outcome in done),
+        bytes_copied=receipt.copied_bytes,
+        seconds=receipt.seconds,
+    )
+
+
+def _goals(settings: ReplicasSettings, brokers: int) -> Goals:
+    return Goals(
+        dict(zip(RESOURCES, settings.theta, strict=True)),
+        dict(zip(RESOURCES, settings.epsilon, strict=True)),
+        brokers,
+    )
+
+
+def _show(screen: Screen, before: Measured, after: Measured, goals: Goals, receipt: Receipt | None) -> None:
+    from rich.console import Console
+    from rich.padding import Padding
+
+    console = Console(file=screen.stream, highlight=False)
+    screen.say()
+    console.print(Padding(before_after_table(before.measures(), after.measures(), goals), (0, 0, 1, 2)))
+    screen.say(f"cost: {cost_text(spent(receipt))}")
+
+
+def _judgement(outcome: Outcome, plan: Plan) -> str:
+    if plan.verdict is Verdict.LEVEL:
+        return "Kafka's own placement was level this time, nothing to do: run it again for another draw."
+    names = {name: NAMES[name] for name in RESOURCES}
+    if not outcome.helped:
+        worse = ", ".join(names[name] for name in outcome.worse) or "nothing became more even"
+        return f"By measurement this did not help ({worse})."
+    if outcome.unmet:
+        return (
+            f"It helped: {', '.join(names[name] for name in outcome.improved)} became more even. "
+            f"Not within every goal yet: {', '.join(names[name] for name in outcome.unmet)}."
+        )
+    return "It helped, and every goal holds, by measurement."
+
+
+def _keep(
+    out: Path, before: Measured, after: Measured, plan: Plan, receipt: Receipt | None, goals: Goals
+) -> tuple[Path, ...]:
+    out.mkdir(parents=True, exist_ok=True)
+    pictures = draw_heatmap(
+        [
+            ("before: Kafka's own placement", before),
+            (f"after: {cost_text(spent(receipt))}", after),
+        ],
+        out,
+        "heatmap",
+        "Six brokers under the same load, before and after levelling",
+        goals.epsilon[RESOURCES[0]],
+    )
+    write_plan(plan, out / "plan.json")
+    result = {
+        "format": "trimtab/demo-result/1",
+        "before": asdict(before.measures()),
+        "after": asdict(after.measures()),
+        "instants": [before.instants, after.instants],
+        "spent": asdict(spent(receipt)),
+        "verdict": str(plan.verdict),
+    }
+    write_atomically(out / "result.json", (json.dumps(result, indent=1) + "\n").encode())
+    return (*pictures, out / "plan.json", out / "result.json")
