@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 from trimtab.model.errors import ObserveError
 from trimtab.observe.clean import typed
 from trimtab.observe.lake import instant, microseconds
+from trimtab.observe.landed import is_published
 from trimtab.observe.manifest import Manifest, publish_manifest
 from trimtab.observe.schemas import RAW, ddl
 from trimtab.observe.snapshot import write_newest_snapshots
@@ -115,6 +117,9 @@ def run_batch(
             manifest = replace(manifest, tables={})
         done = step(session, lake, manifest, samples, [(begin, ended)], settings, add=False)
         watermark = max(manifest.watermark, found["received"] - settings.lateness)
+        # The tables no longer stand where a stream over the same files stopped: its next start builds them
+        # anew.
+        shutil.rmtree(lake.checkpoints / "lake", ignore_errors=True)
         published = publish_manifest(lake.tables, replace(done.manifest, watermark=watermark))
         snapshots = write_newest_snapshots(lake, published, settings)
         sweep(lake, published)
@@ -157,7 +162,10 @@ def _sound_files(
         None if since is None else (since - day).date(), None if until is None else (until + day).date()
     )
     sound, broken = [], []
+    manifest = lake.manifest()
     for path in files:
+        if not is_published(path, manifest):
+            continue
         try:
             pyarrow.parquet.read_metadata(path)
             sound.append(path)

@@ -9,6 +9,7 @@ samples within its reach, so both end in the same tables whatever came late, twi
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,7 @@ from trimtab.observe.imbalance import imbalance
 from trimtab.observe.quality import quality
 from trimtab.observe.ranges import backward, forward, merged
 from trimtab.observe.rates import rates
-from trimtab.observe.tables import read_table, within, write_table
+from trimtab.observe.tables import Written, read_table, within, write_table
 from trimtab.observe.traffic import growth, traffic
 from trimtab.observe.windows import windows
 
@@ -145,20 +146,44 @@ def step(
         samples = read_table(session, lake, manifest, "cleaned", ranges).unionByName(samples)
     cleaned = deduplicated(within(samples, "cleaned", ranges))
     rows: dict[str, int] = {}
-    manifest, rows["cleaned"] = write_table(cleaned, lake, manifest, "cleaned", ranges)
+    files = write_table(cleaned, lake, "cleaned")
+    manifest = manifest.replaced("cleaned", ranges, files.path, files.span)
+    rows["cleaned"] = files.rows
     changed = {"cleaned": ranges}
-    for stage in STAGES:
-        made = merged(
-            piece for name, reach in stage.reach.items() for piece in forward(changed[name], reach(settings))
-        )
-        inputs = {
-            name: read_table(session, lake, manifest, name, backward(made, reach(settings)))
-            for name, reach in stage.reach.items()
-        }
-        frame = within(stage.build(inputs, settings), stage.table, made)
-        manifest, rows[stage.table] = write_table(frame, lake, manifest, stage.table, made)
-        changed[stage.table] = made
+    waiting = list(STAGES)
+    # Tables that do not need one another are made at the same time: small ones are bound by planning.
+    with ThreadPoolExecutor(session.sparkContext.defaultParallelism) as workers:
+        running: set[Future[tuple[str, Ranges, Written]]] = set()
+        while waiting or running:
+            for stage in [one for one in waiting if all(name in changed for name in one.reach)]:
+                waiting.remove(stage)
+                running.add(workers.submit(_make, session, lake, manifest, stage, dict(changed), settings))
+            finished, running = wait(running, return_when=FIRST_COMPLETED)
+            for future in finished:
+                table, made, files = future.result()
+                manifest = manifest.replaced(table, made, files.path, files.span)
+                rows[table], changed[table] = files.rows, made
     return Step(replace(manifest, settings=settings.of_tables()), rows, ranges)
+
+
+def _make(
+    session: SparkSession,
+    lake: Lake,
+    manifest: Manifest,
+    stage: Stage,
+    changed: Mapping[str, Ranges],
+    settings: PipelineSettings,
+) -> tuple[str, Ranges, Written]:
+    """Compute everything of one table that changes in others can reach, and write it."""
+    made = merged(
+        piece for name, reach in stage.reach.items() for piece in forward(changed[name], reach(settings))
+    )
+    inputs = {
+        name: read_table(session, lake, manifest, name, backward(made, reach(settings)))
+        for name, reach in stage.reach.items()
+    }
+    frame = within(stage.build(inputs, settings), stage.table, made)
+    return stage.table, made, write_table(frame, lake, stage.table)
 
 
 def ticks_of(samples: DataFrame) -> dict[str, Any]:
@@ -172,17 +197,22 @@ def ticks_of(samples: DataFrame) -> dict[str, Any]:
     Returns
     -------
     dict
-        `ticks` ascending, `received` (0 where nothing says when), `rows`.
+        `ticks` ascending, `received` (0 where nothing says when), `rows`, `late`.
     """
     from pyspark.sql import functions as F
 
     found = (
         samples.groupBy(F.unix_micros("tick").alias("tick"))
-        .agg(F.count(F.lit(1)).alias("rows"), F.max(F.unix_micros("received_at")).alias("received"))
+        .agg(
+            F.count(F.lit(1)).alias("rows"),
+            F.sum("late_copies").alias("late"),
+            F.max(F.unix_micros("received_at")).alias("received"),
+        )
         .collect()
     )
     return {
         "ticks": sorted(row["tick"] for row in found),
         "received": max((row["received"] or 0 for row in found), default=0),
         "rows": sum(row["rows"] for row in found),
+        "late": sum(row["late"] for row in found),
     }

@@ -5,11 +5,11 @@ from __future__ import annotations
 import secrets
 import shutil
 import time
+from dataclasses import dataclass
 from functools import reduce
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trimtab.observe.lake import TIME_COLUMNS
+from trimtab.observe.lake import TIME_COLUMNS, microseconds
 from trimtab.observe.schemas import TABLES, ddl
 
 if TYPE_CHECKING:
@@ -67,42 +67,57 @@ def read_table(
     return within(reduce(lambda one, other: one.unionByName(other), frames), table, ranges)
 
 
-def write_table(
-    frame: DataFrame, lake: Lake, manifest: Manifest, table: str, ranges: Ranges
-) -> tuple[Manifest, int]:
-    """Write rows to a new folder and return the manifest in which they replace `ranges` of the table.
+@dataclass(frozen=True)
+class Written:
+    """A folder of new rows of a table.
 
-    Nothing is visible to readers until that manifest is published; a folder that never gets there is swept
-    later.
-
-    Returns
-    -------
-    tuple
-        The manifest, and how many rows were written.
+    Attributes
+    ----------
+    path
+        Relative to the tables' folder.
+    rows
+        How many.
+    span
+        Time of the first and last row, microseconds; None where there is no row.
     """
-    path = f"{table}/{time.time_ns():020d}-{secrets.token_hex(4)}"
-    folder = lake.tables / path
-    frame.write.parquet(str(folder))
-    rows, first, last = written(folder, TIME_COLUMNS.get(table, "tick"))
-    return manifest.replaced(table, ranges, path, (first, last) if rows else None), rows
+
+    path: str
+    rows: int
+    span: tuple[int, int] | None
 
 
-def written(folder: Path, column: str) -> tuple[int, int, int]:
-    """Rows of a folder of Parquet files, and the first and last time in them, from the files' own footers."""
+def write_table(frame: DataFrame, lake: Lake, table: str) -> Written:
+    """Write rows to a new folder.
+
+    Readers do not see it before a manifest that names it is published; one that never gets there is swept
+    later.
+    """
+    path = new_path(table)
+    frame.write.parquet(str(lake.tables / path))
+    return written(lake, table, path)
+
+
+def new_path(table: str) -> str:
+    """A path that no process has used, relative to the tables' folder."""
+    return f"{table}/{time.time_ns():020d}-{secrets.token_hex(4)}"
+
+
+def written(lake: Lake, table: str, path: str) -> Written:
+    """What lies in a folder of Parquet files, from the files' own footers."""
     import pyarrow.parquet
 
-    from trimtab.observe.lake import microseconds
-
+    column = TIME_COLUMNS.get(table, "tick")
     rows, times = 0, []
-    for file in folder.glob("*.parquet"):
+    for file in (lake.tables / path).glob("*.parquet"):
         footer = pyarrow.parquet.read_metadata(file)
         rows += footer.num_rows
-        place = footer.schema.names.index(column)
+        place = next(at for at in range(footer.num_columns) if footer.schema.column(at).path == column)
         for group in range(footer.num_row_groups):
-            statistics = footer.row_group(group).column(place).statistics
-            if footer.row_group(group).num_rows:
+            found = footer.row_group(group)
+            if found.num_rows:
+                statistics = found.column(place).statistics
                 times += [microseconds(statistics.min), microseconds(statistics.max)]
-    return rows, min(times, default=0), max(times, default=0)
+    return Written(path, rows, (min(times), max(times)) if times else None)
 
 
 def sweep(lake: Lake, manifest: Manifest, grace_seconds: float = GRACE_SECONDS) -> int:

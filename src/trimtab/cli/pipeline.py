@@ -1,0 +1,210 @@
+"""`trimtab pipeline`: raw samples into tables and snapshots, over history or live."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from trimtab.cli.options import BOOTSTRAP, LAKE, SET, SETTINGS, kafka_connection, lake_path, read_settings
+from trimtab.model.errors import InputError, SettingsError
+
+if TYPE_CHECKING:
+    import datetime
+
+    from trimtab.files.settings import Settings
+    from trimtab.observe.settings import PipelineSettings
+    from trimtab.observe.stream import Source
+
+app = typer.Typer(no_args_is_help=True)
+
+MASTER = typer.Option("local[*]", "--master", help="Spark's master; local[*] runs here.")
+REMOTE = typer.Option(None, "--remote", help="A Spark Connect address, sc://host:port, in place of --master.")
+WINDOW = typer.Option(None, "--window", help="Length of a window in seconds; its slide follows.")
+HEAVY = typer.Option(False, "--heavy", help="Start slower, run faster: for hours of many partitions.")
+
+
+@app.command()
+def run(
+    since: str | None = typer.Option(None, "--since", help="First tick, as 2026-11-21T05:00 (UTC)."),
+    until: str | None = typer.Option(None, "--until", help="Ticks before this one."),
+    window: float | None = WINDOW,
+    lake: Path | None = LAKE,
+    master: str = MASTER,
+    remote: str | None = REMOTE,
+    heavy: bool = HEAVY,
+    settings: Path | None = SETTINGS,
+    overrides: list[str] = SET,
+) -> None:
+    """Build the tables anew from raw samples, over all history or a part, and write the newest snapshot."""
+    from trimtab.observe.lake import Lake
+    from trimtab.observe.pipeline import run_batch
+    from trimtab.observe.session import SessionSettings, spark_session
+
+    chosen = _pipeline_settings(read_settings(settings, overrides), window)
+    period = _instant("--since", since), _instant("--until", until)
+    where = Lake(lake_path(lake))
+    if not where.raw_files():
+        # Before Spark starts: nobody should wait ten seconds to be told this.
+        _no_samples(where.path)
+    session = spark_session(SessionSettings(master=master, remote=remote, short=not heavy))
+    try:
+        done = run_batch(session, where, chosen, *period, say=_say)
+    finally:
+        session.stop()
+    for path in done.snapshots:
+        _say(f"snapshot {path}")
+    _tell_quality(where)
+    if done.unreadable_files:
+        raise typer.Exit(1)
+
+
+@app.command()
+def stream(
+    source: str = typer.Option("lake", "--from", help="lake, or kafka:TOPIC."),
+    trigger: str = typer.Option("10s", "--trigger", help="Shortest distance of two micro-batches."),
+    once: bool = typer.Option(False, "--once", help="End when everything there is has been worked in."),
+    most: int | None = typer.Option(None, "--most", min=1, help="Files or records per micro-batch at most."),
+    window: float | None = WINDOW,
+    lake: Path | None = LAKE,
+    bootstrap: str | None = BOOTSTRAP,
+    master: str = MASTER,
+    remote: str | None = REMOTE,
+    heavy: bool = HEAVY,
+    settings: Path | None = SETTINGS,
+    overrides: list[str] = SET,
+) -> None:
+    """Keep tables and snapshots up to date with what arrives, exactly once; end with Ctrl-C."""
+    from trimtab.observe.lake import Lake
+    from trimtab.observe.session import SessionSettings, spark_session
+    from trimtab.observe.stream import run_stream
+
+    found = read_settings(settings, overrides)
+    chosen = _pipeline_settings(found, window)
+    seconds = _seconds("--trigger", trigger)
+    origin, jars = _source(source, found, bootstrap, most)
+    stop = _stop_on_signals()
+    session = spark_session(SessionSettings(master=master, remote=remote, short=not heavy, jars=jars))
+    try:
+        run_stream(session, Lake(lake_path(lake)), chosen, origin, seconds, once, stop, _say)
+    finally:
+        session.stop()
+
+
+@app.command()
+def compact(lake: Path | None = LAKE) -> None:
+    """Join small files of the tables into large ones, and remove what no table needs; starts no Spark."""
+    from trimtab.observe.compact import compacted, differences
+    from trimtab.observe.lake import Lake
+    from trimtab.observe.manifest import publish_manifest
+    from trimtab.observe.tables import sweep
+
+    where = Lake(lake_path(lake))
+    with where.writing():
+        before = where.manifest()
+        after = compacted(where, before)
+        changed = differences(before, after)
+        for one in changed:
+            _say(f"{one.table}: {one.before} folders became {one.after}")
+        if changed:
+            after = publish_manifest(where.tables, after)
+        swept = sweep(where, after)
+    _say(f"{len(changed)} tables compacted, {swept} old folders removed")
+
+
+def _pipeline_settings(found: Settings, window: float | None) -> PipelineSettings:
+    from dataclasses import replace
+
+    from trimtab.observe.settings import PipelineSettings
+
+    chosen = found.section("pipeline", PipelineSettings)
+    if window is None:
+        return chosen
+    slide = window if chosen.slide_seconds == chosen.window_seconds else chosen.slide_seconds
+    return replace(chosen, window_seconds=window, slide_seconds=slide)
+
+
+def _source(
+    text: str, settings: Settings, bootstrap: str | None, most: int | None
+) -> tuple[Source, tuple[Path, ...]]:
+    from trimtab.observe.stream import Source
+
+    target, _, topic = text.partition(":")
+    if (target, bool(topic)) not in (("lake", False), ("kafka", True)):
+        raise SettingsError(f"--from is {text!r}: write lake, or kafka:TOPIC")
+    if not topic:
+        return Source(most_per_batch=most), ()
+    from trimtab.observe.kafka_options import spark_options
+    from trimtab.sandbox.jars import spark_kafka_jars
+
+    options = spark_options(kafka_connection(settings, bootstrap))
+    return Source(topic, options, most), tuple(spark_kafka_jars(_say))
+
+
+def _instant(option: str, text: str | None) -> datetime.datetime | None:
+    import datetime
+
+    if text is None:
+        return None
+    try:
+        found = datetime.datetime.fromisoformat(text)
+    except ValueError:
+        raise InputError(f"{option} is {text!r}: write a time as 2026-11-21T05:00 (UTC)") from None
+    return found if found.tzinfo else found.replace(tzinfo=datetime.UTC)
+
+
+def _seconds(option: str, text: str) -> float:
+    units = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0}
+    number = text.rstrip("abcdefghijklmnopqrstuvwxyz ")
+    try:
+        seconds = float(number) * units[text[len(number) :].strip() or "s"]
+    except (ValueError, KeyError):
+        raise InputError(f"{option} is {text!r}: write seconds, as 10s") from None
+    if not 0 < seconds <= 86_400:
+        raise InputError(f"{option} is {text!r}: write more than 0 seconds, a day at most")
+    return seconds
+
+
+def _tell_quality(lake: Any) -> None:
+    """Say what was wrong with the samples, if anything."""
+    import pyarrow.compute as pc
+
+    counts = lake.table("quality")
+    names = [
+        name
+        for name in counts.column_names
+        if name not in ("cluster", "tick", "kind", "entities", "accepted")
+    ]
+    wrong = {name: pc.sum(counts[name]).as_py() or 0 for name in names}
+    told = ", ".join(f"{name} {count:,}" for name, count in wrong.items() if count)
+    _say(f"flagged: {told}" if told else "flagged: nothing")
+
+
+def _no_samples(path: Path) -> None:
+    from trimtab.model.errors import ObserveError
+
+    raise ObserveError(
+        f"lake {path} holds no raw samples: run `trimtab collect` first, or name another --lake"
+    )
+
+
+def _stop_on_signals() -> Any:
+    """An event that SIGINT and SIGTERM set; twice kills."""
+    import signal
+    import threading
+
+    stop = threading.Event()
+
+    def end(number: int, _: object) -> None:
+        stop.set()
+        signal.signal(number, signal.SIG_DFL)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, end)
+    return stop
+
+
+def _say(line: str) -> None:
+    print(f"trimtab: {line}", file=sys.stderr, flush=True)

@@ -1,0 +1,226 @@
+"""The live stream: micro-batches of new samples into every table, each exactly once.
+
+Spark's checkpoint says which samples make up micro-batch n, also when it is run again after a crash; the
+manifest says which n the tables hold. A micro-batch that is in the tables already is passed over, one that
+is not is computed from the tables as published, so nothing is lost and nothing counted twice wherever the
+process was killed.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from trimtab.model.errors import ObserveError
+from trimtab.observe.clean import from_json, typed
+from trimtab.observe.compact import compacted
+from trimtab.observe.lake import instant
+from trimtab.observe.landed import land_rows
+from trimtab.observe.manifest import publish_manifest
+from trimtab.observe.pipeline import refuse_mixture
+from trimtab.observe.ranges import merged
+from trimtab.observe.schemas import RAW, ddl
+from trimtab.observe.snapshot import write_newest_snapshots
+from trimtab.observe.stages import step, ticks_of
+from trimtab.observe.tables import sweep
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from trimtab.observe.lake import Lake
+    from trimtab.observe.settings import PipelineSettings
+
+HOUSEKEEPING_EVERY = 50
+"""Micro-batches between two compactions."""
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a stream's samples come from.
+
+    Attributes
+    ----------
+    topic
+        A Kafka topic of JSON values; None for the files of `Lake.raw`.
+    options
+        Of Spark's Kafka source: `kafka.bootstrap.servers` and what security needs.
+    most_per_batch
+        Files (or records) that one micro-batch may hold; None: all there are.
+    """
+
+    topic: str | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+    most_per_batch: int | None = None
+
+    @property
+    def name(self) -> str:
+        """What its checkpoint is called."""
+        return "lake" if self.topic is None else f"kafka-{self.topic}"
+
+
+def run_stream(
+    session: SparkSession,
+    lake: Lake,
+    settings: PipelineSettings,
+    source: Source,
+    trigger_seconds: float = 10.0,
+    once: bool = False,
+    stop: threading.Event | None = None,
+    say: Say = lambda _: None,
+) -> None:
+    """Keep the tables up to date with what arrives.
+
+    Parameters
+    ----------
+    session
+        Spark, with the Kafka connector's jars where the source is a topic.
+    lake
+        Where the tables go; samples of a topic are also landed as raw files there, so that history can be
+        built anew.
+    settings
+        What the figures depend on.
+    source
+        Where samples come from.
+    trigger_seconds
+        Shortest distance of two micro-batches.
+    once
+        End when everything there is has been worked in.
+    stop
+        Ends the stream when set; a micro-batch in the making is given up and done again at the next start.
+    say
+        Told what goes on, one line at a time.
+
+    Raises
+    ------
+    ObserveError
+        If the stream fails, or the tables were made with other settings.
+    """
+    checkpoint = lake.checkpoints / source.name
+    with lake.writing():
+        refuse_mixture(lake, lake.manifest(), settings, whole=False)
+        writer = (
+            _samples(session, lake, settings, source)
+            .writeStream.foreachBatch(_Batches(lake, settings, source, checkpoint, say))
+            .option("checkpointLocation", str(checkpoint))
+        )
+        writer = (
+            writer.trigger(availableNow=True)
+            if once
+            else writer.trigger(processingTime=f"{trigger_seconds} seconds")
+        )
+        query = _started(writer, checkpoint)
+        say(
+            f"reading {'raw files of ' + str(lake.path) if source.topic is None else 'topic ' + source.topic}"
+        )
+        try:
+            while query.isActive and not (stop is not None and stop.is_set()):
+                query.awaitTermination(0.5)  # type: ignore[arg-type]
+        finally:
+            failure = query.exception()
+            query.stop()
+        if failure is not None:
+            raise ObserveError(
+                f"the stream ended: {_reason(failure)}; what was published before is sound, start it again"
+            )
+
+
+def _samples(session: SparkSession, lake: Lake, settings: PipelineSettings, source: Source) -> DataFrame:
+    reader = session.readStream
+    if source.topic is None:
+        lake.raw.mkdir(parents=True, exist_ok=True)
+        reader = (
+            reader.schema(ddl(RAW))
+            .option("recursiveFileLookup", "true")
+            .option("pathGlobFilter", "*.parquet")
+        )
+        # A collector that was down for a week may land files with old times when it comes back.
+        reader = reader.option("maxFileAge", "3650d")
+        if source.most_per_batch is not None:
+            reader = reader.option("maxFilesPerTrigger", str(source.most_per_batch))
+        raw = reader.parquet(str(lake.raw))
+    else:
+        options = {"subscribe": source.topic, "startingOffsets": "earliest", **source.options}
+        if source.most_per_batch is not None:
+            options["maxOffsetsPerTrigger"] = str(source.most_per_batch)
+        raw = from_json(reader.format("kafka").options(**options).load())
+    return raw.withWatermark("received_at", f"{settings.lateness // 1000} milliseconds")
+
+
+def _started(writer: Any, checkpoint: Path) -> StreamingQuery:
+    try:
+        query: StreamingQuery = writer.start()
+    except Exception as error:
+        raise ObserveError(
+            f"the stream does not start from checkpoint {checkpoint}: {_reason(error)}; if it is damaged, "
+            "remove it: the tables are then built anew from what the source still holds"
+        ) from None
+    return query
+
+
+def _reason(error: BaseException) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    told = [line for line in lines if "Error: " in line or "Exception: " in line]
+    return (told or lines or [type(error).__name__])[-1 if told else 0][:500]
+
+
+class _Batches:
+    """Works micro-batches into the tables, one after the other."""
+
+    def __init__(
+        self, lake: Lake, settings: PipelineSettings, source: Source, checkpoint: Path, say: Say
+    ) -> None:
+        self._lake = lake
+        self._settings = settings
+        self._source = source
+        self._checkpoint = checkpoint
+        self._say = say
+
+    def __call__(self, raw: DataFrame, number: int) -> None:
+        """Publish micro-batch `number`, unless it is published already."""
+        begun = time.monotonic()
+        lake, settings = self._lake, self._settings
+        stream = json.loads((self._checkpoint / "metadata").read_text())["id"]
+        manifest = lake.manifest()
+        if number <= manifest.streams.get(stream, -1):
+            self._say(f"batch {number} is in the tables already")
+            return
+        if stream not in manifest.streams and self._source.topic is None:
+            # A new stream reads every raw file: on top of tables made from the same files all would count
+            # twice.
+            manifest = replace(manifest, tables={}, streams={})
+        raw = raw.persist()
+        try:
+            if self._source.topic is not None:
+                land_rows(raw, lake.raw, f"stream-{stream}-{number:09d}")
+            samples = typed(raw, settings)
+            found = ticks_of(samples)
+            if found["ticks"]:
+                ranges = merged(((tick, tick + 1) for tick in found["ticks"]), apart=settings.gap)
+                done = step(raw.sparkSession, lake, manifest, samples, ranges, settings, add=True)
+                manifest = done.manifest
+        finally:
+            raw.unpersist()
+        watermark = max(manifest.watermark, found["received"] - settings.lateness)
+        streams = {**manifest.streams, stream: number}
+        manifest = replace(manifest, watermark=watermark, streams=streams)
+        if number % HOUSEKEEPING_EVERY == HOUSEKEEPING_EVERY - 1:
+            manifest = compacted(lake, manifest)
+        published = publish_manifest(lake.tables, manifest)
+        write_newest_snapshots(lake, published, settings)
+        if number % HOUSEKEEPING_EVERY == HOUSEKEEPING_EVERY - 1:
+            sweep(lake, published)
+        if found["ticks"]:
+            last, final = instant(found["ticks"][-1]), instant(max(watermark, 0))
+            self._say(
+                f"batch {number}: {found['rows']:,} samples of {len(found['ticks']):,} ticks up to "
+                f"{last:%H:%M:%S} UTC, {found['late']:,} late, in {time.monotonic() - begun:.1f} s; "
+                f"ticks are final up to {final:%H:%M:%S}"
+            )
