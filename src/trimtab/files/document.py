@@ -248,7 +248,7 @@ def _walk(value: object, at: str) -> Iterator[tuple[str, object]]:
         for index, inner in enumerate(value):
             if isinstance(inner, dict | list | _NotFinite | _Repeated):
                 yield from _walk(inner, f"{at}[{index}]")
-    else:
+    elif isinstance(value, _NotFinite | _Repeated):
         yield at, value
 
 

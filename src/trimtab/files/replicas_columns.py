@@ -177,7 +177,8 @@ class _Check:
         if (first := _first(brokers.id[index] != ids)) is not None:
             expected = "the id of a broker in this file"
             remedy = "add the broker (state dead if it is gone) or correct the list"
-            raise self.refusal(int(row[first]), field, int(column[first]), int(ids[first]), expected, remedy)
+            found = None if ids[first] == LEFT_OUT else int(ids[first])
+            raise self.refusal(int(row[first]), field, int(column[first]), found, expected, remedy)
         return index.astype(np.int32)
 
     def no_repeats(self, lists: Lists, replicas: IntArray, row: LongArray, column: LongArray) -> None:

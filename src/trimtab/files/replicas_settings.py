@@ -1,6 +1,7 @@
 """The section `[replicas]`: one number or a table per resource for θ and ε, and the ranges of all keys."""
 
 import dataclasses
+import difflib
 from pathlib import Path
 from typing import NoReturn
 
@@ -59,7 +60,9 @@ def checked_replicas(settings: ReplicasSettings, table: Table) -> ReplicasSettin
             refuse(name, list(getattr(settings, name)), "broker ids, 0 or more")
     for goal in settings.goals:
         if goal not in KNOWN_GOALS:
-            raise unknown_key(f"goals.{goal}", table["goals"], KNOWN_GOALS)
+            close = difflib.get_close_matches(goal, KNOWN_GOALS, n=1)
+            hint = f", perhaps {close[0]}" if close else ""
+            refuse("goals", list(settings.goals), f"some of {', '.join(KNOWN_GOALS)}{hint}")
     if len(set(settings.goals)) < len(settings.goals):
         refuse("goals", list(settings.goals), "each goal once")
     if not all(settings.excluded_topics):
