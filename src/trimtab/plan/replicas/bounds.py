@@ -1,0 +1,222 @@
+"""How few bytes any plan that meets the goals must copy.
+
+Every overloaded broker must lose its excess: replicas leave it at the cost of their bytes, leaderships free of charge.
+That is a small covering problem, minimise c·x with U x >= e and 0 <= x <= 1; by duality every price vector λ >= 0 gives
+e·λ - Σ (u·λ - c)₊ as a lower bound, so the ascent below may stop anywhere and what it found still holds. Brokers do
+not share departures, so their bounds add up, and so do the bytes of all replicas that must leave. The same from the
+other side: what underloaded brokers lack must arrive. The bigger of the two is the bound.
+"""
+
+import numpy as np
+
+from trimtab.model.load import BoolArray, FloatArray
+from trimtab.model.plan import Bound
+from trimtab.plan.replicas.compiled import entry, inner
+from trimtab.plan.replicas.limits import Limits
+from trimtab.plan.replicas.placement import WIDE
+from trimtab.plan.replicas.problem import ProblemData
+
+SWEEPS = 3
+SLACK = 1e-6
+"""Relative: rounding must not lift a bound above the truth."""
+
+
+@inner
+def _best_price(need, use, cost, price, r):  # type: ignore[no-untyped-def]
+    """The price of resource `r` that maximises the dual, the others held: a walk over its breakpoints."""
+    number = 0
+    points = np.empty(len(cost))
+    loads = np.empty(len(cost))
+    for i in range(len(cost)):
+        if use[i, r] <= 0.0:
+            continue
+        rest = cost[i]
+        for k in range(WIDE):
+            if k != r:
+                rest -= use[i, k] * price[k]
+        points[number] = rest / use[i, r]
+        loads[number] = use[i, r]
+        number += 1
+    covered = 0.0
+    ranked = np.argsort(points[:number], kind="mergesort")
+    for i in ranked:
+        covered += loads[i]
+        if covered >= need[r]:
+            return max(points[i], 0.0)
+    # Not even all replicas cover the need; any price is as good, the last one is finite.
+    return max(points[ranked[-1]], 0.0) if number else 0.0
+
+
+@inner
+def dual_bound(need, use, cost, sweeps):  # type: ignore[no-untyped-def]
+    """Lower bound of the covering problem.
+
+    Parameters
+    ----------
+    need
+        Shape (resources,): e, zero or less where nothing is asked.
+    use
+        Shape (items, resources): U; not negative.
+    cost
+        Shape (items,): c, in bytes.
+    """
+    best = 0.0
+    for start in range(WIDE):
+        if need[start] <= 0.0:
+            continue
+        price = np.zeros(WIDE)
+        for sweep in range(sweeps):
+            for turn in range(WIDE):
+                r = (start + turn) % WIDE
+                if need[r] > 0.0:
+                    price[r] = _best_price(need, use, cost, price, r)
+            bound = 0.0
+            for r in range(WIDE):
+                bound += max(need[r], 0.0) * price[r]
+            for i in range(len(cost)):
+                paid = -cost[i]
+                for r in range(WIDE):
+                    paid += use[i, r] * price[r]
+                if paid > 0.0:
+                    bound -= paid
+            best = max(best, bound)
+    return best
+
+
+@entry
+def departures(place, lead_slot, leaving, use, size, movable, load, ceiling, sweeps):  # type: ignore[no-untyped-def]
+    """Bytes that must leave the brokers above their ceilings, besides the replicas that must leave anyway.
+
+    Parameters
+    ----------
+    place, lead_slot
+        The placement of the snapshot, in slots.
+    leaving
+        Shape of `place`: replicas that must leave; their load goes without being counted here.
+    load, ceiling
+        Shape (brokers, resources): load now, and the most that the goals allow (infinite where nothing is asked).
+    """
+    brokers, width = len(load), place.shape[1]
+    need = load - ceiling
+    count = np.zeros(brokers, np.int64)
+    for p in range(len(place)):
+        if not movable[p]:
+            continue
+        for s in range(width):
+            b = place[p, s]
+            if b < 0:
+                continue
+            role = 1 if lead_slot[p] == s else 0
+            for r in range(WIDE):
+                # A change of role is free, so only what the cheaper role carries has to be paid for.
+                freed = use[p, role, r] if leaving[p, s] else max(use[p, role, r] - use[p, 1 - role, r], 0.0)
+                need[b, r] -= freed
+            if not leaving[p, s]:
+                count[b] += 1
+    start = np.zeros(brokers + 1, np.int64)
+    start[1:] = np.cumsum(count)
+    fill = start[:-1].copy()
+    member = np.empty(start[-1], np.int64)
+    for p in range(len(place)):
+        for s in range(width):
+            b = place[p, s]
+            if b >= 0 and movable[p] and not leaving[p, s]:
+                member[fill[b]] = p
+                fill[b] += 1
+    total = 0.0
+    for b in range(brokers):
+        if need[b].max() <= 0.0:
+            continue
+        mine = member[start[b] : start[b + 1]]
+        items = np.empty((len(mine), WIDE))
+        cost = np.empty(len(mine))
+        for i in range(len(mine)):
+            cost[i] = size[mine[i]]
+            for r in range(WIDE):
+                items[i, r] = min(use[mine[i], 0, r], use[mine[i], 1, r])
+        total += dual_bound(need[b], items, cost, sweeps)
+    return total
+
+
+@entry
+def arrivals(place, lead_slot, use, size, movable, load, floor, sweeps):  # type: ignore[no-untyped-def]
+    """Bytes that must arrive at the brokers below their floors, which are taken together."""
+    need = np.maximum(floor - load, 0.0)
+    width = place.shape[1]
+    copies = np.zeros(len(place))
+    for p in range(len(place)):
+        for s in range(width):
+            b = place[p, s]
+            if b < 0 or not movable[p]:
+                continue
+            copies[p] += 1.0
+            for r in range(WIDE):
+                # What it may gain free of charge by a change of its role here.
+                gain = use[p, 1, r] - use[p, 0, r] if lead_slot[p] != s else use[p, 0, r] - use[p, 1, r]
+                need[b, r] -= max(gain, 0.0)
+    total = np.zeros(WIDE)
+    for b in range(len(load)):
+        for r in range(WIDE):
+            total[r] += max(need[b, r], 0.0)
+    items = np.empty((len(place), WIDE))
+    cost = np.empty(len(place))
+    for p in range(len(place)):
+        cost[p] = size[p] * copies[p]
+        for r in range(WIDE):
+            items[p, r] = max(use[p, 0, r], use[p, 1, r]) * copies[p]
+    return dual_bound(total, items, cost, sweeps)
+
+
+def bound_of(problem: ProblemData, goal: Limits, load: FloatArray, fixed_mean: BoolArray) -> Bound:
+    """The bound, with its proof in words.
+
+    Parameters
+    ----------
+    goal
+        The goals' own limits, around the mean that every plan that meets them ends with.
+    load
+        Shape (brokers, resources): of the snapshot.
+    fixed_mean
+        Shape (resources,): whether that mean is the same for all plans.
+    """
+    arrays = problem.arrays
+    forced = _forced_bytes(problem)
+    crowded = _crowded_bytes(problem)
+    capacity = problem.snapshot.brokers.capacity
+    top = np.where(fixed_mean, goal.high, goal.theta)
+    bottom = np.where(fixed_mean, goal.low, -np.inf)
+    asked = problem.counted
+    with np.errstate(invalid="ignore"):
+        ceiling = np.where(asked & np.isfinite(top), top * capacity * (1 + SLACK), np.inf)
+        floor = np.where(asked & np.isfinite(bottom), bottom * capacity * (1 - SLACK), -np.inf)
+    rest = (arrays.use, arrays.size, arrays.movable, load)
+    over = float(departures(arrays.home, problem.home_lead, arrays.leaving, *rest, ceiling, SWEEPS))
+    under = float(arrivals(arrays.home, problem.home_lead, *rest, floor, SWEEPS))
+    least = max(forced + max(over, crowded), under)
+    proof = (
+        f"{forced:.0f} bytes of replicas that must leave their brokers, {over:.0f} to bring every broker down to its "
+        f"limits (dual of the covering problem, leaderships free), {crowded:.0f} out of crowded racks and hosts, "
+        f"{under:.0f} to lift every broker to its lower limits; bound = max(first + max(second, third), fourth)"
+    )
+    return Bound(int(np.floor(least * (1 - SLACK))), proof)
+
+
+def _forced_bytes(problem: ProblemData) -> float:
+    """Replicas that must leave, where they can be copied at all."""
+    arrays = problem.arrays
+    return float((arrays.leaving.sum(axis=1) * arrays.size)[arrays.movable].sum())
+
+
+def _crowded_bytes(problem: ProblemData) -> float:
+    """Replicas that must leave a rack or a host, counting only what need not leave its broker anyway."""
+    arrays = problem.arrays
+    stays = (arrays.home >= 0) & ~arrays.leaving & arrays.movable[:, None]
+    most = np.zeros(len(arrays.home))
+    for group, cap in ((arrays.rack, arrays.rack_cap), (arrays.host, arrays.host_cap)):
+        of = np.where(stays, group[arrays.home], -1)
+        excess = np.zeros(len(arrays.home))
+        for column in range(of.shape[1]):
+            before = (of[:, :column] == of[:, column : column + 1]).sum(axis=1)
+            excess += (of[:, column] >= 0) & (before >= cap)
+        most = np.maximum(most, excess)
+    return float((most * arrays.size).sum())

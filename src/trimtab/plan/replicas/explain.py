@@ -1,0 +1,103 @@
+"""From a step's reason in numbers to `Reason`, with the text that people read."""
+
+from collections.abc import Callable
+
+from trimtab.model.load import RESOURCES
+from trimtab.model.plan import Reason
+from trimtab.plan.replicas.moves import LEADER_STEP, Steps
+from trimtab.plan.replicas.problem import ProblemData
+from trimtab.plan.replicas.reasons import (
+    DRAIN_GOAL,
+    EPSILON_GOAL,
+    HOST_GOAL,
+    OFFLINE_GOAL,
+    RACK_GOAL,
+    ROOM_GOAL,
+    THETA_GOAL,
+    WAY_GOAL,
+    Reasons,
+)
+
+NAMES = {
+    THETA_GOAL: "theta",
+    EPSILON_GOAL: "epsilon",
+    DRAIN_GOAL: "drain",
+    OFFLINE_GOAL: "offline",
+    RACK_GOAL: "rack",
+    HOST_GOAL: "host",
+    ROOM_GOAL: "epsilon",
+    WAY_GOAL: "epsilon",
+}
+SPREAD_GOALS = {RACK_GOAL: "rack", HOST_GOAL: "host"}
+
+
+def narrator(problem: ProblemData, steps: Steps, reasons: Reasons) -> Callable[[int], Reason]:
+    """A function from the number of a step to its reason; everything it needs is looked up once."""
+    ids: list[int] = problem.snapshot.brokers.id.tolist()
+    brokers = problem.snapshot.brokers
+    goal, resource, broker = reasons.goal.tolist(), reasons.resource.tolist(), reasons.broker.tolist()
+    measure, other, rejected = reasons.measure.tolist(), reasons.other.tolist(), reasons.rejected.tolist()
+    kind, source, target = steps.kind.tolist(), steps.source.tolist(), steps.target.tolist()
+    gigabytes = (problem.arrays.size[steps.partition] / 1e9).tolist()
+    fallback = "epsilon" if "epsilon" in problem.settings.goals else "theta"
+    choices = len(ids) - 2
+
+    def rejections(i: int) -> str:
+        state, sibling, group, limit = rejected[i]
+        if choices <= 0:
+            return "no other broker to choose from"
+        said = [
+            f"{number} {why}"
+            for number, why in (
+                (state, "by state or exclusion"),
+                (sibling, "for holding a sibling"),
+                (group, "for rack or host spread"),
+                (limit, "for passing a limit"),
+            )
+            if number
+        ]
+        return f"of {choices} others rejected: {', '.join(said) if said else 'none, all less suited'}"
+
+    def by_load(i: int) -> Reason:
+        before, after, limit = measure[i]
+        name, what = RESOURCES[resource[i]], broker[i]
+        there = target[i] if what == source[i] else source[i]
+        moved = (
+            "leadership alone, no copy"
+            if kind[i] == LEADER_STEP
+            else f"{abs(after - before):.4f} for {gigabytes[i]:.3f} GB"
+        )
+        aim = "relieved" if what == source[i] else "filled"
+        if goal[i] == ROOM_GOAL:
+            aim = "makes room"
+        tail = "" if kind[i] == LEADER_STEP else f"; {rejections(i)}"
+        far = f"; broker {ids[there]} {other[i][0]:.3f} -> {other[i][1]:.3f}" if there >= 0 else ""
+        text = f"broker {ids[what]} {aim}: {name} {before:.3f} -> {after:.3f}, limit {limit:.3f}, by {moved}{far}{tail}"
+        named = NAMES[goal[i]] if goal[i] != ROOM_GOAL else fallback
+        bounded = limit if abs(limit) != float("inf") else None
+        return Reason(named, name, ids[what], before, after, bounded, text)
+
+    def by_place(i: int) -> Reason:
+        what, why = ids[broker[i]], goal[i]
+        if kind[i] == LEADER_STEP:
+            text = (
+                f"partition has no leader: broker {ids[target[i]]} holds it in sync"
+                if source[i] < 0
+                else f"broker {what} must not lead: broker {ids[target[i]]} holds the partition in sync"
+            )
+            return Reason(NAMES[why], None, what, None, None, None, text)
+        before, after, limit = measure[i]
+        if why in SPREAD_GOALS:
+            group = SPREAD_GOALS[why]
+            name = (brokers.rack if why == RACK_GOAL else brokers.host)[broker[i]]
+            text = f"{group} {name} holds {before:.0f} replicas of the partition, at most {limit:.0f} allowed"
+        else:
+            state = "is to be emptied" if why == DRAIN_GOAL else "is dead or its log dir offline"
+            text = f"broker {what} {state}: {before:.0f} -> {after:.0f} replicas left"
+        text = f"{text}; broker {ids[target[i]]} bears the {gigabytes[i]:.3f} GB best; {rejections(i)}"
+        return Reason(NAMES[why], None, what, before, after, limit, text)
+
+    def reason(i: int) -> Reason:
+        return by_load(i) if resource[i] >= 0 else by_place(i)
+
+    return reason
