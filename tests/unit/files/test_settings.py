@@ -1,0 +1,153 @@
+"""Settings: who wins, and which forms a value may take."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from trimtab.files.settings import load_settings
+from trimtab.model.errors import SettingsError
+from trimtab.model.settings import ReplicasSettings
+
+
+@dataclass(frozen=True)
+class Inner:
+    """A table within a section."""
+
+    depth: int = 1
+
+
+@dataclass(frozen=True)
+class Section:
+    """One field of each kind."""
+
+    name: str = "x"
+    share: float = 0.5
+    on: bool = False
+    names: tuple[str, ...] = ()
+    limit: int | None = None
+    folder: Path = Path("here")
+    table: dict[str, float] | None = None
+    inner: Inner = Inner()
+
+    def __post_init__(self) -> None:
+        """Refuse a share above one."""
+        if self.share > 1:
+            raise SettingsError(f"collect.share is {self.share}, expected at most 1; lower it")
+
+
+def written(tmp_path: Path, text: str) -> Path:
+    """A settings file."""
+    path = tmp_path / "trimtab.toml"
+    path.write_text(text)
+    return path
+
+
+def test_nothing_set_gives_the_defaults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without file, environment and overrides, everything is as documented."""
+    monkeypatch.chdir(tmp_path)
+    assert load_settings(None, [], {}).replicas == ReplicasSettings()
+
+
+def test_the_later_one_wins(tmp_path: Path) -> None:
+    """Defaults yield to the file, the file to the environment, the environment to --set."""
+    path = written(tmp_path, "[replicas]\nseed = 1\nmax_moves = 1\ntheta = 0.7\nmax_bytes = 1\n")
+    environ = {"TRIMTAB_REPLICAS_MAX_MOVES": "2", "TRIMTAB_REPLICAS_THETA": "0.6", "TRIMTAB_LAKE": "/lake"}
+    found = load_settings(path, ["replicas.theta=0.5", "replicas.theta=0.4"], environ).replicas
+    assert (found.seed, found.max_bytes, found.max_moves) == (1, 1, 2)
+    assert found.theta == (0.4, 0.4, 0.4, 0.4)
+    assert found.epsilon == ReplicasSettings().epsilon
+
+
+def test_limits_per_resource(tmp_path: Path) -> None:
+    """One number holds for all resources; a table, or a dotted key, sets some apart."""
+    path = written(tmp_path, "[replicas]\ntheta = 0.7\n[replicas.epsilon]\ncpu = 0.2\n")
+    environ = {"TRIMTAB_REPLICAS_EPSILON_DISK": "0.3"}
+    found = load_settings(path, ["replicas.theta.network_out=0.9"], environ).replicas
+    assert found.theta == (0.7, 0.7, 0.7, 0.9)
+    assert found.epsilon == (0.2, 0.3, 0.1, 0.1)
+    assert load_settings(path, ["replicas.theta={disk = 0.5}"], {}).replicas.theta == (0.8, 0.5, 0.8, 0.8)
+
+
+def test_lists_and_nested_tables(tmp_path: Path) -> None:
+    """A list may be TOML or parted by commas; a nested key is reached by dots or, in the environment, by _."""
+    path = written(
+        tmp_path, '[replicas]\nexcluded_topics = ["a", "b*"]\n[replicas.role_aware]\nliteral = true\n'
+    )
+    assert load_settings(path, [], {}).replicas.excluded_topics == ("a", "b*")
+    found = load_settings(
+        path,
+        ["replicas.excluded_topics=c,d", "replicas.excluded_brokers_for_leaders=[3, 4]"],
+        {
+            "TRIMTAB_REPLICAS_ROLE_AWARE_LITERAL": "false",
+            "TRIMTAB_REPLICAS_EXCLUDED_BROKERS_FOR_REPLICAS": "7",
+        },
+    ).replicas
+    assert found.excluded_topics == ("c", "d")
+    assert found.excluded_brokers_for_leaders == (3, 4)
+    assert found.excluded_brokers_for_replicas == (7,)
+    assert found.role_aware.literal is False
+
+
+def test_where_the_file_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """--settings, else TRIMTAB_SETTINGS, else trimtab.toml in the working folder."""
+    monkeypatch.chdir(tmp_path)
+    written(tmp_path, "[replicas]\nseed = 1\n")
+    (tmp_path / "other.toml").write_text("[replicas]\nseed = 2\n")
+    environ = {"TRIMTAB_SETTINGS": str(tmp_path / "other.toml")}
+    assert load_settings(None, [], {}).replicas.seed == 1
+    assert load_settings(None, [], environ).replicas.seed == 2
+    assert load_settings(Path("trimtab.toml"), [], environ).replicas.seed == 1
+    with pytest.raises(SettingsError.__mro__[1], match="no such file"):
+        load_settings(Path("nothing.toml"), [], {})
+
+
+def test_another_room_binds_its_own_section(tmp_path: Path) -> None:
+    """A section becomes the dataclass of the room that reads it; words take the type of their field."""
+    path = written(tmp_path, '[collect]\nname = "5"\nfolder = "data"\n[collect.table]\na = 1\n')
+    overrides = ["collect.name=7", "collect.limit=3", "collect.names=a", "collect.inner.depth=2"]
+    settings = load_settings(path, overrides, {"TRIMTAB_COLLECT_SHARE": "1", "TRIMTAB_COLLECT_ON": "true"})
+    found = settings.section("collect", Section)
+    assert found == Section(
+        name="7",
+        share=1.0,
+        on=True,
+        names=("a",),
+        limit=3,
+        folder=tmp_path / "data",
+        table={"a": 1.0},
+        inner=Inner(2),
+    )
+    assert settings.section("capacity", Section) == Section()
+
+
+@pytest.mark.parametrize(
+    ("override", "told"),
+    [
+        ("collect.shar=1", "did you mean collect.share"),
+        ("collect.share=2", "at most 1"),
+        ("collect.share=nan", "finite"),
+        ("collect.on=maybe", '"maybe", expected true or false'),
+        ("collect.limit=1.5", "expected a whole number or null"),
+        ("collect.inner=1", r"write \[collect.inner\]"),
+        ("collect.inner.width=1", "collect.inner.width is not a setting"),
+        ("collect.name.first=1", "collect.name"),
+    ],
+)
+def test_a_slip_in_a_section_is_named(override: str, told: str, tmp_path: Path) -> None:
+    """The room's own section is as strict as ours."""
+    settings = load_settings(written(tmp_path, ""), [override], {})
+    with pytest.raises(SettingsError, match=told):
+        settings.section("collect", Section)
+
+
+def test_a_room_may_take_its_section_raw(tmp_path: Path) -> None:
+    """Plain values, with those kept as text that look like numbers and are none."""
+    path = written(tmp_path, '[kafka]\nbootstrap = ["a:1"]\n')
+    settings = load_settings(path, ["kafka.timeout_seconds=3"], {"TRIMTAB_KAFKA_PASSWORD": "1234"})
+    assert settings.table("kafka", ["password"]) == {
+        "bootstrap": ["a:1"],
+        "password": "1234",
+        "timeout_seconds": 3,
+    }
+    assert settings.folder == tmp_path
