@@ -1,0 +1,106 @@
+"""`trimtab status`: how even a cluster is now, from the lake or straight from its brokers."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from trimtab.cli.options import CLUSTER, LAKE, SET, SETTINGS, kafka_connection, lake_path, read_settings
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from trimtab.observe.collect.glance import Glance
+
+app = typer.Typer()
+
+WATCH_SECONDS = 2.0
+
+
+@app.command()
+def status(
+    lake: Path | None = LAKE,
+    cluster: str | None = CLUSTER,
+    bootstrap: str | None = typer.Option(
+        None, "--bootstrap", help="Ask these brokers instead of the lake: placement and sizes only."
+    ),
+    watch: bool = typer.Option(False, "--watch", help="Stay, and show anew whenever there is something new."),
+    as_json: bool = typer.Option(False, "--json", help="Print one JSON document instead."),
+    every: bool = typer.Option(False, "--all", help="Show all brokers, however many."),
+    settings: Path | None = SETTINGS,
+    overrides: list[str] = SET,
+) -> None:
+    """Show where the load is: a heat map of brokers and resources, and which goals hold.
+
+    Reads what `trimtab pipeline` made of the samples; starts no JVM and asks no broker, except with
+    --bootstrap.
+    """
+
+    def from_lake() -> tuple[dict[str, Any], Iterable[RenderableType]]:
+        from trimtab.observe.lake import Lake
+        from trimtab.observe.status import read_status
+        from trimtab.report.status_text import status_document, status_text
+
+        found, now = read_status(Lake(lake_path(lake)), cluster), datetime.datetime.now(datetime.UTC)
+        return status_document(found, now), status_text(found, now, every)
+
+    def from_brokers() -> tuple[dict[str, Any], Iterable[RenderableType]]:
+        from trimtab.report.glance_text import glance_document, glance_text
+
+        found = _glance(bootstrap, settings, overrides)
+        return glance_document(found), glance_text(found, every)
+
+    look = from_lake if bootstrap is None else from_brokers
+    if as_json:
+        typer.echo(json.dumps(look()[0], indent=1))
+    elif watch:
+        _watch(look)
+    else:
+        _print(look()[1])
+
+
+def _glance(bootstrap: str | None, settings: Path | None, overrides: list[str]) -> Glance:
+    from trimtab.observe.collect.capacity import CapacitySettings
+    from trimtab.observe.collect.glance import glance
+    from trimtab.observe.collect.run import open_collector
+    from trimtab.observe.collect.settings import CollectSettings
+
+    found = read_settings(settings, overrides)
+    given = found.section("collect", CollectSettings)
+    how = replace(given, groups=False, prometheus=None, client_samples=())
+    with open_collector(kafka_connection(found, bootstrap), how, CapacitySettings()) as collector:
+        return glance(collector.sample())
+
+
+def _watch(look: Callable[[], tuple[dict[str, Any], Iterable[RenderableType]]]) -> None:
+    import time
+
+    from rich.console import Group
+    from rich.live import Live
+
+    from trimtab.model.errors import ObserveError
+
+    with Live(screen=False, auto_refresh=False) as live:
+        while True:
+            try:
+                live.update(Group(*look()[1]), refresh=True)
+            except ObserveError as error:
+                live.update(f"[yellow]![/] {error}", refresh=True)
+            try:
+                time.sleep(WATCH_SECONDS)
+            except KeyboardInterrupt:
+                return
+
+
+def _print(parts: Iterable[RenderableType]) -> None:
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    for part in parts:
+        console.print(part, soft_wrap=isinstance(part, str))

@@ -1,0 +1,224 @@
+"""How even a cluster is by the newest ticks of the table `imbalance`, read in a fraction of a second."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from trimtab.model.errors import ObserveError
+from trimtab.model.load import RESOURCES, FloatArray
+from trimtab.observe.lake import instant
+from trimtab.observe.newest import Row, newest_rows
+
+if TYPE_CHECKING:
+    from trimtab.observe.lake import Lake
+
+TICKS = 10
+"""As many as the experiment of the source looks at."""
+SEEN = 15
+"""A few more are read, because some may lack a broker."""
+
+_LIMITS = ("eta", "theta", "epsilon")
+_MEASURES = ("resource", "brokers", "complete", "sigma", *_LIMITS, "traffic_collapse", "by_broker")
+_BROKER = ("broker", "host", "rack", "broker_state")
+
+
+@dataclass(frozen=True)
+class BrokerState:
+    """One broker at the newest tick; `state` as in raw samples."""
+
+    id: int
+    host: str | None
+    rack: str | None
+    state: str
+
+
+@dataclass(frozen=True, eq=False)
+class ClusterStatus:
+    """One cluster over its newest ticks at which all live brokers were sampled.
+
+    Attributes
+    ----------
+    last_tick, newest_tick
+        The newest of those ticks, and the newest of all.
+    ticks
+        How many there are, at most `TICKS`.
+    brokers
+        By id, also those that are dead.
+    usage
+        Mean B over the ticks, shape (brokers, resources), fractions; NaN where unknown or without capacity.
+    deviation
+        Mean signed γ over the ticks, shape (brokers, resources), fractions of the mean; NaN where unknown.
+    sigma
+        Mean of the ticks' σ, shape (resources,); NaN where unknown. Never taken from averaged loads.
+    worst_deviation
+        Largest of |deviation|, shape (resources,).
+    peak_usage
+        Highest B of any broker at any of the ticks, shape (resources,); NaN without capacity.
+    eta, theta, epsilon
+        Shape (resources,): the limits that the pipeline judged the last tick by.
+    traffic_collapse
+        Whether clients were served less than half of what they offered at the last tick; None: not known.
+    quality
+        That of the newest snapshot, as in its file; empty without one.
+    """
+
+    cluster: str
+    last_tick: datetime.datetime
+    newest_tick: datetime.datetime
+    ticks: int
+    brokers: tuple[BrokerState, ...]
+    usage: FloatArray
+    deviation: FloatArray
+    sigma: FloatArray
+    worst_deviation: FloatArray
+    peak_usage: FloatArray
+    eta: FloatArray
+    theta: FloatArray
+    epsilon: FloatArray
+    traffic_collapse: bool | None
+    quality: dict[str, Any]
+
+
+def read_status(lake: Lake, cluster: str | None = None) -> ClusterStatus:
+    """The newest state of a cluster.
+
+    Parameters
+    ----------
+    lake
+        Its tables, as the pipeline published them last.
+    cluster
+        May be left out where the lake holds one only.
+
+    Raises
+    ------
+    ObserveError
+        If there is nothing to read, or several clusters to choose from.
+    """
+    tables = lake.manifest().tables
+    name = _the_only(lake) if cluster is None else cluster
+    rows = newest_rows(lake, tables.get("imbalance", ()), _MEASURES, name, SEEN) if name else {}
+    if not name or not rows:
+        asked = f"cluster {name!r}" if name else "any cluster"
+        raise ObserveError(
+            f"lake {lake.path} holds no load of {asked}: collect samples (`trimtab collect`), "
+            "then run `trimtab pipeline run` or `trimtab pipeline stream`"
+        )
+    found = {tick: {row["resource"]: row for row in at_once} for tick, at_once in rows.items()}
+    ticks, known = _complete(found)
+    if not ticks:
+        raise ObserveError(
+            f"none of the newest {len(found)} ticks of lake {lake.path} has two samples in a row of every "
+            "broker: let `trimtab collect` run for a few ticks more, then the pipeline"
+        )
+    states = _broker_states(newest_rows(lake, tables.get("brokers", ()), _BROKER, name, 1))
+    return _status(lake, name, found, ticks, known, states)
+
+
+def _status(
+    lake: Lake,
+    cluster: str,
+    found: dict[int, dict[str, Row]],
+    ticks: list[int],
+    known: list[str],
+    states: dict[int, BrokerState],
+) -> ClusterStatus:
+    loaded = {one["broker"] for tick in ticks for row in found[tick].values() for one in row["by_broker"]}
+    brokers = tuple(
+        states.get(broker, BrokerState(broker, None, None, "alive"))
+        for broker in sorted(loaded | set(states))
+    )
+    place = {broker.id: index for index, broker in enumerate(brokers)}
+    shape = (len(ticks), len(brokers), len(RESOURCES))
+    usage, deviation = np.full(shape, np.nan), np.full(shape, np.nan)
+    sigma = np.full((len(ticks), len(RESOURCES)), np.nan)
+    for at, tick in enumerate(ticks):
+        for name in known:
+            resource, row = RESOURCES.index(name), found[tick][name]
+            sigma[at, resource] = row["sigma"]
+            for one in row["by_broker"]:
+                where = at, place[one["broker"]], resource
+                usage[where] = _number(one["usage"])
+                # γ is absolute in the table; D against its mean 1/N tells the side.
+                deviation[where] = np.copysign(one["deviation"], one["share"] - 1.0 / row["brokers"])
+    mean_deviation = _mean(deviation)
+    last = found[ticks[-1]]
+    limits = {
+        limit: np.array([_number(last[name][limit]) if name in known else np.nan for name in RESOURCES])
+        for limit in _LIMITS
+    }
+    return ClusterStatus(
+        cluster=cluster,
+        last_tick=instant(ticks[-1]),
+        newest_tick=instant(max(found)),
+        ticks=len(ticks),
+        brokers=brokers,
+        usage=_mean(usage),
+        deviation=mean_deviation,
+        worst_deviation=_highest(np.abs(mean_deviation)),
+        peak_usage=_highest(usage.reshape(-1, len(RESOURCES))),
+        traffic_collapse=next((row["traffic_collapse"] for row in last.values()), None),
+        quality=_quality(lake, cluster),
+        sigma=_mean(sigma),
+        **limits,
+    )
+
+
+def _complete(found: dict[int, dict[str, Row]]) -> tuple[list[int], list[str]]:
+    """The newest ticks at which all resources that are known at all are known, and these resources."""
+    known = [
+        name for name in RESOURCES if any(rows[name]["complete"] for rows in found.values() if name in rows)
+    ]
+    whole = [
+        tick
+        for tick, rows in sorted(found.items())
+        if known and all(name in rows and rows[name]["complete"] for name in known)
+    ]
+    return whole[-TICKS:], known
+
+
+def _the_only(lake: Lake) -> str | None:
+    known = lake.clusters()
+    if len(known) > 1:
+        raise ObserveError(
+            f"lake {lake.path} holds {len(known)} clusters ({', '.join(known)}): say which with --cluster"
+        )
+    return known[0] if known else None
+
+
+def _broker_states(rows: dict[int, list[Row]]) -> dict[int, BrokerState]:
+    return {
+        row["broker"]: BrokerState(row["broker"], row["host"], row["rack"], row["broker_state"] or "alive")
+        for at_once in rows.values()
+        for row in at_once
+    }
+
+
+def _quality(lake: Lake, cluster: str) -> dict[str, Any]:
+    try:
+        meta = json.loads((lake.newest_snapshot(cluster) / "meta.json").read_bytes())
+    except (ObserveError, OSError, ValueError):
+        return {}
+    quality = meta.get("quality")
+    return quality if isinstance(quality, dict) else {}
+
+
+def _number(value: float | None) -> float:
+    return np.nan if value is None else value
+
+
+def _mean(values: FloatArray) -> FloatArray:
+    """Mean over the first axis; NaN only where all are."""
+    count = np.isfinite(values).sum(axis=0)
+    with np.errstate(invalid="ignore"):
+        return np.asarray(np.nansum(values, axis=0) / np.where(count, count, np.nan))
+
+
+def _highest(values: FloatArray) -> FloatArray:
+    """Maximum over the first axis; NaN only where all are."""
+    highest = np.where(np.isfinite(values), values, -np.inf).max(axis=0, initial=-np.inf)
+    return np.where(np.isfinite(highest), highest, np.nan)
