@@ -115,20 +115,6 @@ class KafkaSandbox:
             raise
         return sandbox
 
-    @classmethod
-    def attach(cls, folder: Path) -> KafkaSandbox:
-        """The sandbox that some other process started in a folder.
-
-        Raises
-        ------
-        SandboxError
-            If none runs there.
-        """
-        state = read_state(folder)
-        if state is None or state.stale:
-            raise SandboxError(f"no sandbox runs in {folder}: start one with trimtab sandbox kafka up")
-        return cls(state, prepare(say_nothing))
-
     def __enter__(self) -> KafkaSandbox:
         return self
 

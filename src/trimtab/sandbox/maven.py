@@ -212,8 +212,21 @@ def _failure(jar_set: JarSet, log: str, mirror: str | None) -> str:
 
 @contextmanager
 def only_one(lock: Path) -> Iterator[None]:
-    """Hold a lock file while something of the cache is made; others wait. Gone with its holder's process."""
-    lock.parent.mkdir(parents=True, exist_ok=True)
-    with lock.open("a") as file:
+    """Hold a lock file while something beside it is made; others wait. Gone with its holder's process.
+
+    Raises
+    ------
+    SandboxError
+        If the folder of the lock cannot be written.
+    """
+    try:
+        lock.parent.mkdir(parents=True, exist_ok=True)
+        file = lock.open("a")
+    except OSError as error:
+        raise SandboxError(
+            f"{lock.parent} cannot be written ({error.strerror}): correct its permissions, or name other "
+            "places with the environment variables TRIMTAB_CACHE and TRIMTAB_STATE"
+        ) from error
+    with file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
