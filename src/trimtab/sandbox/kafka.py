@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import secrets
-import shutil
 import time
 from collections.abc import Mapping
 from dataclasses import replace
@@ -21,16 +19,16 @@ from trimtab.connect.kafka import admin_client
 from trimtab.connect.settings import KafkaConnection
 from trimtab.model.errors import ConnectError, SandboxError
 from trimtab.sandbox.certificates import make_certificate
+from trimtab.sandbox.declare import CONTROLLER_ID, declare
 from trimtab.sandbox.maven import Say, say_nothing
-from trimtab.sandbox.ports import free_ports, require_free
-from trimtab.sandbox.processes import Process, kill, running, spawn, this_process
-from trimtab.sandbox.properties import format_folders, new_id, server_properties
+from trimtab.sandbox.node_log import why_ended
+from trimtab.sandbox.processes import Process, kill, running, spawn
+from trimtab.sandbox.properties import format_folders, server_properties
 from trimtab.sandbox.room import require_room
 from trimtab.sandbox.runtime import KafkaRuntime, prepare, write_node_files
-from trimtab.sandbox.state import Node, SandboxState, Security, read_state, sandboxes_folder
+from trimtab.sandbox.state import Node, SandboxState, sandboxes_folder
+from trimtab.sandbox.teardown import stop, sweep
 
-CONTROLLER_ID = 100
-HOSTS = 3
 # Java starts compete for two cores: half a second apart they are all up sooner than at once.
 STAGGER_SECONDS = 0.5
 READY_SECONDS = 90.0
@@ -98,7 +96,7 @@ class KafkaSandbox:
         folder = folder or sandboxes_folder() / f"run-{os.getpid()}-{secrets.token_hex(3)}"
         require_room(brokers + 1 - len(absent), folder)
         runtime = prepare(say)
-        state = _declare(brokers, folder, first_port, scram, prometheus)
+        state = declare(brokers, folder, first_port, scram, prometheus)
         sandbox = cls(state, runtime)
         try:
             sandbox._format(dict(properties or {}))
@@ -252,63 +250,6 @@ class KafkaSandbox:
         for node in nodes:
             if not running(self.state.processes[node]):
                 raise SandboxError(why_ended(node, self.state.folder / f"node-{node}" / "out.log"))
-
-
-def stop(state: SandboxState) -> None:
-    """Stop the nodes of a sandbox, whoever started them, and delete its folder.
-
-    Nodes are killed, not asked: an orderly shutdown would write out data that is deleted right after.
-    """
-    kill(state.processes.values())
-    shutil.rmtree(state.folder, ignore_errors=True)
-
-
-def sweep() -> None:
-    """Clear away sandboxes whose owners ended without stopping them."""
-    for folder in sorted(sandboxes_folder().glob("*/")):
-        with contextlib.suppress(SandboxError):
-            state = read_state(folder)
-            if state is not None and state.owner is not None and not state.owner.alive:
-                stop(state)
-
-
-def why_ended(node: int, log: Path) -> str:
-    """One sentence on a node that ended by itself, from its log."""
-    lines = log.read_text(errors="replace").splitlines() if log.exists() else []
-    if any("Address already in use" in line or "BindException" in line for line in lines):
-        ports = re.findall(r"127\.0\.0\.1:(\d+)", "\n".join(lines))
-        which = f"port {ports[-1]}" if ports else "one of its ports"
-        return f"Kafka node {node} cannot listen: {which} was taken while it started; try again"
-    if any("insufficient memory" in line.lower() for line in lines):
-        return (
-            f"Kafka node {node} cannot start: this machine has no memory left; close something and try again"
-        )
-    worst = [line for line in lines if re.search(r"\b(ERROR|FATAL|Error|Exception)\b", line)]
-    last = (worst or lines or ["it wrote nothing"])[-1].strip()
-    return f"Kafka node {node} ended while it started: {last} (whole log: {log})"
-
-
-def _declare(
-    brokers: int, folder: Path, first_port: int | None, scram: bool, prometheus: bool
-) -> SandboxState:
-    fixed = range(first_port, first_port + brokers) if first_port is not None else range(0)
-    for port in fixed:
-        require_free(port)
-    ports = iter(free_ports(2 * brokers + 1, without=fixed))
-    nodes = [Node(CONTROLLER_ID, "controller", "h0", "r0", next(ports))]
-    for index in range(brokers):
-        place = index * HOSTS // brokers + 1 if brokers >= HOSTS else index + 1
-        client, metrics = next(ports), next(ports)
-        port = fixed[index] if fixed else client
-        node = Node(index + 1, "broker", f"h{place}", f"r{place}", port, metrics if prometheus else None)
-        nodes.append(node)
-    return SandboxState(
-        folder=folder,
-        cluster_id=new_id(),
-        owner=this_process(),
-        nodes=tuple(nodes),
-        security=Security("trimtab", secrets.token_urlsafe(18)) if scram else None,
-    )
 
 
 def serving_brokers(admin: Any) -> set[int]:

@@ -14,24 +14,22 @@ import shutil
 import subprocess
 import tempfile
 import time
-import xml.etree.ElementTree as ElementTree
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from urllib.parse import urlsplit
 from xml.sax.saxutils import quoteattr
 
 from trimtab.files.places import cache_folder
 from trimtab.model.errors import SandboxError
 from trimtab.sandbox.java import find_java
+from trimtab.sandbox.maven_settings import SETTINGS_FILES, maven_root, proxy_properties
 
 Say = Callable[[str], None]
 """Takes one line of progress for the user."""
 
 SECONDS_BETWEEN_PROGRESS = 3.0
-SETTINGS_FILES = (Path("~/.m2/settings.xml"), Path("/etc/maven/settings.xml"))
 MIRROR_SETTINGS = (
     '<ivysettings><settings defaultResolver="root"/><resolvers>'
     '<ibiblio name="root" m2compatible="true" root="${trimtab.maven.root}"/></resolvers></ivysettings>'
@@ -149,40 +147,6 @@ def ivy_modules(jar_set: JarSet) -> str:
         '<configurations><conf name="default"/></configurations>'
         f'<dependencies defaultconf="default->default">{lines}</dependencies></ivy-module>'
     )
-
-
-def maven_root(environment: Mapping[str, str], settings_files: list[Path]) -> str | None:
-    """The repository to use instead of the public one, or None.
-
-    `TRIMTAB_MAVEN_ROOT` wins; else the first mirror of everything in a Maven settings file.
-    """
-    if root := environment.get("TRIMTAB_MAVEN_ROOT"):
-        return root
-    for path in settings_files:
-        try:
-            tree = ElementTree.parse(path)
-        except (OSError, ElementTree.ParseError):
-            continue
-        for mirror in tree.iterfind(".//{*}mirror"):
-            of = (mirror.findtext("{*}mirrorOf") or "").split(",")
-            blocked = (mirror.findtext("{*}blocked") or "").strip() == "true"
-            url = (mirror.findtext("{*}url") or "").strip()
-            if url and not blocked and {"*", "central", "external:*"} & {name.strip() for name in of}:
-                return url
-    return None
-
-
-def proxy_properties(environment: Mapping[str, str]) -> list[str]:
-    """Java's flags for the proxy of `https_proxy` or `http_proxy`, which Java does not read itself."""
-    flags = []
-    for scheme in ("http", "https"):
-        value = environment.get(f"{scheme}_proxy") or environment.get(f"{scheme}_proxy".upper())
-        proxy = urlsplit(value if value and "://" in value else f"//{value}") if value else None
-        if proxy is not None and proxy.hostname:
-            flags.append(f"-D{scheme}.proxyHost={proxy.hostname}")
-            if proxy.port:
-                flags.append(f"-D{scheme}.proxyPort={proxy.port}")
-    return flags
 
 
 def _ivy() -> Path:

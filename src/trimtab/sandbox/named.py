@@ -9,10 +9,11 @@ from pathlib import Path
 
 from trimtab.connect.kafka import admin_client
 from trimtab.model.errors import ConnectError, SandboxError
-from trimtab.sandbox.kafka import KafkaSandbox, serving_brokers, stop
+from trimtab.sandbox.kafka import KafkaSandbox, serving_brokers
 from trimtab.sandbox.maven import Say, only_one
 from trimtab.sandbox.properties import LOAD_DRIVEN_CPU
 from trimtab.sandbox.state import SandboxState, read_state, sandboxes_folder
+from trimtab.sandbox.teardown import stop
 
 
 def start_named(

@@ -4,7 +4,8 @@ import pytest
 
 from trimtab.model.errors import SandboxError
 from trimtab.sandbox import jars, maven
-from trimtab.sandbox.maven import Coordinate, JarSet, fetch, ivy_modules, maven_root, proxy_properties
+from trimtab.sandbox.maven import Coordinate, JarSet, fetch, ivy_modules
+from trimtab.sandbox.maven_settings import maven_root, proxy_properties
 
 KNOWN_SETS = [jars.KAFKA_SERVER, jars.PROMETHEUS_AGENT, jars.SPARK_KAFKA_EXACT, jars.SPARK_KAFKA_FALLBACK]
 

@@ -5,13 +5,8 @@ import random
 import pytest
 
 from trimtab.model.errors import SandboxError
-from trimtab.sandbox.placement import (
-    choose_placement,
-    draw_placement,
-    kafka_formula,
-    paper_formula,
-    read_placement,
-)
+from trimtab.sandbox.placement import choose_placement, draw_placement, read_placement
+from trimtab.sandbox.placement_formulas import kafka_formula, paper_formula
 from trimtab.sandbox.workload import skewed
 
 SIX = [1, 2, 3, 4, 5, 6]
