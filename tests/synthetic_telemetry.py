@@ -247,3 +247,61 @@ def land_by_tick(table: pa.Table, raw: Path, prefix: str = "tick") -> None:
     """One file per tick, as a collector leaves them."""
     for place, tick in enumerate(pa.compute.unique(table["tick"])):
         land(table.filter(pa.compute.equal(table["tick"], tick)), raw, f"{prefix}-{place:05d}")
+
+
+def dirtied(raw: pa.Table, seconds_per_tick: float, lateness_seconds: float, seed: int = 7) -> list[pa.Table]:
+    """The same samples as a bad day would deliver them: files in the order of their arrival.
+
+    A broker restarts, one is silent for a tick, one clock goes back, retention cuts a partition, values are
+    NaN or negative, rows come twice (some with another value), out of order, within the lateness allowed
+    and beyond it, and some cannot be read at all.
+    """
+    rng = np.random.default_rng(seed)
+    rows = raw.to_pylist()
+    ticks = sorted({row["tick"] for row in rows})
+    number = {tick: place for place, tick in enumerate(ticks)}
+    counters = [name for name, kind in COLUMNS if kind == "long" and name.endswith(("_total", "_ns"))]
+    restart = next(
+        row for row in rows if row["kind"] == "broker" and row["broker"] == 2 and number[row["tick"]] == 4
+    )
+    before = {name: restart[name] for name in counters if restart[name] is not None}
+    first_topic = min(row["topic"] for row in rows if row["topic"])
+    kept = []
+    for row in rows:
+        at, kind, broker = number[row["tick"]], row["kind"], row["broker"]
+        if broker == 3 and at == 6:
+            continue
+        if kind == "broker" and broker == 2 and at >= 4:
+            row |= {name: row[name] - value for name, value in before.items()}
+        if kind == "broker" and broker == 4 and at == 3:
+            row["sampled_at"] -= datetime.timedelta(hours=1)
+        if kind == "broker" and broker == 1 and at == 2:
+            row["processors"] = float("nan")
+        if row["topic"] == first_topic and row["partition"] == 0 and at >= 5:
+            if kind == "replica":
+                row["size_bytes"] -= 3_000_000
+            if kind == "partition":
+                row["start_offset"] += 3000
+        if kind == "replica" and at == 7 and row["topic"] == first_topic and row["partition"] == 1:
+            row["size_bytes"] = -5
+        kept.append(row)
+    tick_length = datetime.timedelta(seconds=seconds_per_tick)
+    delivered = []
+    for row in kept:
+        draw = rng.random(4)
+        if draw[0] < 0.06:
+            row["received_at"] += 2 * tick_length
+        elif draw[0] < 0.08:
+            row["received_at"] = row["tick"] + datetime.timedelta(seconds=lateness_seconds + 1)
+        delivered.append(row)
+        if draw[1] < 0.05:
+            copy = dict(row, received_at=row["received_at"] + int(3 * draw[2]) * tick_length)
+            if draw[3] < 0.5 and copy["size_bytes"] is not None:
+                copy["size_bytes"] += 12345
+            delivered.append(copy)
+    delivered += [dict(row, kind=None) for row in kept[:3]]
+    delivered = [delivered[place] for place in rng.permutation(len(delivered))]
+    files: dict[int, list[dict[str, object]]] = {}
+    for row in delivered:
+        files.setdefault((row["received_at"] - ticks[0]) // tick_length, []).append(row)
+    return [pa.Table.from_pylist(files[arrival], schema=RAW_SCHEMA) for arrival in sorted(files)]

@@ -1,0 +1,159 @@
+"""The live stream against batch over the same samples, and against kill -9."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from synthetic_telemetry import SyntheticCluster, dirtied, land
+from trimtab.observe.lake import Lake
+from trimtab.observe.pipeline import run_batch
+from trimtab.observe.schemas import TABLES
+from trimtab.observe.settings import PipelineSettings
+from trimtab.observe.stream import Source, run_stream
+
+if TYPE_CHECKING:
+    import pyarrow
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+TICKS = 9
+SECONDS = 10.0
+SETTINGS = PipelineSettings(
+    window_seconds=20,
+    slide_seconds=10,
+    lateness_seconds=60,
+    gap_seconds=25,
+    learning_seconds=40,
+    fit_windows=3,
+    collapse_seconds=30,
+)
+OVERRIDES = [
+    f"--set=pipeline.{name}={value}"
+    for name, value in SETTINGS.of_tables().items()
+    if value != getattr(PipelineSettings(), name)
+]
+
+
+def bad_day() -> list[pyarrow.Table]:
+    """Files of nine ticks of a small cluster, with everything that goes wrong, in order of arrival."""
+    cluster = SyntheticCluster(brokers=4, partitions=10, seconds_per_tick=SECONDS)
+    return dirtied(cluster.raw(TICKS), SECONDS, SETTINGS.lateness_seconds)
+
+
+def content(lake: Lake) -> dict[str, list[dict[str, Any]]]:
+    """Every row of every table, in an order of its own; equal only if every bit is."""
+    tables = {}
+    for name in TABLES:
+        rows = lake.table(name).to_pylist()
+        tables[name] = sorted(rows, key=repr)
+    return tables
+
+
+def assert_same(stream: Lake, batch: Lake) -> None:
+    """Compare table by table, so that a failure names the first row that differs."""
+    live, history = content(stream), content(batch)
+    for name in TABLES:
+        assert len(live[name]) == len(history[name]), name
+        for one, other in zip(live[name], history[name], strict=True):
+            assert repr(one) == repr(other), name
+
+
+@pytest.fixture(scope="module")
+def history(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    """Tables of the bad day by one batch over all its files."""
+    lake = Lake(tmp_path_factory.mktemp("batch"))
+    for number, file in enumerate(bad_day()):
+        land(file, lake.raw, f"file-{number:03d}")
+    run_batch(spark, lake, SETTINGS)
+    return lake
+
+
+def test_the_bad_day_has_everything_that_goes_wrong(history: Lake) -> None:
+    """A comparison proves little unless every kind of dirt is there and was counted."""
+    import pyarrow.compute as pc
+
+    counts = history.table("quality")
+    flags = [name for name in counts.column_names if name not in ("cluster", "tick", "kind")]
+    totals = {name: pc.sum(counts[name]).as_py() for name in flags}
+    absent = {"copying", "leader_changed"}
+    assert {name for name, count in totals.items() if not count} == absent
+    assert totals["accepted"] < totals["entities"]
+
+
+def test_stream_and_batch_agree_to_the_bit(spark: SparkSession, history: Lake, tmp_path: Path) -> None:
+    """Micro-batches of a few files, with late, double and out-of-order samples, end in the tables of one
+    batch.
+    """
+    lake = Lake(tmp_path / "stream")
+    for number, file in enumerate(bad_day()):
+        land(file, lake.raw, f"file-{number:03d}")
+        os.utime(*lake.raw.glob(f"*/file-{number:03d}.parquet"), (number, number))
+    told: list[str] = []
+    run_stream(spark, lake, SETTINGS, Source(most_per_batch=3), once=True, say=told.append)
+    assert sum(line.startswith("batch") for line in told) >= 4
+    assert_same(lake, history)
+
+
+def test_killed_stream_loses_and_doubles_nothing(history: Lake, tmp_path: Path) -> None:
+    """Python and its JVM are killed with -9 at random moments while samples arrive; a restart picks up
+    exactly.
+    """
+    lake = Lake(tmp_path / "killed")
+    files = bad_day()
+    dice = random.Random(11)
+    landed = 0
+    for kill in range(3):
+        for number in range(landed, landed + 4):
+            land(files[number], lake.raw, f"file-{number:03d}")
+        landed += 4
+        process = start_stream(lake, "--trigger=1s", "--most=1")
+        try:
+            wait_for_version(lake, kill)
+            time.sleep(dice.uniform(0.0, 4.0))
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+    for number in range(landed, len(files)):
+        land(files[number], lake.raw, f"file-{number:03d}")
+    last = start_stream(lake, "--once")
+    assert last.wait(120) == 0
+    assert_same(lake, history)
+
+
+def start_stream(lake: Lake, *options: str) -> subprocess.Popen[bytes]:
+    """`trimtab pipeline stream` in a process group of its own."""
+    command = [
+        sys.executable,
+        "-m",
+        "trimtab",
+        "pipeline",
+        "stream",
+        f"--lake={lake.path}",
+        "--master=local[2]",
+    ]
+    lake.path.mkdir(exist_ok=True)
+    with (lake.path / "stream.log").open("ab") as log:
+        return subprocess.Popen(
+            [*command, *options, *OVERRIDES], start_new_session=True, stderr=log, stdout=log
+        )
+
+
+def wait_for_version(lake: Lake, kill: int) -> None:
+    """Until the stream has published more than before, so that each kill falls into work and not into the
+    start.
+    """
+    before = lake.manifest().version
+    deadline = time.monotonic() + 90
+    while lake.manifest().version <= before:
+        assert time.monotonic() < deadline, (lake.path / "stream.log").read_text()
+        time.sleep(0.05)
