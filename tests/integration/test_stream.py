@@ -40,7 +40,7 @@ SETTINGS = PipelineSettings(
 OVERRIDES = [
     f"--set=pipeline.{name}={value}"
     for name, value in SETTINGS.of_tables().items()
-    if value != getattr(PipelineSettings(), name)
+    if name.endswith(("_seconds", "_windows"))
 ]
 
 

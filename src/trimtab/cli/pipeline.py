@@ -119,7 +119,12 @@ def _pipeline_settings(found: Settings, window: float | None) -> PipelineSetting
 
     from trimtab.observe.settings import PipelineSettings
 
+    given = found.table("pipeline")
+    for name in ("theta", "epsilon"):
+        if name in given:
+            raise SettingsError(f"pipeline.{name} is no setting of its own: set replicas.{name}")
     chosen = found.section("pipeline", PipelineSettings)
+    chosen = replace(chosen, theta=found.replicas.theta, epsilon=found.replicas.epsilon)
     if window is None:
         return chosen
     slide = window if chosen.slide_seconds == chosen.window_seconds else chosen.slide_seconds

@@ -143,17 +143,16 @@ def _measured(rows: DataFrame, settings: PipelineSettings) -> DataFrame:
             total + (it["share"] - 1.0 / F.col("brokers")) * (it["share"] - 1.0 / F.col("brokers"))
         ),
     )
-    sound = judged.withColumns(
+    limits = {"theta": _of_each(settings.theta), "epsilon": _of_each(settings.epsilon)}
+    sound = judged.withColumns(limits).withColumns(
         {
             "mean": F.when(F.col("complete"), F.col("mean")),
             "sigma": F.when(F.col("complete"), F.sqrt(spread / F.col("brokers"))),
-            "eta": settings.epsilon / F.col("brokers"),
+            "eta": F.col("epsilon") / F.col("brokers"),
             "worst_deviation": F.array_max(F.transform("by_broker", lambda it: it["deviation"])),
             "peak_usage": F.when(
                 F.col("complete"), F.array_max(F.transform("by_broker", lambda it: it["usage"]))
             ),
-            "theta": F.lit(settings.theta),
-            "epsilon": F.lit(settings.epsilon),
         }
     )
     return sound.withColumns(
@@ -163,6 +162,14 @@ def _measured(rows: DataFrame, settings: PipelineSettings) -> DataFrame:
             "sigma_holds": F.col("sigma") <= F.col("eta"),
         }
     )
+
+
+def _of_each(limits: tuple[float, ...]) -> Column:
+    """The limit of the row's resource."""
+    from pyspark.sql import functions as F
+
+    pairs = zip(RESOURCES, limits, strict=True)
+    return F.coalesce(*(F.when(F.col("resource") == name, F.lit(float(limit))) for name, limit in pairs))
 
 
 def _sum(array: str, field: str) -> Column:

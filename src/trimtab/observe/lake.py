@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, unquote
 
 from trimtab.model.errors import ObserveError
 from trimtab.observe.manifest import Entry, Manifest, read_manifest
@@ -65,7 +66,12 @@ class Lake:
         """Names of the clusters that have a snapshot, in order."""
         if not self.snapshots.is_dir():
             return []
-        return sorted(folder.name for folder in self.snapshots.iterdir() if any(_finished(folder)))
+        folders = (folder for folder in self.snapshots.iterdir() if folder.is_dir())
+        return sorted(unquote(folder.name) for folder in folders if any(_finished(folder)))
+
+    def snapshot_folder(self, cluster: str) -> Path:
+        """Where the snapshots of a cluster lie; its name may hold anything, the folder's may not."""
+        return self.snapshots / quote(cluster, safe=" ").replace(".", "%2E")
 
     def newest_snapshot(self, cluster: str | None = None) -> Path:
         """Folder of the newest snapshot.
@@ -97,7 +103,7 @@ class Lake:
                 f"lake {self.path} holds {asked}: collect samples (`trimtab collect`), "
                 "then run `trimtab pipeline run` or `trimtab pipeline stream`"
             )
-        return max(_finished(self.snapshots / name), key=lambda folder: folder.name)
+        return max(_finished(self.snapshot_folder(name)), key=lambda folder: folder.name)
 
     def manifest(self) -> Manifest:
         """The tables as published last (an empty manifest where nothing is published)."""

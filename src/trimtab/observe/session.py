@@ -8,7 +8,6 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -91,7 +90,7 @@ def spark_session(settings: SessionSettings | None = None, scratch: Path | None 
     if chosen.master.startswith("local"):
         os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     builder = SparkSession.builder.master(chosen.master).appName("trimtab")
-    for key, value in {**_start_options(chosen, scratch), **_query_options(chosen)}.items():
+    for key, value in session_options(chosen, scratch).items():
         builder = builder.config(key, value)
     with _quiet_start():
         try:
@@ -106,6 +105,11 @@ def spark_session(settings: SessionSettings | None = None, scratch: Path | None 
     # PySpark repeats every failed query as JSON on the terminal, stack trace and all.
     logging.getLogger("DataFrameQueryContextLogger").setLevel(logging.CRITICAL)
     return session
+
+
+def session_options(settings: SessionSettings, scratch: Path | None = None) -> dict[str, str]:
+    """Everything that is set on a session that this process starts."""
+    return {**_start_options(settings, scratch), **_query_options(settings)}
 
 
 def _start_options(settings: SessionSettings, scratch: Path | None) -> dict[str, str]:
@@ -184,9 +188,3 @@ class _quiet_start:
             os.lseek(self._log, 0, os.SEEK_SET)
             os.write(2, os.read(self._log, 65536))
         os.close(self._log)
-
-
-def stop_session(sessions: Sequence[SparkSession]) -> None:
-    """Stop sessions, leaving no JVM."""
-    for session in sessions:
-        session.stop()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 
 from trimtab.model.errors import SettingsError
+from trimtab.model.load import RESOURCES
 from trimtab.observe.schemas import SECOND
 
 
@@ -31,7 +32,8 @@ class PipelineSettings:
     collapse_seconds
         Over how long a client's usual traffic is remembered, for `traffic_collapse`.
     theta, epsilon
-        The limits that the table `imbalance` is judged by.
+        The limits that the table `imbalance` is judged by, per resource; the command line takes them from the
+        section `[replicas]`, so that tables and plans speak of the same.
     cpu_base
         Where a broker's idle CPU goes in a snapshot: `apart` (taken off its capacity, in no replica) or
         `replicas` (spread evenly over the replicas it holds).
@@ -46,8 +48,8 @@ class PipelineSettings:
     learning_seconds: float = 1800.0
     fit_windows: int = 30
     collapse_seconds: float = 300.0
-    theta: float = 0.8
-    epsilon: float = 0.1
+    theta: tuple[float, ...] = (0.8, 0.8, 0.8, 0.8)
+    epsilon: tuple[float, ...] = (0.1, 0.1, 0.1, 0.1)
     cpu_base: str = "apart"
 
     def __post_init__(self) -> None:
@@ -74,10 +76,11 @@ class PipelineSettings:
             raise SettingsError(f"pipeline.value is {self.value!r}: give repaired or literal")
         if self.cpu_base not in ("apart", "replicas"):
             raise SettingsError(f"pipeline.cpu_base is {self.cpu_base!r}: give apart or replicas")
-        if not 0 < self.theta <= 1:
-            raise SettingsError(f"pipeline.theta is {self.theta}: give a fraction above 0, at most 1")
-        if not 0 < self.epsilon < 1:
-            raise SettingsError(f"pipeline.epsilon is {self.epsilon}: give a fraction between 0 and 1")
+        for name, limits in (("theta", self.theta), ("epsilon", self.epsilon)):
+            if len(limits) != len(RESOURCES) or not all(0 < limit <= 1 for limit in limits):
+                raise SettingsError(
+                    f"pipeline.{name} is {limits}: give {len(RESOURCES)} fractions above 0, at most 1"
+                )
 
     @property
     def window(self) -> int:
@@ -112,4 +115,5 @@ class PipelineSettings:
     def of_tables(self) -> dict[str, object]:
         """The settings that stored tables depend on; tables made with others must be built anew."""
         apart = ("windows", "value", "cpu_base")
-        return {name: value for name, value in asdict(self).items() if name not in apart}
+        kept = {name: value for name, value in asdict(self).items() if name not in apart}
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in kept.items()}

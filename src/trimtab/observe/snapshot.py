@@ -74,9 +74,11 @@ def write_newest_snapshots(lake: Lake, manifest: Manifest, settings: PipelineSet
     paths = []
     for cluster, tick in newest_ticks(lake, manifest, settings).items():
         snapshot = snapshot_at(lake, manifest, settings, cluster, tick)
-        folder = lake.snapshots / cluster
+        folder = lake.snapshot_folder(cluster)
         folder.mkdir(parents=True, exist_ok=True)
-        path = folder / f"{instant(tick):%Y-%m-%dT%H:%M:%S.%fZ}"
+        name = f"{instant(tick):%Y-%m-%dT%H:%M:%S.%fZ}"
+        # More samples of a tick that has its snapshot already: a new folder, lest a reader lose the old one.
+        path = folder / (name if not (folder / name).exists() else f"{name}-{manifest.version:08d}")
         write_snapshot(snapshot, path)
         paths.append(path)
         for old in sorted(entry for entry in folder.iterdir() if entry.name[0] != ".")[:-KEPT]:

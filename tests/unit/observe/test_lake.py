@@ -1,0 +1,74 @@
+"""Finding one's way in the lake."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from trimtab.model.errors import ObserveError
+from trimtab.observe.lake import Lake
+
+
+def test_newest_snapshot_is_the_latest_tick(tmp_path: Path) -> None:
+    """Ticks and folders in the making: the latest finished one wins."""
+    lake = Lake(tmp_path)
+    for name in ("2026-11-21T05:00:00.000000Z", "2026-11-21T05:00:30.000000Z", ".2026-11-21T06.making"):
+        (lake.snapshots / "orders" / name).mkdir(parents=True)
+    assert lake.newest_snapshot().name == "2026-11-21T05:00:30.000000Z"
+    assert lake.newest_snapshot("orders") == lake.newest_snapshot()
+
+
+def test_empty_lake_says_what_to_run_first(tmp_path: Path) -> None:
+    """A newcomer who plans before collecting is told the two commands that come first."""
+    with pytest.raises(ObserveError, match=r"no snapshot: collect samples .*pipeline run"):
+        Lake(tmp_path / "nowhere").newest_snapshot()
+
+
+def test_several_clusters_must_be_told_apart(tmp_path: Path) -> None:
+    """Guessing the cluster would act on the wrong one."""
+    lake = Lake(tmp_path)
+    for name in ("a", "b"):
+        (lake.snapshots / name / "2026").mkdir(parents=True)
+    with pytest.raises(ObserveError, match=r"2 clusters \(a, b\): say which with --cluster"):
+        lake.newest_snapshot()
+    with pytest.raises(ObserveError, match="no snapshot of cluster 'c'"):
+        lake.newest_snapshot("c")
+
+
+@pytest.mark.parametrize("cluster", ["../escape", "with/slash", ".hidden", "blank and ä"])
+def test_no_cluster_name_leaves_the_lake(tmp_path: Path, cluster: str) -> None:
+    """A cluster's name is its own business: it becomes one folder inside the lake, whatever it holds."""
+    lake = Lake(tmp_path / "lake")
+    folder = lake.snapshot_folder(cluster)
+    assert folder.parent == lake.snapshots
+    (folder / "2026").mkdir(parents=True)
+    assert lake.clusters() == [cluster]
+    assert lake.newest_snapshot(cluster) == folder / "2026"
+
+
+def test_files_in_the_making_are_no_samples(tmp_path: Path) -> None:
+    """A collector killed in mid-write leaves a hidden file; days are read in order."""
+    lake = Lake(tmp_path)
+    for name in ("date=2026-11-22/b.parquet", "date=2026-11-21/a.parquet", "date=2026-11-21/.c.parquet",
+                 "date=2026-11-21/_d.parquet", "notes/e.parquet"):  # fmt: skip
+        path = lake.raw / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    assert [path.name for path in lake.raw_files()] == ["a.parquet", "b.parquet"]
+
+
+def test_second_writer_is_refused_and_the_first_one_goes_on(tmp_path: Path) -> None:
+    """Two pipelines on one lake would overwrite each other's manifest."""
+    lake = Lake(tmp_path)
+    with lake.writing():
+        with pytest.raises(ObserveError, match="being written by another"), Lake(tmp_path).writing():
+            pass
+        lake.manifest()
+    with lake.writing():
+        pass
+
+
+def test_table_that_was_never_written_is_empty(tmp_path: Path) -> None:
+    """Readers of a new lake get no rows instead of an error."""
+    assert Lake(tmp_path).table("imbalance").num_rows == 0

@@ -1,0 +1,64 @@
+"""Which files make up a table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from trimtab.model.errors import ObserveError
+from trimtab.observe.manifest import Entry, Manifest, publish_manifest, read_manifest
+
+
+def with_entry(begin: int, end: int, first: int, last: int) -> Manifest:
+    """A manifest whose table `rates` is one folder."""
+    return Manifest(tables={"rates": (Entry("rates/old", begin, end, first, last),)})
+
+
+def test_late_ticks_are_cut_out_of_the_file_that_held_them() -> None:
+    """A late sample in the middle of an old file leaves that file in two pieces around the new one."""
+    manifest = with_entry(0, 100, 0, 99).replaced("rates", [(40, 50)], "rates/new", (40, 49))
+    pieces = [(entry.path, entry.begin, entry.end) for entry in manifest.tables["rates"]]
+    assert pieces == [("rates/old", 0, 40), ("rates/new", 40, 50), ("rates/old", 50, 100)]
+    assert [entry.whole for entry in manifest.tables["rates"]] == [False, True, False]
+
+
+def test_file_without_any_row_left_is_let_go_of() -> None:
+    """A window that is still open is written anew by every micro-batch; the old file must not linger."""
+    manifest = with_entry(0, 1000, 60, 60).replaced("rates", [(50, 1000)], "rates/new", (60, 60))
+    assert [entry.path for entry in manifest.tables["rates"]] == ["rates/new"]
+
+
+def test_ranges_without_rows_take_old_rows_away() -> None:
+    """Ticks that turn out to hold nothing leave nothing of what they held before."""
+    manifest = with_entry(0, 100, 10, 20).replaced("rates", [(0, 100)], "rates/new", None)
+    assert manifest.tables["rates"] == ()
+
+
+def test_entries_never_overlap_whatever_comes(tmp_path: Path) -> None:
+    """Random replacements leave disjoint entries in order of time, and survive the trip through the file."""
+    import random
+
+    dice = random.Random(3)
+    manifest = Manifest()
+    for step in range(200):
+        begin = dice.randrange(1000)
+        end = begin + 1 + dice.randrange(60)
+        manifest = manifest.replaced("rates", [(begin, end)], f"rates/{step}", (begin, end - 1))
+        entries = manifest.tables["rates"]
+        assert all(one.end <= other.begin for one, other in zip(entries, entries[1:], strict=False))
+        covered = next(entry for entry in entries if entry.begin <= begin < entry.end)
+        assert covered.path == f"rates/{step}"
+    published = publish_manifest(tmp_path, manifest)
+    assert read_manifest(tmp_path) == published
+    assert published.version == 1
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", '{"format": "trimtab/tables/9"}', "[]", '{"format": "trimtab/tables/1"}']
+)
+def test_damaged_manifest_is_one_sentence_with_a_remedy(tmp_path: Path, text: str) -> None:
+    """Someone edited or cut the manifest: say which file and what to do, without a traceback."""
+    (tmp_path / "manifest.json").write_text(text)
+    with pytest.raises(ObserveError, match=r"manifest\.json is not a manifest .* run `trimtab pipeline run`"):
+        read_manifest(tmp_path)
