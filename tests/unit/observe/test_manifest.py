@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -46,7 +47,7 @@ def test_entries_never_overlap_whatever_comes(tmp_path: Path) -> None:
         end = begin + 1 + dice.randrange(60)
         manifest = manifest.replaced("rates", [(begin, end)], f"rates/{step}", (begin, end - 1))
         entries = manifest.tables["rates"]
-        assert all(one.end <= other.begin for one, other in zip(entries, entries[1:], strict=False))
+        assert all(one.end <= other.begin for one, other in pairwise(entries))
         covered = next(entry for entry in entries if entry.begin <= begin < entry.end)
         assert covered.path == f"rates/{step}"
     published = publish_manifest(tmp_path, manifest)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,7 +18,7 @@ def test_merging_keeps_every_instant_once(ranges: list[tuple[int, int]], apart: 
     union = merged(ranges, apart)
     inside = {instant for begin, end in ranges for instant in range(begin, end)}
     assert inside <= {instant for begin, end in union for instant in range(begin, end)}
-    assert all(other[0] - one[1] > apart for one, other in zip(union, union[1:], strict=False))
+    assert all(other[0] - one[1] > apart for one, other in pairwise(union))
 
 
 @given(RANGES, st.integers(0, 40))
