@@ -1,0 +1,199 @@
+"""Raw samples to snapshots over history, against a cluster whose truth is known."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow.compute as pc
+import pytest
+
+from synthetic_telemetry import SyntheticCluster, land
+from trimtab.model.errors import ObserveError
+from trimtab.model.load import CPU, DISK, NETWORK_IN, NETWORK_OUT
+from trimtab.observe.compact import FEWEST, compacted
+from trimtab.observe.lake import Lake
+from trimtab.observe.manifest import publish_manifest
+from trimtab.observe.pipeline import run_batch
+from trimtab.observe.replicas import observe
+from trimtab.observe.settings import PipelineSettings
+from trimtab.observe.tables import sweep
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+SETTINGS = PipelineSettings(window_seconds=20, slide_seconds=20)
+TICKS = 13
+
+
+@pytest.fixture(scope="module")
+def cluster() -> SyntheticCluster:
+    """Six brokers whose rates, sizes and CPU costs are known."""
+    return SyntheticCluster()
+
+
+@pytest.fixture(scope="module")
+def lake(spark: SparkSession, cluster: SyntheticCluster, tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    """Its tables and snapshot."""
+    lake = Lake(tmp_path_factory.mktemp("lake"))
+    land(cluster.raw(TICKS), lake.raw, "all")
+    run_batch(spark, lake, SETTINGS)
+    return lake
+
+
+def truth(cluster: SyntheticCluster, ticks: int = TICKS) -> dict[str, np.ndarray]:
+    """Per partition over the recent windows: bytes in per second, of the last window and their mean;
+    sizes.
+    """
+    records = cluster.records(ticks)
+    rate = np.diff(records, axis=0) * cluster.bytes_per_record / cluster.seconds_per_tick
+    # Ticks are 1..12 after the first; windows of two ticks end at every second one.
+    windows = rate.reshape(-1, 2, cluster.partitions).mean(axis=1)
+    return {
+        "mean": windows[-10:].mean(axis=0),
+        "latest": windows[-1],
+        "size": records[-1] * cluster.bytes_per_record,
+    }
+
+
+def test_snapshot_carries_the_true_loads(lake: Lake, cluster: SyntheticCluster) -> None:
+    """Latest window for disk and network in, mean of windows for CPU and network out; followers have no
+    out.
+    """
+    snapshot, true = observe(lake), truth(cluster)
+    leader, follower = snapshot.partitions.leader_load, snapshot.partitions.follower_load
+    np.testing.assert_allclose(leader[:, NETWORK_IN], true["latest"], rtol=1e-5)
+    np.testing.assert_allclose(follower[:, NETWORK_IN], true["latest"], rtol=1e-5)
+    np.testing.assert_allclose(leader[:, NETWORK_OUT], true["mean"] * cluster.fan_out, rtol=1e-5, atol=1.0)
+    assert (follower[:, NETWORK_OUT] == 0).all()
+    np.testing.assert_array_equal(leader[:, DISK], true["size"])
+    cost = true["mean"] * (cluster.costs[0] + cluster.costs[1] * cluster.fan_out)
+    np.testing.assert_allclose(leader[:, CPU], cost, rtol=0.02, atol=1e-6)
+    np.testing.assert_allclose(follower[:, CPU], true["mean"] * cluster.costs[2], rtol=0.05, atol=1e-6)
+    assert snapshot.quality.cpu == "measured"
+    assert dict(snapshot.quality.extra)["x_nominal_capacity"] == ["network_in", "network_out"]
+
+
+def test_placement_is_kafkas_own(lake: Lake, cluster: SyntheticCluster) -> None:
+    """Replicas in Kafka's order, leaders, log dirs and hosts are those of the samples."""
+    snapshot = observe(lake)
+    np.testing.assert_array_equal(snapshot.brokers.id[snapshot.partitions.replicas], cluster.replicas)
+    np.testing.assert_array_equal(snapshot.brokers.id[snapshot.partitions.leader], cluster.replicas[:, 0])
+    assert snapshot.partitions.in_sync.all()
+    assert (snapshot.partitions.log_dir >= 0).all()
+    assert snapshot.brokers.host == ("host-0", "host-0", "host-1", "host-1", "host-2", "host-2")
+
+
+def test_imbalance_is_the_models_own(lake: Lake) -> None:
+    """The table's σ, γ and peak are what equations 1 to 5 of the model give for the brokers' loads of that
+    tick.
+    """
+    from trimtab.model.imbalance import imbalance
+
+    rows = lake.table("imbalance", where=pc.field("complete")).to_pylist()
+    assert {row["resource"] for row in rows} == {"cpu", "disk", "network_in", "network_out"}
+    for row in rows:
+        load = np.array([[one["load"]] for one in row["by_broker"]])
+        limited = row["by_broker"][0]["capacity"] is not None
+        capacity = np.array([[one["capacity"] if limited else 1.0] for one in row["by_broker"]])
+        expected = imbalance(load, capacity, np.ones(len(load), dtype=bool))
+        np.testing.assert_allclose(row["sigma"], expected.sigma[0], rtol=1e-12)
+        np.testing.assert_allclose(row["worst_deviation"], expected.worst_deviation[0], rtol=1e-12)
+        np.testing.assert_allclose(
+            [one["share"] for one in row["by_broker"]], expected.share[:, 0], rtol=1e-12
+        )
+        assert row["eta"] == pytest.approx(0.1 / 6)
+        assert (row["peak_usage"] is None) == (not limited)
+
+
+def test_brokers_without_metrics_still_give_three_resources(
+    spark: SparkSession, cluster: SyntheticCluster, tmp_path: Path
+) -> None:
+    """Admin API alone: bytes come from sizes and offsets, CPU is absent and said to be, nothing is
+    invented.
+    """
+    bare = SyntheticCluster(metrics=False)
+    lake = Lake(tmp_path)
+    land(bare.raw(5), lake.raw, "all")
+    run_batch(spark, lake, SETTINGS)
+    snapshot, true = observe(lake), truth(bare, 5)
+    np.testing.assert_allclose(snapshot.partitions.leader_load[:, NETWORK_IN], true["latest"], rtol=1e-5)
+    np.testing.assert_allclose(
+        snapshot.partitions.leader_load[:, NETWORK_OUT], true["mean"] * bare.fan_out, rtol=1e-5, atol=1.0
+    )
+    assert (snapshot.partitions.leader_load[:, CPU] == 0).all()
+    assert np.isinf(snapshot.brokers.capacity[:, CPU]).all()
+    assert snapshot.quality.cpu == "absent"
+    complete = lake.table("imbalance", where=pc.field("complete"))
+    assert set(complete["resource"].to_pylist()) == {"disk", "network_in", "network_out"}
+
+
+def test_part_of_history_can_be_built_anew(
+    spark: SparkSession, cluster: SyntheticCluster, lake: Lake
+) -> None:
+    """Building three ticks in the middle again leaves every table as it was."""
+    tables = ("rates", "traffic", "windows", "imbalance", "attributed")
+    before = {name: sorted(map(repr, lake.table(name).to_pylist())) for name in tables}
+    import datetime
+
+    since = cluster.start + datetime.timedelta(seconds=40)
+    run_batch(spark, lake, SETTINGS, since, since + datetime.timedelta(seconds=30))
+    assert {name: sorted(map(repr, lake.table(name).to_pylist())) for name in tables} == before
+
+
+def test_other_settings_do_not_mix_into_old_tables(
+    spark: SparkSession, cluster: SyntheticCluster, lake: Lake
+) -> None:
+    """Windows of 10 s among windows of 20 s would be read as one series: refused, with the way out."""
+    with pytest.raises(ObserveError, match=r"window_seconds = 20.*not 10.*run `trimtab pipeline run`"):
+        run_batch(spark, lake, PipelineSettings(window_seconds=10, slide_seconds=10), since=cluster.start)
+
+
+def test_compaction_changes_no_row_and_no_reader(lake: Lake) -> None:
+    """Many folders become one, a reader with the old manifest reads on, and sweeping ends that."""
+    manifest = lake.manifest()
+    entry = manifest.tables["rates"]
+    times = sorted({row["tick"] for row in lake.table("rates", ["tick"]).to_pylist()})
+    assert len(times) > FEWEST
+    from dataclasses import replace
+
+    from trimtab.observe.lake import microseconds
+
+    cuts = [microseconds(time) for time in times] + [max(one.end for one in entry)]
+    pieces = tuple(
+        replace(one, begin=begin, end=end)
+        for begin, end in zip(cuts, cuts[1:], strict=False)
+        for one in entry
+        if one.begin <= begin < one.end
+    )
+    split = replace(manifest, tables={**manifest.tables, "rates": pieces})
+    before = sorted(map(repr, lake.table("rates", manifest=split).to_pylist()))
+    joined = publish_manifest(lake.tables, compacted(lake, split))
+    assert len(joined.tables["rates"]) == 1
+    assert joined.tables["rates"][0].whole
+    assert sorted(map(repr, lake.table("rates").to_pylist())) == before
+    assert sorted(map(repr, lake.table("rates", manifest=split).to_pylist())) == before
+    assert sweep(lake, joined) == 0, "readers keep what they hold for an hour"
+    assert sweep(lake, joined, grace_seconds=-1) > 0
+    assert sorted(map(repr, lake.table("rates").to_pylist())) == before
+
+
+def test_truncated_raw_file_is_named_and_left_out(
+    spark: SparkSession, cluster: SyntheticCluster, tmp_path: Path
+) -> None:
+    """A disk that ran full cut a file: the rest is worked in, and the file is named."""
+    lake = Lake(tmp_path)
+    raw = cluster.raw(3)
+    land(raw, lake.raw, "good")
+    land(raw, lake.raw, "cut")
+    broken = next(lake.raw.glob("*/cut.parquet"))
+    broken.write_bytes(broken.read_bytes()[:1000])
+    told: list[str] = []
+    done = run_batch(spark, lake, SETTINGS, say=told.append)
+    assert done.unreadable_files == (broken,)
+    assert any(str(broken) in line for line in told)
+    assert done.samples == raw.num_rows
