@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -166,7 +167,7 @@ def test_compaction_changes_no_row_and_no_reader(lake: Lake) -> None:
     cuts = [microseconds(time) for time in times] + [max(one.end for one in entry)]
     pieces = tuple(
         replace(one, begin=begin, end=end)
-        for begin, end in zip(cuts, cuts[1:], strict=False)
+        for begin, end in pairwise(cuts)
         for one in entry
         if one.begin <= begin < one.end
     )

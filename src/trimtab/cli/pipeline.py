@@ -132,9 +132,7 @@ def truth(
     cluster: str | None = CLUSTER,
     lake: Path | None = LAKE,
     as_json: bool = typer.Option(False, "--json", help="One JSON document on standard output."),
-    figure: Path | None = typer.Option(
-        None, "--figure", help="Draw found against true into this SVG or PNG."
-    ),
+    figure: Path | None = typer.Option(None, "--figure", help="Draw found against true, SVG or PNG."),
 ) -> None:
     """Hold what the tables say of every partition and broker against what a load generator really did."""
     import json

@@ -156,7 +156,9 @@ def ticks_between(lake: Lake, cluster: str | None, begin: float, end: float) -> 
 
 def _by_broker(measure: str, leader: list[int], truth: FloatArray, found: FloatArray) -> Compared:
     ids, place = np.unique(leader, return_inverse=True)
-    sums = [np.bincount(place, weights=values, minlength=len(ids)) for values in (truth, found)]
+    sums = [np.zeros(len(ids)), np.zeros(len(ids))]
+    for total, values in zip(sums, (truth, found), strict=True):
+        np.add.at(total, place, values)
     return Compared(measure, "broker", "bytes", tuple(f"broker {one}" for one in ids), sums[0], sums[1])
 
 

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from trimtab.files.replicas_snapshot import write_snapshot
 from trimtab.model.errors import ObserveError
-from trimtab.model.load import CPU, DISK, NETWORK_IN, RESOURCES, FloatArray
+from trimtab.model.load import CPU, DISK, NETWORK_IN, NETWORK_OUT, RESOURCES, FloatArray
 from trimtab.model.loadvalue import load_value
 from trimtab.model.replicas import ReplicasSnapshot
 from trimtab.model.snapshot import Quality, SnapshotReference
@@ -127,8 +127,8 @@ def snapshot_at(
     placement = placement_at(lake, manifest, settings, cluster, tick)
     if not len(placement.partitions_topic):
         raise ObserveError(f"cluster {cluster!r} has no partitions at {instant(tick)}: name another tick")
-    loads = _role_loads(lake, manifest, settings, cluster, tick, placement)
     fit = _cpu_fit(lake, manifest, settings, cluster, tick)
+    loads = _role_loads(lake, manifest, settings, cluster, tick, placement, fit["model"])
     base = np.array([fit["base"].get(int(one), 0.0) for one in placement.broker_id])
     leader, follower = loads.leader, loads.follower
     if settings.cpu_base == "replicas":
@@ -166,7 +166,13 @@ def snapshot_at(
 
 
 def _role_loads(
-    lake: Lake, manifest: Manifest, settings: PipelineSettings, cluster: str, tick: int, placement: Placement
+    lake: Lake,
+    manifest: Manifest,
+    settings: PipelineSettings,
+    cluster: str,
+    tick: int,
+    placement: Placement,
+    model: dict[str, Any],
 ) -> RoleLoads:
     reach = settings.windows * settings.slide
     rows = lake.table(
@@ -199,8 +205,10 @@ def _role_loads(
         if known.any():
             valid = float(rows["valid_share"].to_numpy()[known].mean())
             extrapolated = float(rows["extrapolated"].to_numpy(zero_copy_only=False)[known].mean())
-    newest = rows.filter(pc.equal(rows["window_end"].cast(pa.int64()), int(used[-1]))) if len(used) else rows
-    methods = set(newest["cpu_method"].to_pylist()) if newest.num_rows else set()
+    if model:
+        # The newest fit has seen most: the windows' own would mix costs, and fixed shares at the start.
+        leader[..., CPU] = leader[..., [NETWORK_IN, NETWORK_OUT]] @ [model["leader_in"], model["leader_out"]]
+        follower[..., CPU] = follower[..., NETWORK_IN] * model["follower_in"]
     # Newer sizes than the last window's are there: a snapshot shows the disks as they are now.
     nothing = np.full((number, len(RESOURCES)), np.nan)
     value = [load_value(one, settings.value) if len(used) else nothing.copy() for one in (leader, follower)]
@@ -208,7 +216,7 @@ def _role_loads(
         one[:, DISK] = np.where(np.isfinite(placement.size_bytes), placement.size_bytes, one[:, DISK])
     unknown = int((~np.isfinite(value[0][:, NETWORK_IN])).sum())
     clean = [np.nan_to_num(one, nan=0.0, posinf=0.0, neginf=0.0) for one in value]
-    method = next((name for name in ("measured", "shares") if name in methods), "absent")
+    method = model.get("method", "absent")
     begin = int(used[0]) - settings.window if len(used) else tick
     return RoleLoads(
         clean[0], clean[1], method, valid, extrapolated, unknown, begin, [int(one) for one in used]
