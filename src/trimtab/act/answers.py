@@ -245,7 +245,9 @@ def _sensed(state: ExecutionState, event: LoadSensed) -> ExecutionState:
         replace(
             state,
             sensed_for_batch=state.batches,
-            headroom=event.headroom or state.headroom,
+            headroom=event.headroom,
+            free=event.free,
+            gains=event.gains,
             load_source=event.source,
         )
     )

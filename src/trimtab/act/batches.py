@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from trimtab.act.observation import Observation
 from trimtab.act.settings import ExecutionSettings
 from trimtab.act.steps import Phase, Step, StepKind, StepRecord, StepState
+from trimtab.model.load import RESOURCES
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,9 @@ def choose_batch(
     now: float,
     copies_per_broker: int,
     settings: ExecutionSettings,
+    *,
+    free: Mapping[int, tuple[float, ...]] | None = None,
+    gains: Mapping[int, Mapping[int, tuple[float, ...]]] | None = None,
 ) -> Choice:
     """Pick the next batch from the earliest phase that has a step to begin.
 
@@ -49,6 +53,10 @@ def choose_batch(
         All steps of the execution; none may be active.
     seen
         A fresh look that covers every pending step and the log dirs of their destinations.
+    free, gains
+        As in `LoadSensed`, where the load is known: a step that would take a broker past θ on the way waits
+        for those that relieve it. When nothing else is left, the first such step goes all the same, alone:
+        a plan may have no other way, and the end is what counts.
 
     Returns
     -------
@@ -59,6 +67,8 @@ def choose_batch(
     by_number = {record.step.number: record for record in records}
     pending = [record for record in records if not record.ended and not record.active]
     room = _free_bytes(seen, settings)
+    strength = {broker: list(values) for broker, values in (free or {}).items()}
+    crowded: list[Step] = []
     blocked: dict[int, Blocked] = {}
     for phase in Phase:
         batch: list[Step] = []
@@ -75,6 +85,9 @@ def choose_batch(
                 why = _over_limit(step, len(batch), load, copies_per_broker, settings)
             if why is None:
                 why = _no_room(step, room)
+            if why is None:
+                why = _too_much(step, strength, gains or {})
+                crowded += [step] if why is not None else []
             if why is not None:
                 blocked[step.number] = why
                 continue
@@ -82,9 +95,10 @@ def choose_batch(
             busy.add(step.partition)
             load.update(_endpoints(step))
             _take_room(step, room)
+            _take_strength(step, strength, gains or {})
         if batch:
             return Choice(tuple(batch), blocked)
-    return Choice((), blocked)
+    return Choice(tuple(crowded[:1]), blocked)
 
 
 def _held_up(
@@ -106,6 +120,9 @@ def _held_up(
         if broker not in seen.alive:
             return Blocked(f"broker {broker} is dead or unknown")
     placement = seen.placements[step.partition]
+    if step.kind is StepKind.LEAD and frozenset(placement.replicas) != frozenset(step.after):
+        # A new order for other brokers would be a copy: somebody has moved it since our own copy ended.
+        return Blocked(f"its replicas are now {list(placement.replicas)}, not {list(step.after)}")
     if step.leader is not None and step.leader not in placement.in_sync:
         return Blocked(f"the replica on broker {step.leader} is not in sync")
     if step.kind is StepKind.COPY and placement.leader is None:
@@ -196,3 +213,27 @@ def _take_room(step: Step, room: dict[tuple[int, str], float]) -> None:
     for broker, path, size in _destinations(step, room):
         if (broker, path) in room:
             room[broker, path] -= size
+
+
+def _too_much(
+    step: Step, strength: Mapping[int, list[float]], gains: Mapping[int, Mapping[int, tuple[float, ...]]]
+) -> Blocked | None:
+    for broker, gain in gains.get(step.number, {}).items():
+        for resource, (more, left) in enumerate(zip(gain, strength.get(broker, []), strict=False)):
+            if more > 0 and more > left * (1 + 1e-9) + 1e-9:
+                return Blocked(
+                    f"would take broker {broker} past its limit of {RESOURCES[resource]} on the way",
+                    in_the_way=True,
+                )
+    return None
+
+
+def _take_strength(
+    step: Step, strength: dict[int, list[float]], gains: Mapping[int, Mapping[int, tuple[float, ...]]]
+) -> None:
+    """What the batch adds counts at once; what it relieves counts after the next look."""
+    for broker, gain in gains.get(step.number, {}).items():
+        if broker in strength:
+            strength[broker] = [
+                left - max(0.0, more) for left, more in zip(strength[broker], gain, strict=False)
+            ]

@@ -103,12 +103,18 @@ class LoadSensed(Event):
         Partition -> why none of its remaining steps is needed any more.
     headroom
         Broker -> free network, where known.
+    free
+        Broker -> what it may still take on the way, per resource and in its unit, before it passes θ.
+    gains
+        Step number -> broker -> what it takes on when the step is done, per resource.
     source
         What the load was read from, for people.
     """
 
     unneeded: Mapping[TopicPartition, str] = field(default_factory=dict)
     headroom: Mapping[int, Headroom] = field(default_factory=dict)
+    free: Mapping[int, tuple[float, ...]] = field(default_factory=dict)
+    gains: Mapping[int, Mapping[int, tuple[float, ...]]] = field(default_factory=dict)
     source: str = ""
 
 

@@ -33,7 +33,7 @@ from trimtab.act.commands import (
 )
 from trimtab.act.events import Event
 from trimtab.act.health import given_up, steps_without_destination, why_wait
-from trimtab.act.reconcile import ended
+from trimtab.act.reconcile import ended, out_of_order
 from trimtab.act.settings import ExecutionSettings
 from trimtab.act.state import ExecutionState, Status
 from trimtab.act.steps import Step, StepKind, StepRecord, StepState
@@ -150,19 +150,31 @@ def _roll_back(state: ExecutionState, why: dict[int, str], final: StepState) -> 
 
 def _order_for_active(state: ExecutionState) -> tuple[ExecutionState, Command] | None:
     """What the steps under way need next: rolling back, then elections."""
-    rolling = [r for r in state.active if r.state is StepState.ROLLING_BACK and r.not_before <= state.now]
+    assert state.seen is not None
+    rolling = [r for r in state.active if r.state is StepState.ROLLING_BACK]
+    disordered = [r for r in rolling if out_of_order(r, state.seen)]
+    again = [r for r in disordered if r.not_before <= state.now or r.attempts == 0]
+    if again:
+        state = state.with_records({r.step.number: _tried_again(r, state) for r in again})
+        return state, Reassign({r.step.partition: r.step.before for r in again}, {})
+    rolling = [r for r in rolling if r.not_before <= state.now and r not in disordered]
     for kind in StepKind:
         chosen = [record for record in rolling if record.step.kind is kind]
         if chosen:
-            again = state.now + state.settings.settle_seconds
-            state = state.with_records({r.step.number: replace(r, not_before=again) for r in chosen})
+            later = state.now + state.settings.settle_seconds
+            state = state.with_records({r.step.number: replace(r, not_before=later) for r in chosen})
             return state, _rollback_command(kind, chosen)
     electing = [r for r in state.active if r.state is StepState.ELECTING and r.not_before <= state.now]
     if electing:
-        again = state.now + state.settings.settle_seconds
-        state = state.with_records({r.step.number: replace(r, not_before=again) for r in electing})
+        later = state.now + state.settings.settle_seconds
+        state = state.with_records({r.step.number: replace(r, not_before=later) for r in electing})
         return state, ElectPreferred(tuple(record.step.partition for record in electing))
     return None
+
+
+def _tried_again(record: StepRecord, state: ExecutionState) -> StepRecord:
+    attempts = record.attempts + 1
+    return replace(record, attempts=attempts, not_before=state.now + state.settings.backoff(attempts))
 
 
 def _rollback_command(kind: StepKind, records: list[StepRecord]) -> Command:
@@ -229,7 +241,15 @@ def _between_batches(state: ExecutionState) -> tuple[ExecutionState, Command]:
     if state.sensed_for_batch != state.batches:
         partitions = dict.fromkeys(record.step.partition for record in state.pending)
         return state, SenseLoad(tuple(partitions))
-    choice = choose_batch(state.records, state.seen, state.now, state.copies_per_broker, state.settings)
+    choice = choose_batch(
+        state.records,
+        state.seen,
+        state.now,
+        state.copies_per_broker,
+        state.settings,
+        free=state.free,
+        gains=state.gains,
+    )
     if not choice.batch:
         return _nothing_to_begin(state, choice)
     return _begin(state, choice.batch)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from trimtab.act.batches import choose_batch
 from trimtab.act.observation import Observation, Placement
+from trimtab.act.reconcile import reconcile
 from trimtab.act.settings import ExecutionSettings
 from trimtab.act.steps import Step, StepKind, StepRecord, StepState
 
@@ -59,6 +60,7 @@ def forecast(steps: Sequence[Step], seen: Observation, now: float, settings: Exe
         chosen = {step.number for step in choice.batch}
         records = tuple(replace(r, state=StepState.DONE) if r.step.number in chosen else r for r in records)
         seen = _after(seen, choice.batch)
+        records = tuple(reconcile(r, seen, now, settings) for r in records)
         copies_per_broker = min(settings.copies_per_broker_maximum, copies_per_broker + 1)
     blocked = tuple(
         (r.step, choice.blocked[r.step.number].reason) for r in records if r.step.number in choice.blocked

@@ -147,12 +147,16 @@ class Lease:
             if not error.failure.transient:
                 raise
 
-    def release(self) -> None:
-        """Give it back; what cannot be removed from the cluster runs out by itself."""
+    def withdraw(self) -> None:
+        """Take the claim out of the cluster; what cannot be removed runs out by itself."""
         if self._in_cluster:
             self._in_cluster = False
             with contextlib.suppress(PortError):
                 self._withdraw()
+
+    def release(self) -> None:
+        """Give the whole lease back."""
+        self.withdraw()
         self._unlock_file()
 
     # ------------------------------------------------------------ on this machine

@@ -67,6 +67,8 @@ def _copy(
             return record
         if flying is None and held == frozenset(step.after):
             return ended(record, StepState.DONE, now, "had arrived before it could be rolled back")
+        if out_of_order(record, seen) and record.attempts < settings.attempts:
+            return record
         if held == frozenset(step.before) or flying is not None or not lagging:
             return ended(record, record.rollback or StepState.ROLLED_BACK, now)
         return record
@@ -90,6 +92,22 @@ def _copy(
         StepState.FAILED,
         now,
         f"ended from outside: the replicas are {list(placement.replicas)}, not {list(step.after)}",
+    )
+
+
+def out_of_order(record: StepRecord, seen: Observation) -> bool:
+    """Whether a rolled back copy has left the old brokers in another order, as Kafka's cancelling does.
+
+    Who comes first is the preferred leader, so the order is part of what has to be restored.
+    """
+    step = record.step
+    placement = seen.placements.get(step.partition)
+    return (
+        placement is not None
+        and step.kind is StepKind.COPY
+        and step.partition not in seen.reassignments
+        and frozenset(placement.replicas) == frozenset(step.before)
+        and placement.replicas != step.before
     )
 
 

@@ -35,7 +35,6 @@ from trimtab.act.events import (
 )
 from trimtab.act.execution import absorb as take_in
 from trimtab.act.execution import decide, handle
-from trimtab.act.journal import Journal
 from trimtab.act.lease import Lease
 from trimtab.act.observation import TopicPartition
 from trimtab.act.port import ClusterPort, PortError
@@ -52,8 +51,22 @@ CHANGES: Final = (Reassign, MoveLogDirs, CancelReassignments, ElectPreferred, Wr
 class Sense(Protocol):
     """Finds out whether what is left to do is still needed."""
 
-    def __call__(self, remaining: tuple[StepRecord, ...], at: float) -> LoadSensed:
-        """`LoadSensed` for the steps not begun, from load measured as late as can be had."""
+    def __call__(self, records: tuple[StepRecord, ...], at: float) -> LoadSensed:
+        """`LoadSensed` for all steps as they are now, from load measured as late as can be had."""
+        ...
+
+
+class Record(Protocol):
+    """What a runner needs of a journal."""
+
+    def write(
+        self, execution: int, before: ExecutionState, after: ExecutionState, event: str, order: str
+    ) -> bool:
+        """Make a change of state durable; see `Journal.write`."""
+        ...
+
+    def take_requests(self, execution: int) -> list[tuple[str, str]]:
+        """What other processes ask; see `Journal.take_requests`."""
         ...
 
 
@@ -63,7 +76,8 @@ class Runner:
     Parameters
     ----------
     port, journal, lease
-        The cluster, the record, and the right to act (already acquired); a lease of None is for tests.
+        The cluster, the record (a `Journal`), and the right to act (already acquired); a lease of None is
+        for tests.
     execution
         Its id in the journal.
     state
@@ -79,7 +93,7 @@ class Runner:
     def __init__(
         self,
         port: ClusterPort,
-        journal: Journal,
+        journal: Record,
         lease: Lease | None,
         execution: int,
         state: ExecutionState,
@@ -117,7 +131,7 @@ class Runner:
             If the cluster cannot be reached for too long, is another one, or another trimtab has taken over;
             the execution can be resumed then.
         """
-        command = self._step(Resumed(self._clock()))
+        command = self.begin()
         while not isinstance(command, Finish):
             if isinstance(command, GiveUp):
                 raise ActError(
@@ -125,11 +139,23 @@ class Runner:
                     f"`trimtab execution resume {self._execution}`, or end it with `trimtab execution "
                     f"cancel {self._execution}`"
                 )
-            if isinstance(command, Wait | Observe) and self._take_requests():
-                command = self._redecide()
-                continue
-            command = self._step(self._perform(command))
+            command = self.turn(command)
         return self._state
+
+    @property
+    def state(self) -> ExecutionState:
+        """As it is now."""
+        return self._state
+
+    def begin(self) -> Command:
+        """Take the execution up; the first order."""
+        return self._step(Resumed(self._clock()))
+
+    def turn(self, command: Command) -> Command:
+        """Perform one order and take its answer in; the next order."""
+        if isinstance(command, Wait | Observe) and self._take_requests():
+            return self._redecide()
+        return self._step(self.perform(command))
 
     def _step(self, event: Event) -> Command:
         before = self._state
@@ -143,6 +169,9 @@ class Runner:
         return command
 
     def _become(self, state: ExecutionState, event: str, command: Command) -> None:
+        if state.final and self._lease is not None:
+            # Before the end is written: whoever dies in between is resumed, and leaves no claim behind.
+            self._lease.withdraw()
         self._journal.write(self._execution, self._state, state, event, type(command).__name__)
         self._state = state
         if self._watch is not None:
@@ -163,7 +192,8 @@ class Runner:
 
     # ------------------------------------------------------------ performing
 
-    def _perform(self, command: Command) -> Event:
+    def perform(self, command: Command) -> Event:
+        """Perform one order; the event that answers it, not yet taken in."""
         try:
             if isinstance(command, CHANGES) and self._lease is not None:
                 self._lease.check()
@@ -192,8 +222,8 @@ class Runner:
                 return ThrottleRead(self._clock(), port.read_throttle(topics))
             case WriteThrottle(config):
                 return ThrottleWritten(self._clock(), port.write_throttle(config))
-            case SenseLoad(partitions):
-                return self._sense_load(frozenset(partitions))
+            case SenseLoad():
+                return self._sense_load()
             case Wait(until):
                 self._wait(until)
                 return WaitEnded(self._clock())
@@ -211,12 +241,11 @@ class Runner:
         answers = self._port.reassign({p: r for p, r in targets.items() if p not in refused})
         return ReassignAnswered(self._clock(), dict(answers) | refused)
 
-    def _sense_load(self, partitions: frozenset[TopicPartition]) -> Event:
+    def _sense_load(self) -> Event:
         at = self._clock()
         if self._sense is None:
             return LoadSensed(at)
-        remaining = tuple(r for r in self._state.pending if r.step.partition in partitions)
-        return self._sense(remaining, at)
+        return self._sense(self._state.records, at)
 
     def _wait(self, until: float) -> None:
         """Wait in naps, so that a request to stop is not left waiting; renew the lease meanwhile."""

@@ -127,6 +127,8 @@ class ExecutionState:
     looked_wide_at: float | None = None
     sensed_for_batch: int | None = None
     headroom: Mapping[int, Headroom] = field(default_factory=dict)
+    free: Mapping[int, tuple[float, ...]] = field(default_factory=dict)
+    gains: Mapping[int, Mapping[int, tuple[float, ...]]] = field(default_factory=dict)
     load_source: str = ""
     chosen: tuple[int, ...] = ()
     throttle_in_force: ThrottleConfig | None = None

@@ -1,0 +1,46 @@
+"""A journal in memory; what is written goes through JSON, so a crash loses what JSON loses."""
+
+import json
+
+from trimtab.act.codec import (
+    head_to_json,
+    record_from_json,
+    record_to_json,
+    state_from_json,
+    step_from_json,
+    step_to_json,
+)
+from trimtab.act.state import ExecutionState
+
+
+class MemoryJournal:
+    """Keeps the last state written, as text."""
+
+    def __init__(self, state: ExecutionState) -> None:
+        self.writes = 0
+        self.requests: list[tuple[str, str]] = []
+        self._text = _text(state)
+
+    def write(
+        self, execution: int, before: ExecutionState, after: ExecutionState, event: str, order: str
+    ) -> bool:
+        """See `trimtab.act.journal.Journal.write`."""
+        self._text = _text(after)
+        self.writes += 1
+        return True
+
+    def take_requests(self, execution: int) -> list[tuple[str, str]]:
+        """See `trimtab.act.journal.Journal.take_requests`."""
+        taken, self.requests = self.requests, []
+        return taken
+
+    def state(self) -> ExecutionState:
+        """As a new process reads it."""
+        document = json.loads(self._text)
+        records = tuple(record_from_json(step_from_json(s), r) for s, r in document["records"])
+        return state_from_json(document["head"], records)
+
+
+def _text(state: ExecutionState) -> str:
+    records = [[step_to_json(r.step), record_to_json(r)] for r in state.records]
+    return json.dumps({"head": head_to_json(state), "records": records})
