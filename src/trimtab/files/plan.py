@@ -1,6 +1,7 @@
 """Plans in files: `trimtab/plan/1`, to be read, diffed, reviewed, edited by hand, and applied later."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 from trimtab.files.atomic import write_atomically
@@ -93,12 +94,12 @@ def plan_bytes(plan: Plan) -> bytes:
         "settings": plan.settings,
         "snapshot": {"cluster": snapshot.cluster, "taken_at": snapshot.taken_at, "sha256": snapshot.sha256},
         "verdict": str(plan.verdict),
-        "moves": list(map(move_fields, plan.moves)),
-        "assignments": list(map(assignment_fields, plan.assignments)),
+        "moves": map(move_fields, plan.moves),
+        "assignments": map(assignment_fields, plan.assignments),
         "predicted": prediction_fields(plan.predicted),
         "cost": cost_fields(plan.cost),
         "bound": bound_fields(plan.bound),
-        "problems": list(map(problem_fields, plan.problems)),
+        "problems": map(problem_fields, plan.problems),
     }
     return ("{" + ",\n ".join(f'"{name}": {_text(value)}' for name, value in fields.items()) + "}\n").encode()
 
@@ -109,11 +110,14 @@ def kafka_reassignment(plan: Plan) -> str:
     It carries the whole plan's replica lists. Leader roles follow the first of each list, by a preferred
     election (`kafka-leader-election --election-type preferred`) once the copies are done.
     """
+    return '{"version": 1,\n "partitions": ' + _text(_kafka_rows(plan)) + "}\n"
+
+
+def _kafka_rows(plan: Plan) -> Iterator[dict[str, object]]:
     dirs: dict[tuple[str, int], dict[int, str]] = {}
     for move in plan.moves:
         if move.target_dir is not None and move.kind is not MoveKind.LEADER:
             dirs.setdefault((move.topic, move.partition), {})[move.target] = move.target_dir
-    rows = []
     for assignment in plan.assignments:
         row: dict[str, object] = {
             "topic": assignment.topic,
@@ -122,16 +126,16 @@ def kafka_reassignment(plan: Plan) -> str:
         }
         if named := dirs.get((assignment.topic, assignment.partition)):
             row["log_dirs"] = [named.get(broker, "any") for broker in assignment.after]
-        rows.append(row)
-    return '{"version": 1,\n "partitions": ' + _text(rows) + "}\n"
+        yield row
 
 
 def _text(value: object) -> str:
-    """JSON with one element a line for lists of objects, all else on one line."""
-    if isinstance(value, list) and value and isinstance(value[0], dict):
-        return "[\n  " + ",\n  ".join(map(_line, value)) + "\n ]"
-    return _line(value)
+    """JSON with one element a line for rows, all else on one line."""
+    if isinstance(value, Iterator):
+        rows = ",\n  ".join(map(_ENCODER.encode, value))
+        return f"[\n  {rows}\n ]" if rows else "[]"
+    return _ENCODER.encode(value)
 
 
-def _line(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, allow_nan=False)
+_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
+"""One for all rows: a plan may have tens of thousands."""
