@@ -56,31 +56,25 @@ def newest_rows(
 def _newest_of(
     path: Path, entry: Entry, columns: tuple[str, ...], cluster: str, ticks: int
 ) -> Iterator[tuple[int, Row]]:
-    import pyarrow
     import pyarrow.parquet
 
     with pyarrow.parquet.ParquetFile(path) as file:
         table = file.read(columns=["cluster", "tick", *columns])
-    at = _whole_numbers(table["tick"].cast(pyarrow.int64()).combine_chunks())
+    at = _microseconds(table["tick"])
     ours = np.array([name == cluster for name in table["cluster"].to_pylist()], dtype=np.bool_)
     ours &= (at >= entry.begin) & (at < entry.end)
     if ours.any():
-        oldest = np.unique(at[ours])[-ticks:][0]
-        index = np.flatnonzero(ours & (at >= oldest))
-        yield from zip(at[index].tolist(), _plain(table.select(list(columns)), index), strict=True)
+        oldest = sorted(set(at[ours].tolist()))[-ticks:][0]
+        plain = table.select(list(columns))
+        for row in np.flatnonzero(ours & (at >= oldest)).tolist():
+            # A slice at a time: taking rows by index would convert the indices.
+            yield int(at[row]), plain.slice(row, 1).to_pylist()[0]
 
 
-def _whole_numbers(array: pyarrow.Int64Array) -> NDArray[np.int64]:
-    # From its buffer, because pyarrow's own conversion asks pandas first.
-    values = np.frombuffer(array.buffers()[1], dtype=np.int64)
-    return values[array.offset : array.offset + len(array)]
-
-
-def _plain(table: pyarrow.Table, index: NDArray[np.intp]) -> list[Row]:
-    import pyarrow
-
-    # As a buffer, for the same reason.
-    buffer = pyarrow.py_buffer(np.ascontiguousarray(index, dtype=np.int64))
-    taken = table.take(pyarrow.Array.from_buffers(pyarrow.int64(), len(index), [None, buffer]))
-    rows: list[Row] = taken.to_pylist()
-    return rows
+def _microseconds(instants: pyarrow.ChunkedArray) -> NDArray[np.int64]:
+    # Straight from the buffers, because pyarrow's own conversion asks pandas first.
+    parts = [
+        np.frombuffer(chunk.buffers()[1], dtype=np.int64)[chunk.offset : chunk.offset + len(chunk)]
+        for chunk in instants.chunks
+    ]
+    return np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)

@@ -1,0 +1,113 @@
+"""A lake with published tables, written by pyarrow, as the pipeline would."""
+
+import datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from trimtab.model.load import RESOURCES
+from trimtab.observe.lake import Lake, microseconds
+from trimtab.observe.manifest import Entry, Manifest, publish_manifest
+
+NOON = datetime.datetime(2026, 11, 21, 12, tzinfo=datetime.UTC)
+STEP = datetime.timedelta(seconds=30)
+
+BY_BROKER = pa.list_(
+    pa.struct([("broker", pa.int32()), *((name, pa.float64()) for name in ("share", "usage", "deviation"))])
+)
+
+
+def imbalance_rows(
+    tick: datetime.datetime,
+    usage: dict[int, tuple[float | None, float, float, float]],
+    cluster: str = "orders",
+    limited: bool = True,
+    collapse: bool | None = None,
+) -> list[dict[str, object]]:
+    """Four rows of the table `imbalance`; CPU None makes that resource incomplete."""
+    rows: list[dict[str, object]] = []
+    for place, resource in enumerate(RESOURCES):
+        loads = {broker: values[place] for broker, values in usage.items()}
+        known = {broker: load for broker, load in loads.items() if load is not None}
+        complete = len(known) == len(loads)
+        total, number = sum(known.values()), len(loads)
+        shares = {broker: known[broker] / total if complete else None for broker in known}
+        sigma = (sum((s - 1 / number) ** 2 for s in shares.values()) / number) ** 0.5 if complete else None  # type: ignore[operator]
+        rows.append(
+            {
+                "cluster": cluster,
+                "tick": tick,
+                "resource": resource,
+                "brokers": number,
+                "complete": complete,
+                "sigma": sigma,
+                "eta": 0.1 / number,
+                "theta": 0.8,
+                "epsilon": 0.1,
+                "traffic_collapse": collapse,
+                "by_broker": [
+                    {
+                        "broker": broker,
+                        "share": shares.get(broker),
+                        "usage": loads[broker] if limited else None,
+                        "deviation": abs(shares[broker] * number - 1) if complete else None,  # type: ignore[operator]
+                    }
+                    for broker in loads
+                ],
+            }
+        )
+    return rows
+
+
+def broker_rows(
+    tick: datetime.datetime, states: dict[int, str], cluster: str = "orders"
+) -> list[dict[str, object]]:
+    """Rows of the table `brokers`."""
+    return [
+        {"cluster": cluster, "tick": tick, "broker": b, "host": f"h{b}", "rack": "r1", "broker_state": state}
+        for b, state in states.items()
+    ]
+
+
+def publish(path: Path, tables: dict[str, list[list[dict[str, object]]]]) -> Lake:
+    """Publish tables, each made of parts; a part is an entry from its first tick to just after its last."""
+    lake = Lake(path)
+    entries: dict[str, tuple[Entry, ...]] = {}
+    for name, parts in tables.items():
+        made = []
+        for number, rows in enumerate(parts):
+            folder = lake.tables / name / f"part-{number}"
+            folder.mkdir(parents=True)
+            pq.write_table(pa.Table.from_pylist(rows, schema=_schema(name)), folder / "rows.parquet")
+            at = [microseconds(row["tick"]) for row in rows]  # type: ignore[arg-type]
+            made.append(Entry(f"{name}/part-{number}", min(at), max(at) + 1, min(at), max(at)))
+        entries[name] = tuple(made)
+    publish_manifest(lake.tables, Manifest(tables=entries))
+    return lake
+
+
+def snapshot_folder(lake: Lake, cluster: str = "orders", quality: str = "{}") -> Path:
+    """A snapshot folder as far as `status` looks at it."""
+    folder = lake.snapshots / cluster / "2026-11-21T12:00:00.000000Z"
+    folder.mkdir(parents=True)
+    (folder / "meta.json").write_text('{"quality": ' + quality + "}")
+    return folder
+
+
+def _schema(name: str) -> pa.Schema:
+    common = [("cluster", pa.string()), ("tick", pa.timestamp("us", tz="UTC"))]
+    if name == "brokers":
+        texts = [(column, pa.string()) for column in ("host", "rack", "broker_state")]
+        return pa.schema([*common, ("broker", pa.int32()), *texts])
+    return pa.schema(
+        [
+            *common,
+            ("resource", pa.string()),
+            ("brokers", pa.int32()),
+            ("complete", pa.bool_()),
+            *((column, pa.float64()) for column in ("sigma", "eta", "theta", "epsilon")),
+            ("traffic_collapse", pa.bool_()),
+            ("by_broker", BY_BROKER),
+        ]
+    )

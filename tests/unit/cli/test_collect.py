@@ -1,0 +1,128 @@
+"""`trimtab collect` as a command, against the protocol fake."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from trimtab.cli.app import main
+from trimtab.observe.lake import Lake
+from trimtab.simulate.kafka_building import cluster_of
+from trimtab.simulate.kafka_server import SimulatedKafkaServer
+
+
+@pytest.fixture
+def bootstrap() -> Iterator[str]:
+    """Three simulated brokers with a topic."""
+    cluster = cluster_of(3)
+    cluster.create_topic("t", {0: [1, 2], 1: [2, 3]}, size_bytes=60e6)
+    with SimulatedKafkaServer(cluster) as server:
+        yield ",".join(server.bootstrap)
+
+
+def run(*arguments: str) -> int:
+    """The exit code of a command; signal handlers as they were."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        with pytest.raises(SystemExit) as ended:
+            main(["collect", *arguments])
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    return int(ended.value.code or 0)
+
+
+def test_some_ticks_land_in_the_lake(
+    bootstrap: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One file and one line of progress a tick; without endpoints it says that CPU is missing."""
+    lake = str(tmp_path)
+    assert run("--bootstrap", bootstrap, "--lake", lake, "--interval", "1", "--ticks", "2") == 0
+    err = capsys.readouterr().err
+    assert err.count("3 of 3 brokers, 15 rows") == 2
+    assert "no metrics endpoint is set" in err
+    assert "2 ticks landed" in err
+    assert len(Lake(tmp_path).raw_files()) == 2
+
+
+def test_a_signal_ends_it_cleanly(bootstrap: str, tmp_path: Path) -> None:
+    """SIGTERM between two ticks: it says what it did and ends with 0."""
+    command = [sys.executable, "-c", "from trimtab.cli.app import main; main()", "collect", "--interval", "1"]
+    with subprocess.Popen(
+        [*command, "--bootstrap", bootstrap, "--lake", str(tmp_path)],
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"TRIMTAB_COLLECT_CLUSTER": "orders"},
+    ) as child:
+        assert child.stderr is not None
+        deadline = time.monotonic() + 60
+        while not Lake(tmp_path).raw_files():
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        child.send_signal(signal.SIGTERM)
+        err = child.stderr.read()
+        assert child.wait(timeout=30) == 0
+    assert "ticks landed" in err.splitlines()[-1]
+    assert "-orders-" in Lake(tmp_path).raw_files()[0].name
+
+
+def test_ticks_that_cannot_be_landed_are_lost_and_counted(
+    bootstrap: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A lake that cannot be written: every tick is tried, the exit code says that none landed."""
+    (tmp_path / "raw").write_text("in the way")
+    lake = str(tmp_path)
+    assert run("--bootstrap", bootstrap, "--lake", lake, "--interval", "1", "--ticks", "2") == 1
+    err = capsys.readouterr().err
+    assert err.count("tick lost: samples cannot be written") == 2
+    assert "0 ticks landed, 2 lost" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected", "code"),
+    [
+        (["--to", "elsewhere"], "write lake, or kafka:TOPIC", 2),
+        (["--interval", "0"], "collect.interval_seconds is 0", 2),
+        (["--set", "collect.intervall=3"], "did you mean collect.interval_seconds", 2),
+        (["--set", "collect.hosts.one=h1"], "keys are broker ids", 2),
+        (["--set", "collect.cluster=' '"], "collect.cluster is empty", 2),
+        (["--set", "collect.timeout_seconds=31"], "collect.timeout_seconds is 31", 2),
+        (["--bootstrap", "127.0.0.1:1"], "no Kafka broker can be reached", 1),
+        (["--bootstrap", "nowhere"], "is not host:port", 2),
+    ],
+)
+def test_what_cannot_work_is_one_sentence(
+    arguments: list[str], expected: str, code: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Bad settings and unreachable clusters end before the first tick, without a traceback."""
+    given = ["--bootstrap", "127.0.0.1:1", "--lake", str(tmp_path), "--ticks", "1", *arguments]
+    assert run(*given) == code
+    err = capsys.readouterr().err
+    assert expected in err
+    assert err.count("\n") == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_settings_may_come_from_a_file(
+    bootstrap: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Brokers, endpoints and capacities in trimtab.toml; paths count from its folder."""
+    (tmp_path / "clients.jsonl").write_text(
+        json.dumps({"client": "c", "at": time.time(), "served_bytes_total": 5}) + "\n"
+    )
+    (tmp_path / "t.toml").write_text(
+        f'[kafka]\nbootstrap = "{bootstrap}"\n'
+        '[collect]\ninterval_seconds = 1\nclient_samples = ["*.jsonl"]\n'
+        '[collect.prometheus]\n1 = "127.0.0.1:1"\n'
+        "[capacity]\ncpu_cores = 8\n[capacity.brokers.2]\ncpu_cores = 16\n"
+    )
+    assert run("--settings", str(tmp_path / "t.toml"), "--lake", str(tmp_path), "--ticks", "1") == 0
+    err = capsys.readouterr().err
+    assert "3 of 3 brokers, 0 of 1 endpoints, 16 rows" in err
+    assert "no metrics of broker 1: http://127.0.0.1:1/metrics: Connection refused" in err

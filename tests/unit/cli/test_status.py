@@ -1,0 +1,103 @@
+"""`trimtab status` and `trimtab snapshot export` as commands."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from support.small_lake import NOON, broker_rows, imbalance_rows, publish, snapshot_folder
+from trimtab.cli.app import main
+from trimtab.simulate.kafka_building import cluster_of
+from trimtab.simulate.kafka_server import SimulatedKafkaServer
+
+UNEVEN = {1: (0.6, 0.3, 0.3, 0.1), 2: (0.2, 0.3, 0.1, 0.3)}
+SNAPSHOT = {
+    "format": "trimtab/replicas-snapshot/1",
+    "cluster": "orders",
+    "taken_at": "2026-11-21T12:00:00Z",
+    "brokers": [{"id": 1, "state": "alive", "capacity": {"disk": 1e9}}],
+    "partitions": [
+        {
+            "topic": "t",
+            "partition": 0,
+            "replicas": [1],
+            "leader": 1,
+            "leader_load": {"cpu": 0, "disk": 5, "network_in": 1, "network_out": 0},
+            "follower_load": {"cpu": 0, "disk": 5, "network_in": 1, "network_out": 0},
+        }
+    ],
+    "quality": {"valid_share": 1.0, "oldest_sample_seconds": 60, "cpu": "absent"},
+}
+
+
+def run(*arguments: str) -> int:
+    """The exit code of a command."""
+    with pytest.raises(SystemExit) as ended:
+        main(list(arguments))
+    return int(ended.value.code or 0)
+
+
+def test_status_of_a_lake(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The heat map for people, one document for programs."""
+    lake = publish(
+        tmp_path,
+        {
+            "imbalance": [imbalance_rows(NOON, UNEVEN)],
+            "brokers": [broker_rows(NOON, {1: "alive", 2: "alive"})],
+        },
+    )
+    snapshot_folder(lake)
+    assert run("status", "--lake", str(tmp_path)) == 0
+    assert "60% ▲+50%" in capsys.readouterr().out
+    assert run("status", "--lake", str(tmp_path), "--json") == 0
+    assert json.loads(capsys.readouterr().out)["cluster"] == "orders"
+
+
+def test_status_without_anything_to_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One line on standard error, exit code 1, nothing on standard output."""
+    assert run("status", "--lake", str(tmp_path / "nothing")) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("trimtab: lake ")
+    assert err.count("\n") == 1
+
+
+def test_status_straight_from_the_brokers(capsys: pytest.CaptureFixture[str]) -> None:
+    """Before anything was collected: sizes, replicas and leaders, and what is missing is said."""
+    cluster = cluster_of(3)
+    cluster.create_topic("t", {0: [1, 2], 1: [1, 3], 2: [1, 2]}, size_bytes=60e6)
+    with SimulatedKafkaServer(cluster) as server:
+        bootstrap = ",".join(server.bootstrap)
+        assert run("status", "--bootstrap", bootstrap) == 0
+        text = capsys.readouterr().out
+        assert run("status", "--bootstrap", bootstrap, "--json") == 0
+        document = json.loads(capsys.readouterr().out)
+    assert "3 brokers, 3 partitions, 360 MB on disk; placement only" in text
+    assert "CPU and network need two samples" in text
+    assert [(b["disk_bytes"], b["replicas"], b["leaders"]) for b in document["brokers"]] == [
+        (180e6, 3, 3),
+        (120e6, 2, 0),
+        (60e6, 1, 0),
+    ]
+
+
+def test_a_snapshot_is_exported_in_each_form(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """JSON, gzip and folder hold the same snapshot; a wrong ending is refused and nothing is written."""
+    from trimtab.files.replicas_snapshot import read_snapshot, write_snapshot
+
+    source = tmp_path / "source.json"
+    source.write_text(json.dumps(SNAPSHOT))
+    folder = tmp_path / "lake" / "snapshots" / "orders" / "2026-11-21T12:00:00.000000Z"
+    folder.parent.mkdir(parents=True)
+    write_snapshot(read_snapshot(source), folder)
+    lake = str(tmp_path / "lake")
+    for name in ("out.json", "out.json.gz", "out"):
+        assert run("snapshot", "export", "--lake", lake, "--out", str(tmp_path / name)) == 0
+        assert "1 brokers, 1 partitions of orders" in capsys.readouterr().out
+        assert read_snapshot(tmp_path / name).partitions.leader_load[0, 1] == 5
+    assert run("snapshot", "export", "--lake", lake, "--out", str(tmp_path / "out.csv")) == 2
+    assert not (tmp_path / "out.csv").exists()
+    assert (
+        run("snapshot", "export", "--lake", lake, "--cluster", "other", "--out", str(tmp_path / "x.json"))
+        == 1
+    )

@@ -1,0 +1,141 @@
+"""The newest state of a cluster, read from published tables."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from support.small_lake import NOON, STEP, broker_rows, imbalance_rows, publish, snapshot_folder
+from trimtab.model.errors import ObserveError
+from trimtab.observe.lake import Lake
+from trimtab.observe.status import TICKS, read_status
+
+UNEVEN = {1: (0.6, 0.3, 0.3, 0.1), 2: (0.2, 0.3, 0.1, 0.3)}
+EVEN = {1: (0.4, 0.3, 0.2, 0.2), 2: (0.4, 0.3, 0.2, 0.2)}
+ALIVE = {1: "alive", 2: "alive"}
+
+
+def one_tick(path: Path) -> Lake:
+    """Two brokers at noon."""
+    lake = publish(path, {"imbalance": [imbalance_rows(NOON, UNEVEN)], "brokers": [broker_rows(NOON, ALIVE)]})
+    snapshot_folder(lake, quality='{"cpu": "measured", "valid_share": 0.9}')
+    return lake
+
+
+def test_the_figures_of_a_tick_are_those_of_the_table(tmp_path: Path) -> None:
+    """Usage, signed deviation, σ, worst deviation and peak of four resources, and the limits beside them."""
+    status = read_status(one_tick(tmp_path))
+    assert (status.cluster, status.ticks, status.last_tick, status.newest_tick) == ("orders", 1, NOON, NOON)
+    assert [(b.id, b.host, b.rack, b.state) for b in status.brokers] == [
+        (1, "h1", "r1", "alive"),
+        (2, "h2", "r1", "alive"),
+    ]
+    np.testing.assert_allclose(status.usage, [[0.6, 0.3, 0.3, 0.1], [0.2, 0.3, 0.1, 0.3]])
+    np.testing.assert_allclose(status.deviation, [[0.5, 0, 0.5, -0.5], [-0.5, 0, -0.5, 0.5]], atol=1e-12)
+    np.testing.assert_allclose(status.sigma, [0.25, 0, 0.25, 0.25], atol=1e-12)
+    np.testing.assert_allclose(status.worst_deviation, [0.5, 0, 0.5, 0.5], atol=1e-12)
+    np.testing.assert_allclose(status.peak_usage, [0.6, 0.3, 0.3, 0.3])
+    assert (status.eta[0], status.theta[0], status.epsilon[0]) == (0.05, 0.8, 0.1)
+    assert status.quality["cpu"] == "measured"
+
+
+def test_sigma_is_averaged_over_ticks_never_taken_from_averages(tmp_path: Path) -> None:
+    """Two ticks that are uneven in opposite ways: the averaged loads are level, σ is not."""
+    swapped = {1: UNEVEN[2], 2: UNEVEN[1]}
+    lake = publish(
+        tmp_path, {"imbalance": [imbalance_rows(NOON, UNEVEN), imbalance_rows(NOON + STEP, swapped)]}
+    )
+    status = read_status(lake, "orders")
+    np.testing.assert_allclose(status.sigma[0], 0.25)
+    np.testing.assert_allclose(status.worst_deviation[0], 0, atol=1e-12)
+    assert status.peak_usage[0] == 0.6
+
+
+def test_only_the_newest_ticks_count(tmp_path: Path) -> None:
+    """An hour of unevenness before ten level ticks is over."""
+    ticks = [NOON + number * STEP for number in range(130)]
+    rows = [row for tick in ticks[:-TICKS] for row in imbalance_rows(tick, UNEVEN)]
+    newest = [row for tick in ticks[-TICKS:] for row in imbalance_rows(tick, EVEN)]
+    status = read_status(publish(tmp_path, {"imbalance": [newest[:20], rows, newest[20:]]}), "orders")
+    assert status.ticks == TICKS
+    assert status.last_tick == ticks[-1]
+    np.testing.assert_allclose(status.sigma, 0, atol=1e-12)
+
+
+def test_ticks_that_lack_a_broker_are_passed_over(tmp_path: Path) -> None:
+    """The newest tick misses one broker's CPU: figures end before it, and both times are told."""
+    torn = {1: (None, 0.3, 0.3, 0.1), 2: UNEVEN[2]}
+    parts = [imbalance_rows(NOON, UNEVEN) + imbalance_rows(NOON + STEP, torn)]
+    status = read_status(publish(tmp_path, {"imbalance": parts}), "orders")
+    assert (status.ticks, status.last_tick, status.newest_tick) == (1, NOON, NOON + STEP)
+
+
+def test_a_cluster_without_cpu_signal_has_three_resources(tmp_path: Path) -> None:
+    """Nothing is made up for CPU, and the other three are told."""
+    blind = {broker: (None, *rest) for broker, (_, *rest) in UNEVEN.items()}
+    status = read_status(publish(tmp_path, {"imbalance": [imbalance_rows(NOON, blind)]}), "orders")
+    assert np.isnan(status.sigma[0])
+    assert np.isnan(status.usage[:, 0]).all()
+    assert np.isfinite(status.sigma[1:]).all()
+
+
+def test_without_capacities_there_is_deviation_but_no_usage(tmp_path: Path) -> None:
+    """σ and γ need no capacity; θ does."""
+    lake = publish(tmp_path, {"imbalance": [imbalance_rows(NOON, UNEVEN, limited=False)]})
+    status = read_status(lake, "orders")
+    assert np.isnan(status.peak_usage).all()
+    np.testing.assert_allclose(status.worst_deviation[0], 0.5)
+
+
+def test_a_dead_broker_is_there_with_its_state(tmp_path: Path) -> None:
+    """It carries no load, so only the table of brokers knows it."""
+    lake = publish(
+        tmp_path,
+        {"imbalance": [imbalance_rows(NOON, EVEN)], "brokers": [broker_rows(NOON, ALIVE | {3: "fenced"})]},
+    )
+    status = read_status(lake, "orders")
+    assert [(b.id, b.state) for b in status.brokers] == [(1, "alive"), (2, "alive"), (3, "fenced")]
+    assert np.isnan(status.usage[2]).all()
+
+
+def test_rows_outside_their_entry_do_not_count(tmp_path: Path) -> None:
+    """A part whose ticks were computed anew by a later step is cut, and its rows lie there still."""
+    lake = publish(
+        tmp_path, {"imbalance": [imbalance_rows(NOON, EVEN) + imbalance_rows(NOON + STEP, UNEVEN)]}
+    )
+    manifest = lake.tables / "manifest.json"
+    last = int((NOON + STEP).timestamp() * 1e6)
+    manifest.write_text(manifest.read_text().replace(f'"end": {last + 1}', f'"end": {last}'))
+    assert read_status(lake, "orders").last_tick == NOON
+
+
+def test_an_empty_lake_says_what_to_run(tmp_path: Path) -> None:
+    """No lake, or one without that cluster: one sentence with the commands."""
+    with pytest.raises(ObserveError, match="no load of any cluster: collect samples"):
+        read_status(Lake(tmp_path))
+    with pytest.raises(ObserveError, match="no load of cluster 'other'"):
+        read_status(one_tick(tmp_path), "other")
+
+
+def test_of_several_clusters_one_must_be_named(tmp_path: Path) -> None:
+    """Nothing is shown of a cluster that was not meant."""
+    lake = one_tick(tmp_path)
+    snapshot_folder(lake, "second")
+    with pytest.raises(ObserveError, match="2 clusters .*--cluster"):
+        read_status(lake)
+
+
+def test_neither_pandas_nor_spark_is_loaded(tmp_path: Path) -> None:
+    """Either would cost more than the whole command may."""
+    one_tick(tmp_path)
+    script = (
+        "import sys; from trimtab.observe.lake import Lake; from trimtab.observe.status import read_status\n"
+        "read_status(Lake(sys.argv[1]))\n"
+        "print([name for name in ('pandas', 'pyspark', 'pyarrow.dataset', 'numba') if name in sys.modules])"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True, check=True
+    )
+    assert found.stdout.strip() == "[]"
