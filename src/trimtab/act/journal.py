@@ -72,7 +72,6 @@ class Entry:
     ended_at: float | None
     status: str
     owner: str
-    plan: str
     facts: Mapping[str, Any]
 
 
@@ -246,13 +245,13 @@ class Journal:
     def entries(self, of_cluster: str | None = None) -> list[Entry]:
         """All executions, newest first."""
         rows = self._db.execute(
-            "SELECT id, cluster_id, cluster, created_at, ended_at, status, owner, plan, facts "
+            "SELECT id, cluster_id, cluster, created_at, ended_at, status, owner, facts "
             "FROM executions WHERE ? IS NULL OR cluster_id = ? ORDER BY id DESC",
             (of_cluster, of_cluster),
         )
         return [
-            Entry(id, cluster_id, cluster, created_at, ended_at, status, owner, plan, json.loads(facts))
-            for id, cluster_id, cluster, created_at, ended_at, status, owner, plan, facts in rows
+            Entry(id, cluster_id, cluster, created_at, ended_at, status, owner, json.loads(facts))
+            for id, cluster_id, cluster, created_at, ended_at, status, owner, facts in rows
         ]
 
     def entry(self, execution: int) -> Entry:
@@ -285,6 +284,11 @@ class Journal:
             record_from_json(step_from_json(json.loads(step)), json.loads(record)) for step, record in steps
         )
         return state_from_json(json.loads(row[0]), records)
+
+    def plan(self, execution: int) -> str:
+        """The plan that it carries out, as it was written down at the start."""
+        row = self._db.execute("SELECT plan FROM executions WHERE id = ?", (execution,)).fetchone()
+        return str(row[0])
 
     def log(self, execution: int) -> list[tuple[float, str, str, dict[str, Any]]]:
         """(time, event, order, changes) of every write since the start."""

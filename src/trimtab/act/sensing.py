@@ -54,6 +54,8 @@ class LoadSense:
     newest
         Gives the newest snapshot there is, with the time it was taken (seconds since 1970); None where there
         is none. Its errors are its own to catch.
+    drop
+        Whether to look for steps that are no longer needed.
     """
 
     def __init__(
@@ -61,9 +63,12 @@ class LoadSense:
         plan: Plan,
         planned: ReplicasSnapshot,
         newest: Callable[[], tuple[float, ReplicasSnapshot] | None] = lambda: None,
+        *,
+        drop: bool = True,
     ) -> None:
         self._planned = planned
         self._newest = newest
+        self._drop = drop
         self._goals = Goals.of(plan)
         self._moves = {move.order: move for move in plan.moves}
 
@@ -78,7 +83,7 @@ class LoadSense:
         pending = tuple(r for r in records if not r.ended and not r.active)
         return LoadSensed(
             at,
-            unneeded=unneeded(view, pending, self._moves, self._goals),
+            unneeded=unneeded(view, pending, self._moves, self._goals) if self._drop else {},
             headroom=view.headroom(),
             free=view.free(pending, self._goals),
             gains=view.gains(pending),

@@ -29,6 +29,8 @@ class ExecutionSettings:
         Share of a log dir that must stay free when all copies of a batch have arrived.
     poll_seconds, check_seconds
         How often progress, and how often the whole cluster, is looked at while a batch runs.
+    drop_unneeded
+        Whether steps that later telemetry shows to be no longer needed are dropped.
     attempts, backoff_seconds, backoff_maximum_seconds
         How often a refused step is tried, and the pause before the second attempt; it doubles each time.
     broker_grace_seconds
@@ -60,6 +62,7 @@ class ExecutionSettings:
     disk_reserve_fraction: float = 0.05
     poll_seconds: float = 0.5
     check_seconds: float = 5.0
+    drop_unneeded: bool = True
     attempts: int = 8
     backoff_seconds: float = 0.25
     backoff_maximum_seconds: float = 15.0

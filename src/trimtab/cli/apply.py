@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from trimtab.cli.options import BOOTSTRAP, SET, SETTINGS, kafka_connection, read_settings
+from trimtab.cli.options import BOOTSTRAP, LAKE, SET, SETTINGS, kafka_connection, read_settings
 
 if TYPE_CHECKING:
     from trimtab.act.apply import Prepared
@@ -33,6 +33,7 @@ def apply(
     ),
     throttle: str | None = THROTTLE,
     bootstrap: str | None = BOOTSTRAP,
+    lake: Path | None = LAKE,
     settings: Path | None = SETTINGS,
     overrides: list[str] = SET,
     as_json: bool = JSON,
@@ -44,7 +45,7 @@ def apply(
     """
     from trimtab.act.apply import prepare, receipt_of
     from trimtab.act.settings import ExecutionSettings
-    from trimtab.cli.executing import open_office, open_port, run_watched
+    from trimtab.cli.executing import load_sense, open_office, open_port, run_watched
     from trimtab.files.plan import plan_bytes, read_plan
 
     if throttle is not None:
@@ -66,7 +67,8 @@ def apply(
             office.refuse_if_interrupted(cluster_id)
             facts = {"plan": str(plan.absolute()), "strategy": wanted.strategy}
             execution = office.create(prepared, how, plan_bytes(wanted).decode("utf-8"), facts)
-            state = run_watched(lambda watch: office.runner(port, lease, execution, watch=watch))
+            sense = load_sense(wanted, lake, how.drop_unneeded)
+            state = run_watched(lambda watch: office.runner(port, lease, execution, sense=sense, watch=watch))
             receipt = receipt_of(office.journal.entry(execution), state)
     show_receipt(asdict(receipt) if as_json else receipt)
     if receipt.status != "finished":

@@ -8,14 +8,18 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
+from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from trimtab.act.apply import Office
     from trimtab.act.kafka_admin import KafkaAdminPort
-    from trimtab.act.runner import Runner
+    from trimtab.act.runner import Runner, Sense
     from trimtab.act.state import ExecutionState
     from trimtab.connect.settings import KafkaConnection
+    from trimtab.model.plan import Plan
+    from trimtab.model.replicas import ReplicasSnapshot
 
 LINE_SECONDS = 5.0
 """How often a line of progress is written where there is no terminal to rewrite it on."""
@@ -45,6 +49,33 @@ def open_port(connection: KafkaConnection) -> Iterator[KafkaAdminPort]:
         yield KafkaAdminPort(admin, time.time)
     finally:
         admin.close()
+
+
+def load_sense(plan: Plan, lake: Path | None, drop: bool) -> Sense | None:
+    """Load of the plan's cluster from the newest snapshots of the lake; None where there is none."""
+    from trimtab.act.sensing import LoadSense
+    from trimtab.cli.options import lake_path
+    from trimtab.files.replicas_snapshot import read_snapshot
+    from trimtab.model.errors import TrimtabError
+    from trimtab.observe.lake import Lake
+
+    home = Lake(lake_path(lake))
+    read: dict[Path, tuple[float, ReplicasSnapshot]] = {}
+
+    def newest() -> tuple[float, ReplicasSnapshot] | None:
+        try:
+            folder = home.newest_snapshot(plan.snapshot.cluster)
+            if folder not in read:
+                snapshot = read_snapshot(folder)
+                at = datetime.fromisoformat(snapshot.reference.taken_at).timestamp()
+                read.clear()
+                read[folder] = (at, snapshot)
+            return read[folder]
+        except TrimtabError:
+            return None  # telemetry is an aid here: without it the plan is carried out as it is
+
+    first = newest()
+    return None if first is None else LoadSense(plan, first[1], newest, drop=drop)
 
 
 def run_watched(make: Callable[[Callable[[ExecutionState], None]], Runner]) -> ExecutionState:

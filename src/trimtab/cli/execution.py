@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import sys
 import time
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
-from trimtab.cli.options import BOOTSTRAP, SET, SETTINGS, kafka_connection, read_settings
+from trimtab.cli.options import BOOTSTRAP, LAKE, SET, SETTINGS, kafka_connection, read_settings
 
 if TYPE_CHECKING:
     from trimtab.act.apply import Office
+    from trimtab.model.plan import Plan
 
 app = typer.Typer(help="See, resume, stop and cancel what apply has begun.", no_args_is_help=True)
 
@@ -60,38 +61,49 @@ def show(execution: int | None = ID, as_json: bool = JSON) -> None:
 def resume(
     execution: int | None = ID,
     bootstrap: str | None = BOOTSTRAP,
+    lake: Path | None = LAKE,
     settings: Path | None = SETTINGS,
     overrides: list[str] = SET,
 ) -> None:
     """Go on with an execution that was interrupted, stopped or cancelled."""
-    _take_up(execution, bootstrap, settings, overrides, None)
+    _take_up(execution, Where(bootstrap, lake, settings, overrides), None)
 
 
 @app.command()
 def stop(
     execution: int | None = ID,
     bootstrap: str | None = BOOTSTRAP,
+    lake: Path | None = LAKE,
     settings: Path | None = SETTINGS,
     overrides: list[str] = SET,
 ) -> None:
     """Begin nothing more: what is in flight finishes, the rest can be resumed later."""
-    _ask(execution, bootstrap, settings, overrides, "stop")
+    _ask(execution, Where(bootstrap, lake, settings, overrides), "stop")
 
 
 @app.command()
 def cancel(
     execution: int | None = ID,
     bootstrap: str | None = BOOTSTRAP,
+    lake: Path | None = LAKE,
     settings: Path | None = SETTINGS,
     overrides: list[str] = SET,
 ) -> None:
     """Roll back what is in flight and leave the cluster clean; what is done stays done."""
-    _ask(execution, bootstrap, settings, overrides, "cancel")
+    _ask(execution, Where(bootstrap, lake, settings, overrides), "cancel")
 
 
-def _ask(
-    execution: int | None, bootstrap: str | None, settings: Path | None, overrides: list[str], what: str
-) -> None:
+@dataclass(frozen=True)
+class Where:
+    """Which cluster, lake and settings, as given on the command line."""
+
+    bootstrap: str | None
+    lake: Path | None
+    settings: Path | None
+    overrides: list[str]
+
+
+def _ask(execution: int | None, where: Where, what: str) -> None:
     """Ask whoever runs it; where nobody does, do it here."""
     from trimtab.act.lease import this_process
     from trimtab.cli.executing import open_office
@@ -107,25 +119,19 @@ def _ask(
             office.journal.request(entry.id, what, str(this_process("", now)), now)
             print(f"trimtab: asked {entry.owner} to {what} execution {entry.id}", file=sys.stderr)
             return
-    _take_up(entry.id, bootstrap, settings, overrides, what)
+    _take_up(entry.id, where, what)
 
 
-def _take_up(
-    execution: int | None,
-    bootstrap: str | None,
-    settings: Path | None,
-    overrides: list[str],
-    request: str | None,
-) -> None:
+def _take_up(execution: int | None, where: Where, request: str | None) -> None:
     from trimtab.act.apply import receipt_of
     from trimtab.act.settings import ExecutionSettings
     from trimtab.cli.apply import show_receipt
-    from trimtab.cli.executing import open_office, open_port, run_watched
+    from trimtab.cli.executing import load_sense, open_office, open_port, run_watched
     from trimtab.model.errors import ActError
 
-    found = read_settings(settings, overrides)
+    found = read_settings(where.settings, where.overrides)
     how = found.section("execution", ExecutionSettings)
-    connection = kafka_connection(found, bootstrap)
+    connection = kafka_connection(found, where.bootstrap)
     with open_office() as office:
         entry = office.journal.entry(_chosen(office, execution))
         if entry.status in ("finished", "incomplete"):
@@ -138,7 +144,8 @@ def _take_up(
             if request is not None:
                 now = time.time()
                 office.journal.request(entry.id, request, "you", now)
-            state = run_watched(lambda watch: office.runner(port, lease, entry.id, watch=watch))
+            sense = load_sense(_plan(office, entry.id), where.lake, how.drop_unneeded)
+            state = run_watched(lambda watch: office.runner(port, lease, entry.id, sense=sense, watch=watch))
             receipt = receipt_of(office.journal.entry(entry.id), state)
     show_receipt(receipt)
     if receipt.status not in (
@@ -147,6 +154,12 @@ def _take_up(
         "cancelled" if request else "",
     ):
         raise typer.Exit(1)
+
+
+def _plan(office: Office, execution: int) -> Plan:
+    from trimtab.files.plan import plan_from
+
+    return plan_from(office.journal.path, office.journal.plan(execution).encode("utf-8"))
 
 
 def _chosen(office: Office, execution: int | None) -> int:
@@ -161,4 +174,4 @@ def _chosen(office: Office, execution: int | None) -> int:
 
 
 def _plain(entry: dict[str, object], status: str) -> dict[str, object]:
-    return {name: value for name, value in entry.items() if name != "plan"} | {"status": status}
+    return entry | {"status": status}

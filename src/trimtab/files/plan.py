@@ -44,7 +44,12 @@ def read_plan(path: Path) -> Plan:
         If it is malformed, or its moves, assignments and cost contradict each other; one line that names
         the file, the JSON path, the value found, what was expected, and the remedy.
     """
-    document = JsonDocument(path, read_bytes(path), NAMES)
+    return plan_from(path, read_bytes(path))
+
+
+def plan_from(path: Path, data: bytes) -> Plan:
+    """The same from bytes that are already at hand; `path` names them in errors."""
+    document = JsonDocument(path, data, NAMES)
     _ = document.tree  # refuses repeated keys; a plan is small enough to be read twice
     document.require(("format",), tuple(document.parts))
     checked_format(str(path), document.part("format", object), FORMAT)
