@@ -17,7 +17,7 @@ import fcntl
 import getpass
 import os
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -132,7 +132,8 @@ class Lease:
         if not self._in_cluster or now - self._looked_at < LOOK_AGAIN_SECONDS:
             return
         try:
-            claims = self._claims()
+            texts = self._port.read_claims()
+            claims = _holders(texts)
             if self._me.token not in claims or self._rival(claims) is not None:
                 self._in_cluster = False
                 raise ActError(
@@ -140,8 +141,9 @@ class Lease:
                     "this trimtab steps back and touches nothing more; see `trimtab execution list` there"
                 )
             if now - self._me.renewed_at >= self._lease_seconds / 4:
-                old, self._me = self._me, replace(self._me, renewed_at=now)
-                self._port.write_claims([_text(self._me)], [_text(old)])
+                self._me = replace(self._me, renewed_at=now)
+                # All of ours go: an earlier renewal may have been lost on its way there or back.
+                self._port.write_claims([_text(self._me)], [text for text in texts if self._mine(text)])
             self._looked_at = now
         except PortError as error:
             if not error.failure.transient:
@@ -191,6 +193,9 @@ class Lease:
             return self._take_over()
         except PortError as error:
             if error.failure.transient:
+                # The claim may have arrived although its answer did not.
+                with contextlib.suppress(PortError):
+                    self._withdraw()
                 raise
             return [
                 f"no lease in the cluster ({error}): only trimtabs with this state folder are kept out; "
@@ -198,13 +203,13 @@ class Lease:
             ]
 
     def _take_over(self) -> list[str]:
-        found = self._claims()
-        if found:
+        texts = self._port.read_claims()
+        if texts:
             # A claim taken away a moment ago may still be shown by a broker that has not heard of it.
             self._sleep(SETTLE_SECONDS)
-            found = self._claims()
-        dead = [self._require_dead(holder) for holder in found.values()]
-        self._port.write_claims([_text(self._me)], [_text(holder) for holder in dead])
+            texts = self._port.read_claims()
+        dead = [self._require_dead(holder) for holder in _holders(texts).values()]
+        self._port.write_claims([_text(self._me)], texts)
         self._sleep(SETTLE_SECONDS)
         claims = self._claims()
         rival = self._rival(claims)
@@ -216,9 +221,7 @@ class Lease:
         return [f"took the lease over from {holder}, which is no longer alive" for holder in dead]
 
     def _claims(self) -> dict[str, Holder]:
-        """All claims by token; what nobody can read names nobody we could wait for."""
-        holders = (_parse(text) for text in self._port.read_claims())
-        return {holder.token: holder for holder in holders if holder is not None}
+        return _holders(self._port.read_claims())
 
     def _rival(self, claims: Mapping[str, Holder]) -> Holder | None:
         """Who claimed before us; of two that claim at once, both agree on the one that goes on."""
@@ -265,6 +268,12 @@ def locked(folder: Path, cluster_id: str) -> bool:
         except OSError:
             return True
     return False
+
+
+def _holders(texts: Iterable[str]) -> dict[str, Holder]:
+    """The newest claim of each token; what nobody can read names nobody we could wait for."""
+    holders = [holder for holder in map(_parse, texts) if holder is not None]
+    return {holder.token: holder for holder in sorted(holders, key=lambda holder: holder.renewed_at)}
 
 
 def _here(holder: Holder) -> bool:
