@@ -7,6 +7,7 @@ import numpy as np
 from trimtab.model.imbalance import imbalance
 from trimtab.model.load import RESOURCES, FloatArray, IntArray
 from trimtab.model.plan import Assignment, Bound, Cost, Move, MoveKind, Plan, Prediction
+from trimtab.model.replicas import BrokerState
 from trimtab.plan.replicas import moves as moves_
 from trimtab.plan.replicas.bounds import bound_of
 from trimtab.plan.replicas.dirs import dirs_of
@@ -37,12 +38,14 @@ def plan_of(problem: ProblemData, strategy: str, outcome: Outcome) -> Plan:
     """Steps, reasons, cost, predictions and verdict of an outcome."""
     snapshot, settings, arrays = problem.snapshot, problem.settings, problem.arrays
     parts, brokers = snapshot.partitions, snapshot.brokers
-    first_leader = np.ascontiguousarray(parts.leader, dtype=np.int32)
+    dead = brokers.state == BrokerState.DEAD
+    # A dead broker leads nothing, whatever the snapshot still says.
+    first_leader = np.where((parts.leader >= 0) & dead[parts.leader], -1, parts.leader).astype(np.int32)
     chosen = moves_.changed_partitions(arrays.home, first_leader, outcome.place, outcome.lead)
     *columns, rows, leaders = moves_.steps_of(
         arrays, problem.home_lead, first_leader, outcome.place, outcome.lead, chosen
     )
-    replicas, leader = parts.replicas.copy(), parts.leader.copy()
+    replicas, leader = parts.replicas.copy(), first_leader.copy()
     replicas[chosen], leader[chosen] = rows, leaders
     load_before, load = snapshot.broker_load(), snapshot.broker_load(replicas, leader)
     before = imbalance(load_before, brokers.capacity, brokers.in_service)
@@ -129,7 +132,7 @@ def _reasons(
         other=np.zeros((number, 2)),
         rejected=np.zeros((number, 4), np.int32),
     )
-    draining = ~problem.snapshot.brokers.in_service & (problem.snapshot.brokers.state != 2)
+    draining = ~problem.snapshot.brokers.in_service & (problem.snapshot.brokers.state != BrokerState.DEAD)
     reasons_of(problem.arrays, goal, steps, usage.copy(), ceiling, draining, *reasons)
     return reasons
 

@@ -93,6 +93,12 @@ def value(use, band, b, add, add_role, drop, drop_role):  # type: ignore[no-unty
 
 
 @leaf
+def helps(fall, was):  # type: ignore[no-untyped-def]
+    """Whether a potential that falls by `fall` from `was` does so by more than rounding; else descents could cycle."""
+    return fall > NEGLIGIBLE + 1e-9 * was
+
+
+@leaf
 def holds(place, p, b):  # type: ignore[no-untyped-def]
     """Whether broker `b` holds a replica of the partition."""
     for s in range(place.shape[1]):  # noqa: SIM110 - compiled code knows no generators
@@ -275,3 +281,15 @@ def _lists(place: IntArray, brokers: int) -> tuple[IntArray, IntArray]:
         starts = np.concatenate([[True], ~same])
         head[holder[starts]] = codes[starts]
     return head, links
+
+
+@entry
+def move_once(g, p, s, b):  # type: ignore[no-untyped-def]
+    """`move`, for callers that are not compiled."""
+    move(g, p, s, b)
+
+
+@entry
+def give_lead_once(g, p, s):  # type: ignore[no-untyped-def]
+    """`give_lead`, for callers that are not compiled."""
+    give_lead(g, p, s)

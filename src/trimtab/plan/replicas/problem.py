@@ -108,6 +108,7 @@ def problem_data(snapshot: ReplicasSnapshot, settings: ReplicasSettings) -> Prob
     host, hosts = _groups(brokers.host, brokers.in_service)
     with np.errstate(divide="ignore"):
         inverse = np.where(np.isfinite(brokers.capacity), 1.0 / brokers.capacity, 0.0)
+    may_lead = brokers.may_lead & ~np.isin(brokers.id, settings.excluded_brokers_for_leaders)
     use = np.ascontiguousarray(np.stack([parts.follower_load, parts.leader_load], axis=1), dtype=np.float64)
     arrays = Arrays(
         use=use,
@@ -115,8 +116,8 @@ def problem_data(snapshot: ReplicasSnapshot, settings: ReplicasSettings) -> Prob
         size=np.ascontiguousarray(use[:, :, DISK].max(axis=1)),
         home=home,
         home_ready=np.ascontiguousarray(ready),
-        movable=~excluded & ~orphaned,
-        may_lead=brokers.may_lead & ~np.isin(brokers.id, settings.excluded_brokers_for_leaders),
+        movable=~excluded & ~orphaned & ~_pinned(home_lead, ready & may_lead[home]),
+        may_lead=may_lead,
         may_receive=brokers.may_receive
         & ~np.isin(brokers.id, settings.excluded_brokers_for_replicas)
         & _has_online_dir(snapshot),
@@ -136,6 +137,17 @@ def excluded_partitions(snapshot: ReplicasSnapshot, patterns: tuple[str, ...]) -
     matchers = [compile_pattern(translate(pattern)) for pattern in patterns]
     topics = np.array([any(m.match(name) for m in matchers) for name in parts.topics], dtype=np.bool_)
     return topics[parts.topic] if len(parts) else np.zeros(0, dtype=np.bool_)
+
+
+def _pinned(home_lead: IntArray, stands_in: BoolArray) -> BoolArray:
+    """Partitions whose leader is not first in its list while nobody else may lead.
+
+    Its role cannot travel with its replica, and nobody can lead meanwhile, so it has to stay until another is in sync.
+    """
+    others = stands_in.copy()
+    rows = np.flatnonzero(home_lead >= 0)
+    others[rows, home_lead[rows]] = False
+    return np.asarray((home_lead > 0) & ~others.any(axis=1))
 
 
 def _on_offline_dir(snapshot: ReplicasSnapshot) -> BoolArray:

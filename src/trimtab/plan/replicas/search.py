@@ -23,6 +23,7 @@ from trimtab.plan.replicas.placement import (
     WIDE,
     copies_more,
     give_lead,
+    helps,
     holds,
     home_slot,
     may_move,
@@ -44,6 +45,9 @@ STALE = 0.8
 BREADTH, PARTNERS = 64, 8
 """Exchanges looked at: so many replicas of each side, so many brokers on the other side."""
 
+VISITS = 40
+"""Most visits a broker on average: a descent in ever smaller steps is not worth its time."""
+
 
 @leaf
 def _lead_gain(g, p, s):  # type: ignore[no-untyped-def]
@@ -56,7 +60,7 @@ def _lead_gain(g, p, s):  # type: ignore[no-untyped-def]
     v1, g1 = value(g.use, g.band, here, p, 0, p, 1)
     v2, g2 = value(g.use, g.band, b, p, 1, p, 0)
     fall = g.worth[here, 0] + g.worth[b, 0] - v1 - v2
-    if fall <= NEGLIGIBLE:
+    if not helps(fall, g.worth[here, 0] + g.worth[b, 0]):
         return 0.0
     return max(fall + g.worth[here, 1] + g.worth[b, 1] - g1 - g2, 0.0)
 
@@ -204,7 +208,7 @@ def _best_destination(g, p, s, destinations, floor):  # type: ignore[no-untyped-
         v2, g2 = value(g.use, g.band, b, p, role, -1, 0)
         fall = fall_here + g.worth[b, 0] - v2
         gain = gain_here + g.worth[b, 0] + g.worth[b, 1] - v2 - g2
-        if fall <= NEGLIGIBLE or gain <= 0.0:
+        if gain <= 0.0 or not helps(fall, g.worth[here, 0] + g.worth[b, 0]):
             continue
         worth = gain / (floor + max(copies_more(g.home, g.place, p, s, b), 0) * g.size[p])
         if worth > best and may_move(g, p, s, b):
@@ -223,7 +227,7 @@ def _list_replicas(g, h, floor, first, codes, probe):  # type: ignore[no-untyped
         if g.rule[p, MOVABLE]:
             role = 1 if g.lead[p] == s else 0
             fall = g.worth[h, 0] - value(g.use, g.band, h, -1, 0, p, role)[0]
-            if fall > NEGLIGIBLE:
+            if helps(fall, g.worth[h, 0]):
                 copied = g.size[p] if home_slot(g.home, p, h) >= 0 else 0.0
                 first[size] = -fall / (floor + copied)
                 codes[size] = code
@@ -318,7 +322,7 @@ def _pull_worth(g, p, s, h, floor):  # type: ignore[no-untyped-def]
     v1, g1 = value(g.use, g.band, here, -1, 0, p, role)
     fall = g.worth[here, 0] + g.worth[h, 0] - v1 - v2
     gain = fall + g.worth[here, 1] + g.worth[h, 1] - g1 - g2
-    if fall <= NEGLIGIBLE or gain <= 0.0 or not may_move(g, p, s, h):
+    if gain <= 0.0 or not helps(fall, g.worth[here, 0] + g.worth[h, 0]) or not may_move(g, p, s, h):
         return 0.0
     return gain / (floor + max(copies_more(g.home, g.place, p, s, h), 0) * g.size[p])
 
@@ -435,7 +439,7 @@ def _best_pair(g, h, b, floor, mine, others, least):  # type: ignore[no-untyped-
             if p == q or v1 >= both:
                 continue
             fall = both - v1 - value(g.use, g.band, b, p, rp, q, rq)[0]
-            if fall <= NEGLIGIBLE:
+            if not helps(fall, both):
                 continue
             copied = max(copies_more(g.home, g.place, p, s, b), 0) * g.size[p]
             copied += max(copies_more(g.home, g.place, q, t, h), 0) * g.size[q]
@@ -485,7 +489,7 @@ def level(g, floor, rounds):  # type: ignore[no-untyped-def]
     brokers = len(g.worth)
     stuck = np.zeros(brokers, np.bool_)
     changed_since = 0
-    while True:
+    for _ in range(VISITS * brokers + 1000):
         h = -1
         worst = NEGLIGIBLE
         for b in range(brokers):

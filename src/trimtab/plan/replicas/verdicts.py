@@ -45,27 +45,25 @@ def judge(
     any_move
         Whether the plan has moves.
     """
-    hard = [*_left_behind(problem, place), *_crowded(problem, place)]
+    hard = [*_left_behind(problem, place), *_leaderless(problem, lead), *_crowded(problem, place)]
     led = lead >= 0
     proven, open_ = _capacity(problem, load, after, led)
     level = _deviation(problem, load, after, led)
-    leaderless = _leaderless(problem, lead)
-    problems = (*hard, *proven, *open_, *level, *leaderless)
+    problems = (*hard, *proven, *open_, *level)
     if not problems:
         return Judgement(Verdict.LEVELLED if any_move else Verdict.LEVEL, (), True)
-    infeasible = [p for p in (*hard, *proven) if p.kind != "unmet_goal"]
-    return Judgement(Verdict.INFEASIBLE if infeasible else Verdict.IMPROVED, problems, False)
+    return Judgement(Verdict.INFEASIBLE if hard or proven else Verdict.IMPROVED, problems, False)
 
 
 def _left_behind(problem: ProblemData, place: IntArray) -> list[Problem]:
     """Replicas that must leave their broker and are still there, by why."""
     arrays = problem.arrays
-    left = (arrays.leaving & (place == arrays.home)).any(axis=1)
+    # What is excluded stays where it is because the operator says so; that breaks no goal.
+    left = (arrays.leaving & (place == arrays.home)).any(axis=1) & ~problem.excluded
     if not left.any():
         return []
-    orphaned = left & problem.orphaned & ~problem.excluded
-    excluded = left & problem.excluded
-    rest = left & ~orphaned & ~excluded
+    orphaned = left & problem.orphaned
+    rest = left & ~orphaned
     factor = problem.snapshot.partitions.replication_factor
     open_brokers = int(arrays.may_receive.sum())
     staying = ((arrays.home >= 0) & ~arrays.leaving).sum(axis=1)
@@ -81,16 +79,6 @@ def _left_behind(problem: ProblemData, place: IntArray) -> list[Problem]:
                 "must leave their brokers, but no broker that runs holds them in sync, so there is nothing to copy "
                 "from: bring one of their brokers back",
                 {"online_in_sync_copies": 0},
-            )
-        )
-    if excluded.any():
-        found.append(
-            _conflict(
-                problem,
-                excluded,
-                "must leave dead or draining brokers or offline log dirs, but their topics are excluded: "
-                "drop the exclusion or keep the brokers",
-                {"excluded_topics": list(problem.settings.excluded_topics)},
             )
         )
     if too_few.any():
@@ -126,7 +114,7 @@ def _crowded(problem: ProblemData, place: IntArray) -> list[Problem]:
         ("rack", arrays.rack, arrays.rack_cap, problem.racks),
         ("host", arrays.host, arrays.host_cap, problem.hosts),
     ):
-        over = crowding(place, group, cap)
+        over = crowding(place, group, cap) & ~problem.excluded
         if not over.any():
             continue
         bound = over & (~arrays.movable | ~_room(problem, group, cap))
@@ -135,7 +123,7 @@ def _crowded(problem: ProblemData, place: IntArray) -> list[Problem]:
                 _conflict(
                     problem,
                     bound,
-                    f"crowd a {name}, and cannot be spread: their topics are excluded, nothing can be copied, or the "
+                    f"crowd a {name}, and cannot be spread: there is nothing to copy from, or the "
                     f"{name}s have too few brokers for at most ceil(replicas / {groups}) each",
                     {f"{name}s": groups, "goal": name},
                 )
@@ -318,7 +306,7 @@ def _too_few_replicas(problem: ProblemData, r: int) -> Problem | None:
 
 def _leaderless(problem: ProblemData, lead: IntArray) -> list[Problem]:
     """Partitions that stay without a leader."""
-    without = (lead < 0) & (problem.arrays.home >= 0).any(axis=1)
+    without = (lead < 0) & (problem.arrays.home >= 0).any(axis=1) & ~problem.excluded
     if not without.any():
         return []
     return [
@@ -326,7 +314,7 @@ def _leaderless(problem: ProblemData, lead: IntArray) -> list[Problem]:
             "no_leader",
             f"{int(without.sum())} partitions have no leader and none can be given: no replica on a running broker is "
             f"in sync and may lead ({_names(problem, without)}); left as they are",
-            proof={"partitions": int(without.sum())},
+            proof={"partitions": int(without.sum()), "online_in_sync_replicas_that_may_lead": 0},
         )
     ]
 

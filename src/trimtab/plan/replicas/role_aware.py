@@ -1,0 +1,273 @@
+"""`role_aware`: the paper's procedure, as printed or with named repairs. A baseline, never the default.
+
+Source: Gao Zi-yan, Wang Yong, "Load balancing strategy of distributed messaging system for cloud services". For each
+broker in turn and each resource: where B > θ or γ > ε, leaderships first (if the resource calls for it): the broker's
+leaders by descending use, for each the follower brokers by ascending use; accepted if the destination stays within θ
+and ε and nothing that this run has completed is spoiled; then replicas, by descending use, to all brokers by
+ascending use. The broker is left as soon as it meets both. Its load is taken anew after every move.
+
+What the paper leaves open, and our reading: the order of resources is CPU, network out, disk, network in; "completed
+migrations" are the (broker, resource) pairs that this run has brought within both goals.
+"""
+
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from trimtab.model.errors import PlanError
+from trimtab.model.load import CPU, DISK, NETWORK_IN, NETWORK_OUT, BoolArray, FloatArray
+from trimtab.model.plan import Plan
+from trimtab.model.replicas import ReplicasSnapshot
+from trimtab.model.settings import ReplicasSettings
+from trimtab.plan.replicas import repair
+from trimtab.plan.replicas.limits import limits, mean_usage
+from trimtab.plan.replicas.outcome import Outcome, plan_of
+from trimtab.plan.replicas.placement import Board, give_lead_once, move_once, new_board
+from trimtab.plan.replicas.problem import ProblemData, problem_data
+
+ORDER: Final = (CPU, NETWORK_OUT, DISK, NETWORK_IN)
+
+REPAIRS: Final = {
+    "resource_roles": "leadership first for CPU and network out, as the paper's section 2 says; its step 2 prints in",
+    "signed_deviation": "shed above the band only, and let a destination be below it; the paper's γ is absolute",
+    "pull": "brokers below the band fetch; the paper's steps only shed, so a new broker never fills",
+    "worst_first": "brokers by how far they are out; the paper takes them as they come",
+    "passes": "go round again while something changes; the paper goes once",
+    "in_sync": "leadership only to replicas in sync; the paper does not look",
+    "placement": "racks and hosts spread, dead and draining brokers emptied; the paper knows neither",
+}
+"""What `literal=False` mends, by name."""
+
+MOST_PASSES = 10
+
+
+def plan(snapshot: ReplicasSnapshot, settings: ReplicasSettings) -> Plan:
+    """Plan with the paper's procedure."""
+    problem = problem_data(snapshot, settings)
+    return plan_of(problem, "role_aware", level(problem))
+
+
+def repairs_of(settings: ReplicasSettings) -> frozenset[str]:
+    """The repairs in force.
+
+    Raises
+    ------
+    PlanError
+        If one is not known.
+    """
+    if settings.role_aware.literal:
+        return frozenset()
+    named = settings.role_aware.repairs
+    unknown = sorted(set(named or ()) - set(REPAIRS))
+    if unknown:
+        raise PlanError(f"role_aware.repairs: {', '.join(unknown)} not known; choose of {', '.join(REPAIRS)}")
+    return frozenset(REPAIRS if named is None else named)
+
+
+def level(problem: ProblemData) -> Outcome:
+    """The placement that the procedure ends with."""
+    run = _Run.start(problem)
+    passes = MOST_PASSES if "passes" in run.repairs else 1
+    for _ in range(passes):
+        changed = run.changed
+        for b in run.brokers_in_turn():
+            for r in ORDER:
+                run.relieve(b, r)
+                if "pull" in run.repairs:
+                    run.fill(b, r)
+        if run.changed == changed:
+            break
+    return Outcome(run.board.place, run.board.lead)
+
+
+@dataclass(eq=False)
+class _Run:
+    """One run of the procedure over a board.
+
+    Attributes
+    ----------
+    completed
+        Shape (brokers, resources): goals that this run has met and will not spoil.
+    """
+
+    problem: ProblemData
+    board: Board
+    repairs: frozenset[str]
+    mean: FloatArray
+    theta: FloatArray
+    epsilon: FloatArray
+    completed: BoolArray
+    changed: int = field(default=0)
+
+    @classmethod
+    def start(cls, problem: ProblemData) -> "_Run":
+        settings, arrays = problem.settings, problem.arrays
+        repairs = repairs_of(settings)
+        load = problem.snapshot.broker_load()
+        board = new_board(
+            arrays, arrays.home, problem.home_lead, load * arrays.inverse, limits(problem, load, 1.0)
+        )
+        if "placement" in repairs:
+            repair.repair(board, np.argsort(-arrays.size, kind="stable").astype(np.int32))
+        run = cls(
+            problem,
+            board,
+            repairs,
+            np.zeros(len(ORDER)),
+            np.where("theta" in settings.goals, np.array(settings.theta), np.inf),
+            np.where("epsilon" in settings.goals, np.array(settings.epsilon), np.inf),
+            np.zeros(problem.counted.shape, dtype=np.bool_),
+        )
+        run.mean = np.nan_to_num(mean_usage(problem, run.usage * np.nan_to_num(run.capacity, posinf=0.0)))
+        return run
+
+    @property
+    def usage(self) -> FloatArray:
+        """B, shape (brokers, resources)."""
+        return self.board.band[:, 0]
+
+    @property
+    def capacity(self) -> FloatArray:
+        return self.problem.snapshot.brokers.capacity
+
+    def brokers_in_turn(self) -> list[int]:
+        """By id, or the one that is furthest out first."""
+        if "worst_first" not in self.repairs:
+            return list(range(len(self.usage)))
+        with np.errstate(invalid="ignore", divide="ignore"):
+            out = np.where(
+                self.problem.counted & (self.mean > 0), abs(self.usage - self.mean) / self.mean, 0.0
+            )
+        order: list[int] = np.argsort(-out.max(axis=1), kind="stable").tolist()
+        return order
+
+    def within(self, usage: FloatArray) -> BoolArray:
+        """Whether utilisations, of shape (..., resources), meet θ and ε."""
+        low = -np.inf if "signed_deviation" in self.repairs else self.mean * (1 - self.epsilon)
+        high = np.where(self.mean > 0, self.mean * (1 + self.epsilon), np.inf)
+        return np.asarray((usage <= self.theta) & (usage <= high) & (usage >= low))
+
+    def leadership_first(self, r: int) -> bool:
+        """Which resources the role is moved for before any data is."""
+        right = (CPU, NETWORK_OUT) if "resource_roles" in self.repairs else (CPU, NETWORK_IN)
+        return r in right
+
+    def relieve(self, b: int, r: int) -> None:
+        """Steps 3 and 4 for one broker and resource: leaderships, then replicas, until it is within θ and ε."""
+        if not self.problem.counted[b, r] or self.within(self.usage[b])[r]:
+            return
+        if self.usage[b, r] < self.mean[r] and "signed_deviation" in self.repairs:
+            return
+        if self.leadership_first(r):
+            self._shed_leaders(b, r)
+        if not self.within(self.usage[b])[r]:
+            self._shed_replicas(b, r)
+        self.completed[b, r] = bool(self.within(self.usage[b])[r])
+
+    def _sitting(self, b: int, r: int, leading_only: bool) -> list[tuple[int, int]]:
+        """(partition, slot) of the broker's movable replicas, by descending use of the resource."""
+        rows, slots = np.nonzero(self.board.place == b)
+        leads = self.board.lead[rows] == slots
+        keep = self.problem.arrays.movable[rows] & (leads | (not leading_only))
+        rows, slots, leads = rows[keep], slots[keep], leads[keep]
+        order = np.argsort(-self.board.use[rows, leads.astype(np.int64), r], kind="stable")
+        return list(zip(rows[order].tolist(), slots[order].tolist(), strict=True))
+
+    def _spoils(self, brokers: "np.ndarray", after: FloatArray) -> BoolArray:
+        """Shape (len(brokers),): whether a completed goal of theirs would no longer be met."""
+        return np.asarray((self.completed[brokers] & ~self.within(after)).any(axis=1))
+
+    def _accepts(self, brokers: "np.ndarray", after: FloatArray, r: int) -> BoolArray:
+        """Whether destinations stay within θ and ε of the resource and nothing completed is spoiled."""
+        free = ~self.problem.counted[brokers, r]
+        return np.asarray((self.within(after)[:, r] | free) & ~self._spoils(brokers, after))
+
+    def _shed_leaders(self, b: int, r: int) -> None:
+        arrays, board = self.problem.arrays, self.board
+        for p, s in self._sitting(b, r, leading_only=True):
+            more = board.use[p, 1] - board.use[p, 0]
+            others = np.array(
+                [t for t in range(board.place.shape[1]) if t != s and board.place[p, t] >= 0], dtype=np.int64
+            )
+            followers = board.place[p, others]
+            after = self.usage[followers] + more * arrays.inverse[followers]
+            allowed = self._accepts(followers, after, r) & arrays.may_lead[followers]
+            if "in_sync" in self.repairs:
+                allowed &= self._in_sync(p, followers)
+            mine = self.usage[[b]] - more * arrays.inverse[[b]]
+            if more[r] <= 0 or not allowed.any() or self._spoils(np.array([b]), mine)[0]:
+                continue
+            chosen = min(np.flatnonzero(allowed).tolist(), key=lambda i: (self.usage[followers[i], r], i))
+            give_lead_once(board, p, int(others[chosen]))
+            self.changed += 1
+            if self.within(self.usage[b])[r]:
+                return
+
+    def _in_sync(self, p: int, followers: "np.ndarray") -> BoolArray:
+        arrays = self.problem.arrays
+        ready = set(arrays.home[p][arrays.home_ready[p]].tolist())
+        known = set(arrays.home[p].tolist())
+        return np.array([f in ready or f not in known for f in followers.tolist()], dtype=np.bool_)
+
+    def _destinations(self, p: int, s: int, r: int) -> BoolArray:
+        """Shape (brokers,): where the replica may go by the procedure's rules."""
+        arrays, board = self.problem.arrays, self.board
+        role = int(board.lead[p] == s)
+        everyone = np.arange(len(self.usage))
+        after = self.usage + board.use[p, role] * arrays.inverse
+        allowed = arrays.may_receive & self._accepts(everyone, after, r)
+        allowed[board.place[p][board.place[p] >= 0]] = False
+        if role:
+            allowed &= arrays.may_lead
+        returning = arrays.home[p][
+            (arrays.home[p] >= 0) & (arrays.leaving[p] | (bool(role) & ~arrays.home_ready[p]))
+        ]
+        allowed[returning] = False
+        if "placement" in self.repairs:
+            allowed &= self._fits(p, s)
+        return np.asarray(allowed)
+
+    def _fits(self, p: int, s: int) -> BoolArray:
+        """Shape (brokers,): where the slot crowds no rack or host that it does not crowd already."""
+        arrays, place = self.problem.arrays, self.board.place[p]
+        siblings = np.array([b for t, b in enumerate(place.tolist()) if b >= 0 and t != s], dtype=np.int64)
+        fits = np.ones(len(self.usage), dtype=np.bool_)
+        for group, cap in ((arrays.rack, arrays.rack_cap[p]), (arrays.host, arrays.host_cap[p])):
+            held = np.bincount(group[siblings], minlength=int(group.max()) + 1)
+            fits &= (held[group] < cap) | (group == group[place[s]])
+        return fits
+
+    def _shed_replicas(self, b: int, r: int) -> None:
+        arrays, board = self.problem.arrays, self.board
+        for p, s in self._sitting(b, r, leading_only=False):
+            role = int(board.lead[p] == s)
+            if board.use[p, role, r] <= 0:
+                return
+            mine = self.usage[[b]] - board.use[p, role] * arrays.inverse[[b]]
+            allowed = self._destinations(p, s, r)
+            if not allowed.any() or self._spoils(np.array([b]), mine)[0]:
+                continue
+            target = int(np.argmin(np.where(allowed, self.usage[:, r], np.inf)))
+            move_once(board, p, s, target)
+            self.changed += 1
+            if self.within(self.usage[b])[r]:
+                return
+
+    def fill(self, b: int, r: int) -> None:
+        """The repair `pull`: fetch from the fullest brokers, biggest first, until the broker is in the band."""
+        counted, low = self.problem.counted, self.mean * (1 - self.epsilon)
+        if not counted[b, r] or self.usage[b, r] >= low[r] or not self.problem.arrays.may_receive[b]:
+            return
+        for donor in np.argsort(-self.usage[:, r], kind="stable").tolist():
+            if donor == b or not counted[donor, r] or self.usage[donor, r] <= self.mean[r]:
+                continue
+            for p, s in self._sitting(donor, r, leading_only=False):
+                load = self.board.use[p, int(self.board.lead[p] == s)]
+                left = self.usage[[donor]] - load * self.problem.arrays.inverse[[donor]]
+                if load[r] <= 0 or left[0, r] < low[r] or not self._destinations(p, s, r)[b]:
+                    continue
+                move_once(self.board, p, s, b)
+                self.changed += 1
+                if self.usage[b, r] >= low[r]:
+                    return
