@@ -21,7 +21,7 @@ from trimtab.act.events import (
     ThrottleWritten,
     WaitEnded,
 )
-from trimtab.act.health import unhealthy_since_begun
+from trimtab.act.health import lost_brokers, unhealthy_since_begun
 from trimtab.act.observation import Answers, Failure
 from trimtab.act.reconcile import ended, reconcile, set_back
 from trimtab.act.state import FINAL, ExecutionState, Status, ThrottleMemory
@@ -106,7 +106,7 @@ def _observed(state: ExecutionState, event: ClusterObserved) -> ExecutionState:
     gone = (state.brokers | needed) - seen.alive
     state = replace(state, gone_since={b: state.gone_since.get(b, state.now) for b in sorted(gone)})
     if seen.unhealthy is not None:
-        state = replace(state, looked_wide_at=state.now)
+        state = replace(state, looked_wide_at=state.now, wide_look_seconds=state.now - seen.at)
         if state.baseline is None:
             state = replace(state, baseline=seen.unhealthy)
     asked = frozenset(state.awaiting.partitions) if isinstance(state.awaiting, Observe) else frozenset()
@@ -124,7 +124,7 @@ def _observed(state: ExecutionState, event: ClusterObserved) -> ExecutionState:
 def _pace(state: ExecutionState, *, batch_ended: bool) -> ExecutionState:
     """Additive increase, multiplicative decrease of copies in flight and of the throttle's rate."""
     assert state.seen is not None
-    trouble = bool(unhealthy_since_begun(state, state.seen)) or bool(state.gone_since)
+    trouble = bool(unhealthy_since_begun(state, state.seen)) or bool(lost_brokers(state, state.seen))
     wide = state.seen.unhealthy is not None
     if not wide and not batch_ended:
         return state

@@ -11,7 +11,13 @@ from trimtab.act.journal import Entry, Journal
 from trimtab.act.lease import Lease, locked, this_process
 from trimtab.act.observation import Observation, TopicPartition
 from trimtab.act.port import ClusterPort
-from trimtab.act.prepare import Comparison, compare, refuse_if_changed, steps_of
+from trimtab.act.prepare import (
+    Comparison,
+    compare,
+    refuse_if_changed,
+    refuse_if_elsewhere,
+    steps_of,
+)
 from trimtab.act.runner import Runner, Sense
 from trimtab.act.settings import ExecutionSettings
 from trimtab.act.state import FINAL, ExecutionState, Status
@@ -42,7 +48,8 @@ def prepare(port: ClusterPort, plan: Plan, *, rebase: bool = False) -> Prepared:
     Raises
     ------
     ActError
-        If the plan is not for replicas, or its partitions have changed since and `rebase` is not asked.
+        If the plan is not for replicas, is for another cluster or for brokers that this one does not have,
+        or its partitions have changed since and `rebase` is not asked.
     """
     if plan.level != "replicas":
         raise ActError(f"the plan is of level {plan.level}: only replicas can be applied so far")
@@ -50,6 +57,7 @@ def prepare(port: ClusterPort, plan: Plan, *, rebase: bool = False) -> Prepared:
     brokers = {b for a in plan.assignments for b in (*a.before, *a.after)}
     brokers |= {move.target for move in plan.moves if move.kind is MoveKind.LOG_DIR}
     seen = port.observe(partitions, sorted(brokers), wide=True)
+    refuse_if_elsewhere(plan, seen)
     comparison = compare(plan, seen.placements, frozenset(seen.reassignments))
     refuse_if_changed(comparison, rebase=rebase)
     return Prepared(plan, seen, comparison, steps_of(plan, seen, comparison))

@@ -99,11 +99,9 @@ def _decide(state: ExecutionState) -> tuple[ExecutionState, Command]:
 
 def _look(state: ExecutionState) -> Command:
     """A narrow look at what is under way, or a wide one between batches and every `check_seconds`."""
-    overdue = (
-        state.looked_wide_at is None
-        or state.now - state.looked_wide_at >= state.settings.check_seconds
-        or not state.active
-    )
+    # In a large cluster a wide look takes seconds: it must not be all that we do.
+    interval = max(state.settings.check_seconds, 9 * state.wide_look_seconds)
+    overdue = state.looked_wide_at is None or state.now - state.looked_wide_at >= interval or not state.active
     records = [record for record in state.records if record.active or (overdue and not record.ended)]
     brokers: set[int] = set()
     for record in records:

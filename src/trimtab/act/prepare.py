@@ -4,6 +4,7 @@ A plan is never applied blindly: a partition that is neither where the plan foun
 it is named, and left out (rebase) or the whole plan is refused.
 """
 
+import re
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -34,6 +35,8 @@ class Standing(StrEnum):
     """Somebody is reassigning it right now."""
 
 
+KAFKA_CLUSTER_ID = re.compile(r"[A-Za-z0-9_-]{22}")
+"""What Kafka's own cluster ids look like; a snapshot carries one unless the operator named the cluster."""
 HARMLESS = frozenset({Standing.AS_PLANNED, Standing.ALREADY_DONE})
 
 
@@ -106,6 +109,29 @@ def _standing(assignment: Assignment, placement: Placement | None) -> Standing:
     if frozenset(found) in (frozenset(assignment.before), frozenset(assignment.after)):
         return Standing.REORDERED
     return Standing.MOVED
+
+
+def refuse_if_elsewhere(plan: Plan, seen: Observation) -> None:
+    """Refuse a plan that was made for another cluster.
+
+    Raises
+    ------
+    ActError
+        If the plan names another cluster by its id, or a destination that this cluster does not have. A plan
+        that names its cluster by a name of the operator's own cannot be told by that.
+    """
+    planned = plan.snapshot.cluster
+    if KAFKA_CLUSTER_ID.fullmatch(planned) and planned != seen.cluster_id:
+        raise ActError(
+            f"the plan was made for cluster {planned}, this is cluster {seen.cluster_id}: check --bootstrap"
+        )
+    wanted = {broker for a in plan.assignments for broker in a.after if broker not in a.before}
+    unknown = sorted(wanted - set(seen.brokers))
+    if unknown:
+        raise ActError(
+            f"the plan gives replicas to broker {', '.join(map(str, unknown))}, and cluster "
+            f"{seen.cluster_id} has no such broker: make a new plan, or start it first"
+        )
 
 
 def refuse_if_changed(comparison: Comparison, *, rebase: bool) -> None:

@@ -20,6 +20,8 @@ from trimtab.model.replicas import NOBODY, ReplicasSnapshot
 
 INNER_MARGIN = 0.9
 """A goal counts as held when it holds with a tenth of ε to spare."""
+CANDIDATES = 64
+"""How many partitions are weighed for dropping before a batch; each takes a sum over the whole placement."""
 DROPPABLE = frozenset({"theta", "epsilon"})
 """Goals about load; moves that serve any other goal are never dropped."""
 
@@ -115,13 +117,14 @@ class View:
         parts = snapshot.partitions
         wanted = {record.step.partition for record in records}
         number = {name: index for index, name in enumerate(parts.topics)}
+        keys = (parts.topic.astype(np.int64) << 32) | parts.number  # ascending, as partitions are ordered
         row = {}
         for partition in wanted:
             if partition.topic in number:
-                same = (parts.topic == number[partition.topic]) & (parts.number == partition.partition)
-                where = np.flatnonzero(same)
-                if len(where):
-                    row[partition] = int(where[0])
+                key = (number[partition.topic] << 32) | partition.partition
+                index = int(np.searchsorted(keys, key))
+                if index < len(keys) and keys[index] == key:
+                    row[partition] = index
         broker = {int(id): index for index, id in enumerate(snapshot.brokers.id)}
         view = cls(snapshot, parts.replicas.copy(), parts.leader.copy(), row, broker)
         reached: dict[TopicPartition, StepRecord] = {}
@@ -218,7 +221,7 @@ def unneeded(
     candidates.sort(key=lambda p: (-sum(r.step.bytes for r in steps[p]), p))
     dropped: dict[TopicPartition, str] = {}
     broken = view.after(pending, frozenset()).violated(goals)
-    for partition in candidates:
+    for partition in candidates[:CANDIDATES]:
         without = view.after(pending, frozenset({*dropped, partition})).violated(goals)
         if not (without & ~broken).any():
             cells = served[partition]

@@ -125,6 +125,7 @@ class ExecutionState:
     seen: Observation | None = None
     fresh: bool = False
     looked_wide_at: float | None = None
+    wide_look_seconds: float = 0.0
     sensed_for_batch: int | None = None
     headroom: Mapping[int, Headroom] = field(default_factory=dict)
     free: Mapping[int, tuple[float, ...]] = field(default_factory=dict)

@@ -1,0 +1,175 @@
+"""What is written down survives, and nothing that was written is changed."""
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from support.executing import assert_clean, prepared, run
+from support.fake_port import FakeCluster
+from support.plans import plan_of
+from trimtab.act.journal import Journal
+from trimtab.act.runner import Runner
+from trimtab.act.state import Status
+from trimtab.model.errors import ActError
+
+PLAN = plan_of(("t", 0, (1, 2), (4, 2)), ("t", 1, (1, 3), (3, 1)))
+SUPPORT = Path(__file__).parents[2]
+
+
+def new_cluster() -> FakeCluster:
+    """As the plan found it."""
+    cluster = FakeCluster()
+    cluster.add("t", 0, [1, 2], size=300_000_000)
+    cluster.add("t", 1, [1, 3], size=100_000_000)
+    return cluster
+
+
+def test_a_state_is_read_back_as_it_was_written(tmp_path: Path) -> None:
+    """All that the state machine needs to go on is in the file."""
+    cluster = new_cluster()
+    state = run(cluster, prepared(cluster, PLAN), tmp_path)
+    with Journal(tmp_path / "journal.sqlite") as journal:
+        read = journal.state(1)
+        assert (read.status, read.records) == (state.status, state.records)
+        assert read.throttle == state.throttle
+        assert (read.baseline, read.brokers, read.batches) == (state.baseline, state.brokers, state.batches)
+
+
+def test_every_order_that_changes_the_cluster_is_written_before_and_after(tmp_path: Path) -> None:
+    """In the log, each reassignment appears as an order, and its answer as an event."""
+    cluster = new_cluster()
+    run(cluster, prepared(cluster, PLAN), tmp_path)
+    with Journal(tmp_path / "journal.sqlite") as journal:
+        log = journal.log(1)
+    orders = [order for _, _, order, _ in log]
+    events = [event for _, event, _, _ in log]
+    assert orders.count("Reassign") == cluster.calls.count("reassign") == events.count("ReassignAnswered")
+    assert orders.count("WriteThrottle") == cluster.calls.count("write_throttle")
+
+
+def test_the_log_is_only_added_to(tmp_path: Path) -> None:
+    """Neither changing nor deleting an entry is possible, even by hand."""
+    cluster = new_cluster()
+    run(cluster, prepared(cluster, PLAN), tmp_path)
+    db = sqlite3.connect(tmp_path / "journal.sqlite")
+    for statement in ("UPDATE log SET event = ''", "DELETE FROM log"):
+        with pytest.raises(sqlite3.IntegrityError, match="append-only"):
+            db.execute(statement)
+    db.close()
+
+
+def test_a_journal_of_another_version_is_refused(tmp_path: Path) -> None:
+    """A file that a later trimtab wrote is not touched."""
+    path = tmp_path / "journal.sqlite"
+    Journal(path).close()
+    db = sqlite3.connect(path)
+    db.execute("PRAGMA user_version=99")
+    db.close()
+    with pytest.raises(ActError, match="has version 99, this trimtab knows 1"):
+        Journal(path)
+
+
+def test_a_file_that_is_no_journal_is_refused(tmp_path: Path) -> None:
+    """The error says what to make sure of before moving it away."""
+    path = tmp_path / "journal.sqlite"
+    path.write_text("not a database" * 100)
+    with pytest.raises(ActError, match="cannot be read .* no throttle is left in the cluster"):
+        Journal(path)
+
+
+def test_an_unknown_execution_is_named_with_those_that_are_known(tmp_path: Path) -> None:
+    """The newest ids are told."""
+    cluster = new_cluster()
+    run(cluster, prepared(cluster, PLAN), tmp_path)
+    with (
+        Journal(tmp_path / "journal.sqlite") as journal,
+        pytest.raises(ActError, match=r"there is no execution 7 .*the newest: 1"),
+    ):
+        journal.entry(7)
+
+
+CHILD = """
+import sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+from support.executing import prepared, run
+from unit_act_journal import PLAN, new_cluster
+cluster = new_cluster()
+run(cluster, prepared(cluster, PLAN), Path(sys.argv[2]))
+"""
+
+
+@pytest.mark.parametrize("when", ["", "-"])
+@pytest.mark.parametrize("write", [1, 2, 5, 9])
+def test_the_crash_hook_kills_at_that_write(write: int, when: str, tmp_path: Path) -> None:
+    """`TRIMTAB_CRASH_AT=5` dies right after the fifth write, `5-` right before it; the file is sound."""
+    (tmp_path / "unit_act_journal.py").write_text(Path(__file__).read_text())
+    environment = dict(os.environ, TRIMTAB_CRASH_AT=f"{write}{when}", PYTHONPATH=str(tmp_path))
+    died = subprocess.run([sys.executable, "-c", CHILD, str(SUPPORT), str(tmp_path)], env=environment)
+    assert died.returncode == -signal.SIGKILL
+    with Journal(tmp_path / "journal.sqlite") as journal:
+        entries = journal.entries()
+        # The first write creates the execution; each later one adds a line to the log.
+        written = write if when == "" else write - 1
+        assert len(entries) == min(1, written)
+        if entries:
+            assert len(journal.log(entries[0].id)) == written - 1
+            assert Status(entries[0].status) is Status.RUNNING
+
+
+def test_an_execution_can_be_resumed_from_every_write(tmp_path: Path) -> None:
+    """Cut a run after each of its writes: whoever reads the file brings the plan to its end."""
+    total = _writes_of_a_whole_run(tmp_path / "whole")
+    assert total > 10
+    for cut in range(1, total + 1):
+        cluster = new_cluster()
+        folder = tmp_path / str(cut)
+        folder.mkdir()
+        _run_until(cluster, folder, cut)
+        with Journal(folder / "journal.sqlite") as journal:
+            resumed = Runner(
+                cluster, journal, None, 1, journal.state(1), clock=cluster.clock, sleep=cluster.sleep
+            ).run()
+        assert resumed.status is Status.FINISHED, cut
+        assert_clean(cluster, resumed)
+
+
+class Died(BaseException):
+    """Stands for SIGKILL: nothing catches it."""
+
+
+class MortalJournal(Journal):
+    """Dies right after a given write."""
+
+    lives = 10**9
+
+    def write(self, *arguments: object) -> bool:  # type: ignore[override]
+        """Write, then perhaps die."""
+        written = super().write(*arguments)  # type: ignore[arg-type]
+        self.lives -= written
+        if self.lives <= 0:
+            raise Died
+        return written
+
+
+def _writes_of_a_whole_run(folder: Path) -> int:
+    folder.mkdir()
+    cluster = new_cluster()
+    run(cluster, prepared(cluster, PLAN), folder)
+    with Journal(folder / "journal.sqlite") as journal:
+        return len(journal.log(1))
+
+
+def _run_until(cluster: FakeCluster, folder: Path, writes: int) -> None:
+    state = prepared(cluster, PLAN)
+    with MortalJournal(folder / "journal.sqlite") as journal:
+        journal.create(state, "fake", "{}", "test", {})
+        journal.lives = writes
+        runner = Runner(cluster, journal, None, 1, state, clock=cluster.clock, sleep=cluster.sleep)
+        with pytest.raises(Died):
+            runner.run()
