@@ -6,13 +6,19 @@ import pytest
 
 from simulation.worlds import World, random_world
 from trimtab.act import lease as lease_module
+from trimtab.act import runner as runner_module
 from trimtab.act.state import Status
+
+SMALL = 20e6
+"""Bytes of a middling partition where many lives of one plan are tried."""
 
 
 @pytest.fixture(autouse=True)
 def only_the_present_life_lives(monkeypatch: pytest.MonkeyPatch) -> None:
     """All lives of a world share this process; to the lease each but the newest is a dead one."""
     monkeypatch.setattr(lease_module, "_lives", lambda holder: False)
+    # Nobody asks for a stop here while an execution waits, so it may sleep through.
+    monkeypatch.setattr(runner_module, "NAP_SECONDS", 10.0)
 
 
 def assert_good(world: World) -> None:
@@ -39,33 +45,33 @@ def test_an_undisturbed_plan_is_carried_out(seed: int, tmp_path: Path) -> None:
     assert_good(world)
 
 
-@pytest.mark.parametrize("seed", range(100, 105))
+@pytest.mark.parametrize("seed", range(100, 103))
 def test_killed_at_every_write_and_resumed_the_plan_is_carried_out(seed: int, tmp_path: Path) -> None:
     """Whichever write of the journal the kill falls on, the next life finishes the plan."""
-    world = random_world(seed, tmp_path / "whole")
+    world = random_world(seed, tmp_path / "whole", median_bytes=SMALL)
     world.live()
     for write in range(1, world.writes + 1):
         for before in (True, False):
-            again = random_world(seed, tmp_path / f"{write}-{before}")
+            again = random_world(seed, tmp_path / f"{write}-{before}", median_bytes=SMALL)
             again.live(dies_at=write, before=before)
             again.live_to_the_end()
             assert_plan_carried_out(again)
             assert_good(again)
 
 
-@pytest.mark.parametrize("seed", range(200, 205))
+@pytest.mark.parametrize("seed", range(200, 203))
 def test_killed_at_every_write_and_cancelled_the_cluster_is_clean(seed: int, tmp_path: Path) -> None:
     """Cancelled instead of resumed, what was in flight is rolled back and nothing is left behind."""
-    world = random_world(seed, tmp_path / "whole")
+    world = random_world(seed, tmp_path / "whole", median_bytes=SMALL)
     world.live()
     for write in range(2, world.writes + 1):
-        again = random_world(seed, tmp_path / str(write))
+        again = random_world(seed, tmp_path / str(write), median_bytes=SMALL)
         if not again.live(dies_at=write):
             again.live_to_the_end(cancel=True)
         assert_good(again)
 
 
-@pytest.mark.parametrize("seed", range(1000, 1300))
+@pytest.mark.parametrize("seed", range(1000, 1200))
 def test_whatever_goes_wrong_nothing_is_left_behind(seed: int, tmp_path: Path) -> None:
     """Brokers die, calls get lost, others delete, create, move and cancel, trimtab is killed."""
     faults = seed % 7

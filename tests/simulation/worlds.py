@@ -12,7 +12,7 @@ from support.plans import plan_of
 from trimtab.act.apply import JOURNAL_FILE, Office, Prepared, prepare
 from trimtab.act.journal import Journal
 from trimtab.act.lease import Lease
-from trimtab.act.port import PortError
+from trimtab.act.port import ClusterPort, PortError
 from trimtab.act.settings import ExecutionSettings
 from trimtab.act.state import FINAL, ExecutionState
 from trimtab.model.errors import ActError
@@ -118,9 +118,8 @@ class World:
         with self._office(dies_at, before) as office:
             try:
                 prepared = self._prepare() if self.execution is None else None
-                lease = self._lease()
-                self._run(office, lease, prepared, cancel)
-                lease.release()
+                with self._lease(self.port) as lease:
+                    self._run(office, lease, prepared, cancel)
             except Killed:
                 self.log.append(
                     f"{self.cluster.now:.1f}: killed at write {dies_at}{' (before)' if before else ''}"
@@ -147,6 +146,10 @@ class World:
         assert self.state is not None
         # What was in flight for others, and brokers still down, get the time they need.
         self.pass_time(300.0)
+        # A claim whose process was killed after its last write waits for the next trimtab to clear it away.
+        self.lives += 1
+        with self._lease(self.inner):
+            pass
         return [
             *self.watch.violations[:10],
             *no_throttle_left(self.cluster, self.before),
@@ -190,10 +193,11 @@ class World:
     def _prepare(self) -> Prepared:
         return prepare(self.port, self.plan, rebase=True)
 
-    def _lease(self) -> Lease:
+    @contextmanager
+    def _lease(self, port: ClusterPort) -> Iterator[Lease]:
         # Each life has a folder of its own for the lock: a killed process has lost it, ours here has not.
         lease = Lease(
-            self.port,
+            port,
             self.folder / f"lives-{self.lives}",
             self.cluster.cluster_id,
             self.settings.lease_seconds,
@@ -202,7 +206,16 @@ class World:
             f"life {self.lives}",
         )
         lease.acquire()
-        return lease
+        try:
+            yield lease
+        except Killed:
+            assert lease._file is not None
+            lease._file.close()  # all that is left to do is the kernel's work
+            raise
+        except BaseException:
+            lease.release()
+            raise
+        lease.release()
 
     def _run(self, office: Office, lease: Lease, prepared: Prepared | None, cancel: bool) -> None:
         if self.execution is None:
@@ -218,11 +231,13 @@ class World:
         self.state = state
 
 
-def random_world(seed: int, folder: Path, faults: int = 0, lost_fraction: float = 0.0) -> World:
+def random_world(
+    seed: int, folder: Path, faults: int = 0, lost_fraction: float = 0.0, median_bytes: float = 200e6
+) -> World:
     """Four to six brokers, a plan that moves about half of the partitions, and so many faults."""
     generator = np.random.default_rng(seed)
     brokers = int(generator.integers(4, 7))
-    cluster = cluster_of(brokers, copy_bytes_per_second=40e6, dir_bytes=20e9)
+    cluster = cluster_of(brokers, copy_bytes_per_second=30e6, dir_bytes=50e9)
     changes = []
     for topic in range(int(generator.integers(3, 7))):
         factor = int(generator.integers(2, 4))
@@ -230,7 +245,7 @@ def random_world(seed: int, folder: Path, faults: int = 0, lost_fraction: float 
             number: [int(b) + 1 for b in generator.permutation(brokers)[:factor]]
             for number in range(int(generator.integers(1, 4)))
         }
-        size = float(generator.lognormal(17.5, 1.2))
+        size = float(generator.lognormal(np.log(median_bytes), 1.0))
         cluster.create_topic(f"t{topic}", lists, size, growth_bytes_per_second=size / 3600)
         for number, held in lists.items():
             if generator.random() < 0.6:
@@ -244,6 +259,7 @@ def random_world(seed: int, folder: Path, faults: int = 0, lost_fraction: float 
         foreign_wait_seconds=120.0,
         unhealthy_wait_seconds=120.0,
         give_up_seconds=60.0,
+        poll_seconds=1.0,
     )
     script: list[Fault] = random_faults(generator, cluster, 120.0, faults) if faults else []
     return World(seed, folder, cluster, plan, settings, FaultScript(script), generator, lost_fraction)

@@ -15,6 +15,7 @@ from trimtab.act.steps import StepKind, StepState
 from trimtab.simulate.faults import OPERATOR
 from trimtab.simulate.kafka_cluster import SimulatedKafka
 from trimtab.simulate.kafka_configs import ResourceType
+from trimtab.simulate.kafka_disks import usage
 from trimtab.simulate.kafka_port import CLAIM
 from trimtab.simulate.kafka_state import PartitionName
 from trimtab.simulate.kafka_throttles import FOLLOWER_REPLICAS, lists_replica
@@ -92,21 +93,28 @@ def no_partition_offline(cluster: SimulatedKafka) -> Violations:
 
 
 def every_step_accounted(cluster: SimulatedKafka, state: ExecutionState) -> Violations:
-    """What the journal says of a step is what the cluster shows, unless somebody else had a hand in it."""
+    """Every partition stands where its last done step left it, in that order, unless others touched it.
+
+    So a step that was rolled back, failed or was skipped has left no trace.
+    """
     touched = {
         h.subject if isinstance(h.subject, PartitionName) else PartitionName(str(h.subject), -1)
         for h in cluster.history
         if h.actor == OPERATOR and h.verb in ("reassign", "cancel", "delete_topic")
     }
-    last = {record.step.partition: record for record in state.records if record.state is StepState.DONE}
     found = [f"{record.step} is {record.state} at the end" for record in state.records if record.active]
-    for name, record in last.items():
-        key = PartitionName(*name)
-        if key in touched or PartitionName(name.topic, -1) in touched or record.step.kind is StepKind.LOG_DIR:
+    expected: dict[PartitionName, tuple[int, ...]] = {}
+    for record in state.records:
+        name = PartitionName(*record.step.partition)
+        expected.setdefault(name, record.step.before)
+        if record.state is StepState.DONE and record.step.kind is not StepKind.LOG_DIR:
+            expected[name] = record.step.after
+    for name, replicas in expected.items():
+        if name in touched or PartitionName(name.topic, -1) in touched:
             continue
-        replicas = tuple(cluster.partitions[key].replicas)
-        if replicas != record.step.after:
-            found.append(f"{record.step} is done, but the replicas are {replicas}, not {record.step.after}")
+        there = tuple(cluster.partitions[name].replicas)
+        if there != replicas:
+            found.append(f"{name}: the journal leads to {list(replicas)}, found {list(there)}")
     return found
 
 
@@ -226,10 +234,9 @@ class Watch:
             for broker in partition.adding:
                 if not lists_replica(topic.get(FOLLOWER_REPLICAS), partition.name.number, broker):
                     self._note(cluster, f"{partition.name} is copied to {broker} without a throttle")
-        for owner in cluster.brokers.values():
-            for path, directory in owner.log_dirs.items():
-                if cluster.used_bytes(owner.id, path) > directory.total_bytes:
-                    self._note(cluster, f"broker {owner.id}: {path} is over-full")
+        for (broker, path), used in usage(cluster.partitions.values()).items():
+            if used > cluster.brokers[broker].log_dirs[path].total_bytes:
+                self._note(cluster, f"broker {broker}: {path} is over-full")
         for sentence in no_partition_offline(cluster):
             self._note(cluster, sentence)
 

@@ -158,7 +158,7 @@ def random_faults(
     brokers = sorted(cluster.brokers)
     faults: list[Fault] = []
     everyone_up_from = 0.0
-    for at in sorted(generator.uniform(0.0, seconds, size=number)):
+    for at in sorted(float(time) for time in generator.uniform(0.0, seconds, size=number)):
         name = partitions[generator.integers(len(partitions))]
         broker = brokers[generator.integers(len(brokers))]
         kind = generator.choice(["kill", "controller", "delete", "anew", "move", "grow", "cancel"])

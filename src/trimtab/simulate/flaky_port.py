@@ -23,7 +23,7 @@ class FlakyPort:
     lost_fraction
         Share of calls that are lost, half of them only after they took effect.
     pass_time
-        Told the seconds that a call takes, half of them before it takes effect.
+        Told the seconds that a call takes before it takes effect.
     """
 
     def __init__(
@@ -80,11 +80,10 @@ class FlakyPort:
 
     def _call(self, call: Callable[[], _T]) -> _T:
         chance = self._generator.random()
-        self._pass_time(self._call_seconds / 2)
+        self._pass_time(self._call_seconds)
         if chance < self._lost_fraction / 2:
             raise PortError(LOST)
         answer = call()
-        self._pass_time(self._call_seconds / 2)
         if chance < self._lost_fraction:
             raise PortError(LOST)
         return answer

@@ -78,10 +78,10 @@ class SimulatedKafka:
         end = self.now + seconds
         self._settle()
         while self.now < end:
-            step = min(
-                end - self.now, self.copying.seconds_until_change(self.now), self._seconds_until_event()
-            )
-            self.copying.pass_time(self.now, step)
+            copies = self.copying.copies()
+            change = self.copying.seconds_until_change(self.now, copies)
+            step = min(end - self.now, change, self._seconds_until_event())
+            self.copying.pass_time(self.now, step, copies)
             for partition in self.partitions.values():
                 if partition.leader is not None and self.brokers[partition.leader].running:
                     partition.size_bytes += partition.growth_bytes_per_second * step

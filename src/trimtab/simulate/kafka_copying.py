@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from trimtab.simulate.kafka_configs import WHOLE_CLUSTER, ConfigStore, ResourceType
@@ -85,12 +85,16 @@ class Copying:
 
     def caught_up(self) -> list[tuple[SimulatedPartition, int]]:
         """Replicas that may join the in-sync set now."""
-        return [(c.partition, c.target) for c in self.copies() if c.remaining <= CAUGHT_UP_BYTES]
+        return [
+            (partition, target)
+            for partition, target in self._pairs()
+            if partition.size_bytes - partition.held[target].bytes <= CAUGHT_UP_BYTES
+        ]
 
-    def seconds_until_change(self, now: float) -> float:
+    def seconds_until_change(self, now: float, copies: Sequence[Copy]) -> float:
         """Until the first copy is done or a throttle's window moves on; infinite where nothing is copied."""
         soonest = math.inf
-        for copy in self.copies():
+        for copy in copies:
             gain = copy.bytes_per_second - copy.partition.growth_bytes_per_second
             if copy.remaining > CAUGHT_UP_BYTES:
                 soonest = min(soonest, copy.remaining / gain if gain > 0 else 1.0)
@@ -101,9 +105,8 @@ class Copying:
             soonest = min(soonest, left / self._dir_rate(broker))
         return max(soonest, 1e-6)
 
-    def pass_time(self, now: float, seconds: float) -> None:
+    def pass_time(self, now: float, seconds: float, copies: Sequence[Copy]) -> None:
         """Copy for a while that is no longer than `seconds_until_change`."""
-        copies = self.copies()
         users = Counter(limit[:2] for copy in copies for limit in copy.limits)
         allowances = {
             limit[:2]: self._meter(limit[:2]).allowance(now, limit[2])

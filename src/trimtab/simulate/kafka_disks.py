@@ -16,6 +16,19 @@ def emptiest_dir(broker: SimulatedBroker, partitions: Iterable[SimulatedPartitio
     return min(counts, key=lambda path: (counts[path], path))
 
 
+def usage(partitions: Iterable[SimulatedPartition]) -> dict[tuple[int, str], float]:
+    """`used_bytes` of every (broker, log dir) that holds anything."""
+    used: dict[tuple[int, str], float] = {}
+    for partition in partitions:
+        for broker, replica in partition.held.items():
+            key = (broker, replica.log_dir)
+            used[key] = used.get(key, 0.0) + partition.bytes_on(broker)
+            if replica.future_dir is not None:
+                key = (broker, replica.future_dir)
+                used[key] = used.get(key, 0.0) + replica.future_bytes
+    return used
+
+
 def used_bytes(broker: int, path: str, partitions: Iterable[SimulatedPartition]) -> float:
     """What all replicas, whole, half copied and future ones, take in a log dir."""
     used = 0.0
