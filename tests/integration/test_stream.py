@@ -141,7 +141,7 @@ def test_killed_stream_loses_and_doubles_nothing(history: Lake, tmp_path: Path) 
 def test_stream_from_a_topic_makes_the_same_tables(
     history: Lake, six_brokers: KafkaSandbox, tmp_path: Path
 ) -> None:
-    """Samples as JSON in a Kafka topic, read in two goes with a restart between, are the tables of the files."""
+    """Samples as JSON in a topic, read in two goes with a restart between, make the tables of the files."""
     lake = Lake(tmp_path / "topic")
     topic = f"samples-{os.getpid()}"
     connection = connection_from_bootstrap(six_brokers.bootstrap)
