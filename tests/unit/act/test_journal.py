@@ -104,8 +104,7 @@ run(cluster, prepared(cluster, PLAN), Path(sys.argv[2]))
 """
 
 
-@pytest.mark.parametrize("when", ["", "-"])
-@pytest.mark.parametrize("write", [1, 2, 5, 9])
+@pytest.mark.parametrize(("write", "when"), [(1, "-"), (5, ""), (9, "-")])
 def test_the_crash_hook_kills_at_that_write(write: int, when: str, tmp_path: Path) -> None:
     """`TRIMTAB_CRASH_AT=5` dies right after the fifth write, `5-` right before it; the file is sound."""
     (tmp_path / "unit_act_journal.py").write_text(Path(__file__).read_text())

@@ -1,0 +1,51 @@
+"""The tables of docs/levels/replicas-execution.md are those of the code."""
+
+import re
+from enum import StrEnum
+from pathlib import Path
+
+import pytest
+
+from trimtab.act.state import FINAL, STATUS_TRANSITIONS, Status
+from trimtab.act.steps import ACTIVE, ENDED, STEP_TRANSITIONS, StepState
+
+PAGE = Path(__file__).parents[3] / "docs" / "levels" / "replicas-execution.md"
+
+
+def table(name: str) -> dict[str, set[str]]:
+    """Rows of the table below a marker of the page."""
+    text = PAGE.read_text(encoding="utf-8").split(f"<!-- {name} -->")[1]
+    lines = text.strip().splitlines()
+    rows: dict[str, set[str]] = {}
+    for line in lines[2:]:
+        if not line.startswith("|"):
+            break
+        first, rest = line.strip("|").split("|")
+        (state,) = re.findall(r"`(\w+)`", first)
+        rows[state] = set(re.findall(r"`(\w+)`", rest))
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("name", "transitions"),
+    [("step transitions", STEP_TRANSITIONS), ("status transitions", STATUS_TRANSITIONS)],
+)
+def test_the_page_shows_the_transitions_of_the_code(
+    name: str, transitions: dict[StrEnum, frozenset[StrEnum]]
+) -> None:
+    """Neither more nor fewer."""
+    assert table(name) == {str(state): set(map(str, to)) for state, to in transitions.items()}
+
+
+def test_every_state_is_told_in_words() -> None:
+    """Each has a row that says what it means."""
+    text = PAGE.read_text(encoding="utf-8")
+    for state in [*StepState, *Status]:
+        assert re.search(rf"^\| `{state}` \| [a-zA-Z]", text, re.MULTILINE), state
+
+
+def test_ends_are_ends() -> None:
+    """Final states lead nowhere, but for those that a resumed execution takes up again."""
+    assert {s for s, to in STEP_TRANSITIONS.items() if not to} == ENDED - {StepState.ROLLED_BACK}
+    assert {s for s, to in STATUS_TRANSITIONS.items() if not to} == FINAL - {Status.STOPPED, Status.CANCELLED}
+    assert not ACTIVE & ENDED
