@@ -6,6 +6,7 @@ from trimtab.model.replicas import NOBODY, Brokers, BrokerState, LogDirs, Partit
 from trimtab.model.snapshot import Quality, SnapshotReference
 
 MEAN_USAGE = (0.4, 0.4, 0.4, 0.5)
+LARGEST = 0.1
 CAPACITY = (16.0, 4e12, 1.25e9, 1.25e9)
 
 
@@ -46,6 +47,10 @@ def lognormal_skew(
     kept = bytes_in * np.exp(random.normal(0.0, 0.8, partitions))
     leader_load = np.stack([bytes_in * (1 + 0.6 * fan_out), kept, bytes_in, bytes_in * fan_out], axis=1)
     follower_load = np.stack([0.35 * bytes_in, kept, bytes_in, np.zeros(partitions)], axis=1)
+    # No replica bigger than a tenth of what a broker has on average: skew is to be levelled, not proven indivisible.
+    for role in (leader_load, follower_load):
+        share = leader_load.sum(axis=0) + (replication_factor - 1) * follower_load.sum(axis=0)
+        np.minimum(role, LARGEST * share / brokers, out=role)
     capacity = np.tile(np.array(CAPACITY), (brokers, 1))
     total = leader_load.sum(axis=0) + (replication_factor - 1) * follower_load.sum(axis=0)
     scale = np.array(mean_usage) * capacity.sum(axis=0) / total

@@ -14,6 +14,7 @@ from trimtab.plan.replicas.placement import (
     RECEIVES,
     give_lead,
     holds,
+    home_slot,
     may_take_lead,
     move,
     value,
@@ -66,6 +67,10 @@ def _destination(g, p, s, role, spread_limit):  # type: ignore[no-untyped-def]
     fewest = spread_limit
     for b in range(len(g.seat)):
         if g.seat[b, RECEIVES] == 0 or holds(g.place, p, b):
+            continue
+        t = home_slot(g.home, p, b)
+        if t >= 0 and g.flags[p, t] & LEAVING:
+            # Another replica of the partition has just left it, off a dir that is offline.
             continue
         if role == 1 and not may_take_lead(g.seat, g.home, g.flags, p, b):
             continue
