@@ -1,0 +1,252 @@
+"""The collector on real brokers under a real load."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from trimtab.connect.kafka import admin_client, consumer
+from trimtab.observe.collect.capacity import CapacitySettings
+from trimtab.observe.collect.run import Collected, collect, lake_landing, open_collector
+from trimtab.observe.collect.settings import CollectSettings
+from trimtab.observe.lake import Lake
+from trimtab.observe.raw import KINDS
+from trimtab.sandbox.kafka import KafkaSandbox
+from trimtab.sandbox.load import Load
+from trimtab.sandbox.topics import create_topics, delete_topics
+from trimtab.sandbox.workload import TopicLoad, Workload
+
+pytestmark = pytest.mark.kafka
+
+WORKLOAD = Workload(
+    topics=(
+        TopicLoad("collect-read", (200_000.0, 100_000.0), replication_factor=3, readers=1),
+        TopicLoad("collect-unread", (50_000.0,), replication_factor=2),
+    ),
+    record_bytes=10_000,
+)
+TRIMTAB = [sys.executable, "-c", "from trimtab.cli.app import main; main()"]
+COLLECT = [*TRIMTAB, "collect", "--interval", "1"]
+Row = dict[str, object]
+
+
+@pytest.fixture(scope="module")
+def loaded(
+    six_brokers: KafkaSandbox, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[KafkaSandbox, Path]]:
+    """Six brokers under load, and the folder of the load's truth."""
+    truth = tmp_path_factory.mktemp("load")
+    create_topics(six_brokers.connection, WORKLOAD)
+    try:
+        with Load.start(six_brokers.connection, WORKLOAD, truth):
+            yield six_brokers, truth
+    finally:
+        delete_topics(six_brokers.connection, [topic.name for topic in WORKLOAD.topics])
+
+
+def settings_of(sandbox: KafkaSandbox, truth: Path) -> CollectSettings:
+    """As an operator of this cluster would set it."""
+    return CollectSettings(
+        interval_seconds=2,
+        cluster="sandbox",
+        prometheus={str(broker): url for broker, url in sandbox.prometheus_endpoints.items()},
+        hosts={str(broker): host for broker, host in sandbox.hosts.items()},
+        client_samples=(truth / "*.truth.jsonl",),
+    )
+
+
+def run_ticks(sandbox: KafkaSandbox, truth: Path, lake: Lake, count: int) -> list[Collected]:
+    """Collect so many ticks."""
+    capacity = CapacitySettings(cpu_cores=1.0, disk_bytes=1e9)
+    settings = settings_of(sandbox, truth)
+    with (
+        open_collector(sandbox.connection, settings, capacity) as collector,
+        lake_landing(lake.raw) as landing,
+    ):
+        return list(collect(collector, landing, settings.interval_seconds, threading.Event(), count))
+
+
+def rows_of(lake: Lake, kind: str | None = None) -> list[Row]:
+    """All rows of the lake, in order of ticks."""
+    table = pa.concat_tables([pq.ParquetFile(path).read() for path in lake.raw_files()])
+    found: list[Row] = table.to_pylist()
+    return [row for row in found if kind is None or row["kind"] == kind]
+
+
+def test_every_kind_of_row_comes_from_a_cluster_under_load(
+    loaded: tuple[KafkaSandbox, Path], tmp_path: Path
+) -> None:
+    """Counters rise, sizes grow, groups commit, clients tell: everything the pipeline needs is there."""
+    sandbox, truth = loaded
+    lake = Lake(tmp_path)
+    # Groups commit every five seconds: five ticks span eight.
+    outcomes = run_ticks(sandbox, truth, lake, 5)
+    assert [outcome.problem for outcome in outcomes] == [None] * 5
+    assert [sample.problems for outcome in outcomes if (sample := outcome.sample)] == [()] * 5
+    rows = rows_of(lake)
+    assert {row["kind"] for row in rows} == set(KINDS)
+    ticks = sorted({row["tick"] for row in rows})
+    assert len(ticks) == 5
+
+    def values(kind: str, column: str, **where: object) -> list[int]:
+        chosen = [r for r in rows if r["kind"] == kind and all(r[name] == v for name, v in where.items())]
+        return [r[column] for r in sorted(chosen, key=lambda row: str(row["tick"]))]  # type: ignore[misc]
+
+    (leader,) = {
+        r["leader"] for r in rows if r["topic"] == "collect-read" and r["partition"] == 0 and r["leader"]
+    }
+    hot = {"topic": "collect-read", "partition": 0}
+    for rising in (
+        values("broker", "cpu_time_ns", broker=leader),
+        values("broker", "bytes_in_total", broker=leader),
+        values("topic_broker", "bytes_in_total", broker=leader, topic="collect-read"),
+        values("replica", "size_bytes", broker=leader, **hot),
+        values("partition", "end_offset", **hot),
+        values("group", "committed_offset", **hot),
+        values("client", "served_bytes_total", client="producer"),
+        values("client", "served_bytes_total", client="reader-1"),
+    ):
+        assert len(rising) >= 2
+        assert rising == sorted(rising)
+        assert rising[-1] > rising[0], "nothing moved under load"
+    brokers = [r for r in rows if r["kind"] == "broker"]
+    assert {(r["broker"], r["host"], r["rack"]) for r in brokers} == {
+        (node.id, node.host, node.rack) for node in sandbox.brokers
+    }
+    assert all(r["processors"] and r["handler_idle_fraction"] for r in brokers)
+    assert {r["disk_total_bytes"] for r in rows if r["kind"] == "log_dir"} == {500_000_000}
+
+
+def test_a_killed_broker_is_marked_and_the_others_land(
+    loaded: tuple[KafkaSandbox, Path], tmp_path: Path
+) -> None:
+    """Kill -9: unreachable at once, fenced when its session ends, sampled again when it is back."""
+    sandbox, truth = loaded
+    lake = Lake(tmp_path)
+    victim = 4
+    settings = settings_of(sandbox, truth)
+    seen: list[tuple[object, int]] = []
+    with (
+        open_collector(sandbox.connection, settings, CapacitySettings()) as collector,
+        lake_landing(lake.raw) as landing,
+    ):
+        ticks = collect(collector, landing, settings.interval_seconds, threading.Event())
+        next(ticks)
+        sandbox.kill(victim)
+        try:
+            # A session ends after six seconds; twenty ticks are forty.
+            for _ in range(20):
+                assert next(ticks).problem is None
+                state = next(
+                    r["broker_state"] for r in reversed(rows_of(lake, "broker")) if r["broker"] == victim
+                )
+                seen.append((state, len({r["broker"] for r in _newest(rows_of(lake, "replica"))} - {victim})))
+                if state == "fenced":
+                    break
+        finally:
+            sandbox.restart(victim)
+            sandbox.wait_until_serving()
+        assert [state for state, _ in seen[:1]] == ["unreachable"]
+        assert seen[-1][0] == "fenced"
+        assert {others for _, others in seen} == {5}, "some other broker's samples were lost"
+        deadline = time.monotonic() + 60
+        while not any(r["broker"] == victim for r in _newest(rows_of(lake, "replica"))):
+            assert time.monotonic() < deadline, "the broker that came back is not sampled"
+            next(ticks)
+    metrics = [r for r in rows_of(lake, "broker") if r["broker_state"] != "alive"]
+    assert {r["broker"] for r in metrics} == {victim}
+    assert all(r["cpu_time_ns"] is None for r in metrics)
+
+
+def _newest(rows: list[Row]) -> list[Row]:
+    last = max(str(row["tick"]) for row in rows)
+    return [row for row in rows if str(row["tick"]) == last]
+
+
+def test_a_collector_that_is_killed_starts_again(loaded: tuple[KafkaSandbox, Path], tmp_path: Path) -> None:
+    """Kill -9 of the command between and in ticks: every file is whole, and the next one goes on."""
+    sandbox, _ = loaded
+    lake = Lake(tmp_path)
+    command = [
+        *TRIMTAB,
+        "collect",
+        "--bootstrap",
+        sandbox.bootstrap,
+        "--lake",
+        str(tmp_path),
+        "--interval",
+        "1",
+    ]
+    for run in range(1, 3):
+        with subprocess.Popen(command, stderr=subprocess.DEVNULL) as child:
+            deadline = time.monotonic() + 60
+            while len(lake.raw_files()) < 2 * run:
+                assert time.monotonic() < deadline
+                time.sleep(0.01)
+            child.send_signal(signal.SIGKILL)
+    assert all(pq.ParquetFile(path).metadata.num_rows > 0 for path in lake.raw_files())
+
+
+def test_samples_go_into_a_topic(loaded: tuple[KafkaSandbox, Path]) -> None:
+    """`--to kafka:TOPIC` on a cluster without metrics endpoints set: JSON rows, whole ticks, no CPU."""
+    sandbox, _ = loaded
+    admin = admin_client(sandbox.connection)
+    admin.create_topics(
+        {"collect-samples": {"num_partitions": 3, "replication_factor": 2}}, wait_for_metadata=True
+    )
+    try:
+        done = subprocess.run(
+            [*COLLECT, "--bootstrap", sandbox.bootstrap, "--ticks", "2", "--to", "kafka:collect-samples"],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+            env=os.environ | {"TRIMTAB_COLLECT_CLUSTER": "sandbox"},
+        )
+        assert done.returncode == 0, done.stderr
+        landed = sum(
+            int(line.split(" rows")[0].split()[-1]) for line in done.stderr.splitlines() if " rows, " in line
+        )
+        reader = consumer(sandbox.connection, auto_offset_reset="earliest", enable_auto_commit=False)
+        reader.subscribe(["collect-samples"])
+        rows: list[Row] = []
+        deadline = time.monotonic() + 60
+        while len(rows) < landed and time.monotonic() < deadline:
+            rows += [json.loads(one.value) for batch in reader.poll(500).values() for one in batch]
+        reader.close()
+    finally:
+        admin.delete_topics(["collect-samples"])
+        admin.close()
+    assert len(rows) == landed > 0
+    assert len({row["tick"] for row in rows}) == 2
+    assert {row["kind"] for row in rows} == set(KINDS) - {"client", "topic_broker"}
+    assert not any("cpu_time_ns" in row for row in rows)
+    assert "three resources remain" in done.stderr
+
+
+def test_status_looks_straight_at_the_brokers(loaded: tuple[KafkaSandbox, Path]) -> None:
+    """The first command of a newcomer: sizes and leaders of a running cluster, nothing set up before."""
+    sandbox, _ = loaded
+    done = subprocess.run(
+        [*TRIMTAB, "status", "--bootstrap", sandbox.bootstrap, "--json"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert [(broker["id"], broker["state"]) for broker in document["brokers"]] == [
+        (number, "alive") for number in range(1, 7)
+    ]
+    assert sum(broker["leaders"] for broker in document["brokers"]) == document["partitions"]
+    assert all(broker["disk_bytes"] > 0 for broker in document["brokers"] if broker["replicas"])
