@@ -5,24 +5,21 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
-from trimtab.connect.kafka import admin_client
-from trimtab.connect.settings import KafkaConnection
+from trimtab.demo.filling import PROMPT_RETENTION, fill
 from trimtab.demo.world import World, level_capacity, watched
 from trimtab.observe.lake import Lake
 from trimtab.sandbox.kafka import KafkaSandbox
 from trimtab.sandbox.load import Load
 from trimtab.sandbox.placement import Placement
 from trimtab.sandbox.properties import LOAD_DRIVEN_CPU
-from trimtab.sandbox.topics import create_topics
 from trimtab.sandbox.workload import Workload
 
 INTERVAL_SECONDS = 8.0
 CPU_CORES = 0.24
 """Declared for each broker, so that the default placement's busiest one comes near or above θ."""
-PROPERTIES = {**LOAD_DRIVEN_CPU, "log.retention.check.interval.ms": "2000"}
+PROPERTIES = {**LOAD_DRIVEN_CPU, **PROMPT_RETENTION}
 
 
 def say(line: str) -> None:
@@ -51,7 +48,7 @@ def loaded_cluster(
     """
     with KafkaSandbox.start(6, absent=absent, properties=PROPERTIES, say=say) as sandbox:
         truth = sandbox.state.folder / "load"
-        fill(sandbox.connection, workload, placement)
+        fill(sandbox.connection, workload, placement, say)
         capacity = level_capacity(workload, len(sandbox.brokers), CPU_CORES)
         with (
             Load.start(sandbox.connection, workload, truth) as load,
@@ -60,42 +57,6 @@ def loaded_cluster(
             ) as world,
         ):
             yield world
-
-
-def fill(connection: KafkaConnection, workload: Workload, placement: Placement | None) -> None:
-    """Create and preload the topics, and only then ask brokers to compress.
-
-    Compressing what is preloaded would take longer than everything else, and would warm up the brokers unevenly.
-    """
-    plain = replace(
-        workload,
-        topics=tuple(
-            replace(
-                topic,
-                configs={key: value for key, value in topic.configs.items() if key != "compression.type"},
-            )
-            for topic in workload.topics
-        ),
-    )
-    create_topics(connection, plain, placement, say)
-    from kafka.admin import ConfigResource, ConfigResourceType
-
-    admin = admin_client(connection)
-    try:
-        admin.alter_configs(
-            [
-                ConfigResource(
-                    ConfigResourceType.TOPIC,
-                    topic.name,
-                    {"compression.type": topic.configs["compression.type"]},
-                )
-                for topic in workload.topics
-                if "compression.type" in topic.configs
-            ],
-            incremental=True,
-        )
-    finally:
-        admin.close()
 
 
 def scratch(world: World) -> Path:

@@ -1,7 +1,8 @@
 """Draws the experiment's load and its default placements from seeds, and writes them down.
 
-`python experiments/replica_roles/record.py` writes `workload.json` and `draws/` anew; the same seeds give the same
-files. `run.py` reads the files, so that what was measured can be measured again even if the drawing changes.
+`python experiments/replica_roles/record.py` writes `workload.json` and `draws/` anew; the same seeds give
+the same files. `run.py` reads the files, so that what was measured can be measured again even if the
+drawing changes.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from trimtab.demo.filling import SEGMENT_BYTES
 from trimtab.sandbox.placement import draw_placement
 from trimtab.sandbox.workload import TopicLoad, Workload
 
@@ -28,15 +30,14 @@ LARGEST = 0.7
 READERS, READERS_CHANCE = (0, 1, 2), (0.2, 0.6, 0.2)
 RETENTION_BYTES = (4_000_000, 6_000_000, 8_000_000, 12_000_000)
 ARCHIVE_BYTES, LARGEST_ARCHIVE = 45e6, 140e6
-SEGMENT_BYTES = 1 << 20
 
 
 def draw_workload(seed: int) -> Workload:
     """Topics with log-normal rates, readers and archives.
 
-    Broker-side gzip makes a leader cost more CPU than a follower; readers of some topics only make bytes out differ
-    from bytes in; archives that nobody writes make disk differ from both. Live topics begin at the size that
-    retention keeps them at, so that disk stays flat while strategies are measured one after the other.
+    Broker-side gzip makes a leader cost more CPU than a follower; readers of some topics only make bytes
+    out differ from bytes in; archives that nobody writes make disk differ from both. Live topics begin at
+    the size that retention keeps them at: disk stays flat while strategies are measured one by one.
     """
     chance = np.random.default_rng(seed)
     sizes = chance.integers(1, 7, LIVE_TOPICS)
@@ -46,7 +47,9 @@ def draw_workload(seed: int) -> Workload:
     ]
     readers = chance.choice(READERS, p=READERS_CHANCE, size=LIVE_TOPICS)
     retention = chance.choice(RETENTION_BYTES, size=LIVE_TOPICS)
-    archives = ARCHIVE_BYTES * np.exp(ARCHIVE_SPREAD * chance.normal(size=(ARCHIVE_TOPICS, ARCHIVE_PARTITIONS)))
+    archives = ARCHIVE_BYTES * np.exp(
+        ARCHIVE_SPREAD * chance.normal(size=(ARCHIVE_TOPICS, ARCHIVE_PARTITIONS))
+    )
     flat = _capped(np.concatenate(rates), LARGEST / len(BROKERS)) * BYTES_PER_SECOND
     live = [
         TopicLoad(

@@ -75,4 +75,5 @@ def measured(lake: Lake, period: Period, hosts: Mapping[int, str]) -> Measured:
         mean=mean,
         deviation=deviation,
         sigma=sigma,
+        ticks=tuple(ticks),
     )

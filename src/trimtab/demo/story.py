@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import json
-import threading
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from trimtab.demo.filling import PROMPT_RETENTION, fill, with_flat_disk
 from trimtab.demo.measuring import measured
 from trimtab.demo.screen import Screen, bar
-from trimtab.demo.turn import Pipeline, carry_out, decide, newest, warm_up_planner
+from trimtab.demo.turn import Pipeline, carry_out, decide, newest
+from trimtab.demo.warm_up import begin_warm_up
 from trimtab.demo.world import World, level_capacity, watched
 from trimtab.files.atomic import write_atomically
 from trimtab.files.plan import write_plan
@@ -22,6 +23,7 @@ from trimtab.observe.lake import Lake
 from trimtab.report.before_after import NAMES, Goals, Spent, before_after_table, bytes_text, cost_text, judge
 from trimtab.report.heatmap import draw_heatmap
 from trimtab.report.plan_text import load_lines, plan_text
+from trimtab.sandbox.processes import end, running
 
 if TYPE_CHECKING:
     from trimtab.act.state import ExecutionState
@@ -33,11 +35,14 @@ if TYPE_CHECKING:
     from trimtab.observe.settings import PipelineSettings
     from trimtab.report.before_after import Outcome
     from trimtab.report.measured import Measured
+    from trimtab.sandbox.processes import Process
     from trimtab.sandbox.workload import Workload
 
 STEPS = 9
 CPU_CORES = 0.25
 """Declared for each broker; they all share this machine."""
+LIVE_BYTES = 8_000_000
+"""What each partition that is written to keeps."""
 PLACES = "hosts h1, h2, h3 with two brokers each, every host a rack, two log dirs a broker"
 
 
@@ -106,7 +111,7 @@ def tell(screen: Screen, out: Path, pace: Pace, seed: int, settings: ReplicasSet
     """
     from trimtab.sandbox.workload import skewed
 
-    workload = skewed(seed, pace.bytes_in_per_second)
+    workload = with_flat_disk(skewed(seed, pace.bytes_in_per_second), LIVE_BYTES)
     with contextlib.ExitStack() as stack:
         world, pipeline = _begin(stack, screen, pace, workload)
         screen.step(f"Watch it for {pace.ticks} samples, {pace.interval_seconds:g} s apart")
@@ -118,7 +123,7 @@ def tell(screen: Screen, out: Path, pace: Pace, seed: int, settings: ReplicasSet
         plan = decide(snapshot, settings)
         screen.wide(plan_text(plan))
         screen.step("Carry it out, with producers and consumers at work")
-        receipt = _act(screen, world, plan) if plan.moves else None
+        receipt = _act(screen, world, plan, snapshot) if plan.moves else None
         screen.step(f"Watch again for {pace.ticks} samples")
         # Followers catch up, caches fill: what is measured should be the new placement, not the change.
         time.sleep(2 * pace.interval_seconds)
@@ -149,37 +154,44 @@ def _begin(
     from trimtab.sandbox.kafka import KafkaSandbox
     from trimtab.sandbox.load import Load
     from trimtab.sandbox.properties import LOAD_DRIVEN_CPU
-    from trimtab.sandbox.topics import create_topics
 
     screen.step("Start a real Kafka cluster: six brokers, and a controller apart")
-    sandbox = stack.enter_context(KafkaSandbox.start(6, properties=LOAD_DRIVEN_CPU, say=screen.say))
+    planner = begin_warm_up()
+    properties = {**LOAD_DRIVEN_CPU, **PROMPT_RETENTION}
+    stack.callback(end, [planner], 0.0)
+    sandbox = stack.enter_context(KafkaSandbox.start(6, properties=properties, say=screen.say))
     screen.say(f"it serves at {sandbox.bootstrap.split(',')[0]} and five more ports; {PLACES}")
     screen.step("Create topics where Kafka itself puts them, and let producers and consumers work")
-    create_topics(sandbox.connection, workload, say=screen.say)
+    fill(sandbox.connection, workload, None, screen.say)
     folder = sandbox.state.folder
     load = stack.enter_context(Load.start(sandbox.connection, workload, folder / "load"))
     screen.say(
         f"{len(workload.topics)} topics, {sum(topic.partitions for topic in workload.topics)} partitions, "
         f"{bytes_text(workload.bytes_in_per_second)}/s in, {bytes_text(workload.bytes_out_per_second)}/s out"
     )
-    begun = time.monotonic()
     pipeline = Pipeline(folder / "spark", _pipeline_settings(pace))
     stack.callback(pipeline.close)
-    planner = threading.Thread(target=warm_up_planner, daemon=True)
-    planner.start()
+    begun = time.monotonic()
     capacity = level_capacity(workload, len(sandbox.brokers), CPU_CORES)
     world = stack.enter_context(
         watched(sandbox, load, Lake(folder / "lake"), pace.interval_seconds, capacity, folder / "load")
     )
-    pipeline.ready(
-        lambda _: screen.progress(f"brokers warm up, Spark starts: {time.monotonic() - begun:.0f} s")
-    )
-    while planner.is_alive() or time.monotonic() - begun < pace.warm_up_seconds:
+    while waited_for := _not_ready(pipeline, planner, pace.warm_up_seconds - (time.monotonic() - begun)):
         load.require_running()
-        screen.progress(f"brokers warm up: {time.monotonic() - begun:.0f} of {pace.warm_up_seconds:.0f} s")
+        screen.progress(f"{time.monotonic() - begun:.0f} s: {waited_for}")
         time.sleep(0.1)
     screen.progress(f"warmed up in {time.monotonic() - begun:.0f} s", last=True)
     return world, pipeline
+
+
+def _not_ready(pipeline: Pipeline, planner: Process, seconds: float) -> str:
+    """What is still being waited for; empty when all is there."""
+    busy = [
+        "brokers warm up" if seconds > 0 else "",
+        "" if pipeline.started else "Spark starts",
+        "the planner is compiled (once on this machine)" if running(planner) else "",
+    ]
+    return ", ".join(filter(None, busy))
 
 
 def _pipeline_settings(pace: Pace) -> PipelineSettings:
@@ -203,7 +215,7 @@ def _sense(
     return measured(world.lake, period, world.hosts), newest(world)
 
 
-def _act(screen: Screen, world: World, plan: Plan) -> Receipt:
+def _act(screen: Screen, world: World, plan: Plan, snapshot: ReplicasSnapshot) -> Receipt:
     from trimtab.act.progress import ProgressMeter
     from trimtab.act.settings import ExecutionSettings
 
@@ -218,9 +230,8 @@ def _act(screen: Screen, world: World, plan: Plan) -> Receipt:
             f"{bytes_text(now.bytes_per_second)}/s{left}"
         )
 
-    receipt = carry_out(
-        world.sandbox.connection, plan, world.sandbox.state.folder, ExecutionSettings(), watch
-    )
+    folder = world.sandbox.state.folder
+    receipt = carry_out(world.sandbox.connection, plan, snapshot, folder, ExecutionSettings(), watch)
     screen.progress(f"{receipt.status}: {cost_text(spent(receipt))}", last=True)
     for outcome in receipt.left:
         screen.say(f"{outcome.topic}-{outcome.partition} {outcome.state}: {outcome.reason}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,6 +11,9 @@ from trimtab.model.imbalance import Measures
 from trimtab.model.load import RESOURCES, FloatArray
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from datetime import datetime
+
     from trimtab.model.imbalance import Imbalance
 
 
@@ -32,6 +35,8 @@ class Measured:
         γ, shape (instants, brokers, resources), fractions of the mean.
     sigma
         σ, shape (instants, resources): one figure per instant, never taken from time-averaged loads.
+    ticks
+        The instants, where they are known.
     """
 
     brokers: tuple[int, ...]
@@ -40,11 +45,24 @@ class Measured:
     mean: FloatArray
     deviation: FloatArray
     sigma: FloatArray
+    ticks: tuple[datetime, ...] = ()
 
     @property
     def instants(self) -> int:
         """How many simultaneous samples there are."""
         return len(self.sigma)
+
+    def at(self, instants: Iterable[int]) -> Measured:
+        """The same at some of the instants only."""
+        chosen = list(instants)
+        return replace(
+            self,
+            usage=self.usage[chosen],
+            mean=self.mean[chosen],
+            deviation=self.deviation[chosen],
+            sigma=self.sigma[chosen],
+            ticks=tuple(self.ticks[place] for place in chosen) if self.ticks else (),
+        )
 
     def measures(self) -> Measures:
         """σ averaged over the instants, the worst γ of their mean, the highest B at any instant.

@@ -1,0 +1,100 @@
+"""The experiment's pictures: σ per strategy, and the ten samples of each resource."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from trimtab.model.load import RESOURCES
+from trimtab.report.before_after import NAMES
+from trimtab.report.heatmap import FAINT, INK, save_figure
+
+COLOURS = {
+    "default": "#5b6675",
+    "default again": "#a9b2bd",
+    "role_aware literal": "#d98c2b",
+    "role_aware repaired": "#e3c16f",
+    "trim": "#2f8f6b",
+    "trim, ε = 0.10": "#8cc9ae",
+    "paper: default": "#c9b8d8",
+    "paper: strategy": "#8a63b0",
+}
+ETA = 0.1 / 6
+
+
+def draw_figures(runs: list[dict[str, Any]], paper: dict[str, Any], folder: Path) -> list[Path]:
+    """Both pictures of every draw; `runs` as in `result.json`, `paper` as in `expected.json`."""
+    written: list[Path] = []
+    for draw in dict.fromkeys(run["draw"] for run in runs):
+        of_draw = [run for run in runs if run["draw"] == draw]
+        written += _bars(draw, of_draw, paper, folder)
+        written += _lines(draw, of_draw, folder)
+    return written
+
+
+def _bars(draw: str, runs: list[dict[str, Any]], paper: dict[str, Any], folder: Path) -> tuple[Path, Path]:
+    rows = [("paper: default", paper["sigma"]["default"])]
+    rows += [(run["strategy"], run["sigma"]) for run in runs]
+    rows += [("paper: strategy", paper["sigma"]["strategy"])]
+    figure = Figure(figsize=(11, 4.6), facecolor="white")
+    axes = figure.add_axes((0.07, 0.13, 0.91, 0.66))
+    width = 0.82 / len(rows)
+    for place, (name, sigma) in enumerate(rows):
+        at = [column - 0.41 + (place + 0.5) * width for column in range(len(RESOURCES))]
+        values = [sigma[resource] for resource in RESOURCES]
+        axes.bar(at, values, width * 0.92, color=COLOURS[name], label=name)
+        for x, value in zip(at, values, strict=True):
+            axes.text(
+                x, value + 0.001, f"{value:.3f}".lstrip("0"), ha="center", va="bottom", fontsize=7, color=INK
+            )
+    axes.axhline(ETA, color="#b5341c", linewidth=1, linestyle="--")
+    axes.text(3.45, ETA, " η", va="center", color="#b5341c", fontsize=9)
+    _tidy(axes)
+    axes.set_xticks(range(len(RESOURCES)), [NAMES[resource] for resource in RESOURCES])
+    axes.set_ylabel("σ, mean of the samples", color=FAINT)
+    axes.legend(ncols=4, fontsize=8, frameon=False, loc="lower left", bbox_to_anchor=(0, 1.0), labelcolor=INK)
+    figure.text(0.07, 0.94, f"Imbalance by strategy, draw {draw}", fontsize=13, fontweight="bold", color=INK)
+    return save_figure(figure, folder, f"sigma-{draw}")
+
+
+def _lines(draw: str, runs: list[dict[str, Any]], folder: Path) -> tuple[Path, Path]:
+    figure = Figure(figsize=(11, 6.4), facecolor="white")
+    for place, resource in enumerate(RESOURCES):
+        row, column = divmod(place, 2)
+        axes = figure.add_axes((0.07 + 0.48 * column, 0.50 - 0.42 * row, 0.43, 0.33))
+        for run in runs:
+            samples = run["samples"]["sigma"][resource]
+            axes.plot(
+                range(1, len(samples) + 1), samples, marker="o", markersize=3.5, linewidth=1.4,
+                color=COLOURS[run["strategy"]], label=run["strategy"] if place == 0 else None,
+            )  # fmt: skip
+        axes.axhline(ETA, color="#b5341c", linewidth=1, linestyle="--")
+        axes.set_ylim(bottom=0)
+        axes.set_title(f"σ of {NAMES[resource]}", loc="left", fontsize=10, color=FAINT)
+        count = max(len(run["samples"]["sigma"][resource]) for run in runs)
+        axes.set_xticks(range(1, count + 1), [f"P{number}" for number in range(1, count + 1)])
+        _tidy(axes)
+    figure.legend(
+        ncols=6, fontsize=8, frameon=False, loc="upper left", bbox_to_anchor=(0.06, 0.945), labelcolor=INK
+    )
+    figure.text(
+        0.07,
+        0.955,
+        f"The samples one by one, draw {draw}; dashed: η",
+        fontsize=13,
+        fontweight="bold",
+        color=INK,
+    )
+    return save_figure(figure, folder, f"samples-{draw}")
+
+
+def _tidy(axes: Any) -> None:
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    for side in ("left", "bottom"):
+        axes.spines[side].set_color("#c8ced6")
+    axes.tick_params(colors=FAINT, labelsize=8)
+    axes.grid(axis="y", color="#eceff2")
+    axes.set_axisbelow(True)

@@ -1,0 +1,90 @@
+"""The experiment's table, as text, and whether the paper's figures were reached."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trimtab.model.load import RESOURCES
+from trimtab.report.before_after import NAMES
+
+
+def print_table(runs: list[dict[str, Any]], expected: dict[str, Any]) -> int:
+    """Print everything; 0 if `trim` reached every figure on every draw, 1 if not."""
+    short = [NAMES[name].replace("network ", "") for name in RESOURCES]
+    head = f"{'':22}" + "".join(f"{'σ ' + name:>10}" for name in short) + "   drop " + " / ".join(short)
+    missed: list[str] = []
+    for draw in dict.fromkeys(run["draw"] for run in runs):
+        of_draw = {run["strategy"]: run for run in runs if run["draw"] == draw}
+        print(f"\ndraw {draw}\n{head}")
+        default = of_draw["default"]
+        for name, run in of_draw.items():
+            _print_run(name, run, default)
+        if "trim" in of_draw:
+            missed += [f"{draw}: {text}" for text in misses(of_draw["trim"], default, expected)]
+    paper = expected["sigma"]
+    print(f"\npaper\n{head}")
+    print(f"{'default':22}" + _sigmas(paper["default"]))
+    print(f"{'strategy':22}" + _sigmas(paper["strategy"]) + "   " + _drops(expected["drop"]))
+    print()
+    for text in missed:
+        print(f"not reached: {text}")
+    if not missed:
+        print("trim reached every figure on every draw")
+    return 1 if missed else 0
+
+
+def drops(run: dict[str, Any], default: dict[str, Any]) -> dict[str, float]:
+    """How much smaller σ is than the default's, per resource."""
+    return {name: 1 - run["sigma"][name] / default["sigma"][name] for name in RESOURCES}
+
+
+def misses(run: dict[str, Any], default: dict[str, Any], expected: dict[str, Any]) -> list[str]:
+    """Which of the figures to be reached were not."""
+    found = []
+    eta = expected["epsilon"] / 6
+    for name, drop in drops(run, default).items():
+        if run["peak_usage"][name] > expected["theta"]:
+            found.append(f"peak of {NAMES[name]} is {run['peak_usage'][name]:.3f}, above {expected['theta']}")
+        if run["sigma"][name] > eta:
+            found.append(f"σ of {NAMES[name]} is {run['sigma'][name]:.4f}, above {eta:.4f}")
+        if drop < expected["drop"][name]:
+            found.append(
+                f"σ of {NAMES[name]} fell by {drop:.1%}, the paper's by {expected['drop'][name]:.1%}"
+            )
+    return found
+
+
+def _print_run(name: str, run: dict[str, Any], default: dict[str, Any]) -> None:
+    line = f"{name:22}" + _sigmas(run["sigma"])
+    if not name.startswith("default"):
+        line += "   " + _drops(drops(run, default))
+    print(line)
+    samples = run["samples"]
+    notes = [
+        "peak " + "/".join(f"{run['peak_usage'][name]:.2f}" for name in RESOURCES),
+        "γ " + "/".join(f"{run['worst_deviation'][name]:.0%}" for name in RESOURCES),
+        "host σ " + "/".join(f"{run['host_sigma'][name]:.4f}" for name in RESOURCES),
+        f"{samples['used']} of {samples['taken']} samples valid",
+    ]
+    if run.get("cost"):
+        cost, moving = run["cost"], run["clients_while_moving"]
+        share = cost["bytes_copied"] / run["bytes_held"]
+        notes += [
+            f"{run['plan']['verdict']}: {cost['replica_moves']} replicas, {cost['leader_moves']} leaders, "
+            f"{cost['bytes_copied'] / 1e6:.0f} MB ({share:.0%}) in {cost['seconds']:.1f} s",
+            f"clients: {moving['errors']} failed, p99 {moving['latency_p99_ms_worst']} ms at worst "
+            f"({run['clients_before']['latency_p99_ms_worst']} before)",
+        ]
+    elif "plan" in run:
+        notes.append(f"{run['plan']['verdict']}: no move")
+    for note in (notes[:4], notes[4:]):
+        if note:
+            print("  " + "; ".join(note))
+
+
+def _sigmas(values: dict[str, float]) -> str:
+    return "".join(f"{values[name]:10.4f}" for name in RESOURCES)
+
+
+def _drops(values: dict[str, float]) -> str:
+    return " / ".join(f"{values[name]:.1%}" for name in RESOURCES)
