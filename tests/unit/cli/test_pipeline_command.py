@@ -1,0 +1,75 @@
+"""What `trimtab pipeline` says before any JVM is started."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from trimtab.cli.app import main
+
+
+def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
+    """Exit code and standard error of a command."""
+    with pytest.raises(SystemExit) as ended:
+        main(["pipeline", *arguments])
+    return int(ended.value.code or 0), capsys.readouterr().err
+
+
+def test_empty_lake_is_told_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nobody should wait for Spark to be told that there is nothing to do."""
+    code, told = said(capsys, "run", f"--lake={tmp_path}")
+    assert code == 1
+    assert told.startswith(f"trimtab: lake {tmp_path} holds no raw samples: run `trimtab collect` first")
+    assert told.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("run", "--since=yesterday"), "--since is 'yesterday': write a time as 2026-11-21T05:00"),
+        (("run", "--window=0"), "pipeline.window_seconds is 0.0: give seconds"),
+        (
+            ("run", "--set=pipeline.slide_seconds=7"),
+            "pipeline.window_seconds is 60.0, not a multiple of slide",
+        ),
+        (("run", "--set=pipeline.value=median"), "pipeline.value is 'median': give repaired or literal"),
+        (("run", "--set=pipeline.theta=[0.5, 0.5, 0.5, 0.5]"), "set replicas.theta"),
+        (("run", "--set=pipeline.wimdow_seconds=7"), "wimdow_seconds"),
+        (("stream", "--from=pulsar:x"), "--from is 'pulsar:x': write lake, or kafka:TOPIC"),
+        (("stream", "--from=kafka:"), "--from is 'kafka:': write lake, or kafka:TOPIC"),
+        (("stream", "--trigger=soon"), "--trigger is 'soon': write seconds, as 10s"),
+        (("stream", "--trigger=0s"), "write more than 0 seconds"),
+    ],
+)
+def test_wrong_options_are_one_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], sentence: str
+) -> None:
+    """Bad input ends with exit code 2, names what was given and what is expected, and starts nothing."""
+    code, told = said(capsys, *arguments, f"--lake={tmp_path}")
+    assert code == 2
+    assert sentence in told
+    assert told.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_compacting_an_empty_lake_changes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Housekeeping from a timer must not fail where there is nothing yet."""
+    main_without_exit(["pipeline", "compact", f"--lake={tmp_path}"])
+    assert "0 tables compacted, 0 old folders removed" in capsys.readouterr().err
+    assert not (tmp_path / "tables" / "manifest.json").exists()
+
+
+def test_truth_needs_a_loads_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A wrong folder is named."""
+    code, told = said(capsys, "truth", str(tmp_path), f"--lake={tmp_path}")
+    assert code == 2
+    assert "holds no *.truth.jsonl" in told
+
+
+def main_without_exit(arguments: list[str]) -> None:
+    """Run a command that succeeds; typer may end with exit code 0."""
+    try:
+        main(arguments)
+    except SystemExit as ended:
+        assert not ended.code
