@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from trimtab.demo.filling import PROMPT_RETENTION, fill
@@ -19,6 +20,8 @@ from trimtab.sandbox.workload import Workload
 INTERVAL_SECONDS = 8.0
 CPU_CORES = 0.24
 """Declared for each broker, so that the default placement's busiest one comes near or above θ."""
+DISK_SHARE = 0.88
+"""Of twice the mean broker's data: level disks are 57 % full, and the default passes θ somewhere."""
 PROPERTIES = {**LOAD_DRIVEN_CPU, **PROMPT_RETENTION}
 
 
@@ -50,6 +53,7 @@ def loaded_cluster(
         truth = sandbox.state.folder / "load"
         fill(sandbox.connection, workload, placement, say)
         capacity = level_capacity(workload, len(sandbox.brokers), CPU_CORES)
+        capacity = replace(capacity, disk_bytes=DISK_SHARE * (capacity.disk_bytes or 0.0))
         with (
             Load.start(sandbox.connection, workload, truth) as load,
             watched(

@@ -28,8 +28,8 @@ from report import print_table
 from validity import OUTSIDE_CORES, PRODUCED_WITHIN, ProcessorLog
 
 from trimtab.act.settings import ExecutionSettings
+from trimtab.demo.ending import spent
 from trimtab.demo.interruption import Interrupted, orderly
-from trimtab.demo.story import spent
 from trimtab.demo.turn import Pipeline, carry_out, decide
 from trimtab.demo.warm_up import warm_up_planner
 from trimtab.demo.world import Period, World

@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from trimtab.demo.ending import goals_of, judgement, keep, show, show_map, spent
 from trimtab.demo.filling import PROMPT_RETENTION, fill, with_flat_disk
 from trimtab.demo.measuring import measured
 from trimtab.demo.screen import Screen, bar
 from trimtab.demo.turn import Pipeline, carry_out, decide, newest
 from trimtab.demo.warm_up import begin_warm_up
 from trimtab.demo.world import World, level_capacity, watched
-from trimtab.files.atomic import write_atomically
-from trimtab.files.plan import write_plan
-from trimtab.model.load import RESOURCES
 from trimtab.model.plan import Verdict
 from trimtab.observe.lake import Lake
-from trimtab.report.before_after import NAMES, Goals, Spent, before_after_table, bytes_text, cost_text, judge
-from trimtab.report.heatmap import draw_heatmap
-from trimtab.report.plan_text import load_lines, plan_text
+from trimtab.report.before_after import bytes_text, cost_text, judge
+from trimtab.report.execution_text import progress_text
+from trimtab.report.plan_text import plan_text
 from trimtab.sandbox.processes import end, running
 
 if TYPE_CHECKING:
@@ -111,6 +110,7 @@ def tell(screen: Screen, out: Path, pace: Pace, seed: int, settings: ReplicasSet
     """
     from trimtab.sandbox.workload import skewed
 
+    asked_epsilon = np.array(settings.epsilon)
     workload = with_flat_disk(skewed(seed, pace.bytes_in_per_second), LIVE_BYTES)
     with contextlib.ExitStack() as stack:
         world, pipeline = _begin(stack, screen, pace, workload)
@@ -118,7 +118,8 @@ def tell(screen: Screen, out: Path, pace: Pace, seed: int, settings: ReplicasSet
         period = world.sample(pace.ticks, lambda done, of: _sampled(screen, done, of))
         screen.step("Work out where the load is, with Spark")
         before, snapshot = _sense(screen, world, pipeline, period)
-        screen.wide("\n".join(load_lines(snapshot)))
+        screen.say("each broker's use of its declared capacity, and its distance from the mean:")
+        show_map(screen, asked_epsilon, before)
         screen.step("Plan the smallest set of moves that levels it")
         plan = decide(snapshot, settings)
         screen.wide(plan_text(plan))
@@ -131,16 +132,16 @@ def tell(screen: Screen, out: Path, pace: Pace, seed: int, settings: ReplicasSet
         summary = world.load.summary()
         screen.step("Measure again, with Spark, from fresh samples")
         after, _ = _sense(screen, world, pipeline, period)
-    goals = _goals(settings, len(before.brokers))
+    goals = goals_of(settings, len(before.brokers))
     screen.step("Did it help?")
     outcome = judge(before.measures(), after.measures(), goals)
-    _show(screen, before, after, goals, receipt)
+    show(screen, before, after, goals, receipt)
     screen.say(
         f"clients meanwhile: {summary.produced_records:,} records produced, {summary.errors} failed, "
         f"{summary.late_records} late"
     )
-    files = _keep(out, before, after, plan, receipt, goals)
-    screen.say(_judgement(outcome, plan))
+    files = keep(out, before, after, plan, receipt, goals)
+    screen.say(judgement(outcome, plan))
     screen.say()
     for file in files:
         screen.say(str(file))
@@ -223,12 +224,7 @@ def _act(screen: Screen, world: World, plan: Plan, snapshot: ReplicasSnapshot) -
 
     def watch(state: ExecutionState) -> None:
         now = meter(state)
-        left = "" if now.seconds_left is None else f", about {now.seconds_left:.0f} s left"
-        screen.progress(
-            f"{bar(now.bytes_copied / now.bytes_total if now.bytes_total else 1.0)} "
-            f"{now.steps_ended} of {now.steps_total} steps, {bytes_text(now.bytes_left)} left at "
-            f"{bytes_text(now.bytes_per_second)}/s{left}"
-        )
+        screen.progress(f"{bar(now.bytes_copied / max(1, now.bytes_total))} {progress_text(now)}")
 
     folder = world.sandbox.state.folder
     receipt = carry_out(world.sandbox.connection, plan, snapshot, folder, ExecutionSettings(), watch)
@@ -236,77 +232,3 @@ def _act(screen: Screen, world: World, plan: Plan, snapshot: ReplicasSnapshot) -
     for outcome in receipt.left:
         screen.say(f"{outcome.topic}-{outcome.partition} {outcome.state}: {outcome.reason}")
     return receipt
-
-
-def spent(receipt: Receipt | None) -> Spent:
-    """What an execution cost."""
-    if receipt is None:
-        return Spent(0, 0, 0, 0.0)
-    done = receipt.done
-    copies = [outcome for outcome in done if outcome.kind == "copy"]
-    return Spent(
-        replica_moves=sum(len(set(outcome.after) - set(outcome.before)) for outcome in copies),
-        leader_moves=sum(outcome.kind == "lead" for outcome in done),
-        bytes_copied=receipt.copied_bytes,
-        seconds=receipt.seconds,
-    )
-
-
-def _goals(settings: ReplicasSettings, brokers: int) -> Goals:
-    return Goals(
-        dict(zip(RESOURCES, settings.theta, strict=True)),
-        dict(zip(RESOURCES, settings.epsilon, strict=True)),
-        brokers,
-    )
-
-
-def _show(screen: Screen, before: Measured, after: Measured, goals: Goals, receipt: Receipt | None) -> None:
-    from rich.console import Console
-    from rich.padding import Padding
-
-    console = Console(file=screen.stream, highlight=False)
-    screen.say()
-    console.print(Padding(before_after_table(before.measures(), after.measures(), goals), (0, 0, 1, 2)))
-    screen.say(f"cost: {cost_text(spent(receipt))}")
-
-
-def _judgement(outcome: Outcome, plan: Plan) -> str:
-    if plan.verdict is Verdict.LEVEL:
-        return "Kafka's own placement was level this time, nothing to do: run it again for another draw."
-    names = {name: NAMES[name] for name in RESOURCES}
-    if not outcome.helped:
-        worse = ", ".join(names[name] for name in outcome.worse) or "nothing became more even"
-        return f"By measurement this did not help ({worse})."
-    if outcome.unmet:
-        return (
-            f"It helped: {', '.join(names[name] for name in outcome.improved)} became more even. "
-            f"Not within every goal yet: {', '.join(names[name] for name in outcome.unmet)}."
-        )
-    return "It helped, and every goal holds, by measurement."
-
-
-def _keep(
-    out: Path, before: Measured, after: Measured, plan: Plan, receipt: Receipt | None, goals: Goals
-) -> tuple[Path, ...]:
-    out.mkdir(parents=True, exist_ok=True)
-    pictures = draw_heatmap(
-        [
-            ("before: Kafka's own placement", before),
-            (f"after: {cost_text(spent(receipt))}", after),
-        ],
-        out,
-        "heatmap",
-        "Six brokers under the same load, before and after levelling",
-        goals.epsilon[RESOURCES[0]],
-    )
-    write_plan(plan, out / "plan.json")
-    result = {
-        "format": "trimtab/demo-result/1",
-        "before": asdict(before.measures()),
-        "after": asdict(after.measures()),
-        "instants": [before.instants, after.instants],
-        "spent": asdict(spent(receipt)),
-        "verdict": str(plan.verdict),
-    }
-    write_atomically(out / "result.json", (json.dumps(result, indent=1) + "\n").encode())
-    return (*pictures, out / "plan.json", out / "result.json")

@@ -1,0 +1,115 @@
+"""The demo as a newcomer runs it, in its short form, and what an interrupted one leaves behind."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from trimtab.model.load import RESOURCES
+from trimtab.model.plan import Verdict
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(420)]
+
+
+def start(state: Path, out: Path) -> subprocess.Popen[str]:
+    """`trimtab demo --quick`, as a shell would start it."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "trimtab.cli.app", "demo", "--quick", "--out", str(out)],
+        env=os.environ | {"TRIMTAB_STATE": str(state), "PYTHONUNBUFFERED": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def left_running(state: Path) -> list[str]:
+    """Command lines of processes that belong to a sandbox below this state folder."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                folder = os.readlink(entry / "cwd")
+            except OSError:
+                continue
+            if str(state) in line or folder.startswith(str(state)):
+                found.append(line)
+    return found
+
+
+def all_gone(state: Path, patience_seconds: float = 20.0) -> bool:
+    """Whether everything of the demo has ended, after giving the operating system a moment."""
+    deadline = time.monotonic() + patience_seconds
+    while left_running(state) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    return not left_running(state)
+
+
+def read_until(demo: subprocess.Popen[str], text: str) -> list[str]:
+    """Lines of output up to the first that holds `text`."""
+    lines: list[str] = []
+    assert demo.stdout is not None
+    for line in demo.stdout:
+        lines.append(line)
+        if text in line:
+            return lines
+    raise AssertionError(f"the demo ended before it said {text!r}:\n{''.join(lines)}\n{demo.stderr.read()}")
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Path:
+    """A state folder that no other sandbox uses."""
+    return tmp_path / "state"
+
+
+def test_ctrl_c_leaves_nothing_and_the_next_run_works(state: Path, tmp_path: Path) -> None:
+    """Somebody loses patience while clients are at work, looks what is left, and tries again to the end."""
+    out = tmp_path / "demo"
+    first = start(state, out)
+    read_until(first, "warm")
+    assert left_running(state), "nothing is running that could be left behind"
+    first.send_signal(signal.SIGINT)
+    _, complaint = first.communicate(timeout=60)
+    assert first.returncode == 130
+    assert "Traceback" not in complaint
+    assert complaint.strip().splitlines()[-1].startswith("trimtab: interrupted")
+    assert all_gone(state), left_running(state)
+    assert not list((state / "sandbox").glob("*"))
+    assert not out.exists()
+
+    second = start(state, out)
+    told, complaint = second.communicate(timeout=330)
+    assert second.returncode in (0, 1), complaint
+    assert "Traceback" not in complaint
+    assert all_gone(state), left_running(state)
+    assert not list((state / "sandbox").glob("*"))
+    result = json.loads((out / "result.json").read_text())
+    plan = json.loads((out / "plan.json").read_text())
+    assert sorted(path.name for path in out.iterdir()) == [
+        "heatmap.png", "heatmap.svg", "plan.json", "result.json",
+    ]  # fmt: skip
+    for text in ("1/9", "9/9", "network out", "Did it help?"):
+        assert text in told
+    assert set(result["before"]["sigma"]) == set(RESOURCES)
+    helped = any(result["after"]["sigma"][name] < result["before"]["sigma"][name] for name in RESOURCES)
+    if second.returncode == 0 and plan["verdict"] != Verdict.LEVEL:
+        assert helped
+        assert result["spent"]["replica_moves"] + result["spent"]["leader_moves"] > 0
+
+
+def test_a_killed_demo_takes_its_processes_along(state: Path, tmp_path: Path) -> None:
+    """After kill -9 nothing can be tidied up by the demo itself, yet no broker, client or Spark survives."""
+    demo = start(state, tmp_path / "demo")
+    read_until(demo, "starting 6 brokers")
+    time.sleep(1.5)
+    assert left_running(state)
+    demo.kill()
+    demo.communicate(timeout=30)
+    assert all_gone(state), left_running(state)
+    assert not (tmp_path / "demo").exists()
