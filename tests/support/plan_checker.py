@@ -8,6 +8,7 @@ planner's or the model's arithmetic cannot hide here as well.
 
 import gzip
 import hashlib
+import itertools
 import json
 import math
 import sys
@@ -415,6 +416,50 @@ class _Judge:
             if problem["kind"] == "add_brokers" and problem.get("resource") in RESOURCES:
                 self.check_add_brokers(problem)
         self.check_worsened(over)
+        if verdict == "infeasible" and not over:
+            self.check_could_be_placed()
+
+    def check_could_be_placed(self) -> None:
+        """A partition that breaks a hard goal in the end has no sound place, capacity left aside."""
+        for key in self.partitions:
+            hard = self.placement_faults({key: self.list[key]}, self.leader, moved=True)
+            if hard and (place := self.sound_place(key)):
+                self.fault(f"verdict is infeasible, as {hard[0]}, but {list(place)} would do")
+
+    def sound_place(self, key: tuple) -> tuple | None:
+        """Brokers that may hold the partition by every hard goal, found by trying all."""
+        goals, row = self.settings["goals"], self.partitions[key]
+        if not self._in_sync(row):
+            return None
+        offline = {
+            broker
+            for broker in row["replicas"]
+            if self.dirs[broker].get(self._first_dir(key, broker)) == "offline"
+        }
+        open_dir = {broker for broker, dirs in self.dirs.items() if not dirs or "online" in dirs.values()}
+        stays = set(row["replicas"]) - self.out_of_service - (offline - open_dir)
+        receives = {
+            broker
+            for broker in open_dir
+            if self.brokers[broker]["state"] in ("alive", "new", "no_leaders")
+            and broker not in (self.settings.get("excluded_brokers_for_replicas") or [])
+        }
+        for place in itertools.combinations(sorted(stays | receives), len(row["replicas"])):
+            leads = [
+                broker
+                for broker in place
+                if broker == self.first_leader[key]
+                or (
+                    self.brokers[broker]["state"] != "no_leaders"
+                    and broker not in (self.settings.get("excluded_brokers_for_leaders") or [])
+                    and (broker in self._in_sync(row) or broker not in row["replicas"] or broker in offline)
+                )
+            ]
+            if leads and not any(
+                goal in goals and self._crowded(goal, list(place)) for goal in ("rack", "host")
+            ):
+                return place
+        return None
 
     def check_add_brokers(self, problem: dict) -> None:
         """More brokers are only needed if the total does not fit those that are there."""

@@ -9,16 +9,18 @@ def random_snapshot(seed: int) -> dict:
     Parameters
     ----------
     seed
-        Also decides how wild it is: every fourth is a plain cluster, all alive, with all capacities.
+        Also decides how wild it is: every fourth is a plain cluster, all alive, with all capacities; every
+        fourth has brokers and log dirs in all states.
     """
     chance = random.Random(seed)
-    plain = seed % 4 == 0
+    plain, wild = seed % 4 == 0, seed % 4 == 1
     number = chance.randint(3, 14)
     racks = chance.choice([0, 1, 2, 3, 3, 4])
     ids = sorted(chance.sample(range(50), number))
     per_host = chance.choice([1, 1, 2])
     same_size = plain or chance.random() < 0.5
-    states = ["alive"] * 12 + ["new", "dead", "draining", "no_leaders", "no_new_replicas"]
+    usual = 12 if wild else 50
+    states = ["alive"] * usual + ["new", "dead", "draining", "no_leaders", "no_new_replicas"]
     brokers = []
     for index, broker in enumerate(ids):
         size = 1.0 if same_size else chance.choice([0.5, 1.0, 2.0])
@@ -36,7 +38,9 @@ def random_snapshot(seed: int) -> dict:
             row["log_dirs"] = [
                 {
                     "path": f"/data{place}",
-                    "state": "online" if plain else chance.choice(["online"] * 8 + ["offline", "cordoned"]),
+                    "state": "online"
+                    if plain
+                    else chance.choice(["online"] * (usual // 2) + ["offline", "cordoned"]),
                 }
                 for place in range(chance.choice([1, 2, 3]))
             ]
@@ -46,7 +50,7 @@ def random_snapshot(seed: int) -> dict:
         brokers.append(row)
     if all(broker["state"] in ("dead", "draining", "no_leaders", "no_new_replicas") for broker in brokers):
         brokers[0]["state"] = "alive"
-    partitions = _partitions(chance, brokers, plain)
+    partitions = _partitions(chance, brokers, plain, wild)
     _scale(chance, brokers, partitions)
     return {
         "format": "trimtab/replicas-snapshot/1",
@@ -58,7 +62,7 @@ def random_snapshot(seed: int) -> dict:
     }
 
 
-def _partitions(chance: random.Random, brokers: list[dict], plain: bool) -> list[dict]:
+def _partitions(chance: random.Random, brokers: list[dict], plain: bool, wild: bool) -> list[dict]:
     holders = [broker for broker in brokers if broker["state"] != "new"] or brokers
     weight = {broker["id"]: chance.lognormvariate(0, 0.5) for broker in holders}
     declared = {
@@ -77,7 +81,7 @@ def _partitions(chance: random.Random, brokers: list[dict], plain: bool) -> list
             row: dict = {"topic": f"t{topic}", "partition": partition, "replicas": replicas, "leader": leader}
             if chance.random() < 0.7:
                 in_sync = [
-                    broker for broker in replicas if broker in alive and (plain or chance.random() < 0.95)
+                    broker for broker in replicas if broker in alive and (not wild or chance.random() < 0.95)
                 ]
                 row["in_sync"] = sorted({*in_sync, leader} - {None})
             if chance.random() < 0.6:
@@ -119,7 +123,8 @@ def _scale(chance: random.Random, brokers: list[dict], partitions: list[dict]) -
             row["leader_load"][name] + row["follower_load"][name] * (len(row["replicas"]) - 1)
             for row in partitions
         )
-        factor = chance.choice([0.2, 0.4, 0.5, 0.6, 0.75, 0.9]) * capacity / total if total else 0.0
+        level = chance.choice([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7] * 3 + [0.78, 0.9])
+        factor = level * capacity / total if total else 0.0
         for row in partitions:
             for role in ("leader_load", "follower_load"):
                 row[role][name] *= factor

@@ -1,0 +1,57 @@
+"""The published JSON Schemas and the strict readers are one opinion."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from contracts.test_formats import BROKEN_VALUES, small
+from support.random_snapshots import random_snapshot
+from trimtab.files.plan import plan_bytes
+from trimtab.files.replicas_json import json_from_snapshot, snapshot_from_json
+from trimtab.files.settings import load_settings
+from trimtab.plan.planner import plan_replicas
+
+REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
+
+BEYOND_A_SCHEMA = {
+    # what depends on several places at once, on the calendar, or on JSON's own limits
+    *(
+        "a broker twice",
+        "a partition twice",
+        "a replica on an unknown broker",
+        "a leader that holds no replica",
+    ),
+    *("an unknown leader", "in sync without a replica", "a log dir too few", "an undeclared log dir"),
+    *("a log dir declared twice", "an impossible day", "NaN", "Infinity"),
+}
+
+
+def schema(name: str) -> Any:
+    """A published schema, as a validator."""
+    document = json.loads((REFERENCE / f"{name}.schema.json").read_text())
+    jsonschema.Draft202012Validator.check_schema(document)
+    return jsonschema.Draft202012Validator(document)
+
+
+@pytest.mark.parametrize("kind", sorted(set(BROKEN_VALUES) - BEYOND_A_SCHEMA))
+def test_the_schema_refuses_what_the_reader_refuses(kind: str) -> None:
+    """A tool that checks by the schema learns of the same slips before it hands its file over."""
+    document = small()
+    validator = schema("replicas-snapshot-1")
+    assert validator.is_valid(document)
+    BROKEN_VALUES[kind][0](document)
+    assert not validator.is_valid(document)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_we_read_and_write_fits_the_schema(seed: int) -> None:
+    """Sound snapshots, our own export of them, and the plan made from them."""
+    document = random_snapshot(seed)
+    schema("replicas-snapshot-1").validate(document)
+    snapshot = snapshot_from_json(Path("random.json"), json.dumps(document).encode(), "0" * 64)
+    schema("replicas-snapshot-1").validate(json.loads(json_from_snapshot(snapshot)))
+    plan = plan_replicas(snapshot, load_settings(None, [], {}).replicas)
+    schema("plan-1").validate(json.loads(plan_bytes(plan)))
