@@ -6,7 +6,7 @@ import numpy as np
 
 from trimtab.model.imbalance import imbalance
 from trimtab.model.load import RESOURCES, FloatArray, IntArray
-from trimtab.model.plan import Assignment, Bound, Cost, Move, MoveKind, Plan, Prediction
+from trimtab.model.plan import Assignment, Bound, Cost, Move, MoveKind, Plan, Prediction, Problem
 from trimtab.model.replicas import BrokerState
 from trimtab.plan.replicas import moves as moves_
 from trimtab.plan.replicas.bounds import bound_of
@@ -34,8 +34,8 @@ class Outcome:
     lead: IntArray
 
 
-def plan_of(problem: ProblemData, strategy: str, outcome: Outcome) -> Plan:
-    """Steps, reasons, cost, predictions and verdict of an outcome."""
+def plan_of(problem: ProblemData, strategy: str, outcome: Outcome, cut: Problem | None = None) -> Plan:
+    """Steps, reasons, cost, predictions and verdict of an outcome; `cut` says if limits left out a part of it."""
     snapshot, settings, arrays = problem.snapshot, problem.settings, problem.arrays
     parts, brokers = snapshot.partitions, snapshot.brokers
     dead = brokers.state == BrokerState.DEAD
@@ -56,7 +56,7 @@ def plan_of(problem: ProblemData, strategy: str, outcome: Outcome) -> Plan:
     steps = _in_order(problem, moves_.Steps(*columns), goal, usage, ceiling)
     moves = _moves(problem, steps, _reasons(problem, steps, goal, usage, ceiling))
     cost = cost_of(moves)
-    judgement = judge(problem, outcome.place, outcome.lead, load, after, bool(moves))
+    judgement = judge(problem, outcome.place, outcome.lead, load, after, bool(moves), cut)
     return Plan(
         level="replicas",
         strategy=strategy,

@@ -21,6 +21,7 @@ from trimtab.model.plan import Plan
 from trimtab.model.replicas import ReplicasSnapshot
 from trimtab.model.settings import ReplicasSettings
 from trimtab.plan.replicas import repair
+from trimtab.plan.replicas.budget import within_budget
 from trimtab.plan.replicas.limits import limits, mean_usage
 from trimtab.plan.replicas.outcome import Outcome, plan_of
 from trimtab.plan.replicas.placement import Board, give_lead_once, move_once, new_board
@@ -45,7 +46,8 @@ MOST_PASSES = 10
 def plan(snapshot: ReplicasSnapshot, settings: ReplicasSettings) -> Plan:
     """Plan with the paper's procedure."""
     problem = problem_data(snapshot, settings)
-    return plan_of(problem, "role_aware", level(problem))
+    outcome, cut = within_budget(problem, level(problem))
+    return plan_of(problem, "role_aware", outcome, cut)
 
 
 def repairs_of(settings: ReplicasSettings) -> frozenset[str]:

@@ -32,7 +32,13 @@ class Judgement:
 
 
 def judge(
-    problem: ProblemData, place: IntArray, lead: IntArray, load: FloatArray, after: Imbalance, any_move: bool
+    problem: ProblemData,
+    place: IntArray,
+    lead: IntArray,
+    load: FloatArray,
+    after: Imbalance,
+    any_move: bool,
+    cut: Problem | None = None,
 ) -> Judgement:
     """Hold a final placement against the goals.
 
@@ -44,12 +50,16 @@ def judge(
         Its load per broker, and the measures of it.
     any_move
         Whether the plan has moves.
+    cut
+        Says that limits left out a part of the plan.
     """
     hard = [*_left_behind(problem, place), *_leaderless(problem, lead), *_crowded(problem, place)]
     led = lead >= 0
     proven, open_ = _capacity(problem, load, after, led)
     level = _deviation(problem, load, after, led)
     problems = (*hard, *proven, *open_, *level)
+    if problems and cut is not None:
+        problems = (cut, *problems)
     if not problems:
         return Judgement(Verdict.LEVELLED if any_move else Verdict.LEVEL, (), True)
     return Judgement(Verdict.INFEASIBLE if hard or proven else Verdict.IMPROVED, problems, False)

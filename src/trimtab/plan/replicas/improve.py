@@ -1,0 +1,91 @@
+"""Search on where a first plan is good but small: send part of it home, level again, keep what is better.
+
+Large neighbourhood search (Shaw 1998). Small clusters have few good combinations and greed misses some of them; big
+ones have so many that greed comes close. How many rounds are made follows from the size and from the budget asked for,
+never from a clock, so that the plan is the same on any machine.
+"""
+
+import numpy as np
+
+from trimtab.model.load import FloatArray
+from trimtab.plan.replicas import search
+from trimtab.plan.replicas.limits import MARGIN, limits
+from trimtab.plan.replicas.outcome import Outcome
+from trimtab.plan.replicas.placement import NEGLIGIBLE, Board, new_board, set_limits
+from trimtab.plan.replicas.problem import ProblemData
+from trimtab.plan.replicas.rating import loads_of, rating_of
+
+FREE_WORK = 100_000
+"""Replicas looked at, summed over rounds, that every plan may spend; some tenths of a second."""
+
+WORK_PER_SECOND = 200_000
+MOST_ROUNDS = 120
+MARGINS = (MARGIN, 0.8, 0.96, 1.0)
+MOVE_COSTS = (0.05, 0.5, 0.01)
+"""Bytes that a move is deemed to cost besides its copy, in mean replica sizes; the first is the usual one."""
+
+ROUNDS = 6
+
+
+def levelled(problem: ProblemData, start: Outcome, margin: float, move_cost: float) -> Outcome:
+    """Descend from a placement to the inner band, then send home what the goals do not need."""
+    arrays = problem.arrays
+    load = loads_of(problem, start)
+    board = new_board(arrays, start.place, start.lead, load * arrays.inverse, limits(problem, load, margin))
+    floor = move_cost * float(arrays.size.mean() if len(arrays.size) else 0.0) + 1.0
+    search.level(board, floor, ROUNDS)
+    _aim(problem, board)
+    order = np.argsort(-arrays.size, kind="stable").astype(np.int32)
+    search.send_home(board, order, problem.home_lead)
+    if (board.worth[:, 0] > NEGLIGIBLE).any():
+        # The band moved with the mean, or the margin was too narrow to be met: once more towards the goals themselves.
+        search.level(board, floor, ROUNDS)
+        _aim(problem, board)
+        search.send_home(board, order, problem.home_lead)
+    return Outcome(board.place, board.lead)
+
+
+def improved(problem: ProblemData, lawful: Outcome, first: Outcome) -> Outcome:
+    """The best placement found from `first` on.
+
+    Parameters
+    ----------
+    lawful
+        The snapshot's placement after what had to move: where partitions are sent back to.
+    first
+        What the descent found.
+    """
+    replicas = int((problem.arrays.home >= 0).sum())
+    work = FREE_WORK + WORK_PER_SECOND * problem.settings.time_budget_seconds
+    extra = int(WORK_PER_SECOND * problem.settings.time_budget_seconds // max(replicas, 1))
+    rounds = min(int(work // max(replicas, 1)), MOST_ROUNDS + extra)
+    best, rating = first, rating_of(problem, first)
+    random = np.random.default_rng(problem.settings.seed)
+    for number in range(rounds):
+        if rating.perfect:
+            break
+        start = _partly_home(problem, lawful, best, random, share=(0.15, 0.4, 0.7, 1.0)[number % 4])
+        margin, cost = MARGINS[number % len(MARGINS)], MOVE_COSTS[number % len(MOVE_COSTS)]
+        found = levelled(problem, start, margin, cost)
+        found_rating = rating_of(problem, found)
+        if found_rating.key < rating.key:
+            best, rating = found, found_rating
+    return best
+
+
+def _partly_home(
+    problem: ProblemData, lawful: Outcome, best: Outcome, random: np.random.Generator, share: float
+) -> Outcome:
+    """`best`, but some of what it moves is where it had lawfully been; sometimes other leaderships are shuffled."""
+    changed = np.flatnonzero((best.place != lawful.place).any(axis=1) | (best.lead != lawful.lead))
+    chosen = changed[random.random(len(changed)) < share]
+    place, lead = best.place.copy(), best.lead.copy()
+    place[chosen], lead[chosen] = lawful.place[chosen], lawful.lead[chosen]
+    return Outcome(place, lead)
+
+
+def _aim(problem: ProblemData, board: Board) -> FloatArray:
+    """Put the goals' own limits on the board, around the mean of its placement; returns the load."""
+    load = loads_of(problem, Outcome(board.place, board.lead))
+    set_limits(board, load * problem.arrays.inverse, limits(problem, load, 1.0))
+    return load
