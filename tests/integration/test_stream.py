@@ -25,6 +25,7 @@ from trimtab.observe.pipeline import run_batch
 from trimtab.observe.schemas import TABLES
 from trimtab.observe.settings import PipelineSettings
 from trimtab.observe.stream import Source, run_stream
+from trimtab.sandbox.topics import delete_topics
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -147,6 +148,8 @@ def test_stream_from_a_topic_makes_the_same_tables(
     connection = connection_from_bootstrap(six_brokers.bootstrap)
     files = bad_day()
     half = len(files) // 2
+    with closing(admin_client(connection)) as admin:
+        admin.create_topics({topic: {"num_partitions": 2, "replication_factor": 1}}, wait_for_metadata=True)
     try:
         for part in (files[:half], files[half:]):
             with closing(producer(connection)) as sender:
@@ -158,8 +161,7 @@ def test_stream_from_a_topic_makes_the_same_tables(
             process = start_stream(lake, *options)
             assert process.wait(150) == 0, (lake.path / "stream.log").read_text()
     finally:
-        with closing(admin_client(connection)) as admin:
-            admin.delete_topics([topic])
+        delete_topics(connection, [topic])
     assert_same(lake, history)
     landed = sum(pyarrow.parquet.read_metadata(path).num_rows for path in lake.raw_files())
     assert landed == sum(file.num_rows for file in files), "history can be built anew without the topic"

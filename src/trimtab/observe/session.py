@@ -119,6 +119,8 @@ def _start_options(settings: SessionSettings, scratch: Path | None) -> dict[str,
         "spark.driver.memory": settings.memory,
         "spark.driver.extraJavaOptions": _FAST_START if settings.short else "-XX:+UseParallelGC",
         "spark.sql.catalogImplementation": "in-memory",
+        # PySpark asks the JVM three times per column function, only to name our line in an error message.
+        "spark.python.sql.dataFrameDebugging.enabled": "false",
     }
     if settings.master.startswith("local"):
         options |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
@@ -139,6 +141,8 @@ def _query_options(settings: SessionSettings) -> dict[str, str]:
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
         "spark.sql.parquet.compression.codec": "zstd",
         "spark.sql.autoBroadcastJoinThreshold": "64m",
+        # Inferring what holds in every column of sixty grows with the square of them and finds nothing here.
+        "spark.sql.constraintPropagation.enabled": "false",
         # A source that is one file a tick should not become one task a tick.
         "spark.sql.files.openCostInBytes": "65536",
         "spark.sql.streaming.metricsEnabled": "false",

@@ -9,7 +9,7 @@ import pytest
 
 from trimtab.observe.clean import deduplicated, from_json, typed
 from trimtab.observe.rates import rates
-from trimtab.observe.schemas import RAW, Flag, ddl
+from trimtab.observe.schemas import CLEANED, RAW, Flag, ddl
 from trimtab.observe.settings import PipelineSettings
 from trimtab.observe.traffic import growth, traffic
 
@@ -80,10 +80,11 @@ def test_cleaning_in_pieces_is_cleaning_at_once(spark: SparkSession) -> None:
         for value, at in ((1, 9), (2, 3), (3, 3), (4, 70), (5, 6))
     ]
     at_once = deduplicated(typed(raw(spark, rows), SETTINGS)).collect()
-    pieces = typed(raw(spark, rows[:1]), SETTINGS)
-    for row in rows[1:]:
-        pieces = deduplicated(pieces).unionByName(typed(raw(spark, [row]), SETTINGS))
-    assert deduplicated(pieces).collect() == at_once
+    kept: list[Any] = []
+    for piece in (rows[:2], rows[2:3], rows[3:]):
+        stored = spark.createDataFrame(kept, ddl(CLEANED))
+        kept = deduplicated(stored.unionByName(typed(raw(spark, piece), SETTINGS))).collect()
+    assert kept == at_once
     assert at_once[0].copies == 5
 
 

@@ -1,0 +1,137 @@
+"""How well the pipeline attributes load on a real loaded cluster, with and without the brokers' metrics.
+
+Six sandbox brokers under a skewed load whose truth is known; both runs read the same samples, the second
+without what a metrics endpoint told. Writes the figures, and a picture per run into docs/images.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet
+from results import write_result
+
+from trimtab.demo.filling import PROMPT_RETENTION, fill, with_flat_disk
+from trimtab.demo.story import LIVE_BYTES
+from trimtab.demo.world import CLUSTER, level_capacity, watched
+from trimtab.observe.accuracy import compare, ticks_between
+from trimtab.observe.lake import Lake
+from trimtab.observe.pipeline import run_batch
+from trimtab.observe.session import SessionSettings, spark_session
+from trimtab.observe.settings import PipelineSettings
+from trimtab.report.accuracy import draw
+from trimtab.sandbox.kafka import KafkaSandbox
+from trimtab.sandbox.load import Load
+from trimtab.sandbox.properties import LOAD_DRIVEN_CPU
+from trimtab.sandbox.truth import traffic_between
+from trimtab.sandbox.workload import skewed
+
+INTERVAL_SECONDS = 5.0
+COUNTERS = (
+    "cpu_time_ns", "processors", "bytes_in_total", "bytes_out_total", "replication_bytes_in_total",
+    "replication_bytes_out_total", "messages_in_total", "produce_requests_total", "fetch_requests_total",
+)  # fmt: skip
+
+
+def main() -> None:
+    """Measure, print, draw and write the figures."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--ticks", type=int, default=16)
+    parser.add_argument("--seed", type=int, default=5)
+    parser.add_argument("--images", type=Path, default=Path(__file__).parent.parent / "docs" / "images")
+    asked = parser.parse_args()
+    asked.images.mkdir(parents=True, exist_ok=True)
+    rows: dict[str, Any] = {"interval_seconds": INTERVAL_SECONDS, "ticks": asked.ticks, "seed": asked.seed}
+    with tempfile.TemporaryDirectory() as scratch, contextlib.ExitStack() as stack:
+        lake, truth = Lake(Path(scratch) / "with"), Path(scratch) / "load"
+        workload = with_flat_disk(skewed(asked.seed, 8e6), LIVE_BYTES)
+        measure(lake, truth, workload, asked.ticks)
+        bare = Lake(Path(scratch) / "without")
+        without_metrics(lake, bare)
+        session = spark_session(SessionSettings(short=True))
+        stack.callback(session.stop)
+        settings = PipelineSettings(
+            window_seconds=2 * INTERVAL_SECONDS, slide_seconds=2 * INTERVAL_SECONDS, learning_seconds=120
+        )
+        for name, where in (("with_metrics", lake), ("without_metrics", bare)):
+            run_batch(session, where, settings)
+            known = ticks_between(where, CLUSTER, time.time() - 3600, time.time())[1:]
+            produced, consumed = split(truth, known[0], known[-1])
+            compared = compare(where, CLUSTER, produced, consumed, known[0], known[-1])
+            rows[name] = [one.summary() for one in compared]
+            draw(compared, asked.images / f"accuracy-{name.replace('_', '-')}.svg")
+            tell(name, rows[name])
+    write_result("pipeline_accuracy", rows)
+
+
+def measure(lake: Lake, truth: Path, workload: Any, ticks: int) -> None:
+    """Sample a loaded cluster of our own; it is gone afterwards."""
+    with contextlib.ExitStack() as stack:
+        properties = {**LOAD_DRIVEN_CPU, **PROMPT_RETENTION}
+        sandbox = stack.enter_context(KafkaSandbox.start(6, properties=properties, say=say))
+        fill(sandbox.connection, workload, None, say)
+        load = stack.enter_context(Load.start(sandbox.connection, workload, truth))
+        time.sleep(20.0)  # fresh brokers spend CPU on compiling themselves
+        capacity = level_capacity(workload, 6, 0.25)
+        world = stack.enter_context(watched(sandbox, load, lake, INTERVAL_SECONDS, capacity, truth))
+        world.sample(ticks)
+
+
+def without_metrics(lake: Lake, bare: Lake) -> None:
+    """The same samples as the admin API alone would have given them."""
+    for path in lake.raw_files():
+        table = pyarrow.parquet.read_table(path, partitioning=None)
+        table = table.filter(pa.compute.not_equal(table["kind"], "topic_broker"))
+        of_broker = pa.compute.equal(table["kind"], "broker")
+        for name in COUNTERS:
+            place = table.column_names.index(name)
+            column = table[name]
+            blank = pa.compute.if_else(of_broker, pa.scalar(None, column.type), column)
+            table = table.set_column(place, name, blank)
+        target = bare.raw / path.parent.name / path.name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        pyarrow.parquet.write_table(table, target)
+
+
+def split(
+    truth: Path, begin: float, end: float
+) -> tuple[dict[tuple[str, int], float], dict[tuple[str, int], float]]:
+    """Bytes produced to and read from each partition between two times."""
+    from trimtab.sandbox.truth import read_truth
+
+    produced: dict[tuple[str, int], float] = {}
+    consumed: dict[tuple[str, int], float] = {}
+    for client, parts in traffic_between(read_truth(truth), begin, end).items():
+        total = produced if client == "producer" else consumed
+        for name, part in parts.items():
+            topic, _, partition = name.rpartition(":")
+            key = (topic, int(partition))
+            total[key] = total.get(key, 0.0) + part.bytes
+    return produced, consumed
+
+
+def tell(name: str, summaries: list[dict[str, Any]]) -> None:
+    """One line per measure."""
+    print(name)
+    for row in summaries:
+        figures = "  ".join(
+            f"{key} {'-' if row[key] is None else f'{100 * row[key]:.2f} %'}"
+            for key in ("bias", "weighted_error", "median_error", "share_error")
+        )
+        print(f"  {row['measure']:<10} per {row['level']:<10} {row['entities']:>4}  {figures}")
+
+
+def say(line: str) -> None:
+    """Progress."""
+    print(line, file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()
