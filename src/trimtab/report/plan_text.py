@@ -110,7 +110,7 @@ def _headline(plan: Plan) -> Iterator[str]:
     yield f"cost: {', '.join(parts)}"
     if plan.bound.bytes:
         ratio = cost.bytes / plan.bound.bytes
-        yield f"bound: any plan copies {bytes_text(plan.bound.bytes)} or more; this one {ratio:.2f} times that"
+        yield f"bound: any plan copies {bytes_text(plan.bound.bytes)} or more; this one {ratio:.2f} times it"
     elif cost.bytes:
         yield f"bound: none above 0 B ({plan.bound.proof})"
 
