@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet
 from results import write_result
 
+from trimtab.cli.pipeline_truth import bytes_by_partition
 from trimtab.demo.filling import PROMPT_RETENTION, fill, with_flat_disk
 from trimtab.demo.story import LIVE_BYTES
 from trimtab.demo.world import CLUSTER, level_capacity, watched
@@ -30,7 +31,7 @@ from trimtab.report.accuracy import draw
 from trimtab.sandbox.kafka import KafkaSandbox
 from trimtab.sandbox.load import Load
 from trimtab.sandbox.properties import LOAD_DRIVEN_CPU
-from trimtab.sandbox.truth import traffic_between
+from trimtab.sandbox.truth import read_truth
 from trimtab.sandbox.workload import skewed
 
 INTERVAL_SECONDS = 5.0
@@ -63,7 +64,7 @@ def main() -> None:
         for name, where in (("with_metrics", lake), ("without_metrics", bare)):
             run_batch(session, where, settings)
             known = ticks_between(where, CLUSTER, time.time() - 3600, time.time())[1:]
-            produced, consumed = split(truth, known[0], known[-1])
+            produced, consumed = bytes_by_partition(list(read_truth(truth)), known[0], known[-1])
             compared = compare(where, CLUSTER, produced, consumed, known[0], known[-1])
             rows[name] = [one.summary() for one in compared]
             draw(compared, asked.images / f"accuracy-{name.replace('_', '-')}.svg")
@@ -98,23 +99,6 @@ def without_metrics(lake: Lake, bare: Lake) -> None:
         target = bare.raw / path.parent.name / path.name
         target.parent.mkdir(parents=True, exist_ok=True)
         pyarrow.parquet.write_table(table, target)
-
-
-def split(
-    truth: Path, begin: float, end: float
-) -> tuple[dict[tuple[str, int], float], dict[tuple[str, int], float]]:
-    """Bytes produced to and read from each partition between two times."""
-    from trimtab.sandbox.truth import read_truth
-
-    produced: dict[tuple[str, int], float] = {}
-    consumed: dict[tuple[str, int], float] = {}
-    for client, parts in traffic_between(read_truth(truth), begin, end).items():
-        total = produced if client == "producer" else consumed
-        for name, part in parts.items():
-            topic, _, partition = name.rpartition(":")
-            key = (topic, int(partition))
-            total[key] = total.get(key, 0.0) + part.bytes
-    return produced, consumed
 
 
 def tell(name: str, summaries: list[dict[str, Any]]) -> None:

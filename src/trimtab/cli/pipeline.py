@@ -10,7 +10,6 @@ import typer
 
 from trimtab.cli.options import (
     BOOTSTRAP,
-    CLUSTER,
     LAKE,
     SET,
     SETTINGS,
@@ -18,6 +17,7 @@ from trimtab.cli.options import (
     lake_path,
     read_settings,
 )
+from trimtab.cli.pipeline_truth import truth
 from trimtab.model.errors import InputError, SettingsError
 
 if TYPE_CHECKING:
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from trimtab.files.settings import Settings
     from trimtab.observe.settings import PipelineSettings
     from trimtab.observe.stream import Source
-    from trimtab.sandbox.truth import TruthTick
 
 app = typer.Typer(no_args_is_help=True)
+app.command()(truth)
 
 MASTER = typer.Option("local[*]", "--master", help="Spark's master; local[*] runs here.")
 REMOTE = typer.Option(None, "--remote", help="A Spark Connect address, sc://host:port, in place of --master.")
@@ -122,78 +122,6 @@ def compact(lake: Path | None = LAKE) -> None:
             after = publish_manifest(where.tables, after)
         swept = sweep(where, after)
     _say(f"{len(changed)} tables compacted, {swept} old folders removed")
-
-
-@app.command()
-def truth(
-    folder: Path = typer.Argument(
-        ..., help="Folder of *.truth.jsonl that `trimtab sandbox kafka load` wrote."
-    ),
-    cluster: str | None = CLUSTER,
-    lake: Path | None = LAKE,
-    as_json: bool = typer.Option(False, "--json", help="One JSON document on standard output."),
-    figure: Path | None = typer.Option(None, "--figure", help="Draw found against true, SVG or PNG."),
-) -> None:
-    """Hold what the tables say of every partition and broker against what a load generator really did."""
-    import json
-
-    from trimtab.observe.accuracy import compare, ticks_between
-    from trimtab.observe.lake import Lake
-    from trimtab.sandbox.truth import read_truth
-
-    where = Lake(lake_path(lake))
-    ticks = list(read_truth(folder))
-    if not ticks:
-        raise InputError(f"{folder} holds no *.truth.jsonl with a tick in it: name the folder of a load")
-    # All clients must be at work at both ends, or the truth would lack what one did before or after.
-    by_client = {name: [tick for tick in ticks if tick.client == name] for name in {t.client for t in ticks}}
-    begin = max(min(tick.at for tick in own) for own in by_client.values())
-    end = min(max(tick.at + tick.seconds for tick in own) for own in by_client.values())
-    known = ticks_between(where, cluster, begin, end)
-    if len(known) < 2:
-        raise InputError(
-            f"the tables hold {len(known)} ticks of the load's time, 2 are needed: collect while it runs"
-        )
-    produced, consumed = _traffic(ticks, known[0], known[-1])
-    compared = compare(where, cluster, produced, consumed, known[0], known[-1])
-    _say(f"{known[-1] - known[0]:.0f} s of load, {len(known)} ticks")
-    summaries = [one.summary() for one in compared]
-    if as_json:
-        print(json.dumps({"seconds": known[-1] - known[0], "compared": summaries}, indent=1))
-    else:
-        _print_accuracy(summaries)
-    if figure is not None:
-        from trimtab.report.accuracy import draw
-
-        draw(compared, figure)
-        _say(f"drew {figure}")
-
-
-def _traffic(
-    ticks: list[TruthTick], begin: float, end: float
-) -> tuple[dict[tuple[str, int], float], dict[tuple[str, int], float]]:
-    """Bytes produced to and read from each partition."""
-    from trimtab.sandbox.truth import traffic_between
-
-    produced: dict[tuple[str, int], float] = {}
-    consumed: dict[tuple[str, int], float] = {}
-    for client, parts in traffic_between(ticks, begin, end).items():
-        total = produced if client == "producer" else consumed
-        for name, part in parts.items():
-            topic, _, partition = name.rpartition(":")
-            key = (topic, int(partition))
-            total[key] = total.get(key, 0.0) + part.bytes
-    return produced, consumed
-
-
-def _print_accuracy(summaries: list[dict[str, Any]]) -> None:
-    names = ("bias", "weighted_error", "median_error", "p95_error", "share_error")
-    print(f"{'measure':<10} {'per':<10} {'number':>6}  " + "  ".join(f"{name:>14}" for name in names))
-    for row in summaries:
-        figures = "  ".join(
-            f"{'-':>14}" if row[name] is None else f"{100 * row[name]:>13.2f}%" for name in names
-        )
-        print(f"{row['measure']:<10} {row['level']:<10} {row['entities']:>6}  {figures}")
 
 
 def _pipeline_settings(found: Settings, window: float | None) -> PipelineSettings:

@@ -6,7 +6,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trimtab.observe.schemas import BROKERS, CLIENTS, NO_RATE, SECOND, conform
+from trimtab.observe.flags import scaled, sound
+from trimtab.observe.schemas import BROKERS, CLIENTS, SECOND, conform
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -58,7 +59,7 @@ def brokers(rates: DataFrame, traffic: DataFrame) -> DataFrame:
         F.coalesce("cpu_capacity_cores", "processors").alias("cpu_capacity"),
         F.col("network_in_capacity_bytes_per_second").alias("network_in_capacity"),
         F.col("network_out_capacity_bytes_per_second").alias("network_out_capacity"),
-        *(_scaled(name).alias(name) for name in _COUNTED),
+        *(scaled(name).alias(name) for name in _COUNTED),
         "size_bytes",
         "disk_total_bytes",
     )
@@ -102,24 +103,24 @@ def brokers(rates: DataFrame, traffic: DataFrame) -> DataFrame:
             *(F.first(name, ignorenulls=True).alias(name) for name in ("led_in", "led_out", "followed_in")),
         )
     )
-    sound = F.col("flags").isNotNull() & (F.col("flags").bitwiseAND(int(NO_RATE)) == 0)
+    told = F.col("flags").isNotNull() & sound()
     measured = F.col("bytes_in").isNotNull() & F.col("replication_bytes_in").isNotNull()
 
     def counted_or(counter: str, estimate: str) -> Column:
         # A member without any partition carries nothing; one whose own sample is missing is not known to.
-        return F.when(sound, F.coalesce(F.col(counter), F.col(estimate), F.lit(0)))
+        return F.when(told, F.coalesce(F.col(counter), F.col(estimate), F.lit(0)))
 
     return conform(
         gathered.withColumns(
             {
                 "live": F.coalesce(F.col("broker_state") != "fenced", F.lit(True)),
-                "elapsed_us": F.when(sound, F.unix_micros("tick") - F.unix_micros("previous_tick")),
-                "cpu_ns": F.when(sound, F.col("cpu_ns")),
-                "requests": F.when(sound, F.col("produce_requests") + F.col("fetch_requests")),
-                "leader_bytes_in": F.when(measured & sound, F.col("bytes_in")).otherwise(
+                "elapsed_us": F.when(told, F.unix_micros("tick") - F.unix_micros("previous_tick")),
+                "cpu_ns": F.when(told, F.col("cpu_ns")),
+                "requests": F.when(told, F.col("produce_requests") + F.col("fetch_requests")),
+                "leader_bytes_in": F.when(measured & told, F.col("bytes_in")).otherwise(
                     counted_or("led_in", "led_in")
                 ),
-                "follower_bytes_in": F.when(measured & sound, F.col("replication_bytes_in")).otherwise(
+                "follower_bytes_in": F.when(measured & told, F.col("replication_bytes_in")).otherwise(
                     counted_or("followed_in", "followed_in")
                 ),
                 "bytes_out": counted_or("bytes_out", "led_out"),
@@ -162,8 +163,8 @@ def clients(rates: DataFrame, settings: PipelineSettings) -> DataFrame:
         .agg(
             F.count(F.lit(1)).alias("clients"),
             F.max(interval).alias("_elapsed"),
-            F.sum(_scaled("offered_bytes")).alias("_offered"),
-            F.sum(_scaled("served_bytes")).alias("_served"),
+            F.sum(scaled("offered_bytes")).alias("_offered"),
+            F.sum(scaled("served_bytes")).alias("_served"),
             F.sum("errors").alias("errors"),
             F.sum("late").alias("late"),
             F.max("latency_p99_ms").alias("latency_p99_ms_max"),
@@ -186,11 +187,3 @@ def clients(rates: DataFrame, settings: PipelineSettings) -> DataFrame:
     fell = F.col("served_bytes_per_second") < 0.5 * F.col("usual_served_bytes_per_second")
     wanted = F.col("offered_bytes_per_second") >= 0.5 * F.col("usual_offered_bytes_per_second")
     return conform(rated.withColumn("traffic_collapse", F.coalesce(fell & wanted, F.lit(False))), CLIENTS)
-
-
-def _scaled(name: str) -> Column:
-    """A change, scaled from the time between its two samples to the time between their ticks."""
-    from pyspark.sql import functions as F
-
-    interval = F.unix_micros("tick") - F.unix_micros("previous_tick")
-    return F.round(F.col(name) * (interval / F.col("elapsed_us"))).cast("bigint")

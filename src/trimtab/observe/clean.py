@@ -6,8 +6,9 @@ from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING
 
+from trimtab.observe.flags import Flag, flagged_where
 from trimtab.observe.raw import KEYS, KINDS
-from trimtab.observe.schemas import CLEANED, RAW, Flag, conform, ddl, flagged_where
+from trimtab.observe.schemas import CLEANED, RAW, conform, ddl
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

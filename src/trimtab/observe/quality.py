@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trimtab.observe.schemas import QUALITY, Flag, conform
+from trimtab.observe.flags import Flag
+from trimtab.observe.schemas import QUALITY, conform
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -6,8 +6,9 @@ from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING
 
+from trimtab.observe.flags import NO_RATE, Flag, flagged_where
 from trimtab.observe.raw import KEYS
-from trimtab.observe.schemas import COUNTERS, DELTAS, NO_RATE, RATES, STATE, Flag, conform, flagged_where
+from trimtab.observe.schemas import COUNTERS, DELTAS, RATES, STATE, conform
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

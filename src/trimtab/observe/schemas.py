@@ -5,49 +5,20 @@ Types are Spark's own names. What each column means: docs/pipeline.md.
 
 from __future__ import annotations
 
-from enum import IntFlag
 from typing import TYPE_CHECKING, Final
 
+from trimtab.observe.flags import Flag
 from trimtab.observe.raw import COLUMNS as RAW_COLUMNS
 from trimtab.observe.raw import KEYS
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
 Columns = tuple[tuple[str, str], ...]
 
 SECOND: Final = 1_000_000
 """Times inside the pipeline are whole microseconds, so that they add up exactly."""
 
-
-class Flag(IntFlag):
-    """What is wrong with a sample or an interval; several may be set."""
-
-    LATE = 1
-    """Received too long after its tick: not used."""
-    UNREADABLE = 2
-    """No cluster, tick or known kind: not used."""
-    NOT_A_NUMBER = 4
-    """Some value was NaN or infinite; it counts as absent."""
-    NEGATIVE = 8
-    """Some size, offset or counter was below zero; it counts as absent."""
-    RESET = 16
-    """A counter fell: the system behind it restarted; no rates from this interval."""
-    GAP = 32
-    """No sample within `gap_seconds` before this one (the first one, or a hole): no rates from it."""
-    CLOCK_BACK = 64
-    """Read before the sample of the tick before: clocks disagree; no rates from this interval."""
-    MISSED = 128
-    """Other entities have a tick between this sample and the one before; the rate spans it."""
-    CUT = 256
-    """Retention or compaction shortened the log: bytes in come from offsets."""
-    COPYING = 512
-    """Some replica is being copied; its growth is not traffic."""
-    LEADER_CHANGED = 1024
-    """The leader moved within the interval; topic counters belong to two brokers."""
-
-
-NO_RATE: Final = Flag.RESET | Flag.GAP | Flag.CLOCK_BACK
 
 _RAW_TYPES: Final = {"ints": "array<int>", "long": "bigint"}
 _KEYS: Final = tuple((name, _RAW_TYPES.get(kind, kind)) for name, kind in RAW_COLUMNS if name in KEYS)
@@ -318,10 +289,3 @@ def conform(frame: DataFrame, columns: Columns) -> DataFrame:
     from pyspark.sql import functions as F
 
     return frame.select(*(F.col(name).cast(kind).alias(name) for name, kind in columns))
-
-
-def flagged_where(condition: Column, flag: Flag) -> Column:
-    """The flag's bit where the condition holds, else 0; to be joined by `bitwiseOR`."""
-    from pyspark.sql import functions as F
-
-    return F.when(condition, F.lit(int(flag))).otherwise(F.lit(0))

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import datetime
 import shutil
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from trimtab.files.replicas_snapshot import write_snapshot
 from trimtab.model.errors import ObserveError
-from trimtab.model.load import CPU, DISK, NETWORK_IN, NETWORK_OUT, RESOURCES, FloatArray
-from trimtab.model.loadvalue import load_value
+from trimtab.model.load import CPU, RESOURCES, FloatArray
 from trimtab.model.replicas import ReplicasSnapshot
 from trimtab.model.snapshot import Quality, SnapshotReference
 from trimtab.observe.lake import instant, microseconds
 from trimtab.observe.placement import Placement, placement_at
+from trimtab.observe.role_loads import newest_cpu_fit, role_loads
 from trimtab.observe.schemas import SECOND
 
 if TYPE_CHECKING:
@@ -29,38 +26,6 @@ if TYPE_CHECKING:
 
 KEPT = 200
 """Snapshots kept per cluster; older ones go when a new one is written."""
-
-
-@dataclass(frozen=True, eq=False)
-class RoleLoads:
-    """Load of each partition's roles, from the recent windows.
-
-    Attributes
-    ----------
-    leader, follower
-        Shape (partitions, resources), in `UNITS`; finite.
-    method
-        Where CPU comes from: `measured`, `shares` or `absent`.
-    valid_share
-        Mean share of the windows that measured intervals cover.
-    extrapolated_share
-        Share of (partition, window) pairs that are partly extrapolated.
-    unknown
-        Partitions without any window: their rates count as 0.
-    begin
-        Start of the oldest window used, microseconds.
-    ends
-        Ends of the windows used.
-    """
-
-    leader: FloatArray
-    follower: FloatArray
-    method: str
-    valid_share: float
-    extrapolated_share: float
-    unknown: int
-    begin: int
-    ends: list[int]
 
 
 def write_newest_snapshots(lake: Lake, manifest: Manifest, settings: PipelineSettings) -> list[Path]:
@@ -127,8 +92,8 @@ def snapshot_at(
     placement = placement_at(lake, manifest, settings, cluster, tick)
     if not len(placement.partitions_topic):
         raise ObserveError(f"cluster {cluster!r} has no partitions at {instant(tick)}: name another tick")
-    fit = _cpu_fit(lake, manifest, settings, cluster, tick)
-    loads = _role_loads(lake, manifest, settings, cluster, tick, placement, fit["model"])
+    fit = newest_cpu_fit(lake, manifest, settings, cluster, tick)
+    loads = role_loads(lake, manifest, settings, cluster, tick, placement, fit["model"])
     base = np.array([fit["base"].get(int(one), 0.0) for one in placement.broker_id])
     leader, follower = loads.leader, loads.follower
     if settings.cpu_base == "replicas":
@@ -163,84 +128,6 @@ def snapshot_at(
         partitions=placement.partitions(leader, follower),
         extra=(("x_base_load", {"cpu": idle}),) if base.any() else (),
     )
-
-
-def _role_loads(
-    lake: Lake,
-    manifest: Manifest,
-    settings: PipelineSettings,
-    cluster: str,
-    tick: int,
-    placement: Placement,
-    model: dict[str, Any],
-) -> RoleLoads:
-    reach = settings.windows * settings.slide
-    rows = lake.table(
-        "attributed",
-        since=instant(tick - reach - settings.window),
-        until=instant(tick + settings.window + 1),
-        where=pc.field("cluster") == cluster,
-        manifest=manifest,
-    )
-    number = len(placement.partitions_topic)
-    end = rows["window_end"].cast(pa.int64()).to_numpy() if rows.num_rows else np.zeros(0, dtype=np.int64)
-    ends = np.unique(end)
-    # A window that is still open has fewer samples; it only counts where there is nothing else.
-    closed = ends[ends <= tick]
-    used = (closed if len(closed) else ends)[-settings.windows :]
-    leader = np.full((len(used), number, len(RESOURCES)), np.nan)
-    follower = leader.copy()
-    valid = extrapolated = 0.0
-    if len(used):
-        rows = rows.filter(pa.array(np.isin(end, used)))
-        end = rows["window_end"].cast(pa.int64()).to_numpy()
-        place = placement.index_of(rows["topic"], rows["partition"])
-        known = place >= 0
-        at = np.searchsorted(used, end)
-        for loads, name in ((leader, "leader_load"), (follower, "follower_load")):
-            column = rows[name].combine_chunks()
-            for resource, field in enumerate(RESOURCES):
-                values = pc.struct_field(column, field).to_numpy(zero_copy_only=False).astype(float)
-                loads[at[known], place[known], resource] = values[known]
-        if known.any():
-            valid = float(rows["valid_share"].to_numpy()[known].mean())
-            extrapolated = float(rows["extrapolated"].to_numpy(zero_copy_only=False)[known].mean())
-    if model:
-        # The newest fit has seen most: the windows' own would mix costs, and fixed shares at the start.
-        leader[..., CPU] = leader[..., [NETWORK_IN, NETWORK_OUT]] @ [model["leader_in"], model["leader_out"]]
-        follower[..., CPU] = follower[..., NETWORK_IN] * model["follower_in"]
-    # Newer sizes than the last window's are there: a snapshot shows the disks as they are now.
-    nothing = np.full((number, len(RESOURCES)), np.nan)
-    value = [load_value(one, settings.value) if len(used) else nothing.copy() for one in (leader, follower)]
-    for one in value:
-        one[:, DISK] = np.where(np.isfinite(placement.size_bytes), placement.size_bytes, one[:, DISK])
-    unknown = int((~np.isfinite(value[0][:, NETWORK_IN])).sum())
-    clean = [np.nan_to_num(one, nan=0.0, posinf=0.0, neginf=0.0) for one in value]
-    method = model.get("method", "absent")
-    begin = int(used[0]) - settings.window if len(used) else tick
-    return RoleLoads(
-        clean[0], clean[1], method, valid, extrapolated, unknown, begin, [int(one) for one in used]
-    )
-
-
-def _cpu_fit(
-    lake: Lake, manifest: Manifest, settings: PipelineSettings, cluster: str, tick: int
-) -> dict[str, Any]:
-    rows = lake.table(
-        "cpu_model",
-        since=instant(tick - settings.fit_windows * settings.slide - settings.window),
-        until=instant(tick + settings.window + 1),
-        where=pc.field("cluster") == cluster,
-        manifest=manifest,
-    )
-    found = rows.sort_by("window_end").to_pylist() if rows.num_rows else []
-    closed = [row for row in found if microseconds(row["window_end"]) <= tick] or found
-    if not closed:
-        return {"base": {}, "model": {}}
-    row = closed[-1]
-    names = ("method", "leader_in", "leader_out", "follower_in", "idle_cores", "r2", "rows")
-    model = {name: row[name] for name in names if row[name] is not None}
-    return {"base": {one["broker"]: one["cores"] for one in row["base"]}, "model": model}
 
 
 def _with_base(

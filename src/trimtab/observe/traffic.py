@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trimtab.observe.schemas import GROWTH, NO_RATE, TRAFFIC, Flag, conform, flagged_where
+from trimtab.observe.flags import Flag, flagged_where, scaled, sound
+from trimtab.observe.schemas import GROWTH, TRAFFIC, conform
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -39,7 +40,7 @@ def growth(rates: DataFrame) -> DataFrame:
     is_partition = F.col("kind") == "partition"
     per_us = 1.0 / F.col("elapsed_us")
     replica = F.struct(
-        "broker", "size_bytes", F.when(_sound(), F.col("growth_bytes") * per_us).alias("growth_per_us")
+        "broker", "size_bytes", F.when(sound(), F.col("growth_bytes") * per_us).alias("growth_per_us")
     )
     gathered = rows.groupBy("cluster", "tick", "topic", "partition").agg(
         F.first(F.when(is_partition, F.col("previous_tick")), ignorenulls=True).alias("previous_tick"),
@@ -58,7 +59,7 @@ def growth(rates: DataFrame) -> DataFrame:
         F.first(F.when(is_partition, F.col("flags")), ignorenulls=True).alias("own_flags"),
         F.collect_list(F.when(F.col("kind") == "replica", replica)).alias("held"),
         # Doubles would add up differently in another order: groups are rounded before they are summed.
-        F.sum(F.when(F.col("kind") == "group", _scaled("records_out"))).alias("records_out"),
+        F.sum(F.when(F.col("kind") == "group", scaled("records_out"))).alias("records_out"),
     )
     none = F.array().cast("array<int>")
     copying = F.coalesce("adding", none)
@@ -161,8 +162,8 @@ def traffic(growth: DataFrame, rates: DataFrame, settings: PipelineSettings) -> 
         "tick",
         "topic",
         F.col("broker").alias("leader"),
-        _scaled("bytes_in").alias("_counted_in"),
-        _scaled("bytes_out").alias("_counted_out"),
+        scaled("bytes_in").alias("_counted_in"),
+        scaled("bytes_out").alias("_counted_out"),
     )
     joined = weighed.join(counted, on=["cluster", "tick", "topic", "leader"], how="left")
     led = Window.partitionBy("cluster", "tick", "topic", "leader")
@@ -200,17 +201,3 @@ def _share(part: str, whole: str) -> Column:
 
     weighed = F.coalesce(F.col(part), F.lit(0)) / F.col(whole)
     return F.when(F.col(whole) > 0, weighed).otherwise(1.0 / F.col("_led"))
-
-
-def _sound() -> Column:
-    from pyspark.sql import functions as F
-
-    return F.col("flags").bitwiseAND(int(NO_RATE)) == 0
-
-
-def _scaled(name: str) -> Column:
-    """A change, scaled from the time between its two samples to the time between their ticks."""
-    from pyspark.sql import functions as F
-
-    interval = F.unix_micros("tick") - F.unix_micros("previous_tick")
-    return F.when(_sound(), F.round(F.col(name) * (interval / F.col("elapsed_us")))).cast("bigint")

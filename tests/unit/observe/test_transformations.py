@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from trimtab.observe.clean import deduplicated, from_json, typed
+from trimtab.observe.flags import Flag
 from trimtab.observe.rates import rates
-from trimtab.observe.schemas import CLEANED, RAW, Flag, ddl
+from trimtab.observe.schemas import CLEANED, RAW, ddl
 from trimtab.observe.settings import PipelineSettings
 from trimtab.observe.traffic import growth, traffic
 
