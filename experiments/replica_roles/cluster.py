@@ -10,6 +10,7 @@ from pathlib import Path
 
 from trimtab.demo.filling import PROMPT_RETENTION, fill
 from trimtab.demo.world import World, level_capacity, watched
+from trimtab.observe.collect.capacity import BrokerCapacity
 from trimtab.observe.lake import Lake
 from trimtab.sandbox.kafka import KafkaSandbox
 from trimtab.sandbox.load import Load
@@ -37,6 +38,7 @@ def loaded_cluster(
     *,
     interval_seconds: float = INTERVAL_SECONDS,
     absent: tuple[int, ...] = (),
+    disks: tuple[float, ...] = (1.0,) * 6,
 ) -> Iterator[World]:
     """Six brokers and a controller with the load running on them, stopped and deleted afterwards.
 
@@ -48,12 +50,19 @@ def loaded_cluster(
         Where its replicas go; None leaves it to Kafka's own controller.
     absent
         Brokers that are declared but not started yet.
+    disks
+        Size of each broker's disk, as a multiple of the usual one.
     """
     with KafkaSandbox.start(6, absent=absent, properties=PROPERTIES, say=say) as sandbox:
         truth = sandbox.state.folder / "load"
         fill(sandbox.connection, workload, placement, say)
         capacity = level_capacity(workload, len(sandbox.brokers), CPU_CORES)
-        capacity = replace(capacity, disk_bytes=DISK_SHARE * (capacity.disk_bytes or 0.0))
+        disk_bytes = DISK_SHARE * (capacity.disk_bytes or 0.0)
+        own = {
+            str(node.id): BrokerCapacity(disk_bytes=size * disk_bytes)
+            for node, size in zip(sandbox.brokers, disks, strict=True)
+        }
+        capacity = replace(capacity, brokers=own)
         with (
             Load.start(sandbox.connection, workload, truth) as load,
             watched(

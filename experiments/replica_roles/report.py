@@ -88,3 +88,20 @@ def _sigmas(values: dict[str, float]) -> str:
 
 def _drops(values: dict[str, float]) -> str:
     return " / ".join(f"{values[name]:.1%}" for name in RESOURCES)
+
+
+def print_scenarios(found: dict[str, Any]) -> None:
+    """Before and after of each scenario."""
+    for name, run in found.items():
+        cost, clients = run["cost"], run["clients_while_moving"]
+        print(f"\n{name}: {run['what']}")
+        for when in ("before", "after"):
+            figures = run[when]
+            peaks = "/".join(f"{figures['peak_usage'][resource]:.2f}" for resource in RESOURCES)
+            print(f"{'  ' + when:22}" + _sigmas(figures["sigma"]) + f"   peak {peaks}")
+        print("  drop                " + _drops(drops(run["after"], run["before"])))
+        print(
+            f"  {run['plan']['verdict']}: {cost['replica_moves']} replicas, {cost['leader_moves']} leaders, "
+            f"{cost['bytes_copied'] / 1e6:.0f} MB in {cost['seconds']:.1f} s; "
+            f"clients: {clients['errors']} failed, p99 {clients['latency_p99_ms_worst']} ms at worst"
+        )
