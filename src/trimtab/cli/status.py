@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -81,21 +82,22 @@ def _glance(bootstrap: str | None, settings: Path | None, overrides: list[str]) 
 def _watch(look: Callable[[], tuple[dict[str, Any], Iterable[RenderableType]]]) -> None:
     import time
 
-    from rich.console import Group
+    from rich.console import Console, Group
     from rich.live import Live
 
     from trimtab.model.errors import ObserveError
 
-    with Live(screen=False, auto_refresh=False) as live:
+    with (
+        suppress(KeyboardInterrupt),
+        Live(console=Console(highlight=False), auto_refresh=False, vertical_overflow="visible") as live,
+    ):
         while True:
             try:
                 live.update(Group(*look()[1]), refresh=True)
             except ObserveError as error:
+                # The pipeline may publish its first tables while we wait.
                 live.update(f"[yellow]![/] {error}", refresh=True)
-            try:
-                time.sleep(WATCH_SECONDS)
-            except KeyboardInterrupt:
-                return
+            time.sleep(WATCH_SECONDS)
 
 
 def _print(parts: Iterable[RenderableType]) -> None:

@@ -19,6 +19,10 @@ class Unanswered(ObserveError):
     """A broker did not answer a request, or answered that it will not."""
 
 
+class Silent(Unanswered):
+    """A broker could not be reached, or gave no answer in time: another one may."""
+
+
 class Refused(Unanswered):
     """A broker answered that we lack the right to ask this."""
 
@@ -49,14 +53,14 @@ class AdminAsker:
         while True:
             try:
                 return self._once(request, broker, deadline - time.monotonic())
-            except Unanswered:
+            except Silent:
                 # The client may pick a broker that died a moment ago; its next pick is another one.
                 if broker is not None or time.monotonic() + RETRY_SECONDS > deadline:
                     raise
                 time.sleep(RETRY_SECONDS)
 
     def _once(self, request: Any, broker: int | None, timeout_seconds: float) -> Any:
-        from kafka.errors import KafkaError, UnknownBrokerIdError
+        from kafka import errors
 
         milliseconds = int(timeout_seconds * 1000)
 
@@ -64,7 +68,7 @@ class AdminAsker:
             manager = self._manager
             try:
                 future = manager.send(request, node_id=broker, request_timeout_ms=milliseconds)
-            except UnknownBrokerIdError:
+            except errors.UnknownBrokerIdError:
                 # It joined after the client last looked.
                 await manager.cluster.refresh_metadata()
                 future = manager.send(request, node_id=broker, request_timeout_ms=milliseconds)
@@ -73,10 +77,15 @@ class AdminAsker:
 
         try:
             return self._manager.run(send)
-        except KafkaError as error:
-            raise Unanswered(reason(error)) from error
+        except (errors.KafkaConnectionError, errors.NodeNotReadyError, errors.KafkaTimeoutError) as error:
+            raise Silent(reason(error)) from error
         except OSError as error:
-            raise Unanswered(error.strerror or str(error)) from error
+            raise Silent(error.strerror or str(error)) from error
+        except errors.KafkaError as error:
+            raise Unanswered(reason(error)) from error
+        except Exception as error:
+            # Whatever the client makes of one broker's garbage, it must not cost the others' samples.
+            raise Unanswered(f"an answer that cannot be read ({type(error).__name__}: {error})") from error
 
 
 def reason(error: BaseException) -> str:

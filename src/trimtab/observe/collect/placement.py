@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from trimtab.observe.collect.asking import Asker, Unanswered, check
+from trimtab.observe.collect.asking import Asker, Silent, Unanswered, check
 
 OFFLINE = -1
 """What Kafka gives as the leader of a partition that has none."""
@@ -75,8 +75,16 @@ def read_placement(asker: Asker, timeout_seconds: float) -> Placement:
     """
     from kafka.protocol.metadata import MetadataRequest
 
-    cluster_id, brokers = _brokers(asker, timeout_seconds)
     response = asker.ask(MetadataRequest(topics=None, allow_auto_topic_creation=False), None, timeout_seconds)
+    problems = []
+    try:
+        brokers = _brokers(asker, timeout_seconds)
+    except Silent:
+        raise
+    except Unanswered as error:
+        # Kafka before 2.8: its metadata names the living brokers only.
+        problems.append(f"brokers that are fenced are not known: {error}")
+        brokers = [Broker(one.node_id, one.host, one.rack, fenced=False) for one in response.brokers]
     partitions = [
         Partition(
             topic.name, part.partition_index, part.leader_id, list(part.replica_nodes), list(part.isr_nodes)
@@ -87,22 +95,21 @@ def read_placement(asker: Asker, timeout_seconds: float) -> Placement:
         for part in topic.partitions
     ]
     partitions.sort(key=lambda partition: partition[:2])
-    problems = []
     moving = {}
     try:
         moving = _moving(asker, timeout_seconds)
     except Unanswered as error:
         problems.append(f"reassignments in flight are not known: {error}")
-    return Placement(cluster_id, brokers, partitions, moving, tuple(problems))
+    ordered = tuple(sorted(brokers, key=lambda broker: broker.id))
+    return Placement(response.cluster_id or "unnamed", ordered, partitions, moving, tuple(problems))
 
 
-def _brokers(asker: Asker, timeout_seconds: float) -> tuple[str, tuple[Broker, ...]]:
+def _brokers(asker: Asker, timeout_seconds: float) -> list[Broker]:
     from kafka.protocol.admin import DescribeClusterRequest
 
     described = asker.ask(DescribeClusterRequest(include_fenced_brokers=True), None, timeout_seconds)
     check(described.error_code)
-    brokers = (Broker(b.broker_id, b.host, b.rack, bool(b.is_fenced)) for b in described.brokers)
-    return described.cluster_id, tuple(sorted(brokers, key=lambda broker: broker.id))
+    return [Broker(one.broker_id, one.host, one.rack, bool(one.is_fenced)) for one in described.brokers]
 
 
 def _moving(asker: Asker, timeout_seconds: float) -> dict[Any, Any]:

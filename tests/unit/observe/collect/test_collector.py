@@ -1,9 +1,11 @@
 """Whole ticks against the protocol fake, through kafka-python's own client."""
 
 import socket
+import struct
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any
 
 import pytest
 from kafka.admin import KafkaAdminClient
@@ -196,3 +198,43 @@ def test_a_cluster_that_is_gone_is_one_error(server: SimulatedKafkaServer, asker
         server.do(lambda cluster, broker=broker: cluster.kill_broker(broker))  # type: ignore[misc]
     with pytest.raises(Unanswered):
         sample(asker, CollectSettings(interval_seconds=6, timeout_seconds=0.5))
+
+
+def test_an_old_cluster_is_sampled_without_its_fenced_brokers(asker: AdminAsker) -> None:
+    """Kafka before 2.8 cannot describe its cluster: metadata names the living brokers, and it is said."""
+
+    class Old:
+        def ask(self, request: Any, broker: int | None, timeout_seconds: float) -> Any:
+            if type(request).__name__ == "DescribeClusterRequest":
+                raise Unanswered("incompatible broker version")
+            return asker.ask(request, broker, timeout_seconds)
+
+    collector = Collector(Old(), CollectSettings(interval_seconds=6), CapacitySettings())
+    found = collector.sample()
+    collector.close()
+    assert (found.answered, found.brokers) == (4, 4)
+    assert found.problems == ("brokers that are fenced are not known: incompatible broker version",)
+
+
+def test_garbage_from_one_broker_costs_its_own_rows_only(asker: AdminAsker) -> None:
+    """Whatever the client raises over an answer becomes one broker's problem."""
+
+    class Garbled:
+        def __init__(self, admin: Any) -> None:
+            self.inner = admin
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self.inner, name)
+
+        def send(
+            self, request: Any, node_id: int | None = None, request_timeout_ms: int | None = None
+        ) -> Any:
+            if node_id == 3:
+                raise struct.error("unpack requires a buffer of 4 bytes")
+            return self.inner.send(request, node_id=node_id, request_timeout_ms=request_timeout_ms)
+
+    asker._manager = Garbled(asker._manager)
+    found = sample(asker)
+    assert found.answered == 3
+    assert {row["broker"] for row in rows(found, "replica")} == {1, 2}
+    assert "broker 3 is unreachable: an answer that cannot be read" in found.problems[0]
