@@ -182,13 +182,16 @@ def test_a_throttle_is_written_read_and_taken_away(cluster: Cluster) -> None:
     cluster.delete(topic)
 
 
-def test_a_lease_is_left_and_taken_away(cluster: Cluster) -> None:
-    """The text that says who acts here survives in the cluster."""
-    assert cluster.port.read_lease() is None
-    cluster.port.write_lease('{"owner": "ada@example, process 7"}')
-    assert cluster.port.read_lease() == '{"owner": "ada@example, process 7"}'
-    cluster.port.write_lease(None)
-    assert cluster.port.read_lease() is None
+def test_claims_are_left_and_taken_away(cluster: Cluster) -> None:
+    """The texts that say who acts here survive in the cluster; two stand side by side."""
+    assert cluster.port.read_claims() == frozenset()
+    cluster.port.write_claims(["user=ada&host=h%2F1&pid=7"], [])
+    cluster.port.write_claims(["user=bob&host=h2&pid=8"], ["nobody's"])
+    assert cluster.port.read_claims() == {"user=ada&host=h%2F1&pid=7", "user=bob&host=h2&pid=8"}
+    cluster.port.write_claims(["user=eve&host=h3&pid=9"], ["user=ada&host=h%2F1&pid=7"])
+    assert cluster.port.read_claims() == {"user=bob&host=h2&pid=8", "user=eve&host=h3&pid=9"}
+    cluster.port.write_claims([], cluster.port.read_claims())
+    assert cluster.port.read_claims() == frozenset()
 
 
 def test_replicas_change_their_log_dir_now_or_when_they_come(cluster: Cluster) -> None:
