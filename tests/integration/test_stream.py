@@ -106,9 +106,13 @@ def test_stream_and_batch_agree_to_the_bit(spark: SparkSession, history: Lake, t
     for number, file in enumerate(bad_day()):
         land(file, lake.raw, f"file-{number:03d}")
         os.utime(*lake.raw.glob(f"*/file-{number:03d}.parquet"), (number, number))
+    sound = next(lake.raw.glob("*/file-001.parquet"))
+    broken = sound.with_name("broken.parquet")
+    broken.write_bytes(sound.read_bytes()[:1000])
     told: list[str] = []
     run_stream(spark, lake, SETTINGS, Source(most_per_batch=3), once=True, say=told.append)
     assert sum(line.startswith("batch") for line in told) >= 4
+    assert any(str(broken) in line for line in told), "a file cut short is named, and does not end the stream"
     assert_same(lake, history)
 
 

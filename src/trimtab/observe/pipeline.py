@@ -153,22 +153,27 @@ def tell(done: Step, say: Say) -> None:
 def _sound_files(
     lake: Lake, since: datetime.datetime | None, until: datetime.datetime | None
 ) -> tuple[list[Path], list[Path]]:
-    import pyarrow
-    import pyarrow.parquet
-
     # A day more on either side: a file's day is that of its collection, and rates look back.
     day = datetime.timedelta(days=1)
     files = lake.raw_files(
         None if since is None else (since - day).date(), None if until is None else (until + day).date()
     )
-    sound, broken = [], []
+    sound: list[Path] = []
+    broken: list[Path] = []
     manifest = lake.manifest()
     for path in files:
-        if not is_published(path, manifest):
-            continue
-        try:
-            pyarrow.parquet.read_metadata(path)
-            sound.append(path)
-        except (pyarrow.ArrowException, OSError):
-            broken.append(path)
+        if is_published(path, manifest):
+            (sound if is_sound(path) else broken).append(path)
     return sound, broken
+
+
+def is_sound(path: Path) -> bool:
+    """Whether a file ends as a Parquet file must; one that was cut short does not."""
+    import pyarrow
+    import pyarrow.parquet
+
+    try:
+        pyarrow.parquet.read_metadata(path)
+    except (pyarrow.ArrowException, OSError):
+        return False
+    return True

@@ -22,7 +22,7 @@ from trimtab.observe.compact import compacted
 from trimtab.observe.lake import instant
 from trimtab.observe.landed import land_rows
 from trimtab.observe.manifest import publish_manifest
-from trimtab.observe.pipeline import refuse_mixture
+from trimtab.observe.pipeline import is_sound, refuse_mixture
 from trimtab.observe.ranges import merged
 from trimtab.observe.schemas import RAW, ddl
 from trimtab.observe.snapshot import write_newest_snapshots
@@ -140,6 +140,8 @@ def _samples(session: SparkSession, lake: Lake, settings: PipelineSettings, sour
             reader.schema(ddl(RAW))
             .option("recursiveFileLookup", "true")
             .option("pathGlobFilter", "*.parquet")
+            # One file that a full disk cut short must not stop the stream for good; `_Batches` names it.
+            .option("ignoreCorruptFiles", "true")
         )
         # A collector that was down for a week may land files with old times when it comes back.
         reader = reader.option("maxFileAge", "3650d")
@@ -182,6 +184,7 @@ class _Batches:
         self._source = source
         self._checkpoint = checkpoint
         self._say = say
+        self._looked_at: set[Path] = set()
 
     def __call__(self, raw: DataFrame, number: int) -> None:
         """Publish micro-batch `number`, unless it is published already."""
@@ -196,6 +199,7 @@ class _Batches:
             # A new stream reads every raw file: on top of tables made from the same files all would count
             # twice.
             manifest = replace(manifest, tables={}, streams={})
+        self._name_broken_files()
         raw = raw.persist()
         try:
             if self._source.topic is not None:
@@ -224,3 +228,14 @@ class _Batches:
                 f"{last:%H:%M:%S} UTC, {found['late']:,} late, in {time.monotonic() - begun:.1f} s; "
                 f"ticks are final up to {final:%H:%M:%S}"
             )
+
+    def _name_broken_files(self) -> None:
+        """Say which files of the last two days Spark will pass over because they are no sound Parquet."""
+        if self._source.topic is not None:
+            return
+        days = sorted(folder.name for folder in self._lake.raw.glob("date=*"))[-2:]
+        recent = {path for day in days for path in (self._lake.raw / day).glob("[!._]*.parquet")}
+        for path in sorted(recent - self._looked_at):
+            if not is_sound(path):
+                self._say(f"left out {path}: not a sound Parquet file")
+        self._looked_at = recent
