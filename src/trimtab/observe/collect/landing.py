@@ -1,17 +1,17 @@
-"""Where samples go: one Parquet file per tick in the lake, whole or not there, or JSON records of a topic."""
+"""Where samples go: one Parquet file per tick in the lake, whole or not there."""
 
 from __future__ import annotations
 
 import datetime
-import json
 import os
 import re
 import secrets
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
+from trimtab.files.atomic import sync_folder
 from trimtab.model.errors import ObserveError
 from trimtab.observe.collect.batch import Batch
 from trimtab.observe.raw import COLUMNS
@@ -128,7 +128,7 @@ class LakeLanding:
             except BaseException:
                 making.unlink(missing_ok=True)
                 raise
-            _sync(folder)
+            sync_folder(folder)
         except OSError as error:
             raise ObserveError(
                 f"samples cannot be written into {folder} ({error.strerror or error}): "
@@ -137,74 +137,6 @@ class LakeLanding:
 
     def close(self) -> None:
         """Nothing is held open between two ticks."""
-
-
-class TopicLanding:
-    """Lands as JSON records in a Kafka topic, one per row, keyed by cluster and entity.
-
-    Parameters
-    ----------
-    producer
-        A `kafka.KafkaProducer` with the client's own defaults for serialisation (bytes in, bytes out).
-    """
-
-    def __init__(self, producer: Any, topic: str, timeout_seconds: float) -> None:
-        self._producer = producer
-        self._topic = topic
-        self._timeout_seconds = timeout_seconds
-
-    def land(self, batches: Sequence[Batch], cluster: str, tick: datetime.datetime) -> None:
-        """Send all rows and wait until the topic has them.
-
-        A record that was sent twice is one sample: the pipeline knows rows by their key columns.
-
-        Raises
-        ------
-        ObserveError
-            If some were not acknowledged.
-        """
-        from kafka.errors import KafkaError
-
-        received_at = datetime.datetime.now(datetime.UTC)
-        try:
-            sent = [
-                self._producer.send(self._topic, key=key, value=value)
-                for key, value in json_records(batches, cluster, tick, received_at)
-            ]
-            self._producer.flush(timeout=self._timeout_seconds)
-            failed = [future.exception for future in sent if future.exception or not future.is_done]
-        except KafkaError as error:
-            raise self._failed(error) from error
-        if failed:
-            raise self._failed(failed[0] or "not acknowledged in time", len(failed), len(sent))
-
-    def close(self) -> None:
-        """Close the producer; what it has not sent was reported by `land`."""
-        self._producer.close(timeout=self._timeout_seconds)
-
-    def _failed(self, cause: object, failed: int | None = None, sent: int | None = None) -> ObserveError:
-        what = "samples were" if failed is None else f"{failed} of {sent} samples were"
-        return ObserveError(
-            f"{what} not taken by topic {self._topic!r} ({cause}): "
-            "check that the topic exists and that we may write to it"
-        )
-
-
-def json_records(
-    batches: Iterable[Batch], cluster: str, tick: datetime.datetime, received_at: datetime.datetime
-) -> Iterable[tuple[bytes, bytes]]:
-    """Key and value of each row: the columns of `raw.COLUMNS` that it fills, instants as RFC 3339 in UTC."""
-    shared = {"cluster": cluster, "tick": tick, "received_at": received_at}
-    for batch in batches:
-        for row in batch.rows():
-            entity = [row.get(name) for name in ("broker", "topic", "partition", "group", "client")]
-            key = "/".join([cluster, batch.kind, *(str(part) for part in entity if part is not None)])
-            yield key.encode(), json.dumps(shared | row, default=_instant, separators=(",", ":")).encode()
-
-
-def _instant(value: object) -> str:
-    assert isinstance(value, datetime.datetime), f"no JSON form for {value!r}"
-    return value.astimezone(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def _remove_abandoned(raw: Path) -> None:
@@ -216,11 +148,3 @@ def _remove_abandoned(raw: Path) -> None:
         except FileNotFoundError:
             # Its writer was alive after all, or another collector cleans up too.
             continue
-
-
-def _sync(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -18,9 +18,10 @@ from trimtab.model.errors import ObserveError
 from trimtab.observe.collect.asking import AdminAsker
 from trimtab.observe.collect.capacity import CapacitySettings
 from trimtab.observe.collect.collector import Collector, TickSample
-from trimtab.observe.collect.landing import LakeLanding, Landing, TopicLanding
+from trimtab.observe.collect.landing import LakeLanding, Landing
 from trimtab.observe.collect.settings import CollectSettings
 from trimtab.observe.collect.ticks import MICROSECONDS, ticks
+from trimtab.observe.collect.topic_landing import TopicLanding
 
 
 @dataclass(frozen=True)

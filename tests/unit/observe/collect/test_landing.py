@@ -19,10 +19,10 @@ from trimtab.observe.collect.batch import Batch, BatchWriter
 from trimtab.observe.collect.landing import (
     ABANDONED_SECONDS,
     LakeLanding,
-    TopicLanding,
     arrow_schema,
     to_table,
 )
+from trimtab.observe.collect.topic_landing import TopicLanding
 from trimtab.observe.lake import Lake
 from trimtab.observe.raw import COLUMNS
 
