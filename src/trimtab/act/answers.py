@@ -110,7 +110,7 @@ def _observed(state: ExecutionState, event: ClusterObserved) -> ExecutionState:
         if state.baseline is None:
             state = replace(state, baseline=seen.unhealthy)
     asked = frozenset(state.awaiting.partitions) if isinstance(state.awaiting, Observe) else frozenset()
-    was_active = bool(state.active)
+    copying = any(record.step.kind is not StepKind.LEAD for record in state.active)
     changed = {}
     for record in state.records:
         if record.step.partition in asked:
@@ -118,18 +118,18 @@ def _observed(state: ExecutionState, event: ClusterObserved) -> ExecutionState:
             if after is not record:
                 changed[record.step.number] = after
     state = state.with_records(changed)
-    return _pace(state, batch_ended=was_active and not state.active)
+    return _pace(state, copies_ended=copying and not state.active)
 
 
-def _pace(state: ExecutionState, *, batch_ended: bool) -> ExecutionState:
+def _pace(state: ExecutionState, *, copies_ended: bool) -> ExecutionState:
     """Additive increase, multiplicative decrease of copies in flight and of the throttle's rate."""
     assert state.seen is not None
     trouble = bool(unhealthy_since_begun(state, state.seen)) or bool(lost_brokers(state, state.seen))
     wide = state.seen.unhealthy is not None
-    if not wide and not batch_ended:
+    if not wide and not copies_ended:
         return state
     copies = state.copies_per_broker
-    if (trouble and wide) or (batch_ended and not trouble):
+    if (trouble and wide) or (copies_ended and not trouble):
         copies = next_copies_per_broker(state.settings, copies, healthy=not trouble)
     rate = state.rate_bytes_per_second
     if wide and any(record.step.kind is StepKind.COPY for record in state.active):

@@ -9,6 +9,7 @@ from trimtab.act.observation import Observation, Placement
 from trimtab.act.reconcile import reconcile
 from trimtab.act.settings import ExecutionSettings
 from trimtab.act.steps import Step, StepKind, StepRecord, StepState
+from trimtab.act.throttle import next_copies_per_broker
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,8 @@ def forecast(steps: Sequence[Step], seen: Observation, now: float, settings: Exe
         records = tuple(replace(r, state=StepState.DONE) if r.step.number in chosen else r for r in records)
         seen = _after(seen, choice.batch)
         records = tuple(reconcile(r, seen, now, settings) for r in records)
-        copies_per_broker = min(settings.copies_per_broker_maximum, copies_per_broker + 1)
+        if any(step.kind is not StepKind.LEAD for step in choice.batch):
+            copies_per_broker = next_copies_per_broker(settings, copies_per_broker, healthy=True)
     blocked = tuple(
         (r.step, choice.blocked[r.step.number].reason) for r in records if r.step.number in choice.blocked
     )

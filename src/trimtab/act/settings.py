@@ -20,7 +20,7 @@ class ExecutionSettings:
         Share of a broker's free network that copies may take.
     copies_per_broker, copies_per_broker_maximum
         How many copies a broker may take part in at once, as source or as destination, at first and at most;
-        one more after every quiet batch, half as many after trouble.
+        one more after every quiet batch of copies, half as many after trouble.
     copies_per_cluster
         How many partitions may be copied at once.
     leaders_per_batch
