@@ -32,6 +32,8 @@ class ReplicasSettings:
 
     Attributes
     ----------
+    strategy
+        Name of the planner: `trim` or `role_aware`.
     theta
         Highest utilisation allowed, per resource (in the order of `RESOURCES`), 0 < θ <= 1.
     epsilon
@@ -44,6 +46,8 @@ class ReplicasSettings:
         Broker ids that are given no further leaderships or replicas.
     max_bytes, max_moves
         Limits to the whole plan; None is no limit.
+    seed
+        For strategies that draw; the same seed gives the same plan.
     time_budget_seconds
         0 is the deterministic default; more buys search steps (a fixed number per second asked for, so that
         the same budget gives the same plan on any machine).

@@ -1,0 +1,158 @@
+"""`trimtab plan`: what it prints, writes and returns."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from support.plan_checker import check_files
+from support.random_snapshots import random_snapshot
+from trimtab.cli.app import main
+
+SKEWED = 0
+"""Seed of a plain cluster, uneven, that can be levelled."""
+
+
+def run(*arguments: object) -> int:
+    """The command line in this process; its exit code."""
+    with pytest.raises(SystemExit) as ended:
+        main(["plan", *(str(argument) for argument in arguments)])
+    return ended.value.code if isinstance(ended.value.code, int) else 0
+
+
+@pytest.fixture
+def snapshot(tmp_path: Path) -> Path:
+    """A snapshot file of a skewed cluster."""
+    path = tmp_path / "snapshot.json"
+    path.write_text(json.dumps(random_snapshot(SKEWED)))
+    return path
+
+
+def test_a_skewed_cluster_gets_a_plan(
+    snapshot: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The plan goes to the file, the story to standard output, and an independent checker is content."""
+    out = tmp_path / "plan.json"
+    assert run("replicas", "--snapshot", snapshot, "--out", out) == 0
+    said = capsys.readouterr()
+    assert check_files(snapshot, out) == []
+    plan = json.loads(out.read_text())
+    assert plan["verdict"] == "levelled"
+    for told in (
+        "Load of the brokers",
+        "Plan by trim: levelled",
+        "Predicted:",
+        "bound",
+        "by what they are for",
+    ):
+        assert told in said.out
+    assert f"plan written to {out}" in said.err
+
+
+def test_the_same_input_gives_the_same_bytes(
+    snapshot: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """--format json prints the plan file, and a second run writes it again, byte for byte."""
+    assert run("replicas", "--snapshot", snapshot, "--out", tmp_path / "one.json") == 0
+    capsys.readouterr()
+    assert run("replicas", "--snapshot", snapshot, "--format", "json", "--out", tmp_path / "two.json") == 0
+    printed = capsys.readouterr().out
+    assert (tmp_path / "one.json").read_bytes() == (tmp_path / "two.json").read_bytes() == printed.encode()
+
+
+def test_kafkas_own_form(snapshot: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """--format kafka prints the lists that the plan ends with, and says that roles need an election."""
+    out = tmp_path / "plan.json"
+    assert run("replicas", "--snapshot", snapshot, "--format", "kafka", "--out", out) == 0
+    said = capsys.readouterr()
+    document, plan = json.loads(said.out), json.loads(out.read_text())
+    assert document["version"] == 1
+    assert [row["replicas"] for row in document["partitions"]] == [
+        row["after"] for row in plan["assignments"]
+    ]
+    assert ("kafka-leader-election" in said.err) == bool(plan["cost"]["leader_moves"])
+
+
+def test_a_level_cluster_needs_nothing(snapshot: Path, tmp_path: Path) -> None:
+    """Where the limits are wide enough, the verdict is level, without a move, and the exit code 0."""
+    document = random_snapshot(SKEWED)
+    for partition in document["partitions"]:
+        for role in ("leader_load", "follower_load"):
+            partition[role] = dict.fromkeys(partition[role], 0.0)
+    snapshot.write_text(json.dumps(document))
+    out = tmp_path / "plan.json"
+    assert run("replicas", "--snapshot", snapshot, "--out", out) == 0
+    plan = json.loads(out.read_text())
+    assert (plan["verdict"], plan["moves"], plan["assignments"]) == ("level", [], [])
+
+
+def test_too_much_load_is_infeasible_with_a_count(
+    snapshot: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """More than the brokers can hold: exit code 3, the plan is written, and says how many brokers to add."""
+    document = random_snapshot(SKEWED)
+    for partition in document["partitions"]:
+        for role in ("leader_load", "follower_load"):
+            partition[role]["disk"] *= 4
+    total = sum(
+        row["leader_load"]["disk"] + row["follower_load"]["disk"] * (len(row["replicas"]) - 1)
+        for row in document["partitions"]
+    )
+    room = [broker["capacity"]["disk"] for broker in document["brokers"]]
+    assert total > 0.8 * sum(room)
+    snapshot.write_text(json.dumps(document))
+    out = tmp_path / "plan.json"
+    assert run("replicas", "--snapshot", snapshot, "--out", out) == 3
+    plan = json.loads(out.read_text())
+    assert plan["verdict"] == "infeasible"
+    asked = [
+        row for row in plan["problems"] if row["kind"] == "add_brokers" and row.get("resource") == "disk"
+    ]
+    assert len(asked) == 1
+    assert asked[0]["count"] == -(-total // (0.8 * max(room))) - len(room)
+    assert "Problems:" in capsys.readouterr().out
+
+
+def test_show_and_diff(snapshot: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A plan can be shown later, also beside its snapshot, and compared; show checks it first."""
+    one, two = tmp_path / "one.json", tmp_path / "two.json"
+    assert run("replicas", "--snapshot", snapshot, "--out", one) == 0
+    assert run("replicas", "--snapshot", snapshot, "--out", two, "--set", "replicas.epsilon=0.3") == 0
+    capsys.readouterr()
+    assert run("show", one, "--snapshot", snapshot, "--all-moves") == 0
+    told = capsys.readouterr().out
+    for move in json.loads(one.read_text())["moves"]:
+        assert f"{move['topic']}-{move['partition']}" in told
+    assert run("diff", one, one) == 0
+    assert capsys.readouterr().out == "the plans do the same\n"
+    assert run("diff", one, two) == 1
+    assert "- settings:" in capsys.readouterr().out
+    document = json.loads(one.read_text())
+    document["moves"].pop()
+    one.write_text(json.dumps(document))
+    assert run("show", one) == 2
+    assert "one.json: $." in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--cluster", "billing"], "not of billing"),
+        (["--out", "/nowhere/plan.json"], "folder /nowhere does not exist"),
+        (["--strategy", "greedy"], "greedy"),
+    ],
+)
+def test_what_cannot_be_done_is_said(
+    arguments: list[str], told: str, snapshot: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The wrong cluster, no place to write to, no such strategy: exit code 2 and one line."""
+    assert run("replicas", "--snapshot", snapshot, *arguments) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert told in said.err
+
+
+def test_an_empty_lake_says_how_to_fill_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Without a snapshot to plan from, the operator learns which commands make one."""
+    assert run("replicas", "--lake", tmp_path / "lake") != 0
+    assert "trimtab collect" in capsys.readouterr().err
