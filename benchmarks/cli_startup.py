@@ -11,7 +11,7 @@ from results import write_result
 from timing import time_commands
 
 from trimtab.files.replicas_snapshot import write_snapshot
-from trimtab.simulate.instances import lognormal_brokers
+from trimtab.simulate.instances import lognormal_skew
 
 LIMITS_SECONDS = {"trimtab --help": 0.3, "trimtab status": 0.7}
 
@@ -24,7 +24,7 @@ def main() -> None:
     trimtab = str(Path(sys.executable).parent / "trimtab")
     with tempfile.TemporaryDirectory() as folder:
         lake = Path(folder)
-        snapshot = lognormal_brokers(brokers=6, replicas=600, seed=1)
+        snapshot = lognormal_skew(brokers=6, replicas=600, seed=1)
         write_snapshot(snapshot, lake / "snapshots" / snapshot.reference.cluster / "2026-11-21T050000Z")
         timings = time_commands(
             {

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds over several runs; `cpu_median` is user plus system time, which a busy machine disturbs less."""
+    """Seconds over several runs; `cpu_median` is user plus system time, less disturbed on a busy machine."""
 
     runs: int
     wall_min: float
@@ -30,15 +30,19 @@ class Timing:
         return {name: round(value, 4) for name, value in asdict(self).items()}
 
 
-def time_commands(commands: Mapping[str, Sequence[str]], runs: int) -> dict[str, Timing]:
+def time_commands(
+    commands: Mapping[str, Sequence[str]], runs: int, *, warm_up: bool = True
+) -> dict[str, Timing]:
     """Run commands in turn, A B A B ..., so that a drift of the machine's speed meets all of them alike.
 
     Parameters
     ----------
     commands
-        Argument lists by name; each must end with exit code 0. One uncounted run of each goes first.
+        Argument lists by name; each must end with exit code 0.
     runs
         Counted runs of each.
+    warm_up
+        Whether one uncounted run of each goes first.
 
     Raises
     ------
@@ -47,7 +51,7 @@ def time_commands(commands: Mapping[str, Sequence[str]], runs: int) -> dict[str,
     """
     wall: dict[str, list[float]] = {name: [] for name in commands}
     cpu: dict[str, list[float]] = {name: [] for name in commands}
-    for turn in range(runs + 1):
+    for turn in range(0 if warm_up else 1, runs + 1):
         for name, arguments in commands.items():
             before = resource.getrusage(resource.RUSAGE_CHILDREN)
             start = time.perf_counter()

@@ -1,0 +1,108 @@
+"""Seconds from typing `trimtab plan replicas` to the plan file, process start included, by size and form.
+
+The compiled planner is in the cache (one uncounted run goes first); a cold cache is timed apart, once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from pathlib import Path
+
+from results import write_result
+from timing import time_call, time_commands
+
+from trimtab.files.replicas_snapshot import write_snapshot
+from trimtab.model.settings import ReplicasSettings
+from trimtab.plan.planner import plan_replicas
+from trimtab.simulate.instances import lognormal_skew
+
+LIMITS_SECONDS = {(100, 30_000): 2.5, (300, 300_000): 8.0}
+LARGEST = (1000, 1_000_000)
+LARGEST_TARGET_SECONDS = 10.0
+TRIMTAB = str(Path(sys.executable).parent / "trimtab")
+
+
+def main() -> None:
+    """Measure, print and write the figures."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--quick", action="store_true", help="without the largest cluster and the cold cache")
+    asked = parser.parse_args()
+    rows: list[dict[str, object]] = []
+    with tempfile.TemporaryDirectory() as name:
+        scratch = Path(name)
+        for (brokers, replicas), limit in LIMITS_SECONDS.items():
+            rows += whole_command(scratch, brokers, replicas, limit, asked.runs)
+        if not asked.quick:
+            rows.append(largest(max(1, asked.runs // 2)))
+            rows.append(cold_cache(scratch))
+    write_result("plan_speed", rows)
+    for row in rows:
+        print(f"{row['what']:58} wall {row['wall_median']:7.2f} s   cpu {row['cpu_median']:7.2f} s")
+
+
+def whole_command(
+    scratch: Path, brokers: int, replicas: int, limit: float, runs: int
+) -> list[dict[str, object]]:
+    """`trimtab plan replicas --snapshot ... --out ...`, from JSON and from a folder."""
+    snapshot = lognormal_skew(brokers, replicas, seed=1)
+    forms = {"json": scratch / f"{brokers}.json", "folder": scratch / f"{brokers}-folder"}
+    commands = {}
+    for form, path in forms.items():
+        write_snapshot(snapshot, path)
+        out = str(scratch / f"{brokers}-{form}-plan.json")
+        commands[form] = [TRIMTAB, "plan", "replicas", "--snapshot", str(path), "--out", out]
+    return [
+        {
+            "what": f"{brokers} brokers, {replicas:,} replicas, from {form}",
+            "brokers": brokers,
+            "replicas": replicas,
+            "limit_seconds": limit,
+            **timing.as_json(),
+        }
+        for form, timing in time_commands(commands, runs).items()
+    ]
+
+
+def largest(runs: int) -> dict[str, object]:
+    """The planner alone, on arrays in memory."""
+    brokers, replicas = LARGEST
+    snapshot = lognormal_skew(brokers, replicas, seed=1)
+    timing = time_call(lambda: plan_replicas(snapshot, ReplicasSettings()), runs)
+    return {
+        "what": f"{brokers} brokers, {replicas:,} replicas, planner alone",
+        "brokers": brokers,
+        "replicas": replicas,
+        "limit_seconds": LARGEST_TARGET_SECONDS,
+        **timing.as_json(),
+    }
+
+
+def cold_cache(scratch: Path) -> dict[str, object]:
+    """The very first run on a machine: the search is compiled, and says so."""
+    path = scratch / "small.json"
+    write_snapshot(lognormal_skew(6, 60, seed=1), path)
+    command = [
+        TRIMTAB,
+        "plan",
+        "replicas",
+        "--snapshot",
+        str(path),
+        "--out",
+        str(scratch / "small-plan.json"),
+    ]
+    timing = time_commands(
+        {"cold": ["env", f"TRIMTAB_CACHE={scratch / 'cache'}", *command]}, 1, warm_up=False
+    )
+    return {
+        "what": "6 brokers, first run on a machine: compiles",
+        "brokers": 6,
+        "replicas": 60,
+        **timing["cold"].as_json(),
+    }
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,41 @@
+"""All benchmarks in turn, then the page docs/benchmarks.md with its charts. `make bench` runs this."""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+HERE = Path(__file__).parent
+QUICK = {
+    "plan_speed": ["--quick", "--runs", "3"],
+    "cli_startup": ["--runs", "5"],
+    "pipeline": ["--runs", "1"],
+}
+ALL = ("cli_startup", "plan_speed", "plan_quality", "pipeline", "pipeline_accuracy", "pipeline_cpu_base")
+
+
+def main() -> None:
+    """Run what was asked for; a benchmark that fails ends the run with its exit code."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", default=ALL, help=f"which: {', '.join(ALL)}")
+    parser.add_argument("--quick", action="store_true", help="fewer runs, smaller sizes")
+    asked = parser.parse_args()
+    unknown = sorted(set(asked.names) - set(ALL))
+    if unknown:
+        parser.error(f"there is no benchmark {unknown[0]!r}; choose from {', '.join(ALL)}")
+    for number, name in enumerate(asked.names, start=1):
+        print(f"[{number}/{len(asked.names)}] {name}", flush=True)
+        begun = time.monotonic()
+        options = QUICK.get(name, []) if asked.quick else []
+        done = subprocess.run([sys.executable, HERE / f"{name}.py", *options], check=False)
+        if done.returncode:
+            sys.exit(done.returncode)
+        print(f"      {time.monotonic() - begun:.0f} s", flush=True)
+    subprocess.run([sys.executable, HERE / "page.py"], check=True)
+
+
+if __name__ == "__main__":
+    main()
