@@ -6,14 +6,11 @@ import datetime
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet
 import pytest
 
+from hand_written_tables import lake_with
 from trimtab.model.errors import ObserveError
 from trimtab.observe.accuracy import Compared, compare, ticks_between
-from trimtab.observe.lake import Lake, microseconds
-from trimtab.observe.manifest import Manifest, publish_manifest
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,25 +22,6 @@ BEGIN = START.timestamp()
 def tick(number: int) -> datetime.datetime:
     """Ticks of ten seconds."""
     return START + datetime.timedelta(seconds=10 * number)
-
-
-def lake_with(tmp_path: Path, tables: dict[str, list[dict[str, Any]]]) -> Lake:
-    """A lake whose tables hold exactly these rows."""
-    lake = Lake(tmp_path)
-    manifest = Manifest()
-    for name, rows in tables.items():
-        folder = lake.tables / name / "one"
-        folder.mkdir(parents=True)
-        column = "window_end" if name == "windows" else "tick"
-        schema = pa.Table.from_pylist(rows).schema
-        index = schema.get_field_index(column)
-        schema = schema.set(index, pa.field(column, pa.timestamp("us", tz="UTC")))
-        pyarrow.parquet.write_table(pa.Table.from_pylist(rows, schema=schema), folder / "rows.parquet")
-        times = [microseconds(row[column]) for row in rows]
-        span = (min(times), max(times))
-        manifest = manifest.replaced(name, [(span[0], span[1] + 1)], f"{name}/one", span)
-    publish_manifest(lake.tables, manifest)
-    return lake
 
 
 def traffic(number: int, partition: int, leader: int, given: int, taken: int) -> dict[str, Any]:
