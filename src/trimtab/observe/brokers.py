@@ -27,7 +27,7 @@ _COUNTED = (
 def brokers(rates: DataFrame, traffic: DataFrame) -> DataFrame:
     """Load and capacity of each broker per tick, as whole numbers over `elapsed_us`.
 
-    Where a broker's counters are not to be had, its bytes are the growth of the logs it holds and what
+    Where some broker's counters are not to be had, all brokers' bytes are the growth of the logs it holds and what
     groups commit of those it leads, which its disks and offsets tell; CPU then stays absent.
 
     Parameters
@@ -43,6 +43,7 @@ def brokers(rates: DataFrame, traffic: DataFrame) -> DataFrame:
         Columns of `schemas.BROKERS`, one row per broker that is a member at that tick or in sync for a
         partition.
     """
+    from pyspark.sql import Window
     from pyspark.sql import functions as F
 
     none = F.lit(None)
@@ -103,30 +104,32 @@ def brokers(rates: DataFrame, traffic: DataFrame) -> DataFrame:
             *(F.first(name, ignorenulls=True).alias(name) for name in ("led_in", "led_out", "followed_in")),
         )
     )
-    told = F.col("flags").isNotNull() & sound()
+    live = F.coalesce(F.col("broker_state") != "fenced", F.lit(True))
+    reached = F.coalesce(F.col("broker_state") == "alive", F.lit(False))
+    told = reached & F.col("flags").isNotNull() & sound()
     measured = F.col("bytes_in").isNotNull() & F.col("replication_bytes_in").isNotNull()
+    # Counters of some brokers beside estimates of others would show a skew that is none: all by one way.
+    everyone = Window.partitionBy("cluster", "tick")
+    metered = F.min(F.when(live, measured)).over(everyone)
 
     def counted_or(counter: str, estimate: str) -> Column:
         # A member without any partition carries nothing; one whose own sample is missing is not known to.
-        return F.when(told, F.coalesce(F.col(counter), F.col(estimate), F.lit(0)))
+        estimated = F.coalesce(F.col(estimate), F.lit(0))
+        return F.when(told, F.when(F.col("metered"), F.col(counter)).otherwise(estimated))
 
     return conform(
-        gathered.withColumns(
+        gathered.withColumn("metered", F.coalesce(metered, F.lit(False))).withColumns(
             {
-                "live": F.coalesce(F.col("broker_state") != "fenced", F.lit(True)),
+                "live": live,
                 "elapsed_us": F.when(told, F.unix_micros("tick") - F.unix_micros("previous_tick")),
                 "cpu_ns": F.when(told, F.col("cpu_ns")),
                 "requests": F.when(told, F.col("produce_requests") + F.col("fetch_requests")),
-                "leader_bytes_in": F.when(measured & told, F.col("bytes_in")).otherwise(
-                    counted_or("led_in", "led_in")
-                ),
-                "follower_bytes_in": F.when(measured & told, F.col("replication_bytes_in")).otherwise(
-                    counted_or("followed_in", "followed_in")
-                ),
+                "leader_bytes_in": counted_or("bytes_in", "led_in"),
+                "follower_bytes_in": counted_or("replication_bytes_in", "followed_in"),
                 "bytes_out": counted_or("bytes_out", "led_out"),
                 "disk_bytes": F.when(F.col("dirs") > 0, F.coalesce("held_bytes", F.lit(0))),
                 "disk_capacity": F.when(F.col("disk_capacity") > 0, F.col("disk_capacity")),
-                "network_measured": measured,
+                "network_measured": F.col("metered"),
                 "flags": F.coalesce("flags", none, F.lit(0)),
             }
         ),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from trimtab.observe.brokers import brokers
 from trimtab.observe.clean import deduplicated, from_json, typed
 from trimtab.observe.flags import Flag
 from trimtab.observe.rates import rates
@@ -201,6 +202,25 @@ def test_leader_counters_are_split_by_weights(spark: SparkSession) -> None:
     ]
     last = flow(spark, rows + counters)[-1]
     assert (last.log_bytes, last.bytes_in, last.bytes_out) == (10_000, 40_000, 30_000)
+
+
+def test_counters_and_estimates_are_never_laid_side_by_side(spark: SparkSession) -> None:
+    """Broker 2's exporter is silent: both brokers are judged by their logs then, broker 3 cannot be judged."""
+    rows = [partition(tick, 100 * tick) for tick in range(3)]
+    rows += [replica(tick, broker, 10_000 * tick) for tick in range(3) for broker in (1, 2)]
+    for tick in range(3):
+        counters = {"bytes_in_total": 90_000 * tick, "replication_bytes_in_total": 0, "bytes_out_total": 0}
+        rows.append(sample(tick, "broker", broker=1, broker_state="alive", **counters))
+        silent = {} if tick == 2 else counters
+        rows.append(sample(tick, "broker", broker=2, broker_state="alive", **silent))
+        rows.append(
+            sample(tick, "broker", broker=3, broker_state="unreachable" if tick == 2 else "alive", **silent)
+        )
+    changes = rate_rows(spark, rows)
+    found = brokers(changes, traffic(growth(changes), changes, SETTINGS)).orderBy("tick", "broker").collect()
+    told = [(row.leader_bytes_in, row.follower_bytes_in, row.network_measured) for row in found]
+    assert told[3:6] == [(90_000, 0, True)] * 3
+    assert told[6:] == [(10_000, 0, False), (0, 10_000, False), (None, None, False)]
 
 
 def _local(at: datetime.datetime) -> datetime.datetime:
