@@ -27,8 +27,8 @@ _COUNTED = (
 def brokers(rates: DataFrame, traffic: DataFrame) -> DataFrame:
     """Load and capacity of each broker per tick, as whole numbers over `elapsed_us`.
 
-    Where some broker's counters are not to be had, all brokers' bytes are the growth of the logs it holds and what
-    groups commit of those it leads, which its disks and offsets tell; CPU then stays absent.
+    Where some broker's counters are not to be had, all brokers' bytes are the growth of the logs it holds
+    and what groups commit of those it leads, which its disks and offsets tell; CPU then stays absent.
 
     Parameters
     ----------
