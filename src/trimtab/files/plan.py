@@ -30,7 +30,7 @@ from trimtab.files.plan_records import (
     problem_from,
 )
 from trimtab.files.reading import read_bytes
-from trimtab.files.replicas_records import checked_format
+from trimtab.files.snapshot_head import checked_format
 from trimtab.model.plan import Bound, Cost, MoveKind, Plan
 from trimtab.model.snapshot import SnapshotReference
 

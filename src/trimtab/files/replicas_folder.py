@@ -11,28 +11,19 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from trimtab.files.atomic import in_the_making, sync_folder, writing
 from trimtab.files.document import JsonDocument, shape_of
 from trimtab.files.reading import read_bytes
-from trimtab.files.replicas_columns import LEFT_OUT, Lists, LongArray, PartitionColumns, checked_partitions
-from trimtab.files.replicas_records import (
-    FORMAT,
-    NAMES,
-    BrokerRecord,
-    broker_records,
-    checked_brokers,
-    checked_format,
-    checked_head,
-    checked_quality,
-    quality_record,
-)
+from trimtab.files.replicas_brokers import broker_records, checked_brokers
+from trimtab.files.replicas_columns import checked_partitions
+from trimtab.files.replicas_parquet import partition_columns, place_in_table
+from trimtab.files.replicas_records import FORMAT, NAMES, BrokerRecord
+from trimtab.files.snapshot_head import checked_format, checked_head, checked_quality, quality_record
 from trimtab.model.errors import InputError
-from trimtab.model.load import RESOURCES, FloatArray
+from trimtab.model.load import RESOURCES
 from trimtab.model.replicas import ReplicasSnapshot
 from trimtab.model.snapshot import SnapshotReference
 
@@ -90,8 +81,10 @@ def snapshot_from_folder(folder: Path) -> ReplicasSnapshot:
         brokers_path, _table(brokers_path, BROKER_SCHEMA, ("host", "rack", "capacity", "log_dirs"))
     )
     brokers, log_dirs = checked_brokers(str(brokers_path), "row {}", records)
-    columns = _columns(partitions_path, _table(partitions_path, PARTITION_SCHEMA, ("in_sync", "log_dirs")))
-    partitions = checked_partitions(partitions_path, _place, columns, brokers, log_dirs)
+    columns = partition_columns(
+        partitions_path, _table(partitions_path, PARTITION_SCHEMA, ("in_sync", "log_dirs"))
+    )
+    partitions = checked_partitions(partitions_path, place_in_table, columns, brokers, log_dirs)
     reference = SnapshotReference(cluster, taken_at, folder_digest(folder))
     return ReplicasSnapshot(reference, quality, brokers, log_dirs, partitions, meta.extra)
 
@@ -195,114 +188,3 @@ def _without_nulls(value: Any) -> Any:
     if isinstance(value, list):
         return [_without_nulls(inner) for inner in value]
     return value
-
-
-def _columns(path: Path, table: pa.Table) -> PartitionColumns:
-    """The columns as arrays, refused where a type does not fit or a null stands where a value must."""
-    column = {name: table.column(name).combine_chunks() for name in table.column_names}
-    topics, topic = _words(path, "topic", _without_gaps(path, "topic", column["topic"]))
-    paths, log_dir = _words(path, "log_dirs", _flat(path, "log_dirs", column["log_dirs"]))
-    if "" in topics or "" in paths:
-        raise InputError(f"{path}: a topic or log dir has an empty name; correct it")
-    number = _numbers(path, "partition", _without_gaps(path, "partition", column["partition"]))
-    leader = _numbers(path, "leader", column["leader"])
-    for name, values in (("partition", number), ("leader", leader)):
-        low = np.flatnonzero(values < (0 if name == "partition" else LEFT_OUT))
-        if len(low):
-            raise InputError(
-                f"{path}: row {low[0]}, {name} is {values[low[0]]}, expected 0 or more; correct it there"
-            )
-    replicas = _without_gaps(path, "replicas", column["replicas"])
-    flat = {name: _flat(path, name, column[name]) for name in ("replicas", "in_sync")}
-    return PartitionColumns(
-        topics=topics,
-        topic=topic,
-        number=number,
-        leader=leader,
-        replicas=Lists(_counts(path, "replicas", replicas), _numbers(path, "replicas", flat["replicas"])),
-        in_sync=Lists(
-            _counts(path, "in_sync", column["in_sync"]), _numbers(path, "in_sync", flat["in_sync"])
-        ),
-        log_dirs=Lists(_counts(path, "log_dirs", column["log_dirs"]), log_dir),
-        paths=paths,
-        leader_load=_loads(path, "leader_load", column["leader_load"]),
-        follower_load=_loads(path, "follower_load", column["follower_load"]),
-    )
-
-
-def _place(row: int, field: str, item: int | None) -> str:
-    place = f"row {row}" + (f", {field}" if field else "")
-    return place if item is None else f"{place}[{item}]"
-
-
-def _without_gaps(path: Path, name: str, column: pa.Array) -> pa.Array:
-    if column.null_count:
-        row = column.is_null().to_numpy(zero_copy_only=False).argmax()
-        raise InputError(f"{path}: row {row}, {name} is null; fill it in")
-    return column
-
-
-def _counts(path: Path, name: str, column: pa.Array) -> LongArray:
-    if pa.types.is_null(column.type):
-        return np.full(len(column), LEFT_OUT, dtype=np.int64)
-    return np.asarray(pc.fill_null(pc.list_value_length(column), LEFT_OUT).to_numpy(), dtype=np.int64)
-
-
-def _flat(path: Path, name: str, column: pa.Array) -> pa.Array:
-    if pa.types.is_null(column.type):
-        return pa.nulls(0)
-    if not (pa.types.is_list(column.type) or pa.types.is_large_list(column.type)):
-        raise InputError(f"{path}: column {name} is {column.type}, expected a list; export it again")
-    return pc.list_flatten(column)
-
-
-def _numbers(path: Path, name: str, column: pa.Array) -> LongArray:
-    """Whole numbers; null becomes `LEFT_OUT`."""
-    if pa.types.is_null(column.type):
-        return np.full(len(column), LEFT_OUT, dtype=np.int64)
-    if not pa.types.is_integer(column.type):
-        raise InputError(f"{path}: column {name} is {column.type}, expected whole numbers; export it again")
-    if pa.types.is_uint64(column.type):
-        column = column.cast(pa.int64(), safe=False)
-    return np.asarray(pc.fill_null(column, LEFT_OUT).to_numpy(zero_copy_only=False), dtype=np.int64)
-
-
-def _words(path: Path, name: str, column: pa.Array) -> tuple[tuple[str, ...], LongArray]:
-    """Distinct texts, ascending, and the index of each; null becomes `LEFT_OUT`."""
-    if pa.types.is_null(column.type):
-        return (), np.full(len(column), LEFT_OUT, dtype=np.int64)
-    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)):
-        raise InputError(f"{path}: column {name} is {column.type}, expected text; export it again")
-    coded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
-    words = coded.dictionary.to_pylist()
-    ordered = tuple(sorted({word for word in words if word is not None}))
-    rank = {word: index for index, word in enumerate(ordered)}
-    new_code = np.array([rank.get(word, LEFT_OUT) for word in words] + [LEFT_OUT], dtype=np.int64)
-    code = pc.fill_null(coded.indices.cast(pa.int64()), len(words)).to_numpy(zero_copy_only=False)
-    return ordered, new_code[code]
-
-
-def _loads(path: Path, name: str, column: pa.Array) -> FloatArray:
-    _without_gaps(path, name, column)
-    if not pa.types.is_struct(column.type):
-        raise InputError(
-            f"{path}: column {name} is {column.type}, expected a struct of {', '.join(RESOURCES)}"
-        )
-    found = [column.type.field(index).name for index in range(column.type.num_fields)]
-    for inner in found:
-        if inner not in RESOURCES and not inner.startswith("x_"):
-            raise InputError(
-                f'{path}: column {name} has an unknown field "{inner}"; fields of your own begin with x_'
-            )
-    load = np.empty((len(column), len(RESOURCES)))
-    for index, resource in enumerate(RESOURCES):
-        if resource not in found:
-            raise InputError(f'{path}: column {name} has no field "{resource}"; add it')
-        values = _without_gaps(path, f"{name}.{resource}", pc.struct_field(column, resource))
-        if not (pa.types.is_integer(values.type) or pa.types.is_floating(values.type)):
-            raise InputError(
-                f"{path}: column {name}.{resource} is {values.type}, expected numbers; export it again"
-            )
-        load[:, index] = values.to_numpy(zero_copy_only=False)
-    return load

@@ -12,21 +12,10 @@ import numpy as np
 from msgspec import UNSET
 
 from trimtab.files.document import JsonDocument, has_repeated_key
+from trimtab.files.replicas_brokers import broker_records, checked_brokers
 from trimtab.files.replicas_columns import LEFT_OUT, Lists, LongArray, PartitionColumns, checked_partitions
-from trimtab.files.replicas_records import (
-    FORMAT,
-    NAMES,
-    TOP_LEVEL,
-    BrokerRecord,
-    LoadRecord,
-    PartitionRecord,
-    broker_records,
-    checked_brokers,
-    checked_format,
-    checked_head,
-    checked_quality,
-    quality_record,
-)
+from trimtab.files.replicas_records import FORMAT, NAMES, TOP_LEVEL, BrokerRecord, LoadRecord, PartitionRecord
+from trimtab.files.snapshot_head import checked_format, checked_head, checked_quality, quality_record
 from trimtab.model.load import RESOURCES, FloatArray
 from trimtab.model.replicas import NOBODY, ReplicasSnapshot
 from trimtab.model.snapshot import SnapshotReference
