@@ -206,7 +206,8 @@ def test_leader_counters_are_split_by_weights(spark: SparkSession) -> None:
 
 def test_counters_and_estimates_are_never_laid_side_by_side(spark: SparkSession) -> None:
     """Broker 2's exporter is silent: both brokers are judged by their logs then, broker 3 cannot be
-    judged."""
+    judged.
+    """
     rows = [partition(tick, 100 * tick) for tick in range(3)]
     rows += [replica(tick, broker, 10_000 * tick) for tick in range(3) for broker in (1, 2)]
     for tick in range(3):
