@@ -15,7 +15,7 @@ from trimtab.demo.world import Period, World
 from trimtab.model.load import RESOURCES, FloatArray
 from trimtab.report.measured import Measured
 
-SETTLE_SECONDS = 10.0
+SETTLE_SECONDS = 6.0
 
 
 def sample_period(world: World, ticks: int, say: Any) -> Period:

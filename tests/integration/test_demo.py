@@ -19,7 +19,15 @@ pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(420)]
 def start(state: Path, out: Path) -> subprocess.Popen[str]:
     """`trimtab demo --quick`, as a shell would start it."""
     return subprocess.Popen(
-        [sys.executable, "-m", "trimtab.cli.app", "demo", "--quick", "--out", str(out)],
+        [
+            sys.executable,
+            "-c",
+            "from trimtab.cli.app import main; main()",
+            "demo",
+            "--quick",
+            "--out",
+            str(out),
+        ],
         env=os.environ | {"TRIMTAB_STATE": str(state), "PYTHONUNBUFFERED": "1"},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
