@@ -11,7 +11,6 @@ import hashlib
 import os
 import re
 import shutil
-import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -25,6 +24,7 @@ from trimtab.files.places import cache_folder
 from trimtab.model.errors import SandboxError
 from trimtab.sandbox.java import find_java
 from trimtab.sandbox.maven_settings import SETTINGS_FILES, maven_root, proxy_properties
+from trimtab.sandbox.processes import Process, kill, spawn, wait
 
 Say = Callable[[str], None]
 """Takes one line of progress for the user."""
@@ -85,9 +85,9 @@ def fetch(jar_set: JarSet, say: Say = say_nothing) -> list[Path]:
         return jars
     with only_one(jar_set.folder.with_suffix(".lock")):
         if not jar_set.cached():
-            with tempfile.TemporaryDirectory(dir=jar_set.folder.parent, prefix=".fetching-") as scratch:
-                _resolve(jar_set, Path(scratch), say)
-                (Path(scratch) / "jars").rename(jar_set.folder)
+            with scratch_beside(jar_set.folder) as scratch:
+                _resolve(jar_set, scratch, say)
+                (scratch / "jars").rename(jar_set.folder)
     return jar_set.cached()
 
 
@@ -108,26 +108,22 @@ def _resolve(jar_set: JarSet, scratch: Path, say: Say) -> None:
     command += ["-retrieve", pattern, "-warn"]
     log = scratch / "ivy.log"
     say(f"fetching {jar_set.name} (once; kept in {jar_set.folder.parent})")
-    with log.open("wb") as output:
-        ivy = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
-        try:
-            _watch(ivy, scratch / "cache", jar_set.name, say)
-        finally:
-            ivy.kill()
-            ivy.wait()
-    if ivy.returncode != 0 or not any((scratch / "jars").glob("*.jar")):
+    ivy = spawn(command, scratch, log, outlive=False)
+    try:
+        exit_code = _watch(ivy, scratch / "cache", jar_set.name, say)
+    finally:
+        kill([ivy])
+    if exit_code != 0 or not any((scratch / "jars").glob("*.jar")):
         raise SandboxError(_failure(jar_set, log.read_text(errors="replace"), mirror))
     shutil.rmtree(scratch / "cache", ignore_errors=True)
 
 
-def _watch(ivy: subprocess.Popen[bytes], cache: Path, name: str, say: Say) -> None:
+def _watch(ivy: Process, cache: Path, name: str, say: Say) -> int:
     next_line = time.monotonic() + SECONDS_BETWEEN_PROGRESS
     while True:
-        try:
-            ivy.wait(0.1)
-            return
-        except subprocess.TimeoutExpired:
-            pass
+        exit_code = wait(ivy, 0.1)
+        if exit_code is not None:
+            return exit_code
         if time.monotonic() >= next_line:
             sizes = [path.stat().st_size for path in cache.rglob("*.jar") if path.exists()]
             descriptions = sum(1 for _ in cache.rglob("*.xml"))
@@ -172,6 +168,19 @@ def _failure(jar_set: JarSet, log: str, mirror: str | None) -> str:
         f"{jar_set.name} cannot be fetched: {where} did not give {what}; check the network, or name a mirror "
         "of yours in the environment variable TRIMTAB_MAVEN_ROOT"
     )
+
+
+@contextmanager
+def scratch_beside(folder: Path) -> Iterator[Path]:
+    """A folder in which another one is made before it is put in place, once its lock is held.
+
+    What a killed process left of its own is cleared away.
+    """
+    prefix = f".making-{folder.name}-"
+    for leftover in folder.parent.glob(f"{prefix}*"):
+        shutil.rmtree(leftover, ignore_errors=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=prefix) as name:
+        yield Path(name)
 
 
 @contextmanager

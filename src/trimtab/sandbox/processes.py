@@ -124,6 +124,16 @@ def running(process: Process) -> bool:
     return False
 
 
+def wait(child: Process, timeout_seconds: float) -> int | None:
+    """The exit code of a child of ours, or None if it still runs after that time."""
+    try:
+        code = _OURS[child.pid].wait(timeout_seconds)
+    except subprocess.TimeoutExpired:
+        return None
+    del _OURS[child.pid]
+    return code
+
+
 def _stat(pid: int) -> list[str] | None:
     """The fields of /proc/PID/stat from the third (state) on; the name before them may hold blanks."""
     try:

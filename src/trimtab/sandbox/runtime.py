@@ -17,7 +17,7 @@ from trimtab.files.places import cache_folder
 from trimtab.model.errors import SandboxError
 from trimtab.sandbox.jars import KAFKA_VERSION, kafka_server_jars, prometheus_agent_jar
 from trimtab.sandbox.java import Java, find_java
-from trimtab.sandbox.maven import Say, only_one
+from trimtab.sandbox.maven import Say, only_one, scratch_beside
 from trimtab.sandbox.ports import free_ports
 from trimtab.sandbox.processes import end, spawn
 from trimtab.sandbox.properties import LOGGING, PROMETHEUS_RULES, format_folders, new_id, server_properties
@@ -117,8 +117,7 @@ def prepare(say: Say) -> KafkaRuntime:
 
 
 def _make(runtime: KafkaRuntime) -> None:
-    with tempfile.TemporaryDirectory(dir=runtime.folder.parent, prefix=".preparing-") as name:
-        scratch = Path(name)
+    with scratch_beside(runtime.folder) as scratch:
         port, control = free_ports(2)
         node = Node(1, "broker", "h1", "r1", port)
         properties = server_properties(node, scratch, {1: control}, 1, None, {})

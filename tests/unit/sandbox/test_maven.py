@@ -4,7 +4,7 @@ import pytest
 
 from trimtab.model.errors import SandboxError
 from trimtab.sandbox import jars, maven
-from trimtab.sandbox.maven import Coordinate, JarSet, fetch, ivy_modules
+from trimtab.sandbox.maven import Coordinate, JarSet, fetch, ivy_modules, scratch_beside
 from trimtab.sandbox.maven_settings import maven_root, proxy_properties
 
 KNOWN_SETS = [jars.KAFKA_SERVER, jars.PROMETHEUS_AGENT, jars.SPARK_KAFKA_EXACT, jars.SPARK_KAFKA_FALLBACK]
@@ -55,7 +55,21 @@ def test_a_failed_fetch_leaves_nothing_that_looks_complete(own_cache, monkeypatc
     with pytest.raises(SandboxError, match="did not give org.example#absent;1.*TRIMTAB_MAVEN_ROOT"):
         fetch(jar_set)
     assert not jar_set.folder.exists()
-    assert not list(own_cache.glob("jars/.fetching-*"))
+    assert not list(own_cache.glob("jars/.making-*"))
+
+
+def test_what_a_killed_fetch_left_is_cleared_away(own_cache):
+    """Kill -9 in mid-download leaves a folder of pieces, which the next fetch removes."""
+    folder = own_cache / "jars" / "set-1"
+    leftover = folder.parent / ".making-set-1-abc"
+    leftover.mkdir(parents=True)
+    other = folder.parent / ".making-set-2-abc"
+    other.mkdir()
+    with scratch_beside(folder) as scratch:
+        assert scratch.is_dir()
+        assert not leftover.exists()
+        assert other.exists()
+    assert not scratch.exists()
 
 
 def test_a_mirror_of_files_serves(own_cache, monkeypatch):
