@@ -34,6 +34,10 @@ def assert_plan_carried_out(world: World) -> None:
     for wanted in world.plan.assignments:
         partition = world.cluster.partition(wanted.topic, wanted.partition)
         assert (tuple(partition.replicas), partition.leader) == (wanted.after, wanted.leader_after), world
+    for move in world.plan.moves:
+        if move.target_dir is not None:
+            held = world.cluster.partition(move.topic, move.partition).held[move.target]
+            assert (held.log_dir, held.future_dir) == (move.target_dir, None), f"{move}\n{world}"
 
 
 @pytest.mark.parametrize("seed", range(20))

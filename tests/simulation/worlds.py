@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 
 from support.executing import Checked
-from support.plans import plan_of
+from support.plans import REASON, plan_of
 from trimtab.act.apply import JOURNAL_FILE, Office, Prepared, prepare
 from trimtab.act.journal import Journal
 from trimtab.act.lease import Lease
@@ -16,7 +16,7 @@ from trimtab.act.port import ClusterPort, PortError
 from trimtab.act.settings import ExecutionSettings
 from trimtab.act.state import FINAL, ExecutionState
 from trimtab.model.errors import ActError
-from trimtab.model.plan import Plan
+from trimtab.model.plan import Assignment, Move, MoveKind, Plan
 from trimtab.simulate.checkers import (
     Before,
     Watch,
@@ -250,7 +250,7 @@ def random_world(
         for number, held in lists.items():
             if generator.random() < 0.6:
                 changes.append((f"t{topic}", number, tuple(held), _another(generator, held, brokers)))
-    plan = plan_of(*changes)
+    plan = _with_log_dirs(generator, cluster, plan_of(*changes))
     settings = ExecutionSettings(
         throttle=str(generator.choice(["auto", "none", "5000000", "20000000"])),
         copies_per_broker=int(generator.integers(1, 4)),
@@ -263,6 +263,33 @@ def random_world(
     )
     script: list[Fault] = random_faults(generator, cluster, 120.0, faults) if faults else []
     return World(seed, folder, cluster, plan, settings, FaultScript(script), generator, lost_fraction)
+
+
+def _with_log_dirs(generator: np.random.Generator, cluster: SimulatedKafka, plan: Plan) -> Plan:
+    """Some copies are told their log dir, and some replicas change theirs."""
+    moves = [
+        replace(move, target_dir=f"/d{generator.integers(2)}")
+        if move.kind is MoveKind.REPLICA
+        and move.target not in cluster.partition(move.topic, move.partition).replicas
+        and generator.random() < 0.3
+        else move
+        for move in plan.moves
+    ]
+    assignments = list(plan.assignments)
+    planned = {(assignment.topic, assignment.partition) for assignment in assignments}
+    for name, partition in cluster.partitions.items():
+        if tuple(name) in planned or generator.random() > 0.3:
+            continue
+        broker = partition.replicas[0]
+        old = partition.held[broker].log_dir
+        new = next(path for path in cluster.brokers[broker].log_dirs if path != old)
+        size, order = int(partition.size_bytes), len(moves) + 1
+        moves.append(
+            Move(order, MoveKind.LOG_DIR, *name, broker, broker, size, REASON, source_dir=old, target_dir=new)
+        )
+        held = tuple(partition.replicas)
+        assignments.append(Assignment(*name, held, held, partition.leader))
+    return replace(plan, moves=tuple(moves), assignments=tuple(assignments))
 
 
 def _another(generator: np.random.Generator, held: list[int], brokers: int) -> tuple[int, ...]:

@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from trimtab.act.state import ExecutionState
-from trimtab.act.steps import StepKind, StepState
+from trimtab.act.steps import StepKind, StepRecord, StepState
 from trimtab.simulate.faults import OPERATOR
 from trimtab.simulate.kafka_cluster import SimulatedKafka
 from trimtab.simulate.kafka_configs import ResourceType
 from trimtab.simulate.kafka_disks import usage
 from trimtab.simulate.kafka_port import CLAIM
-from trimtab.simulate.kafka_state import PartitionName
+from trimtab.simulate.kafka_state import Happening, PartitionName
 from trimtab.simulate.kafka_throttles import FOLLOWER_REPLICAS, lists_replica
 
 Violations = list[str]
@@ -60,7 +60,7 @@ def no_lease_left(cluster: SimulatedKafka) -> Violations:
 
 def no_reassignment_left(cluster: SimulatedKafka, actors: Collection[str]) -> Violations:
     """Nothing that trimtab began is in flight."""
-    begun_by = owners(cluster)
+    begun_by = owners(cluster.history)
     return [
         f"{name}: still in flight towards {partition.settled_replicas}"
         for name, partition in cluster.partitions.items()
@@ -109,31 +109,56 @@ def every_step_accounted(cluster: SimulatedKafka, state: ExecutionState) -> Viol
         expected.setdefault(name, record.step.before)
         if record.state is StepState.DONE and record.step.kind is not StepKind.LOG_DIR:
             expected[name] = record.step.after
+    found += [
+        f"{record.step} is {record.state}, but the replica on broker {broker} is in {there.log_dir}"
+        for record in state.records
+        for broker, path in _log_dirs_left(record)
+        if (owner := cluster.partitions.get(PartitionName(*record.step.partition))) is not None
+        and (there := owner.held.get(broker)) is not None
+        and owner.name not in touched
+        and PartitionName(owner.name.topic, -1) not in touched
+        and there.log_dir != path
+    ]
     for name, replicas in expected.items():
         if name in touched or PartitionName(name.topic, -1) in touched:
             continue
-        there = tuple(cluster.partitions[name].replicas)
-        if there != replicas:
-            found.append(f"{name}: the journal leads to {list(replicas)}, found {list(there)}")
+        held = tuple(cluster.partitions[name].replicas)
+        if held != replicas:
+            found.append(f"{name}: the journal leads to {list(replicas)}, found {list(held)}")
     return found
+
+
+def _log_dirs_left(record: StepRecord) -> tuple[tuple[int, str], ...]:
+    """(broker, log dir) that a step says it has left a replica in."""
+    if record.step.kind is not StepKind.LOG_DIR:
+        return ()
+    if record.state is StepState.DONE:
+        return record.step.directories
+    return record.step.old_directories if record.state is StepState.ROLLED_BACK else ()
 
 
 # ---------------------------------------------------------------- deeds
 
 
-def owners(cluster: SimulatedKafka, until: int | None = None) -> dict[PartitionName, str]:
-    """Who began what is in flight, after the first `until` happenings."""
+def owners(history: Iterable[Happening]) -> dict[PartitionName, str]:
+    """Who began what is in flight after all this."""
     begun: dict[PartitionName, str] = {}
-    for happening in cluster.history[:until]:
-        name = happening.subject
-        if not isinstance(name, PartitionName):
-            if happening.verb == "delete_topic":
-                begun = {known: actor for known, actor in begun.items() if known.topic != happening.subject}
-        elif happening.verb == "reassign":
-            begun[name] = happening.actor
-        elif happening.verb in ("finish", "cancel"):
-            begun.pop(name, None)
+    for happening in history:
+        _keep_owners(begun, happening)
     return begun
+
+
+def _keep_owners(begun: dict[PartitionName, str], happening: Happening) -> None:
+    name = happening.subject
+    if happening.verb == "delete_topic":
+        for known in [known for known in begun if known.topic == name]:
+            del begun[known]
+    if not isinstance(name, PartitionName):
+        return
+    if happening.verb == "reassign" and happening.detail[3]:
+        begun[name] = happening.actor
+    elif happening.verb in ("reassign", "finish", "cancel"):
+        begun.pop(name, None)  # a reassignment to the same brokers takes effect at once
 
 
 def foreign_work_respected(cluster: SimulatedKafka, actors: Collection[str]) -> Violations:
@@ -142,20 +167,13 @@ def foreign_work_respected(cluster: SimulatedKafka, actors: Collection[str]) -> 
     begun: dict[PartitionName, str] = {}
     for happening in cluster.history:
         name = happening.subject
-        if happening.verb == "delete_topic":
-            begun = {known: actor for known, actor in begun.items() if known.topic != name}
-        if not isinstance(name, PartitionName):
-            continue
-        if happening.actor in actors and happening.verb in ("reassign", "cancel"):
+        if isinstance(name, PartitionName) and happening.actor in actors:
             other = begun.get(name)
-            if other is not None and other not in actors:
+            if happening.verb in ("reassign", "cancel") and other is not None and other not in actors:
                 found.append(
                     f"at {happening.at:.1f}: {happening.verb} of {name}, which {other} had in flight"
                 )
-        if happening.verb == "reassign":
-            begun[name] = happening.actor
-        elif happening.verb in ("finish", "cancel"):
-            begun.pop(name, None)
+        _keep_owners(begun, happening)
     return found
 
 
@@ -221,7 +239,7 @@ class Watch:
 
     def look(self, cluster: SimulatedKafka) -> None:
         """Note what is wrong at this instant."""
-        begun_by = owners(cluster)
+        begun_by = owners(cluster.history)
         ours = [
             p for name, p in cluster.partitions.items() if p.reassigning and begun_by.get(name) in self.actors
         ]

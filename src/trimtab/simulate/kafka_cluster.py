@@ -211,7 +211,9 @@ class SimulatedKafka:
             if broker not in partition.held:
                 partition.held[broker] = SimulatedReplica(self._dir_for(partition.name, broker), 0.0)
         dead = tuple(broker for broker in partition.adding if self.brokers[broker].fenced)
-        self._happened(actor, "reassign", partition.name, (before, tuple(target), dead))
+        self._happened(
+            actor, "reassign", partition.name, (before, tuple(target), dead, partition.reassigning)
+        )
         self._settle()
 
     def reassignments(self) -> dict[PartitionName, SimulatedPartition]:
