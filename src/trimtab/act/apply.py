@@ -19,6 +19,7 @@ from trimtab.act.prepare import (
     steps_of,
 )
 from trimtab.act.runner import Runner, Sense
+from trimtab.act.sensing import LoadSense
 from trimtab.act.settings import ExecutionSettings
 from trimtab.act.state import FINAL, ExecutionState, Status
 from trimtab.act.steps import Step
@@ -186,9 +187,12 @@ class Office:
         return f"{holder.user}@{holder.host}, process {holder.pid}"
 
 
-def receipt_of(entry: Entry, state: ExecutionState) -> Receipt:
-    """The receipt of an execution, as far as it is."""
+def receipt_of(entry: Entry, state: ExecutionState, sense: Sense | None = None) -> Receipt:
+    """The receipt of an execution, as far as it is; with measures where the load is known."""
+    measured, source = sense.measures(state.records) if isinstance(sense, LoadSense) else (None, "")
     return Receipt(
+        measured=measured,
+        measured_from=source,
         execution=entry.id,
         cluster=entry.cluster,
         cluster_id=entry.cluster_id,
@@ -242,4 +246,4 @@ def apply_plan(
         office.refuse_if_interrupted(cluster_id)
         execution = office.create(prepared, settings, plan_text, facts)
         state = office.runner(port, lease, execution, sense=sense, watch=watch).run()
-        return receipt_of(office.journal.entry(execution), state)
+        return receipt_of(office.journal.entry(execution), state, sense)

@@ -14,6 +14,7 @@ import numpy as np
 from trimtab.act.events import Headroom, LoadSensed
 from trimtab.act.observation import TopicPartition
 from trimtab.act.steps import StepKind, StepRecord, StepState
+from trimtab.model.imbalance import Measures
 from trimtab.model.load import NETWORK_IN, NETWORK_OUT, RESOURCES, BoolArray, FloatArray, IntArray
 from trimtab.model.plan import Move, Plan
 from trimtab.model.replicas import NOBODY, ReplicasSnapshot
@@ -74,13 +75,23 @@ class LoadSense:
         self._goals = Goals.of(plan)
         self._moves = {move.order: move for move in plan.moves}
 
-    def __call__(self, records: tuple[StepRecord, ...], at: float) -> LoadSensed:
-        """See `trimtab.act.runner.Sense`."""
-        snapshot, source = self._planned, "the plan's own loads"
+    def measures(self, records: tuple[StepRecord, ...]) -> tuple[Measures, str]:
+        """σ, worst γ and peak under the placement that the steps have reached, and where the load is from."""
+        snapshot, source = self._loads(records)
+        view = View.of(snapshot, records)
+        return snapshot.imbalance(view.replicas, view.leader).measures(), source
+
+    def _loads(self, records: tuple[StepRecord, ...]) -> tuple[ReplicasSnapshot, str]:
+        """The newest snapshot if it is younger than the last change, else the plan's."""
         found = self._newest()
         changed_at = max((r.ended_at or 0.0 for r in records if r.state is StepState.DONE), default=0.0)
         if found is not None and found[0] > changed_at:
-            snapshot, source = found[1], f"the snapshot of {found[1].reference.taken_at}"
+            return found[1], f"the snapshot of {found[1].reference.taken_at}"
+        return self._planned, "the plan's own loads"
+
+    def __call__(self, records: tuple[StepRecord, ...], at: float) -> LoadSensed:
+        """See `trimtab.act.runner.Sense`."""
+        snapshot, source = self._loads(records)
         view = View.of(snapshot, records)
         pending = tuple(r for r in records if not r.ended and not r.active)
         return LoadSensed(

@@ -69,7 +69,7 @@ def apply(
             execution = office.create(prepared, how, plan_bytes(wanted).decode("utf-8"), facts)
             sense = load_sense(wanted, lake, how.drop_unneeded)
             state = run_watched(lambda watch: office.runner(port, lease, execution, sense=sense, watch=watch))
-            receipt = receipt_of(office.journal.entry(execution), state)
+            receipt = receipt_of(office.journal.entry(execution), state, sense)
     show_receipt(asdict(receipt) if as_json else receipt)
     if receipt.status != "finished":
         raise typer.Exit(1)

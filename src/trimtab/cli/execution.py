@@ -146,7 +146,7 @@ def _take_up(execution: int | None, where: Where, request: str | None) -> None:
                 office.journal.request(entry.id, request, "you", now)
             sense = load_sense(_plan(office, entry.id), where.lake, how.drop_unneeded)
             state = run_watched(lambda watch: office.runner(port, lease, entry.id, sense=sense, watch=watch))
-            receipt = receipt_of(office.journal.entry(entry.id), state)
+            receipt = receipt_of(office.journal.entry(entry.id), state, sense)
     show_receipt(receipt)
     if receipt.status not in (
         "finished",

@@ -45,8 +45,8 @@ class Receipt:
     status
         `finished`, `incomplete`, `stopped` or `cancelled`.
     measured
-        From telemetry taken after the last step; None where there was none (`measured_from` says what was
-        looked at).
+        σ, worst γ and peak under the placement reached, by the newest telemetry, or by the plan's loads where
+        there is none from after the last step (`measured_from` says which); None where no load is known.
     """
 
     execution: int

@@ -88,6 +88,11 @@ def receipt_text(receipt: Receipt) -> str:
         f"  copied {bytes_text(receipt.copied_bytes)} in {duration_text(receipt.seconds)}, "
         f"{receipt.batches} batches",
     ]
+    if receipt.measured is not None:
+        lines.append(f"  the load now, by {receipt.measured_from}:")
+        for name, sigma in receipt.measured.sigma.items():
+            worst, peak = receipt.measured.worst_deviation[name], receipt.measured.peak_usage[name]
+            lines.append(f"    {name:<12} σ {sigma:.4f}, worst deviation {worst:.1%}, peak {peak:.1%}")
     for outcome in receipt.left[:SHOWN]:
         lines.append(
             f"  left: {outcome.topic}-{outcome.partition} {list(outcome.before)} -> {list(outcome.after)}: "

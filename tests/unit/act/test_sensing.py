@@ -9,6 +9,8 @@ import pytest
 from support.executing import prepared, run
 from support.fake_port import FakeCluster
 from support.plans import plan_of
+from trimtab.act.apply import receipt_of
+from trimtab.act.journal import Journal
 from trimtab.act.observation import TopicPartition
 from trimtab.act.sensing import LoadSense
 from trimtab.act.state import ExecutionState, Status
@@ -17,6 +19,7 @@ from trimtab.model.load import DISK, NETWORK_IN
 from trimtab.model.plan import Plan
 from trimtab.model.replicas import Brokers, LogDirs, Partitions, ReplicasSnapshot
 from trimtab.model.snapshot import Quality, SnapshotReference
+from trimtab.report.execution_text import receipt_text
 
 BROKERS = 4
 
@@ -137,6 +140,20 @@ def test_the_load_counts_where_the_execution_has_brought_it(cluster: FakeCluster
         replace(r, state=StepState.DONE, ended_at=cluster.now) if r in ours else r for r in state.records
     )
     assert set(sense(records, cluster.now).unneeded) == {TopicPartition("t", 1)}
+
+
+def test_the_receipt_says_how_level_it_is_now(cluster: FakeCluster, tmp_path) -> None:
+    """Thirty on broker 1 and twenty on the others before; one replica of ten has gone to broker 2."""
+    plan = serving(plan_of(("t", 0, (1,), (2,))), broker=1)
+    sense = LoadSense(plan, snapshot_of(HELD, [10] * 9), drop=False)
+    state = run(cluster, prepared(cluster, plan), tmp_path, sense=sense)
+    with Journal(tmp_path / "journal.sqlite") as journal:
+        receipt = receipt_of(journal.entry(1), state, sense)
+    assert receipt.measured is not None
+    assert receipt.measured.peak_usage["disk"] == pytest.approx(0.3)
+    assert receipt.measured.worst_deviation["disk"] == pytest.approx(1 / 3)
+    assert "by the plan's own loads" in receipt_text(receipt)
+    assert "worst deviation 33.3%, peak 30.0%" in receipt_text(receipt)
 
 
 def test_headroom_is_what_the_network_has_left(cluster: FakeCluster) -> None:
