@@ -10,7 +10,6 @@ from pathlib import Path
 
 from trimtab.demo.filling import PROMPT_RETENTION, fill
 from trimtab.demo.world import World, level_capacity, watched
-from trimtab.observe.collect.capacity import BrokerCapacity
 from trimtab.observe.lake import Lake
 from trimtab.sandbox.kafka import KafkaSandbox
 from trimtab.sandbox.load import Load
@@ -59,7 +58,7 @@ def loaded_cluster(
         capacity = level_capacity(workload, len(sandbox.brokers), CPU_CORES)
         disk_bytes = DISK_SHARE * (capacity.disk_bytes or 0.0)
         own = {
-            str(node.id): BrokerCapacity(disk_bytes=size * disk_bytes)
+            str(node.id): {"disk_bytes": size * disk_bytes}
             for node, size in zip(sandbox.brokers, disks, strict=True)
         }
         capacity = replace(capacity, brokers=own)

@@ -19,12 +19,17 @@ from trimtab.report.heatmap import draw_heatmap
 from trimtab.report.terminal_heatmap import cells_of, terminal_heatmap
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from trimtab.model.load import FloatArray
     from trimtab.model.plan import Plan
     from trimtab.model.receipt import Receipt
     from trimtab.model.settings import ReplicasSettings
     from trimtab.report.before_after import Outcome
     from trimtab.report.measured import Measured
+
+SIDE_BY_SIDE = 118
+"""Columns that two panels need."""
 
 
 def spent(receipt: Receipt | None) -> Spent:
@@ -52,25 +57,37 @@ def goals_of(settings: ReplicasSettings, brokers: int) -> Goals:
 
 def show(screen: Screen, before: Measured, after: Measured, goals: Goals, receipt: Receipt | None) -> None:
     """The map of both, the table of both, and the price."""
-    from rich.console import Console
     from rich.padding import Padding
 
     show_map(screen, np.array([goals.epsilon[name] for name in RESOURCES]), before, after)
-    console = Console(file=screen.stream, highlight=False)
-    console.print(Padding(before_after_table(before.measures(), after.measures(), goals), (0, 0, 1, 2)))
+    table = before_after_table(before.measures(), after.measures(), goals)
+    _console(screen).print(Padding(table, (0, 0, 1, 2)))
     screen.say(f"cost: {cost_text(spent(receipt))}")
 
 
 def show_map(screen: Screen, epsilon: FloatArray, before: Measured, after: Measured | None = None) -> None:
-    """Brokers × resources in the terminal, one panel or two."""
-    from rich.console import Console
+    """Brokers × resources in the terminal, one panel or two, side by side where there is room."""
     from rich.padding import Padding
 
     names = [f"broker {broker}, {host}" for broker, host in zip(before.brokers, before.hosts, strict=True)]
+    console = _console(screen)
     first = cells_of(before, "before" if after else "")
     second = cells_of(after, "after") if after else None
-    console = Console(file=screen.stream, highlight=False)
-    console.print(Padding(terminal_heatmap(names, first, second, epsilon=epsilon), (1, 0, 1, 2)))
+    panels = (
+        [(first, second)]
+        if second is None or console.width >= SIDE_BY_SIDE
+        else [(first, None), (second, None)]
+    )
+    for left, right in panels:
+        console.print(Padding(terminal_heatmap(names, left, right, epsilon=epsilon), (1, 0, 1, 2)))
+
+
+def _console(screen: Screen) -> Console:
+    """Where nobody knows the width (a pipe, a log), nothing is broken into lines for its sake."""
+    from rich.console import Console
+
+    known = screen.stream.isatty()
+    return Console(file=screen.stream, highlight=False, width=None if known else SIDE_BY_SIDE)
 
 
 def judgement(outcome: Outcome, plan: Plan) -> str:
