@@ -151,8 +151,8 @@ def _moves(plan: Plan, all_moves: bool) -> Iterator[str]:
         if number == GROUPS_SHOWN and not all_moves:
             rest = list(groups.values())[number:]
             yield (
-                f"  ... and {_counted(sum(map(len, rest)), 'move')} for {_counted(len(rest), 'more reason')}; "
-                "--all-moves lists them"
+                f"  ... and {_counted(sum(map(len, rest)), 'move')} for "
+                f"{_counted(len(rest), 'more reason')}; --all-moves lists them"
             )
             return
         copied = sum(move.bytes for move in moves)

@@ -70,7 +70,7 @@ def test_limits_per_resource(tmp_path: Path) -> None:
 
 
 def test_lists_and_nested_tables(tmp_path: Path) -> None:
-    """A list may be TOML or parted by commas; a nested key is reached by dots or, in the environment, by _."""
+    """A list may be TOML or parted by commas; a nested key is reached by dots, in the environment by _."""
     path = written(
         tmp_path, '[replicas]\nexcluded_topics = ["a", "b*"]\n[replicas.role_aware]\nliteral = true\n'
     )
