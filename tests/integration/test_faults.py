@@ -1,0 +1,214 @@
+"""Everything that can go wrong around `trimtab apply`, on real brokers, with trimtab as a real process."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from support.plans import plan_of
+from support.trials import Trial, finish, running_trial, was_killed
+from trimtab.act.observation import ThrottleConfig, TopicPartition
+from trimtab.model.plan import Plan
+
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]
+
+MB = 1_000_000
+SLOW = "600000"
+"""Bytes per second and broker: a copy of `BIG` takes ten to twenty seconds."""
+QUICK = "4000000"
+SMALL, BIG = 2 * MB, 6 * MB
+
+
+@pytest.fixture(scope="module")
+def trial(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trial]:
+    """One cluster for all stories; each has its own topics."""
+    with running_trial(tmp_path_factory.mktemp("trial")) as running:
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def nothing_goes_on(trial: Trial) -> Iterator[None]:
+    """A story that fails does not spoil the next one."""
+    yield
+    trial.end_all()
+
+
+def there_and_back(trial: Trial, topic: str) -> tuple[Plan, Plan]:
+    """A topic, a plan with two copies, leaders before, between and after, and the plan that undoes it."""
+    trial.create(topic, {0: [1, 2], 1: [2, 3], 2: [1, 3]}, SMALL)
+    there = plan_of(
+        (topic, 0, (1, 2), (3, 2)), (topic, 1, (2, 3), (3, 4)), (topic, 2, (1, 3), (3, 1)), size=SMALL
+    )
+    back = plan_of(
+        (topic, 0, (3, 2), (1, 2)), (topic, 1, (3, 4), (2, 3)), (topic, 2, (3, 1), (1, 3)), size=SMALL
+    )
+    return there, back
+
+
+def test_killed_at_every_step_and_resumed(trial: Trial) -> None:
+    """A kill -9 at each write of the journal in turn; `execution resume` finishes it, clean."""
+    plans = there_and_back(trial, "resumed")
+    files = [trial.write(f"resumed-{n}", plan) for n, plan in enumerate(plans)]
+    for write in range(1, 100):
+        plan, file = plans[write % 2 == 0], files[write % 2 == 0]
+        code, said = finish(trial.apply(file, crash_at=str(write), throttle=QUICK))
+        if not was_killed(code):
+            assert code == 0, said
+            break
+        trial.run("execution", "resume")
+        trial.assert_at(plan)
+        trial.assert_clean(["resumed"])
+        trial.assert_whole(plan)
+    assert write > 8, "the hook did not kill it"
+
+
+def test_killed_and_cancelled(trial: Trial) -> None:
+    """A kill -9 at every third write; `execution cancel` cleans up, a resume still finishes."""
+    plans = there_and_back(trial, "cancelled")
+    files = [trial.write(f"cancelled-{n}", plan) for n, plan in enumerate(plans)]
+    turn = 0
+    for write in range(3, 100, 3):
+        plan, file = plans[turn % 2], files[turn % 2]
+        code, said = finish(trial.apply(file, crash_at=str(write), throttle=QUICK))
+        if not was_killed(code):
+            assert code == 0, said
+            break
+        trial.run("execution", "cancel")
+        trial.assert_clean(["cancelled"])
+        trial.assert_whole(plan)
+        trial.run("execution", "resume")
+        trial.assert_at(plan)
+        trial.assert_clean(["cancelled"])
+        turn += 1
+    assert turn > 2, "the hook did not kill it"
+
+
+def test_a_destination_dies_in_mid_copy(trial: Trial) -> None:
+    """Its copy is rolled back, the rest of the plan goes through, and the receipt says what was left."""
+    trial.create("destination", {0: [1, 2], 1: [1, 2]}, BIG)
+    plan = plan_of(("destination", 0, (1, 2), (4, 2)), ("destination", 1, (1, 2), (3, 2)), size=BIG)
+    running = trial.apply(trial.write("destination", plan), throttle=SLOW)
+    trial.wait("in flight", lambda: trial.in_flight("destination", 0))
+    trial.sandbox.kill(4)
+    code, said = finish(running)
+    assert code == 1, said
+    assert "broker 4" in said
+    trial.assert_clean(["destination"])
+    assert trial.placement("destination", 0).replicas == (1, 2)
+    assert trial.placement("destination", 1).replicas == (3, 2)
+    trial.bring_back(4)
+    trial.assert_whole(plan)
+
+
+def test_a_source_dies_in_mid_copy(trial: Trial) -> None:
+    """The other replica takes over as the source; the plan is finished without the dead one."""
+    trial.create("source", {0: [4, 2]}, BIG)
+    plan = plan_of(("source", 0, (4, 2), (3, 2)), size=BIG)
+    running = trial.apply(trial.write("source", plan), throttle=SLOW, unhealthy_wait_seconds="60")
+    trial.wait("in flight", lambda: trial.in_flight("source", 0))
+    trial.sandbox.kill(4)
+    code, said = finish(running)
+    assert code == 0, said
+    trial.assert_at(plan)
+    trial.assert_clean(["source"])
+    trial.bring_back(4)
+    trial.assert_whole(plan)
+
+
+def test_another_tool_reassigns_something_else(trial: Trial) -> None:
+    """Trimtab begins nothing while another reassignment is in flight, leaves it alone, then goes on."""
+    trial.create("theirs", {0: [1, 2]}, BIG)
+    trial.create("ours", {0: [1, 2]}, SMALL)
+    name = TopicPartition("theirs", 0)
+    trial.port.write_throttle(ThrottleConfig("100000", "100000", {"theirs": "*"}, {"theirs": "*"}))
+    trial.port.reassign({name: (4, 2)})
+    trial.wait("their copy in flight", lambda: trial.in_flight("theirs", 0))
+    plan = plan_of(("ours", 0, (1, 2), (3, 2)), size=SMALL)
+    running = trial.apply(trial.write("ours", plan), throttle="none")
+    trial.wait("told to wait", lambda: trial.status() == "waiting", 20)
+    assert not trial.in_flight("ours", 0)
+    assert trial.in_flight("theirs", 0)
+    trial.port.write_throttle(ThrottleConfig(None, None, {"theirs": None}, {"theirs": None}))
+    code, said = finish(running)
+    assert code == 0, said
+    trial.assert_at(plan)
+    trial.wait("their copy through", lambda: trial.placement("theirs", 0).replicas == (4, 2))
+    trial.assert_clean(["ours", "theirs"])
+
+
+def test_another_tool_takes_our_partition_over(trial: Trial) -> None:
+    """What somebody else asked for last stands; trimtab says so and ends the rest of its plan."""
+    trial.create("taken", {0: [1, 2], 1: [1, 2]}, BIG)
+    plan = plan_of(("taken", 0, (1, 2), (3, 2)), ("taken", 1, (1, 2), (4, 2)), size=BIG)
+    running = trial.apply(trial.write("taken", plan), throttle=SLOW)
+    trial.wait("in flight", lambda: trial.in_flight("taken", 0))
+    trial.admin.alter_partition_reassignments({TopicPartition("taken", 0): [2, 4]})
+    code, said = finish(running)
+    assert code == 1, said
+    trial.wait("theirs through", lambda: not trial.look().reassignments)
+    assert trial.placement("taken", 0).replicas == (2, 4)
+    assert trial.placement("taken", 1).replicas == (4, 2)
+    trial.assert_clean(["taken"])
+
+
+def test_a_topic_is_deleted_in_mid_copy(trial: Trial) -> None:
+    """Its steps are skipped, the others go through, no list of throttled replicas stays behind."""
+    trial.create("doomed", {0: [1, 2]}, BIG)
+    trial.create("spared", {0: [1, 2]}, BIG)
+    plan = plan_of(("doomed", 0, (1, 2), (3, 2)), ("spared", 0, (1, 2), (4, 2)), size=BIG)
+    running = trial.apply(trial.write("doomed", plan), throttle=SLOW)
+    trial.wait("in flight", lambda: trial.in_flight("doomed", 0))
+    trial.admin.delete_topics(["doomed"])
+    code, said = finish(running)
+    assert code == 1, said
+    assert "doomed has been deleted" in said
+    assert trial.placement("spared", 0).replicas == (4, 2)
+    trial.assert_clean(["spared"])
+
+
+def test_the_replication_factor_is_changed_in_mid_plan(trial: Trial) -> None:
+    """A partition that got a third replica from somebody else is left as they want it."""
+    trial.create("grown", {0: [1, 2], 1: [1, 2]}, BIG)
+    plan = plan_of(("grown", 0, (1, 2), (3, 2)), ("grown", 1, (1, 2), (4, 2)), size=BIG)
+    running = trial.apply(trial.write("grown", plan), throttle=SLOW, copies_per_broker="1")
+    trial.wait("in flight", lambda: trial.in_flight("grown", 0))
+    trial.admin.alter_partition_reassignments({TopicPartition("grown", 1): [1, 2, 4]})
+    code, said = finish(running)
+    assert code == 1, said
+    assert "replication factor" in said
+    trial.wait("theirs through", lambda: not trial.look().reassignments)
+    assert trial.placement("grown", 0).replicas == (3, 2)
+    assert trial.placement("grown", 1).replicas == (1, 2, 4)
+    trial.assert_clean(["grown"])
+
+
+def test_the_controller_restarts_in_mid_copy(trial: Trial) -> None:
+    """Trimtab waits for the new controller and finishes the plan."""
+    trial.create("steady", {0: [1, 2]}, BIG)
+    plan = plan_of(("steady", 0, (1, 2), (3, 2)), size=BIG)
+    running = trial.apply(trial.write("steady", plan), throttle=SLOW)
+    trial.wait("in flight", lambda: trial.in_flight("steady", 0))
+    trial.sandbox.kill_controller()
+    trial.sandbox.start_controller()
+    code, said = finish(running)
+    assert code == 0, said
+    trial.assert_at(plan)
+    trial.assert_clean(["steady"])
+    trial.assert_whole(plan)
+
+
+@pytest.mark.parametrize("state", ["state", "elsewhere"])
+def test_a_second_trimtab_is_refused(trial: Trial, state: str) -> None:
+    """By name and since when, whether it shares the first one's state folder or not; the first goes on."""
+    topic = f"contested-{state}"
+    trial.create(topic, {0: [1, 2], 1: [1, 2]}, BIG)
+    plan = plan_of((topic, 0, (1, 2), (3, 2)), size=BIG)
+    other = plan_of((topic, 1, (1, 2), (4, 2)), size=BIG)
+    running = trial.apply(trial.write(topic, plan), throttle=SLOW)
+    trial.wait("in flight", lambda: trial.in_flight(topic, 0))
+    refusal = trial.run("apply", str(trial.write(f"{topic}-second", other)), "--yes", expect=1, state=state)
+    assert f"process {running.pid}" in refusal
+    assert "since" in refusal
+    code, said = finish(running)
+    assert code == 0, said
+    trial.assert_at(plan)
+    trial.assert_clean([topic])

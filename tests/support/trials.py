@@ -1,0 +1,219 @@
+"""A real cluster on which trimtab is run as a process of its own, and put to the test."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kafka.admin import ConfigResource, ConfigResourceType
+
+from trimtab.act.apply import JOURNAL_FILE
+from trimtab.act.journal import CRASH_VARIABLE, Journal
+from trimtab.act.kafka_admin import KafkaAdminPort
+from trimtab.act.observation import Observation, Placement, ThrottleConfig, TopicPartition
+from trimtab.act.port import PortError
+from trimtab.act.state import FINAL
+from trimtab.connect.kafka import admin_client, producer
+from trimtab.files.plan import write_plan
+from trimtab.model.plan import Plan
+from trimtab.sandbox.kafka import KafkaSandbox
+
+BROKERS = (1, 2, 3, 4)
+TRIMTAB = Path(sys.executable).with_name("trimtab")
+IMPATIENT = {
+    "poll_seconds": "0.2",
+    "check_seconds": "1",
+    "broker_grace_seconds": "2",
+    "settle_seconds": "1",
+    "lease_seconds": "5",
+}
+"""Settings of all runs: real time is dear."""
+
+
+@dataclass
+class Trial:
+    """One cluster, one state folder."""
+
+    sandbox: KafkaSandbox
+    folder: Path
+    admin: Any
+    port: KafkaAdminPort = field(init=False)
+    processes: "list[subprocess.Popen[str]]" = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """Look at the cluster through the same port that trimtab uses."""
+        self.port = KafkaAdminPort(self.admin, time.time)
+
+    # ------------------------------------------------------------ the cluster
+
+    def create(self, topic: str, assignments: Mapping[int, Sequence[int]], size_bytes: int) -> None:
+        """A topic with so many bytes in each partition."""
+        lists = {number: list(replicas) for number, replicas in assignments.items()}
+        self.admin.create_topics({topic: {"assignments": lists}}, wait_for_metadata=True)
+        writer = producer(self.sandbox.connection)
+        for number in assignments:
+            for _ in range(size_bytes // 50_000):
+                writer.send(topic, value=b"x" * 49_900, partition=number)
+        writer.flush()
+        writer.close()
+
+    def look(self, *partitions: TopicPartition) -> Observation:
+        """One look, tried again while a broker that has just died takes calls with it."""
+        for _ in range(50):
+            try:
+                return self.port.observe(partitions, (), wide=True)
+            except PortError:
+                time.sleep(0.2)
+        return self.port.observe(partitions, (), wide=True)
+
+    def placement(self, topic: str, number: int) -> Placement:
+        """Where a partition is."""
+        name = TopicPartition(topic, number)
+        return self.look(name).placements[name]
+
+    def wait(self, what: str, condition: Callable[[], bool], seconds: float = 60.0) -> None:
+        """Wait until something is so."""
+        deadline = time.monotonic() + seconds
+        while not condition():
+            assert time.monotonic() < deadline, f"not so after {seconds} s: {what}"
+            time.sleep(0.1)
+
+    def in_flight(self, topic: str, number: int) -> bool:
+        """Whether a partition is being reassigned."""
+        return TopicPartition(topic, number) in self.look().reassignments
+
+    def assert_clean(self, topics: Sequence[str]) -> None:
+        """No reassignment, no throttle anywhere, no claim is left."""
+        seen = self.look()
+        assert dict(seen.reassignments) == {}
+        assert self.port.read_throttle(topics) == ThrottleConfig(
+            None, None, dict.fromkeys(topics), dict.fromkeys(topics)
+        )
+        alive = [ConfigResource(ConfigResourceType.BROKER, str(broker)) for broker in sorted(seen.alive)]
+        for broker, configs in self.admin.describe_configs(alive)["broker"].items():
+            assert [name for name in configs if "throttled" in name] == [], f"broker {broker}"
+        assert self.port.read_claims() == frozenset()
+
+    def assert_at(self, plan: Plan) -> None:
+        """Every partition is where the plan wants it, and led by whom it wants."""
+        for wanted in plan.assignments:
+            there = self.placement(wanted.topic, wanted.partition)
+            assert (there.replicas, there.leader) == (wanted.after, wanted.leader_after), wanted
+
+    def assert_whole(self, plan: Plan) -> None:
+        """Wherever the plan's partitions are now: as many replicas as before, all in sync, with a leader."""
+        for wanted in plan.assignments:
+            self.wait(
+                f"{wanted.topic}-{wanted.partition} in sync",
+                lambda wanted=wanted: self._whole(wanted.topic, wanted.partition, len(wanted.before)),  # type: ignore[misc]
+            )
+
+    def _whole(self, topic: str, number: int, factor: int) -> bool:
+        there = self.placement(topic, number)
+        assert len(set(there.replicas)) == factor
+        return sorted(there.in_sync) == sorted(there.replicas) and there.leader is not None
+
+    def bring_back(self, broker: int) -> None:
+        """Start a dead broker and wait until everything is in sync again."""
+        self.sandbox.restart(broker)
+        self.wait(f"broker {broker} back", lambda: broker in self.look().alive)
+        self.wait("nothing unhealthy", lambda: not self.look().unhealthy)
+
+    # ------------------------------------------------------------ trimtab
+
+    def write(self, name: str, plan: Plan) -> Path:
+        """A plan as a file."""
+        path = self.folder / f"{name}.json"
+        write_plan(plan, path)
+        return path
+
+    def start(
+        self, *arguments: str, crash_at: str = "", state: str = "state", **settings: str
+    ) -> "subprocess.Popen[str]":
+        """Start trimtab; settings are those of `[execution]`."""
+        chosen = IMPATIENT | settings
+        sets = [part for key, value in chosen.items() for part in ("--set", f"execution.{key}={value}")]
+        environment = {
+            **os.environ,
+            "TRIMTAB_STATE": str(self.folder / state),
+            "TRIMTAB_LAKE": str(self.folder / "lake"),
+            CRASH_VARIABLE: crash_at,
+        }
+        process = subprocess.Popen(
+            [str(TRIMTAB), *arguments, "--bootstrap", self.sandbox.bootstrap, *sets],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env=environment,
+        )
+        self.processes.append(process)
+        return process
+
+    def end_all(self) -> None:
+        """After a story that went wrong: end what still runs, so that the next one begins afresh."""
+        for process in self.processes:
+            if process.poll() is None:
+                process.kill()
+                process.communicate()
+        self.processes.clear()
+        with Journal(self.folder / "state" / JOURNAL_FILE) as journal:
+            interrupted = [entry.id for entry in journal.entries() if entry.status not in FINAL]
+        for execution in interrupted:
+            finish(self.start("execution", "cancel", str(execution)))
+        for partition in self.look().reassignments:
+            self.port.cancel_reassignments([partition])
+
+    def status(self) -> str:
+        """Of the newest execution, as another process reads it from the journal."""
+        with Journal(self.folder / "state" / JOURNAL_FILE) as journal:
+            return journal.entries()[0].status
+
+    def run(self, *arguments: str, expect: int = 0, **options: str) -> str:
+        """Run trimtab to its end; what it said."""
+        code, said = finish(self.start(*arguments, **options))
+        assert code == expect, f"exit code {code} of trimtab {' '.join(arguments)}:\n{said}"
+        return said
+
+    def apply(self, plan: Path, **options: str) -> "subprocess.Popen[str]":
+        """Start `trimtab apply`."""
+        return self.start("apply", str(plan), "--yes", **options)
+
+
+def finish(process: "subprocess.Popen[str]", seconds: float = 120.0) -> tuple[int, str]:
+    """Wait for a process; its exit code and what it said."""
+    try:
+        said, _ = process.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        said, _ = process.communicate()
+        raise AssertionError(f"not done after {seconds} s:\n{said}") from None
+    assert "Traceback" not in said, said
+    return process.returncode, said
+
+
+def was_killed(code: int) -> bool:
+    """Whether a process ended by SIGKILL."""
+    return code == -signal.SIGKILL
+
+
+@contextmanager
+def running_trial(folder: Path) -> Iterator[Trial]:
+    """Four fresh brokers on which throttles bind at once, and a client to look at them."""
+    with KafkaSandbox.start(
+        len(BROKERS),
+        prometheus=False,
+        properties={"replication.quota.window.num": "2"},
+        say=lambda line: print(f"sandbox: {line}", file=sys.stderr),
+    ) as sandbox:
+        admin = admin_client(sandbox.connection, request_timeout_ms=10_000)
+        try:
+            yield Trial(sandbox, folder, admin)
+        finally:
+            admin.close()
