@@ -6,7 +6,10 @@ HARD_GOALS = ("rack", "host")
 """Placement goals; `drain` and `offline` (dead or draining brokers, offline dirs) hold always and are not
 listed."""
 
-DEFAULT_GOALS = ("rack", "host", "theta", "epsilon")
+GOALS = ("rack", "host", "theta", "epsilon")
+"""All goals that can be asked for; `trimtab.plan.replicas.GOALS` says what each means."""
+
+DEFAULT_GOALS = GOALS
 
 
 @dataclass(frozen=True)

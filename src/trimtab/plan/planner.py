@@ -1,4 +1,6 @@
-"""What every strategy is: a callable from snapshot and settings to plan. A new one is one file and one row."""
+"""What every strategy is: a callable from snapshot and settings to plan. A new one is one file and one
+row.
+"""
 
 from importlib import import_module
 from typing import Final, Protocol

@@ -1,10 +1,11 @@
 """How few bytes any plan that meets the goals must copy.
 
-Every overloaded broker must lose its excess: replicas leave it at the cost of their bytes, leaderships free of charge.
-That is a small covering problem, minimise c·x with U x >= e and 0 <= x <= 1; by duality every price vector λ >= 0 gives
-e·λ - Σ (u·λ - c)₊ as a lower bound, so the ascent below may stop anywhere and what it found still holds. Brokers do
-not share departures, so their bounds add up, and so do the bytes of all replicas that must leave. The same from the
-other side: what underloaded brokers lack must arrive. The bigger of the two is the bound.
+Every overloaded broker must lose its excess: replicas leave it at the cost of their bytes, leaderships free
+of charge. That is a small covering problem, minimise c·x with U x >= e and 0 <= x <= 1; by duality every
+price vector λ >= 0 gives e·λ - Σ (u·λ - c)₊ as a lower bound, so the ascent below may stop anywhere and
+what it found still holds. Brokers do not share departures, so their bounds add up, and so do the bytes of
+all replicas that must leave. The same from the other side: what underloaded brokers lack must arrive. The
+bigger of the two is the bound.
 """
 
 import numpy as np
@@ -65,7 +66,7 @@ def dual_bound(need, use, cost, sweeps):  # type: ignore[no-untyped-def]
         if need[start] <= 0.0:
             continue
         price = np.zeros(WIDE)
-        for sweep in range(sweeps):
+        for _ in range(sweeps):
             for turn in range(WIDE):
                 r = (start + turn) % WIDE
                 if need[r] > 0.0:
@@ -94,7 +95,8 @@ def departures(place, lead_slot, leaving, use, size, movable, load, ceiling, swe
     leaving
         Shape of `place`: replicas that must leave; their load goes without being counted here.
     load, ceiling
-        Shape (brokers, resources): load now, and the most that the goals allow (infinite where nothing is asked).
+        Shape (brokers, resources): load now, and the most that the goals allow (infinite where nothing is
+        asked).
     """
     brokers, width = len(load), place.shape[1]
     need = load - ceiling
@@ -194,9 +196,12 @@ def bound_of(problem: ProblemData, goal: Limits, load: FloatArray, fixed_mean: B
     under = float(arrivals(arrays.home, problem.home_lead, *rest, floor, SWEEPS))
     least = max(forced + max(over, crowded), under)
     proof = (
-        f"{forced:.0f} bytes of replicas that must leave their brokers, {over:.0f} to bring every broker down to its "
-        f"limits (dual of the covering problem, leaderships free), {crowded:.0f} out of crowded racks and hosts, "
-        f"{under:.0f} to lift every broker to its lower limits; bound = max(first + max(second, third), fourth)"
+        f"{forced:.0f} bytes of replicas that must leave their brokers, {over:.0f} to bring every "
+        f"broker down to its "
+        f"limits (dual of the covering problem, leaderships free), {crowded:.0f} out of crowded racks "
+        f"and hosts, "
+        f"{under:.0f} to lift every broker to its lower limits; bound = max(first + max(second, third), "
+        f"fourth)"
     )
     return Bound(int(np.floor(least * (1 - SLACK))), proof)
 

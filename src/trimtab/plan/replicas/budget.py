@@ -29,7 +29,8 @@ def within_budget(problem: ProblemData, outcome: Outcome) -> tuple[Outcome, Prob
         return outcome, None
     cut = Problem(
         "limit_reached",
-        f"meeting the goals took this planner {total_bytes} bytes in {total_moves} moves, more than max_bytes "
+        f"meeting the goals took this planner {total_bytes} bytes in {total_moves} moves, more than "
+        f"max_bytes "
         f"{settings.max_bytes} or max_moves {settings.max_moves} allow; the least useful were left out",
         proof={
             "bytes": total_bytes,

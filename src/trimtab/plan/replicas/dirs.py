@@ -12,7 +12,8 @@ DirPair = tuple[str | None, str | None]
 def dirs_of(problem: ProblemData, steps: Steps) -> list[DirPair]:
     """Log dir that each step takes a replica from, and that it goes to.
 
-    None where it is not known or there is no choice: leader steps, and brokers that declare fewer than two dirs.
+    None where it is not known or there is no choice: leader steps, and brokers that declare fewer than two
+    dirs.
     """
     snapshot = problem.snapshot
     if not len(snapshot.log_dirs):
@@ -26,8 +27,8 @@ def dirs_of(problem: ProblemData, steps: Steps) -> list[DirPair]:
         for b in range(len(snapshot.brokers))
     ]
     held = dir_bytes(problem)
-    capacity = snapshot.log_dirs.capacity
-    size = problem.arrays.size
+    capacity: list[float] = snapshot.log_dirs.capacity.tolist()
+    size: list[float] = problem.arrays.size.tolist()
     where = _where(snapshot)
     found: list[DirPair] = []
     for kind, p, source, target in zip(

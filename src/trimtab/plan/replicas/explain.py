@@ -72,7 +72,10 @@ def narrator(problem: ProblemData, steps: Steps, reasons: Reasons) -> Callable[[
             aim = "makes room"
         tail = "" if kind[i] == LEADER_STEP else f"; {rejections(i)}"
         far = f"; broker {ids[there]} {other[i][0]:.3f} -> {other[i][1]:.3f}" if there >= 0 else ""
-        text = f"broker {ids[what]} {aim}: {name} {before:.3f} -> {after:.3f}, limit {limit:.3f}, by {moved}{far}{tail}"
+        text = (
+            f"broker {ids[what]} {aim}: {name} {before:.3f} -> {after:.3f}, limit {limit:.3f}, "
+            f"by {moved}{far}{tail}"
+        )
         named = NAMES[goal[i]] if goal[i] != ROOM_GOAL else fallback
         bounded = limit if abs(limit) != float("inf") else None
         return Reason(named, name, ids[what], before, after, bounded, text)

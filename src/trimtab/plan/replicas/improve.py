@@ -1,8 +1,8 @@
 """Search on where a first plan is good but small: send part of it home, level again, keep what is better.
 
-Large neighbourhood search (Shaw 1998). Small clusters have few good combinations and greed misses some of them; big
-ones have so many that greed comes close. How many rounds are made follows from the size and from the budget asked for,
-never from a clock, so that the plan is the same on any machine.
+Large neighbourhood search (Shaw 1998). Small clusters have few good combinations and greed misses some of
+them; big ones have so many that greed comes close. How many rounds are made follows from the size and from
+the budget asked for, never from a clock, so that the plan is the same on any machine.
 """
 
 import numpy as np
@@ -38,7 +38,8 @@ def levelled(problem: ProblemData, start: Outcome, margin: float, move_cost: flo
     order = np.argsort(-arrays.size, kind="stable").astype(np.int32)
     search.send_home(board, order, problem.home_lead)
     if (board.worth[:, 0] > NEGLIGIBLE).any():
-        # The band moved with the mean, or the margin was too narrow to be met: once more towards the goals themselves.
+        # The band moved with the mean, or the margin was too narrow to be met: once more towards the goals
+        # themselves.
         search.level(board, floor, ROUNDS)
         _aim(problem, board)
         search.send_home(board, order, problem.home_lead)
@@ -76,7 +77,9 @@ def improved(problem: ProblemData, lawful: Outcome, first: Outcome) -> Outcome:
 def _partly_home(
     problem: ProblemData, lawful: Outcome, best: Outcome, random: np.random.Generator, share: float
 ) -> Outcome:
-    """`best`, but some of what it moves is where it had lawfully been; sometimes other leaderships are shuffled."""
+    """`best`, but some of what it moves is where it had lawfully been; sometimes other leaderships are
+    shuffled.
+    """
     changed = np.flatnonzero((best.place != lawful.place).any(axis=1) | (best.lead != lawful.lead))
     chosen = changed[random.random(len(changed)) < share]
     place, lead = best.place.copy(), best.lead.copy()

@@ -8,7 +8,8 @@ from trimtab.model.load import FloatArray
 from trimtab.plan.replicas.problem import ProblemData
 
 MARGIN = 0.9
-"""The search aims at this share of ε: the room between keeps it out of dead ends, and the trimming gives it back."""
+"""The search aims at this share of ε: the room between keeps it out of dead ends, and the trimming gives it
+back."""
 
 TOLERANCE = 1e-7
 """Relative; a goal that a plan claims to hold must hold in somebody else's arithmetic too."""
@@ -37,7 +38,9 @@ class Limits(NamedTuple):
 
 
 def mean_usage(problem: ProblemData, load: FloatArray) -> FloatArray:
-    """B̄ per resource, shape (resources,): capacity-weighted over the counted brokers; NaN where none counts."""
+    """B̄ per resource, shape (resources,): capacity-weighted over the counted brokers; NaN where none
+    counts.
+    """
     counted = problem.counted
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.asarray(

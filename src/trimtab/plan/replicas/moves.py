@@ -1,8 +1,9 @@
 """Compiled: from a final placement to the moves that lead there, in an order that can be carried out.
 
-Per partition, the fewest steps: a leader that leaves hands its role over before it goes, or takes it along when it is
-first in the list and its destination shall lead. Over all partitions: leaderships first, then what must leave, then
-the rest from the most loaded brokers on; a move waits while its destination would pass its limit on the way.
+Per partition, the fewest steps: a leader that leaves hands its role over before it goes, or takes it along
+when it is first in the list and its destination shall lead. Over all partitions: leaderships first, then
+what must leave, then the rest from the most loaded brokers on; a move waits while its destination would pass
+its limit on the way.
 """
 
 from typing import NamedTuple
@@ -110,8 +111,8 @@ def steps_of(a, home_lead, first_leader, place, lead, chosen):  # type: ignore[n
     Returns
     -------
     tuple
-        kind, partition, source, target, role (whether a moved replica leads), and the replica list and leader after
-        all steps, of shape (len(chosen), width) and (len(chosen),).
+        kind, partition, source, target, role (whether a moved replica leads), and the replica list and
+        leader after all steps, of shape (len(chosen), width) and (len(chosen),).
     """
     width = place.shape[1]
     room = len(chosen) * (width + 3)
@@ -143,10 +144,11 @@ def steps_of(a, home_lead, first_leader, place, lead, chosen):  # type: ignore[n
         carry = False
         if aim >= 0 and not online:
             stand = aim if _among(row, aim) else _stand_in(a, p, row, final, -1)
-            kind[n], partition[n], source[n], target[n] = LEADER_STEP, p, leader, stand
-            n += 1
-            _to_front(row, stand)
-            leader = stand
+            if stand >= 0:
+                kind[n], partition[n], source[n], target[n] = LEADER_STEP, p, leader, stand
+                n += 1
+                _to_front(row, stand)
+                leader = stand
         if leader >= 0 and aim >= 0 and leader != aim and not _among(final, leader):
             if _among(row, aim):
                 kind[n], partition[n], source[n], target[n] = LEADER_STEP, p, leader, aim
@@ -158,6 +160,19 @@ def steps_of(a, home_lead, first_leader, place, lead, chosen):  # type: ignore[n
             else:
                 # Not first in its list, so its role cannot travel with the copy: somebody leads meanwhile.
                 stand = _stand_in(a, p, row, final, leader)
+                if stand < 0:
+                    # Nobody can: another replica that leaves makes room for the next leader first.
+                    for i in range(width):
+                        b = row[i]
+                        if b >= 0 and b != leader and not _among(final, b):
+                            kind[n], partition[n], source[n], target[n] = REPLICA_STEP, p, b, aim
+                            n += 1
+                            row[i] = aim
+                            break
+                    for j in range(m):
+                        if arriving[j] == aim:
+                            taken[j] = True
+                    stand = aim
                 kind[n], partition[n], source[n], target[n] = LEADER_STEP, p, leader, stand
                 n += 1
                 _to_front(row, stand)
@@ -227,7 +242,8 @@ def _overshoot(a, usage, ceiling, kind, p, target, role):  # type: ignore[no-unt
 
 @entry
 def schedule(a, usage, ceiling, kind, partition, source, target, role, priority):  # type: ignore[no-untyped-def]
-    """Order of the steps: by priority, each only after its partition's earlier ones, none above a ceiling if avoidable.
+    """Order of the steps: by priority, each only after its partition's earlier ones, none above a ceiling if
+    avoidable.
 
     Parameters
     ----------
@@ -296,7 +312,9 @@ def changed_partitions(home: IntArray, first_leader: IntArray, place: IntArray, 
 
 
 def urgency(steps: Steps, leaving: NDArray[np.bool_], potential: FloatArray) -> IntArray:
-    """All steps, leaderships first, then replicas that must leave, then from the brokers that are furthest out."""
+    """All steps, leaderships first, then replicas that must leave, then from the brokers that are furthest
+    out.
+    """
     source = np.where(steps.source >= 0, steps.source, 0)
     group = np.where(steps.kind == LEADER_STEP, 0, np.where(leaving, 1, 2))
     return np.asarray(np.lexsort((np.arange(len(source)), -potential[source], group)), dtype=np.int32)

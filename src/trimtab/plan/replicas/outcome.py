@@ -35,7 +35,9 @@ class Outcome:
 
 
 def plan_of(problem: ProblemData, strategy: str, outcome: Outcome, cut: Problem | None = None) -> Plan:
-    """Steps, reasons, cost, predictions and verdict of an outcome; `cut` says if limits left out a part of it."""
+    """Steps, reasons, cost, predictions and verdict of an outcome; `cut` says if limits left out a part of
+    it.
+    """
     snapshot, settings, arrays = problem.snapshot, problem.settings, problem.arrays
     parts, brokers = snapshot.partitions, snapshot.brokers
     dead = brokers.state == BrokerState.DEAD
@@ -103,10 +105,12 @@ def settings_document(problem: ProblemData) -> dict[str, object]:
 
 
 def _ceiling(problem: ProblemData, before: FloatArray, after: FloatArray) -> FloatArray:
-    """What no broker should pass on the way: θ (or its capacity), or where it is or ends if that is higher."""
+    """What no broker should pass on the way: θ (or its capacity), or where it is or ends if that is
+    higher.
+    """
     asked = "theta" in problem.settings.goals
     top = np.array(problem.settings.theta if asked else [1.0] * len(RESOURCES))
-    return np.maximum(np.maximum(before, after) * (1 + 1e-12), top)
+    return np.asarray(np.maximum(np.maximum(before, after) * (1 + 1e-12), top))
 
 
 def _in_order(

@@ -1,8 +1,9 @@
 """Compiled: a placement that changes one replica or one leadership at a time, and what each change is worth.
 
 The potential of a broker is the sum over resources of weight · (excess over the band² + lack below it²), a
-hundredfold for what lies over θ; a plan is found by making the potentials fall. A faint pull towards the mean, the
-guidance, breaks ties between changes that are equally good for the goals; it never decides whether one is accepted.
+hundredfold for what lies over θ; a plan is found by making the potentials fall. A faint pull towards the
+mean, the guidance, breaks ties between changes that are equally good for the goals; it never decides whether
+one is accepted.
 
 Leaves take the few arrays they need: handing the whole board to each of them multiplies the time to compile.
 """
@@ -25,7 +26,7 @@ WIDE = len(RESOURCES)
 USAGE, INVERSE, HIGH, LOW, THETA, CENTRE, WEIGHT = range(7)
 RECEIVES, LEADS, RACK, HOST = range(4)
 READY, LEAVING = 1, 2
-MOVABLE, RACK_CAP, HOST_CAP = range(3)
+MOVABLE, RACK_CAP, HOST_CAP, PINNED = range(4)
 
 
 class Board(NamedTuple):
@@ -44,7 +45,7 @@ class Board(NamedTuple):
     flags
         Shape of `home`: bits `READY` (in sync and online) and `LEAVING`.
     rule
-        Shape (partitions, 3): movable, most replicas a rack, most replicas a host.
+        Shape (partitions, 4): movable, most replicas a rack, most replicas a host, slot that must stay.
     band
         Shape (brokers, 7, resources): usage, 1 / capacity, then the limits.
     worth
@@ -54,8 +55,9 @@ class Board(NamedTuple):
     lead
         Shape (partitions,): slot that leads, -1 for none.
     head, links
-        Who sits on a broker, as doubly linked lists of codes (partition · width + slot), so that a move is O(1):
-        `head` of shape (brokers,), `links` of shape (partitions · width, 2): following and preceding code.
+        Who sits on a broker, as doubly linked lists of codes (partition · width + slot), so that a move is
+        O(1): `head` of shape (brokers,), `links` of shape (partitions · width, 2): following and preceding
+        code.
     """
 
     use: FloatArray
@@ -74,7 +76,9 @@ class Board(NamedTuple):
 
 @leaf
 def value(use, band, b, add, add_role, drop, drop_role):  # type: ignore[no-untyped-def]
-    """Potential and guidance of broker `b` if it gained one replica (`add`, -1: none) and lost one (`drop`)."""
+    """Potential and guidance of broker `b` if it gained one replica (`add`, -1: none) and lost one
+    (`drop`).
+    """
     potential = 0.0
     guidance = 0.0
     for r in range(WIDE):
@@ -94,7 +98,9 @@ def value(use, band, b, add, add_role, drop, drop_role):  # type: ignore[no-unty
 
 @leaf
 def helps(fall, was):  # type: ignore[no-untyped-def]
-    """Whether a potential that falls by `fall` from `was` does so by more than rounding; else descents could cycle."""
+    """Whether a potential that falls by `fall` from `was` does so by more than rounding; else descents could
+    cycle.
+    """
     return fall > NEGLIGIBLE + 1e-9 * was
 
 
@@ -147,7 +153,7 @@ def may_take_lead(seat, home, flags, p, b):  # type: ignore[no-untyped-def]
 @leaf
 def may_move(g, p, s, b):  # type: ignore[no-untyped-def]
     """Whether every hard rule allows the slot's replica, with its role, to go to `b`."""
-    if holds(g.place, p, b):
+    if g.rule[p, PINNED] == s or holds(g.place, p, b):
         return False
     t = home_slot(g.home, p, b)
     if t < 0:
@@ -232,7 +238,8 @@ def new_board(arrays: Arrays, place: IntArray, lead: IntArray, usage: FloatArray
         home=arrays.home,
         flags=np.ascontiguousarray(flags.reshape(partitions, width), dtype=np.int32),
         rule=np.ascontiguousarray(
-            np.stack([arrays.movable, arrays.rack_cap, arrays.host_cap], axis=1), dtype=np.int32
+            np.stack([arrays.movable, arrays.rack_cap, arrays.host_cap, arrays.pinned], axis=1),
+            dtype=np.int32,
         ),
         band=np.zeros((brokers, 7, WIDE)),
         worth=np.zeros((brokers, 2)),

@@ -33,7 +33,10 @@ class Arrays(NamedTuple):
     home_ready
         Shape of `home`: the replica there is online and in sync, so leadership may go to it at once.
     movable
-        Shape (partitions,): replicas and leadership may move at all (not excluded, and there is data to copy from).
+        Shape (partitions,): replicas and leadership may move at all (not excluded, and there is data to copy
+        from).
+    pinned
+        Shape (partitions,): slot whose leader cannot leave before another replica was copied, -1 for none.
     may_lead, may_receive
         Shape (brokers,): may be given leaderships or replicas.
     rack, host
@@ -50,6 +53,7 @@ class Arrays(NamedTuple):
     home: IntArray
     home_ready: BoolArray
     movable: BoolArray
+    pinned: IntArray
     may_lead: BoolArray
     may_receive: BoolArray
     rack: IntArray
@@ -68,7 +72,8 @@ class ProblemData:
     arrays
         For compiled code.
     home_lead
-        Shape (partitions,): slot of `home` whose replica leads now, -1 where none does (or its broker is dead).
+        Shape (partitions,): slot of `home` whose replica leads now, -1 where none does (or its broker is
+        dead).
     counted
         Shape (brokers, resources): brokers and resources that θ and ε are about.
     excluded
@@ -116,7 +121,8 @@ def problem_data(snapshot: ReplicasSnapshot, settings: ReplicasSettings) -> Prob
         size=np.ascontiguousarray(use[:, :, DISK].max(axis=1)),
         home=home,
         home_ready=np.ascontiguousarray(ready),
-        movable=~excluded & ~orphaned & ~_pinned(home_lead, ready & may_lead[home]),
+        movable=~excluded & ~orphaned,
+        pinned=_pinned(home_lead, ready & may_lead[home]),
         may_lead=may_lead,
         may_receive=brokers.may_receive
         & ~np.isin(brokers.id, settings.excluded_brokers_for_replicas)
@@ -139,15 +145,16 @@ def excluded_partitions(snapshot: ReplicasSnapshot, patterns: tuple[str, ...]) -
     return topics[parts.topic] if len(parts) else np.zeros(0, dtype=np.bool_)
 
 
-def _pinned(home_lead: IntArray, stands_in: BoolArray) -> BoolArray:
-    """Partitions whose leader is not first in its list while nobody else may lead.
+def _pinned(home_lead: IntArray, stands_in: BoolArray) -> IntArray:
+    """Slots of leaders that are not first in their list while nobody else may lead, -1 for other partitions.
 
-    Its role cannot travel with its replica, and nobody can lead meanwhile, so it has to stay until another is in sync.
+    Such a role cannot travel with its replica, and nobody can lead meanwhile: it stays until another is in
+    sync.
     """
     others = stands_in.copy()
     rows = np.flatnonzero(home_lead >= 0)
     others[rows, home_lead[rows]] = False
-    return np.asarray((home_lead > 0) & ~others.any(axis=1))
+    return np.where((home_lead > 0) & ~others.any(axis=1), home_lead, -1).astype(np.int32)
 
 
 def _on_offline_dir(snapshot: ReplicasSnapshot) -> BoolArray:

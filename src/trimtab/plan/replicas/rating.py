@@ -18,7 +18,8 @@ class Rating:
     Attributes
     ----------
     breach
-        Sum over brokers and resources of weight · (distance from the band)², θ a hundredfold; 0 where all hold.
+        Sum over brokers and resources of weight · (distance from the band)², θ a hundredfold; 0 where all
+        hold.
     """
 
     breach: float

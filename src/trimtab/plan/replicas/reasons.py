@@ -1,4 +1,6 @@
-"""Compiled: why each step is made, as numbers: which goal, on which broker, from what to what, and what was rejected."""
+"""Compiled: why each step is made, as numbers: which goal, on which broker, from what to what, and what was
+rejected.
+"""
 
 from typing import NamedTuple
 
@@ -28,8 +30,8 @@ class Reasons(NamedTuple):
     other
         Shape (steps, 2): the same resource on the other broker, before and after.
     rejected
-        Shape (steps, 4): brokers that were no destination: by their state, for a sibling, for rack or host, because
-        they would pass a limit.
+        Shape (steps, 4): brokers that were no destination: by their state, for a sibling, for rack or host,
+        because they would pass a limit.
     """
 
     goal: NDArray[np.int8]

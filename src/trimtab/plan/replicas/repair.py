@@ -9,8 +9,10 @@ from trimtab.plan.replicas.placement import (
     HOST_CAP,
     LEAVING,
     MOVABLE,
+    PINNED,
     RACK,
     RACK_CAP,
+    READY,
     RECEIVES,
     give_lead,
     holds,
@@ -87,6 +89,8 @@ def _destination(g, p, s, role, spread_limit):  # type: ignore[no-untyped-def]
 @leaf
 def _relocate(g, p, s, spread_limit):  # type: ignore[no-untyped-def]
     """Move the slot to its best destination, its leadership going elsewhere where no destination may lead."""
+    if g.rule[p, PINNED] == s and g.lead[p] == s and not _copy_a_leader(g, p, s):
+        return False
     role = 1 if g.lead[p] == s else 0
     b = _destination(g, p, s, role, spread_limit)
     if b < 0 and role == 1:
@@ -101,6 +105,31 @@ def _relocate(g, p, s, spread_limit):  # type: ignore[no-untyped-def]
         return False
     move(g, p, s, b)
     return True
+
+
+@leaf
+def _copy_a_leader(g, p, without):  # type: ignore[no-untyped-def]
+    """Copy one replica, best one that must leave or is not in sync, to a broker that may lead, and let it
+    lead.
+    """
+    width = g.place.shape[1]
+    for turn in range(3):
+        for s in range(width):
+            here = g.place[p, s]
+            if here < 0 or s == without or here != g.home[p, s]:
+                continue
+            if turn == 0 and (g.flags[p, s] & LEAVING) == 0:
+                continue
+            if turn == 1 and g.flags[p, s] & READY:
+                continue
+            b = _destination(g, p, s, 1, _spread(g.seat, g.rule, g.place, p, s, here) + 1)
+            if b < 0:
+                b = _destination(g, p, s, 1, ANY_SPREAD)
+            if b >= 0:
+                move(g, p, s, b)
+                give_lead(g, p, s)
+                return True
+    return False
 
 
 @entry
@@ -120,16 +149,14 @@ def repair(g, order):  # type: ignore[no-untyped-def]
             s = _least_harmful_leader(g, p, -1)
             if s >= 0:
                 give_lead(g, p, s)
-        if g.lead[p] < 0:
-            # Nobody to copy from: none of the replicas in sync may lead.
-            continue
+            elif not _copy_a_leader(g, p, -1):
+                continue
         for s in range(width):
             if g.place[p, s] >= 0 and g.flags[p, s] & LEAVING and g.place[p, s] == g.home[p, s]:
                 _relocate(g, p, s, ANY_SPREAD)
-        for s in range(width):
-            b = g.place[p, s]
-            if b < 0:
-                continue
-            over = _spread(g.seat, g.rule, g.place, p, s, b)
-            if over > 0:
-                _relocate(g, p, s, over)
+        for _ in range(width):
+            for s in range(width):
+                if g.place[p, s] >= 0:
+                    over = _spread(g.seat, g.rule, g.place, p, s, g.place[p, s])
+                    if over > 0:
+                        _relocate(g, p, s, over)

@@ -1,13 +1,14 @@
 """`role_aware`: the paper's procedure, as printed or with named repairs. A baseline, never the default.
 
-Source: Gao Zi-yan, Wang Yong, "Load balancing strategy of distributed messaging system for cloud services". For each
-broker in turn and each resource: where B > θ or γ > ε, leaderships first (if the resource calls for it): the broker's
-leaders by descending use, for each the follower brokers by ascending use; accepted if the destination stays within θ
-and ε and nothing that this run has completed is spoiled; then replicas, by descending use, to all brokers by
-ascending use. The broker is left as soon as it meets both. Its load is taken anew after every move.
+Source: Gao Zi-yan, Wang Yong, "Load balancing strategy of distributed messaging system for cloud services".
+For each broker in turn and each resource: where B > θ or γ > ε, leaderships first (if the resource calls for
+it): the broker's leaders by descending use, for each the follower brokers by ascending use; accepted if the
+destination stays within θ and ε and nothing that this run has completed is spoiled; then replicas, by
+descending use, to all brokers by ascending use. The broker is left as soon as it meets both. Its load is
+taken anew after every move.
 
-What the paper leaves open, and our reading: the order of resources is CPU, network out, disk, network in; "completed
-migrations" are the (broker, resource) pairs that this run has brought within both goals.
+What the paper leaves open, and our reading: the order of resources is CPU, network out, disk, network in;
+"completed migrations" are the (broker, resource) pairs that this run has brought within both goals.
 """
 
 from dataclasses import dataclass, field
@@ -30,8 +31,10 @@ from trimtab.plan.replicas.problem import ProblemData, problem_data
 ORDER: Final = (CPU, NETWORK_OUT, DISK, NETWORK_IN)
 
 REPAIRS: Final = {
-    "resource_roles": "leadership first for CPU and network out, as the paper's section 2 says; its step 2 prints in",
-    "signed_deviation": "shed above the band only, and let a destination be below it; the paper's γ is absolute",
+    "resource_roles": "leadership first for CPU and network out, as the paper's section 2 says; its "
+    "step 2 prints in",
+    "signed_deviation": "shed above the band only, and let a destination be below it; the paper's γ is "
+    "absolute",
     "pull": "brokers below the band fetch; the paper's steps only shed, so a new broker never fills",
     "worst_first": "brokers by how far they are out; the paper takes them as they come",
     "passes": "go round again while something changes; the paper goes once",
@@ -156,7 +159,9 @@ class _Run:
         return r in right
 
     def relieve(self, b: int, r: int) -> None:
-        """Steps 3 and 4 for one broker and resource: leaderships, then replicas, until it is within θ and ε."""
+        """Steps 3 and 4 for one broker and resource: leaderships, then replicas, until it is within θ and
+        ε.
+        """
         if not self.problem.counted[b, r] or self.within(self.usage[b])[r]:
             return
         if self.usage[b, r] < self.mean[r] and "signed_deviation" in self.repairs:
@@ -218,6 +223,8 @@ class _Run:
         role = int(board.lead[p] == s)
         everyone = np.arange(len(self.usage))
         after = self.usage + board.use[p, role] * arrays.inverse
+        if arrays.pinned[p] >= 0:
+            return np.zeros(len(self.usage), dtype=np.bool_)
         allowed = arrays.may_receive & self._accepts(everyone, after, r)
         allowed[board.place[p][board.place[p] >= 0]] = False
         if role:
@@ -257,7 +264,9 @@ class _Run:
                 return
 
     def fill(self, b: int, r: int) -> None:
-        """The repair `pull`: fetch from the fullest brokers, biggest first, until the broker is in the band."""
+        """The repair `pull`: fetch from the fullest brokers, biggest first, until the broker is in the
+        band.
+        """
         counted, low = self.problem.counted, self.mean * (1 - self.epsilon)
         if not counted[b, r] or self.usage[b, r] >= low[r] or not self.problem.arrays.may_receive[b]:
             return

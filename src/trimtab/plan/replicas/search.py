@@ -1,8 +1,8 @@
 """Compiled: the descent.
 
-Take the broker that is furthest out; shed or fill it; go on until all hold or nothing helps. For each broker in turn:
-leaderships out or in (no bytes), then replicas out, then replicas in, best gain per byte first and each gain computed
-again when its turn comes; when none of these helps, the best exchange of two replicas.
+Take the broker that is furthest out; shed or fill it; go on until all hold or nothing helps. For each broker
+in turn: leaderships out or in (no bytes), then replicas out, then replicas in, best gain per byte first and
+each gain computed again when its turn comes; when none of these helps, the best exchange of two replicas.
 """
 
 import numpy as np
@@ -51,7 +51,9 @@ VISITS = 40
 
 @leaf
 def _lead_gain(g, p, s):  # type: ignore[no-untyped-def]
-    """Fall of potential with guidance if slot `s` took the lead; 0 where it may not, or where it does no good."""
+    """Fall of potential with guidance if slot `s` took the lead; 0 where it may not, or where it does no
+    good.
+    """
     old = g.lead[p]
     b = g.place[p, s]
     if old < 0 or old == s or b < 0 or not may_take_lead(g.seat, g.home, g.flags, p, b):
@@ -86,7 +88,9 @@ def _best_lead_change(g, p, s):  # type: ignore[no-untyped-def]
 
 @leaf
 def _pressure(worth, h):  # type: ignore[no-untyped-def]
-    """Root of the potential: what all gains at `h` shrink with as it nears its band, so that queues stay in order."""
+    """Root of the potential: what all gains at `h` shrink with as it nears its band, so that queues stay in
+    order.
+    """
     return np.sqrt(worth[h, 0])
 
 
@@ -425,7 +429,9 @@ def _opposites(g, h):  # type: ignore[no-untyped-def]
 
 @leaf
 def _best_pair(g, h, b, floor, mine, others, least):  # type: ignore[no-untyped-def]
-    """The exchange between `h` and `b` that is worth most per byte and more than `least`: (worth, code, code)."""
+    """The exchange between `h` and `b` that is worth most per byte and more than `least`: (worth, code,
+    code).
+    """
     width = g.place.shape[1]
     both = g.worth[h, 0] + g.worth[b, 0]
     best, best_mine, best_other = least, -1, -1
@@ -451,7 +457,9 @@ def _best_pair(g, h, b, floor, mine, others, least):  # type: ignore[no-untyped-
 
 @inner
 def _exchange(g, h, floor):  # type: ignore[no-untyped-def]
-    """Make the best exchange of a replica of `h` against one of another broker; returns whether there is one."""
+    """Make the best exchange of a replica of `h` against one of another broker; returns whether there is
+    one.
+    """
     width = g.place.shape[1]
     mine = _sample(g, h)
     best = 0.0

@@ -1,8 +1,10 @@
 """`trim`: the fewest bytes, then the fewest moves, that meet the goals.
 
-First what must move (`repair`), then the descent towards the inner band, then everything that the goals themselves do
-not need goes home again, and where the cluster is small the search goes on (`improve`).
+First what must move (`repair`), then the descent towards the inner band, then everything that the goals
+themselves do not need goes home again, and where the cluster is small the search goes on (`improve`).
 """
+
+from dataclasses import replace
 
 import numpy as np
 
@@ -29,8 +31,21 @@ def plan(snapshot: ReplicasSnapshot, settings: ReplicasSettings) -> Plan:
 def level(problem: ProblemData) -> Outcome:
     """The placement that `trim` ends with."""
     lawful = repaired(problem)
-    first = levelled(problem, lawful, MARGIN, MOVE_COSTS[0])
-    return improved(problem, lawful, first)
+    settled = _settled(problem, lawful)
+    first = levelled(settled, lawful, MARGIN, MOVE_COSTS[0])
+    return improved(settled, lawful, first)
+
+
+def _settled(problem: ProblemData, lawful: Outcome) -> ProblemData:
+    """The same problem, but pinned leaders that could be freed stay as `repair` left them.
+
+    They needed a copy to hand over to, and a later change of that copy would leave them stranded again.
+    """
+    pinned = problem.arrays.pinned
+    rows = np.arange(len(pinned))
+    slot = np.maximum(pinned, 0)
+    freed = (pinned >= 0) & (lawful.place[rows, slot] != problem.arrays.home[rows, slot])
+    return replace(problem, arrays=problem.arrays._replace(movable=problem.arrays.movable & ~freed))
 
 
 def repaired(problem: ProblemData) -> Outcome:

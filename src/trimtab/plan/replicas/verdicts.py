@@ -1,8 +1,8 @@
 """What a final placement achieves, and for what it does not, the numbers that prove why.
 
-A problem is called proven only by an argument that holds for every plan: a total that no number of moves changes, a
-replica that no broker can bear, a partition that its rules leave no place for. What is merely not found is
-`unmet_goal`, and says so.
+A problem is called proven only by an argument that holds for every plan: a total that no number of moves
+changes, a replica that no broker can bear, a partition that its rules leave no place for. What is merely
+not found is `unmet_goal`, and says so.
 """
 
 import math
@@ -86,7 +86,8 @@ def _left_behind(problem: ProblemData, place: IntArray) -> list[Problem]:
             _conflict(
                 problem,
                 orphaned,
-                "must leave their brokers, but no broker that runs holds them in sync, so there is nothing to copy "
+                "must leave their brokers, but no broker that runs holds them in sync, so there is "
+                "nothing to copy "
                 "from: bring one of their brokers back",
                 {"online_in_sync_copies": 0},
             )
@@ -98,7 +99,8 @@ def _left_behind(problem: ProblemData, place: IntArray) -> list[Problem]:
             Problem(
                 kind="add_brokers",
                 count=need - have,
-                text=f"{int(too_few.sum())} partitions keep {need} replicas on {need} different brokers, but only "
+                text=f"{int(too_few.sum())} partitions keep {need} replicas on {need} different "
+                "brokers, but only "
                 f"{have} brokers may hold them; add {need - have} ({_names(problem, too_few)})",
                 proof={"replication_factor": need, "brokers_that_may_hold_them": have},
             )
@@ -108,7 +110,8 @@ def _left_behind(problem: ProblemData, place: IntArray) -> list[Problem]:
             _conflict(
                 problem,
                 other,
-                "must leave their brokers, but the rules on leaders, brokers and log dirs leave no destination, or "
+                "must leave their brokers, but the rules on leaders, brokers and log dirs leave no "
+                "destination, or "
                 "no replica in sync that may lead meanwhile",
                 {"replicas_that_stay": int(staying[other].sum()), "brokers_open_for_replicas": open_brokers},
             )
@@ -142,7 +145,8 @@ def _crowded(problem: ProblemData, place: IntArray) -> list[Problem]:
             found.append(
                 Problem(
                     "unmet_goal",
-                    f"{int((over & ~bound).sum())} partitions still crowd a {name} ({_names(problem, over & ~bound)})",
+                    f"{int((over & ~bound).sum())} partitions still crowd a {name} "
+                    f"({_names(problem, over & ~bound)})",
                     proof={"goal": name, "partitions": int((over & ~bound).sum())},
                 )
             )
@@ -150,7 +154,9 @@ def _crowded(problem: ProblemData, place: IntArray) -> list[Problem]:
 
 
 def _room(problem: ProblemData, group: IntArray, cap: IntArray) -> BoolArray:
-    """Shape (partitions,): whether the groups have room for all replicas, by the number of their brokers alone."""
+    """Shape (partitions,): whether the groups have room for all replicas, by the number of their "
+    "brokers alone.
+    """
     arrays = problem.arrays
     number = int(group.max(initial=-1)) + 1
     open_brokers = np.bincount(group[arrays.may_receive], minlength=number)
@@ -184,7 +190,8 @@ def _capacity(
             Problem(
                 "unmet_goal",
                 f"{name}: {int(over.sum())} brokers stay above theta {theta:g}, the worst broker "
-                f"{problem.snapshot.brokers.id[worst]} at {after.usage[worst, r]:.4f}; no move that was tried helps",
+                f"{problem.snapshot.brokers.id[worst]} at {after.usage[worst, r]:.4f}; no move that was "
+                "tried helps",
                 resource=name,
                 proof={
                     "goal": "theta",
@@ -242,8 +249,10 @@ def _indivisible(problem: ProblemData, r: int, limit: float, goal: str, led: Boo
     return Problem(
         kind="indivisible_replica",
         resource=name,
-        text=f"{name}: the leader of {parts.topics[parts.topic[p]]}-{parts.number[p]} alone takes {use[p]:.4f} of "
-        f"even the biggest broker, limit {limit:.4f}; split the topic into more partitions or add bigger brokers",
+        text=f"{name}: the leader of {parts.topics[parts.topic[p]]}-{parts.number[p]} alone takes "
+        f"{use[p]:.4f} of "
+        f"even the biggest broker, limit {limit:.4f}; split the topic into more partitions or add "
+        "bigger brokers",
         proof={
             "goal": goal,
             "topic": parts.topics[parts.topic[p]],
@@ -280,8 +289,10 @@ def _deviation(problem: ProblemData, load: FloatArray, after: Imbalance, led: Bo
         found.append(
             Problem(
                 "unmet_goal",
-                f"{name}: {int(out.sum())} brokers deviate by more than {epsilon:g} from the mean {mean[r]:.4f}, the "
-                f"worst broker {problem.snapshot.brokers.id[worst]} by {after.deviation[worst, r]:.4f}; no move or "
+                f"{name}: {int(out.sum())} brokers deviate by more than {epsilon:g} from the mean "
+                f"{mean[r]:.4f}, the "
+                f"worst broker {problem.snapshot.brokers.id[worst]} by {after.deviation[worst, r]:.4f}; "
+                "no move or "
                 f"exchange that was tried helps within the rules",
                 resource=name,
                 proof={
@@ -308,7 +319,8 @@ def _too_few_replicas(problem: ProblemData, r: int) -> Problem | None:
     return Problem(
         kind="indivisible_replica",
         resource=name,
-        text=f"{name}: only {carriers} replicas carry any, fewer than the {brokers} brokers, so one broker stays at 0, "
+        text=f"{name}: only {carriers} replicas carry any, fewer than the {brokers} brokers, so one "
+        "broker stays at 0, "
         f"below any band around the mean; more partitions would help",
         proof={"goal": "epsilon", "replicas_with_load": carriers, "brokers": brokers},
     )
@@ -322,7 +334,8 @@ def _leaderless(problem: ProblemData, lead: IntArray) -> list[Problem]:
     return [
         Problem(
             "no_leader",
-            f"{int(without.sum())} partitions have no leader and none can be given: no replica on a running broker is "
+            f"{int(without.sum())} partitions have no leader and none can be given: no replica on a "
+            "running broker is "
             f"in sync and may lead ({_names(problem, without)}); left as they are",
             proof={"partitions": int(without.sum()), "online_in_sync_replicas_that_may_lead": 0},
         )
