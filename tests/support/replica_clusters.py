@@ -96,7 +96,9 @@ STATES = ["alive"] * 12 + ["new", "dead", "draining", "no_leaders", "no_new_repl
 
 @st.composite
 def snapshots(draw: st.DrawFn, most_brokers: int = 9, most_partitions: int = 24) -> ReplicasSnapshot:
-    """Clusters of every awkward kind: few racks, dead brokers, lagging replicas, missing capacities, offline dirs."""
+    """Clusters of every awkward kind: few racks, dead brokers, lagging replicas, missing capacities, offline
+    dirs.
+    """
     number = draw(st.integers(1, most_brokers))
     racks, hosts = draw(st.integers(1, 4)), draw(st.integers(1, 9))
     with_dirs, uneven = draw(st.booleans()), draw(st.booleans())

@@ -1,0 +1,135 @@
+"""How good and how fast plans are, against size and strategy: bytes over the lower bound, goals met, seconds.
+
+    python benchmarks/plan_quality.py            the sizes of the table
+    python benchmarks/plan_quality.py --large    also 1,000 brokers and 1,000,000 replicas
+
+Instances are made up from fixed seeds (lognormal broker weights, sigma .25, mean usage .4/.4/.4/.5, three
+racks). Seconds are those of the planner alone, in a warm process; the figure shows bytes over the bound
+against brokers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+
+from results import FOLDER, write_result
+
+from trimtab.model.plan import Verdict
+from trimtab.model.settings import ReplicasSettings, RoleAwareSettings
+from trimtab.plan.planner import plan_replicas
+from trimtab.simulate.instances import lognormal_skew
+
+SIZES = ((6, 600, 5), (12, 2_400, 5), (30, 6_000, 3), (100, 30_000, 3), (300, 300_000, 1))
+LARGE = (1_000, 1_000_000, 1)
+STRATEGIES = {
+    "trim": ReplicasSettings(),
+    "role_aware, literal": ReplicasSettings(
+        strategy="role_aware", role_aware=RoleAwareSettings(literal=True)
+    ),
+    "role_aware, repaired": ReplicasSettings(strategy="role_aware"),
+}
+BASELINE_LIMIT = 6_000
+"""Replicas up to which the baseline, which is not compiled, is run."""
+
+
+def measured(name: str, brokers: int, replicas: int, seed: int) -> dict[str, object]:
+    """One plan: its time and its quality."""
+    snapshot = lognormal_skew(brokers, replicas, seed)
+    started, used = time.perf_counter(), time.process_time()
+    plan = plan_replicas(snapshot, STRATEGIES[name])
+    wall, cpu = time.perf_counter() - started, time.process_time() - used
+    after = plan.predicted.after
+    met = plan.verdict in (Verdict.LEVEL, Verdict.LEVELLED)
+    return {
+        "strategy": name,
+        "brokers": brokers,
+        "replicas": replicas,
+        "seed": seed,
+        "seconds": round(wall, 4),
+        "cpu_seconds": round(cpu, 4),
+        "verdict": str(plan.verdict),
+        "goals_met": met,
+        "bytes": plan.cost.bytes,
+        "bound": plan.bound.bytes,
+        # Over a bound that holds for plans that meet the goals, so only of those.
+        "ratio": round(plan.cost.bytes / plan.bound.bytes, 4) if met and plan.bound.bytes else None,
+        "replica_moves": plan.cost.replica_moves,
+        "leader_moves": plan.cost.leader_moves,
+        "worst_deviation": max(after.worst_deviation.values()),
+        "peak_usage": max(after.peak_usage.values()),
+    }
+
+
+def summary(rows: list[dict[str, object]]) -> list[dict[str, object]]:
+    """Medians over the seeds of each strategy and size."""
+    found = []
+    for key in dict.fromkeys((r["strategy"], r["brokers"], r["replicas"]) for r in rows):
+        of = [r for r in rows if (r["strategy"], r["brokers"], r["replicas"]) == key]
+        ratios = [r["ratio"] for r in of if r["ratio"] is not None]
+        found.append(
+            {
+                "strategy": key[0],
+                "brokers": key[1],
+                "replicas": key[2],
+                "seeds": len(of),
+                "goals_met": sum(bool(r["goals_met"]) for r in of),
+                "seconds": statistics.median(r["seconds"] for r in of),
+                "cpu_seconds": statistics.median(r["cpu_seconds"] for r in of),
+                "ratio": statistics.median(ratios) if ratios else None,
+                "worst_ratio": max(ratios, default=None),
+                "moves": statistics.median(r["replica_moves"] + r["leader_moves"] for r in of),
+            }
+        )
+    return found
+
+
+def draw(table: list[dict[str, object]]) -> None:
+    """Figure: bytes over the bound and seconds, against brokers, for the strategies that meet the goals."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, (left, right) = pyplot.subplots(1, 2, figsize=(9, 3.5), layout="constrained")
+    for name in STRATEGIES:
+        of = [row for row in table if row["strategy"] == name]
+        rated = [row for row in of if row["ratio"] is not None]
+        left.plot([r["brokers"] for r in rated], [r["ratio"] for r in rated], "o-", label=name)
+        right.plot([r["replicas"] for r in of], [r["seconds"] for r in of], "o-", label=name)
+    left.set(xscale="log", xlabel="brokers", ylabel="bytes / lower bound", ylim=(0.9, None))
+    right.set(xscale="log", yscale="log", xlabel="replicas", ylabel="seconds, planner alone")
+    left.axhline(1.2, linestyle=":", color="grey")
+    left.legend(fontsize="small")
+    figure.savefig(FOLDER / "plan_quality.svg", metadata={"Date": None})
+
+
+def main() -> None:
+    """Run, print, write `results/plan_quality.json` and `.svg`."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--large", action="store_true", help="also 1,000 brokers and 1,000,000 replicas")
+    arguments = parser.parse_args()
+    for settings in STRATEGIES.values():
+        plan_replicas(lognormal_skew(6, 60, 0), settings)  # compiles what is not yet
+    rows = []
+    for brokers, replicas, seeds in (*SIZES, *([LARGE] if arguments.large else [])):
+        for name in STRATEGIES:
+            if name != "trim" and replicas > BASELINE_LIMIT:
+                continue
+            rows += [measured(name, brokers, replicas, seed) for seed in range(1, seeds + 1)]
+            row = summary(rows)[-1]
+            ratio = "-" if row["ratio"] is None else f"{row['ratio']:.3f}"
+            print(
+                f"{name:22} {brokers:5} brokers {replicas:8} replicas: goals met "
+                f"{row['goals_met']}/{row['seeds']}, "
+                f"bytes/bound {ratio}, {row['moves']:.0f} moves, {row['seconds']:.3f} s "
+                f"({row['cpu_seconds']:.3f} s CPU)",
+                flush=True,
+            )
+    write_result("plan_quality", {"medians": summary(rows), "plans": rows})
+    draw(summary(rows))
+
+
+if __name__ == "__main__":
+    main()
