@@ -200,6 +200,9 @@ def _file(key: str, name: str | None, folder: Path) -> Path | None:
 
 
 def _password(given: str | None, file: Path | None, environment: Mapping[str, str]) -> str | None:
+    # The variable reaches us as `given` too, and like that of every setting it goes before files.
+    if given is not None and given == environment.get(PASSWORD_VARIABLE):
+        return given
     if given is not None and file is not None:
         raise SettingsError("kafka.password and kafka.password_file are both set: keep one")
     if file is not None:

@@ -47,6 +47,13 @@ def test_password_file_is_read_without_its_line_end(tmp_path):
     assert connection.password == "p w"
 
 
+def test_password_from_the_environment_goes_before_the_file(tmp_path):
+    """As with every setting; the loader hands the variable over as if it stood in the table."""
+    (tmp_path / "secret").write_text("old", encoding="utf-8")
+    table = SCRAM | {"password_file": "secret", "password": "new"}
+    assert connection_from_table(table, {"TRIMTAB_KAFKA_PASSWORD": "new"}, tmp_path).password == "new"
+
+
 def test_password_is_not_shown():
     """A connection that gets into a log does not give the password away."""
     assert "hush" not in repr(connection_from_table(SCRAM | {"password": "hush"}))

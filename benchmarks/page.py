@@ -1,0 +1,197 @@
+"""From the figures in `results/` to docs/benchmarks.md and its charts: nothing is measured here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from results import FOLDER, read_result
+
+DOCS = Path(__file__).parent.parent / "docs"
+HEAD = """# Benchmarks
+
+`make bench` measures everything on this page anew and rewrites it; the figures lie in
+`benchmarks/results/`, each with the machine
+it was taken on. Commands and engines take turns (A B A B), medians are quoted, and ratios say more than
+seconds: the machine is shared.
+"""
+
+
+def main() -> None:
+    """Write the page from whatever has been measured so far."""
+    sections = [HEAD, _machines(), _startup(), _plan_speed(), _plan_quality(), _pipeline(), _accuracy()]
+    (DOCS / "benchmarks.md").write_text("\n".join(part for part in sections if part), encoding="utf-8")
+    print("wrote docs/benchmarks.md")
+
+
+def _rows(name: str) -> Any:
+    found = read_result(name)
+    return None if found is None else found["rows"]
+
+
+def _machines() -> str:
+    lines = []
+    names = (
+        "cli_startup",
+        "plan_speed",
+        "plan_quality",
+        "pipeline",
+        "pipeline_accuracy",
+        "pipeline_cpu_base",
+    )
+    for name in names:
+        found = read_result(name)
+        if found is None:
+            lines.append(f"- `{name}`: not measured yet")
+            continue
+        machine: Any = found["machine"]
+        lines.append(
+            f"- `{name}`: {machine['processor']}, {machine['cores']} cores, {machine['memory_gib']} "
+            f"GiB, Python "
+            f"{machine['python']}, load average {machine['load_average']} when it ended"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def _startup() -> str:
+    rows = _rows("cli_startup")
+    if rows is None:
+        return ""
+    body = [
+        (name, _seconds(row["wall_median"]), _seconds(row["cpu_median"]), _limit(row))
+        for name, row in rows.items()
+    ]
+    return "## Start-up of the command line\n\n" + _table(("command", "wall", "CPU", "goal"), body)
+
+
+def _plan_speed() -> str:
+    rows = _rows("plan_speed")
+    if rows is None:
+        return ""
+    body = [
+        (row["what"], _seconds(row["wall_median"]), _seconds(row["cpu_median"]), _limit(row)) for row in rows
+    ]
+    return (
+        "## From command to plan file\n\nThe whole process, start and reading included, unless said "
+        "otherwise.\n\n" + _table(("what", "wall", "CPU", "goal"), body)
+    )
+
+
+def _plan_quality() -> str:
+    rows = _rows("plan_quality")
+    if rows is None:
+        return ""
+    body = [
+        (
+            row["strategy"],
+            f"{row['brokers']:,}",
+            f"{row['replicas']:,}",
+            f"{row['goals_met']} of {row['seeds']}",
+            "-" if row["ratio"] is None else f"{row['ratio']:.3f}",
+            _seconds(row["cpu_seconds"]),
+        )
+        for row in rows["medians"]
+    ]
+    return (
+        "## Plans: bytes over the lower bound\n\nLognormal broker weights (sigma .25), mean usage "
+        ".4/.4/.4/.5, RF 3 in three racks, "
+        "theta .80, epsilon .10. The ratio is bytes moved over the bound that comes with each plan; "
+        "planner alone, in a warm process.\n\n"
+        + _table(("strategy", "brokers", "replicas", "all goals met", "bytes / bound", "CPU"), body)
+        + _picture("plan_quality", "bytes over the bound against brokers")
+    )
+
+
+def _pipeline() -> str:
+    rows = _rows("pipeline")
+    if rows is None:
+        return ""
+    body = [
+        (name, _seconds(row["median_seconds"]), f"{row['rows_per_second']:,}", f"{row['times_the_scan']:.1f}")
+        for name, row in rows["engines"].items()
+    ]
+    _draw_pipeline(rows["engines"])
+    return (
+        f"## The pipeline\n\n{rows['raw_rows']:,} raw rows ({rows['partitions']} partitions, three "
+        f"replicas each, {rows['ticks']} ticks, "
+        f"{rows['files']} files) to the tables {', '.join(rows['same_results'])}; the run fails if "
+        f"engines differ in any of them. "
+        f"Starting Spark took {rows['spark_start_seconds']} s, apart.\n\n"
+        + _table(("engine", "median", "rows per second", "times the bare scan"), body)
+        + _picture("pipeline", "rows per second by engine")
+    )
+
+
+def _accuracy() -> str:
+    rows = _rows("pipeline_accuracy")
+    if rows is None:
+        return ""
+    body = [
+        (
+            name.replace("_", " "),
+            one["measure"],
+            one["level"],
+            _percent(one["share_error"]),
+            _percent(one["bias"]),
+        )
+        for name in ("with_metrics", "without_metrics")
+        for one in rows[name]
+    ]
+    return (
+        "## Attribution against truth\n\nSix real brokers; the load generator knows what every "
+        "partition got. *Misplaced* is the share of "
+        "the total laid at the wrong partition or broker, which is what levelling depends on; *bias* "
+        "is the error of the total (consumers are sent "
+        "compressed bytes, the generator counts what it unpacked). More in [pipeline.md](pipeline.md).\n\n"
+        + _table(("run", "measure", "per", "misplaced", "bias of the total"), body)
+    )
+
+
+def _draw_pipeline(engines: dict[str, Any]) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    names = list(engines)
+    figure, axes = pyplot.subplots(figsize=(7.5, 0.5 * len(names) + 1.2), layout="constrained")
+    bars = axes.barh(names, [engines[name]["rows_per_second"] for name in names], color="#4878a8")
+    axes.bar_label(bars, labels=[f" {engines[name]['rows_per_second']:,}" for name in names])
+    axes.set_xscale("log")
+    axes.set_xlabel("raw rows per second (log scale)")
+    axes.invert_yaxis()
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.margins(x=0.25)
+    (DOCS / "images").mkdir(exist_ok=True)
+    figure.savefig(DOCS / "images" / "pipeline.svg", metadata={"Date": None})
+    pyplot.close(figure)
+
+
+def _table(head: tuple[str, ...], body: list[tuple[str, ...]]) -> str:
+    rows = [head, ("---",) * len(head), *body]
+    return "\n".join("| " + " | ".join(row) + " |" for row in rows) + "\n"
+
+
+def _picture(name: str, words: str) -> str:
+    path = DOCS / "images" / f"{name}.svg"
+    drawn = FOLDER / path.name
+    if drawn.exists():
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(drawn.read_bytes())
+    return f"\n![{words}](images/{name}.svg)\n" if path.exists() else ""
+
+
+def _seconds(value: float) -> str:
+    return f"{value:.2f} s" if value >= 0.095 else f"{value * 1000:.0f} ms"
+
+
+def _limit(row: dict[str, Any]) -> str:
+    return f"{row['limit_seconds']:g} s" if "limit_seconds" in row else ""
+
+
+def _percent(value: float | None) -> str:
+    return "-" if value is None else f"{100 * value:.2f} %"
+
+
+if __name__ == "__main__":
+    main()
