@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from trimtab.act.sensing import LoadSense
 from trimtab.act.settings import ExecutionSettings
 from trimtab.act.state import FINAL, ExecutionState, Status
 from trimtab.act.steps import Step
+from trimtab.act.throttle import first_rate
 from trimtab.model.errors import ActError
 from trimtab.model.plan import MoveKind, Plan
 from trimtab.model.receipt import Outcome, Receipt
@@ -167,15 +168,24 @@ class Office:
         *,
         sense: Sense | None = None,
         watch: Watch | None = None,
+        settings: ExecutionSettings | None = None,
     ) -> Runner:
-        """A runner that goes on from wherever the journal has it."""
+        """A runner that goes on from wherever the journal has it; other settings than then may be given."""
         self.journal.take_over(execution, self._owner(self._clock()))
+        state = self.journal.state(execution)
+        if settings is not None:
+            state = replace(
+                state,
+                settings=settings,
+                copies_per_broker=settings.copies_per_broker,
+                rate_bytes_per_second=first_rate(settings, {}, ()),
+            )
         return Runner(
             port,
             self.journal,
             lease,
             execution,
-            self.journal.state(execution),
+            state,
             clock=self._clock,
             sleep=self._sleep,
             sense=sense,

@@ -131,6 +131,8 @@ def _take_up(execution: int | None, where: Where, request: str | None) -> None:
 
     found = read_settings(where.settings, where.overrides)
     how = found.section("execution", ExecutionSettings)
+    # Unless told otherwise here, it goes on with the settings that it was begun with.
+    changed = how if any(word.startswith("execution.") for word in where.overrides) else None
     connection = kafka_connection(found, where.bootstrap)
     with open_office() as office:
         entry = office.journal.entry(_chosen(office, execution))
@@ -145,7 +147,9 @@ def _take_up(execution: int | None, where: Where, request: str | None) -> None:
                 now = time.time()
                 office.journal.request(entry.id, request, "you", now)
             sense = load_sense(_plan(office, entry.id), where.lake, how.drop_unneeded)
-            state = run_watched(lambda watch: office.runner(port, lease, entry.id, sense=sense, watch=watch))
+            state = run_watched(
+                lambda watch: office.runner(port, lease, entry.id, sense=sense, watch=watch, settings=changed)
+            )
             receipt = receipt_of(office.journal.entry(entry.id), state, sense)
     show_receipt(receipt)
     if receipt.status not in (

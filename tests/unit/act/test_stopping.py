@@ -9,6 +9,7 @@ import pytest
 from support.executing import SETTINGS, Checked, assert_clean, prepared
 from support.fake_port import FakeCluster
 from support.plans import REASON, plan_of
+from trimtab.act.apply import Office, prepare
 from trimtab.act.journal import Journal
 from trimtab.act.observation import TopicPartition
 from trimtab.act.runner import Runner
@@ -124,3 +125,28 @@ def test_a_move_between_log_dirs_is_rolled_back_to_where_it_was(cluster: FakeClu
     state = session.live()
     assert state.status is Status.FINISHED
     assert (part.dirs[1], part.future) == ("/d1", {})
+
+
+def test_a_resumed_execution_can_be_given_another_pace(cluster: FakeCluster, tmp_path: Path) -> None:
+    """Begun with one throttle, gone on with another."""
+    office = Office(tmp_path, cluster.clock, cluster.sleep, lambda: "token")
+    execution = office.create(prepare(cluster, PLAN), replace(ONE_AT_A_TIME, throttle=90e6), "{}")
+
+    def stop_once(state: ExecutionState) -> None:
+        if state.batches and state.status is Status.RUNNING:
+            first.stop()
+
+    first = office.runner(cluster, None, execution, watch=stop_once)
+    first.run()
+    rates = set()
+
+    def watch(state: ExecutionState) -> None:
+        if state.active and state.throttle.rates_touched:
+            rates.add(cluster.rates["follower.replication.throttled.rate"])
+
+    faster = replace(ONE_AT_A_TIME, throttle=200e6, copies_per_broker=3)
+    state = office.runner(cluster, None, execution, watch=watch, settings=faster).run()
+    assert state.status is Status.FINISHED
+    assert rates == {"200000000"}
+    assert office.journal.state(execution).settings == faster
+    office.close()
