@@ -13,6 +13,9 @@ ROOT = Path(__file__).parents[2]
 KNOWN_HOSTS = {
     "127.0.0.1",
     "ant.apache.org",
+    "creativecommons.org",  # in the metadata of every drawing by matplotlib, with the next two
+    "matplotlib.org",
+    "purl.org",
     "json-schema.org",
     "kafka.apache.org",
     "www.apache.org",
