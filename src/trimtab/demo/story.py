@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 STEPS = 9
 CPU_CORES = 0.25
 """Declared for each broker; they all share this machine."""
+COPY_BYTES_PER_SECOND = "20000000"
+"""What the machine stands; the declared networks are small, and half of what they have left would take minutes."""
 LIVE_BYTES = 8_000_000
 """What each partition that is written to keeps."""
 PLACES = "hosts h1, h2, h3 with two brokers each, every host a rack, two log dirs a broker"
@@ -227,7 +229,14 @@ def _act(screen: Screen, world: World, plan: Plan, snapshot: ReplicasSnapshot) -
         screen.progress(f"{bar(now.bytes_copied / max(1, now.bytes_total))} {progress_text(now)}")
 
     folder = world.sandbox.state.folder
-    receipt = carry_out(world.sandbox.connection, plan, snapshot, folder, ExecutionSettings(), watch)
+    receipt = carry_out(
+        world.sandbox.connection,
+        plan,
+        snapshot,
+        folder,
+        ExecutionSettings(throttle=COPY_BYTES_PER_SECOND),
+        watch,
+    )
     screen.progress(f"{receipt.status}: {cost_text(spent(receipt))}", last=True)
     for outcome in receipt.left:
         screen.say(f"{outcome.topic}-{outcome.partition} {outcome.state}: {outcome.reason}")
