@@ -41,7 +41,7 @@ STEPS = 9
 CPU_CORES = 0.25
 """Declared for each broker; they all share this machine."""
 COPY_BYTES_PER_SECOND = "20000000"
-"""What the machine stands; the declared networks are small, and half of what they have left would take minutes."""
+"""What this machine stands; half of what is free of the small declared networks would take minutes."""
 LIVE_BYTES = 8_000_000
 """What each partition that is written to keeps."""
 PLACES = "hosts h1, h2, h3 with two brokers each, every host a rack, two log dirs a broker"
