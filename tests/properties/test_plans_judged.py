@@ -19,15 +19,9 @@ OVERRIDES = (
     ["replicas.max_moves=10"],
 )
 
-PINNED = pytest.mark.xfail(
-    strict=False,
-    reason="where nobody can take a leader's place, its followers are held as well, and a dead one stays",
-)
-SEEDS = [pytest.param(seed, marks=PINNED) if seed in (9, 13) else seed for seed in range(24)]
-
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", range(24))
 def test_a_plan_keeps_its_promises(seed: int, strategy: str) -> None:
     """Moves can be carried out and end in the assignments; predictions, cost and verdict are true."""
     document = random_snapshot(seed)

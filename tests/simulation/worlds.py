@@ -33,6 +33,7 @@ from trimtab.simulate.faults import Fault, FaultScript, random_faults
 from trimtab.simulate.flaky_port import FlakyPort
 from trimtab.simulate.kafka_building import cluster_of
 from trimtab.simulate.kafka_cluster import SimulatedKafka
+from trimtab.simulate.kafka_configs import ConfigOperation, ResourceType
 from trimtab.simulate.kafka_port import SimulatedPort
 
 ACTOR = "trimtab"
@@ -247,6 +248,9 @@ def random_world(
         }
         size = float(generator.lognormal(np.log(median_bytes), 1.0))
         cluster.create_topic(f"t{topic}", lists, size, growth_bytes_per_second=size / 3600)
+        if generator.random() < 0.4:
+            change = [("min.insync.replicas", ConfigOperation.SET, "2")]
+            cluster.alter_configs(ResourceType.TOPIC, f"t{topic}", change)
         for number, held in lists.items():
             if generator.random() < 0.6:
                 changes.append((f"t{topic}", number, tuple(held), _another(generator, held, brokers)))
