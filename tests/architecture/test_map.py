@@ -10,6 +10,9 @@ ROOT = Path(__file__).parents[2]
 def test_the_map_of_modules_is_up_to_date() -> None:
     """A newcomer who reads the page finds every file, and no file that is gone."""
     done = subprocess.run(
-        [sys.executable, ROOT / "scripts" / "module-map", "--check"], capture_output=True, text=True, check=False
+        [sys.executable, ROOT / "scripts" / "module-map", "--check"],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
