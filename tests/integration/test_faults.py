@@ -54,7 +54,8 @@ def test_killed_at_every_step_and_resumed(trial: Trial) -> None:
         if not was_killed(code):
             assert code == 0, said
             break
-        trial.run("execution", "resume")
+        if trial.status() != "finished":  # the last write leaves nothing to be resumed
+            trial.run("execution", "resume")
         trial.assert_at(plan)
         trial.assert_clean(["resumed"])
         trial.assert_whole(plan)

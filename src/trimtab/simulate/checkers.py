@@ -16,7 +16,7 @@ from trimtab.simulate.faults import OPERATOR
 from trimtab.simulate.kafka_cluster import SimulatedKafka
 from trimtab.simulate.kafka_configs import ResourceType
 from trimtab.simulate.kafka_disks import usage
-from trimtab.simulate.kafka_port import CLAIM
+from trimtab.simulate.kafka_port import CLAIM, unhealthy_partitions
 from trimtab.simulate.kafka_state import Happening, PartitionName
 from trimtab.simulate.kafka_throttles import FOLLOWER_REPLICAS, lists_replica
 
@@ -218,6 +218,10 @@ def never_both_at_once(cluster: SimulatedKafka, actors: Iterable[str]) -> Violat
 # ---------------------------------------------------------------- every instant
 
 
+UNWELL_SECONDS = 10.0
+"""For so long trimtab may not have noticed yet: it looks at the whole cluster every few seconds."""
+
+
 @dataclass
 class Watch:
     """Looks at the cluster as time passes; call `look` often.
@@ -236,6 +240,9 @@ class Watch:
     copies_per_broker: int
     throttled: bool = True
     violations: list[str] = field(default_factory=list)
+    _well: frozenset[PartitionName] | None = None
+    _unwell_since: dict[PartitionName, float] = field(default_factory=dict)
+    _looked_at: int = 0
 
     def look(self, cluster: SimulatedKafka) -> None:
         """Note what is wrong at this instant."""
@@ -257,6 +264,21 @@ class Watch:
                 self._note(cluster, f"broker {broker}: {path} is over-full")
         for sentence in no_partition_offline(cluster):
             self._note(cluster, sentence)
+        self._look_at_health(cluster)
+
+    def _look_at_health(self, cluster: SimulatedKafka) -> None:
+        """Nothing new is begun while a partition that was well has been unwell for a while."""
+        unwell = unhealthy_partitions(cluster)
+        if self._well is None:
+            self._well = frozenset(cluster.partitions) - unwell
+        since = self._unwell_since
+        self._unwell_since = {name: since.get(name, cluster.now) for name in unwell & self._well}
+        for happening in cluster.history[self._looked_at :]:
+            if happening.verb == "reassign" and happening.actor in self.actors and happening.detail[3]:
+                long = [n for n, at in self._unwell_since.items() if happening.at - at > UNWELL_SECONDS]
+                if long:
+                    self._note(cluster, f"{happening.subject} begun although {long[0]} is unwell")
+        self._looked_at = len(cluster.history)
 
     def _note(self, cluster: SimulatedKafka, sentence: str) -> None:
         self.violations.append(f"at {cluster.now:.1f}: {sentence}")

@@ -92,7 +92,7 @@ class SimulatedPort:
                 for broker in asked
                 if broker.id in partition.held
             },
-            unhealthy=self._unhealthy() if wide else None,
+            unhealthy=frozenset(TopicPartition(*n) for n in unhealthy_partitions(cluster)) if wide else None,
         )
 
     def reassign(self, targets: Mapping[TopicPartition, tuple[int, ...]]) -> Answers:
@@ -191,14 +191,15 @@ class SimulatedPort:
             for path, found in cluster.brokers[broker].log_dirs.items()
         )
 
-    def _unhealthy(self) -> frozenset[TopicPartition]:
-        cluster = self._cluster
-        found = set()
-        for name, partition in cluster.partitions.items():
-            least = int(cluster.configs.of(ResourceType.TOPIC, name.topic).get("min.insync.replicas", "1"))
-            if partition.leader is None or len(partition.in_sync) < least:
-                found.add(TopicPartition(*name))
-        return frozenset(found)
+
+def unhealthy_partitions(cluster: SimulatedKafka) -> frozenset[PartitionName]:
+    """Partitions without a leader, or with fewer in-sync replicas than their topic asks for."""
+    found = set()
+    for name, partition in cluster.partitions.items():
+        least = int(cluster.configs.of(ResourceType.TOPIC, name.topic).get("min.insync.replicas", "1"))
+        if partition.leader is None or len(partition.in_sync) < min(least, len(partition.settled_replicas)):
+            found.add(name)
+    return frozenset(found)
 
 
 def _placement(partition: SimulatedPartition) -> Placement:
