@@ -124,7 +124,10 @@ def _observed(state: ExecutionState, event: ClusterObserved) -> ExecutionState:
 def _pace(state: ExecutionState, *, copies_ended: bool) -> ExecutionState:
     """Additive increase, multiplicative decrease of copies in flight and of the throttle's rate."""
     assert state.seen is not None
-    trouble = bool(unhealthy_since_begun(state, state.seen)) or bool(lost_brokers(state, state.seen))
+    # A partition of ours that fell behind recovers through our throttle: a lower rate would keep it there.
+    ours = {record.step.partition for record in state.active}
+    unwell = set(unhealthy_since_begun(state, state.seen)) - ours
+    trouble = bool(unwell) or bool(lost_brokers(state, state.seen))
     wide = state.seen.unhealthy is not None
     if not wide and not copies_ended:
         return state
