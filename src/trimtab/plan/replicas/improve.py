@@ -19,7 +19,11 @@ FREE_WORK = 100_000
 """Replicas looked at, summed over rounds, that every plan may spend; some tenths of a second."""
 
 WORK_PER_SECOND = 200_000
-MOST_ROUNDS = 120
+MOST_ROUNDS = 48
+PATIENCE = 12
+"""Rounds in a row that may bring nothing. A cluster that cannot be levelled makes every round search to its
+end: without this, 340 partitions on 14 crowded brokers took 46 s instead of a few.
+"""
 MARGINS = (MARGIN, 0.8, 0.96, 1.0)
 MOVE_COSTS = (0.05, 0.5, 0.01)
 """Bytes that a move is deemed to cost besides its copy, in mean replica sizes; the first is the usual one."""
@@ -62,15 +66,16 @@ def improved(problem: ProblemData, lawful: Outcome, first: Outcome) -> Outcome:
     rounds = min(int(work // max(replicas, 1)), MOST_ROUNDS + extra)
     best, rating = first, rating_of(problem, first)
     random = np.random.default_rng(problem.settings.seed)
+    last = 0
     for number in range(rounds):
-        if rating.perfect:
+        if rating.perfect or number - last > PATIENCE + extra:
             break
         start = _partly_home(problem, lawful, best, random, share=(0.15, 0.4, 0.7, 1.0)[number % 4])
         margin, cost = MARGINS[number % len(MARGINS)], MOVE_COSTS[number % len(MOVE_COSTS)]
         found = levelled(problem, start, margin, cost)
         found_rating = rating_of(problem, found)
         if found_rating.key < rating.key:
-            best, rating = found, found_rating
+            best, rating, last = found, found_rating, number
     return best
 
 
