@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from trimtab.cli.options import BOOTSTRAP, LAKE, SET, SETTINGS, kafka_connection, lake_path, read_settings
+from trimtab.cli.stopping import stop_on_signals
 from trimtab.model.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def collect(
     if (target, bool(topic)) not in (("lake", False), ("kafka", True)):
         raise SettingsError(f"--to is {to!r}: write lake, or kafka:TOPIC")
     raw = Lake(lake_path(lake)).raw
-    stop = _stop_on_signals()
+    stop = stop_on_signals()
     landed = lost = 0
     with run.open_collector(connection, how, capacity) as collector:
         where: Any = run.topic_landing(connection, topic, how) if topic else run.lake_landing(raw)
@@ -87,22 +88,6 @@ def _tell(outcome: Collected, known: frozenset[str]) -> frozenset[str]:
     for problem in sorted(known - now):
         _say(f"{at} over: {problem}")
     return now
-
-
-def _stop_on_signals() -> Any:
-    """An event that SIGINT and SIGTERM set: the tick in hand is finished, none is begun; twice kills."""
-    import signal
-    import threading
-
-    stop = threading.Event()
-
-    def end(number: int, _: object) -> None:
-        stop.set()
-        signal.signal(number, signal.SIG_DFL)
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, end)
-    return stop
 
 
 def _say(line: str) -> None:

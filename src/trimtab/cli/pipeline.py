@@ -18,6 +18,7 @@ from trimtab.cli.options import (
     read_settings,
 )
 from trimtab.cli.pipeline_truth import truth
+from trimtab.cli.stopping import stop_on_signals
 from trimtab.model.errors import InputError, SettingsError
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ def stream(
     chosen = _pipeline_settings(found, window)
     seconds = _seconds("--trigger", trigger)
     origin, jars = _source(source, found, bootstrap, most)
-    stop = _stop_on_signals()
+    stop = stop_on_signals()
     session = spark_session(SessionSettings(master=master, remote=remote, short=not heavy, jars=jars))
     try:
         run_stream(session, Lake(lake_path(lake)), chosen, origin, seconds, once, stop, _say)
@@ -203,22 +204,6 @@ def _no_samples(path: Path) -> None:
     raise ObserveError(
         f"lake {path} holds no raw samples: run `trimtab collect` first, or name another --lake"
     )
-
-
-def _stop_on_signals() -> Any:
-    """An event that SIGINT and SIGTERM set; twice kills."""
-    import signal
-    import threading
-
-    stop = threading.Event()
-
-    def end(number: int, _: object) -> None:
-        stop.set()
-        signal.signal(number, signal.SIG_DFL)
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, end)
-    return stop
 
 
 def _say(line: str) -> None:
