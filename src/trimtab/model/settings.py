@@ -42,7 +42,7 @@ class ReplicasSettings:
     epsilon
         Highest deviation γ allowed, per resource, 0 < ε < 1.
     goals
-        Goals to meet, most important first.
+        Goals to meet; the order in which they are named does not matter.
     excluded_topics
         Names or glob patterns of topics whose replicas and leaders stay where they are.
     excluded_brokers_for_leaders, excluded_brokers_for_replicas
