@@ -1,0 +1,112 @@
+"""Every command line that a page shows can be typed as it stands."""
+
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from trimtab.cli.app import _root
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted(
+    path
+    for path in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "experiments").rglob("*.md")]
+    if path.relative_to(ROOT).as_posix() != "docs/reference/commands.md"  # made from the code
+)
+FENCE = re.compile(r"^```[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
+INDENTED = re.compile(r"(?:^(?: {4}|\t)[^\n]*\n)+", re.MULTILINE)
+SPAN = re.compile(r"`([^`\n]+)`")
+COMMAND = re.compile(r"^(?:[A-Z_]+=\S+ +)*(?:\S*/)?trimtab(?= |$)(.*)$")
+
+
+def _blocks(text: str) -> list[str]:
+    return [*FENCE.findall(text), *INDENTED.findall(FENCE.sub("", text))]
+
+
+def _typed(text: str) -> list[str]:
+    """Arguments of every `trimtab` that a page's code blocks tell to type.
+
+    Where a block marks what is typed with a dollar sign, the rest of it is output.
+    """
+    found = []
+    for block in _blocks(text):
+        lines = [line.strip() for line in block.replace("\\\n", " ").splitlines()]
+        marked = [line[2:] for line in lines if line.startswith("$ ")]
+        for line in marked or lines:
+            if match := COMMAND.match(line):
+                found.append(re.split(r"\s+(?:#|&|\||>|2>|;)", match[1])[0].strip())
+    return found
+
+
+def _complaint(arguments: str) -> str | None:
+    """What the command line says to these arguments before it would begin; None if nothing."""
+    command: Any = typer.main.get_command(_root)
+    context = command.context_class(command, info_name="trimtab")
+    rest = shlex.split(arguments)
+    try:
+        while hasattr(command, "resolve_command"):
+            if not rest or rest[0] in ("--help", "--version"):
+                return None if rest else "no command"
+            name, command, rest = command.resolve_command(context, rest)
+            context = command.context_class(command, info_name=name, parent=context)
+        command.make_context(command.name, rest)
+    except Exception as error:  # whatever the parser dislikes
+        return f"{type(error).__name__}: {error}"
+    return None
+
+
+def _unknown(arguments: str) -> list[str]:
+    """Commands and options of a mention in passing that do not exist; it may leave out what it likes."""
+    words = re.sub(r"\s*\|\s*", "|", re.sub(r"[\[\]\\]", " ", arguments)).split()
+    command: Any = typer.main.get_command(_root)
+    context = command.context_class(command, info_name="trimtab")
+    while words and hasattr(command, "resolve_command"):
+        if words[0].startswith("-") or words[0] in ("...", "…"):
+            break
+        first, *others = words.pop(0).split("|")
+        known = command.list_commands(context)
+        if missing := [name for name in [first, *others] if name not in known]:
+            return missing
+        if others:
+            return []
+        _, command, _ = command.resolve_command(context, [first])
+        context = command.context_class(command, info_name=first, parent=context)
+    options = {name for one in command.get_params(context) for name in [*one.opts, *one.secondary_opts]}
+    return [word for word in words if word.startswith("--") and word.split("=")[0] not in options]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_commands_in_code_blocks_can_be_typed(page: Path) -> None:
+    """A reader who copies a line out of a code block is not told that there is no such command or option."""
+    typed = _typed(page.read_text(encoding="utf-8"))
+    assert not {line: said for line in typed if (said := _complaint(line))}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_commands_named_in_passing_exist(page: Path) -> None:
+    """A command or option that a sentence names is one that trimtab has."""
+    spans = SPAN.findall(FENCE.sub("", page.read_text(encoding="utf-8")))
+    named = [match[1] for span in spans if (match := COMMAND.match(span.strip()))]
+    assert not {line: missing for line in named if (missing := _unknown(line))}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_make_targets_exist(page: Path) -> None:
+    """What a page tells to make, the Makefile makes."""
+    targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    text = page.read_text(encoding="utf-8")
+    told = set(re.findall(r"`make ([\w-]+)", text)) | set(re.findall(r"^(?:\$ )?make ([\w-]+)", text, re.M))
+    assert told <= targets
+
+
+def test_the_search_finds_slips() -> None:
+    """The patterns themselves are sound: they would catch what they are there for."""
+    text = "```\n$ trimtab status --watc   # now\ntrimtab: not typed\n$ X=1 trimtab plan make &\n```\n"
+    assert _typed(text) == ["status --watc", "plan make"]
+    assert all(_complaint(line) for line in _typed(text))
+    assert _complaint("plan replicas --snapshot s.json --set replicas.epsilon=0.05") is None
+    assert _unknown("pipeline run [--since --untill]") == ["--untill"]
+    assert _unknown("execution list | shw") == ["shw"]
