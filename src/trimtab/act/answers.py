@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
 
+from trimtab.act.approach import ROOM, UNMEASURED, rate_to_keep_up, relieved
 from trimtab.act.commands import Observe, WriteThrottle
 from trimtab.act.events import (
     CancelAnswered,
@@ -28,6 +29,7 @@ from trimtab.act.state import FINAL, ExecutionState, Status, ThrottleMemory
 from trimtab.act.steps import StepKind, StepRecord, StepState
 from trimtab.act.throttle import (
     forgetting,
+    free_network,
     next_copies_per_broker,
     next_rate,
     rate_ceiling,
@@ -64,6 +66,10 @@ def _resumed(state: ExecutionState, event: Resumed) -> ExecutionState:
     )
     if state.status in FINAL - {Status.STOPPED, Status.CANCELLED}:
         return state
+    # Time in which nobody looked does not count as time in which a copy got no nearer.
+    state = state.with_records(
+        {r.step.number: replace(r, **UNMEASURED) for r in state.active if r.nearer_at is not None}
+    )
     again = {}
     for r in state.records:
         if r.state is StepState.ROLLED_BACK:
@@ -118,6 +124,7 @@ def _observed(state: ExecutionState, event: ClusterObserved) -> ExecutionState:
             if after is not record:
                 changed[record.step.number] = after
     state = state.with_records(changed)
+    state = relieved(state, [number for number, after in changed.items() if after.ended])
     return _pace(state, copies_ended=copying and not state.active)
 
 
@@ -138,7 +145,8 @@ def _pace(state: ExecutionState, *, copies_ended: bool) -> ExecutionState:
     if wide and any(record.step.kind is StepKind.COPY for record in state.active):
         brokers = {b for r in state.active for b in (*r.step.added, *r.step.before)}
         ceiling = rate_ceiling(state.settings, state.headroom, brokers)
-        rate = next_rate(state.settings, rate, ceiling, healthy=not trouble)
+        needed = min(ROOM * rate_to_keep_up(state.active, state.seen), free_network(state.headroom, brokers))
+        rate = next_rate(state.settings, rate, ceiling, healthy=not trouble, needed=needed)
     return replace(state, copies_per_broker=copies, rate_bytes_per_second=rate)
 
 

@@ -8,7 +8,16 @@ from trimtab.act.settings import ExecutionSettings
 from trimtab.act.state import ExecutionState, Status, ThrottleMemory
 from trimtab.act.steps import Phase, Step, StepKind, StepRecord, StepState
 
-PROGRESS = ("copied_bytes", "advanced_at")
+PROGRESS = (
+    "copied_bytes",
+    "advanced_at",
+    "least_left_bytes",
+    "most_left_bytes",
+    "nearer_at",
+    "source_bytes",
+    "measured_at",
+    "written_bytes_per_second",
+)
 """Fields of a record that change at every look; they alone are not worth a write."""
 
 

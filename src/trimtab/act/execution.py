@@ -16,6 +16,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from trimtab.act import answers
+from trimtab.act.approach import UNMEASURED, outrun, relieved
 from trimtab.act.batches import Blocked, Choice, choose_batch
 from trimtab.act.commands import (
     CancelReassignments,
@@ -107,8 +108,16 @@ def _look(state: ExecutionState) -> Command:
     for record in records:
         brokers.update(record.step.added)
         brokers.update(broker for broker, _ in record.step.directories)
+        if overdue and record.active and record.step.kind is StepKind.COPY:
+            brokers.update(_leaders(state, record))
     partitions = dict.fromkeys(record.step.partition for record in records)
     return Observe(tuple(partitions), tuple(sorted(brokers)), wide=overdue)
+
+
+def _leaders(state: ExecutionState, record: StepRecord) -> tuple[int, ...]:
+    """Whom a copy is read from, by the last look: their size tells how much of it is left."""
+    placement = None if state.seen is None else state.seen.placements.get(record.step.partition)
+    return () if placement is None or placement.leader is None else (placement.leader,)
 
 
 # ---------------------------------------------------------------- what is under way
@@ -123,6 +132,8 @@ def _give_up_hopeless(state: ExecutionState) -> ExecutionState:
         still = state.now - (record.advanced_at if record.advanced_at is not None else state.now)
         if copying and still >= state.settings.stall_seconds:
             hopeless.setdefault(record.step.number, f"no progress in {still:.0f} s")
+    state = relieved(state, outrunning := outrun(state))
+    hopeless = outrunning | hopeless
     pending = {
         record.step.number: ended(record, StepState.FAILED, state.now, hopeless[record.step.number])
         for record in state.pending
@@ -325,6 +336,7 @@ def _begin(state: ExecutionState, batch: tuple[Step, ...]) -> tuple[ExecutionSta
                 advanced_at=state.now,
                 reason="",
                 copied_bytes=0,
+                **UNMEASURED,
             )
             for record in state.records
             if record.step.number in state.chosen

@@ -6,6 +6,7 @@ to resume after a crash between asking and hearing the answer.
 
 from dataclasses import replace
 
+from trimtab.act.approach import measured
 from trimtab.act.observation import Observation, Placement, TopicPartition
 from trimtab.act.settings import ExecutionSettings
 from trimtab.act.steps import Phase, StepKind, StepRecord, StepState
@@ -195,6 +196,7 @@ def _still_applies(record: StepRecord, placement: Placement, now: float) -> Step
 
 def _progress(record: StepRecord, seen: Observation, now: float) -> StepRecord:
     copied = copied_bytes(record, seen)
+    record = measured(record, seen, copied, now)
     if copied is None or copied == record.copied_bytes:
         return record
     return replace(record, copied_bytes=copied, advanced_at=now)

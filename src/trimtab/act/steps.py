@@ -178,6 +178,11 @@ class StepRecord:
         What the new copies were seen to hold at the last look.
     advanced_at
         When it last got further: a change of state or more bytes.
+    least_left_bytes, most_left_bytes, nearer_at
+        When its copy was last seen to get nearer to its end, what was left of it then, and the most that has
+        been left since (`trimtab.act.approach`).
+    source_bytes, measured_at, written_bytes_per_second
+        Size of what it is copied from, when that was last seen, and how fast it grows.
     topic_id
         The topic's id when first seen, to tell a topic created anew under the same name.
     rollback
@@ -196,6 +201,12 @@ class StepRecord:
     ended_at: float | None = None
     topic_id: str | None = None
     rollback: StepState | None = None
+    least_left_bytes: int | None = None
+    most_left_bytes: int | None = None
+    nearer_at: float | None = None
+    source_bytes: int | None = None
+    measured_at: float | None = None
+    written_bytes_per_second: float = 0.0
 
     @property
     def active(self) -> bool:

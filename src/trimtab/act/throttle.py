@@ -91,27 +91,45 @@ def rate_ceiling(
     settings: ExecutionSettings, headroom: Mapping[int, Headroom], brokers: Iterable[int]
 ) -> float | None:
     """What the tightest network path allows; None where no path's limit is known."""
-    free = [
-        min(headroom[broker].network_in, headroom[broker].network_out)
-        for broker in brokers
-        if broker in headroom
-    ]
-    tightest = min(free, default=float("inf"))
+    tightest = free_network(headroom, brokers)
     if tightest == float("inf"):
         return None
     return max(settings.throttle_minimum_bytes_per_second, settings.throttle_headroom_fraction * tightest)
 
 
+def free_network(headroom: Mapping[int, Headroom], brokers: Iterable[int]) -> float:
+    """What the tightest of these brokers has free, bytes per second; infinite where no limit is known."""
+    return min(
+        (
+            min(headroom[broker].network_in, headroom[broker].network_out)
+            for broker in brokers
+            if broker in headroom
+        ),
+        default=float("inf"),
+    )
+
+
 def next_rate(
-    settings: ExecutionSettings, rate: float | None, ceiling: float | None, healthy: bool
+    settings: ExecutionSettings,
+    rate: float | None,
+    ceiling: float | None,
+    healthy: bool,
+    needed: float = 0.0,
 ) -> float | None:
-    """Additive increase while all is well, multiplicative decrease in trouble; a number asked for stays."""
+    """Additive increase while all is well, multiplicative decrease in trouble; a number asked for stays.
+
+    Parameters
+    ----------
+    needed
+        What the copies in flight need so as not to be outrun by what is written; it may go above `ceiling`.
+    """
     if rate is None or settings.fixed_rate is not None:
         return rate
     if not healthy:
         return max(settings.throttle_minimum_bytes_per_second, rate / 2)
     if ceiling is None:
         ceiling = max(rate, settings.throttle_start_bytes_per_second)
+    ceiling = max(ceiling, needed)
     return min(ceiling, rate + ceiling / 10)
 
 
