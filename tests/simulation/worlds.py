@@ -13,6 +13,7 @@ from trimtab.act.apply import JOURNAL_FILE, Office, Prepared, prepare
 from trimtab.act.journal import Journal
 from trimtab.act.lease import Lease
 from trimtab.act.port import ClusterPort, PortError
+from trimtab.act.runner import Sense
 from trimtab.act.settings import ExecutionSettings
 from trimtab.act.state import FINAL, ExecutionState
 from trimtab.model.errors import ActError
@@ -77,6 +78,8 @@ class World:
         How many trimtabs have run so far.
     writes
         How many states the last of them wrote down.
+    sense
+        What tells them the load between batches.
     """
 
     seed: int
@@ -87,6 +90,7 @@ class World:
     script: FaultScript
     generator: np.random.Generator
     lost_fraction: float = 0.0
+    sense: Sense | None = None
     lives: int = 0
     writes: int = 0
     execution: int | None = None
@@ -223,7 +227,7 @@ class World:
             assert prepared is not None
             self.execution = office.create(prepared, self.settings, "{}")
         checked = Checked(self._remember)
-        runner = office.runner(self.port, lease, self.execution, watch=checked)
+        runner = office.runner(self.port, lease, self.execution, sense=self.sense, watch=checked)
         if cancel:
             runner.cancel()
         runner.run()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
@@ -100,7 +101,25 @@ def receipt_text(receipt: Receipt) -> str:
         )
     if len(receipt.left) > SHOWN:
         lines.append(f"  and {len(receipt.left) - SHOWN} more left")
+    lines += _next_lines(receipt)
     return "\n".join(lines)
+
+
+def _next_lines(receipt: Receipt) -> list[str]:
+    """What is still to be done about what was left, and by which commands."""
+    if not receipt.left:
+        return []
+    size = bytes_text(sum(outcome.bytes for outcome in receipt.left))
+    lines = [f"  in all {len(receipt.left)} of {len(receipt.outcomes)} steps and {size} left, none in flight"]
+    if receipt.status in ("stopped", "cancelled"):
+        return [*lines, f"  next: `trimtab execution resume {receipt.execution}` goes on with them"]
+    if receipt.status == "incomplete":
+        lines += [
+            f"  next, as soon as the lake has a snapshot from after {clock_text(receipt.ended_at)}:",
+            f"    trimtab plan replicas --cluster {shlex.quote(receipt.cluster)} --out next.json",
+            "    trimtab apply next.json",
+        ]
+    return lines
 
 
 def entries_text(rows: Sequence[tuple[Entry, str]]) -> str:
