@@ -19,6 +19,9 @@ PAGES = sorted(
 FENCE = re.compile(r"^```[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 INDENTED = re.compile(r"(?:^(?: {4}|\t)[^\n]*\n)+", re.MULTILINE)
 SPAN = re.compile(r"`([^`\n]+)`")
+SCRIPT = re.compile(
+    r"^\s*(?:\$ )?\S*python3? ((?:experiments|benchmarks|scripts)/[\w/.-]+)(.*)$", re.MULTILINE
+)
 COMMAND = re.compile(r"^(?:[A-Z_]+=\S+ +)*(?:\S*/)?trimtab(?= |$)(.*)$")
 
 
@@ -100,6 +103,17 @@ def test_make_targets_exist(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     told = set(re.findall(r"`make ([\w-]+)", text)) | set(re.findall(r"^(?:\$ )?make ([\w-]+)", text, re.M))
     assert told <= targets
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_scripts_in_code_blocks_take_these_options(page: Path) -> None:
+    """A script that a page tells to run is there, and its parser has the options."""
+    for block in _blocks(page.read_text(encoding="utf-8")):
+        for name, rest in SCRIPT.findall(block):
+            assert (ROOT / name).is_file()
+            source = (ROOT / name).read_text(encoding="utf-8")
+            told = re.findall(r"(--[\w-]+)", rest.split(" #")[0])
+            assert not [option for option in told if f'"{option}"' not in source]
 
 
 def test_the_search_finds_slips() -> None:
