@@ -3,10 +3,13 @@
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from trimtab.cli.app import COMMANDS
+from trimtab.files.replicas_snapshot import write_snapshot
+from trimtab.simulate.instances import lognormal_skew
 
 HEAVY = {
     "duckdb",
@@ -47,6 +50,22 @@ def test_help_imports_nothing_heavy():
 def test_help_of_a_command_imports_nothing_heavy(name):
     """Each command's own help is as quick: its module imports heavy libraries inside its functions."""
     assert not _imported(f"from trimtab.cli.app import main; main([{name!r}, '--help'])") & HEAVY
+
+
+@pytest.mark.parametrize(
+    ("form", "unneeded"),
+    [("snapshot.json", HEAVY - {"numba", "numpy", "llvmlite"}), ("folder", {"pandas", "pyspark"})],
+)
+def test_a_plan_is_made_without_what_it_does_not_need(tmp_path: Path, form: str, unneeded: set[str]):
+    """Reading a snapshot, planning and writing the plan load the planner's libraries and no others.
+
+    pandas is what pyarrow loads for the sake of many of its own functions, and takes longer than the plan.
+    """
+    write_snapshot(lognormal_skew(brokers=6, replicas=60, seed=1), tmp_path / form)
+    arguments = ["plan", "replicas", "--snapshot", str(tmp_path / form), "--out", str(tmp_path / "plan.json")]
+    imported = _imported(f"from trimtab.cli.app import main; main({arguments!r})")
+    assert "numba" in imported
+    assert not imported & unneeded
 
 
 def test_every_command_of_the_table_exists():

@@ -147,7 +147,9 @@ def folder_digest(folder: Path) -> str:
 def _table(path: Path, schema: pa.Schema, optional: tuple[str, ...]) -> pa.Table:
     """Read a file whose columns must be those of `schema`; their types are not looked at yet."""
     try:
-        table = pq.read_table(path, memory_map=False, partitioning=None)
+        # `read_table` goes through pyarrow's datasets, which load pandas.
+        with pq.ParquetFile(path) as file:
+            table = file.read()
     except (pa.ArrowException, OSError) as fault:
         reason = str(fault).splitlines()[0].rstrip(".")
         raise InputError(f"{path}: is not a sound Parquet file ({reason}); export it again") from None
