@@ -29,6 +29,8 @@ LEADER_REPLICAS: Final = "leader.replication.throttled.replicas"
 FOLLOWER_REPLICAS: Final = "follower.replication.throttled.replicas"
 MIN_IN_SYNC: Final = "min.insync.replicas"
 CLAIM: Final = "trimtab.lease."
+METADATA_LAG_SECONDS: Final = 10.0
+"""How long brokers' metadata may show a reassignment that the controller has already ended."""
 
 _T = TypeVar("_T")
 
@@ -48,6 +50,8 @@ class KafkaAdminPort:
         self._admin = admin
         self._clock = clock
         self._min_in_sync: dict[str, int] = {}
+        self._in_flight: dict[TopicPartition, ReassignmentSeen] = {}
+        self._gone_since: dict[TopicPartition, float] = {}
 
     # ------------------------------------------------------------ looking
 
@@ -68,6 +72,8 @@ class KafkaAdminPort:
         reassignments = self._reassignments()
         topics = None if wide else sorted({partition.topic for partition in partitions})
         placements = self._placements(topics) if wide or topics else {}
+        placements_asked = {p: placements[p] for p in partitions if p in placements}
+        reassignments |= self._ending(reassignments, placements_asked, at)
         log_dirs, copies = self._log_dirs(
             [b for b in brokers if b in registered and not registered[b].fenced], partitions
         )
@@ -77,7 +83,7 @@ class KafkaAdminPort:
             cluster_id=cluster["cluster_id"],
             controller=None if controller in (None, -1) else controller,
             brokers=registered,
-            placements={p: placements[p] for p in partitions if p in placements},
+            placements=placements_asked,
             reassignments=reassignments,
             log_dirs=log_dirs,
             copies=copies,
@@ -93,6 +99,34 @@ class KafkaAdminPort:
             )
             for partition, flying in self._call(self._admin.list_partition_reassignments).items()
         }
+
+    def _ending(
+        self,
+        reassignments: Mapping[TopicPartition, ReassignmentSeen],
+        placements: Mapping[TopicPartition, Placement],
+        at: float,
+    ) -> dict[TopicPartition, ReassignmentSeen]:
+        """Reassignments that the controller has ended and the broker that was asked still shows.
+
+        The controller tells what is in flight, any broker tells who holds what, and a busy broker is seconds
+        behind: taken as they come, a partition with brokers both added and not yet removed would seem to be
+        at rest, as if somebody had given it more replicas. Until the broker has caught up both are shown as
+        the broker has them.
+        """
+        for partition, flying in reassignments.items():
+            self._in_flight[partition] = flying
+            self._gone_since.pop(partition, None)
+        found = {}
+        for partition in self._in_flight.keys() - reassignments.keys():
+            flying = self._in_flight[partition]
+            since = self._gone_since.setdefault(partition, at)
+            placement = placements.get(partition)
+            caught_up = placement and (placement.replicas != flying.replicas or not flying.removing)
+            if caught_up or at - since >= METADATA_LAG_SECONDS:
+                del self._in_flight[partition], self._gone_since[partition]
+            elif placement:
+                found[partition] = flying
+        return found
 
     def _placements(self, topics: list[str] | None) -> dict[TopicPartition, Placement]:
         from kafka import errors
@@ -363,19 +397,27 @@ class KafkaAdminPort:
         return self._admin._manager.run(send)
 
     def _call(self, call: Callable[[], _T]) -> _T:
-        from kafka.errors import KafkaError
+        """Every failure of the client as a `PortError`."""
+        from kafka.errors import KafkaError, UnknownBrokerIdError
 
         try:
-            return call()
+            try:
+                return call()
+            except UnknownBrokerIdError:
+                # The broker came back after the client last looked who there is, which may be minutes ago.
+                # Nothing has been changed: the request that changes something is the one that was not sent.
+                self._admin._manager.run(self._admin._manager.cluster.refresh_metadata)
+                return call()
         except (KafkaError, OSError) as error:
             # The client keeps asking the node it once took for the controller, dead or not.
             self._admin._controller_id = None
             raise PortError(_failure(type(error), str(error))) from error
         except RuntimeError as error:
-            if "controller" not in str(error):
-                raise
             self._admin._controller_id = None
-            raise PortError(Failure("NotController", str(error), transient=True)) from error
+            if "controller" in str(error):
+                raise PortError(Failure("NotController", str(error), transient=True)) from error
+            # The client's network thread has ended; a new process, with a new client, may do better.
+            raise PortError(Failure("Client", str(error))) from error
 
 
 def _changes(values: Mapping[str, str | None]) -> dict[str, Any]:
@@ -397,6 +439,10 @@ def _answer(code: int, message: str | None) -> Failure | None:
 
 
 def _failure(error: type, message: str) -> Failure:
+    from kafka.errors import UnknownBrokerIdError
+
     code = error.__name__.removesuffix("Error")
     text = message or (error.__doc__ or "").strip().split("\n")[0]
-    return Failure(code, text, bool(getattr(error, "retriable", False)) or issubclass(error, OSError))
+    # A broker that the client does not know is one that comes or goes.
+    transient = issubclass(error, OSError | UnknownBrokerIdError) or bool(getattr(error, "retriable", False))
+    return Failure(code, text, transient)
