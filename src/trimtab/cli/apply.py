@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -13,6 +13,7 @@ from trimtab.cli.options import BOOTSTRAP, LAKE, SET, SETTINGS, kafka_connection
 
 if TYPE_CHECKING:
     from trimtab.act.apply import Prepared
+    from trimtab.act.port import ClusterPort
     from trimtab.act.settings import ExecutionSettings
 
 app = typer.Typer()
@@ -45,7 +46,7 @@ def apply(
     """
     from trimtab.act.apply import prepare, receipt_of
     from trimtab.act.settings import ExecutionSettings
-    from trimtab.cli.executing import load_sense, open_office, open_port, run_watched
+    from trimtab.cli.executing import load_sense, open_cluster, open_office, run_watched
     from trimtab.files.plan import plan_bytes, read_plan
 
     if throttle is not None:
@@ -53,9 +54,10 @@ def apply(
     found = read_settings(settings, overrides)
     how = found.section("execution", ExecutionSettings)
     wanted = read_plan(plan)
-    with open_port(kafka_connection(found, bootstrap)) as port:
+    with open_cluster(kafka_connection(found, bootstrap)) as (port, admin):
         prepared = prepare(port, wanted, rebase=rebase)
         _show(prepared, how)
+        _warn_of_throttles(port, admin, prepared, how)
         if dry_run or not prepared.steps:
             return
         if not yes and not _agreed():
@@ -98,6 +100,25 @@ def _show(prepared: Prepared, settings: ExecutionSettings) -> None:
     cluster = prepared.plan.snapshot.cluster
     print(f"plan for {cluster}, on cluster {prepared.seen.cluster_id}:", file=sys.stderr)
     print(forecast_text(expected, prepared.comparison, settings, rate), file=sys.stderr)
+
+
+def _warn_of_throttles(
+    port: ClusterPort, admin: Any, prepared: Prepared, settings: ExecutionSettings
+) -> None:
+    """What others have set before us, where it makes copies slower or faster than was asked for."""
+    from trimtab.act.broker_throttles import own_rates, warnings
+    from trimtab.act.observation import ThrottleConfig
+    from trimtab.act.throttle import first_rate
+
+    copies = [step for step in prepared.steps if step.added]
+    if not copies:
+        return
+    brokers = {broker for step in copies for broker in (*step.before, *step.added)} & prepared.seen.alive
+    ours = first_rate(settings, {}, ())
+    # Without a throttle of ours nothing is replaced, and the right to read settings may be missing.
+    default = ThrottleConfig() if ours is None else port.read_throttle([])
+    for warning in warnings(ours, default, own_rates(admin, brokers)):
+        print(f"trimtab: warning: {warning}", file=sys.stderr)
 
 
 def _agreed() -> bool:

@@ -39,16 +39,23 @@ def open_office() -> Iterator[Office]:
 
 
 @contextlib.contextmanager
-def open_port(connection: KafkaConnection) -> Iterator[KafkaAdminPort]:
-    """The cluster, for acting on."""
+def open_cluster(connection: KafkaConnection) -> Iterator[tuple[KafkaAdminPort, Any]]:
+    """The cluster, for acting on, and the admin client beneath it."""
     from trimtab.act.kafka_admin import KafkaAdminPort
     from trimtab.connect.kafka import admin_client
 
     admin = admin_client(connection, request_timeout_ms=15_000)
     try:
-        yield KafkaAdminPort(admin, time.time)
+        yield KafkaAdminPort(admin, time.time), admin
     finally:
         admin.close()
+
+
+@contextlib.contextmanager
+def open_port(connection: KafkaConnection) -> Iterator[KafkaAdminPort]:
+    """The cluster, for acting on."""
+    with open_cluster(connection) as (port, _):
+        yield port
 
 
 def load_sense(plan: Plan, lake: Path | None, drop: bool) -> Sense | None:

@@ -1,0 +1,109 @@
+"""An operator's own throttles, set before trimtab comes: they stand afterwards as they stood before."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from simulation.worlds import World
+from support.plans import plan_of
+from trimtab.act import lease as lease_module
+from trimtab.act.settings import ExecutionSettings
+from trimtab.act.state import Status
+from trimtab.act.steps import StepState
+from trimtab.simulate.faults import BrokerKilled, BrokerStarted, Fault, FaultScript
+from trimtab.simulate.kafka_building import cluster_of
+from trimtab.simulate.kafka_configs import WHOLE_CLUSTER, ConfigOperation, ResourceType
+from trimtab.simulate.kafka_throttles import FOLLOWER_RATE, FOLLOWER_REPLICAS, LEADER_RATE, LEADER_REPLICAS
+
+MB = 1e6
+Throttles = dict[tuple[ResourceType, str], dict[str, str]]
+
+THROTTLES: dict[str, Throttles] = {
+    "for all brokers": {(ResourceType.BROKER, WHOLE_CLUSTER): {LEADER_RATE: "3000000"}},
+    "on brokers": {
+        (ResourceType.BROKER, "1"): {LEADER_RATE: "8000000"},
+        (ResourceType.BROKER, "3"): {LEADER_RATE: "9000000", FOLLOWER_RATE: "9000000"},
+    },
+    "everywhere": {
+        (ResourceType.BROKER, WHOLE_CLUSTER): {LEADER_RATE: "3000000", FOLLOWER_RATE: "4000000"},
+        (ResourceType.BROKER, "4"): {FOLLOWER_RATE: "8000000"},
+        (ResourceType.TOPIC, "a"): {LEADER_REPLICAS: "*", FOLLOWER_REPLICAS: "*"},
+        (ResourceType.TOPIC, "b"): {FOLLOWER_REPLICAS: "0:2"},
+    },
+}
+
+
+@pytest.fixture(autouse=True)
+def only_the_present_life_lives(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All lives of a world share this process; to the lease each but the newest is a dead one."""
+    monkeypatch.setattr(lease_module, "_lives", lambda holder: False)
+
+
+def world_of(
+    folder: Path, throttles: Throttles, faults: list[Fault], growth: float = 0.0, throttle: str = "20000000"
+) -> World:
+    """Two topics of 100 MB, copied to brokers 3 and 4."""
+    cluster = cluster_of(4, dir_bytes=100e9)
+    for topic in "ab":
+        cluster.create_topic(topic, {0: [1, 2]}, 100 * MB, growth_bytes_per_second=growth)
+    for (kind, name), values in throttles.items():
+        cluster.alter_configs(kind, name, [(key, ConfigOperation.SET, v) for key, v in values.items()])
+    plan = plan_of(("a", 0, (1, 2), (1, 3)), ("b", 0, (1, 2), (4, 2)))
+    settings = ExecutionSettings(throttle=throttle, stall_seconds=60.0)
+    return World(1, folder, cluster, plan, settings, FaultScript(faults), np.random.default_rng(1))
+
+
+@pytest.mark.parametrize("throttles", THROTTLES.values(), ids=THROTTLES)
+def test_whenever_trimtab_is_killed_the_operators_own_values_stand_at_the_end(
+    throttles: Throttles, tmp_path: Path
+) -> None:
+    """Killed at every write, then resumed or cancelled: every rate and list is as the operator set it."""
+    whole = world_of(tmp_path / "whole", throttles, [])
+    assert whole.live()
+    assert whole.judge() == []
+    for write in range(2, whole.writes + 1):
+        for cancel in (False, True):
+            world = world_of(tmp_path / f"{write}-{cancel}", throttles, [])
+            if not world.live(dies_at=write):
+                world.live_to_the_end(cancel=cancel)
+            assert world.judge() == [], str(world)
+
+
+@pytest.mark.parametrize("throttles", THROTTLES.values(), ids=THROTTLES)
+def test_a_broker_that_dies_and_comes_back_has_its_own_values(throttles: Throttles, tmp_path: Path) -> None:
+    """Whatever is set while it is away is put back all the same."""
+    world = world_of(tmp_path, throttles, [BrokerKilled(2.0, 4), BrokerStarted(60.0, 4)])
+    world.live_to_the_end()
+    assert world.judge() == []
+
+
+def test_ours_holds_while_copies_are_in_flight(tmp_path: Path) -> None:
+    """At the operator's 3 MB/s the copies would take a minute; at ours they take seconds."""
+    world = world_of(tmp_path, THROTTLES["for all brokers"], [])
+    assert world.live()
+    assert world.judge() == []
+    assert world.state is not None
+    assert world.state.status is Status.FINISHED
+    rates = [dict((d[0], d[2]) for d in h.detail) for h in world.cluster.history if h.verb == "configure"]
+    assert [found[LEADER_RATE] for found in rates if LEADER_RATE in found] == [
+        "3000000",
+        "20000000",
+        "3000000",
+    ]
+
+
+def test_a_copy_that_a_brokers_own_throttle_outruns_is_told_so(tmp_path: Path) -> None:
+    """Written at 4 MB/s, and broker 3 lets only 1 in: raising ours would not help, and is not advised."""
+    own: Throttles = {(ResourceType.BROKER, "3"): {FOLLOWER_RATE: "1000000"}}
+    world = world_of(tmp_path, own, [], growth=4 * MB)
+    assert world.live()
+    assert world.judge() == []
+    assert world.state is not None
+    (failed,) = [r for r in world.state.records if r.state is StepState.FAILED]
+    assert failed.step.added == (3,)
+    assert (
+        "copied slower than the throttle of 20 MB/s a broker allows: look for a throttle of a"
+        in failed.reason
+    )
+    assert "--throttle" not in failed.reason

@@ -1,0 +1,33 @@
+"""`trimtab apply` against a cluster that speaks Kafka's protocol but is none."""
+
+from pathlib import Path
+
+import pytest
+
+from support.plans import plan_of
+from trimtab.cli.app import main
+from trimtab.files.plan import write_plan
+from trimtab.simulate.kafka_building import cluster_of
+from trimtab.simulate.kafka_configs import WHOLE_CLUSTER, ConfigOperation, ResourceType
+from trimtab.simulate.kafka_server import SimulatedKafkaServer
+from trimtab.simulate.kafka_throttles import FOLLOWER_RATE, LEADER_RATE
+
+
+def test_an_operators_lower_throttles_are_told_before_anything_begins(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One set for all brokers, one of a broker that takes part, one of a broker that does not."""
+    cluster = cluster_of(4)
+    cluster.create_topic("t", {0: [1, 2]}, size_bytes=60e6)
+    for broker, key in ((WHOLE_CLUSTER, LEADER_RATE), ("3", FOLLOWER_RATE), ("4", FOLLOWER_RATE)):
+        cluster.alter_configs(ResourceType.BROKER, broker, [(key, ConfigOperation.SET, "2000000")])
+    write_plan(plan_of(("t", 0, (1, 2), (1, 3))), tmp_path / "p.json")
+    with SimulatedKafkaServer(cluster) as server:
+        bootstrap = ",".join(server.bootstrap)
+        with pytest.raises(SystemExit) as ended:
+            main(["apply", str(tmp_path / "p.json"), "--dry-run", "--bootstrap", bootstrap])
+    assert not ended.value.code
+    told = [line for line in capsys.readouterr().err.splitlines() if "warning" in line]
+    assert len(told) == 2
+    assert "a throttle of 2 MB/s is set for all brokers, lower than ours of 50 MB/s" in told[0]
+    assert f"broker 3 has a throttle of its own, {FOLLOWER_RATE} = 2 MB/s, lower than ours" in told[1]
