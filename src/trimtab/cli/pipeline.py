@@ -32,7 +32,6 @@ app = typer.Typer(no_args_is_help=True)
 app.command()(truth)
 
 MASTER = typer.Option("local[*]", "--master", help="Spark's master; local[*] runs here.")
-REMOTE = typer.Option(None, "--remote", help="A Spark Connect address, sc://host:port, in place of --master.")
 WINDOW = typer.Option(None, "--window", help="Length of a window in seconds; its slide follows.")
 HEAVY = typer.Option(False, "--heavy", help="Start slower, run faster: for hours of many partitions.")
 
@@ -44,7 +43,6 @@ def run(
     window: float | None = WINDOW,
     lake: Path | None = LAKE,
     master: str = MASTER,
-    remote: str | None = REMOTE,
     heavy: bool = HEAVY,
     settings: Path | None = SETTINGS,
     overrides: list[str] = SET,
@@ -60,7 +58,7 @@ def run(
     if not where.raw_files():
         # Before Spark starts: nobody should wait ten seconds to be told this.
         _no_samples(where.path)
-    session = spark_session(SessionSettings(master=master, remote=remote, short=not heavy))
+    session = spark_session(SessionSettings(master=master, short=not heavy))
     try:
         done = run_batch(session, where, chosen, *period, say=_say)
     finally:
@@ -82,7 +80,6 @@ def stream(
     lake: Path | None = LAKE,
     bootstrap: str | None = BOOTSTRAP,
     master: str = MASTER,
-    remote: str | None = REMOTE,
     heavy: bool = HEAVY,
     settings: Path | None = SETTINGS,
     overrides: list[str] = SET,
@@ -97,7 +94,7 @@ def stream(
     seconds = _seconds("--trigger", trigger)
     origin, jars = _source(source, found, bootstrap, most)
     stop = stop_on_signals()
-    session = spark_session(SessionSettings(master=master, remote=remote, short=not heavy, jars=jars))
+    session = spark_session(SessionSettings(master=master, short=not heavy, jars=jars))
     try:
         run_stream(session, Lake(lake_path(lake)), chosen, origin, seconds, once, stop, _say)
     finally:

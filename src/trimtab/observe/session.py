@@ -35,8 +35,6 @@ class SessionSettings:
     ----------
     master
         Spark's master; `local[*]` runs inside this process' own JVM.
-    remote
-        A Spark Connect address (`sc://host:port`); takes the place of `master`.
     cores
         Shuffle partitions; 0 is the number of cores here.
     memory
@@ -48,7 +46,6 @@ class SessionSettings:
     """
 
     master: str = "local[*]"
-    remote: str | None = None
     cores: int = 0
     memory: str = "2g"
     short: bool = False
@@ -78,11 +75,6 @@ def spark_session(settings: SessionSettings | None = None, scratch: Path | None 
     chosen = settings or SessionSettings()
     from pyspark.sql import SparkSession
 
-    if chosen.remote is not None:
-        session = SparkSession.builder.remote(chosen.remote).getOrCreate()
-        for key, value in _query_options(chosen).items():
-            session.conf.set(key, value)
-        return session
     require_java()
     # Python workers must be this interpreter, not whatever `python3` happens to be on PATH.
     os.environ["PYSPARK_PYTHON"] = sys.executable
