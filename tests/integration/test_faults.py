@@ -9,7 +9,7 @@ from support.trials import Trial, finish, running_trial, was_killed
 from trimtab.act.observation import ThrottleConfig, TopicPartition
 from trimtab.model.plan import Plan
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(1200)]
 
 MB = 1_000_000
 SLOW = "600000"
@@ -87,15 +87,15 @@ def test_a_destination_dies_in_mid_copy(trial: Trial) -> None:
     """Its copy is rolled back, the rest of the plan goes through, and the receipt says what was left."""
     trial.create("destination", {0: [1, 2], 1: [1, 2]}, BIG)
     plan = plan_of(("destination", 0, (1, 2), (4, 2)), ("destination", 1, (1, 2), (3, 2)), size=BIG)
-    running = trial.apply(trial.write("destination", plan), throttle=SLOW)
+    running = trial.apply(trial.write("destination", plan), throttle=SLOW, broker_grace_seconds="2")
     trial.wait("in flight", lambda: trial.in_flight("destination", 0))
     trial.sandbox.kill(4)
     code, said = finish(running)
     assert code == 1, said
     assert "broker 4" in said
     trial.assert_clean(["destination"])
-    assert trial.placement("destination", 0).replicas == (1, 2)
-    assert trial.placement("destination", 1).replicas == (3, 2)
+    trial.assert_replicas("destination", 0, (1, 2))
+    trial.assert_replicas("destination", 1, (3, 2))
     trial.bring_back(4)
     trial.assert_whole(plan)
 
@@ -104,7 +104,7 @@ def test_a_source_dies_in_mid_copy(trial: Trial) -> None:
     """The other replica takes over as the source; the plan is finished without the dead one."""
     trial.create("source", {0: [4, 2]}, BIG)
     plan = plan_of(("source", 0, (4, 2), (3, 2)), size=BIG)
-    running = trial.apply(trial.write("source", plan), throttle=SLOW, unhealthy_wait_seconds="60")
+    running = trial.apply(trial.write("source", plan), throttle=SLOW, unhealthy_wait_seconds="120")
     trial.wait("in flight", lambda: trial.in_flight("source", 0))
     trial.sandbox.kill(4)
     code, said = finish(running)
@@ -117,18 +117,20 @@ def test_a_source_dies_in_mid_copy(trial: Trial) -> None:
 
 def test_another_tool_reassigns_something_else(trial: Trial) -> None:
     """Trimtab begins nothing while another reassignment is in flight, leaves it alone, then goes on."""
-    trial.create("theirs", {0: [1, 2]}, BIG)
+    trial.create("theirs", {0: [1, 2]}, 4 * BIG)
     trial.create("ours", {0: [1, 2]}, SMALL)
     name = TopicPartition("theirs", 0)
-    trial.port.write_throttle(ThrottleConfig("100000", "100000", {"theirs": "*"}, {"theirs": "*"}))
-    trial.port.reassign({name: (4, 2)})
+    slow = ThrottleConfig("100000", "100000", {"theirs": "*"}, {"theirs": "*"})
+    assert trial.insist(lambda: trial.port.write_throttle(slow)) == {}
+    assert trial.insist(lambda: trial.port.reassign({name: (4, 2)})) == {name: None}
     trial.wait("their copy in flight", lambda: trial.in_flight("theirs", 0))
     plan = plan_of(("ours", 0, (1, 2), (3, 2)), size=SMALL)
     running = trial.apply(trial.write("ours", plan), throttle="none")
-    trial.wait("told to wait", lambda: trial.status() == "waiting", 20)
+    trial.wait("told to wait", lambda: trial.status() == "waiting")
     assert not trial.in_flight("ours", 0)
     assert trial.in_flight("theirs", 0)
-    trial.port.write_throttle(ThrottleConfig(None, None, {"theirs": None}, {"theirs": None}))
+    free = ThrottleConfig(None, None, {"theirs": None}, {"theirs": None})
+    assert trial.insist(lambda: trial.port.write_throttle(free)) == {}
     code, said = finish(running)
     assert code == 0, said
     trial.assert_at(plan)
@@ -142,12 +144,13 @@ def test_another_tool_takes_our_partition_over(trial: Trial) -> None:
     plan = plan_of(("taken", 0, (1, 2), (3, 2)), ("taken", 1, (1, 2), (4, 2)), size=BIG)
     running = trial.apply(trial.write("taken", plan), throttle=SLOW)
     trial.wait("in flight", lambda: trial.in_flight("taken", 0))
-    trial.admin.alter_partition_reassignments({TopicPartition("taken", 0): [2, 4]})
+    theirs = {TopicPartition("taken", 0): [2, 4]}
+    trial.ask(lambda admin: admin.alter_partition_reassignments(theirs))
     code, said = finish(running)
     assert code == 1, said
     trial.wait("theirs through", lambda: not trial.look().reassignments)
-    assert trial.placement("taken", 0).replicas == (2, 4)
-    assert trial.placement("taken", 1).replicas == (4, 2)
+    trial.assert_replicas("taken", 0, (2, 4))
+    trial.assert_replicas("taken", 1, (4, 2))
     trial.assert_clean(["taken"])
 
 
@@ -158,11 +161,11 @@ def test_a_topic_is_deleted_in_mid_copy(trial: Trial) -> None:
     plan = plan_of(("doomed", 0, (1, 2), (3, 2)), ("spared", 0, (1, 2), (4, 2)), size=BIG)
     running = trial.apply(trial.write("doomed", plan), throttle=SLOW)
     trial.wait("in flight", lambda: trial.in_flight("doomed", 0))
-    trial.admin.delete_topics(["doomed"])
+    trial.ask(lambda admin: admin.delete_topics(["doomed"]))
     code, said = finish(running)
     assert code == 1, said
     assert "doomed has been deleted" in said
-    assert trial.placement("spared", 0).replicas == (4, 2)
+    trial.assert_replicas("spared", 0, (4, 2))
     trial.assert_clean(["spared"])
 
 
@@ -172,13 +175,14 @@ def test_the_replication_factor_is_changed_in_mid_plan(trial: Trial) -> None:
     plan = plan_of(("grown", 0, (1, 2), (3, 2)), ("grown", 1, (1, 2), (4, 2)), size=BIG)
     running = trial.apply(trial.write("grown", plan), throttle=SLOW, copies_per_broker="1")
     trial.wait("in flight", lambda: trial.in_flight("grown", 0))
-    trial.admin.alter_partition_reassignments({TopicPartition("grown", 1): [1, 2, 4]})
+    theirs = {TopicPartition("grown", 1): [1, 2, 4]}
+    trial.ask(lambda admin: admin.alter_partition_reassignments(theirs))
     code, said = finish(running)
     assert code == 1, said
     assert "replication factor" in said
     trial.wait("theirs through", lambda: not trial.look().reassignments)
-    assert trial.placement("grown", 0).replicas == (3, 2)
-    assert trial.placement("grown", 1).replicas == (1, 2, 4)
+    trial.assert_replicas("grown", 0, (3, 2))
+    trial.assert_replicas("grown", 1, (1, 2, 4))
     trial.assert_clean(["grown"])
 
 

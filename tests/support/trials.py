@@ -5,14 +5,15 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from kafka.admin import ConfigResource, ConfigResourceType
 
+from support.asking import PATIENCE_SECONDS, ask
 from trimtab.act.apply import JOURNAL_FILE
 from trimtab.act.journal import CRASH_VARIABLE, Journal
 from trimtab.act.kafka_admin import KafkaAdminPort
@@ -29,11 +30,13 @@ TRIMTAB = Path(sys.executable).with_name("trimtab")
 IMPATIENT = {
     "poll_seconds": "0.2",
     "check_seconds": "1",
-    "broker_grace_seconds": "2",
-    "settle_seconds": "1",
+    "broker_grace_seconds": "10",
+    "settle_seconds": "3",
     "lease_seconds": "5",
 }
-"""Settings of all runs: real time is dear."""
+"""Settings of all runs: real time is dear, but a busy machine's brokers may lag and miss a heartbeat."""
+
+T = TypeVar("T")
 
 
 @dataclass
@@ -55,7 +58,9 @@ class Trial:
     def create(self, topic: str, assignments: Mapping[int, Sequence[int]], size_bytes: int) -> None:
         """A topic with so many bytes in each partition."""
         lists = {number: list(replicas) for number, replicas in assignments.items()}
-        self.admin.create_topics({topic: {"assignments": lists}}, wait_for_metadata=True)
+        self.ask(lambda admin: admin.create_topics({topic: {"assignments": lists}}))
+        names = {TopicPartition(topic, number) for number in assignments}
+        self.wait(f"{topic} there", lambda: self._led(names) == names)
         writer = producer(self.sandbox.connection)
         for number in assignments:
             for _ in range(size_bytes // 50_000):
@@ -63,21 +68,35 @@ class Trial:
         writer.flush()
         writer.close()
 
+    def ask(self, call: Callable[[Any], T]) -> T:
+        """What an admin client is told that knows nothing of the past."""
+        return ask(self.sandbox.connection, call)
+
     def look(self, *partitions: TopicPartition) -> Observation:
-        """One look, tried again while a broker that has just died takes calls with it."""
-        for _ in range(50):
+        """One look at the whole cluster."""
+        return self.insist(lambda: self.port.observe(partitions, (), wide=True))
+
+    def insist(self, call: Callable[[], T]) -> T:
+        """A call through the port, tried again while a broker that has just died takes calls with it."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while True:
             try:
-                return self.port.observe(partitions, (), wide=True)
-            except PortError:
-                time.sleep(0.2)
-        return self.port.observe(partitions, (), wide=True)
+                return call()
+            except PortError as error:
+                if not error.failure.transient or time.monotonic() > deadline:
+                    raise
+            time.sleep(0.2)
 
     def placement(self, topic: str, number: int) -> Placement:
         """Where a partition is."""
         name = TopicPartition(topic, number)
         return self.look(name).placements[name]
 
-    def wait(self, what: str, condition: Callable[[], bool], seconds: float = 60.0) -> None:
+    def _led(self, names: Collection[TopicPartition]) -> set[TopicPartition]:
+        placements = self.look(*names).placements
+        return {name for name, placement in placements.items() if placement.leader is not None}
+
+    def wait(self, what: str, condition: Callable[[], bool], seconds: float = PATIENCE_SECONDS) -> None:
         """Wait until something is so."""
         deadline = time.monotonic() + seconds
         while not condition():
@@ -89,22 +108,45 @@ class Trial:
         return TopicPartition(topic, number) in self.look().reassignments
 
     def assert_clean(self, topics: Sequence[str]) -> None:
-        """No reassignment, no throttle anywhere, no claim is left."""
+        """No reassignment, no throttle anywhere, no claim is left.
+
+        Brokers hear of a change of settings a moment after the controller has confirmed it; what somebody
+        forgot to take away stays for good.
+        """
         seen = self.look()
         assert dict(seen.reassignments) == {}
-        assert self.port.read_throttle(topics) == ThrottleConfig(
-            None, None, dict.fromkeys(topics), dict.fromkeys(topics)
-        )
-        alive = [ConfigResource(ConfigResourceType.BROKER, str(broker)) for broker in sorted(seen.alive)]
-        for broker, configs in self.admin.describe_configs(alive)["broker"].items():
-            assert [name for name in configs if "throttled" in name] == [], f"broker {broker}"
-        assert self.port.read_claims() == frozenset()
+        nothing = ThrottleConfig(None, None, dict.fromkeys(topics), dict.fromkeys(topics))
+        self.wait("no throttle", lambda: self.insist(lambda: self.port.read_throttle(topics)) == nothing)
+        self.wait("no broker throttled", lambda: self._throttled_brokers(seen.alive) == {})
+        self.wait("no claim", lambda: self.insist(self.port.read_claims) == frozenset())
+
+    def _throttled_brokers(self, brokers: Collection[int]) -> dict[str, list[str]]:
+        """The throttle settings that each broker sees in force."""
+        asked = [ConfigResource(ConfigResourceType.BROKER, str(broker)) for broker in sorted(brokers)]
+        told = self.ask(lambda admin: admin.describe_configs(asked))["broker"]
+        assert len(told) == len(brokers)
+        found = {
+            broker: [name for name in configs if "throttled" in name] for broker, configs in told.items()
+        }
+        return {broker: names for broker, names in found.items() if names}
 
     def assert_at(self, plan: Plan) -> None:
         """Every partition is where the plan wants it, and led by whom it wants."""
         for wanted in plan.assignments:
-            there = self.placement(wanted.topic, wanted.partition)
-            assert (there.replicas, there.leader) == (wanted.after, wanted.leader_after), wanted
+            self.assert_replicas(wanted.topic, wanted.partition, wanted.after)
+            self.wait(
+                f"{wanted.topic}-{wanted.partition} led by {wanted.leader_after}",
+                lambda wanted=wanted: (  # type: ignore[misc]
+                    self.placement(wanted.topic, wanted.partition).leader == wanted.leader_after
+                ),
+            )
+
+    def assert_replicas(self, topic: str, number: int, replicas: tuple[int, ...]) -> None:
+        """Nothing is under way with a partition, and its list is this as soon as every broker knows it."""
+        assert not self.in_flight(topic, number)
+        self.wait(
+            f"{topic}-{number} on {replicas}", lambda: self.placement(topic, number).replicas == replicas
+        )
 
     def assert_whole(self, plan: Plan) -> None:
         """Wherever the plan's partitions are now: as many replicas as before, all in sync, with a leader."""
@@ -168,7 +210,7 @@ class Trial:
         for execution in interrupted:
             finish(self.start("execution", "cancel", str(execution)))
         for partition in self.look().reassignments:
-            self.port.cancel_reassignments([partition])
+            self.insist(lambda partition=partition: self.port.cancel_reassignments([partition]))  # type: ignore[misc]
 
     def status(self) -> str:
         """Of the newest execution, as another process reads it from the journal."""
@@ -186,7 +228,7 @@ class Trial:
         return self.start("apply", str(plan), "--yes", **options)
 
 
-def finish(process: "subprocess.Popen[str]", seconds: float = 120.0) -> tuple[int, str]:
+def finish(process: "subprocess.Popen[str]", seconds: float = 2 * PATIENCE_SECONDS) -> tuple[int, str]:
     """Wait for a process; its exit code and what it said."""
     try:
         said, _ = process.communicate(timeout=seconds)
