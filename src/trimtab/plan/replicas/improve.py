@@ -1,14 +1,17 @@
-"""Search on where a first plan is good but small: send part of it home, level again, keep what is better.
+"""Search on where a first plan is good but small: shake it, level again, keep what is better.
 
-Large neighbourhood search (Shaw 1998). Small clusters have few good combinations and greed misses some of
-them; big ones have so many that greed comes close. How many rounds are made follows from the size and from
-the budget asked for, never from a clock, so that the plan is the same on any machine.
+Two ways of shaking take turns: sending part of the plan home (large neighbourhood search, Shaw 1998), which
+finds cheaper plans, and annealing, which finds its way out of placements where no one or two changes help.
+Small clusters have few good combinations and greed misses some of them; big ones have so many that greed
+comes close. How many rounds are made follows from the size and from the budget asked for, never from a
+clock, so that the plan is the same on any machine.
 """
 
 import numpy as np
 
 from trimtab.model.load import FloatArray
 from trimtab.plan.replicas import search
+from trimtab.plan.replicas.annealing import anneal
 from trimtab.plan.replicas.limits import MARGIN, limits
 from trimtab.plan.replicas.outcome import Outcome
 from trimtab.plan.replicas.placement import NEGLIGIBLE, Board, new_board, set_limits
@@ -29,6 +32,23 @@ MOVE_COSTS = (0.05, 0.5, 0.01)
 """Bytes that a move is deemed to cost besides its copy, in mean replica sizes; the first is the usual one."""
 
 ROUNDS = 6
+
+LEAST_CHANGES, CHANGES, MOST_CHANGES = 200_000, 1000, 600_000
+"""Random changes of one annealing: at least, per replica, and at most."""
+
+HOT, COLD = 1e-2, 1e-6
+"""Potential that a change may cost at first and at last: the squares of a tenth and of a thousandth of the
+mean utilisation."""
+
+PRICES = (0.1, 1.0, 0.01)
+"""What copying all there is weighs against the potential, in turn: dear copies make cheap plans, where one
+meets the goals at all; cheap ones find the way to the goals where it is hard."""
+
+TRIALS = 2 * len(PRICES)
+"""Rounds among which annealing is tried even if the goals are met: one of each price; it may find a plan some
+percent cheaper, but seldom, and not at the next trial either."""
+
+CHUNK = 1 << 16
 
 
 def levelled(problem: ProblemData, start: Outcome, margin: float, move_cost: float) -> Outcome:
@@ -66,17 +86,50 @@ def improved(problem: ProblemData, lawful: Outcome, first: Outcome) -> Outcome:
     rounds = min(int(work // max(replicas, 1)), MOST_ROUNDS + extra)
     best, rating = first, rating_of(problem, first)
     random = np.random.default_rng(problem.settings.seed)
+    changes = _changes(replicas)
     last = 0
     for number in range(rounds):
         if rating.perfect or number - last > PATIENCE + extra:
             break
-        start = _partly_home(problem, lawful, best, random, share=(0.15, 0.4, 0.7, 1.0)[number % 4])
         margin, cost = MARGINS[number % len(MARGINS)], MOVE_COSTS[number % len(MOVE_COSTS)]
+        if changes and number % 2 == 0 and (rating.breach > NEGLIGIBLE or number < TRIALS):
+            start = _annealed(problem, lawful, random, changes, PRICES[number // 2 % len(PRICES)], margin)
+        else:
+            start = _partly_home(problem, lawful, best, random, share=(0.15, 0.4, 0.7, 1.0)[number % 4])
         found = levelled(problem, start, margin, cost)
         found_rating = rating_of(problem, found)
         if found_rating.key < rating.key:
             best, rating, last = found, found_rating, number
     return best
+
+
+def _changes(replicas: int) -> int:
+    """Random changes of one annealing; none where a cluster is too big to try enough of them."""
+    if CHANGES * replicas > 2 * MOST_CHANGES:
+        return 0
+    return min(max(CHANGES * replicas, LEAST_CHANGES), MOST_CHANGES)
+
+
+def _annealed(
+    problem: ProblemData,
+    start: Outcome,
+    random: np.random.Generator,
+    changes: int,
+    price: float,
+    margin: float,
+) -> Outcome:
+    """A placement far from `start`, near a deep minimum of potential and price."""
+    arrays = problem.arrays
+    load = loads_of(problem, start)
+    board = new_board(arrays, start.place, start.lead, load * arrays.inverse, limits(problem, load, margin))
+    held = (arrays.home >= 0).sum(axis=1)
+    floor = MOVE_COSTS[0] * arrays.size.mean() + 1.0
+    prices = price * (arrays.size + floor) / float(((arrays.size + floor) * held).sum())
+    heats = np.geomspace(HOT, COLD, changes)
+    for first in range(0, changes, CHUNK):
+        part = heats[first : first + CHUNK]
+        anneal(board, prices, part, random.random((len(part), 6)))
+    return Outcome(board.place, board.lead)
 
 
 def _partly_home(

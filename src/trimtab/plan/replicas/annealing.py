@@ -1,0 +1,98 @@
+"""Compiled: many random changes, taken by the rule of simulated annealing (Kirkpatrick, Gelatt, Vecchi 1983).
+
+The descent stops where no change of one or two replicas helps. In a small cluster with a few heavy partitions
+that is soon, and the better placement lies several changes away, each of which makes things worse at first.
+"""
+
+import numpy as np
+
+from trimtab.plan.replicas.compiled import entry, leaf
+from trimtab.plan.replicas.placement import (
+    MOVABLE,
+    copies_more,
+    give_lead,
+    may_move,
+    may_take_lead,
+    move,
+    value,
+)
+
+LEADERSHIP, REPLICA = 0.35, 0.3
+"""Shares of the changes tried that pass a leadership on or move one replica; the rest are exchanges."""
+
+
+@leaf
+def _accepted(rise, heat, chance):  # type: ignore[no-untyped-def]
+    """Metropolis' rule; `chance` is uniform in [0, 1)."""
+    return rise <= 0.0 or chance < np.exp(-rise / heat)
+
+
+@leaf
+def _try_leadership(g, p, s, heat, chance):  # type: ignore[no-untyped-def]
+    old = g.lead[p]
+    b = g.place[p, s]
+    if old < 0 or old == s or b < 0 or not may_take_lead(g.seat, g.home, g.flags, p, b):
+        return
+    here = g.place[p, old]
+    after = value(g.use, g.band, here, p, 0, p, 1)[0] + value(g.use, g.band, b, p, 1, p, 0)[0]
+    if _accepted(after - g.worth[here, 0] - g.worth[b, 0], heat, chance):
+        give_lead(g, p, s)
+
+
+@leaf
+def _try_replica(g, p, s, b, price, heat, chance):  # type: ignore[no-untyped-def]
+    here = g.place[p, s]
+    if here < 0 or here == b:
+        return
+    role = 1 if g.lead[p] == s else 0
+    after = value(g.use, g.band, here, -1, 0, p, role)[0] + value(g.use, g.band, b, p, role, -1, 0)[0]
+    rise = after - g.worth[here, 0] - g.worth[b, 0] + price[p] * copies_more(g.home, g.place, p, s, b)
+    if _accepted(rise, heat, chance) and may_move(g, p, s, b):
+        move(g, p, s, b)
+
+
+@leaf
+def _try_exchange(g, p, s, q, t, price, heat, chance):  # type: ignore[no-untyped-def]
+    a, b = g.place[p, s], g.place[q, t]
+    if p == q or a < 0 or b < 0 or a == b or g.rule[q, MOVABLE] == 0:
+        return
+    rp = 1 if g.lead[p] == s else 0
+    rq = 1 if g.lead[q] == t else 0
+    after = value(g.use, g.band, a, q, rq, p, rp)[0] + value(g.use, g.band, b, p, rp, q, rq)[0]
+    rise = after - g.worth[a, 0] - g.worth[b, 0]
+    rise += price[p] * copies_more(g.home, g.place, p, s, b) + price[q] * copies_more(
+        g.home, g.place, q, t, a
+    )
+    if _accepted(rise, heat, chance) and may_move(g, p, s, b) and may_move(g, q, t, a):
+        move(g, p, s, b)
+        move(g, q, t, a)
+
+
+@entry
+def anneal(g, price, heats, chances):  # type: ignore[no-untyped-def]
+    """Try one random change per row of `chances`.
+
+    Parameters
+    ----------
+    price
+        Shape (partitions,): what one more copy of the partition weighs, in units of the potential.
+    heats
+        Shape (changes,): how much worse a change may make things, with odds 1 : e; it should fall.
+    chances
+        Shape (changes, 6): uniform in [0, 1).
+    """
+    partitions, width = g.place.shape
+    brokers = len(g.worth)
+    for i in range(len(chances)):
+        kind, chance, heat = chances[i, 0], chances[i, 5], heats[i]
+        p = int(chances[i, 1] * partitions)
+        s = int(chances[i, 2] * width)
+        if g.rule[p, MOVABLE] == 0:
+            continue
+        if kind < LEADERSHIP:
+            _try_leadership(g, p, s, heat, chance)
+        elif kind < LEADERSHIP + REPLICA:
+            _try_replica(g, p, s, int(chances[i, 3] * brokers), price, heat, chance)
+        else:
+            q, t = int(chances[i, 3] * partitions), int(chances[i, 4] * width)
+            _try_exchange(g, p, s, q, t, price, heat, chance)
