@@ -25,8 +25,9 @@ BYTES_PER_SECOND = 9e6
 LIVE_TOPICS, ARCHIVE_TOPICS, ARCHIVE_PARTITIONS = 13, 4, 2
 TOPIC_SPREAD, PARTITION_SPREAD, ARCHIVE_SPREAD = 1.2, 1.0, 1.2
 """Standard deviations of the logarithms, chosen so that the median draw comes near the paper's first row."""
-LARGEST = 0.7
-"""No partition is led at more than this share of a broker's mean bytes in, or no placement could level it."""
+LARGEST = 0.55
+"""No partition is led at more than this share of a broker's mean bytes in, nor of its mean bytes out, or no
+placement could level it."""
 READERS, READERS_CHANCE = (0, 1, 2), (0.2, 0.6, 0.2)
 RETENTION_BYTES = (4_000_000, 6_000_000, 8_000_000, 12_000_000)
 ARCHIVE_BYTES, LARGEST_ARCHIVE = 45e6, 140e6
@@ -50,7 +51,9 @@ def draw_workload(seed: int) -> Workload:
     archives = ARCHIVE_BYTES * np.exp(
         ARCHIVE_SPREAD * chance.normal(size=(ARCHIVE_TOPICS, ARCHIVE_PARTITIONS))
     )
-    flat = _capped(np.concatenate(rates), LARGEST / len(BROKERS)) * BYTES_PER_SECOND
+    flat = (
+        _capped(np.concatenate(rates), np.repeat(readers, sizes), LARGEST / len(BROKERS)) * BYTES_PER_SECOND
+    )
     live = [
         TopicLoad(
             f"live-{index:02d}",
@@ -76,14 +79,16 @@ def draw_workload(seed: int) -> Workload:
     return Workload((*live, *kept), seed=seed)
 
 
-def _capped(weights: np.ndarray, highest: float) -> np.ndarray:
-    """Weights that sum to 1, none above `highest`."""
+def _capped(weights: np.ndarray, readers: np.ndarray, highest: float) -> np.ndarray:
+    """Weights that sum to 1, none above `highest`, nor above that share of the sum once each is read."""
     share = weights / weights.sum()
-    while share.max() > highest * (1 + 1e-9):
-        share = np.minimum(share, highest)
-        free = share < highest
-        share[free] *= (1 - share[~free].sum()) / share[free].sum()
-    return share
+    for _ in range(1000):
+        read = share * readers / (share * readers).sum()
+        allowed = share * np.minimum(1.0, highest / np.maximum(np.maximum(share, read), highest))
+        if np.allclose(allowed, share, rtol=1e-9, atol=0.0):
+            break
+        share = allowed / allowed.sum()
+    return np.asarray(share)
 
 
 def main() -> None:

@@ -48,7 +48,7 @@ from trimtab.sandbox.workload import read_workload
 FOLDER = Path(__file__).parent
 WARM_UP_SECONDS = 30.0
 THETA, EPSILON = 0.80, 0.10
-AIM = 0.05
+AIM = 0.02
 """What `trim` is asked for; README.md says why, and `trim, ε = 0.10` shows what comes of asking for 0.10."""
 GOALS = ("theta", "epsilon")
 """The paper knows no racks: all strategies are asked for its two goals, and for nothing else."""
