@@ -9,8 +9,8 @@ from typing import Protocol
 import pytest
 from kafka.admin import KafkaAdminClient
 
+from trimtab.act.execution.observation import TopicPartition
 from trimtab.act.kafka_admin import KafkaAdminPort
-from trimtab.act.observation import TopicPartition
 from trimtab.act.port import ClusterPort
 from trimtab.connect.kafka import admin_client, producer
 from trimtab.sandbox.kafka import KafkaSandbox

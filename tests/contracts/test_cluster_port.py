@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from contracts.conftest import Cluster
-from trimtab.act.observation import Failure, Observation, ThrottleConfig, TopicPartition
+from trimtab.act.execution.observation import Failure, Observation, ThrottleConfig, TopicPartition
 from trimtab.act.port import PortError
 
 MB = 1_000_000

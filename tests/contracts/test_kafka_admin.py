@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import pytest
 from kafka.admin import KafkaAdminClient
 
+from trimtab.act.execution.observation import TopicPartition
 from trimtab.act.kafka_admin import METADATA_LAG_SECONDS, KafkaAdminPort
-from trimtab.act.observation import TopicPartition
 from trimtab.act.port import PortError
 from trimtab.simulate.kafka_building import cluster_of
 from trimtab.simulate.kafka_server import SimulatedKafkaServer

@@ -12,12 +12,12 @@ from support.executing import prepared
 from support.fake_port import FakeCluster, random_cluster
 from support.memory_journal import MemoryJournal
 from support.plans import plan_of
-from trimtab.act.commands import Command, Finish, GiveUp
-from trimtab.act.invariants import forbidden_changes, violations
-from trimtab.act.observation import Failure, TopicPartition
+from trimtab.act.execution.commands import Command, Finish, GiveUp
+from trimtab.act.execution.invariants import forbidden_changes, violations
+from trimtab.act.execution.observation import Failure, TopicPartition
+from trimtab.act.execution.settings import ExecutionSettings
+from trimtab.act.execution.state import ExecutionState
 from trimtab.act.runner import Runner
-from trimtab.act.settings import ExecutionSettings
-from trimtab.act.state import ExecutionState
 from trimtab.model.plan import Plan
 
 BROKERS = 6

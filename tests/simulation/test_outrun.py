@@ -7,9 +7,9 @@ import pytest
 
 from simulation.worlds import World
 from support.plans import plan_of
-from trimtab.act.settings import ExecutionSettings
-from trimtab.act.state import Status
-from trimtab.act.steps import StepState
+from trimtab.act.execution.settings import ExecutionSettings
+from trimtab.act.execution.state import Status
+from trimtab.act.execution.steps import StepState
 from trimtab.simulate.faults import FaultScript
 from trimtab.simulate.kafka_building import cluster_of
 

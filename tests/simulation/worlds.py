@@ -10,12 +10,12 @@ import numpy as np
 from support.executing import Checked
 from support.plans import REASON, plan_of
 from trimtab.act.apply import JOURNAL_FILE, Office, Prepared, prepare
+from trimtab.act.execution.settings import ExecutionSettings
+from trimtab.act.execution.state import FINAL, ExecutionState
 from trimtab.act.journal import Journal
 from trimtab.act.lease import Lease
 from trimtab.act.port import ClusterPort, PortError
 from trimtab.act.runner import Sense
-from trimtab.act.settings import ExecutionSettings
-from trimtab.act.state import FINAL, ExecutionState
 from trimtab.model.errors import ActError
 from trimtab.model.plan import Assignment, Move, MoveKind, Plan
 from trimtab.simulate.checkers import (

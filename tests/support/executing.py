@@ -4,14 +4,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 from support.fake_port import FakeCluster
-from trimtab.act.execution import new_execution
-from trimtab.act.invariants import forbidden_changes, violations
+from trimtab.act.execution.invariants import forbidden_changes, violations
+from trimtab.act.execution.machine import new_execution
+from trimtab.act.execution.observation import TopicPartition
+from trimtab.act.execution.prepare import compare, steps_of
+from trimtab.act.execution.settings import ExecutionSettings
+from trimtab.act.execution.state import ExecutionState
 from trimtab.act.journal import Journal
-from trimtab.act.observation import TopicPartition
-from trimtab.act.prepare import compare, steps_of
 from trimtab.act.runner import Runner, Sense
-from trimtab.act.settings import ExecutionSettings
-from trimtab.act.state import ExecutionState
 from trimtab.model.plan import Plan
 
 SETTINGS = ExecutionSettings(throttle="50000000", backoff_seconds=0.1)

@@ -9,7 +9,7 @@ import random
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from trimtab.act.observation import (
+from trimtab.act.execution.observation import (
     Answers,
     BrokerSeen,
     Failure,

@@ -10,7 +10,7 @@ from trimtab.act.codec import (
     step_from_json,
     step_to_json,
 )
-from trimtab.act.state import ExecutionState
+from trimtab.act.execution.state import ExecutionState
 
 
 class MemoryJournal:

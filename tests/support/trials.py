@@ -15,11 +15,11 @@ from kafka.admin import ConfigResource, ConfigResourceType
 
 from support.asking import PATIENCE_SECONDS, ask
 from trimtab.act.apply import JOURNAL_FILE
+from trimtab.act.execution.observation import Observation, Placement, ThrottleConfig, TopicPartition
+from trimtab.act.execution.state import FINAL
 from trimtab.act.journal import CRASH_VARIABLE, Journal
 from trimtab.act.kafka_admin import KafkaAdminPort
-from trimtab.act.observation import Observation, Placement, ThrottleConfig, TopicPartition
 from trimtab.act.port import PortError
-from trimtab.act.state import FINAL
 from trimtab.connect.kafka import admin_client, producer
 from trimtab.files.plan import write_plan
 from trimtab.model.plan import Plan

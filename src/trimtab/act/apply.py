@@ -6,24 +6,24 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from trimtab.act.execution import new_execution
-from trimtab.act.journal import Entry, Journal
-from trimtab.act.lease import Lease, locked, this_process
-from trimtab.act.observation import Observation, TopicPartition
-from trimtab.act.port import ClusterPort
-from trimtab.act.prepare import (
+from trimtab.act.execution.machine import new_execution
+from trimtab.act.execution.observation import Observation, TopicPartition
+from trimtab.act.execution.prepare import (
     Comparison,
     compare,
     refuse_if_changed,
     refuse_if_elsewhere,
     steps_of,
 )
+from trimtab.act.execution.settings import ExecutionSettings
+from trimtab.act.execution.state import FINAL, ExecutionState, Status
+from trimtab.act.execution.steps import Step
+from trimtab.act.execution.throttle import first_rate
+from trimtab.act.journal import Entry, Journal
+from trimtab.act.lease import Lease, locked, this_process
+from trimtab.act.port import ClusterPort
 from trimtab.act.runner import Runner, Sense
 from trimtab.act.sensing import LoadSense
-from trimtab.act.settings import ExecutionSettings
-from trimtab.act.state import FINAL, ExecutionState, Status
-from trimtab.act.steps import Step
-from trimtab.act.throttle import first_rate
 from trimtab.model.errors import ActError
 from trimtab.model.plan import MoveKind, Plan
 from trimtab.model.receipt import Outcome, Receipt

@@ -8,7 +8,7 @@ whoever carries a plan out should know before.
 from collections.abc import Collection, Mapping
 from typing import Any, Final
 
-from trimtab.act.observation import ThrottleConfig
+from trimtab.act.execution.observation import ThrottleConfig
 
 RATES: Final = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
 

@@ -3,10 +3,10 @@
 from dataclasses import asdict, fields
 from typing import Any
 
-from trimtab.act.observation import ThrottleConfig, TopicPartition
-from trimtab.act.settings import ExecutionSettings
-from trimtab.act.state import ExecutionState, Status, ThrottleMemory
-from trimtab.act.steps import Phase, Step, StepKind, StepRecord, StepState
+from trimtab.act.execution.observation import ThrottleConfig, TopicPartition
+from trimtab.act.execution.settings import ExecutionSettings
+from trimtab.act.execution.state import ExecutionState, Status, ThrottleMemory
+from trimtab.act.execution.steps import Phase, Step, StepKind, StepRecord, StepState
 
 PROGRESS = (
     "copied_bytes",

@@ -26,8 +26,8 @@ from trimtab.act.codec import (
     step_from_json,
     step_to_json,
 )
-from trimtab.act.state import ExecutionState
-from trimtab.act.steps import StepRecord
+from trimtab.act.execution.state import ExecutionState
+from trimtab.act.execution.steps import StepRecord
 from trimtab.model.errors import ActError
 
 SCHEMA_VERSION = 1

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from typing import Any, Final, TypeVar
 
-from trimtab.act.observation import (
+from trimtab.act.execution.observation import (
     Answers,
     BrokerSeen,
     Failure,

@@ -12,7 +12,7 @@
 from collections.abc import Collection, Mapping
 from typing import Protocol
 
-from trimtab.act.observation import Answers, Failure, Observation, ThrottleConfig, TopicPartition
+from trimtab.act.execution.observation import Answers, Failure, Observation, ThrottleConfig, TopicPartition
 from trimtab.model.errors import ActError
 
 

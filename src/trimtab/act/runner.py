@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
-from trimtab.act.commands import (
+from trimtab.act.execution.commands import (
     CancelReassignments,
     Command,
     ElectPreferred,
@@ -17,7 +17,7 @@ from trimtab.act.commands import (
     Wait,
     WriteThrottle,
 )
-from trimtab.act.events import (
+from trimtab.act.execution.events import (
     CancelAnswered,
     CancelRequested,
     ClusterObserved,
@@ -33,13 +33,13 @@ from trimtab.act.events import (
     ThrottleWritten,
     WaitEnded,
 )
-from trimtab.act.execution import absorb as take_in
-from trimtab.act.execution import decide, handle
+from trimtab.act.execution.machine import absorb as take_in
+from trimtab.act.execution.machine import decide, handle
+from trimtab.act.execution.observation import TopicPartition
+from trimtab.act.execution.state import ExecutionState
+from trimtab.act.execution.steps import StepRecord
 from trimtab.act.lease import Lease
-from trimtab.act.observation import TopicPartition
 from trimtab.act.port import ClusterPort, PortError
-from trimtab.act.state import ExecutionState
-from trimtab.act.steps import StepRecord
 from trimtab.model.errors import ActError
 
 NAP_SECONDS: Final = 0.1

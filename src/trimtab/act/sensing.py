@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from trimtab.act.events import Headroom, LoadSensed
-from trimtab.act.observation import TopicPartition
-from trimtab.act.steps import StepKind, StepRecord, StepState
+from trimtab.act.execution.events import Headroom, LoadSensed
+from trimtab.act.execution.observation import TopicPartition
+from trimtab.act.execution.steps import StepKind, StepRecord, StepState
 from trimtab.model.imbalance import Measures
 from trimtab.model.load import NETWORK_IN, NETWORK_OUT, RESOURCES, BoolArray, FloatArray, IntArray
 from trimtab.model.plan import Move, Plan

@@ -13,8 +13,8 @@ from trimtab.cli.options import BOOTSTRAP, LAKE, SET, SETTINGS, kafka_connection
 
 if TYPE_CHECKING:
     from trimtab.act.apply import Prepared
+    from trimtab.act.execution.settings import ExecutionSettings
     from trimtab.act.port import ClusterPort
-    from trimtab.act.settings import ExecutionSettings
 
 app = typer.Typer()
 
@@ -45,7 +45,7 @@ def apply(
     1: something was left, or refused; 2: bad input.
     """
     from trimtab.act.apply import prepare, receipt_of
-    from trimtab.act.settings import ExecutionSettings
+    from trimtab.act.execution.settings import ExecutionSettings
     from trimtab.cli.executing import load_sense, open_cluster, open_office, run_watched
     from trimtab.files.plan import plan_bytes, read_plan
 
@@ -91,8 +91,8 @@ def show_receipt(receipt: object) -> None:
 
 
 def _show(prepared: Prepared, settings: ExecutionSettings) -> None:
-    from trimtab.act.forecast import forecast
-    from trimtab.act.throttle import first_rate
+    from trimtab.act.execution.forecast import forecast
+    from trimtab.act.execution.throttle import first_rate
     from trimtab.report.execution_text import forecast_text
 
     expected = forecast(prepared.steps, prepared.seen, prepared.seen.at, settings)
@@ -107,8 +107,8 @@ def _warn_of_throttles(
 ) -> None:
     """What others have set before us, where it makes copies slower or faster than was asked for."""
     from trimtab.act.broker_throttles import own_rates, warnings
-    from trimtab.act.observation import ThrottleConfig
-    from trimtab.act.throttle import first_rate
+    from trimtab.act.execution.observation import ThrottleConfig
+    from trimtab.act.execution.throttle import first_rate
 
     copies = [step for step in prepared.steps if step.added]
     if not copies:

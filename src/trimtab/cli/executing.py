@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from trimtab.act.apply import Office
+    from trimtab.act.execution.state import ExecutionState
     from trimtab.act.kafka_admin import KafkaAdminPort
     from trimtab.act.runner import Runner, Sense
-    from trimtab.act.state import ExecutionState
     from trimtab.connect.settings import KafkaConnection
     from trimtab.model.plan import Plan
     from trimtab.model.replicas import ReplicasSnapshot
@@ -119,7 +119,7 @@ class _Screen:
     """One line that is rewritten on a terminal, or a line now and then elsewhere."""
 
     def __init__(self) -> None:
-        from trimtab.act.progress import ProgressMeter
+        from trimtab.act.execution.progress import ProgressMeter
 
         self._meter = ProgressMeter()
         self._terminal = sys.stderr.isatty()

@@ -124,7 +124,7 @@ def _ask(execution: int | None, where: Where, what: str) -> None:
 
 def _take_up(execution: int | None, where: Where, request: str | None) -> None:
     from trimtab.act.apply import receipt_of
-    from trimtab.act.settings import ExecutionSettings
+    from trimtab.act.execution.settings import ExecutionSettings
     from trimtab.cli.apply import show_receipt
     from trimtab.cli.executing import load_sense, open_office, open_port, run_watched
     from trimtab.model.errors import ActError

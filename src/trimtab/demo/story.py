@@ -25,7 +25,7 @@ from trimtab.report.plan_text import plan_text
 from trimtab.sandbox.processes import end, running
 
 if TYPE_CHECKING:
-    from trimtab.act.state import ExecutionState
+    from trimtab.act.execution.state import ExecutionState
     from trimtab.demo.world import Period
     from trimtab.model.plan import Plan
     from trimtab.model.receipt import Receipt
@@ -219,8 +219,8 @@ def _sense(
 
 
 def _act(screen: Screen, world: World, plan: Plan, snapshot: ReplicasSnapshot) -> Receipt:
-    from trimtab.act.progress import ProgressMeter
-    from trimtab.act.settings import ExecutionSettings
+    from trimtab.act.execution.progress import ProgressMeter
+    from trimtab.act.execution.settings import ExecutionSettings
 
     meter = ProgressMeter()
 

@@ -16,8 +16,8 @@ from trimtab.plan.planner import plan_replicas
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from trimtab.act.settings import ExecutionSettings
-    from trimtab.act.state import ExecutionState
+    from trimtab.act.execution.settings import ExecutionSettings
+    from trimtab.act.execution.state import ExecutionState
     from trimtab.connect.settings import KafkaConnection
     from trimtab.demo.world import World
     from trimtab.model.plan import Plan

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 from trimtab.report.before_after import bytes_text
 
 if TYPE_CHECKING:
-    from trimtab.act.forecast import Forecast
+    from trimtab.act.execution.forecast import Forecast
+    from trimtab.act.execution.prepare import Comparison
+    from trimtab.act.execution.progress import Progress
+    from trimtab.act.execution.settings import ExecutionSettings
+    from trimtab.act.execution.state import ExecutionState
+    from trimtab.act.execution.steps import Step
     from trimtab.act.journal import Entry
-    from trimtab.act.prepare import Comparison
-    from trimtab.act.progress import Progress
-    from trimtab.act.settings import ExecutionSettings
-    from trimtab.act.state import ExecutionState
-    from trimtab.act.steps import Step
     from trimtab.model.receipt import Receipt
 
 SHOWN = 12

@@ -10,8 +10,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from trimtab.act.state import ExecutionState
-from trimtab.act.steps import StepKind, StepRecord, StepState
+from trimtab.act.execution.state import ExecutionState
+from trimtab.act.execution.steps import StepKind, StepRecord, StepState
 from trimtab.simulate.faults import OPERATOR
 from trimtab.simulate.kafka_cluster import SimulatedKafka
 from trimtab.simulate.kafka_configs import ResourceType

@@ -5,7 +5,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from trimtab.act.observation import Answers, Failure, Observation, ThrottleConfig, TopicPartition
+from trimtab.act.execution.observation import Answers, Failure, Observation, ThrottleConfig, TopicPartition
 from trimtab.act.port import ClusterPort, PortError
 
 _T = TypeVar("_T")

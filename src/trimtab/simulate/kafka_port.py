@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 
-from trimtab.act.observation import (
+from trimtab.act.execution.observation import (
     Answers,
     BrokerSeen,
     Failure,

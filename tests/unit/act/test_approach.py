@@ -2,12 +2,12 @@
 
 from dataclasses import replace
 
-from trimtab.act.approach import UNMEASURED, measured
-from trimtab.act.events import Resumed
-from trimtab.act.execution import absorb, new_execution
-from trimtab.act.observation import Observation, Placement, ReplicaSeen, TopicPartition
-from trimtab.act.settings import ExecutionSettings
-from trimtab.act.steps import Phase, Step, StepKind, StepRecord, StepState
+from trimtab.act.execution.approach import UNMEASURED, measured
+from trimtab.act.execution.events import Resumed
+from trimtab.act.execution.machine import absorb, new_execution
+from trimtab.act.execution.observation import Observation, Placement, ReplicaSeen, TopicPartition
+from trimtab.act.execution.settings import ExecutionSettings
+from trimtab.act.execution.steps import Phase, Step, StepKind, StepRecord, StepState
 
 PARTITION = TopicPartition("t", 0)
 STEP = Step(1, StepKind.COPY, Phase.COPY, PARTITION, (1, 2), (4, 2))

@@ -7,9 +7,9 @@ import pytest
 from support.executing import SETTINGS, assert_clean, prepared, run
 from support.fake_port import FakeCluster
 from support.plans import plan_of
-from trimtab.act.observation import Failure, TopicPartition
-from trimtab.act.state import ExecutionState, Status
-from trimtab.act.steps import StepState
+from trimtab.act.execution.observation import Failure, TopicPartition
+from trimtab.act.execution.state import ExecutionState, Status
+from trimtab.act.execution.steps import StepState
 
 
 @pytest.fixture

@@ -12,9 +12,9 @@ import pytest
 from support.executing import assert_clean, prepared, run
 from support.fake_port import FakeCluster
 from support.plans import plan_of
+from trimtab.act.execution.state import Status
 from trimtab.act.journal import Journal
 from trimtab.act.runner import Runner
-from trimtab.act.state import Status
 from trimtab.model.errors import ActError
 
 PLAN = plan_of(("t", 0, (1, 2), (4, 2)), ("t", 1, (1, 3), (3, 1)))

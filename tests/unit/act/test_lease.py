@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from support.fake_port import FakeCluster
+from trimtab.act.execution.observation import Failure
 from trimtab.act.lease import Lease, _parse, _text, locked, this_process
-from trimtab.act.observation import Failure
 from trimtab.act.port import PortError
 from trimtab.model.errors import ActError
 

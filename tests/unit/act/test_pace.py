@@ -8,14 +8,14 @@ from support.executing import SETTINGS, prepared, run
 from support.fake_port import FakeCluster
 from support.plans import plan_of
 from trimtab.act.apply import prepare, receipt_of
-from trimtab.act.events import Headroom
-from trimtab.act.forecast import forecast
+from trimtab.act.execution.events import Headroom
+from trimtab.act.execution.forecast import forecast
+from trimtab.act.execution.observation import ThrottleConfig, TopicPartition
+from trimtab.act.execution.progress import ProgressMeter
+from trimtab.act.execution.settings import ExecutionSettings
+from trimtab.act.execution.state import ThrottleMemory
+from trimtab.act.execution.throttle import first_rate, next_copies_per_broker, next_rate, wanted_config
 from trimtab.act.journal import Journal
-from trimtab.act.observation import ThrottleConfig, TopicPartition
-from trimtab.act.progress import ProgressMeter
-from trimtab.act.settings import ExecutionSettings
-from trimtab.act.state import ThrottleMemory
-from trimtab.act.throttle import first_rate, next_copies_per_broker, next_rate, wanted_config
 from trimtab.model.errors import SettingsError
 from trimtab.report.execution_text import duration_text, progress_text, receipt_text
 

@@ -10,11 +10,11 @@ from support.executing import SETTINGS, Checked, assert_clean, prepared
 from support.fake_port import FakeCluster
 from support.plans import REASON, plan_of
 from trimtab.act.apply import Office, prepare
+from trimtab.act.execution.observation import TopicPartition
+from trimtab.act.execution.state import ExecutionState, Status
+from trimtab.act.execution.steps import StepState
 from trimtab.act.journal import Journal
-from trimtab.act.observation import TopicPartition
 from trimtab.act.runner import Runner
-from trimtab.act.state import ExecutionState, Status
-from trimtab.act.steps import StepState
 from trimtab.model.plan import Assignment, Move, MoveKind, Plan
 
 PLAN = plan_of(*[("t", n, (1, 2), (2, 3 + n % 3)) for n in range(4)])

@@ -2,11 +2,11 @@
 
 import pytest
 
-from trimtab.act.execution import new_execution
-from trimtab.act.observation import TopicPartition
-from trimtab.act.settings import ExecutionSettings
-from trimtab.act.state import ExecutionState
-from trimtab.act.steps import Phase, Step, StepKind, StepState
+from trimtab.act.execution.machine import new_execution
+from trimtab.act.execution.observation import TopicPartition
+from trimtab.act.execution.settings import ExecutionSettings
+from trimtab.act.execution.state import ExecutionState
+from trimtab.act.execution.steps import Phase, Step, StepKind, StepState
 from trimtab.simulate import checkers
 from trimtab.simulate.kafka_building import cluster_of
 from trimtab.simulate.kafka_cluster import SimulatedKafka

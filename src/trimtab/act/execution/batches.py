@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from trimtab.act.observation import Observation
-from trimtab.act.settings import ExecutionSettings
-from trimtab.act.steps import Phase, Step, StepKind, StepRecord, StepState
+from trimtab.act.execution.observation import Observation
+from trimtab.act.execution.settings import ExecutionSettings
+from trimtab.act.execution.steps import Phase, Step, StepKind, StepRecord, StepState
 from trimtab.model.load import RESOURCES
 
 

@@ -1,15 +1,15 @@
-"""The state of an execution: a value; `trimtab.act.execution` makes each from the one before and an event."""
+"""The state of an execution: a value; `machine` makes each from the one before and an event."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
 
-from trimtab.act.commands import Command
-from trimtab.act.events import Headroom
-from trimtab.act.observation import Observation, ThrottleConfig, TopicPartition
-from trimtab.act.settings import ExecutionSettings
-from trimtab.act.steps import StepRecord
+from trimtab.act.execution.commands import Command
+from trimtab.act.execution.events import Headroom
+from trimtab.act.execution.observation import Observation, ThrottleConfig, TopicPartition
+from trimtab.act.execution.settings import ExecutionSettings
+from trimtab.act.execution.steps import StepRecord
 
 
 class Status(StrEnum):

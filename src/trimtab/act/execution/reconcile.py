@@ -6,10 +6,10 @@ to resume after a crash between asking and hearing the answer.
 
 from dataclasses import replace
 
-from trimtab.act.approach import measured
-from trimtab.act.observation import Observation, Placement, TopicPartition
-from trimtab.act.settings import ExecutionSettings
-from trimtab.act.steps import Phase, StepKind, StepRecord, StepState
+from trimtab.act.execution.approach import measured
+from trimtab.act.execution.observation import Observation, Placement, TopicPartition
+from trimtab.act.execution.settings import ExecutionSettings
+from trimtab.act.execution.steps import Phase, StepKind, StepRecord, StepState
 
 
 def reconcile(record: StepRecord, seen: Observation, now: float, settings: ExecutionSettings) -> StepRecord:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from typing import Final
 
-from trimtab.act.observation import TopicPartition
+from trimtab.act.execution.observation import TopicPartition
 
 
 class StepKind(StrEnum):
@@ -180,7 +180,7 @@ class StepRecord:
         When it last got further: a change of state or more bytes.
     least_left_bytes, most_left_bytes, nearer_at
         When its copy was last seen to get nearer to its end, what was left of it then, and the most that has
-        been left since (`trimtab.act.approach`).
+        been left since (`trimtab.act.execution.approach`).
     source_bytes, measured_at, written_bytes_per_second
         Size of what it is copied from, when that was last seen, and how fast it grows.
     topic_id

@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from trimtab.act.events import Headroom
-from trimtab.act.observation import ThrottleConfig
-from trimtab.act.settings import ExecutionSettings
-from trimtab.act.state import ThrottleMemory
-from trimtab.act.steps import Step, StepKind
+from trimtab.act.execution.events import Headroom
+from trimtab.act.execution.observation import ThrottleConfig
+from trimtab.act.execution.settings import ExecutionSettings
+from trimtab.act.execution.state import ThrottleMemory
+from trimtab.act.execution.steps import Step, StepKind
 
 
 def wanted_config(memory: ThrottleMemory, rate: float | None, steps: Iterable[Step]) -> ThrottleConfig:

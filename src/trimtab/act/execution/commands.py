@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from trimtab.act.observation import ThrottleConfig, TopicPartition
+from trimtab.act.execution.observation import ThrottleConfig, TopicPartition
 
 
 @dataclass(frozen=True)

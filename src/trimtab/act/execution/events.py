@@ -1,13 +1,13 @@
 """Facts that an execution is told, each with the time it became known (seconds since 1970).
 
-Every command (`trimtab.act.commands`) is answered by exactly one event of those that its docstring names, or
+Every command (module `commands`) is answered by exactly one event of those that its docstring names, or
 by `CommandFailed`. `StopRequested`, `CancelRequested` and `Resumed` come from outside at any time.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from trimtab.act.observation import Answers, Failure, Observation, ThrottleConfig, TopicPartition
+from trimtab.act.execution.observation import Answers, Failure, Observation, ThrottleConfig, TopicPartition
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from trimtab.act.observation import Observation, Placement, TopicPartition
-from trimtab.act.steps import Phase, Step, StepKind
+from trimtab.act.execution.observation import Observation, Placement, TopicPartition
+from trimtab.act.execution.steps import Phase, Step, StepKind
 from trimtab.model.errors import ActError
 from trimtab.model.plan import Assignment, Move, MoveKind, Plan
 

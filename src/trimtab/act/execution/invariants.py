@@ -2,8 +2,8 @@
 
 from typing import TypeVar
 
-from trimtab.act.state import STATUS_TRANSITIONS, ExecutionState
-from trimtab.act.steps import STEP_TRANSITIONS, StepState
+from trimtab.act.execution.state import STATUS_TRANSITIONS, ExecutionState
+from trimtab.act.execution.steps import STEP_TRANSITIONS, StepState
 
 _S = TypeVar("_S")
 

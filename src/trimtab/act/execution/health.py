@@ -1,8 +1,8 @@
 """Whether the cluster is fit for more: what holds an execution up, told from one look."""
 
-from trimtab.act.observation import Observation, TopicPartition
-from trimtab.act.state import ExecutionState
-from trimtab.act.steps import StepKind, StepState
+from trimtab.act.execution.observation import Observation, TopicPartition
+from trimtab.act.execution.state import ExecutionState
+from trimtab.act.execution.steps import StepKind, StepState
 
 
 def foreign_reassignments(state: ExecutionState, seen: Observation) -> tuple[TopicPartition, ...]:

@@ -1,12 +1,12 @@
-"""What each fact changes in the state of an execution; `trimtab.act.execution` decides what follows."""
+"""What each fact changes in the state of an execution; `machine` decides what follows."""
 
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
 
-from trimtab.act.approach import ROOM, UNMEASURED, rate_to_keep_up, relieved
-from trimtab.act.commands import Observe, WriteThrottle
-from trimtab.act.events import (
+from trimtab.act.execution.approach import ROOM, UNMEASURED, rate_to_keep_up, relieved
+from trimtab.act.execution.commands import Observe, WriteThrottle
+from trimtab.act.execution.events import (
     CancelAnswered,
     CancelRequested,
     ClusterObserved,
@@ -22,12 +22,12 @@ from trimtab.act.events import (
     ThrottleWritten,
     WaitEnded,
 )
-from trimtab.act.health import lost_brokers, unhealthy_since_begun
-from trimtab.act.observation import Answers, Failure
-from trimtab.act.reconcile import ended, reconcile, set_back
-from trimtab.act.state import FINAL, ExecutionState, Status, ThrottleMemory
-from trimtab.act.steps import StepKind, StepRecord, StepState
-from trimtab.act.throttle import (
+from trimtab.act.execution.health import lost_brokers, unhealthy_since_begun
+from trimtab.act.execution.observation import Answers, Failure
+from trimtab.act.execution.reconcile import ended, reconcile, set_back
+from trimtab.act.execution.state import FINAL, ExecutionState, Status, ThrottleMemory
+from trimtab.act.execution.steps import StepKind, StepRecord, StepState
+from trimtab.act.execution.throttle import (
     forgetting,
     free_network,
     next_copies_per_broker,

@@ -4,12 +4,12 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from trimtab.act.batches import choose_batch
-from trimtab.act.observation import Observation, Placement
-from trimtab.act.reconcile import reconcile
-from trimtab.act.settings import ExecutionSettings
-from trimtab.act.steps import Step, StepKind, StepRecord, StepState
-from trimtab.act.throttle import next_copies_per_broker
+from trimtab.act.execution.batches import choose_batch
+from trimtab.act.execution.observation import Observation, Placement
+from trimtab.act.execution.reconcile import reconcile
+from trimtab.act.execution.settings import ExecutionSettings
+from trimtab.act.execution.steps import Step, StepKind, StepRecord, StepState
+from trimtab.act.execution.throttle import next_copies_per_broker
 
 
 @dataclass(frozen=True, slots=True)

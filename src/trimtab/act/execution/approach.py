@@ -8,9 +8,9 @@ from collections.abc import Collection, Iterable
 from dataclasses import replace
 from typing import Any, Final
 
-from trimtab.act.observation import Observation
-from trimtab.act.state import ExecutionState
-from trimtab.act.steps import StepKind, StepRecord, StepState
+from trimtab.act.execution.observation import Observation
+from trimtab.act.execution.state import ExecutionState
+from trimtab.act.execution.steps import StepKind, StepRecord, StepState
 
 SMOOTHING: Final = 0.2
 """Weight of the newest look in the rate at which a partition is written."""

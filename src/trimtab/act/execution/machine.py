@@ -5,7 +5,7 @@ come in with the events). The runner performs the order and answers it with one 
 order is `Finish`. Whoever writes each state down before performing its order can be killed at any moment: the
 state read back, told `Resumed`, looks at the cluster and goes on from what it sees.
 
-What holds after every event (checked by `trimtab.act.invariants`):
+What holds after every event (checked by `trimtab.act.execution.invariants`):
 
 - a final status means that nothing of ours is in flight and no throttle setting is ours;
 - before a throttle setting is changed, its old value is in the state;
@@ -15,10 +15,10 @@ What holds after every event (checked by `trimtab.act.invariants`):
 from collections.abc import Iterable
 from dataclasses import replace
 
-from trimtab.act import answers
-from trimtab.act.approach import UNMEASURED, outrun, relieved
-from trimtab.act.batches import Blocked, Choice, choose_batch
-from trimtab.act.commands import (
+from trimtab.act.execution import answers
+from trimtab.act.execution.approach import UNMEASURED, outrun, relieved
+from trimtab.act.execution.batches import Blocked, Choice, choose_batch
+from trimtab.act.execution.commands import (
     CancelReassignments,
     Command,
     ElectPreferred,
@@ -32,13 +32,13 @@ from trimtab.act.commands import (
     Wait,
     WriteThrottle,
 )
-from trimtab.act.events import Event
-from trimtab.act.health import given_up, steps_without_destination, why_wait
-from trimtab.act.reconcile import ended, out_of_order
-from trimtab.act.settings import ExecutionSettings
-from trimtab.act.state import ExecutionState, Status
-from trimtab.act.steps import Step, StepKind, StepRecord, StepState
-from trimtab.act.throttle import (
+from trimtab.act.execution.events import Event
+from trimtab.act.execution.health import given_up, steps_without_destination, why_wait
+from trimtab.act.execution.reconcile import ended, out_of_order
+from trimtab.act.execution.settings import ExecutionSettings
+from trimtab.act.execution.state import ExecutionState, Status
+from trimtab.act.execution.steps import Step, StepKind, StepRecord, StepState
+from trimtab.act.execution.throttle import (
     first_rate,
     topics_of,
     wanted_config,

@@ -3,8 +3,8 @@
 from collections import deque
 from dataclasses import dataclass
 
-from trimtab.act.state import ExecutionState
-from trimtab.act.steps import StepRecord, StepState
+from trimtab.act.execution.state import ExecutionState
+from trimtab.act.execution.steps import StepRecord, StepState
 
 RATE_WINDOW_SECONDS = 15.0
 """Over how long the rate is averaged: long enough to hold the brokers' own throttle windows."""
