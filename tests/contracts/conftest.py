@@ -3,15 +3,16 @@
 import itertools
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Protocol
 
 import pytest
 from kafka.admin import KafkaAdminClient
 
+from support.asking import PATIENCE_SECONDS, ask
 from trimtab.act.execution.observation import TopicPartition
 from trimtab.act.kafka_admin import KafkaAdminPort
-from trimtab.act.port import ClusterPort
+from trimtab.act.port import ClusterPort, PortError
 from trimtab.connect.kafka import admin_client, producer
 from trimtab.sandbox.kafka import KafkaSandbox
 from trimtab.simulate.kafka_building import cluster_of
@@ -46,7 +47,7 @@ class Cluster(Protocol):
         ...
 
     def wait(self, condition: Callable[[], bool], seconds: float = 60.0) -> None:
-        """Let time pass until something is so."""
+        """Let time pass until something is so: so many seconds by a simulated clock, more by a real one."""
         ...
 
     def pass_time(self, seconds: float) -> None:
@@ -104,13 +105,14 @@ class RealCluster:
     def __init__(self, sandbox: KafkaSandbox, admin: KafkaAdminClient) -> None:
         self.port: ClusterPort = KafkaAdminPort(admin, time.time)
         self._sandbox = sandbox
-        self._admin = admin
 
     def create(self, assignments: Mapping[int, Sequence[int]], size_bytes: int) -> str:
         """See `Cluster`."""
         topic = f"contract-{next(_numbers)}"
         lists = {number: list(replicas) for number, replicas in assignments.items()}
-        self._admin.create_topics({topic: {"assignments": lists}}, wait_for_metadata=True)
+        ask(self._sandbox.connection, lambda admin: admin.create_topics({topic: {"assignments": lists}}))
+        names = {TopicPartition(topic, number) for number in assignments}
+        self.wait(lambda: self._led(names) == names)
         if size_bytes:
             writer = producer(self._sandbox.connection)
             for number in assignments:
@@ -120,9 +122,17 @@ class RealCluster:
             writer.close()
         return topic
 
+    def _led(self, names: Collection[TopicPartition]) -> set[TopicPartition]:
+        try:
+            placements = self.port.observe(names, (), wide=False).placements
+        except PortError as error:
+            assert error.failure.transient, error
+            return set()
+        return {name for name, placement in placements.items() if placement.leader is not None}
+
     def delete(self, topic: str) -> None:
         """See `Cluster`."""
-        self._admin.delete_topics([topic])
+        ask(self._sandbox.connection, lambda admin: admin.delete_topics([topic]))
 
     def kill(self, broker: int) -> None:
         """See `Cluster`."""
@@ -134,9 +144,10 @@ class RealCluster:
 
     def wait(self, condition: Callable[[], bool], seconds: float = 60.0) -> None:
         """See `Cluster`."""
-        deadline = time.monotonic() + seconds
+        patience = max(seconds, PATIENCE_SECONDS)
+        deadline = time.monotonic() + patience
         while not condition():
-            assert time.monotonic() < deadline, f"not so after {seconds} seconds"
+            assert time.monotonic() < deadline, f"not so after {patience} seconds"
             time.sleep(0.1)
 
     def pass_time(self, seconds: float) -> None:

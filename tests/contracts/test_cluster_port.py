@@ -3,12 +3,16 @@
 Whatever the simulation proves about an execution rests on these: the fake answers as Kafka does.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+
+import pytest
 
 from contracts.conftest import Cluster
 from trimtab.act.execution.observation import Failure, Observation, ThrottleConfig, TopicPartition
 from trimtab.act.port import PortError
+
+pytestmark = pytest.mark.timeout(600)
 
 MB = 1_000_000
 BROKERS = (1, 2, 3, 4)
@@ -16,7 +20,7 @@ BROKERS = (1, 2, 3, 4)
 
 def look(cluster: Cluster, *partitions: TopicPartition, wide: bool = False) -> Observation:
     """One look at these partitions and at all brokers."""
-    for _ in range(20):
+    for _ in range(200):
         try:
             return cluster.port.observe(partitions, BROKERS, wide=wide)
         except PortError as error:
@@ -24,6 +28,42 @@ def look(cluster: Cluster, *partitions: TopicPartition, wide: bool = False) -> O
             assert error.failure.transient, error
             cluster.pass_time(0.1)
     return cluster.port.observe(partitions, BROKERS, wide=wide)
+
+
+def look_until(
+    cluster: Cluster,
+    so: Callable[[Observation], bool],
+    *partitions: TopicPartition,
+    seconds: float = 5.0,
+    wide: bool = False,
+) -> Observation:
+    """The first look that shows something: brokers hear of what is so a moment after the controller."""
+    seen = []
+
+    def shows() -> bool:
+        seen.append(look(cluster, *partitions, wide=wide))
+        return so(seen[-1])
+
+    cluster.wait(shows, seconds)
+    return seen[-1]
+
+
+def replicas(cluster: Cluster, name: TopicPartition) -> tuple[int, ...]:
+    """The list of a partition as the broker that answers knows it; empty if it does not know it yet."""
+    placement = look(cluster, name).placements.get(name)
+    return () if placement is None else placement.replicas
+
+
+def leader(cluster: Cluster, name: TopicPartition) -> int | None:
+    """The leader of a partition as the broker that answers knows it."""
+    placement = look(cluster, name).placements.get(name)
+    return None if placement is None else placement.leader
+
+
+def in_sync(cluster: Cluster, name: TopicPartition) -> list[int]:
+    """The replicas in sync as the broker that answers knows them, in order of their ids."""
+    placement = look(cluster, name).placements.get(name)
+    return [] if placement is None else sorted(placement.in_sync)
 
 
 def code(failure: Failure | None) -> str | None:
@@ -35,8 +75,10 @@ def code(failure: Failure | None) -> str | None:
 def throttled(cluster: Cluster, topic: str, bytes_per_second: int) -> Iterator[None]:
     """All replicas of a topic held back for a while."""
     rate = str(bytes_per_second)
-    cluster.port.write_throttle(ThrottleConfig(rate, rate, {topic: "*"}, {topic: "*"}))
+    config = ThrottleConfig(rate, rate, {topic: "*"}, {topic: "*"})
+    assert cluster.port.write_throttle(config) == {}
     try:
+        cluster.wait(lambda: cluster.port.read_throttle([topic]) == config, 5)
         yield
     finally:
         cluster.port.write_throttle(ThrottleConfig(None, None, {topic: None}, {topic: None}))
@@ -51,7 +93,13 @@ def test_a_look_shows_placement_brokers_disks_and_copies(cluster: Cluster) -> No
     """What an execution decides from; partitions that do not exist are simply not there."""
     topic = cluster.create({0: [1, 2], 1: [2, 3]}, MB)
     name, missing = TopicPartition(topic, 0), TopicPartition("no-such-topic", 0)
-    seen = look(cluster, name, missing, wide=True)
+    seen = look_until(
+        cluster,
+        lambda seen: name in seen.placements and {(name, 1), (name, 2)} <= seen.copies.keys(),
+        name,
+        missing,
+        wide=True,
+    )
     assert set(seen.placements) == {name}
     assert seen.placements[name].replicas == (1, 2)
     assert seen.placements[name].leader == 1
@@ -73,14 +121,14 @@ def test_a_reassignment_is_seen_in_flight_and_then_through(cluster: Cluster) -> 
     name = TopicPartition(topic, 0)
     with throttled(cluster, topic, 200_000):
         assert cluster.port.reassign({name: (3, 2)}) == {name: None}
-        cluster.wait(lambda: look(cluster, name).placements[name].replicas == (3, 2, 1), 5)
+        cluster.wait(lambda: replicas(cluster, name) == (3, 2, 1), 5)
         flying = look(cluster, name).reassignments[name]
         assert (flying.replicas, flying.adding, flying.removing) == ((3, 2, 1), (3,), (1,))
         assert flying.target == {3, 2}
         assert flying.origin == {1, 2}
     settle(cluster, name)
-    cluster.wait(lambda: look(cluster, name).placements[name].replicas == (3, 2), 5)
-    cluster.wait(lambda: look(cluster, name).placements[name].leader in (2, 3), 5)
+    cluster.wait(lambda: replicas(cluster, name) == (3, 2), 5)
+    cluster.wait(lambda: leader(cluster, name) in (2, 3), 5)
     cluster.wait(lambda: (name, 1) not in look(cluster, name).copies, 5)
     cluster.delete(topic)
 
@@ -102,9 +150,9 @@ def test_a_new_order_takes_effect_at_once(cluster: Cluster) -> None:
     topic = cluster.create({0: [1, 2, 3]}, 0)
     name = TopicPartition(topic, 0)
     assert cluster.port.reassign({name: (3, 1, 2)}) == {name: None}
-    cluster.wait(lambda: look(cluster, name).placements[name].replicas == (3, 1, 2), 5)
-    seen = look(cluster, name)
-    assert (seen.placements[name].leader, dict(seen.reassignments)) == (1, {})
+    cluster.wait(lambda: replicas(cluster, name) == (3, 1, 2), 5)
+    cluster.wait(lambda: leader(cluster, name) == 1, 5)
+    assert not look(cluster, name).reassignments
     cluster.delete(topic)
 
 
@@ -122,7 +170,7 @@ def test_refusals_come_back_for_each_partition(cluster: Cluster) -> None:
         names[2]: None,
         missing: "UnknownTopicOrPartition",
     }
-    cluster.wait(lambda: look(cluster, names[2]).placements[names[2]].replicas == (2, 1), 5)
+    cluster.wait(lambda: replicas(cluster, names[2]) == (2, 1), 5)
     cluster.delete(topic)
 
 
@@ -134,7 +182,7 @@ def test_cancelling_restores_the_old_brokers_in_kafkas_order(cluster: Cluster) -
         cluster.port.reassign({name: (4, 2, 3)})
         cluster.wait(lambda: name in look(cluster, name).reassignments, 5)
         assert cluster.port.cancel_reassignments([name]) == {name: None}
-        cluster.wait(lambda: look(cluster, name).placements[name].replicas == (2, 3, 1), 5)
+        cluster.wait(lambda: replicas(cluster, name) == (2, 3, 1), 5)
         cluster.wait(lambda: (name, 4) not in look(cluster, name).copies, 5)
     answer = cluster.port.cancel_reassignments([name])[name]
     assert code(answer) == "NoReassignmentInProgress"
@@ -147,7 +195,7 @@ def test_an_election_gives_leadership_to_the_first_of_the_list(cluster: Cluster)
     name, missing = TopicPartition(topic, 0), TopicPartition("no-such-topic", 0)
     cluster.port.reassign({name: (2, 1)})
     assert cluster.port.elect_preferred([name]) == {name: None}
-    cluster.wait(lambda: look(cluster, name).placements[name].leader == 2, 5)
+    cluster.wait(lambda: leader(cluster, name) == 2, 5)
     assert cluster.port.elect_preferred([name]) == {name: None}
     assert code(cluster.port.elect_preferred([missing])[missing]) == "UnknownTopicOrPartition"
     cluster.delete(topic)
@@ -202,18 +250,18 @@ def test_replicas_change_their_log_dir_now_or_when_they_come(cluster: Cluster) -
     """A dir can be asked for before the replica is there; a dir that does not exist is a failure."""
     topic = cluster.create({0: [1, 2]}, MB)
     name = TopicPartition(topic, 0)
-    seen = look(cluster, name)
+    seen = look_until(cluster, lambda seen: {(name, 1), (name, 2)} <= seen.copies.keys(), name)
     other = {
         broker: next(d.path for d in seen.log_dirs[broker] if d.path != seen.copies[name, broker][0].path)
         for broker in (1, 2)
     }
     assert cluster.port.move_log_dirs({(name, 2): other[2]}) == {name: None}
-    cluster.wait(lambda: [c.path for c in look(cluster, name).copies[name, 2]] == [other[2]], 20)
+    cluster.wait(lambda: [c.path for c in look(cluster, name).copies.get((name, 2), ())] == [other[2]], 20)
     wanted = seen.log_dirs[3][1].path
     assert cluster.port.move_log_dirs({(name, 3): wanted}) == {name: None}
     cluster.port.reassign({name: (3, 2)})
     settle(cluster, name)
-    assert [c.path for c in look(cluster, name).copies[name, 3]] == [wanted]
+    cluster.wait(lambda: [c.path for c in look(cluster, name).copies.get((name, 3), ())] == [wanted], 5)
     assert code(cluster.port.move_log_dirs({(name, 2): "/no-such-dir"})[name]) == "LogDirNotFound"
     cluster.delete(topic)
 
@@ -227,7 +275,7 @@ def test_deleting_a_topic_ends_what_is_in_flight(cluster: Cluster) -> None:
         cluster.wait(lambda: name in look(cluster, name).reassignments, 5)
         cluster.delete(topic)
         cluster.wait(lambda: not look(cluster, name).placements, 5)
-    assert not look(cluster, name).reassignments
+        cluster.wait(lambda: not look(cluster, name).reassignments, 5)
 
 
 def test_a_dead_broker_is_fenced_and_copies_towards_it_wait(cluster: Cluster) -> None:
@@ -235,12 +283,11 @@ def test_a_dead_broker_is_fenced_and_copies_towards_it_wait(cluster: Cluster) ->
     topic = cluster.create({0: [1, 2], 1: [4, 2]}, MB)
     name, led = TopicPartition(topic, 0), TopicPartition(topic, 1)
     cluster.kill(4)
-    cluster.wait(lambda: 4 not in look(cluster, name).alive, 30)
-    seen = look(cluster, name, led)
+    seen = look_until(cluster, lambda seen: 4 not in seen.alive, name, led, seconds=30)
     assert seen.brokers[4].fenced
     assert 4 not in seen.log_dirs
-    cluster.wait(lambda: look(cluster, led).placements[led].leader == 2, 10)
-    assert look(cluster, led).placements[led].in_sync == (2,)
+    cluster.wait(lambda: leader(cluster, led) == 2, 10)
+    cluster.wait(lambda: in_sync(cluster, led) == [2], 5)
     assert cluster.port.reassign({name: (4, 2)}) == {name: None}
     cluster.pass_time(2)
     assert look(cluster, name).reassignments[name].adding == (4,)
@@ -250,5 +297,6 @@ def test_a_dead_broker_is_fenced_and_copies_towards_it_wait(cluster: Cluster) ->
     assert cluster.port.reassign({name: (4, 2)}) == {name: None}
     cluster.start(4)
     settle(cluster, name)
-    assert sorted(look(cluster, name).placements[name].in_sync) == [2, 4]
+    cluster.wait(lambda: in_sync(cluster, name) == [2, 4], 5)
+    assert set(replicas(cluster, name)) == {2, 4}
     cluster.delete(topic)

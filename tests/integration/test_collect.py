@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -25,7 +25,7 @@ from trimtab.sandbox.load import Load
 from trimtab.sandbox.topics import create_topics, delete_topics
 from trimtab.sandbox.workload import TopicLoad, Workload
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(900)]
 
 WORKLOAD = Workload(
     topics=(
@@ -35,7 +35,9 @@ WORKLOAD = Workload(
     record_bytes=10_000,
 )
 TRIMTAB = [sys.executable, "-c", "from trimtab.cli.app import main; main()"]
-COLLECT = [*TRIMTAB, "collect", "--interval", "1"]
+COLLECT = [*TRIMTAB, "collect", "--interval", "3"]
+TICKS_MAXIMUM = 50
+"""Of three seconds each: how long a busy machine may take for anything."""
 Row = dict[str, object]
 
 
@@ -56,7 +58,8 @@ def loaded(
 def settings_of(sandbox: KafkaSandbox, truth: Path) -> CollectSettings:
     """As an operator of this cluster would set it."""
     return CollectSettings(
-        interval_seconds=2,
+        interval_seconds=3,
+        timeout_seconds=3,
         cluster="sandbox",
         prometheus={str(broker): url for broker, url in sandbox.prometheus_endpoints.items()},
         hosts={str(broker): host for broker, host in sandbox.hosts.items()},
@@ -64,15 +67,22 @@ def settings_of(sandbox: KafkaSandbox, truth: Path) -> CollectSettings:
     )
 
 
-def run_ticks(sandbox: KafkaSandbox, truth: Path, lake: Lake, count: int) -> list[Collected]:
-    """Collect so many ticks."""
+def run_ticks(
+    sandbox: KafkaSandbox, truth: Path, lake: Lake, fewest: int, enough: Callable[[], bool]
+) -> list[Collected]:
+    """Collect at least so many ticks, and until what they hold is enough."""
     capacity = CapacitySettings(cpu_cores=1.0, disk_bytes=1e9)
     settings = settings_of(sandbox, truth)
+    outcomes: list[Collected] = []
     with (
         open_collector(sandbox.connection, settings, capacity) as collector,
         lake_landing(lake.raw) as landing,
     ):
-        return list(collect(collector, landing, settings.interval_seconds, threading.Event(), count))
+        for outcome in collect(collector, landing, settings.interval_seconds, threading.Event()):
+            outcomes.append(outcome)
+            if len(outcomes) >= fewest and (enough() or len(outcomes) >= TICKS_MAXIMUM):
+                break
+    return outcomes
 
 
 def rows_of(lake: Lake, kind: str | None = None) -> list[Row]:
@@ -88,41 +98,49 @@ def test_every_kind_of_row_comes_from_a_cluster_under_load(
     """Counters rise, sizes grow, groups commit, clients tell: everything the pipeline needs is there."""
     sandbox, truth = loaded
     lake = Lake(tmp_path)
-    # Groups commit every five seconds: five ticks span eight.
-    outcomes = run_ticks(sandbox, truth, lake, 5)
-    assert [outcome.problem for outcome in outcomes] == [None] * 5
-    assert [sample.problems for outcome in outcomes if (sample := outcome.sample)] == [()] * 5
-    rows = rows_of(lake)
-    assert {row["kind"] for row in rows} == set(KINDS)
-    ticks = sorted({row["tick"] for row in rows})
-    assert len(ticks) == 5
+    hot = {"topic": "collect-read", "partition": 0}
 
     def values(kind: str, column: str, **where: object) -> list[int]:
-        chosen = [r for r in rows if r["kind"] == kind and all(r[name] == v for name, v in where.items())]
-        return [r[column] for r in sorted(chosen, key=lambda row: str(row["tick"]))]  # type: ignore[misc]
+        rows = [r for r in rows_of(lake, kind) if all(r[name] == value for name, value in where.items())]
+        return [r[column] for r in sorted(rows, key=lambda row: str(row["tick"]))]  # type: ignore[misc]
 
-    (leader,) = {
-        r["leader"] for r in rows if r["topic"] == "collect-read" and r["partition"] == 0 and r["leader"]
-    }
-    hot = {"topic": "collect-read", "partition": 0}
-    for rising in (
-        values("broker", "cpu_time_ns", broker=leader),
-        values("broker", "bytes_in_total", broker=leader),
-        values("topic_broker", "bytes_in_total", broker=leader, topic="collect-read"),
-        values("replica", "size_bytes", broker=leader, **hot),
-        values("partition", "end_offset", **hot),
-        values("group", "committed_offset", **hot),
-        values("client", "served_bytes_total", client="producer"),
-        values("client", "served_bytes_total", client="reader-1"),
-    ):
-        assert len(rising) >= 2
-        assert rising == sorted(rising)
-        assert rising[-1] > rising[0], "nothing moved under load"
+    def counters() -> dict[str, list[int]]:
+        (leader,) = {row["leader"] for row in rows_of(lake, "partition") if row.items() >= hot.items()}
+        return {
+            "cpu": values("broker", "cpu_time_ns", broker=leader),
+            "bytes in": values("broker", "bytes_in_total", broker=leader),
+            "bytes in of the topic": values(
+                "topic_broker", "bytes_in_total", broker=leader, topic="collect-read"
+            ),
+            "size": values("replica", "size_bytes", broker=leader, **hot),
+            "end": values("partition", "end_offset", **hot),
+            "committed": values("group", "committed_offset", **hot),
+            "produced": values("client", "served_bytes_total", client="producer"),
+            "read": values("client", "served_bytes_total", client="reader-1"),
+        }
+
+    # Groups commit every five seconds, later on a busy machine.
+    outcomes = run_ticks(
+        sandbox, truth, lake, 4, lambda: all(c and c[-1] > c[0] for c in counters().values())
+    )
+    assert {outcome.problem for outcome in outcomes} == {None}
+    assert {sample.problems for outcome in outcomes if (sample := outcome.sample)} == {()}
+    rows = rows_of(lake)
+    assert {row["kind"] for row in rows} == set(KINDS)
+    ticks = sorted({str(row["tick"]) for row in rows})
+    assert len(ticks) == len(outcomes)
+    for name, counter in counters().items():
+        assert counter == sorted(counter), f"{name} went back"
+        assert counter[-1] > counter[0], f"{name} did not move under load"
     brokers = [r for r in rows if r["kind"] == "broker"]
     assert {(r["broker"], r["host"], r["rack"]) for r in brokers} == {
         (node.id, node.host, node.rack) for node in sandbox.brokers
     }
-    assert all(r["processors"] and r["handler_idle_fraction"] for r in brokers)
+    assert all(r["processors"] for r in brokers)
+    # The first five seconds of a broker count as no idle time at all: its meter has not turned over yet.
+    idle = {r["handler_idle_fraction"] for r in brokers}
+    assert all(isinstance(fraction, float) and fraction >= 0 for fraction in idle)
+    assert all(r["handler_idle_fraction"] for r in brokers if str(r["tick"]) == ticks[-1])
     assert {r["disk_total_bytes"] for r in rows if r["kind"] == "log_dir"} == {500_000_000}
 
 
@@ -143,8 +161,8 @@ def test_a_killed_broker_is_marked_and_the_others_land(
         next(ticks)
         sandbox.kill(victim)
         try:
-            # A session ends after six seconds; twenty ticks are forty.
-            for _ in range(20):
+            # A session ends after six seconds.
+            for _ in range(TICKS_MAXIMUM):
                 assert next(ticks).problem is None
                 state = next(
                     r["broker_state"] for r in reversed(rows_of(lake, "broker")) if r["broker"] == victim
@@ -158,7 +176,7 @@ def test_a_killed_broker_is_marked_and_the_others_land(
         assert [state for state, _ in seen[:1]] == ["unreachable"]
         assert seen[-1][0] == "fenced"
         assert {others for _, others in seen} == {5}, "some other broker's samples were lost"
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 120
         while not any(r["broker"] == victim for r in _newest(rows_of(lake, "replica"))):
             assert time.monotonic() < deadline, "the broker that came back is not sampled"
             next(ticks)
@@ -188,7 +206,7 @@ def test_a_collector_that_is_killed_starts_again(loaded: tuple[KafkaSandbox, Pat
     ]
     for run in range(1, 3):
         with subprocess.Popen(command, stderr=subprocess.DEVNULL) as child:
-            deadline = time.monotonic() + 60
+            deadline = time.monotonic() + 120
             while len(lake.raw_files()) < 2 * run:
                 assert time.monotonic() < deadline
                 time.sleep(0.01)
@@ -200,10 +218,9 @@ def test_samples_go_into_a_topic(loaded: tuple[KafkaSandbox, Path]) -> None:
     """`--to kafka:TOPIC` on a cluster without metrics endpoints set: JSON rows, whole ticks, no CPU."""
     sandbox, _ = loaded
     admin = admin_client(sandbox.connection)
-    admin.create_topics(
-        {"collect-samples": {"num_partitions": 3, "replication_factor": 2}}, wait_for_metadata=True
-    )
+    admin.create_topics({"collect-samples": {"num_partitions": 3, "replication_factor": 2}})
     try:
+        admin.wait_for_topics(["collect-samples"], timeout_ms=120_000)
         done = subprocess.run(
             [*COLLECT, "--bootstrap", sandbox.bootstrap, "--ticks", "2", "--to", "kafka:collect-samples"],
             capture_output=True,
@@ -219,7 +236,7 @@ def test_samples_go_into_a_topic(loaded: tuple[KafkaSandbox, Path]) -> None:
         reader = consumer(sandbox.connection, auto_offset_reset="earliest", enable_auto_commit=False)
         reader.subscribe(["collect-samples"])
         rows: list[Row] = []
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 120
         while len(rows) < landed and time.monotonic() < deadline:
             rows += [json.loads(one.value) for batch in reader.poll(500).values() for one in batch]
         reader.close()
@@ -241,7 +258,7 @@ def test_status_looks_straight_at_the_brokers(loaded: tuple[KafkaSandbox, Path])
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=120,
     )
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
