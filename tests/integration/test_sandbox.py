@@ -22,7 +22,7 @@ from trimtab.sandbox.teardown import sweep
 from trimtab.sandbox.topics import create_topics, delete_topics
 from trimtab.sandbox.workload import TopicLoad, Workload
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]
 
 TRIMTAB = [sys.executable, "-c", "from trimtab.cli.app import main; main()"]
 
@@ -42,7 +42,7 @@ def admin(three_brokers):
     client.close()
 
 
-def _wait_until(condition, seconds=30.0):
+def _wait_until(condition, seconds=120.0):
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, f"it did not happen within {seconds} s"
@@ -50,7 +50,7 @@ def _wait_until(condition, seconds=30.0):
 
 
 def _trimtab(*arguments):
-    return subprocess.run([*TRIMTAB, *arguments], capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run([*TRIMTAB, *arguments], capture_output=True, text=True, timeout=240, check=False)
 
 
 def test_six_brokers_stand_on_three_hosts_and_racks(six_brokers):
@@ -67,7 +67,7 @@ def test_every_broker_offers_metrics_and_two_log_dirs(six_brokers):
     """What a collector needs is there: CPU and byte counters over HTTP, and log dirs over the admin API."""
     admin = admin_client(six_brokers.connection)
     for broker, address in six_brokers.prometheus_endpoints.items():
-        text = urllib.request.urlopen(address, timeout=10).read().decode()
+        text = urllib.request.urlopen(address, timeout=60).read().decode()
         assert "java_lang_operatingsystem_processcputime " in text
         assert "kafka_server_brokertopicmetrics_bytesin_total " in text
         (answer,) = admin.describe_log_dirs(brokers=[broker])
@@ -86,7 +86,7 @@ def test_a_killed_broker_is_fenced_and_comes_back(three_brokers, admin):
     with pytest.raises(SandboxError, match="node 2 runs already"):
         three_brokers.restart(2)
     three_brokers.wait_until_serving()
-    assert serving_brokers(admin) == {1, 2, 3}
+    _wait_until(lambda: serving_brokers(admin) == {1, 2, 3})
 
 
 def test_the_controller_can_die_and_come_back(three_brokers, admin):
@@ -161,7 +161,7 @@ def test_a_broker_declared_absent_joins_later_new_and_empty(own_state):
         assert serving_brokers(admin) == {1}
         sandbox.restart(2)
         sandbox.wait_until_serving()
-        assert serving_brokers(admin) == {1, 2}
+        _wait_until(lambda: serving_brokers(admin) == {1, 2})
         admin.close()
     assert not list(own_state.glob("*/"))
 
@@ -234,7 +234,7 @@ def test_ctrl_c_during_up_leaves_nothing(own_state):
     assert up.stderr is not None
     message = up.stderr.read()
     up.stderr.close()
-    assert up.wait(20) == 130
+    assert up.wait(120) == 130
     assert "Traceback" not in message
     assert not list(own_state.glob("*/"))
     assert not _java_below(own_state)

@@ -12,7 +12,7 @@ from trimtab.sandbox.kafka import KafkaSandbox
 from trimtab.sandbox.topics import create_topics
 from trimtab.sandbox.workload import TopicLoad, Workload
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +46,7 @@ def test_records_go_through_and_are_copied(guarded):
     """Producer and consumer come in the same way, and the brokers copy to each other over it."""
     create_topics(guarded.connection, Workload((TopicLoad("secret", (0.0,), replication_factor=2),)))
     sender = producer(guarded.connection, acks="all")
-    sender.send("secret", b"hello", partition=0).get(20)
+    sender.send("secret", b"hello", partition=0).get(120)
     sender.close()
     from kafka import TopicPartition
 
@@ -54,7 +54,7 @@ def test_records_go_through_and_are_copied(guarded):
     where = TopicPartition("secret", 0)
     receiver.assign([where])
     receiver.seek_to_beginning(where)
-    received = receiver.poll(timeout_ms=20_000)
+    received = receiver.poll(timeout_ms=120_000)
     receiver.close()
     assert [record.value for batch in received.values() for record in batch] == [b"hello"]
 

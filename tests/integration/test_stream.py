@@ -32,10 +32,11 @@ if TYPE_CHECKING:
 
     from trimtab.sandbox.kafka import KafkaSandbox
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
 TICKS = 9
 SECONDS = 10.0
+PATIENCE_SECONDS = 240.0
 SETTINGS = PipelineSettings(
     window_seconds=20,
     slide_seconds=10,
@@ -138,7 +139,7 @@ def test_killed_stream_loses_and_doubles_nothing(history: Lake, tmp_path: Path) 
     for number in range(landed, len(files)):
         land(files[number], lake.raw, f"file-{number:03d}")
     last = start_stream(lake, "--once")
-    assert last.wait(120) == 0
+    assert last.wait(PATIENCE_SECONDS) == 0
     assert_same(lake, history)
 
 
@@ -152,7 +153,8 @@ def test_stream_from_a_topic_makes_the_same_tables(
     connection = connection_from_bootstrap(six_brokers.bootstrap)
     files = bad_day()
     with closing(admin_client(connection)) as admin:
-        admin.create_topics({topic: {"num_partitions": 2, "replication_factor": 1}}, wait_for_metadata=True)
+        admin.create_topics({topic: {"num_partitions": 2, "replication_factor": 1}})
+        admin.wait_for_topics([topic], timeout_ms=120_000)
     try:
         with closing(producer(connection)) as sender:
             for file in files:
@@ -161,7 +163,7 @@ def test_stream_from_a_topic_makes_the_same_tables(
             sender.flush()
         options = (f"--from=kafka:{topic}", f"--bootstrap={six_brokers.bootstrap}", "--once", "--most=200")
         process = start_stream(lake, *options)
-        assert process.wait(150) == 0, (lake.path / "stream.log").read_text()
+        assert process.wait(PATIENCE_SECONDS) == 0, (lake.path / "stream.log").read_text()
     finally:
         delete_topics(connection, [topic])
     assert_same(lake, history)
@@ -201,7 +203,7 @@ def start_stream(lake: Lake, *options: str) -> subprocess.Popen[bytes]:
 def wait_for_publication(lake: Lake, process: subprocess.Popen[bytes]) -> None:
     """Until the stream has published once more, so that each kill falls into its work, not into its start."""
     before = lake.manifest().version
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + PATIENCE_SECONDS
     while lake.manifest().version <= before:
         assert process.poll() is None, (lake.path / "stream.log").read_text()
         assert time.monotonic() < deadline, (lake.path / "stream.log").read_text()
