@@ -398,7 +398,7 @@ class _Judge:
         if verdict in ("level", "levelled") and everything:
             self.fault(f"verdict is {verdict}, but {everything[0]} ({len(everything)} such)")
         if verdict == "improved" and hard:
-            self.fault(f"verdict is improved, but {hard[0]} ({len(hard)} such)")
+            self.check_left_open(problems)
         if verdict in ("improved", "infeasible"):
             if not everything:
                 self.fault(f"verdict is {verdict}, but every goal holds")
@@ -419,12 +419,28 @@ class _Judge:
         if verdict == "infeasible" and not over:
             self.check_could_be_placed()
 
-    def check_could_be_placed(self) -> None:
-        """A partition that breaks a hard goal in the end has no sound place, capacity left aside."""
+    def unsound(self) -> list[tuple[str, tuple | None]]:
+        """Partitions that break a hard goal in the end, and brokers that would do, capacity aside."""
+        found = []
         for key in self.partitions:
-            hard = self.placement_faults({key: self.list[key]}, self.leader, moved=True)
-            if hard and (place := self.sound_place(key)):
-                self.fault(f"verdict is infeasible, as {hard[0]}, but {list(place)} would do")
+            if hard := self.placement_faults({key: self.list[key]}, self.leader, moved=True):
+                found.append((hard[0], self.sound_place(key)))
+        return found
+
+    def check_could_be_placed(self) -> None:
+        """Infeasible, and no broker over θ: then some partition has no sound place."""
+        unsound = self.unsound()
+        if unsound and all(place for _, place in unsound):
+            fault, place = unsound[0]
+            self.fault(f"verdict is infeasible, as {fault}, but {list(place or ())} would do")
+
+    def check_left_open(self, problems: list[dict]) -> None:
+        """Improved, with hard goals broken: they are named as open, and they are not proven impossible."""
+        if not any(problem["kind"] == "unmet_goal" for problem in problems):
+            self.fault("verdict is improved, a hard goal is broken, and no unmet_goal says so")
+        for fault, place in self.unsound():
+            if place is None:
+                self.fault(f"verdict is improved, but {fault}, and no brokers would do")
 
     def sound_place(self, key: tuple) -> tuple | None:
         """Brokers that may hold the partition by every hard goal, found by trying all."""
@@ -436,6 +452,7 @@ class _Judge:
             for broker in row["replicas"]
             if self.dirs[broker].get(self._first_dir(key, broker)) == "offline"
         }
+        # What an offline dir lost can come back to another dir of its broker, by way of some other.
         open_dir = {broker for broker, dirs in self.dirs.items() if not dirs or "online" in dirs.values()}
         stays = set(row["replicas"]) - self.out_of_service - (offline - open_dir)
         receives = {
@@ -444,6 +461,9 @@ class _Judge:
             if self.brokers[broker]["state"] in ("alive", "new", "no_leaders")
             and broker not in (self.settings.get("excluded_brokers_for_replicas") or [])
         }
+        if not receives - set(row["replicas"]):
+            stays -= offline
+            receives -= offline
         for place in itertools.combinations(sorted(stays | receives), len(row["replicas"])):
             leads = [
                 broker

@@ -18,7 +18,8 @@ class Verdict(StrEnum):
     LEVELLED = "levelled"
     """Every goal holds after the moves."""
     IMPROVED = "improved"
-    """Hard limits hold after the moves, some soft goal does not; `Plan.problems` says which and why."""
+    """Some goal does not hold after the moves; `Plan.problems` says which, and why. A hard one only where
+    that is not proven impossible: left out by a limit on moves or bytes, or not found."""
     INFEASIBLE = "infeasible"
     """Some hard limit cannot be met by any plan; `Plan.problems` proves it."""
 

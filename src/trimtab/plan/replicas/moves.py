@@ -161,16 +161,28 @@ def steps_of(a, home_lead, first_leader, place, lead, chosen):  # type: ignore[n
                 # Not first in its list, so its role cannot travel with the copy: somebody leads meanwhile.
                 stand = _stand_in(a, p, row, final, leader)
                 if stand < 0:
-                    # Nobody can: another replica that leaves makes room for the next leader first.
-                    for i in range(width):
-                        b = row[i]
+                    # Nobody can: another replica makes room for the next leader first, one that leaves, or
+                    # else the one in the next leader's slot, which comes back when this one goes.
+                    gives_way = a.home[p, lead[p]]
+                    for b in row:
                         if b >= 0 and b != leader and not _among(final, b):
-                            kind[n], partition[n], source[n], target[n] = REPLICA_STEP, p, b, aim
-                            n += 1
+                            gives_way = b
+                            break
+                    if gives_way == leader:
+                        for b in row:
+                            if b >= 0 and b != leader and a.may_receive[b]:
+                                gives_way = b
+                                break
+                    kind[n], partition[n], source[n], target[n] = REPLICA_STEP, p, gives_way, aim
+                    n += 1
+                    for i in range(width):
+                        if row[i] == gives_way:
                             row[i] = aim
                             break
                     for j in range(m):
-                        if arriving[j] == aim:
+                        if arriving[j] == aim and _among(final, gives_way):
+                            arriving[j] = gives_way
+                        elif arriving[j] == aim:
                             taken[j] = True
                     stand = aim
                 kind[n], partition[n], source[n], target[n] = LEADER_STEP, p, leader, stand

@@ -4,6 +4,7 @@ Offline leaders, replicas that must leave, crowded racks and hosts.
 """
 
 from trimtab.plan.replicas.compiled import entry, leaf
+from trimtab.plan.replicas.lawful import place_exactly
 from trimtab.plan.replicas.placement import (
     HOST,
     HOST_CAP,
@@ -92,6 +93,16 @@ def _relocate(g, p, s, spread_limit):  # type: ignore[no-untyped-def]
     if g.rule[p, PINNED] == s and g.lead[p] == s and not _copy_a_leader(g, p, s):
         return False
     role = 1 if g.lead[p] == s else 0
+    if role == 1 and s > 0 and g.place[p, s] == g.home[p, s]:
+        # Not first in its list, so its role cannot travel with the copy: whoever it is handed to keeps it.
+        t = _least_harmful_leader(g, p, s)
+        if t >= 0 and g.place[p, t] == g.home[p, t] and (g.flags[p, t] & LEAVING) == 0:
+            b = _destination(g, p, s, 0, spread_limit)
+            if b < 0:
+                return False
+            give_lead(g, p, t)
+            move(g, p, s, b)
+            return True
     b = _destination(g, p, s, role, spread_limit)
     if b < 0 and role == 1:
         t = _least_harmful_leader(g, p, s)
@@ -132,6 +143,22 @@ def _copy_a_leader(g, p, without):  # type: ignore[no-untyped-def]
     return False
 
 
+@leaf
+def _lawful(g, p):  # type: ignore[no-untyped-def]
+    """Whether the partition has a leader, and no replica where none may be."""
+    if g.lead[p] < 0:
+        return False
+    for s in range(g.place.shape[1]):
+        here = g.place[p, s]
+        if here < 0:
+            continue
+        if (g.flags[p, s] & LEAVING) and here == g.home[p, s]:
+            return False
+        if _spread(g.seat, g.rule, g.place, p, s, here) > 0:
+            return False
+    return True
+
+
 @entry
 def repair(g, order):  # type: ignore[no-untyped-def]
     """Make the placement lawful where it can be; what cannot be stays as it is.
@@ -145,12 +172,13 @@ def repair(g, order):  # type: ignore[no-untyped-def]
     for p in order:
         if g.rule[p, MOVABLE] == 0:
             continue
+        leader = g.place[p, g.lead[p]] if g.lead[p] >= 0 else -1
         if g.lead[p] < 0:
             s = _least_harmful_leader(g, p, -1)
             if s >= 0:
                 give_lead(g, p, s)
-            elif not _copy_a_leader(g, p, -1):
-                continue
+            else:
+                _copy_a_leader(g, p, -1)
         for s in range(width):
             if g.place[p, s] >= 0 and g.flags[p, s] & LEAVING and g.place[p, s] == g.home[p, s]:
                 _relocate(g, p, s, ANY_SPREAD)
@@ -160,3 +188,6 @@ def repair(g, order):  # type: ignore[no-untyped-def]
                     over = _spread(g.seat, g.rule, g.place, p, s, g.place[p, s])
                     if over > 0:
                         _relocate(g, p, s, over)
+        if not _lawful(g, p):
+            # One replica at a time found no way: is there any? If not, as much as could be done stays.
+            place_exactly(g, p, leader)

@@ -14,12 +14,10 @@ from trimtab.model.imbalance import Imbalance
 from trimtab.model.load import RESOURCES, UNITS, BoolArray, FloatArray, IntArray
 from trimtab.model.plan import Problem, Verdict
 from trimtab.plan.replicas.limits import mean_usage
-from trimtab.plan.replicas.placement_rules import crowding
 from trimtab.plan.replicas.problem import ProblemData
+from trimtab.plan.replicas.unlawful import hard_problems
 
 ROUNDING = 1e-9
-NAMED = 5
-"""Partitions named in a text; the proof counts them all."""
 
 
 @dataclass(frozen=True)
@@ -53,120 +51,23 @@ def judge(
     cut
         Says that limits left out a part of the plan.
     """
-    hard = [*_left_behind(problem, place), *_leaderless(problem, lead), *_crowded(problem, place)]
-    led = lead >= 0
+    impossible, unmet = hard_problems(problem, place, lead, load)
+    led = (lead >= 0) & _borne(problem, place, lead)
     proven, open_ = _capacity(problem, load, after, led)
     level = _deviation(problem, load, after, led)
-    problems = (*hard, *proven, *open_, *level)
+    problems = (*impossible, *unmet, *proven, *open_, *level)
     if problems and cut is not None:
         problems = (cut, *problems)
     if not problems:
         return Judgement(Verdict.LEVELLED if any_move else Verdict.LEVEL, (), True)
-    return Judgement(Verdict.INFEASIBLE if hard or proven else Verdict.IMPROVED, problems, False)
+    return Judgement(Verdict.INFEASIBLE if impossible or proven else Verdict.IMPROVED, problems, False)
 
 
-def _left_behind(problem: ProblemData, place: IntArray) -> list[Problem]:
-    """Replicas that must leave their broker and are still there, by why."""
-    arrays = problem.arrays
-    # What is excluded stays where it is because the operator says so; that breaks no goal.
-    left = (arrays.leaving & (place == arrays.home)).any(axis=1) & ~problem.excluded
-    if not left.any():
-        return []
-    orphaned = left & problem.orphaned
-    rest = left & ~orphaned
-    factor = problem.snapshot.partitions.replication_factor
-    open_brokers = int(arrays.may_receive.sum())
-    staying = ((arrays.home >= 0) & ~arrays.leaving).sum(axis=1)
-    holders_closed = ((arrays.home >= 0) & ~arrays.leaving & ~arrays.may_receive[arrays.home]).sum(axis=1)
-    too_few = rest & (factor > open_brokers + holders_closed)
-    other = rest & ~too_few
-    found = []
-    if orphaned.any():
-        found.append(
-            _conflict(
-                problem,
-                orphaned,
-                "must leave their brokers, but no broker that runs holds them in sync, so there is "
-                "nothing to copy "
-                "from: bring one of their brokers back",
-                {"online_in_sync_copies": 0},
-            )
-        )
-    if too_few.any():
-        need = int(factor[too_few].max())
-        have = open_brokers + int(holders_closed[too_few & (factor == need)].min())
-        found.append(
-            Problem(
-                kind="add_brokers",
-                count=need - have,
-                text=f"{int(too_few.sum())} partitions keep {need} replicas on {need} different "
-                "brokers, but only "
-                f"{have} brokers may hold them; add {need - have} ({_names(problem, too_few)})",
-                proof={"replication_factor": need, "brokers_that_may_hold_them": have},
-            )
-        )
-    if other.any():
-        found.append(
-            _conflict(
-                problem,
-                other,
-                "must leave their brokers, but the rules on leaders, brokers and log dirs leave no "
-                "destination, or "
-                "no replica in sync that may lead meanwhile",
-                {"replicas_that_stay": int(staying[other].sum()), "brokers_open_for_replicas": open_brokers},
-            )
-        )
-    return found
-
-
-def _crowded(problem: ProblemData, place: IntArray) -> list[Problem]:
-    """Partitions with more replicas on one rack or host than allowed."""
-    arrays = problem.arrays
-    found = []
-    for name, group, cap, groups in (
-        ("rack", arrays.rack, arrays.rack_cap, problem.racks),
-        ("host", arrays.host, arrays.host_cap, problem.hosts),
-    ):
-        over = crowding(place, group, cap) & ~problem.excluded
-        if not over.any():
-            continue
-        bound = over & (~arrays.movable | ~_room(problem, group, cap))
-        if bound.any():
-            found.append(
-                _conflict(
-                    problem,
-                    bound,
-                    f"crowd a {name}, and cannot be spread: there is nothing to copy from, or the "
-                    f"{name}s have too few brokers for at most ceil(replicas / {groups}) each",
-                    {f"{name}s": groups, "goal": name},
-                )
-            )
-        if (over & ~bound).any():
-            found.append(
-                Problem(
-                    "unmet_goal",
-                    f"{int((over & ~bound).sum())} partitions still crowd a {name} "
-                    f"({_names(problem, over & ~bound)})",
-                    proof={"goal": name, "partitions": int((over & ~bound).sum())},
-                )
-            )
-    return found
-
-
-def _room(problem: ProblemData, group: IntArray, cap: IntArray) -> BoolArray:
-    """Shape (partitions,): whether the groups have room for all replicas, by the number of their "
-    "brokers alone.
-    """
-    arrays = problem.arrays
-    number = int(group.max(initial=-1)) + 1
-    open_brokers = np.bincount(group[arrays.may_receive], minlength=number)
-    factor = problem.snapshot.partitions.replication_factor
-    stays = (arrays.home >= 0) & ~arrays.leaving & ~arrays.may_receive[arrays.home]
-    room = np.zeros(len(factor), dtype=np.int64)
-    for g in range(number):
-        members = open_brokers[g] + (stays & (group[arrays.home] == g)).sum(axis=1)
-        room += np.minimum(members, cap)
-    return np.asarray(room >= factor)
+def _borne(problem: ProblemData, place: IntArray, lead: IntArray) -> BoolArray:
+    """Shape (partitions,): its leader must be borne by a broker that the goals are about."""
+    rows = np.arange(len(place))
+    leader = place[rows, np.maximum(lead, 0)]
+    return np.asarray(~problem.excluded | problem.snapshot.brokers.in_service[leader])
 
 
 def _capacity(
@@ -324,35 +225,3 @@ def _too_few_replicas(problem: ProblemData, r: int) -> Problem | None:
         f"below any band around the mean; more partitions would help",
         proof={"goal": "epsilon", "replicas_with_load": carriers, "brokers": brokers},
     )
-
-
-def _leaderless(problem: ProblemData, lead: IntArray) -> list[Problem]:
-    """Partitions that stay without a leader."""
-    without = (lead < 0) & (problem.arrays.home >= 0).any(axis=1) & ~problem.excluded
-    if not without.any():
-        return []
-    return [
-        Problem(
-            "no_leader",
-            f"{int(without.sum())} partitions have no leader and none can be given: no replica on a "
-            "running broker is "
-            f"in sync and may lead ({_names(problem, without)}); left as they are",
-            proof={"partitions": int(without.sum()), "online_in_sync_replicas_that_may_lead": 0},
-        )
-    ]
-
-
-def _conflict(problem: ProblemData, which: BoolArray, why: str, proof: dict[str, object]) -> Problem:
-    number = int(which.sum())
-    return Problem(
-        "conflicting_constraints",
-        f"{number} partition{'s' if number != 1 else ''} ({_names(problem, which)}) {why}",
-        proof={"partitions": number, **proof},
-    )
-
-
-def _names(problem: ProblemData, which: BoolArray) -> str:
-    parts = problem.snapshot.partitions
-    rows = np.flatnonzero(which)
-    named = ", ".join(f"{parts.topics[parts.topic[p]]}-{parts.number[p]}" for p in rows[:NAMED])
-    return named + (", ..." if len(rows) > NAMED else "")
