@@ -3,17 +3,33 @@
 from __future__ import annotations
 
 import argparse
+import datetime
 import sys
 import tempfile
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+
 from results import write_result
 from timing import time_commands
 
-from trimtab.files.replicas_snapshot import write_snapshot
-from trimtab.simulate.instances import lognormal_skew
+from support.small_lake import NOON, STEP, broker_rows, imbalance_rows, publish, snapshot_folder
+
+BROKERS, TICKS = 100, 120
+"""The lake that `status` reads: an hour of half-minute ticks of so many brokers."""
 
 LIMITS_SECONDS = {"trimtab --help": 0.3, "trimtab status": 0.7}
+
+
+def _fill(path: Path) -> None:
+    ticks: list[datetime.datetime] = [NOON + STEP * number for number in range(TICKS)]
+    usage = {broker: (0.3 + broker / 1000, 0.5, 0.4, 0.2) for broker in range(BROKERS)}
+    states = dict.fromkeys(range(BROKERS), "alive")
+    tables = {
+        "imbalance": [imbalance_rows(tick, usage) for tick in ticks],
+        "brokers": [broker_rows(tick, states) for tick in ticks],
+    }
+    snapshot_folder(publish(path, tables))
 
 
 def main() -> None:
@@ -24,8 +40,7 @@ def main() -> None:
     trimtab = str(Path(sys.executable).parent / "trimtab")
     with tempfile.TemporaryDirectory() as folder:
         lake = Path(folder)
-        snapshot = lognormal_skew(brokers=6, replicas=600, seed=1)
-        write_snapshot(snapshot, lake / "snapshots" / snapshot.reference.cluster / "2026-11-21T050000Z")
+        _fill(lake)
         timings = time_commands(
             {
                 "python -c pass": [sys.executable, "-c", "pass"],

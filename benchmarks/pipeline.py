@@ -59,7 +59,9 @@ def main() -> None:
         scratch = Path(name)
         lake = Lake(scratch / "lake")
         rows = fill(lake, asked.partitions, asked.ticks, asked.files)
-        print(f"{rows:,} raw rows: {asked.partitions} partitions x 3 replicas x {asked.ticks} ticks")
+        print(
+            f"{rows:,} raw rows: {asked.partitions} partitions x 3 replicas x {asked.ticks} ticks", flush=True
+        )
         begun = time.perf_counter()
         session = spark_session(SessionSettings(master="local[2]", cores=2, memory="3g"), scratch / "spark")
         start_seconds = time.perf_counter() - begun
@@ -159,8 +161,10 @@ def alternate(contenders: dict[str, Callable[[], object]], runs: int) -> dict[st
                 continue
             begun = time.perf_counter()
             call()
+            took = time.perf_counter() - begun
+            print(f"  turn {turn} of {runs}, {name}: {took:.2f} s", file=sys.stderr, flush=True)
             if turn:
-                seconds[name].append(time.perf_counter() - begun)
+                seconds[name].append(took)
     return seconds
 
 

@@ -32,7 +32,7 @@ def _imported(program: str) -> set[str]:
         [sys.executable, "-X", "importtime", "-c", program],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=600,
         check=False,
     )
     assert answer.returncode == 0, answer.stderr[-2000:]
@@ -52,6 +52,7 @@ def test_help_of_a_command_imports_nothing_heavy(name):
     assert not _imported(f"from trimtab.cli.app import main; main([{name!r}, '--help'])") & HEAVY
 
 
+@pytest.mark.timeout(900)  # the first plan on a machine compiles
 @pytest.mark.parametrize(
     ("form", "unneeded"),
     [("snapshot.json", HEAVY - {"numba", "numpy", "llvmlite"}), ("folder", {"pandas", "pyspark"})],
