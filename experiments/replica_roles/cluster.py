@@ -33,7 +33,7 @@ def say(line: str) -> None:
 @contextlib.contextmanager
 def loaded_cluster(
     workload: Workload,
-    placement: Placement | None,
+    placement: Placement,
     *,
     interval_seconds: float = INTERVAL_SECONDS,
     absent: tuple[int, ...] = (),
@@ -46,7 +46,7 @@ def loaded_cluster(
     workload
         The load.
     placement
-        Where its replicas go; None leaves it to Kafka's own controller.
+        Where its replicas go.
     absent
         Brokers that are declared but not started yet.
     disks

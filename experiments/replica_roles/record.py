@@ -1,19 +1,25 @@
 """Draws the experiment's load and its default placements from seeds, and writes them down.
 
-`python experiments/replica_roles/record.py` writes `workload.json` and `draws/` anew; the same seeds give
-the same files. `run.py` reads the files, so that what was measured can be measured again even if the
-drawing changes.
+`python experiments/replica_roles/record.py` writes `workload.json` and `draws/kafka-2-N.json` anew; the same
+seeds give the same files. `record.py --controller` starts six brokers, leaves the placement to their
+controller, and writes down what it chose: its chance takes no seed, so that draw can be kept but not redrawn.
+`run.py` reads the files, so that what was measured can be measured again even if the drawing changes.
 """
 
 from __future__ import annotations
 
+import argparse
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
+from trimtab.connect.kafka import admin_client
 from trimtab.demo.filling import SEGMENT_BYTES
-from trimtab.sandbox.placement import draw_placement
-from trimtab.sandbox.workload import TopicLoad, Workload
+from trimtab.sandbox.kafka import KafkaSandbox
+from trimtab.sandbox.placement import Placement, draw_placement, record_placement
+from trimtab.sandbox.topics import create_topics
+from trimtab.sandbox.workload import TopicLoad, Workload, read_workload
 
 FOLDER = Path(__file__).parent
 BROKERS = tuple(range(1, 7))
@@ -91,14 +97,36 @@ def _capped(weights: np.ndarray, readers: np.ndarray, highest: float) -> np.ndar
     return np.asarray(share)
 
 
+def controllers_draw(workload: Workload) -> Placement:
+    """What a running cluster's own controller makes of the topics, empty and not written to."""
+    empty = replace(workload, topics=tuple(replace(topic, preload_bytes=()) for topic in workload.topics))
+    with KafkaSandbox.start(len(BROKERS)) as sandbox:
+        create_topics(sandbox.connection, empty)
+        admin = admin_client(sandbox.connection)
+        try:
+            return record_placement(admin, [topic.name for topic in workload.topics])
+        finally:
+            admin.close()
+
+
 def main() -> None:
     """Write the files."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--controller", action="store_true", help="record a draw of Kafka's own controller")
+    given = parser.parse_args()
+    draws = FOLDER / "draws"
+    draws.mkdir(exist_ok=True)
+    if given.controller:
+        placement = controllers_draw(read_workload(FOLDER / "workload.json"))
+        (draws / "controller-1.json").write_text(placement.to_json() + "\n", encoding="utf-8")
+        return
     workload = draw_workload(WORKLOAD_SEED)
     (FOLDER / "workload.json").write_text(workload.to_json() + "\n", encoding="utf-8")
-    (FOLDER / "draws").mkdir(exist_ok=True)
     for seed in PLACEMENT_SEEDS:
         placement = draw_placement(workload.topics, BROKERS, "kafka-2", seed)
-        (FOLDER / "draws" / f"kafka-2-{seed}.json").write_text(placement.to_json() + "\n", encoding="utf-8")
+        (draws / f"kafka-2-{seed}.json").write_text(placement.to_json() + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

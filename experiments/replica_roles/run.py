@@ -166,7 +166,7 @@ def held_bytes(snapshot: ReplicasSnapshot) -> list[float]:
 def measure_draw(name: str, strategies: list[str], samples: int, control: bool, kept: Path) -> list[Any]:
     """Start a cluster on one draw, measure all of it, and stop the cluster."""
     workload = read_workload(FOLDER / "workload.json")
-    placement = None if name == "controller" else read_placement(FOLDER / "draws" / f"{name}.json")
+    placement = read_placement(FOLDER / "draws" / f"{name}.json")
     processor = ProcessorLog()
     with loaded_cluster(workload, placement) as world:
         pipeline = Pipeline(scratch(world), PIPELINE)
@@ -256,7 +256,7 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "--draws", default="kafka-2-1,kafka-2-2,kafka-2-3", help="recorded draws, or 'controller'"
+        "--draws", default="kafka-2-1,kafka-2-2,kafka-2-3,controller-1", help="names in draws/"
     )
     parser.add_argument("--strategies", default=";".join(STRATEGIES), help="separated by semicolons")
     parser.add_argument("--quick", action="store_true", help="three samples instead of ten")
