@@ -11,7 +11,7 @@ from kafka.admin import KafkaAdminClient
 
 from support.asking import PATIENCE_SECONDS, ask
 from trimtab.act.execution.observation import TopicPartition
-from trimtab.act.kafka_admin import KafkaAdminPort
+from trimtab.act.kafka.port import KafkaAdminPort
 from trimtab.act.port import ClusterPort, PortError
 from trimtab.connect.kafka import admin_client, producer
 from trimtab.sandbox.kafka import KafkaSandbox

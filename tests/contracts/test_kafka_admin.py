@@ -7,7 +7,8 @@ import pytest
 from kafka.admin import KafkaAdminClient
 
 from trimtab.act.execution.observation import TopicPartition
-from trimtab.act.kafka_admin import METADATA_LAG_SECONDS, KafkaAdminPort
+from trimtab.act.kafka.looks import METADATA_LAG_SECONDS
+from trimtab.act.kafka.port import KafkaAdminPort
 from trimtab.act.port import PortError
 from trimtab.simulate.kafka_building import cluster_of
 from trimtab.simulate.kafka_server import SimulatedKafkaServer

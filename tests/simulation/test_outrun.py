@@ -7,8 +7,9 @@ import pytest
 
 from simulation.worlds import World
 from support.plans import plan_of
+from trimtab.act.execution.progress import ProgressMeter
 from trimtab.act.execution.settings import ExecutionSettings
-from trimtab.act.execution.state import Status
+from trimtab.act.execution.state import ExecutionState, Status
 from trimtab.act.execution.steps import StepState
 from trimtab.simulate.faults import FaultScript
 from trimtab.simulate.kafka_building import cluster_of
@@ -49,6 +50,23 @@ def test_a_throttle_below_the_rate_of_writing_ends_with_one_clear_sentence(tmp_p
     assert "apply with --throttle 16000000 or more" in reason
     assert world.cluster.partition("hot0", 0).replicas == [1, 2]
     assert ends(world)["cold"][0] is StepState.DONE
+
+
+def test_progress_counts_what_is_written_meanwhile(tmp_path: Path) -> None:
+    """While a copy is outrun more and more is left of it, and no time is promised."""
+    world = world_of(tmp_path, ExecutionSettings(throttle="5000000", stall_seconds=120.0), 8 * MB, cold=False)
+    meter, figures = ProgressMeter(), []
+
+    def remember(state: ExecutionState) -> None:
+        world.state = state
+        figures.append(meter(state))
+
+    world._remember = remember  # type: ignore[method-assign]
+    assert world.live()
+    copying = [f for f in figures if f.steps_active and f.bytes_total > 1000 * MB]
+    assert copying
+    assert copying[-1].bytes_left > 500 * MB
+    assert {f.seconds_left for f in copying[len(copying) // 2 :]} == {None}
 
 
 def test_the_throttle_that_the_sentence_names_is_enough(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from trimtab.act.apply import JOURNAL_FILE
 from trimtab.act.execution.observation import Observation, Placement, ThrottleConfig, TopicPartition
 from trimtab.act.execution.state import FINAL
 from trimtab.act.journal import CRASH_VARIABLE, Journal
-from trimtab.act.kafka_admin import KafkaAdminPort
+from trimtab.act.kafka.port import KafkaAdminPort
 from trimtab.act.port import PortError
 from trimtab.connect.kafka import admin_client, producer
 from trimtab.files.plan import write_plan

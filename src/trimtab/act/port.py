@@ -1,6 +1,6 @@
 """The one way an execution reaches a cluster: what an adapter must offer.
 
-`trimtab.act.kafka_admin.KafkaAdminPort` is the real one; tests bring fakes. Rules for every adapter:
+`trimtab.act.kafka.port.KafkaAdminPort` is the real one; tests bring fakes. Rules for every adapter:
 
 - Errors of single partitions are returned in `Answers`, never raised; only a call that failed as a whole
   raises `PortError`, and it says whether trying again may help.

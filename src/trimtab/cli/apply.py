@@ -106,9 +106,9 @@ def _warn_of_throttles(
     port: ClusterPort, admin: Any, prepared: Prepared, settings: ExecutionSettings
 ) -> None:
     """What others have set before us, where it makes copies slower or faster than was asked for."""
-    from trimtab.act.broker_throttles import own_rates, warnings
     from trimtab.act.execution.observation import ThrottleConfig
     from trimtab.act.execution.throttle import first_rate
+    from trimtab.act.kafka.broker_throttles import own_rates, warnings
 
     copies = [step for step in prepared.steps if step.added]
     if not copies:

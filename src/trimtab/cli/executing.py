@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from trimtab.act.apply import Office
     from trimtab.act.execution.state import ExecutionState
-    from trimtab.act.kafka_admin import KafkaAdminPort
+    from trimtab.act.kafka.port import KafkaAdminPort
     from trimtab.act.runner import Runner, Sense
     from trimtab.connect.settings import KafkaConnection
     from trimtab.model.plan import Plan
@@ -41,7 +41,7 @@ def open_office() -> Iterator[Office]:
 @contextlib.contextmanager
 def open_cluster(connection: KafkaConnection) -> Iterator[tuple[KafkaAdminPort, Any]]:
     """The cluster, for acting on, and the admin client beneath it."""
-    from trimtab.act.kafka_admin import KafkaAdminPort
+    from trimtab.act.kafka.port import KafkaAdminPort
     from trimtab.connect.kafka import admin_client
 
     admin = admin_client(connection, request_timeout_ms=15_000)

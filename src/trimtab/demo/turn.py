@@ -97,7 +97,7 @@ def carry_out(
         Told the state after every event.
     """
     from trimtab.act.apply import Office, apply_plan
-    from trimtab.act.kafka_admin import KafkaAdminPort
+    from trimtab.act.kafka.port import KafkaAdminPort
     from trimtab.act.sensing import LoadSense
     from trimtab.connect.kafka import admin_client
 

@@ -12,7 +12,7 @@ RATE_WINDOW_SECONDS = 15.0
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Figures of one moment; `seconds_left` is None while no rate is known."""
+    """Figures of one moment; `seconds_left` is None while no rate is known or copies get no nearer."""
 
     status: str
     reason: str
@@ -42,7 +42,7 @@ class ProgressMeter:
         """Figures after this state."""
         counted = [r for r in state.records if r.state not in _NOT_TO_COME]
         copied = sum(_copied(record) for record in counted)
-        total = sum(record.step.bytes for record in counted)
+        total = sum(_whole(record) for record in counted)
         if not self._samples or self._samples[-1][1] != copied or state.now - self._samples[-1][0] >= 1.0:
             self._samples.append((state.now, copied))
         while len(self._samples) > 2 and state.now - self._samples[0][0] > RATE_WINDOW_SECONDS:
@@ -50,6 +50,8 @@ class ProgressMeter:
         (first_at, first), (last_at, last) = self._samples[0], self._samples[-1]
         rate = (last - first) / (last_at - first_at) if last_at > first_at else 0.0
         left = max(0, total - copied)
+        # What is written meanwhile has to be copied, too.
+        nearer = rate - sum(r.written_bytes_per_second * _copies(r) for r in counted if r.active)
         return Progress(
             status=state.status,
             reason=state.reason,
@@ -60,7 +62,7 @@ class ProgressMeter:
             bytes_copied=copied,
             bytes_total=total,
             bytes_per_second=max(0.0, rate),
-            seconds_left=0.0 if left == 0 else (left / rate if rate > 0 else None),
+            seconds_left=0.0 if left == 0 else (left / nearer if nearer > 0 else None),
             throttle_bytes_per_second=state.rate_bytes_per_second,
         )
 
@@ -71,4 +73,15 @@ _NOT_TO_COME = (StepState.DROPPED, StepState.SKIPPED, StepState.FAILED, StepStat
 def _copied(record: StepRecord) -> int:
     if record.state is StepState.DONE:
         return record.step.bytes
-    return min(record.copied_bytes, record.step.bytes) if record.active else 0
+    return min(record.copied_bytes, _whole(record)) if record.active else 0
+
+
+def _whole(record: StepRecord) -> int:
+    """What is to be copied in all: while it is copied, with what was written since it was planned."""
+    if not record.active or record.source_bytes is None:
+        return record.step.bytes
+    return max(record.step.bytes, _copies(record) * record.source_bytes)
+
+
+def _copies(record: StepRecord) -> int:
+    return len(record.step.added) or len(record.step.directories)

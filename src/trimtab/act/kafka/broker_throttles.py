@@ -9,8 +9,9 @@ from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from trimtab.act.execution.observation import ThrottleConfig
+from trimtab.act.kafka.configs import FOLLOWER_RATE, LEADER_RATE
 
-RATES: Final = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
+RATES: Final = (LEADER_RATE, FOLLOWER_RATE)
 
 OwnRates = Mapping[int, Mapping[str, float]]
 """Broker -> name of the rate -> bytes per second, for those that a broker has of its own."""
