@@ -12,8 +12,8 @@ help: ## this list
 demo: .venv/.runtime ## level a real six-broker Kafka cluster on this machine, in under six minutes
 	@$(bin)/trimtab demo
 
-test: lint ## style, types, layers, then every test, the last ones on real brokers
-	$(bin)/pytest
+test: lint ## style, types, layers, then every test: those on real brokers beside all others
+	$(bin)/pytest --numprocesses 2 --dist loadgroup
 
 lint: .venv/.dev ## style, types and layers only
 	$(bin)/ruff format --check .

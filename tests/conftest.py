@@ -6,10 +6,26 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+SERVERS = ("kafka", "spark")
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pyspark.sql import SparkSession
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Where tests are shared among processes, one has all that start brokers: they wait more than they work.
+
+    They come first, so that the other processes are not done long before that one.
+    """
+    for item in items:
+        for kind in SERVERS:
+            if item.get_closest_marker(kind):
+                item.add_marker(pytest.mark.xdist_group(kind))
+                break
+    items.sort(key=lambda item: item.get_closest_marker("kafka") is None)
 
 
 @pytest.fixture(scope="session")

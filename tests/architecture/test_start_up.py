@@ -22,6 +22,7 @@ HEAVY = {
     "pandas",
     "polars",
     "pyarrow",
+    "pydantic",
     "pyspark",
 }
 
