@@ -3,21 +3,13 @@
 from dataclasses import asdict, fields
 from typing import Any
 
+from trimtab.act.execution.approach import UNMEASURED
 from trimtab.act.execution.observation import ThrottleConfig, TopicPartition
 from trimtab.act.execution.settings import ExecutionSettings
 from trimtab.act.execution.state import ExecutionState, Status, ThrottleMemory
 from trimtab.act.execution.steps import Phase, Step, StepKind, StepRecord, StepState
 
-PROGRESS = (
-    "copied_bytes",
-    "advanced_at",
-    "least_left_bytes",
-    "most_left_bytes",
-    "nearer_at",
-    "source_bytes",
-    "measured_at",
-    "written_bytes_per_second",
-)
+PROGRESS = ("copied_bytes", "advanced_at", *UNMEASURED)
 """Fields of a record that change at every look; they alone are not worth a write."""
 
 

@@ -46,6 +46,7 @@ def apply(
     """
     from trimtab.act.apply import prepare, receipt_of
     from trimtab.act.execution.settings import ExecutionSettings
+    from trimtab.act.execution.throttle import first_rate
     from trimtab.cli.executing import load_sense, open_cluster, open_office, run_watched
     from trimtab.files.plan import plan_bytes, read_plan
 
@@ -56,8 +57,9 @@ def apply(
     wanted = read_plan(plan)
     with open_cluster(kafka_connection(found, bootstrap)) as (port, admin):
         prepared = prepare(port, wanted, rebase=rebase)
-        _show(prepared, how)
-        _warn_of_throttles(port, admin, prepared, how)
+        rate = first_rate(how, {}, ())
+        _show(prepared, how, rate)
+        _warn_of_throttles(port, admin, prepared, rate)
         if dry_run or not prepared.steps:
             return
         if not yes and not _agreed():
@@ -90,31 +92,25 @@ def show_receipt(receipt: object) -> None:
         print(json.dumps(receipt, indent=2))
 
 
-def _show(prepared: Prepared, settings: ExecutionSettings) -> None:
+def _show(prepared: Prepared, settings: ExecutionSettings, rate: float | None) -> None:
     from trimtab.act.execution.forecast import forecast
-    from trimtab.act.execution.throttle import first_rate
     from trimtab.report.execution_text import forecast_text
 
     expected = forecast(prepared.steps, prepared.seen, prepared.seen.at, settings)
-    rate = first_rate(settings, {}, ())
     cluster = prepared.plan.snapshot.cluster
     print(f"plan for {cluster}, on cluster {prepared.seen.cluster_id}:", file=sys.stderr)
     print(forecast_text(expected, prepared.comparison, settings, rate), file=sys.stderr)
 
 
-def _warn_of_throttles(
-    port: ClusterPort, admin: Any, prepared: Prepared, settings: ExecutionSettings
-) -> None:
+def _warn_of_throttles(port: ClusterPort, admin: Any, prepared: Prepared, ours: float | None) -> None:
     """What others have set before us, where it makes copies slower or faster than was asked for."""
     from trimtab.act.execution.observation import ThrottleConfig
-    from trimtab.act.execution.throttle import first_rate
     from trimtab.act.kafka.broker_throttles import own_rates, warnings
 
     copies = [step for step in prepared.steps if step.added]
     if not copies:
         return
     brokers = {broker for step in copies for broker in (*step.before, *step.added)} & prepared.seen.alive
-    ours = first_rate(settings, {}, ())
     # Without a throttle of ours nothing is replaced, and the right to read settings may be missing.
     default = ThrottleConfig() if ours is None else port.read_throttle([])
     for warning in warnings(ours, default, own_rates(admin, brokers)):

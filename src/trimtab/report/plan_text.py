@@ -21,7 +21,7 @@ MOVES_SHOWN = 5
 _VERDICTS = {
     Verdict.LEVEL: "level: every goal holds already, nothing to do",
     Verdict.LEVELLED: "levelled: every goal holds after these moves",
-    Verdict.IMPROVED: "improved: hard limits hold after these moves, some goals do not (see problems)",
+    Verdict.IMPROVED: "improved: these moves help, but some goals do not hold after them (see problems)",
     Verdict.INFEASIBLE: "infeasible: no plan can meet some hard limit (see problems)",
 }
 
@@ -109,8 +109,14 @@ def _headline(plan: Plan) -> Iterator[str]:
         parts.append(f"{_counted(cost.log_dir_moves, 'replica')} to another log dir of its broker")
     yield f"cost: {', '.join(parts)}"
     if plan.bound.bytes:
-        ratio = cost.bytes / plan.bound.bytes
-        yield f"bound: any plan copies {bytes_text(plan.bound.bytes)} or more; this one {ratio:.2f} times it"
+        bound, ratio = bytes_text(plan.bound.bytes), cost.bytes / plan.bound.bytes
+        if plan.verdict is Verdict.LEVELLED:
+            yield f"bound: any plan copies {bound} or more; this one {ratio:.2f} times it"
+        elif cost.bytes > plan.bound.bytes:
+            yield f"bound: to meet every goal, any plan copies {bound} or more; this one {ratio:.2f} times it"
+        else:
+            # Held down to the plan's own cost, so the ratio would flatter.
+            yield "bound: to meet every goal, if possible at all, takes more bytes than this plan copies"
     elif cost.bytes:
         yield f"bound: none above 0 B ({plan.bound.proof})"
 

@@ -1,6 +1,9 @@
 """`trimtab plan`: what it prints, writes and returns."""
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -58,6 +61,22 @@ def test_the_same_input_gives_the_same_bytes(
     assert run("replicas", "--snapshot", snapshot, "--format", "json", "--out", tmp_path / "two.json") == 0
     printed = capsys.readouterr().out
     assert (tmp_path / "one.json").read_bytes() == (tmp_path / "two.json").read_bytes() == printed.encode()
+
+
+def test_processes_and_threads_do_not_matter(snapshot: Path, tmp_path: Path) -> None:
+    """Another process, with other numbers of threads and other hashes of texts: the same bytes."""
+    written = []
+    for number in ("1", "3"):
+        out = tmp_path / f"threads-{number}.json"
+        counts = dict.fromkeys(("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), number)
+        subprocess.run(
+            [sys.executable, "-m", "trimtab", "plan", "replicas", "--snapshot", snapshot, "--out", out],
+            env={**os.environ, **counts, "PYTHONHASHSEED": number},
+            stdout=subprocess.DEVNULL,
+            check=True,
+        )
+        written.append(out.read_bytes())
+    assert written[0] == written[1]
 
 
 def test_kafkas_own_form(snapshot: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,8 +10,9 @@ clock, so that the plan is the same on any machine.
 import numpy as np
 
 from trimtab.model.load import FloatArray
-from trimtab.plan.replicas import search
 from trimtab.plan.replicas.annealing import anneal
+from trimtab.plan.replicas.descent import level
+from trimtab.plan.replicas.homing import send_home
 from trimtab.plan.replicas.limits import MARGIN, limits
 from trimtab.plan.replicas.outcome import Outcome
 from trimtab.plan.replicas.placement import NEGLIGIBLE, Board, new_board, set_limits
@@ -57,16 +58,16 @@ def levelled(problem: ProblemData, start: Outcome, margin: float, move_cost: flo
     load = loads_of(problem, start)
     board = new_board(arrays, start.place, start.lead, load * arrays.inverse, limits(problem, load, margin))
     floor = move_cost * float(arrays.size.mean() if len(arrays.size) else 0.0) + 1.0
-    search.level(board, floor, ROUNDS)
+    level(board, floor, ROUNDS)
     _aim(problem, board)
     order = np.argsort(-arrays.size, kind="stable").astype(np.int32)
-    search.send_home(board, order, problem.home_lead)
+    send_home(board, order, problem.home_lead)
     if (board.worth[:, 0] > NEGLIGIBLE).any():
         # The band moved with the mean, or the margin was too narrow to be met: once more towards the goals
         # themselves.
-        search.level(board, floor, ROUNDS)
+        level(board, floor, ROUNDS)
         _aim(problem, board)
-        search.send_home(board, order, problem.home_lead)
+        send_home(board, order, problem.home_lead)
     return Outcome(board.place, board.lead)
 
 

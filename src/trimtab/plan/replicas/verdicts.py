@@ -121,8 +121,10 @@ def _too_few_brokers(problem: ProblemData, load: FloatArray, r: int) -> Problem 
         kind="add_brokers",
         count=count,
         resource=name,
-        text=f"{name}: the load of {total:.6g} {UNITS[name]} is more than {theta:g} of the capacity of "
-        f"{int(counted.sum())} brokers, {theta * capacity:.6g}; add {count} brokers of {typical:.6g} each",
+        text=(
+            f"{name}: the load of {total:.6g} {UNITS[name]} is more than {theta:g} of the capacity of "
+            f"{int(counted.sum())} brokers, {theta * capacity:.6g}; add {count} brokers of {typical:.6g} each"
+        ),
         proof={
             "total": total,
             "capacity": capacity,
@@ -146,18 +148,18 @@ def _indivisible(problem: ProblemData, r: int, limit: float, goal: str, led: Boo
     p = int(np.argmax(use))
     if use[p] <= limit * (1 + ROUNDING):
         return None
-    name = RESOURCES[r]
+    name, topic, number = RESOURCES[r], parts.topics[parts.topic[p]], int(parts.number[p])
     return Problem(
         kind="indivisible_replica",
         resource=name,
-        text=f"{name}: the leader of {parts.topics[parts.topic[p]]}-{parts.number[p]} alone takes "
-        f"{use[p]:.4f} of "
-        f"even the biggest broker, limit {limit:.4f}; split the topic into more partitions or add "
-        "bigger brokers",
+        text=(
+            f"{name}: the leader of {topic}-{number} alone takes {use[p]:.4f} of even the biggest broker, "
+            f"limit {limit:.4f}; split the topic into more partitions or add bigger brokers"
+        ),
         proof={
             "goal": goal,
-            "topic": parts.topics[parts.topic[p]],
-            "partition": int(parts.number[p]),
+            "topic": topic,
+            "partition": number,
             "load": float(arrays.use[p, 1, r]),
             "biggest_capacity": 1.0 / smallest,
             "limit": limit,
@@ -191,10 +193,8 @@ def _deviation(problem: ProblemData, load: FloatArray, after: Imbalance, led: Bo
             Problem(
                 "unmet_goal",
                 f"{name}: {int(out.sum())} brokers deviate by more than {epsilon:g} from the mean "
-                f"{mean[r]:.4f}, the "
-                f"worst broker {problem.snapshot.brokers.id[worst]} by {after.deviation[worst, r]:.4f}; "
-                "no move or "
-                f"exchange that was tried helps within the rules",
+                f"{mean[r]:.4f}, the worst broker {problem.snapshot.brokers.id[worst]} by "
+                f"{after.deviation[worst, r]:.4f}; no move or exchange that was tried helps within the rules",
                 resource=name,
                 proof={
                     "goal": "epsilon",
@@ -220,8 +220,9 @@ def _too_few_replicas(problem: ProblemData, r: int) -> Problem | None:
     return Problem(
         kind="indivisible_replica",
         resource=name,
-        text=f"{name}: only {carriers} replicas carry any, fewer than the {brokers} brokers, so one "
-        "broker stays at 0, "
-        f"below any band around the mean; more partitions would help",
+        text=(
+            f"{name}: only {carriers} replicas carry any, fewer than the {brokers} brokers, so one broker "
+            "stays at 0, below any band around the mean; more partitions would help"
+        ),
         proof={"goal": "epsilon", "replicas_with_load": carriers, "brokers": brokers},
     )

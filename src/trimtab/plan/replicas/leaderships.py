@@ -1,0 +1,92 @@
+"""Compiled: leaderships given away or taken, which costs no bytes."""
+
+import numpy as np
+
+from trimtab.plan.replicas.candidates import STALE, count, pressure_at
+from trimtab.plan.replicas.compiled import inner, leaf
+from trimtab.plan.replicas.placement import MOVABLE, NEGLIGIBLE, give_lead, helps, may_take_lead, value
+from trimtab.plan.replicas.queue import drop_first, order, sink
+
+
+@leaf
+def _lead_gain(g, p, s):  # type: ignore[no-untyped-def]
+    """Fall of potential with guidance if slot `s` took the lead; 0 where it may not, or where it does no
+    good.
+    """
+    old = g.lead[p]
+    b = g.place[p, s]
+    if old < 0 or old == s or b < 0 or not may_take_lead(g.seat, g.home, g.flags, p, b):
+        return 0.0
+    here = g.place[p, old]
+    v1, g1 = value(g.use, g.band, here, p, 0, p, 1)
+    v2, g2 = value(g.use, g.band, b, p, 1, p, 0)
+    fall = g.worth[here, 0] + g.worth[b, 0] - v1 - v2
+    if not helps(fall, g.worth[here, 0] + g.worth[b, 0]):
+        return 0.0
+    return max(fall + g.worth[here, 1] + g.worth[b, 1] - g1 - g2, 0.0)
+
+
+@leaf
+def _best_lead_change(g, p, s):  # type: ignore[no-untyped-def]
+    """Best (gain, slot that takes the lead) for a partition that sits on the broker in slot `s`."""
+    best = 0.0
+    slot = -1
+    if g.rule[p, MOVABLE] == 0:
+        return best, slot
+    if g.lead[p] == s:
+        for t in range(g.place.shape[1]):
+            gain = _lead_gain(g, p, t)
+            if gain > best:
+                best, slot = gain, t
+    else:
+        gain = _lead_gain(g, p, s)
+        if gain > 0.0:
+            best, slot = gain, s
+    return best, slot
+
+
+@leaf
+def _list_leaderships(g, h, keys, items, targets):  # type: ignore[no-untyped-def]
+    """Fill a queue with the changes of leader that help broker `h`; returns its size."""
+    width = g.place.shape[1]
+    size = 0
+    code = g.head[h]
+    while code >= 0:
+        gain, slot = _best_lead_change(g, code // width, code % width)
+        if gain > 0.0:
+            keys[size], items[size], targets[size] = gain / pressure_at(g.worth, h), code, slot
+            size += 1
+        code = g.links[code, 0]
+    order(keys, items, targets, size)
+    return size
+
+
+@leaf
+def _take_leaderships(g, h, keys, items, targets, size):  # type: ignore[no-untyped-def]
+    """Work the queue off while `h` is out of its band; returns how many leaders changed."""
+    width = g.place.shape[1]
+    changed = 0
+    while size > 0 and g.worth[h, 0] > NEGLIGIBLE:
+        p, s = items[0] // width, items[0] % width
+        gain, slot = _best_lead_change(g, p, s)
+        pressure = pressure_at(g.worth, h)
+        if gain > 0.0 and gain < STALE * keys[0] * pressure:
+            keys[0], targets[0] = gain / pressure, slot
+        else:
+            if gain > 0.0:
+                give_lead(g, p, slot)
+                changed += 1
+            size = drop_first(keys, items, targets, size)
+        sink(keys, items, targets, size, 0)
+    return changed
+
+
+@inner
+def change_leaders(g, h):  # type: ignore[no-untyped-def]
+    """Give away or take leaderships, best first, while broker `h` is out of its band; returns how many."""
+    number = count(g.head, g.links, h)
+    keys = np.empty(number)
+    items = np.empty(number, np.int32)
+    targets = np.empty(number, np.int32)
+    size = _list_leaderships(g, h, keys, items, targets)
+    return _take_leaderships(g, h, keys, items, targets, size)

@@ -1,0 +1,33 @@
+"""What a plan's text claims: no more than was proven."""
+
+from dataclasses import replace
+
+import pytest
+
+from support.plans import plan_of
+from trimtab.model.plan import Bound, Verdict
+from trimtab.report.plan_text import plan_text
+
+PLAN = plan_of(("orders", 0, (1, 2), (3, 2)), size=10_000_000)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "bound", "told"),
+    [
+        (Verdict.LEVELLED, 8_000_000, "any plan copies 8.0 MB or more; this one 1.25 times it"),
+        (Verdict.LEVELLED, 10_000_000, "any plan copies 10.0 MB or more; this one 1.00 times it"),
+        (Verdict.IMPROVED, 8_000_000, "to meet every goal, any plan copies 8.0 MB or more; this one 1.25"),
+        (Verdict.IMPROVED, 10_000_000, "takes more bytes than this plan copies"),
+        (Verdict.INFEASIBLE, 10_000_000, "takes more bytes than this plan copies"),
+    ],
+)
+def test_the_bound_is_not_held_against_a_plan_that_does_less(verdict: Verdict, bound: int, told: str) -> None:
+    """A bound for all goals says nothing of a plan that misses some, once it is held down to its cost."""
+    text = plan_text(replace(PLAN, verdict=verdict, bound=Bound(bound, "by hand")))
+    assert told in text
+    assert ("1.00 times" in text) == (verdict is Verdict.LEVELLED and bound == 10_000_000)
+
+
+def test_a_plan_that_misses_goals_does_not_claim_hard_limits() -> None:
+    """`improved` may leave a hard limit unmet that nobody proved impossible."""
+    assert "hard limits" not in plan_text(replace(PLAN, verdict=Verdict.IMPROVED))
