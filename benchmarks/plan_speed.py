@@ -94,7 +94,7 @@ def cold_cache(scratch: Path) -> dict[str, object]:
         str(scratch / "small-plan.json"),
     ]
     timing = time_commands(
-        {"cold": ["env", f"TRIMTAB_CACHE={scratch / 'cache'}", *command]}, 1, warm_up=False
+        {"cold": ["env", f"NUMBA_CACHE_DIR={scratch / 'cache'}", *command]}, 1, warm_up=False
     )
     return {
         "what": "6 brokers, first run on a machine: compiles",
