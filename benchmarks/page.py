@@ -117,7 +117,8 @@ def _pipeline() -> str:
         "## The pipeline\n\n"
         f"{rows['raw_rows']:,} raw rows ({rows['partitions']} partitions, three replicas each, "
         f"{rows['ticks']} ticks, {rows['files']} files) to the tables {', '.join(rows['same_results'])}; "
-        f"the run fails if engines differ in any of them. Starting Spark took {rows['spark_start_seconds']} s, apart.\n\n"
+        f"the run fails if engines differ in any of them. "
+        f"Starting Spark took {rows['spark_start_seconds']} s, apart.\n\n"
         + _table(("engine", "median", "rows per second", "times the bare scan"), body)
         + _picture("pipeline", "rows per second by engine")
     )
@@ -142,8 +143,8 @@ def _accuracy() -> str:
         "## Attribution against truth\n\n"
         "Six real brokers; the load generator knows what every partition got. *Misplaced* is the share of "
         "the total laid at the wrong partition or broker, which is what levelling depends on; *bias* is the "
-        "error of the total (consumers are sent compressed bytes, the generator counts what it unpacked). More in "
-        "[pipeline.md](pipeline.md).\n\n"
+        "error of the total (consumers are sent compressed bytes, the generator counts what it unpacked). "
+        "More in [pipeline.md](pipeline.md).\n\n"
         + _table(("run", "measure", "per", "misplaced", "bias of the total"), body)
     )
 
