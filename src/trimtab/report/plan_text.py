@@ -21,7 +21,7 @@ MOVES_SHOWN = 5
 _VERDICTS = {
     Verdict.LEVEL: "level: every goal holds already, nothing to do",
     Verdict.LEVELLED: "levelled: every goal holds after these moves",
-    Verdict.IMPROVED: "improved: these moves help, but some goals do not hold after them (see problems)",
+    Verdict.IMPROVED: "improved: some goals still do not hold after these moves (see problems)",
     Verdict.INFEASIBLE: "infeasible: no plan can meet some hard limit (see problems)",
 }
 
