@@ -90,7 +90,7 @@ def _capacity(
         open_.append(
             Problem(
                 "unmet_goal",
-                f"{name}: {int(over.sum())} brokers stay above theta {theta:g}, the worst broker "
+                f"{name}: {_brokers(int(over.sum()), 'stay')} above theta {theta:g}, the worst broker "
                 f"{problem.snapshot.brokers.id[worst]} at {after.usage[worst, r]:.4f}; no move that was "
                 "tried helps",
                 resource=name,
@@ -192,7 +192,7 @@ def _deviation(problem: ProblemData, load: FloatArray, after: Imbalance, led: Bo
         found.append(
             Problem(
                 "unmet_goal",
-                f"{name}: {int(out.sum())} brokers deviate by more than {epsilon:g} from the mean "
+                f"{name}: {_brokers(int(out.sum()), 'deviate')} by more than {epsilon:g} from the mean "
                 f"{mean[r]:.4f}, the worst broker {problem.snapshot.brokers.id[worst]} by "
                 f"{after.deviation[worst, r]:.4f}; no move or exchange that was tried helps within the rules",
                 resource=name,
@@ -205,6 +205,10 @@ def _deviation(problem: ProblemData, load: FloatArray, after: Imbalance, led: Bo
             )
         )
     return found
+
+
+def _brokers(number: int, verb: str) -> str:
+    return f"1 broker {verb}s" if number == 1 else f"{number} brokers {verb}"
 
 
 def _too_few_replicas(problem: ProblemData, r: int) -> Problem | None:
