@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -14,7 +14,6 @@ from trimtab.cli.options import BOOTSTRAP, LAKE, SET, SETTINGS, kafka_connection
 if TYPE_CHECKING:
     from trimtab.act.apply import Prepared
     from trimtab.act.execution.settings import ExecutionSettings
-    from trimtab.act.port import ClusterPort
 
 app = typer.Typer()
 
@@ -45,9 +44,16 @@ def apply(
     1: something was left, or refused; 2: bad input.
     """
     from trimtab.act.apply import prepare, receipt_of
+    from trimtab.act.execution.observation import ThrottleConfig
     from trimtab.act.execution.settings import ExecutionSettings
     from trimtab.act.execution.throttle import first_rate
-    from trimtab.cli.executing import load_sense, open_cluster, open_office, run_watched
+    from trimtab.cli.executing import (
+        load_sense,
+        open_cluster,
+        open_office,
+        run_watched,
+        warn_of_throttles,
+    )
     from trimtab.files.plan import plan_bytes, read_plan
 
     if throttle is not None:
@@ -59,7 +65,9 @@ def apply(
         prepared = prepare(port, wanted, rebase=rebase)
         rate = first_rate(how, {}, ())
         _show(prepared, how, rate)
-        _warn_of_throttles(port, admin, prepared, rate)
+        # Without a throttle of ours nothing is replaced, and the right to read settings may be missing.
+        default = ThrottleConfig() if rate is None else port.read_throttle([])
+        warn_of_throttles(admin, prepared.steps, prepared.seen.alive, rate, default)
         if dry_run or not prepared.steps:
             return
         if not yes and not _agreed():
@@ -100,21 +108,6 @@ def _show(prepared: Prepared, settings: ExecutionSettings, rate: float | None) -
     cluster = prepared.plan.snapshot.cluster
     print(f"plan for {cluster}, on cluster {prepared.seen.cluster_id}:", file=sys.stderr)
     print(forecast_text(expected, prepared.comparison, settings, rate), file=sys.stderr)
-
-
-def _warn_of_throttles(port: ClusterPort, admin: Any, prepared: Prepared, ours: float | None) -> None:
-    """What others have set before us, where it makes copies slower or faster than was asked for."""
-    from trimtab.act.execution.observation import ThrottleConfig
-    from trimtab.act.kafka.broker_throttles import own_rates, warnings
-
-    copies = [step for step in prepared.steps if step.added]
-    if not copies:
-        return
-    brokers = {broker for step in copies for broker in (*step.before, *step.added)} & prepared.seen.alive
-    # Without a throttle of ours nothing is replaced, and the right to read settings may be missing.
-    default = ThrottleConfig() if ours is None else port.read_throttle([])
-    for warning in warnings(ours, default, own_rates(admin, brokers)):
-        print(f"trimtab: warning: {warning}", file=sys.stderr)
 
 
 def _agreed() -> bool:

@@ -7,14 +7,16 @@ import secrets
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from trimtab.act.apply import Office
+    from trimtab.act.execution.observation import ThrottleConfig
     from trimtab.act.execution.state import ExecutionState
+    from trimtab.act.execution.steps import Step
     from trimtab.act.kafka.port import KafkaAdminPort
     from trimtab.act.runner import Runner, Sense
     from trimtab.connect.settings import KafkaConnection
@@ -51,11 +53,27 @@ def open_cluster(connection: KafkaConnection) -> Iterator[tuple[KafkaAdminPort, 
         admin.close()
 
 
-@contextlib.contextmanager
-def open_port(connection: KafkaConnection) -> Iterator[KafkaAdminPort]:
-    """The cluster, for acting on."""
-    with open_cluster(connection) as (port, _):
-        yield port
+def warn_of_throttles(
+    admin: Any, steps: Iterable[Step], alive: Collection[int], ours: float | None, default: ThrottleConfig
+) -> None:
+    """Say on standard error what others have set that makes copies slower or faster than was asked for.
+
+    Parameters
+    ----------
+    steps
+        What is to be done; steps without copies are held back by no throttle.
+    alive
+        Brokers that can be asked.
+    ours, default
+        See `trimtab.act.kafka.broker_throttles.warnings`.
+    """
+    from trimtab.act.kafka.broker_throttles import own_rates, warnings
+
+    brokers = {broker for step in steps if step.added for broker in (*step.before, *step.added)}
+    if not brokers:
+        return
+    for warning in warnings(ours, default, own_rates(admin, brokers & set(alive))):
+        print(f"trimtab: warning: {warning}", file=sys.stderr)
 
 
 def load_sense(plan: Plan, lake: Path | None, drop: bool) -> Sense | None:

@@ -6,7 +6,7 @@ import sys
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -14,6 +14,9 @@ from trimtab.cli.options import BOOTSTRAP, LAKE, SET, SETTINGS, kafka_connection
 
 if TYPE_CHECKING:
     from trimtab.act.apply import Office
+    from trimtab.act.execution.settings import ExecutionSettings
+    from trimtab.act.execution.state import ExecutionState
+    from trimtab.act.port import ClusterPort
     from trimtab.model.plan import Plan
 
 app = typer.Typer(help="See, resume, stop and cancel what apply has begun.", no_args_is_help=True)
@@ -126,7 +129,7 @@ def _take_up(execution: int | None, where: Where, request: str | None) -> None:
     from trimtab.act.apply import receipt_of
     from trimtab.act.execution.settings import ExecutionSettings
     from trimtab.cli.apply import show_receipt
-    from trimtab.cli.executing import load_sense, open_office, open_port, run_watched
+    from trimtab.cli.executing import load_sense, open_cluster, open_office, run_watched
     from trimtab.model.errors import ActError
 
     found = read_settings(where.settings, where.overrides)
@@ -138,14 +141,18 @@ def _take_up(execution: int | None, where: Where, request: str | None) -> None:
         entry = office.journal.entry(_chosen(office, execution))
         if entry.status in ("finished", "incomplete"):
             raise ActError(f"execution {entry.id} has ended ({entry.status}): make a new plan and apply that")
-        with open_port(connection) as port, office.lease(port, entry.cluster_id, how) as (lease, notes):
+        with (
+            open_cluster(connection) as (port, admin),
+            office.lease(port, entry.cluster_id, how) as (lease, notes),
+        ):
             for note in notes:
                 print(f"trimtab: {note}", file=sys.stderr)
             office.refuse_if_interrupted(entry.cluster_id, besides=entry.id)
             office.journal.take_requests(entry.id)  # meant for a process that is gone
-            if request is not None:
-                now = time.time()
-                office.journal.request(entry.id, request, "you", now)
+            if request is None:
+                _warn_of_throttles(port, admin, office.journal.state(entry.id), changed)
+            else:
+                office.journal.request(entry.id, request, "you", time.time())
             sense = load_sense(_plan(office, entry.id), where.lake, how.drop_unneeded)
             state = run_watched(
                 lambda watch: office.runner(port, lease, entry.id, sense=sense, watch=watch, settings=changed)
@@ -158,6 +165,20 @@ def _take_up(execution: int | None, where: Where, request: str | None) -> None:
         "cancelled" if request else "",
     ):
         raise typer.Exit(1)
+
+
+def _warn_of_throttles(
+    port: ClusterPort, admin: Any, state: ExecutionState, changed: ExecutionSettings | None
+) -> None:
+    """Of the brokers' own throttles alone: the rate for all brokers may be ours from before."""
+    from trimtab.act.execution.observation import ThrottleConfig
+    from trimtab.act.execution.throttle import first_rate
+    from trimtab.cli.executing import warn_of_throttles
+
+    left = [record.step for record in state.records if not record.ended]
+    rate = first_rate(changed or state.settings, {}, ())
+    alive = port.observe((), (), wide=False).alive
+    warn_of_throttles(admin, left, alive, rate, ThrottleConfig())
 
 
 def _plan(office: Office, execution: int) -> Plan:
