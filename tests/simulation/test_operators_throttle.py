@@ -7,7 +7,7 @@ import pytest
 
 from simulation.worlds import World
 from support.plans import plan_of
-from trimtab.act import lease as lease_module
+from trimtab.act import claim as claim_module
 from trimtab.act.execution.settings import ExecutionSettings
 from trimtab.act.execution.state import Status
 from trimtab.act.execution.steps import StepState
@@ -37,7 +37,7 @@ THROTTLES: dict[str, Throttles] = {
 @pytest.fixture(autouse=True)
 def only_the_present_life_lives(monkeypatch: pytest.MonkeyPatch) -> None:
     """All lives of a world share this process; to the lease each but the newest is a dead one."""
-    monkeypatch.setattr(lease_module, "_lives", lambda holder: False)
+    monkeypatch.setattr(claim_module, "lives", lambda holder: False)
 
 
 def world_of(

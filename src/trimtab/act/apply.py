@@ -19,8 +19,10 @@ from trimtab.act.execution.settings import ExecutionSettings
 from trimtab.act.execution.state import FINAL, ExecutionState, Status
 from trimtab.act.execution.steps import Step
 from trimtab.act.execution.throttle import first_rate
+from trimtab.act.holder import this_process
 from trimtab.act.journal import Entry, Journal
-from trimtab.act.lease import Lease, locked, this_process
+from trimtab.act.lease import Lease
+from trimtab.act.lock_file import locked
 from trimtab.act.port import ClusterPort
 from trimtab.act.runner import Runner, Sense
 from trimtab.act.sensing import LoadSense

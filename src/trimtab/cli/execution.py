@@ -108,7 +108,7 @@ class Where:
 
 def _ask(execution: int | None, where: Where, what: str) -> None:
     """Ask whoever runs it; where nobody does, do it here."""
-    from trimtab.act.lease import this_process
+    from trimtab.act.holder import this_process
     from trimtab.cli.executing import open_office
     from trimtab.model.errors import ActError
 

@@ -8,7 +8,9 @@ import pytest
 
 from support.fake_port import FakeCluster
 from trimtab.act.execution.observation import Failure
-from trimtab.act.lease import Lease, _parse, _text, locked, this_process
+from trimtab.act.holder import holder_text, parse_holder, this_process
+from trimtab.act.lease import Lease
+from trimtab.act.lock_file import locked
 from trimtab.act.port import PortError
 from trimtab.model.errors import ActError
 
@@ -23,7 +25,7 @@ def lease(cluster: FakeCluster, folder: Path, token: str) -> Lease:
 def elsewhere(cluster: FakeCluster, token: str, age: float) -> str:
     """The claim of a trimtab on another machine, renewed so many seconds ago."""
     holder = this_process(token, cluster.now - age)
-    return _text(replace(holder, host="far-away", user="ada", pid=4711))
+    return holder_text(replace(holder, host="far-away", user="ada", pid=4711))
 
 
 def test_the_second_is_refused_by_name_and_since_when(tmp_path: Path) -> None:
@@ -93,7 +95,7 @@ def test_a_dead_process_of_this_machine_is_replaced_at_once(tmp_path: Path) -> N
     """It renewed a moment ago, but there is no such process any more."""
     cluster = FakeCluster()
     holder = replace(this_process("dead", cluster.now), pid=2**22 + 1, born="1")
-    cluster.claims = {_text(holder)}
+    cluster.claims = {holder_text(holder)}
     mine = lease(cluster, tmp_path, "b")
     assert len(mine.acquire()) == 1
     mine.release()
@@ -116,7 +118,7 @@ def test_of_two_at_once_the_earlier_claim_holds(tmp_path: Path) -> None:
         else:
             with pytest.raises(ActError, match="ada@far-away"):
                 mine.acquire()
-        assert {_parse(text).token for text in cluster.claims} == {"far"}
+        assert {parse_holder(text).token for text in cluster.claims} == {"far"}
 
 
 def test_it_is_renewed_in_time_and_losing_it_is_noticed(tmp_path: Path) -> None:
@@ -128,7 +130,7 @@ def test_it_is_renewed_in_time_and_losing_it_is_noticed(tmp_path: Path) -> None:
     cluster.sleep(LEASE_SECONDS / 2)
     mine.check()
     (after,) = cluster.claims
-    assert _parse(after).renewed_at > _parse(before).renewed_at
+    assert parse_holder(after).renewed_at > parse_holder(before).renewed_at
     cluster.claims = {elsewhere(cluster, "far", age=0)}
     cluster.sleep(2)
     with pytest.raises(ActError, match="has taken over cluster fake-cluster: this trimtab steps back"):

@@ -1,0 +1,102 @@
+"""Who holds a lease: as a value, as text in files and in the cluster, and whether it is still alive."""
+
+import getpass
+import os
+import socket
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from urllib.parse import parse_qsl, urlencode
+
+from trimtab.model.errors import ActError
+
+
+@dataclass(frozen=True)
+class Holder:
+    """Who holds a lease; times are seconds since 1970.
+
+    Attributes
+    ----------
+    born
+        When the process began, in the kernel's ticks since boot: tells it from a later one of the same pid.
+    """
+
+    token: str
+    host: str
+    pid: int
+    born: str
+    user: str
+    since: float
+    renewed_at: float
+
+    def __str__(self) -> str:
+        return f"{self.user}@{self.host} (process {self.pid}, since {_clock_text(self.since)})"
+
+
+def this_process(token: str, now: float) -> Holder:
+    """A holder that names this process."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):
+        user = str(os.getuid())
+    pid = os.getpid()
+    return Holder(token, socket.gethostname(), pid, _born(pid), user, now, now)
+
+
+def holder_text(holder: Holder) -> str:
+    """For machines, and for an operator who lists the cluster's settings."""
+    return urlencode(asdict(holder))
+
+
+def parse_holder(text: str) -> Holder | None:
+    """The holder that a text names; None where it names none."""
+    fields = dict(parse_qsl(text, keep_blank_values=True))
+    try:
+        return Holder(
+            token=fields["token"],
+            host=fields["host"],
+            pid=int(fields["pid"]),
+            born=fields["born"],
+            user=fields["user"],
+            since=float(fields["since"]),
+            renewed_at=float(fields["renewed_at"]),
+        )
+    except (KeyError, ValueError):
+        return None
+
+
+def refusal(holder: Holder | None, cluster_id: str) -> ActError:
+    """What is said to whoever wants to act on a cluster while that one does; None: nobody knows who it is."""
+    who = "another trimtab" if holder is None else str(holder)
+    return ActError(
+        f"{who} is acting on cluster {cluster_id}: wait until it is through, or stop it with "
+        "`trimtab execution stop` where it runs"
+    )
+
+
+def is_here(holder: Holder) -> bool:
+    """Whether it is, or was, a process of this machine."""
+    return holder.host == socket.gethostname()
+
+
+def lives(holder: Holder) -> bool:
+    """Whether it is a process of this machine that runs."""
+    return is_here(holder) and _born(holder.pid) == holder.born != ""
+
+
+def _born(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[19]
+    except (OSError, IndexError):
+        pass
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return ""
+    except PermissionError:
+        pass
+    return "running"
+
+
+def _clock_text(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
