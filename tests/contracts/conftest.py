@@ -68,12 +68,12 @@ class SimulatedCluster:
     def create(self, assignments: Mapping[int, Sequence[int]], size_bytes: int) -> str:
         """See `Cluster`."""
         topic = f"contract-{next(_numbers)}"
-        self._cluster.create_topic(topic, assignments, size_bytes)
+        self._cluster.controller.create_topic(topic, assignments, size_bytes)
         return topic
 
     def delete(self, topic: str) -> None:
         """See `Cluster`."""
-        self._cluster.delete_topic(topic)
+        self._cluster.controller.delete_topic(topic)
 
     def kill(self, broker: int) -> None:
         """See `Cluster`."""

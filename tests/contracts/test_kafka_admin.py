@@ -21,7 +21,7 @@ NAME = TopicPartition("t", 0)
 def server() -> Iterator[SimulatedKafkaServer]:
     """Four brokers, a partition of 60 MB on two of them."""
     cluster = cluster_of(4)
-    cluster.create_topic("t", {0: [1, 2]}, size_bytes=60e6)
+    cluster.controller.create_topic("t", {0: [1, 2]}, size_bytes=60e6)
     with SimulatedKafkaServer(cluster) as running:
         yield running
 

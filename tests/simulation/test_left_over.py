@@ -42,7 +42,7 @@ def test_a_dead_destination_leaves_its_own_steps_and_the_commands_to_go_on_with(
     """Broker 4 dies while it receives: the rest is done, and the receipt ends with what to type next."""
     cluster = cluster_of(5, copy_bytes_per_second=30e6)
     for number in range(4):
-        cluster.create_topic(f"t{number}", {0: [1, 2]}, SIZE)
+        cluster.controller.create_topic(f"t{number}", {0: [1, 2]}, SIZE)
     sent = [("t0", 4), ("t1", 5), ("t2", 4), ("t3", 3)]
     plan = plan_of(*((topic, 0, (1, 2), (1, broker)) for topic, broker in sent))
     settings = ExecutionSettings(copies_per_broker=2, copies_per_broker_maximum=2, throttle="none")
@@ -70,7 +70,7 @@ def test_a_dead_destination_leaves_its_own_steps_and_the_commands_to_go_on_with(
 def test_a_cancelled_execution_is_gone_on_with_by_its_number(tmp_path: Path) -> None:
     """Nothing has failed: what is left needs no new plan."""
     cluster = cluster_of(4)
-    cluster.create_topic("t", {0: [1, 2]}, SIZE)
+    cluster.controller.create_topic("t", {0: [1, 2]}, SIZE)
     world = world_of(tmp_path, cluster, plan_of(("t", 0, (1, 2), (1, 3))), ExecutionSettings())
     assert world.live(cancel=True)
     assert world.judge() == []
@@ -82,7 +82,7 @@ def test_a_cancelled_execution_is_gone_on_with_by_its_number(tmp_path: Path) -> 
 def test_a_finished_execution_has_nothing_next(tmp_path: Path) -> None:
     """No advice where there is nothing to do."""
     cluster = cluster_of(4)
-    cluster.create_topic("t", {0: [1, 2]}, SIZE)
+    cluster.controller.create_topic("t", {0: [1, 2]}, SIZE)
     world = world_of(tmp_path, cluster, plan_of(("t", 0, (1, 2), (1, 3))), ExecutionSettings())
     assert world.live()
     assert "next" not in told(world)
@@ -122,7 +122,7 @@ def test_the_load_is_sensed_again_between_batches(tmp_path: Path) -> None:
     """Three copies off broker 1, one at a time; its load falls during the first: the others are dropped."""
     cluster = cluster_of(4, copy_bytes_per_second=30e6)
     for number, broker in enumerate([1, 1, 1, 1, 2, 2, 3, 3, 4, 4]):
-        cluster.create_topic(f"t{number}", {0: [broker]}, SIZE)
+        cluster.controller.create_topic(f"t{number}", {0: [broker]}, SIZE)
     planned = loads(cluster, [20.0] * 4 + [10.0] * 6)
     plan = plan_of(*((f"t{n}", 0, (1,), (2 + n,)) for n in range(3)))
     moves = tuple(replace(m, reason=replace(REASON, goal="epsilon", broker=1)) for m in plan.moves)

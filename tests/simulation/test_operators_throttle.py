@@ -46,9 +46,11 @@ def world_of(
     """Two topics of 100 MB, copied to brokers 3 and 4."""
     cluster = cluster_of(4, dir_bytes=100e9)
     for topic in "ab":
-        cluster.create_topic(topic, {0: [1, 2]}, 100 * MB, growth_bytes_per_second=growth)
+        cluster.controller.create_topic(topic, {0: [1, 2]}, 100 * MB, growth_bytes_per_second=growth)
     for (kind, name), values in throttles.items():
-        cluster.alter_configs(kind, name, [(key, ConfigOperation.SET, v) for key, v in values.items()])
+        cluster.controller.alter_configs(
+            kind, name, [(key, ConfigOperation.SET, v) for key, v in values.items()]
+        )
     plan = plan_of(("a", 0, (1, 2), (1, 3)), ("b", 0, (1, 2), (4, 2)))
     settings = ExecutionSettings(throttle=throttle, stall_seconds=60.0)
     return World(1, folder, cluster, plan, settings, FaultScript(faults), np.random.default_rng(1))

@@ -22,10 +22,10 @@ def world_of(folder: Path, settings: ExecutionSettings, *hot: float, cold: bool 
     cluster = cluster_of(5, copy_bytes_per_second=100 * MB, dir_bytes=500e9)
     changes = []
     for number, rate in enumerate(hot):
-        cluster.create_topic(f"hot{number}", {0: [1, 2]}, 400 * MB, growth_bytes_per_second=rate)
+        cluster.controller.create_topic(f"hot{number}", {0: [1, 2]}, 400 * MB, growth_bytes_per_second=rate)
         changes.append((f"hot{number}", 0, (1, 2), (4, 2)))
     if cold:
-        cluster.create_topic("cold", {0: [3, 2]}, 50 * MB)
+        cluster.controller.create_topic("cold", {0: [3, 2]}, 50 * MB)
         changes.append(("cold", 0, (3, 2), (5, 2)))
     generator = np.random.default_rng(1)
     return World(1, folder, cluster, plan_of(*changes), settings, FaultScript([]), generator)

@@ -68,7 +68,7 @@ class Rival:
         self._lease = lease
         name = min(self._cluster.partitions)
         replicas = self._cluster.partition(*name).settled_replicas
-        self._cluster.reassign(*name, [*replicas[1:], replicas[0]], RIVAL)
+        self._cluster.controller.reassign(*name, [*replicas[1:], replicas[0]], RIVAL)
 
 
 @pytest.fixture(autouse=True)

@@ -251,10 +251,10 @@ def random_world(
             for number in range(int(generator.integers(1, 4)))
         }
         size = float(generator.lognormal(np.log(median_bytes), 1.0))
-        cluster.create_topic(f"t{topic}", lists, size, growth_bytes_per_second=size / 3600)
+        cluster.controller.create_topic(f"t{topic}", lists, size, growth_bytes_per_second=size / 3600)
         if generator.random() < 0.4:
             change = [("min.insync.replicas", ConfigOperation.SET, "2")]
-            cluster.alter_configs(ResourceType.TOPIC, f"t{topic}", change)
+            cluster.controller.alter_configs(ResourceType.TOPIC, f"t{topic}", change)
         for number, held in lists.items():
             if generator.random() < 0.6:
                 changes.append((f"t{topic}", number, tuple(held), _another(generator, held, brokers)))

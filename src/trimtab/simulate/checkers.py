@@ -16,8 +16,9 @@ from trimtab.simulate.faults import OPERATOR
 from trimtab.simulate.kafka_cluster import SimulatedKafka
 from trimtab.simulate.kafka_configs import ResourceType
 from trimtab.simulate.kafka_disks import usage
+from trimtab.simulate.kafka_history import Happening
 from trimtab.simulate.kafka_port import CLAIM, unhealthy_partitions
-from trimtab.simulate.kafka_state import Happening, PartitionName
+from trimtab.simulate.kafka_state import PartitionName
 from trimtab.simulate.kafka_throttles import FOLLOWER_REPLICAS, lists_replica
 
 Violations = list[str]
@@ -88,7 +89,7 @@ def no_partition_offline(cluster: SimulatedKafka) -> Violations:
         for name, partition in cluster.partitions.items()
         if partition.leader is None
         and (alive := [b for b in partition.in_sync if cluster.brokers[b].active])
-        and cluster.controller_available
+        and cluster.controller.available
     ]
 
 

@@ -70,11 +70,11 @@ class TopicDeleted(Fault):
     def strike(self, cluster: SimulatedKafka) -> None:
         """Let it happen."""
         lists = {n.number: list(p.replicas) for n, p in cluster.partitions.items() if n.topic == self.topic}
-        cluster.delete_topic(self.topic, OPERATOR)
+        cluster.controller.delete_topic(self.topic, OPERATOR)
         if self.anew:
             alive = [broker.id for broker in cluster.brokers.values() if not broker.fenced]
             assignments = {number: [alive[number % len(alive)]] for number in lists}
-            cluster.create_topic(self.topic, assignments, size_bytes=1e6, actor=OPERATOR)
+            cluster.controller.create_topic(self.topic, assignments, size_bytes=1e6, actor=OPERATOR)
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class ForeignReassignment(Fault):
 
     def strike(self, cluster: SimulatedKafka) -> None:
         """Let it happen."""
-        cluster.reassign(*self.partition, self.target, OPERATOR)
+        cluster.controller.reassign(*self.partition, self.target, OPERATOR)
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class ForeignCancel(Fault):
 
     def strike(self, cluster: SimulatedKafka) -> None:
         """Let it happen."""
-        cluster.reassign(*self.partition, None, OPERATOR)
+        cluster.controller.reassign(*self.partition, None, OPERATOR)
 
 
 @dataclass(frozen=True)

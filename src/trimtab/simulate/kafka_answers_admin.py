@@ -22,7 +22,7 @@ BROKER_DEFAULTS = dict.fromkeys(BROKER_THROTTLES, str(2**63 - 1))
 
 def alter_reassignments(asked: Asked, request: Message) -> Message:
     """Start, replace or (no replicas) cancel; every partition has its own outcome."""
-    asked.cluster.require_controller()
+    asked.cluster.controller.require()
     response = admin.AlterPartitionReassignmentsResponse
     row = response.ReassignableTopicResponse
     return response(
@@ -36,7 +36,7 @@ def alter_reassignments(asked: Asked, request: Message) -> Message:
                         partition_index=partition.partition_index,
                         **outcome(
                             partial(
-                                asked.cluster.reassign,
+                                asked.cluster.controller.reassign,
                                 topic.name,
                                 partition.partition_index,
                                 partition.replicas,
@@ -55,7 +55,7 @@ def alter_reassignments(asked: Asked, request: Message) -> Message:
 
 def list_reassignments(asked: Asked, request: Message) -> Message:
     """Those in flight, of all partitions or of those asked for."""
-    found = asked.cluster.reassignments()
+    found = asked.cluster.controller.reassignments()
     if request.topics is not None:
         wanted = {(topic.name, number) for topic in request.topics for number in topic.partition_indexes}
         found = {name: partition for name, partition in found.items() if tuple(name) in wanted}
@@ -84,7 +84,7 @@ def list_reassignments(asked: Asked, request: Message) -> Message:
 
 def elect_leaders(asked: Asked, request: Message) -> Message:
     """Preferred elections; every partition has its own outcome."""
-    asked.cluster.require_controller()
+    asked.cluster.controller.require()
     if request.topic_partitions is None:
         chosen = [
             (topic, [name.number for name in names]) for topic, names in grouped(asked.cluster.partitions)
@@ -101,7 +101,9 @@ def elect_leaders(asked: Asked, request: Message) -> Message:
                 partition_result=[
                     row.PartitionResult(
                         partition_id=number,
-                        **outcome(partial(asked.cluster.elect_preferred, topic, number, asked.actor)),
+                        **outcome(
+                            partial(asked.cluster.controller.elect_preferred, topic, number, asked.actor)
+                        ),
                     )
                     for number in numbers
                 ],
@@ -113,7 +115,7 @@ def elect_leaders(asked: Asked, request: Message) -> Message:
 
 def alter_configs(asked: Asked, request: Message) -> Message:
     """Incremental changes; a broker's own configuration is changed by that broker only."""
-    asked.cluster.require_controller()
+    asked.cluster.controller.require()
     response = admin.IncrementalAlterConfigsResponse
     return response(
         responses=[
@@ -165,7 +167,7 @@ def alter_replica_log_dirs(asked: Asked, request: Message) -> Message:
         for topic in directory.topics:
             for number in topic.partitions:
                 move = partial(
-                    asked.cluster.move_log_dir, topic.name, number, asked.broker, directory.path, asked.actor
+                    asked.cluster.disks.move, topic.name, number, asked.broker, directory.path, asked.actor
                 )
                 outcomes.setdefault(topic.name, {})[number] = outcome(move)["error_code"]
     response = admin.AlterReplicaLogDirsResponse
@@ -186,7 +188,7 @@ def alter_replica_log_dirs(asked: Asked, request: Message) -> Message:
 
 def create_topics(asked: Asked, request: Message) -> Message:
     """New topics, by explicit assignment or spread over the unfenced brokers in turn."""
-    asked.cluster.require_controller()
+    asked.cluster.controller.require()
     response = admin.CreateTopicsResponse
     return response(
         topics=[
@@ -203,14 +205,14 @@ def create_topics(asked: Asked, request: Message) -> Message:
 
 def delete_topics(asked: Asked, request: Message) -> Message:
     """Topics deleted by name."""
-    asked.cluster.require_controller()
+    asked.cluster.controller.require()
     response = admin.DeleteTopicsResponse
     return response(
         responses=[
             response.DeletableTopicResult(
                 name=name,
                 topic_id=topic_id(asked.cluster, name),
-                **outcome(partial(asked.cluster.delete_topic, name, asked.actor)),
+                **outcome(partial(asked.cluster.controller.delete_topic, name, asked.actor)),
             )
             for name in [*(topic.name for topic in request.topics or ()), *(request.topic_names or ())]
         ]
@@ -224,7 +226,7 @@ def _alter(asked: Asked, resource: Message, validate_only: bool) -> None:
         (entry.name, ConfigOperation(entry.config_operation), entry.value) for entry in resource.configs
     ]
     if not validate_only:
-        asked.cluster.alter_configs(kind, name, changes, asked.actor)
+        asked.cluster.controller.alter_configs(kind, name, changes, asked.actor)
 
 
 def _check_resource(asked: Asked, kind: ResourceType, name: str) -> None:
@@ -266,10 +268,10 @@ def _create(asked: Asked, topic: Message) -> None:
             number: [brokers[(number + place) % len(brokers)] for place in range(factor)]
             for number in range(max(1, topic.num_partitions))
         }
-    asked.cluster.create_topic(topic.name, assignments, actor=asked.actor)
+    asked.cluster.controller.create_topic(topic.name, assignments, actor=asked.actor)
     if topic.configs:
         changes = [(entry.name, ConfigOperation.SET, entry.value) for entry in topic.configs]
-        asked.cluster.alter_configs(ResourceType.TOPIC, topic.name, changes, asked.actor)
+        asked.cluster.controller.alter_configs(ResourceType.TOPIC, topic.name, changes, asked.actor)
 
 
 HANDLERS: dict[Message, Handler] = {

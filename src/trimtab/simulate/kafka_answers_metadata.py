@@ -94,7 +94,7 @@ def describe_quorum(asked: Asked, request: Message) -> Message:
     response = admin.DescribeQuorumResponse
     partition = response.TopicData.PartitionData(
         partition_index=0,
-        leader_id=CONTROLLER_NODE if asked.cluster.controller_available else -1,
+        leader_id=CONTROLLER_NODE if asked.cluster.controller.available else -1,
         leader_epoch=1,
         high_watermark=1,
         current_voters=[response.TopicData.PartitionData.ReplicaState(replica_id=CONTROLLER_NODE)],
@@ -132,7 +132,9 @@ def describe_log_dirs(asked: Asked, request: Message) -> Message:
                 log_dir=path,
                 topics=topics,
                 total_bytes=int(directory.total_bytes),
-                usable_bytes=int(max(0.0, directory.total_bytes - cluster.used_bytes(asked.broker, path))),
+                usable_bytes=int(
+                    max(0.0, directory.total_bytes - cluster.disks.used_bytes(asked.broker, path))
+                ),
                 is_cordoned=directory.cordoned,
             )
         )

@@ -1,8 +1,78 @@
 """Where replicas lie on the disks of their brokers."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
-from trimtab.simulate.kafka_state import SimulatedBroker, SimulatedPartition
+from trimtab.simulate.kafka_history import History
+from trimtab.simulate.kafka_state import (
+    ErrorCode,
+    KafkaRefusal,
+    PartitionName,
+    SimulatedBroker,
+    SimulatedPartition,
+    SimulatedReplica,
+)
+
+
+class Disks:
+    """The log dirs of all brokers of one cluster."""
+
+    def __init__(
+        self,
+        brokers: Mapping[int, SimulatedBroker],
+        partitions: Mapping[PartitionName, SimulatedPartition],
+        history: History,
+    ) -> None:
+        self._brokers = brokers
+        self._partitions = partitions
+        self._history = history
+        self._remembered: dict[tuple[PartitionName, int], str] = {}
+
+    def place_new(self, partition: SimulatedPartition) -> None:
+        """Give every broker of the partition's list that holds nothing of it an empty replica."""
+        for broker in partition.replicas:
+            if broker not in partition.held:
+                partition.held[broker] = SimulatedReplica(self._dir_for(partition.name, broker), 0.0)
+
+    def move(self, topic: str, number: int, broker: int, path: str, actor: str = "operator") -> None:
+        """Move a replica to another log dir of its broker, or remember the dir for a replica yet to come."""
+        directory = self._brokers[broker].log_dirs.get(path)
+        if directory is None or not directory.online:
+            raise KafkaRefusal(ErrorCode.LOG_DIR_NOT_FOUND, f"Log directory {path} was not found.")
+        name = PartitionName(topic, number)
+        partition = self._partitions.get(name)
+        if partition is None:
+            raise KafkaRefusal(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no partition {topic}-{number}."
+            )
+        replica = partition.held.get(broker)
+        if replica is None:
+            self._remembered[name, broker] = path
+            raise KafkaRefusal(
+                ErrorCode.REPLICA_NOT_AVAILABLE, f"Replica {topic}-{number} is not on {broker}."
+            )
+        if path == replica.log_dir:
+            replica.future_dir = None
+        elif path != replica.future_dir:
+            replica.future_dir, replica.future_bytes = path, 0.0
+        self._history.note(actor, "move_log_dir", name, (broker, path))
+
+    def used_bytes(self, broker: int, path: str) -> float:
+        """What all replicas, whole, half copied and future ones, take in a log dir."""
+        used = 0.0
+        for partition in self._partitions.values():
+            replica = partition.held.get(broker)
+            if replica is not None:
+                used += partition.bytes_on(broker) if replica.log_dir == path else 0.0
+                used += replica.future_bytes if replica.future_dir == path else 0.0
+        return used
+
+    def _dir_for(self, name: PartitionName, broker: int) -> str:
+        """Where it was told to go before it came, else where Kafka puts it."""
+        owner = self._brokers[broker]
+        remembered = self._remembered.pop((name, broker), None)
+        if remembered is not None and owner.log_dirs[remembered].online:
+            return remembered
+        return emptiest_dir(owner, self._partitions.values())
 
 
 def emptiest_dir(broker: SimulatedBroker, partitions: Iterable[SimulatedPartition]) -> str:
@@ -17,7 +87,7 @@ def emptiest_dir(broker: SimulatedBroker, partitions: Iterable[SimulatedPartitio
 
 
 def usage(partitions: Iterable[SimulatedPartition]) -> dict[tuple[int, str], float]:
-    """`used_bytes` of every (broker, log dir) that holds anything."""
+    """`Disks.used_bytes` of every (broker, log dir) that holds anything."""
     used: dict[tuple[int, str], float] = {}
     for partition in partitions:
         for broker, replica in partition.held.items():
@@ -26,15 +96,4 @@ def usage(partitions: Iterable[SimulatedPartition]) -> dict[tuple[int, str], flo
             if replica.future_dir is not None:
                 key = (broker, replica.future_dir)
                 used[key] = used.get(key, 0.0) + replica.future_bytes
-    return used
-
-
-def used_bytes(broker: int, path: str, partitions: Iterable[SimulatedPartition]) -> float:
-    """What all replicas, whole, half copied and future ones, take in a log dir."""
-    used = 0.0
-    for partition in partitions:
-        replica = partition.held.get(broker)
-        if replica is not None:
-            used += partition.bytes_on(broker) if replica.log_dir == path else 0.0
-            used += replica.future_bytes if replica.future_dir == path else 0.0
     return used

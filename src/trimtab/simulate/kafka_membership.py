@@ -1,6 +1,6 @@
-"""Which brokers the controller believes in: sessions that expire, brokers that register again."""
+"""Which brokers the controller believes in, and whether there is a controller."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from trimtab.simulate.kafka_state import SimulatedBroker
 
@@ -11,10 +11,11 @@ START_SECONDS = 1.7
 
 
 class Membership:
-    """Sessions of the brokers of one cluster."""
+    """Sessions of the brokers of one cluster, and its controller's absences."""
 
     def __init__(self, brokers: Mapping[int, SimulatedBroker]) -> None:
         self._brokers = brokers
+        self._controller_back_at: float | None = None
 
     def kill(self, broker: int, now: float) -> bool:
         """End the process; the controller notices when its session expires."""
@@ -33,10 +34,34 @@ class Membership:
         dead.unfence_at = (now if dead.fence_at is None else dead.fence_at) + START_SECONDS
         return True
 
-    def next_change(self) -> Iterator[float]:
-        """Virtual times at which a broker is to be fenced or unfenced."""
-        for broker in self._brokers.values():
-            yield from (at for at in (broker.fence_at, broker.unfence_at) if at is not None)
+    def restart_controller(self, back_at: float) -> None:
+        """No controller until this virtual time."""
+        self._controller_back_at = back_at
+
+    @property
+    def controller_available(self) -> bool:
+        """Whether there is a controller, as far as `controller_returns` has let it back."""
+        return self._controller_back_at is None
+
+    def controller_returns(self, now: float) -> bool:
+        """Let the controller back when its time has come; True only at that moment."""
+        if self._controller_back_at is None or now < self._controller_back_at:
+            return False
+        self._controller_back_at = None
+        return True
+
+    def next_changes(self) -> list[float]:
+        """Virtual times at which a broker is to be fenced or unfenced, or the controller is back."""
+        due = [
+            at
+            for broker in self._brokers.values()
+            for at in (broker.fence_at, broker.unfence_at)
+            if at is not None
+        ]
+        if self._controller_back_at is None:
+            return due
+        # Without a controller nobody is fenced and nobody joins an in-sync set.
+        return [max(at, self._controller_back_at) for at in due] + [self._controller_back_at]
 
     def newly_fenced(self, now: float) -> list[SimulatedBroker]:
         """Fence every broker whose session has expired."""

@@ -70,7 +70,7 @@ class SimulatedPort:
         """See `ClusterPort.observe`."""
         cluster = self._cluster
         with _whole_call():
-            flying = cluster.reassignments()
+            flying = cluster.controller.reassignments()
         known = {
             name: found for name in partitions if (found := cluster.partitions.get(PartitionName(*name)))
         }
@@ -102,14 +102,16 @@ class SimulatedPort:
     def cancel_reassignments(self, partitions: Collection[TopicPartition]) -> Answers:
         """See `ClusterPort.cancel_reassignments`."""
         return {
-            name: _answer(partial(self._cluster.reassign, *name, None, self._actor)) for name in partitions
+            name: _answer(partial(self._cluster.controller.reassign, *name, None, self._actor))
+            for name in partitions
         }
 
     def elect_preferred(self, partitions: Collection[TopicPartition]) -> Answers:
         """See `ClusterPort.elect_preferred`."""
         return {
             name: _answer(
-                partial(self._cluster.elect_preferred, *name, self._actor), ErrorCode.ELECTION_NOT_NEEDED
+                partial(self._cluster.controller.elect_preferred, *name, self._actor),
+                ErrorCode.ELECTION_NOT_NEEDED,
             )
             for name in partitions
         }
@@ -122,7 +124,7 @@ class SimulatedPort:
                 failure: Failure | None = Failure("NodeNotReady", f"broker {broker} does not answer", True)
             else:
                 failure = _answer(
-                    partial(self._cluster.move_log_dir, *name, broker, path, self._actor),
+                    partial(self._cluster.disks.move, *name, broker, path, self._actor),
                     ErrorCode.REPLICA_NOT_AVAILABLE,
                 )
             answers[name] = answers.get(name) or failure
@@ -173,10 +175,10 @@ class SimulatedPort:
     # ------------------------------------------------------------ inside
 
     def _reassign(self, name: TopicPartition, target: tuple[int, ...]) -> None:
-        self._cluster.reassign(*name, target, self._actor, may_change_factor=False)
+        self._cluster.controller.reassign(*name, target, self._actor, may_change_factor=False)
 
     def _configure(self, kind: ResourceType, name: str, changes: list[Change]) -> None:
-        self._cluster.alter_configs(kind, name, changes, self._actor)
+        self._cluster.controller.alter_configs(kind, name, changes, self._actor)
 
     def _log_dirs(self, broker: int) -> tuple[LogDirSeen, ...]:
         cluster = self._cluster
@@ -186,7 +188,7 @@ class SimulatedPort:
                 found.online,
                 found.cordoned,
                 int(found.total_bytes),
-                int(max(0.0, found.total_bytes - cluster.used_bytes(broker, path))),
+                int(max(0.0, found.total_bytes - cluster.disks.used_bytes(broker, path))),
             )
             for path, found in cluster.brokers[broker].log_dirs.items()
         )

@@ -1,6 +1,7 @@
 """What the simulated Kafka cluster consists of, and the error codes it answers with."""
 
 import uuid
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import NamedTuple
@@ -144,25 +145,25 @@ class SimulatedPartition:
         """How much of the partition this broker holds."""
         return self.size_bytes if broker in self.in_sync else self.held[broker].bytes
 
+    def drop_replicas(self, brokers: Iterable[int]) -> None:
+        """Throw away what these brokers hold."""
+        for broker in brokers:
+            self.held.pop(broker, None)
 
-@dataclass(frozen=True)
-class Happening:
-    """Something that was done to the cluster, for checkers to judge afterwards.
 
-    Attributes
-    ----------
-    at
-        Virtual seconds.
-    actor
-        Who did it: the client id of a request, or `cluster` for what the cluster does by itself.
-    verb
-        `reassign`, `cancel`, `finish`, `elect`, `configure`, `move_log_dir`, `kill_broker`, ...
-    subject
-        A partition, broker, topic or config resource.
+def known_partition(
+    partitions: Mapping[PartitionName, SimulatedPartition], topic: str, number: int
+) -> SimulatedPartition:
+    """A partition by name.
+
+    Raises
+    ------
+    KafkaRefusal
+        UNKNOWN_TOPIC_OR_PARTITION where there is none.
     """
-
-    at: float
-    actor: str
-    verb: str
-    subject: object
-    detail: tuple[object, ...] = ()
+    found = partitions.get(PartitionName(topic, number))
+    if found is None:
+        raise KafkaRefusal(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find a partition named {topic}-{number}."
+        )
+    return found

@@ -20,9 +20,9 @@ def server() -> Iterator[SimulatedKafkaServer]:
     """Three brokers, of which 2 has a rate of its own, and a rate for all."""
     cluster = cluster_of(3)
     own = [(FOLLOWER, ConfigOperation.SET, "3000000")]
-    cluster.alter_configs(ResourceType.BROKER, "2", own)
+    cluster.controller.alter_configs(ResourceType.BROKER, "2", own)
     for_all = [(LEADER, ConfigOperation.SET, "7000000")]
-    cluster.alter_configs(ResourceType.BROKER, WHOLE_CLUSTER, for_all)
+    cluster.controller.alter_configs(ResourceType.BROKER, WHOLE_CLUSTER, for_all)
     with SimulatedKafkaServer(cluster) as running:
         yield running
 

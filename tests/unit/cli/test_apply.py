@@ -5,10 +5,14 @@ from pathlib import Path
 import pytest
 
 from support.plans import plan_of
+from trimtab.act.apply import prepare
+from trimtab.act.execution.settings import ExecutionSettings
 from trimtab.cli.app import main
-from trimtab.files.plan import write_plan
+from trimtab.cli.executing import open_office
+from trimtab.files.plan import plan_bytes, write_plan
 from trimtab.simulate.kafka_building import cluster_of
 from trimtab.simulate.kafka_configs import WHOLE_CLUSTER, ConfigOperation, ResourceType
+from trimtab.simulate.kafka_port import SimulatedPort
 from trimtab.simulate.kafka_server import SimulatedKafkaServer
 from trimtab.simulate.kafka_throttles import FOLLOWER_RATE, LEADER_RATE
 
@@ -18,9 +22,9 @@ def test_an_operators_lower_throttles_are_told_before_anything_begins(
 ) -> None:
     """One set for all brokers, one of a broker that takes part, one of a broker that does not."""
     cluster = cluster_of(4)
-    cluster.create_topic("t", {0: [1, 2]}, size_bytes=60e6)
+    cluster.controller.create_topic("t", {0: [1, 2]}, size_bytes=60e6)
     for broker, key in ((WHOLE_CLUSTER, LEADER_RATE), ("3", FOLLOWER_RATE), ("4", FOLLOWER_RATE)):
-        cluster.alter_configs(ResourceType.BROKER, broker, [(key, ConfigOperation.SET, "2000000")])
+        cluster.controller.alter_configs(ResourceType.BROKER, broker, [(key, ConfigOperation.SET, "2000000")])
     write_plan(plan_of(("t", 0, (1, 2), (1, 3))), tmp_path / "p.json")
     with SimulatedKafkaServer(cluster) as server:
         bootstrap = ",".join(server.bootstrap)
@@ -31,3 +35,26 @@ def test_an_operators_lower_throttles_are_told_before_anything_begins(
     assert len(told) == 2
     assert "a throttle of 2 MB/s is set for all brokers, lower than ours of 50 MB/s" in told[0]
     assert f"broker 3 has a throttle of its own, {FOLLOWER_RATE} = 2 MB/s, lower than ours" in told[1]
+
+
+def test_a_brokers_own_throttle_is_told_when_an_execution_is_taken_up_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It may have been set since; a rate for all brokers is not told, it may be ours from before."""
+    monkeypatch.setenv("TRIMTAB_STATE", str(tmp_path / "state"))
+    cluster = cluster_of(4)
+    cluster.controller.create_topic("t", {0: [1, 2]}, size_bytes=60e6)
+    plan = plan_of(("t", 0, (1, 2), (1, 3)))
+    with open_office() as office:
+        prepared = prepare(SimulatedPort(cluster), plan)
+        office.create(prepared, ExecutionSettings(), plan_bytes(plan).decode())
+    for broker, key in ((WHOLE_CLUSTER, LEADER_RATE), ("3", FOLLOWER_RATE)):
+        cluster.controller.alter_configs(ResourceType.BROKER, broker, [(key, ConfigOperation.SET, "2000000")])
+    cluster.controller.reassign("t", 0, [1, 3])
+    cluster.advance(600.0)  # through, so that nothing is left but to see it
+    with SimulatedKafkaServer(cluster) as server, pytest.raises(SystemExit) as ended:
+        main(["execution", "resume", "--bootstrap", ",".join(server.bootstrap)])
+    assert not ended.value.code
+    told = [line for line in capsys.readouterr().err.splitlines() if "warning" in line]
+    assert len(told) == 1
+    assert f"broker 3 has a throttle of its own, {FOLLOWER_RATE} = 2 MB/s, lower than ours" in told[0]

@@ -21,7 +21,7 @@ from trimtab.simulate.kafka_server import SimulatedKafkaServer
 def bootstrap() -> Iterator[str]:
     """Three simulated brokers with a topic."""
     cluster = cluster_of(3)
-    cluster.create_topic("t", {0: [1, 2], 1: [2, 3]}, size_bytes=60e6)
+    cluster.controller.create_topic("t", {0: [1, 2], 1: [2, 3]}, size_bytes=60e6)
     with SimulatedKafkaServer(cluster) as server:
         yield ",".join(server.bootstrap)
 

@@ -65,7 +65,7 @@ def test_status_without_anything_to_read(tmp_path: Path, capsys: pytest.CaptureF
 def test_status_straight_from_the_brokers(capsys: pytest.CaptureFixture[str]) -> None:
     """Before anything was collected: sizes, replicas and leaders, and what is missing is said."""
     cluster = cluster_of(3)
-    cluster.create_topic("t", {0: [1, 2], 1: [1, 3], 2: [1, 2]}, size_bytes=60e6)
+    cluster.controller.create_topic("t", {0: [1, 2], 1: [1, 3], 2: [1, 2]}, size_bytes=60e6)
     with SimulatedKafkaServer(cluster) as server:
         bootstrap = ",".join(server.bootstrap)
         assert run("status", "--bootstrap", bootstrap) == 0

@@ -22,7 +22,7 @@ US = "trimtab"
 def cluster() -> SimulatedKafka:
     """Four brokers, two partitions of 100 MB."""
     made = cluster_of(4, copy_bytes_per_second=10 * MB)
-    made.create_topic("t", {0: [1, 2], 1: [2, 3]}, size_bytes=100 * MB)
+    made.controller.create_topic("t", {0: [1, 2], 1: [2, 3]}, size_bytes=100 * MB)
     return made
 
 
@@ -30,7 +30,7 @@ def test_a_throttle_left_behind_is_seen(cluster: SimulatedKafka) -> None:
     """A rate that was not there before; one that was there is nobody's fault."""
     change = [(LEADER_RATE, ConfigOperation.SET, "1000")]
     before = checkers.Before.of(cluster)
-    cluster.alter_configs(ResourceType.BROKER, "", change)
+    cluster.controller.alter_configs(ResourceType.BROKER, "", change)
     assert checkers.no_throttle_left(cluster, before)
     assert not checkers.no_throttle_left(cluster, checkers.Before.of(cluster))
 
@@ -44,16 +44,16 @@ def test_a_claim_left_behind_is_seen(cluster: SimulatedKafka) -> None:
 
 def test_a_reassignment_of_ours_left_in_flight_is_seen(cluster: SimulatedKafka) -> None:
     """Others' may go on."""
-    cluster.reassign("t", 0, [1, 3], "operator")
+    cluster.controller.reassign("t", 0, [1, 3], "operator")
     assert not checkers.no_reassignment_left(cluster, {US})
-    cluster.reassign("t", 1, [2, 4], US)
+    cluster.controller.reassign("t", 1, [2, 4], US)
     assert checkers.no_reassignment_left(cluster, {US})
 
 
 def test_a_lost_replica_is_seen(cluster: SimulatedKafka) -> None:
     """Fewer replicas than before, by nobody else's hand."""
     before = checkers.Before.of(cluster)
-    cluster.reassign("t", 0, [1], US)
+    cluster.controller.reassign("t", 0, [1], US)
     assert checkers.replication_factor_kept(cluster, before)
 
 
@@ -68,11 +68,11 @@ def test_a_leaderless_partition_that_could_have_a_leader_is_seen(cluster: Simula
 
 def test_replacing_and_cancelling_what_others_began_is_seen(cluster: SimulatedKafka) -> None:
     """Our own may be replaced and cancelled."""
-    cluster.reassign("t", 0, [1, 3], US)
-    cluster.reassign("t", 0, None, US)
+    cluster.controller.reassign("t", 0, [1, 3], US)
+    cluster.controller.reassign("t", 0, None, US)
     assert not checkers.foreign_work_respected(cluster, {US})
-    cluster.reassign("t", 0, [1, 3], "operator")
-    cluster.reassign("t", 0, None, US)
+    cluster.controller.reassign("t", 0, [1, 3], "operator")
+    cluster.controller.reassign("t", 0, None, US)
     assert checkers.foreign_work_respected(cluster, {US})
 
 
@@ -80,20 +80,20 @@ def test_a_copy_towards_a_broker_long_dead_is_seen(cluster: SimulatedKafka) -> N
     """In the first moments nobody can know."""
     cluster.kill_broker(4)
     cluster.advance(6.5)
-    cluster.reassign("t", 0, [1, 4], US)
+    cluster.controller.reassign("t", 0, [1, 4], US)
     assert not checkers.no_copy_sent_to_the_dead(cluster, {US})
     cluster.advance(20)
-    cluster.reassign("t", 1, [2, 4], US)
+    cluster.controller.reassign("t", 1, [2, 4], US)
     assert checkers.no_copy_sent_to_the_dead(cluster, {US})
 
 
 def test_two_that_act_by_turns_are_seen(cluster: SimulatedKafka) -> None:
     """One after the other is as it should be."""
-    cluster.reassign("t", 0, [2, 1], US)
-    cluster.reassign("t", 0, [1, 2], US)
-    cluster.reassign("t", 1, [3, 2], "rival")
+    cluster.controller.reassign("t", 0, [2, 1], US)
+    cluster.controller.reassign("t", 0, [1, 2], US)
+    cluster.controller.reassign("t", 1, [3, 2], "rival")
     assert not checkers.never_both_at_once(cluster, [US, "rival"])
-    cluster.reassign("t", 0, [2, 1], US)
+    cluster.controller.reassign("t", 0, [2, 1], US)
     assert checkers.never_both_at_once(cluster, [US, "rival"])
 
 
@@ -110,21 +110,23 @@ def test_a_step_that_left_something_else_than_it_says_is_seen(cluster: Simulated
     assert checkers.every_step_accounted(cluster, one_step(StepState.DONE))
     assert checkers.every_step_accounted(cluster, one_step(StepState.MOVING))
     assert not checkers.every_step_accounted(cluster, one_step(StepState.ROLLED_BACK))
-    cluster.reassign("t", 0, [2, 1], US)
+    cluster.controller.reassign("t", 0, [2, 1], US)
     assert checkers.every_step_accounted(cluster, one_step(StepState.ROLLED_BACK))
 
 
 def test_too_many_unthrottled_copies_and_full_disks_are_seen(cluster: SimulatedKafka) -> None:
     """What is wrong only for a while is caught by looking all the time."""
     watch = checkers.Watch({US}, copies_per_broker=1)
-    cluster.reassign("t", 0, [1, 4], US)
+    cluster.controller.reassign("t", 0, [1, 4], US)
     watch.look(cluster)
     assert len(watch.violations) == 1
     assert "without a throttle" in watch.violations.pop()
-    cluster.alter_configs(ResourceType.TOPIC, "t", [(FOLLOWER_REPLICAS, ConfigOperation.SET, "0:4,1:4")])
+    cluster.controller.alter_configs(
+        ResourceType.TOPIC, "t", [(FOLLOWER_REPLICAS, ConfigOperation.SET, "0:4,1:4")]
+    )
     watch.look(cluster)
     assert watch.violations == []
-    cluster.reassign("t", 1, [2, 4], US)
+    cluster.controller.reassign("t", 1, [2, 4], US)
     watch.look(cluster)
     assert any("takes part in 2 copies" in violation for violation in watch.violations)
     watch.violations.clear()

@@ -14,12 +14,12 @@ MB = 1e6
 def throttle(cluster: SimulatedKafka, bytes_per_second: float) -> None:
     """Throttle all replicas of the topic by the default of all brokers."""
     rate = str(int(bytes_per_second))
-    cluster.alter_configs(
+    cluster.controller.alter_configs(
         ResourceType.BROKER,
         "",
         [(LEADER_RATE, ConfigOperation.SET, rate), (FOLLOWER_RATE, ConfigOperation.SET, rate)],
     )
-    cluster.alter_configs(
+    cluster.controller.alter_configs(
         ResourceType.TOPIC,
         "t",
         [(LEADER_REPLICAS, ConfigOperation.SET, "*"), (FOLLOWER_REPLICAS, ConfigOperation.SET, "*")],
@@ -29,7 +29,7 @@ def throttle(cluster: SimulatedKafka, bytes_per_second: float) -> None:
 def seconds_to_copy(cluster: SimulatedKafka) -> float:
     """Virtual seconds until nothing is in flight."""
     begun = cluster.now
-    while cluster.reassignments():
+    while cluster.controller.reassignments():
         cluster.advance(0.1)
         assert cluster.now - begun < 1000
     return cluster.now - begun
@@ -38,14 +38,14 @@ def seconds_to_copy(cluster: SimulatedKafka) -> float:
 def one_copy(size: float = 60 * MB, samples: int = 11) -> SimulatedKafka:
     """Three brokers, one partition on the first two."""
     cluster = cluster_of(3, copy_bytes_per_second=100 * MB, quota_samples=samples)
-    cluster.create_topic("t", {0: [1, 2]}, size_bytes=size)
+    cluster.controller.create_topic("t", {0: [1, 2]}, size_bytes=size)
     return cluster
 
 
 def test_an_unthrottled_copy_takes_its_bytes_over_the_bandwidth() -> None:
     """60 MB over 100 MB/s arrive after 0.6 s; then the reassignment is through and the old copy gone."""
     cluster = one_copy()
-    cluster.reassign("t", 0, [1, 3])
+    cluster.controller.reassign("t", 0, [1, 3])
     assert seconds_to_copy(cluster) == pytest.approx(0.6, abs=0.11)
     assert cluster.partition("t", 0).replicas == [1, 3]
     assert sorted(cluster.partition("t", 0).held) == [1, 3]
@@ -56,7 +56,7 @@ def test_a_throttle_lets_a_first_burst_pass(rate: float, measured: float) -> Non
     """60 MB take about as long as on real brokers, whose quota looks back over eleven seconds."""
     cluster = one_copy()
     throttle(cluster, rate)
-    cluster.reassign("t", 0, [1, 3])
+    cluster.controller.reassign("t", 0, [1, 3])
     assert seconds_to_copy(cluster) == pytest.approx(measured, rel=0.15, abs=0.2)
 
 
@@ -66,7 +66,7 @@ def test_a_short_window_makes_a_throttle_bind_at_once() -> None:
     for rate in (20 * MB, 10 * MB, 5 * MB):
         cluster = one_copy(samples=2)
         throttle(cluster, rate)
-        cluster.reassign("t", 0, [1, 3])
+        cluster.controller.reassign("t", 0, [1, 3])
         taken.append(seconds_to_copy(cluster) * rate)
     assert taken == pytest.approx([60 * MB] * 3, rel=0.25)
 
@@ -74,17 +74,17 @@ def test_a_short_window_makes_a_throttle_bind_at_once() -> None:
 def test_a_throttle_holds_back_only_the_replicas_that_are_listed() -> None:
     """A rate without a list of replicas throttles nothing."""
     cluster = one_copy(samples=2)
-    cluster.alter_configs(ResourceType.BROKER, "", [(LEADER_RATE, ConfigOperation.SET, "1000")])
-    cluster.reassign("t", 0, [1, 3])
+    cluster.controller.alter_configs(ResourceType.BROKER, "", [(LEADER_RATE, ConfigOperation.SET, "1000")])
+    cluster.controller.reassign("t", 0, [1, 3])
     assert seconds_to_copy(cluster) < 1
 
 
 def test_copies_share_the_bandwidth_of_a_broker() -> None:
     """Two copies into the same broker take twice as long as one."""
     cluster = cluster_of(4, copy_bytes_per_second=100 * MB)
-    cluster.create_topic("t", {0: [1, 2], 1: [2, 1]}, size_bytes=100 * MB)
-    cluster.reassign("t", 0, [1, 3])
-    cluster.reassign("t", 1, [2, 3])
+    cluster.controller.create_topic("t", {0: [1, 2], 1: [2, 1]}, size_bytes=100 * MB)
+    cluster.controller.reassign("t", 0, [1, 3])
+    cluster.controller.reassign("t", 1, [2, 3])
     assert seconds_to_copy(cluster) == pytest.approx(2.0, abs=0.11)
 
 
@@ -93,11 +93,11 @@ def test_a_reassignment_to_a_dead_broker_stays_in_flight_until_cancelled() -> No
     cluster = one_copy()
     cluster.kill_broker(3)
     cluster.advance(7)
-    cluster.reassign("t", 0, [1, 3])
+    cluster.controller.reassign("t", 0, [1, 3])
     cluster.advance(3600)
-    assert cluster.reassignments()
-    cluster.reassign("t", 0, None)
-    assert not cluster.reassignments()
+    assert cluster.controller.reassignments()
+    cluster.controller.reassign("t", 0, None)
+    assert not cluster.controller.reassignments()
     assert cluster.partition("t", 0).replicas == [1, 2]
 
 
@@ -132,15 +132,15 @@ def test_the_last_in_sync_replica_waits_for_its_broker() -> None:
 def test_nothing_is_answered_while_the_controller_restarts() -> None:
     """Requests are refused, running copies go on, but nothing finishes before the controller is back."""
     cluster = one_copy()
-    cluster.reassign("t", 0, [1, 3])
+    cluster.controller.reassign("t", 0, [1, 3])
     cluster.restart_controller(5)
     cluster.advance(4)
     with pytest.raises(KafkaRefusal) as refusal:
-        cluster.reassign("t", 0, None)
+        cluster.controller.reassign("t", 0, None)
     assert refusal.value.code == ErrorCode.NOT_CONTROLLER
     assert cluster.partition("t", 0).reassigning
     cluster.advance(1.1)
-    assert not cluster.reassignments()
+    assert not cluster.controller.reassignments()
 
 
 def test_a_replica_changes_its_log_dir() -> None:
@@ -148,20 +148,20 @@ def test_a_replica_changes_its_log_dir() -> None:
     cluster = one_copy()
     before = cluster.partition("t", 0).held[1].log_dir
     other = next(path for path in cluster.brokers[1].log_dirs if path != before)
-    cluster.move_log_dir("t", 0, 1, other)
+    cluster.disks.move("t", 0, 1, other)
     cluster.advance(0.1)
-    assert 0 < cluster.used_bytes(1, other) < 60 * MB
+    assert 0 < cluster.disks.used_bytes(1, other) < 60 * MB
     cluster.advance(1)
-    assert (cluster.used_bytes(1, other), cluster.used_bytes(1, before)) == (60 * MB, 0)
+    assert (cluster.disks.used_bytes(1, other), cluster.disks.used_bytes(1, before)) == (60 * MB, 0)
 
 
 def test_a_log_dir_is_remembered_for_a_replica_yet_to_come() -> None:
     """Told before the copy begins, the broker says that the replica is missing, and yet puts it there."""
     cluster = one_copy()
     with pytest.raises(KafkaRefusal) as refusal:
-        cluster.move_log_dir("t", 0, 3, "/d1")
+        cluster.disks.move("t", 0, 3, "/d1")
     assert refusal.value.code == ErrorCode.REPLICA_NOT_AVAILABLE
-    cluster.reassign("t", 0, [1, 3])
+    cluster.controller.reassign("t", 0, [1, 3])
     assert cluster.partition("t", 0).held[3].log_dir == "/d1"
 
 
@@ -177,5 +177,5 @@ def test_malformed_configuration_is_refused_and_changes_nothing() -> None:
     cluster = one_copy()
     changes = [(LEADER_RATE, ConfigOperation.SET, "1000"), (FOLLOWER_RATE, ConfigOperation.SET, "fast")]
     with pytest.raises(KafkaRefusal, match="fast"):
-        cluster.alter_configs(ResourceType.BROKER, "1", changes)
+        cluster.controller.alter_configs(ResourceType.BROKER, "1", changes)
     assert cluster.configs.throttles() == {}

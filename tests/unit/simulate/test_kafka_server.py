@@ -18,7 +18,7 @@ from trimtab.simulate.kafka_state import PartitionName
 def server() -> Iterator[SimulatedKafkaServer]:
     """Four brokers, two partitions of 60 MB."""
     cluster = cluster_of(4, racks=2)
-    cluster.create_topic("t", {0: [1, 2], 1: [2, 3]}, size_bytes=60e6)
+    cluster.controller.create_topic("t", {0: [1, 2], 1: [2, 3]}, size_bytes=60e6)
     with SimulatedKafkaServer(cluster) as running:
         yield running
 

@@ -31,7 +31,7 @@ kafka_server_brokertopicmetrics_bytesin_total NaN
 def server() -> Iterator[SimulatedKafkaServer]:
     """Four brokers in two racks, three partitions, one group."""
     cluster = cluster_of(4, racks=2)
-    cluster.create_topic("t", {0: [1, 2], 1: [2, 3], 2: [3, 1]}, size_bytes=60e6)
+    cluster.controller.create_topic("t", {0: [1, 2], 1: [2, 3], 2: [3, 1]}, size_bytes=60e6)
     cluster.groups["g"] = {PartitionName("t", 0): 17}
     with SimulatedKafkaServer(cluster) as running:
         yield running
@@ -124,7 +124,7 @@ def test_a_broker_that_comes_back_or_joins_is_sampled_again(
 
 def test_moves_in_flight_are_told(server: SimulatedKafkaServer, asker: AdminAsker) -> None:
     """The pipeline must know a replica that is still being copied."""
-    server.do(lambda cluster: cluster.reassign("t", 0, [4, 2]))
+    server.do(lambda cluster: cluster.controller.reassign("t", 0, [4, 2]))
     (moving,) = [row for row in rows(sample(asker), "partition") if row.get("adding")]
     assert (moving["partition"], moving["adding"], moving["removing"]) == (0, [4], [1])
 
