@@ -214,8 +214,9 @@ class World:
         try:
             yield lease
         except Killed:
-            assert lease._file is not None
-            lease._file.close()  # all that is left to do is the kernel's work
+            file = lease._lock_file._file
+            assert file is not None
+            file.close()  # all that is left to do is the kernel's work
             raise
         except BaseException:
             lease.release()
