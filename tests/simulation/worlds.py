@@ -13,6 +13,7 @@ from trimtab.act.apply import JOURNAL_FILE, Office, Prepared, prepare
 from trimtab.act.execution.settings import ExecutionSettings
 from trimtab.act.execution.state import FINAL, ExecutionState
 from trimtab.act.journal import Journal
+from trimtab.act.journal_file import JournalFile
 from trimtab.act.lease import Lease
 from trimtab.act.port import ClusterPort, PortError
 from trimtab.act.runner import Sense
@@ -45,27 +46,35 @@ class Killed(BaseException):
     """What `kill -9` looks like from inside: nothing runs after it, no `except Exception`, no clean-up."""
 
 
-class MortalJournal(Journal):
-    """A journal whose process is killed right before or right after a given write of a state."""
+class MortalFile(JournalFile):
+    """A journal file whose process is killed right before or right after a given write of a state."""
 
     def __init__(self, path: Path, dies_at: int | None, before: bool) -> None:
         super().__init__(path)
         # Nothing here survives the machine, only the process: waiting for the disk would test nothing.
-        self._db.execute("PRAGMA synchronous=OFF")
+        self.execute("PRAGMA synchronous=OFF")
         self.writes = 0
         self._dies_at = dies_at
         self._before = before
 
     @contextmanager
-    def _state_write(self) -> Iterator[None]:
+    def state_write(self) -> Iterator[None]:
         self.writes += 1
         due = self.writes == self._dies_at
         if due and self._before:
             raise Killed
-        with self._transaction():
+        with self.transaction():
             yield
         if due:
             raise Killed
+
+
+class MortalJournal(Journal):
+    """A journal on such a file."""
+
+    def __init__(self, path: Path, dies_at: int | None, before: bool) -> None:
+        self.path = path
+        self._file = self.file = MortalFile(path, dies_at, before)
 
 
 @dataclass
@@ -133,7 +142,7 @@ class World:
                 self.log.append(f"{self.cluster.now:.1f}: {error}")
             finally:
                 assert isinstance(office.journal, MortalJournal)
-                self.writes = office.journal.writes
+                self.writes = office.journal.file.writes
             entries = office.journal.entries()
             self.execution = entries[0].id if entries else None
             return bool(entries) and entries[0].status in FINAL

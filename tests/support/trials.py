@@ -17,7 +17,8 @@ from support.asking import PATIENCE_SECONDS, ask
 from trimtab.act.apply import JOURNAL_FILE
 from trimtab.act.execution.observation import Observation, Placement, ThrottleConfig, TopicPartition
 from trimtab.act.execution.state import FINAL
-from trimtab.act.journal import CRASH_VARIABLE, Journal
+from trimtab.act.journal import Journal
+from trimtab.act.journal_file import CRASH_VARIABLE
 from trimtab.act.kafka.port import KafkaAdminPort
 from trimtab.act.port import PortError
 from trimtab.connect.kafka import admin_client, producer

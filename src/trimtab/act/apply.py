@@ -20,7 +20,8 @@ from trimtab.act.execution.state import FINAL, ExecutionState, Status
 from trimtab.act.execution.steps import Step
 from trimtab.act.execution.throttle import first_rate
 from trimtab.act.holder import this_process
-from trimtab.act.journal import Entry, Journal
+from trimtab.act.journal import Journal
+from trimtab.act.journal_entries import Entry
 from trimtab.act.lease import Lease
 from trimtab.act.lock_file import locked
 from trimtab.act.port import ClusterPort

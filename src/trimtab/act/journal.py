@@ -2,18 +2,10 @@
 
 Each write holds the whole change of state, so that the file is a sound state at every prefix of its writes;
 `kill -9` can fall between any two. Beside the current state there is a log that is only ever added to.
-
-Test hook: `TRIMTAB_CRASH_AT=7` makes the process kill itself (SIGKILL) right after the seventh write of a
-state, `TRIMTAB_CRASH_AT=7-` right before it. Nothing else reads that variable.
 """
 
 import json
-import os
-import signal
-import sqlite3
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
@@ -28,51 +20,8 @@ from trimtab.act.codec import (
 )
 from trimtab.act.execution.state import ExecutionState
 from trimtab.act.execution.steps import StepRecord
-from trimtab.model.errors import ActError
-
-SCHEMA_VERSION = 1
-CRASH_VARIABLE = "TRIMTAB_CRASH_AT"
-
-_SCHEMA = """
-CREATE TABLE executions (
-    id INTEGER PRIMARY KEY AUTOINCREMENT, cluster_id TEXT NOT NULL, cluster TEXT NOT NULL,
-    created_at REAL NOT NULL, ended_at REAL, status TEXT NOT NULL, owner TEXT NOT NULL, plan TEXT NOT NULL,
-    facts TEXT NOT NULL, head TEXT NOT NULL);
-CREATE TABLE steps (
-    execution INTEGER NOT NULL REFERENCES executions(id), number INTEGER NOT NULL,
-    step TEXT NOT NULL, record TEXT NOT NULL, PRIMARY KEY (execution, number)) WITHOUT ROWID;
-CREATE TABLE log (
-    execution INTEGER NOT NULL REFERENCES executions(id), sequence INTEGER NOT NULL, at REAL NOT NULL,
-    event TEXT NOT NULL, order_given TEXT NOT NULL, changes TEXT NOT NULL,
-    PRIMARY KEY (execution, sequence)) WITHOUT ROWID;
-CREATE TABLE requests (
-    execution INTEGER NOT NULL REFERENCES executions(id), sequence INTEGER PRIMARY KEY AUTOINCREMENT,
-    at REAL NOT NULL, request TEXT NOT NULL, by TEXT NOT NULL, taken INTEGER NOT NULL DEFAULT 0);
-CREATE TRIGGER log_is_only_added_to BEFORE UPDATE ON log BEGIN SELECT RAISE(ABORT, 'append-only'); END;
-CREATE TRIGGER log_is_never_cut BEFORE DELETE ON log BEGIN SELECT RAISE(ABORT, 'append-only'); END;
-"""
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One execution as the journal lists it.
-
-    Attributes
-    ----------
-    owner
-        Who ran it last: `user@host, process 4711`.
-    facts
-        What was said at the start (plan file, strategy, predictions), for receipts.
-    """
-
-    id: int
-    cluster_id: str
-    cluster: str
-    created_at: float
-    ended_at: float | None
-    status: str
-    owner: str
-    facts: Mapping[str, Any]
+from trimtab.act.journal_entries import Entry, read_entries, read_entry
+from trimtab.act.journal_file import JournalFile
 
 
 class Journal:
@@ -80,33 +29,7 @@ class Journal:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._writes = 0
-        self._crash_at = os.environ.get(CRASH_VARIABLE, "")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self._db = sqlite3.connect(path, timeout=30.0, isolation_level=None)
-        try:
-            self._open()
-        except sqlite3.DatabaseError as error:
-            raise ActError(
-                f"the journal {path} cannot be read ({error}): move it away to begin a new one, after making "
-                "sure that no reassignment and no throttle is left in the cluster"
-            ) from error
-
-    def _open(self) -> None:
-        self._db.execute("PRAGMA journal_mode=WAL")
-        self._db.execute("PRAGMA synchronous=FULL")
-        self._db.execute("PRAGMA foreign_keys=ON")
-        with self._transaction():
-            version = self._db.execute("PRAGMA user_version").fetchone()[0]
-            if version == 0:
-                for statement in _statements(_SCHEMA):
-                    self._db.execute(statement)
-                self._db.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
-            elif version != SCHEMA_VERSION:
-                raise ActError(
-                    f"the journal {self.path} has version {version}, this trimtab knows {SCHEMA_VERSION}: "
-                    "use the trimtab that wrote it"
-                )
+        self._file = JournalFile(path)
 
     def __enter__(self) -> Self:
         return self
@@ -116,16 +39,14 @@ class Journal:
 
     def close(self) -> None:
         """Close the file."""
-        self._db.close()
-
-    # ------------------------------------------------------------ writing
+        self._file.close()
 
     def create(
         self, state: ExecutionState, cluster: str, plan: str, owner: str, facts: Mapping[str, Any]
     ) -> int:
         """Write a new execution down, before its first order; returns its id."""
-        with self._state_write():
-            cursor = self._db.execute(
+        with self._file.state_write():
+            cursor = self._file.execute(
                 "INSERT INTO executions (cluster_id, cluster, created_at, status, owner, plan, facts, head) "
                 "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
                 (
@@ -141,7 +62,7 @@ class Journal:
             )
             execution = cursor.lastrowid
             assert execution is not None
-            self._db.executemany(
+            self._file.execute_many(
                 "INSERT INTO steps VALUES (?, ?, ?, ?)",
                 (
                     (
@@ -167,16 +88,16 @@ class Journal:
         head = head_to_json(after)
         if not changed and head == head_to_json(before):
             return False
-        with self._state_write():
-            self._db.execute(
+        with self._file.state_write():
+            self._file.execute(
                 "UPDATE executions SET status = ?, head = ?, ended_at = ? WHERE id = ?",
                 (after.status, json.dumps(head), after.now if after.final else None, execution),
             )
-            self._db.executemany(
+            self._file.execute_many(
                 "UPDATE steps SET record = ? WHERE execution = ? AND number = ?",
                 ((json.dumps(record_to_json(r)), execution, r.step.number) for r in changed),
             )
-            self._db.execute(
+            self._file.execute(
                 "INSERT INTO log SELECT ?, coalesce(max(sequence), 0) + 1, ?, ?, ?, ? FROM log "
                 "WHERE execution = ?",
                 (
@@ -194,65 +115,33 @@ class Journal:
 
     def take_over(self, execution: int, owner: str) -> None:
         """Say who runs it from now on."""
-        with self._transaction():
-            self._db.execute("UPDATE executions SET owner = ? WHERE id = ?", (owner, execution))
-
-    @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        self._db.execute("BEGIN IMMEDIATE")
-        try:
-            yield
-        except BaseException:
-            self._db.execute("ROLLBACK")
-            raise
-        self._db.execute("COMMIT")
-
-    @contextmanager
-    def _state_write(self) -> Iterator[None]:
-        self._writes += 1
-        if self._crash_at == f"{self._writes}-":
-            os.kill(os.getpid(), signal.SIGKILL)
-        with self._transaction():
-            yield
-        if self._crash_at == str(self._writes):
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    # ------------------------------------------------------------ requests from other processes
+        with self._file.transaction():
+            self._file.execute("UPDATE executions SET owner = ? WHERE id = ?", (owner, execution))
 
     def request(self, execution: int, what: str, by: str, at: float) -> None:
         """Ask whoever runs it to `stop` or `cancel`."""
-        with self._transaction():
-            self._db.execute(
+        with self._file.transaction():
+            self._file.execute(
                 "INSERT INTO requests (execution, at, request, by) VALUES (?, ?, ?, ?)",
                 (execution, at, what, by),
             )
 
     def take_requests(self, execution: int) -> list[tuple[str, str]]:
         """Requests not yet taken, as (what, by), oldest first; each is given out once."""
-        rows = self._db.execute(
+        rows = self._file.execute(
             "SELECT sequence, request, by FROM requests WHERE execution = ? AND taken = 0 ORDER BY sequence",
             (execution,),
         ).fetchall()
         if rows:
-            with self._transaction():
-                self._db.executemany(
+            with self._file.transaction():
+                self._file.execute_many(
                     "UPDATE requests SET taken = 1 WHERE sequence = ?", ((r[0],) for r in rows)
                 )
         return [(what, by) for _, what, by in rows]
 
-    # ------------------------------------------------------------ reading
-
     def entries(self, of_cluster: str | None = None) -> list[Entry]:
         """All executions, newest first."""
-        rows = self._db.execute(
-            "SELECT id, cluster_id, cluster, created_at, ended_at, status, owner, facts "
-            "FROM executions WHERE ? IS NULL OR cluster_id = ? ORDER BY id DESC",
-            (of_cluster, of_cluster),
-        )
-        return [
-            Entry(id, cluster_id, cluster, created_at, ended_at, status, owner, json.loads(facts))
-            for id, cluster_id, cluster, created_at, ended_at, status, owner, facts in rows
-        ]
+        return read_entries(self._file, of_cluster)
 
     def entry(self, execution: int) -> Entry:
         """One of them.
@@ -262,22 +151,15 @@ class Journal:
         ActError
             If there is none of that id.
         """
-        for entry in self.entries():
-            if entry.id == execution:
-                return entry
-        known = ", ".join(str(entry.id) for entry in self.entries()[:5]) or "none"
-        raise ActError(
-            f"there is no execution {execution} in {self.path} (the newest: {known}): "
-            "see `trimtab execution list`"
-        )
+        return read_entry(self._file, execution)
 
     def state(self, execution: int) -> ExecutionState:
         """Its state as last written; tell it `Resumed` before anything else."""
-        row = self._db.execute("SELECT head FROM executions WHERE id = ?", (execution,)).fetchone()
+        row = self._file.execute("SELECT head FROM executions WHERE id = ?", (execution,)).fetchone()
         if row is None:
             self.entry(execution)
             raise AssertionError("entry() raises for an unknown id")
-        steps = self._db.execute(
+        steps = self._file.execute(
             "SELECT step, record FROM steps WHERE execution = ? ORDER BY number", (execution,)
         )
         records = tuple(
@@ -287,12 +169,12 @@ class Journal:
 
     def plan(self, execution: int) -> str:
         """The plan that it carries out, as it was written down at the start."""
-        row = self._db.execute("SELECT plan FROM executions WHERE id = ?", (execution,)).fetchone()
+        row = self._file.execute("SELECT plan FROM executions WHERE id = ?", (execution,)).fetchone()
         return str(row[0])
 
     def log(self, execution: int) -> list[tuple[float, str, str, dict[str, Any]]]:
         """(time, event, order, changes) of every write since the start."""
-        rows = self._db.execute(
+        rows = self._file.execute(
             "SELECT at, event, order_given, changes FROM log WHERE execution = ? ORDER BY sequence",
             (execution,),
         )
@@ -302,12 +184,3 @@ class Journal:
 def _worth_writing(old: StepRecord, new: StepRecord) -> bool:
     before, after = record_to_json(old), record_to_json(new)
     return any(before[name] != after[name] for name in before if name not in PROGRESS)
-
-
-def _statements(script: str) -> Iterator[str]:
-    statement = ""
-    for line in script.splitlines(keepends=True):
-        statement += line
-        if sqlite3.complete_statement(statement):
-            yield statement
-            statement = ""

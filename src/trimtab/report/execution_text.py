@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from trimtab.act.execution.settings import ExecutionSettings
     from trimtab.act.execution.state import ExecutionState
     from trimtab.act.execution.steps import Step
-    from trimtab.act.journal import Entry
+    from trimtab.act.journal_entries import Entry
     from trimtab.model.receipt import Receipt
 
 SHOWN = 12
