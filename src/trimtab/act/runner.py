@@ -1,51 +1,29 @@
 """Performs an execution's orders on a cluster and tells it what came of them, writing every step down."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Final, Protocol
 
-from trimtab.act.execution.commands import (
-    CancelReassignments,
-    Command,
-    ElectPreferred,
-    Finish,
-    GiveUp,
-    MoveLogDirs,
-    Observe,
-    ReadThrottle,
-    Reassign,
-    SenseLoad,
-    Wait,
-    WriteThrottle,
-)
+from trimtab.act.execution.commands import Command, Finish, GiveUp, Observe, SenseLoad, Wait
 from trimtab.act.execution.events import (
-    CancelAnswered,
     CancelRequested,
-    ClusterObserved,
     CommandFailed,
-    ElectionAnswered,
     Event,
     LoadSensed,
-    LogDirMovesAnswered,
-    ReassignAnswered,
     Resumed,
     StopRequested,
-    ThrottleRead,
-    ThrottleWritten,
     WaitEnded,
 )
 from trimtab.act.execution.machine import absorb as take_in
 from trimtab.act.execution.machine import decide, handle
-from trimtab.act.execution.observation import TopicPartition
 from trimtab.act.execution.state import ExecutionState
 from trimtab.act.execution.steps import StepRecord
 from trimtab.act.lease import Lease
+from trimtab.act.performing import CHANGES, perform_on
 from trimtab.act.port import ClusterPort, PortError
 from trimtab.model.errors import ActError
 
 NAP_SECONDS: Final = 0.1
 """How soon a request to stop is noticed while waiting."""
-CHANGES: Final = (Reassign, MoveLogDirs, CancelReassignments, ElectPreferred, WriteThrottle)
-"""Orders that change the cluster: the lease is looked at before each."""
 
 
 class Sense(Protocol):
@@ -190,56 +168,20 @@ class Runner:
             self._become(state, type(event).__name__, Wait(0.0))
         return bool(events)
 
-    # ------------------------------------------------------------ performing
-
     def perform(self, command: Command) -> Event:
         """Perform one order; the event that answers it, not yet taken in."""
         try:
+            match command:
+                case SenseLoad():
+                    return self._sense_load()
+                case Wait(until):
+                    self._wait(until)
+                    return WaitEnded(self._clock())
             if isinstance(command, CHANGES) and self._lease is not None:
                 self._lease.check()
-            return self._answer(command)
+            return perform_on(self._port, command, self._clock)
         except PortError as error:
             return CommandFailed(self._clock(), error.failure)
-
-    def _answer(self, command: Command) -> Event:
-        port = self._port
-        match command:
-            case Observe(partitions, brokers, wide):
-                seen = port.observe(partitions, brokers, wide=wide)
-                return ClusterObserved(self._clock(), seen)
-            case Reassign(targets, directories):
-                return self._reassign(targets, directories)
-            case MoveLogDirs(targets):
-                answers = port.move_log_dirs(targets)
-                return LogDirMovesAnswered(self._clock(), answers)
-            case CancelReassignments(partitions):
-                answers = port.cancel_reassignments(partitions)
-                return CancelAnswered(self._clock(), answers)
-            case ElectPreferred(partitions):
-                answers = port.elect_preferred(partitions)
-                return ElectionAnswered(self._clock(), answers)
-            case ReadThrottle(topics):
-                return ThrottleRead(self._clock(), port.read_throttle(topics))
-            case WriteThrottle(config):
-                return ThrottleWritten(self._clock(), port.write_throttle(config))
-            case SenseLoad():
-                return self._sense_load()
-            case Wait(until):
-                self._wait(until)
-                return WaitEnded(self._clock())
-        raise AssertionError(f"no way to perform {command}")
-
-    def _reassign(
-        self,
-        targets: Mapping[TopicPartition, tuple[int, ...]],
-        directories: Mapping[tuple[TopicPartition, int], str],
-    ) -> ReassignAnswered:
-        refused = {}
-        if directories:
-            told = self._port.move_log_dirs(directories)
-            refused = {partition: failure for partition, failure in told.items() if failure is not None}
-        answers = self._port.reassign({p: r for p, r in targets.items() if p not in refused})
-        return ReassignAnswered(self._clock(), dict(answers) | refused)
 
     def _sense_load(self) -> Event:
         at = self._clock()
