@@ -12,7 +12,7 @@ from trimtab.act import runner as runner_module
 from trimtab.act.lease import Lease
 from trimtab.act.port import PortError
 from trimtab.model.errors import ActError
-from trimtab.simulate.checkers import never_both_at_once
+from trimtab.simulate.checkers.deeds import never_both_at_once
 from trimtab.simulate.faults import ControllerRestarted, FaultScript
 from trimtab.simulate.kafka_port import SimulatedPort
 

@@ -19,18 +19,17 @@ from trimtab.act.port import ClusterPort, PortError
 from trimtab.act.runner import Sense
 from trimtab.model.errors import ActError
 from trimtab.model.plan import Assignment, Move, MoveKind, Plan
-from trimtab.simulate.checkers import (
+from trimtab.simulate.checkers.deeds import foreign_work_respected, no_copy_sent_to_the_dead
+from trimtab.simulate.checkers.ending import (
     Before,
-    Watch,
     every_step_accounted,
-    foreign_work_respected,
-    no_copy_sent_to_the_dead,
     no_lease_left,
     no_partition_offline,
     no_reassignment_left,
     no_throttle_left,
     replication_factor_kept,
 )
+from trimtab.simulate.checkers.watch import Watch
 from trimtab.simulate.faults import Fault, FaultScript, random_faults
 from trimtab.simulate.flaky_port import FlakyPort
 from trimtab.simulate.kafka_building import cluster_of

@@ -19,6 +19,7 @@ from trimtab.act.execution.observation import (
 from trimtab.act.port import PortError
 from trimtab.simulate.kafka_cluster import SimulatedKafka
 from trimtab.simulate.kafka_configs import WHOLE_CLUSTER, Change, ConfigOperation, ResourceType
+from trimtab.simulate.kafka_health import unhealthy_partitions
 from trimtab.simulate.kafka_state import ErrorCode, KafkaRefusal, PartitionName, SimulatedPartition
 from trimtab.simulate.kafka_throttles import FOLLOWER_RATE, FOLLOWER_REPLICAS, LEADER_RATE, LEADER_REPLICAS
 
@@ -192,16 +193,6 @@ class SimulatedPort:
             )
             for path, found in cluster.brokers[broker].log_dirs.items()
         )
-
-
-def unhealthy_partitions(cluster: SimulatedKafka) -> frozenset[PartitionName]:
-    """Partitions without a leader, or with fewer in-sync replicas than their topic asks for."""
-    found = set()
-    for name, partition in cluster.partitions.items():
-        least = int(cluster.configs.of(ResourceType.TOPIC, name.topic).get("min.insync.replicas", "1"))
-        if partition.leader is None or len(partition.in_sync) < min(least, len(partition.settled_replicas)):
-            found.add(name)
-    return frozenset(found)
 
 
 def _placement(partition: SimulatedPartition) -> Placement:

@@ -7,7 +7,8 @@ from trimtab.act.execution.observation import TopicPartition
 from trimtab.act.execution.settings import ExecutionSettings
 from trimtab.act.execution.state import ExecutionState
 from trimtab.act.execution.steps import Phase, Step, StepKind, StepState
-from trimtab.simulate import checkers
+from trimtab.simulate.checkers import deeds, ending
+from trimtab.simulate.checkers.watch import Watch
 from trimtab.simulate.kafka_building import cluster_of
 from trimtab.simulate.kafka_cluster import SimulatedKafka
 from trimtab.simulate.kafka_configs import ConfigOperation, ResourceType
@@ -29,51 +30,51 @@ def cluster() -> SimulatedKafka:
 def test_a_throttle_left_behind_is_seen(cluster: SimulatedKafka) -> None:
     """A rate that was not there before; one that was there is nobody's fault."""
     change = [(LEADER_RATE, ConfigOperation.SET, "1000")]
-    before = checkers.Before.of(cluster)
+    before = ending.Before.of(cluster)
     cluster.controller.alter_configs(ResourceType.BROKER, "", change)
-    assert checkers.no_throttle_left(cluster, before)
-    assert not checkers.no_throttle_left(cluster, checkers.Before.of(cluster))
+    assert ending.no_throttle_left(cluster, before)
+    assert not ending.no_throttle_left(cluster, ending.Before.of(cluster))
 
 
 def test_a_claim_left_behind_is_seen(cluster: SimulatedKafka) -> None:
     """Somebody who ended without saying so."""
-    assert not checkers.no_lease_left(cluster)
+    assert not ending.no_lease_left(cluster)
     SimulatedPort(cluster).write_claims(["me"], [])
-    assert checkers.no_lease_left(cluster)
+    assert ending.no_lease_left(cluster)
 
 
 def test_a_reassignment_of_ours_left_in_flight_is_seen(cluster: SimulatedKafka) -> None:
     """Others' may go on."""
     cluster.controller.reassign("t", 0, [1, 3], "operator")
-    assert not checkers.no_reassignment_left(cluster, {US})
+    assert not ending.no_reassignment_left(cluster, {US})
     cluster.controller.reassign("t", 1, [2, 4], US)
-    assert checkers.no_reassignment_left(cluster, {US})
+    assert ending.no_reassignment_left(cluster, {US})
 
 
 def test_a_lost_replica_is_seen(cluster: SimulatedKafka) -> None:
     """Fewer replicas than before, by nobody else's hand."""
-    before = checkers.Before.of(cluster)
+    before = ending.Before.of(cluster)
     cluster.controller.reassign("t", 0, [1], US)
-    assert checkers.replication_factor_kept(cluster, before)
+    assert ending.replication_factor_kept(cluster, before)
 
 
 def test_a_leaderless_partition_that_could_have_a_leader_is_seen(cluster: SimulatedKafka) -> None:
     """Offline only counts where somebody in sync is alive."""
     cluster.partition("t", 0).leader = None
-    assert checkers.no_partition_offline(cluster)
+    assert ending.no_partition_offline(cluster)
     for broker in (1, 2):
         cluster.brokers[broker].running = False
-    assert not checkers.no_partition_offline(cluster)
+    assert not ending.no_partition_offline(cluster)
 
 
 def test_replacing_and_cancelling_what_others_began_is_seen(cluster: SimulatedKafka) -> None:
     """Our own may be replaced and cancelled."""
     cluster.controller.reassign("t", 0, [1, 3], US)
     cluster.controller.reassign("t", 0, None, US)
-    assert not checkers.foreign_work_respected(cluster, {US})
+    assert not deeds.foreign_work_respected(cluster, {US})
     cluster.controller.reassign("t", 0, [1, 3], "operator")
     cluster.controller.reassign("t", 0, None, US)
-    assert checkers.foreign_work_respected(cluster, {US})
+    assert deeds.foreign_work_respected(cluster, {US})
 
 
 def test_a_copy_towards_a_broker_long_dead_is_seen(cluster: SimulatedKafka) -> None:
@@ -81,10 +82,10 @@ def test_a_copy_towards_a_broker_long_dead_is_seen(cluster: SimulatedKafka) -> N
     cluster.kill_broker(4)
     cluster.advance(6.5)
     cluster.controller.reassign("t", 0, [1, 4], US)
-    assert not checkers.no_copy_sent_to_the_dead(cluster, {US})
+    assert not deeds.no_copy_sent_to_the_dead(cluster, {US})
     cluster.advance(20)
     cluster.controller.reassign("t", 1, [2, 4], US)
-    assert checkers.no_copy_sent_to_the_dead(cluster, {US})
+    assert deeds.no_copy_sent_to_the_dead(cluster, {US})
 
 
 def test_two_that_act_by_turns_are_seen(cluster: SimulatedKafka) -> None:
@@ -92,9 +93,9 @@ def test_two_that_act_by_turns_are_seen(cluster: SimulatedKafka) -> None:
     cluster.controller.reassign("t", 0, [2, 1], US)
     cluster.controller.reassign("t", 0, [1, 2], US)
     cluster.controller.reassign("t", 1, [3, 2], "rival")
-    assert not checkers.never_both_at_once(cluster, [US, "rival"])
+    assert not deeds.never_both_at_once(cluster, [US, "rival"])
     cluster.controller.reassign("t", 0, [2, 1], US)
-    assert checkers.never_both_at_once(cluster, [US, "rival"])
+    assert deeds.never_both_at_once(cluster, [US, "rival"])
 
 
 def one_step(state: StepState) -> ExecutionState:
@@ -107,16 +108,16 @@ def one_step(state: StepState) -> ExecutionState:
 
 def test_a_step_that_left_something_else_than_it_says_is_seen(cluster: SimulatedKafka) -> None:
     """Done but not there, rolled back but in another order, still under way at the end."""
-    assert checkers.every_step_accounted(cluster, one_step(StepState.DONE))
-    assert checkers.every_step_accounted(cluster, one_step(StepState.MOVING))
-    assert not checkers.every_step_accounted(cluster, one_step(StepState.ROLLED_BACK))
+    assert ending.every_step_accounted(cluster, one_step(StepState.DONE))
+    assert ending.every_step_accounted(cluster, one_step(StepState.MOVING))
+    assert not ending.every_step_accounted(cluster, one_step(StepState.ROLLED_BACK))
     cluster.controller.reassign("t", 0, [2, 1], US)
-    assert checkers.every_step_accounted(cluster, one_step(StepState.ROLLED_BACK))
+    assert ending.every_step_accounted(cluster, one_step(StepState.ROLLED_BACK))
 
 
 def test_too_many_unthrottled_copies_and_full_disks_are_seen(cluster: SimulatedKafka) -> None:
     """What is wrong only for a while is caught by looking all the time."""
-    watch = checkers.Watch({US}, copies_per_broker=1)
+    watch = Watch({US}, copies_per_broker=1)
     cluster.controller.reassign("t", 0, [1, 4], US)
     watch.look(cluster)
     assert len(watch.violations) == 1
