@@ -1,45 +1,18 @@
 """The simulated cluster as `trimtab.act.port.ClusterPort`: without sockets, in virtual time."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping
 from functools import partial
 
-from trimtab.act.execution.observation import (
-    Answers,
-    BrokerSeen,
-    Failure,
-    LogDirSeen,
-    Observation,
-    Placement,
-    ReassignmentSeen,
-    ReplicaSeen,
-    ThrottleConfig,
-    TopicPartition,
-)
-from trimtab.act.port import PortError
+from trimtab.act.execution.observation import Answers, Failure, Observation, ThrottleConfig, TopicPartition
 from trimtab.simulate.kafka_cluster import SimulatedKafka
 from trimtab.simulate.kafka_configs import WHOLE_CLUSTER, Change, ConfigOperation, ResourceType
-from trimtab.simulate.kafka_health import unhealthy_partitions
-from trimtab.simulate.kafka_state import ErrorCode, KafkaRefusal, PartitionName, SimulatedPartition
+from trimtab.simulate.kafka_looks import look
+from trimtab.simulate.kafka_refusals import answer_to, whole_call
+from trimtab.simulate.kafka_state import ErrorCode
 from trimtab.simulate.kafka_throttles import FOLLOWER_RATE, FOLLOWER_REPLICAS, LEADER_RATE, LEADER_REPLICAS
 
 CLAIM = "trimtab.lease."
 """Beginning of the key, in the configuration of all brokers, whose rest is a claim's text."""
-
-CONTROLLER = 100
-NAMES = {
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "UnknownTopicOrPartition",
-    ErrorCode.REPLICA_NOT_AVAILABLE: "ReplicaNotAvailable",
-    ErrorCode.INVALID_REPLICATION_FACTOR: "InvalidReplicationFactor",
-    ErrorCode.INVALID_REPLICA_ASSIGNMENT: "InvalidReplicationAssignment",
-    ErrorCode.INVALID_CONFIG: "InvalidConfiguration",
-    ErrorCode.NOT_CONTROLLER: "NotController",
-    ErrorCode.LOG_DIR_NOT_FOUND: "LogDirNotFound",
-    ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE: "PreferredLeaderNotAvailable",
-    ErrorCode.ELECTION_NOT_NEEDED: "ElectionNotNeeded",
-    ErrorCode.NO_REASSIGNMENT_IN_PROGRESS: "NoReassignmentInProgress",
-}
-TRANSIENT = {ErrorCode.NOT_CONTROLLER, ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE}
 
 
 class SimulatedPort:
@@ -69,48 +42,24 @@ class SimulatedPort:
         self, partitions: Collection[TopicPartition], brokers: Collection[int], *, wide: bool
     ) -> Observation:
         """See `ClusterPort.observe`."""
-        cluster = self._cluster
-        with _whole_call():
-            flying = cluster.controller.reassignments()
-        known = {
-            name: found for name in partitions if (found := cluster.partitions.get(PartitionName(*name)))
-        }
-        asked = [b for broker in brokers if (b := cluster.brokers.get(broker)) is not None and b.running]
-        return Observation(
-            at=self.now,
-            cluster_id=cluster.cluster_id,
-            controller=CONTROLLER,
-            brokers={b.id: BrokerSeen(b.id, b.fenced, b.host, b.rack) for b in cluster.brokers.values()},
-            placements={name: _placement(partition) for name, partition in known.items()},
-            reassignments={
-                TopicPartition(*name): ReassignmentSeen(tuple(p.replicas), tuple(p.adding), tuple(p.removing))
-                for name, p in flying.items()
-            },
-            log_dirs={broker.id: self._log_dirs(broker.id) for broker in asked},
-            copies={
-                (name, broker.id): _copies(partition, broker.id)
-                for name, partition in known.items()
-                for broker in asked
-                if broker.id in partition.held
-            },
-            unhealthy=frozenset(TopicPartition(*n) for n in unhealthy_partitions(cluster)) if wide else None,
-        )
+        with whole_call():
+            return look(self._cluster, self.now, partitions, brokers, wide=wide)
 
     def reassign(self, targets: Mapping[TopicPartition, tuple[int, ...]]) -> Answers:
         """See `ClusterPort.reassign`."""
-        return {name: _answer(partial(self._reassign, name, target)) for name, target in targets.items()}
+        return {name: answer_to(partial(self._reassign, name, target)) for name, target in targets.items()}
 
     def cancel_reassignments(self, partitions: Collection[TopicPartition]) -> Answers:
         """See `ClusterPort.cancel_reassignments`."""
         return {
-            name: _answer(partial(self._cluster.controller.reassign, *name, None, self._actor))
+            name: answer_to(partial(self._cluster.controller.reassign, *name, None, self._actor))
             for name in partitions
         }
 
     def elect_preferred(self, partitions: Collection[TopicPartition]) -> Answers:
         """See `ClusterPort.elect_preferred`."""
         return {
-            name: _answer(
+            name: answer_to(
                 partial(self._cluster.controller.elect_preferred, *name, self._actor),
                 ErrorCode.ELECTION_NOT_NEEDED,
             )
@@ -124,7 +73,7 @@ class SimulatedPort:
             if not self._cluster.brokers[broker].running:
                 failure: Failure | None = Failure("NodeNotReady", f"broker {broker} does not answer", True)
             else:
-                failure = _answer(
+                failure = answer_to(
                     partial(self._cluster.disks.move, *name, broker, path, self._actor),
                     ErrorCode.REPLICA_NOT_AVAILABLE,
                 )
@@ -146,14 +95,14 @@ class SimulatedPort:
         """See `ClusterPort.write_throttle`."""
         failures: dict[str, Failure] = {}
         rates = [_change(LEADER_RATE, config.leader_rate), _change(FOLLOWER_RATE, config.follower_rate)]
-        if failure := _answer(partial(self._configure, ResourceType.BROKER, WHOLE_CLUSTER, rates)):
+        if failure := answer_to(partial(self._configure, ResourceType.BROKER, WHOLE_CLUSTER, rates)):
             failures[""] = failure
         for topic in {**config.leader_replicas, **config.follower_replicas}:
             lists = [
                 _change(LEADER_REPLICAS, config.leader_replicas.get(topic)),
                 _change(FOLLOWER_REPLICAS, config.follower_replicas.get(topic)),
             ]
-            failure = _answer(
+            failure = answer_to(
                 partial(self._configure, ResourceType.TOPIC, topic, lists),
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
             )
@@ -168,12 +117,10 @@ class SimulatedPort:
 
     def write_claims(self, added: Collection[str], removed: Collection[str]) -> None:
         """See `ClusterPort.write_claims`."""
-        with _whole_call():
+        with whole_call():
             changes = [_change(CLAIM + text, None) for text in removed]
             changes += [_change(CLAIM + text, "held") for text in added]
             self._configure(ResourceType.BROKER, WHOLE_CLUSTER, changes)
-
-    # ------------------------------------------------------------ inside
 
     def _reassign(self, name: TopicPartition, target: tuple[int, ...]) -> None:
         self._cluster.controller.reassign(*name, target, self._actor, may_change_factor=False)
@@ -181,57 +128,6 @@ class SimulatedPort:
     def _configure(self, kind: ResourceType, name: str, changes: list[Change]) -> None:
         self._cluster.controller.alter_configs(kind, name, changes, self._actor)
 
-    def _log_dirs(self, broker: int) -> tuple[LogDirSeen, ...]:
-        cluster = self._cluster
-        return tuple(
-            LogDirSeen(
-                path,
-                found.online,
-                found.cordoned,
-                int(found.total_bytes),
-                int(max(0.0, found.total_bytes - cluster.disks.used_bytes(broker, path))),
-            )
-            for path, found in cluster.brokers[broker].log_dirs.items()
-        )
-
-
-def _placement(partition: SimulatedPartition) -> Placement:
-    return Placement(
-        tuple(partition.replicas), partition.leader, tuple(partition.in_sync), str(partition.topic_id)
-    )
-
-
-def _copies(partition: SimulatedPartition, broker: int) -> tuple[ReplicaSeen, ...]:
-    replica = partition.held[broker]
-    present = ReplicaSeen(replica.log_dir, int(partition.bytes_on(broker)))
-    if replica.future_dir is None:
-        return (present,)
-    return (present, ReplicaSeen(replica.future_dir, int(replica.future_bytes), future=True))
-
 
 def _change(key: str, value: str | None) -> Change:
     return (key, ConfigOperation.DELETE, None) if value is None else (key, ConfigOperation.SET, value)
-
-
-def _failure(refusal: KafkaRefusal) -> Failure:
-    return Failure(NAMES[refusal.code], refusal.message, refusal.code in TRANSIENT)
-
-
-def _answer(action: Callable[[], object], yes: ErrorCode = ErrorCode.NONE) -> Failure | None:
-    """Kafka's word on one partition; without a controller the whole call fails."""
-    with _whole_call():
-        try:
-            action()
-        except KafkaRefusal as refusal:
-            if refusal.code is ErrorCode.NOT_CONTROLLER:
-                raise
-            return None if refusal.code is yes else _failure(refusal)
-    return None
-
-
-@contextmanager
-def _whole_call() -> Iterator[None]:
-    try:
-        yield
-    except KafkaRefusal as refusal:
-        raise PortError(_failure(refusal)) from refusal
