@@ -18,14 +18,15 @@ if TYPE_CHECKING:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Where tests are shared among processes, one has all that start brokers: they wait more than they work.
 
-    They come first, so that the other processes are not done long before that one.
+    They come first, so that the other processes are not done long before that one; of them the demo comes
+    last, since by then another process has compiled the planner.
     """
     for item in items:
         for kind in SERVERS:
             if item.get_closest_marker(kind):
                 item.add_marker(pytest.mark.xdist_group(kind))
                 break
-    items.sort(key=lambda item: item.get_closest_marker("kafka") is None)
+    items.sort(key=lambda item: (item.get_closest_marker("kafka") is None, item.path.name == "test_demo.py"))
 
 
 @pytest.fixture(scope="session")
