@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import os
+import textwrap
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,6 +28,8 @@ COLUMNS = {"cpu": "CPU", "disk": "disk", "network_in": "network in", "network_ou
 RANGE = 0.6
 """Deviations beyond ±60 % of the mean get the strongest colour."""
 INK, FAINT = "#1c2430", "#5b6675"
+HEADING_LETTERS = 52
+"""As many fit beside each other above a panel."""
 
 
 def draw_heatmap(
@@ -53,10 +56,12 @@ def draw_heatmap(
     from matplotlib.figure import Figure
 
     rows = max(len(measured.brokers) for _, measured in panels)
-    figure = Figure(figsize=(0.9 + 4.9 * len(panels), 2.3 + 0.56 * rows), facecolor="white")
+    headings = [textwrap.fill(heading, HEADING_LETTERS) for heading, _ in panels]
+    above = 1.0 + 0.18 * max(heading.count("\n") for heading in headings)
+    figure = Figure(figsize=(0.9 + 4.9 * len(panels), 1.3 + above + 0.56 * rows), facecolor="white")
     width = (0.965 - 0.075) / len(panels)
-    bottom, top = 1.25 / figure.get_figheight(), 1 - 1.0 / figure.get_figheight()
-    for number, (heading, measured) in enumerate(panels):
+    bottom, top = 1.25 / figure.get_figheight(), 1 - above / figure.get_figheight()
+    for number, (heading, (_, measured)) in enumerate(zip(headings, panels, strict=True)):
         axes = figure.add_axes((0.075 + number * width, bottom, width * 0.9, top - bottom))
         _panel(axes, heading, measured, labels=number == 0)
     figure.text(0.02, 1 - 0.34 / figure.get_figheight(), title, fontsize=14, fontweight="bold", color=INK)

@@ -86,7 +86,8 @@ def ask_broker(
         for spec in found if led else ():
             found[spec], failed = _offsets(asker, broker, led, spec, timeout_seconds)
             if failed:
-                problems.append(f"broker {broker} gives no offset for {failed} partitions it should lead")
+                named = "1 partition" if failed == 1 else f"{failed} partitions"
+                problems.append(f"broker {broker} gives no offset for {named} it should lead")
         if groups:
             committed, refused = _committed(asker, broker, timeout_seconds, now)
             problems += [f"group {name} of broker {broker} gives no offsets: {why}" for name, why in refused]

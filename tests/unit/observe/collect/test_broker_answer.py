@@ -94,7 +94,7 @@ def test_one_moved_leader_does_not_lose_the_others_offsets() -> None:
     """A partition that another broker leads by now is skipped and said."""
     answer = ask(FakeAsker(SOUND | {"ListOffsetsRequest": offsets({1: NOT_LEADER})}))
     assert answer.end_offsets == {("t", 0): 50}
-    assert set(answer.problems) == {"broker 1 gives no offset for 1 partitions it should lead"}
+    assert set(answer.problems) == {"broker 1 gives no offset for 1 partition it should lead"}
 
 
 def test_one_forbidden_group_does_not_lose_the_others() -> None:
