@@ -10,7 +10,7 @@ from results import FOLDER, read_result
 DOCS = Path(__file__).parent.parent / "docs"
 HEAD = """# Benchmarks
 
-`make bench` measures this page anew and rewrites it, in about a quarter of an hour on two cores; the figures
+`make bench` measures this page anew and rewrites it, in about twenty minutes on two cores; the figures
 lie in `benchmarks/results/`, each with the machine it was taken on. Commands and engines take turns
 (A B A B), medians are quoted, and ratios say more than seconds: the machine is shared. Attribution against
 truth is measured on its own, by `.venv/bin/python benchmarks/run.py pipeline_accuracy pipeline_cpu_base`.
