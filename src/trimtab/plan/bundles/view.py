@@ -1,0 +1,87 @@
+"""What the leader knows when it decides: every broker's report and what it remembers itself (`LoadData`)."""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from trimtab.model.bundle_range import namespace_of
+from trimtab.model.bundles import BrokerReport, BundleData
+from trimtab.plan.bundles.averages import EMPTY_TABLE, BundleTable
+
+
+@dataclass(frozen=True)
+class BrokerLoad:
+    """A broker as the leader sees it (`BrokerData`).
+
+    Attributes
+    ----------
+    report
+        Its newest report.
+    preallocated
+        Bundles that were given to it since, with what is known of each (`preallocatedBundleData`).
+    updated_at
+        When the report was made, seconds since 1970; None means at the view's own time.
+    """
+
+    report: BrokerReport
+    preallocated: Mapping[str, BundleData] = field(default_factory=dict)
+    updated_at: float | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class LoadView:
+    """All that a strategy may know besides its own state and the options (`LoadData`).
+
+    Attributes
+    ----------
+    at
+        Seconds since 1970.
+    brokers
+        By name. Its order stands where Pulsar iterates over a hash map: it is that of the reports.
+    bundles
+        The running means of every bundle.
+    recently_unloaded
+        Bundles that were unloaded within the grace time, and when (seconds since 1970); already expired by
+        whoever makes the view.
+    recently_unloaded_brokers
+        Brokers that bundles were unloaded from, and when; only the extensible manager looks at it.
+    """
+
+    at: float
+    brokers: Mapping[str, BrokerLoad]
+    bundles: BundleTable = EMPTY_TABLE
+    recently_unloaded: Mapping[str, float] = field(default_factory=dict)
+    recently_unloaded_brokers: Mapping[str, float] = field(default_factory=dict)
+
+    @cached_property
+    def reports(self) -> dict[str, BrokerReport]:
+        """Each broker's report, in the order of `brokers`."""
+        return {name: broker.report for name, broker in self.brokers.items()}
+
+    def movable(self, bundles: Iterable[str]) -> list[str]:
+        """Those of a broker's bundles that a shedder may choose from, in the order of `bundles` of the view.
+
+        Left out are bundles that nothing is known of, bundles unloaded within the grace time, and the
+        heartbeat and SLA bundles, which belong to their broker
+        (`LoadData.getBundleDataForLoadShedding`).
+        """
+        rows = self.bundles.row
+        found = sorted(
+            rows[bundle]
+            for bundle in set(bundles)
+            if bundle in rows and bundle not in self.recently_unloaded and not is_bound_to_broker(bundle)
+        )
+        return [self.bundles.names[row] for row in found]
+
+
+_BOUND = re.compile(r"(?:pulsar|sla-monitor)/(?:[^/]+/)?[^/:]+:\d+")
+
+
+def is_bound_to_broker(bundle: str) -> bool:
+    """Whether a bundle is a heartbeat or SLA-monitor bundle, which no strategy may move.
+
+    Their namespaces are `pulsar/HOST:PORT` and `sla-monitor/HOST:PORT`, in older form with the cluster
+    between (`NamespaceService.filterNamespaceForShedding`).
+    """
+    return _BOUND.fullmatch(namespace_of(bundle)) is not None
