@@ -1,12 +1,13 @@
 """What the leader knows when it decides: every broker's report and what it remembers itself (`LoadData`)."""
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from trimtab.model.bundle_range import namespace_of
-from trimtab.model.bundles import BrokerReport, BundleData
+from trimtab.model.bundles import DEFAULT_MESSAGE_RATE, RATE_IN, RATE_OUT, BrokerReport, BundleData
 from trimtab.plan.bundles.averages import EMPTY_TABLE, BundleTable
 
 
@@ -58,6 +59,44 @@ class LoadView:
     def reports(self) -> dict[str, BrokerReport]:
         """Each broker's report, in the order of `brokers`."""
         return {name: broker.report for name, broker in self.brokers.items()}
+
+    @cached_property
+    def long_term_rates(self) -> dict[str, float]:
+        """Messages per second of each broker's reported bundles, in and out (`TimeAverageBrokerData.reset`).
+
+        Sums of long-term means in the order of the report, one addition after the other, as in Pulsar: which
+        brokers are equal depends on it. A bundle that nothing is known of counts with the defaults.
+        """
+        rates = dict(zip(self.bundles.names, self.bundles.long[:, [RATE_IN, RATE_OUT]].tolist(), strict=True))
+        unknown = [DEFAULT_MESSAGE_RATE, DEFAULT_MESSAGE_RATE]
+        found = {}
+        for name, report in self.reports.items():
+            rate_in = rate_out = 0.0
+            for bundle in report.last_stats:
+                bundle_in, bundle_out = rates.get(bundle, unknown)
+                rate_in += bundle_in
+                rate_out += bundle_out
+            found[name] = rate_in + rate_out
+        return found
+
+    @cached_property
+    def namespace_bundles(self) -> dict[str, Counter[str]]:
+        """How many bundles of each namespace each broker reports statistics of."""
+        return {
+            name: Counter(namespace_of(bundle) for bundle in report.last_stats)
+            for name, report in self.reports.items()
+        }
+
+    def with_preallocated(self, bundle: str, data: BundleData, broker: str) -> "LoadView":
+        """The view after a bundle was given to a broker, which has not reported it yet."""
+        load = self.brokers[broker]
+        given = replace(load, preallocated={**load.preallocated, bundle: data})
+        after = replace(self, brokers={**self.brokers, broker: given})
+        # What is made of the reports alone is as true as before; a thousand placements make it once.
+        for known in ("reports", "long_term_rates", "namespace_bundles"):
+            if known in self.__dict__:
+                after.__dict__[known] = self.__dict__[known]
+        return after
 
     def movable(self, bundles: Iterable[str]) -> list[str]:
         """Those of a broker's bundles that a shedder may choose from, in the order of `bundles` of the view.
