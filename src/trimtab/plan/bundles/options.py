@@ -132,7 +132,16 @@ class Options:
 
     @property
     def weights(self) -> tuple[float, float, float, float, float]:
-        """Weights of the resources in the order of `trimtab.model.bundles.BROKER_RESOURCES`."""
+        """Weights of `trimtab.model.bundles.BROKER_RESOURCES` in the modular load manager.
+
+        In Pulsar 4 it takes no notice of heap memory, whatever its weight; the article does.
+        """
+        cpu, memory, direct, bandwidth_in, bandwidth_out = self.extensible_weights
+        return (cpu, memory if self.variant == "article" else 0.0, direct, bandwidth_in, bandwidth_out)
+
+    @property
+    def extensible_weights(self) -> tuple[float, float, float, float, float]:
+        """The same in the extensible load manager, which weighs heap memory too."""
         return (
             self.cpu_resource_weight,
             self.memory_resource_weight,

@@ -9,7 +9,9 @@ from trimtab.model.errors import PlanError
 from trimtab.plan.bundles.decision import Placer, Shedder
 
 SHEDDERS: Final = {
+    "OverloadShedder": "trimtab.plan.bundles.shed.overload:OVERLOAD",
     "ThresholdShedder": "trimtab.plan.bundles.shed.threshold:THRESHOLD",
+    "UniformLoadShedder": "trimtab.plan.bundles.shed.uniform:UNIFORM",
 }
 """By the class's name in Pulsar: the module, and in it the `Shedder`."""
 
