@@ -1,0 +1,195 @@
+"""Recorded reports in, decisions out: what a strategy would have done at every tick."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
+
+import numpy as np
+
+from trimtab.history.bundles.world import World
+from trimtab.model.bundles import ReportTick
+from trimtab.model.errors import PlanError
+from trimtab.plan.bundles.averages import EMPTY_TABLE, BundleTable, update_bundles
+from trimtab.plan.bundles.decision import Decision, Placer, Shedder
+from trimtab.plan.bundles.options import Options
+from trimtab.plan.bundles.view import BrokerLoad, LoadView
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """What is replayed with: a strategy and its settings.
+
+    Attributes
+    ----------
+    shedder
+        Chooses what is unloaded.
+    options
+        Pulsar's options.
+    seed
+        Of all that is drawn.
+    placer
+        Chooses where it goes; None leaves bundles without a destination but for those that the shedder
+        names itself.
+    world_answers
+        Whether the load of a bundle goes where it was unloaded to. False: the recording is fed as it is.
+    """
+
+    shedder: Shedder[Any]
+    options: Options
+    seed: int = 0
+    placer: Placer[Any] | None = None
+    world_answers: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class ReplayState:
+    """All that one tick leaves to the next; `trimtab.history.bundles.saved` writes and reads it.
+
+    Attributes
+    ----------
+    bundles
+        The leader's running means.
+    recently_unloaded
+        When each bundle was unloaded, seconds since 1970; kept for the grace time.
+    shedder, placer
+        What the strategies remember.
+    chance
+        The state of the random numbers.
+    world
+        Which bundles are elsewhere than in the recording.
+    """
+
+    shedder: Any
+    placer: Any
+    chance: Mapping[str, Any]
+    bundles: BundleTable = EMPTY_TABLE
+    recently_unloaded: Mapping[str, float] = field(default_factory=dict)
+    world: World = field(default_factory=World)
+
+
+def first_state(scenario: Scenario) -> ReplayState:
+    """The state before the first tick."""
+    return ReplayState(
+        shedder=scenario.shedder.initial,
+        placer=None if scenario.placer is None else scenario.placer.initial,
+        chance=np.random.PCG64(scenario.seed).state,
+    )
+
+
+def replay(
+    ticks: Iterable[ReportTick], scenario: Scenario, state: ReplayState | None = None
+) -> Iterator[tuple[ReportTick, Decision, ReplayState]]:
+    """One decision a tick.
+
+    Parameters
+    ----------
+    ticks
+        In order of time.
+    scenario
+        What decides.
+    state
+        Where an earlier replay stopped; None begins anew.
+
+    Yields
+    ------
+    tuple
+        The tick as the strategy saw it, its decision, and the state after it.
+    """
+    now = first_state(scenario) if state is None else state
+    for tick in ticks:
+        seen, decision, now = step(tick, scenario, now)
+        yield seen, decision, now
+
+
+def step(
+    tick: ReportTick, scenario: Scenario, state: ReplayState
+) -> tuple[ReportTick, Decision, ReplayState]:
+    """One tick: the leader takes the reports in, decides, and the world answers.
+
+    As in `ModularLoadManagerImpl`: bundle data are updated from every report first, what was unloaded longer
+    ago than the grace time is forgotten, a lone broker sheds nothing, and every bundle chosen is remembered.
+
+    Returns
+    -------
+    tuple
+        The tick as the strategy saw it, its decision, and the state after it.
+    """
+    seen = state.world.answered(tick) if scenario.world_answers else tick
+    bundles = update_bundles(state.bundles, seen.brokers.values())
+    grace = scenario.options.shedding_grace_period_minutes * 60
+    recent = {name: at for name, at in state.recently_unloaded.items() if at >= tick.at - grace}
+    view = LoadView(
+        tick.at, {name: BrokerLoad(report) for name, report in seen.brokers.items()}, bundles, recent
+    )
+    chance = _generator(state.chance)
+    if len(view.brokers) > 1:
+        decision, shedder = scenario.shedder.decide(view, state.shedder, scenario.options, chance)
+        decision, placer = _placed(decision, view, scenario, state.placer, chance)
+    else:
+        outcome = "a lone broker sheds nothing"
+        decision, shedder, placer = Decision(why={"outcome": outcome}), state.shedder, state.placer
+    chosen = [bundle for unloaded in decision.unloads.values() for bundle in unloaded]
+    world = state.world
+    if scenario.world_answers:
+        homeless = [bundle for bundle in chosen if bundle not in decision.destinations]
+        if homeless:
+            raise PlanError(
+                f"bundle {homeless[0]} was unloaded without a destination: this shedding strategy names "
+                "none, so that the world cannot answer; name a placement strategy too"
+            )
+        world = world.moved({bundle: decision.destinations[bundle] for bundle in chosen})
+    after = replace(
+        state,
+        shedder=shedder,
+        placer=placer,
+        chance=chance.bit_generator.state,
+        bundles=bundles,
+        recently_unloaded=recent | dict.fromkeys(chosen, tick.at),
+        world=world,
+    )
+    return seen, decision, after
+
+
+def _placed(
+    decision: Decision, view: LoadView, scenario: Scenario, state: Any, chance: np.random.Generator
+) -> tuple[Decision, Any]:
+    """The decision with a destination for each bundle, without those that would go back or nowhere.
+
+    `ModularLoadManagerImpl.doLoadShedding`: a bundle placed counts on its new broker for those after it.
+    """
+    if scenario.placer is None or not decision.unloads:
+        return decision, state
+    unloads: dict[str, tuple[str, ...]] = {}
+    destinations = dict(decision.destinations)
+    choices: dict[str, object] = {}
+    for owner, bundles in decision.unloads.items():
+        moved = []
+        for bundle in bundles:
+            if bundle in destinations:
+                moved.append(bundle)
+                continue
+            placement, state = scenario.placer.choose(
+                bundle, list(view.brokers), view, state, scenario.options, chance
+            )
+            choices[bundle] = {"broker": placement.broker, "pool": list(placement.pool), **placement.why}
+            if placement.broker is None or placement.broker == owner:
+                continue
+            destinations[bundle] = placement.broker
+            moved.append(bundle)
+            view = _preallocated(view, bundle, placement.broker)
+        if moved:
+            unloads[owner] = tuple(moved)
+    return Decision(unloads, destinations, {**decision.why, "placements": choices}), state
+
+
+def _preallocated(view: LoadView, bundle: str, broker: str) -> LoadView:
+    load = view.brokers[broker]
+    data = view.bundles[bundle]
+    load = replace(load, preallocated={**load.preallocated, bundle: data})
+    return replace(view, brokers={**view.brokers, broker: load})
+
+
+def _generator(state: Mapping[str, Any]) -> np.random.Generator:
+    source = np.random.PCG64()
+    source.state = cast("Any", state)
+    return np.random.Generator(source)
