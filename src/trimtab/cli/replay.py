@@ -46,7 +46,7 @@ def bundles(
     world: Answers = typer.Option(
         Answers.RECORDED,
         "--world",
-        help="recorded: every tick as the file has it; simulated: load goes where its bundle was unloaded to.",
+        help="recorded: every tick as the file has it; simulated: load goes where its bundle goes.",
     ),
     out: Path | None = typer.Option(
         None, "--out", help="File for the decisions, a line a tick; by default standard output."

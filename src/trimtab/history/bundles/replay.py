@@ -176,17 +176,10 @@ def _placed(
                 continue
             destinations[bundle] = placement.broker
             moved.append(bundle)
-            view = _preallocated(view, bundle, placement.broker)
+            view = view.with_preallocated(bundle, view.bundles[bundle], placement.broker)
         if moved:
             unloads[owner] = tuple(moved)
     return Decision(unloads, destinations, {**decision.why, "placements": choices}), state
-
-
-def _preallocated(view: LoadView, bundle: str, broker: str) -> LoadView:
-    load = view.brokers[broker]
-    data = view.bundles[bundle]
-    load = replace(load, preallocated={**load.preallocated, bundle: data})
-    return replace(view, brokers={**view.brokers, broker: load})
 
 
 def _generator(state: Mapping[str, Any]) -> np.random.Generator:
