@@ -105,3 +105,49 @@ class BundlePolicies:
     def any_for(self, namespace: str) -> bool:
         """Whether an isolation policy or a group bears on a namespace (`hasPolicies`)."""
         return self.isolation_of(namespace) is not None or self.anti_affinity_group(namespace) is not None
+
+
+@dataclass(frozen=True)
+class BrokerTraits:
+    """What a broker says of itself besides its load (`LocalBrokerData`).
+
+    Attributes
+    ----------
+    version
+        `brokerVersionString`; None if it says none.
+    load_manager
+        `loadManagerClassName`; None if it says none.
+    persistent, non_persistent
+        Which kinds of topics it serves.
+    """
+
+    version: str | None = None
+    load_manager: str | None = None
+    persistent: bool = True
+    non_persistent: bool = True
+
+
+@dataclass(frozen=True)
+class ClusterMetadata:
+    """What the metadata store knows of a cluster besides its load.
+
+    Attributes
+    ----------
+    brokers
+        Those that are up; None means just those that report load.
+    policies
+        What operators have laid down.
+    traits
+        Of the brokers; one that is missing has the defaults.
+    boundaries
+        Of the namespaces: all boundaries of the bundles, rising. One that is missing is taken to have the
+        bundles that are reported.
+    load_manager
+        `loadManagerClassName` of the leader; brokers of another one get no bundles. None: nobody is left out.
+    """
+
+    brokers: tuple[str, ...] | None = None
+    policies: BundlePolicies = BundlePolicies()
+    traits: Mapping[str, BrokerTraits] = field(default_factory=dict)
+    boundaries: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    load_manager: str | None = None

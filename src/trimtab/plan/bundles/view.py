@@ -87,13 +87,21 @@ class LoadView:
             for name, report in self.reports.items()
         }
 
+    @cached_property
+    def reported_topics(self) -> dict[str, int]:
+        """How many topics each broker reports (`LocalBrokerData.numTopics`)."""
+        return {
+            name: sum(stats.topics for stats in report.last_stats.values())
+            for name, report in self.reports.items()
+        }
+
     def with_preallocated(self, bundle: str, data: BundleData, broker: str) -> "LoadView":
         """The view after a bundle was given to a broker, which has not reported it yet."""
         load = self.brokers[broker]
         given = replace(load, preallocated={**load.preallocated, bundle: data})
         after = replace(self, brokers={**self.brokers, broker: given})
         # What is made of the reports alone is as true as before; a thousand placements make it once.
-        for known in ("reports", "long_term_rates", "namespace_bundles"):
+        for known in ("reports", "long_term_rates", "namespace_bundles", "reported_topics"):
             if known in self.__dict__:
                 after.__dict__[known] = self.__dict__[known]
         return after
