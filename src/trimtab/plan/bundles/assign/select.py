@@ -240,7 +240,7 @@ def forget_preallocated(
             preallocated={
                 bundle: data
                 for bundle, data in load.preallocated.items()
-                if bundle in leader_owns and not (bundle in load.report.bundles and bundle in view.bundles)
+                if bundle in leader_owns and bundle not in load.report.bundles
             },
         )
         for name, load in view.brokers.items()
