@@ -87,11 +87,14 @@ class Options:
     avg_shedder_high_threshold: int = _named("loadBalancerAvgShedderHighThreshold", 40)
     avg_shedder_hit_count_low_threshold: int = _named("loadBalancerAvgShedderHitCountLowThreshold", 8)
     avg_shedder_hit_count_high_threshold: int = _named("loadBalancerAvgShedderHitCountHighThreshold", 2)
+    # Ours: as repaired upstream by #26246, after the releases that are followed here.
+    avg_shedder_plan_by_bundle_name: bool = _named("avgShedderPlanByBundleName", False)
 
     # TransferShedder and the rest of the extensible manager.
     transfer_enabled: bool = _named("loadBalancerTransferEnabled", True)
     broker_load_target_std: float = _named("loadBalancerBrokerLoadTargetStd", 0.25)
     shedding_condition_hit_count_threshold: int = _named("loadBalancerSheddingConditionHitCountThreshold", 3)
+    shedding_delay_in_seconds: int = _named("loadBalanceSheddingDelayInSeconds", 180)
     max_number_of_broker_shedding_per_cycle: int = _named("loadBalancerMaxNumberOfBrokerSheddingPerCycle", 3)
     broker_load_data_ttl_in_seconds: int = _named("loadBalancerBrokerLoadDataTTLInSeconds", 1800)
     max_number_of_bundles_in_bundle_load_report: int = _named(
@@ -102,6 +105,8 @@ class Options:
     )
     shedding_excluded_namespaces: tuple[str, ...] = _named("loadBalancerSheddingExcludedNamespaces", ())
     debug_mode_enabled: bool = _named("loadBalancerDebugModeEnabled", False)
+    # Ours: Pulsar counts what a swap brings back only while its debug mode is on.
+    transfer_shedder_swap_gain_counted: bool = _named("transferShedderSwapGainCounted", False)
 
     # Placement.
     average_resource_usage_difference_threshold_percentage: int = _named(
@@ -110,6 +115,7 @@ class Options:
     broker_max_topics: int = _named("loadBalancerBrokerMaxTopics", 50000)
     distribute_bundles_evenly_enabled: bool = _named("loadBalancerDistributeBundlesEvenlyEnabled", True)
     prefer_later_versions: bool = _named("preferLaterVersions", False)
+    failure_domains_enabled: bool = _named("failureDomainsEnabled", False)
 
     # Splits.
     default_number_of_namespace_bundles: int = _named("defaultNumberOfNamespaceBundles", 4)

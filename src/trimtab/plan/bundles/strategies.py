@@ -9,14 +9,27 @@ from trimtab.model.errors import PlanError
 from trimtab.plan.bundles.decision import Placer, Shedder
 
 SHEDDERS: Final = {
+    "AvgShedder": "trimtab.plan.bundles.shed.avg:AVG",
     "OverloadShedder": "trimtab.plan.bundles.shed.overload:OVERLOAD",
     "ThresholdShedder": "trimtab.plan.bundles.shed.threshold:THRESHOLD",
+    "TransferShedder": "trimtab.plan.bundles.shed.transfer:TRANSFER",
     "UniformLoadShedder": "trimtab.plan.bundles.shed.uniform:UNIFORM",
 }
 """By the class's name in Pulsar: the module, and in it the `Shedder`."""
 
-PLACERS: Final[dict[str, str]] = {}
-"""By the class's name in Pulsar: the module, and in it the `Placer`."""
+PLACERS: Final[dict[str, str]] = {
+    "AvgShedder": "trimtab.plan.bundles.shed.avg:AVG_PLACEMENT",
+    "LeastLongTermMessageRate": "trimtab.plan.bundles.assign.least_rate:LEAST_LONG_TERM_MESSAGE_RATE",
+    "LeastResourceUsageWithWeight": (
+        "trimtab.plan.bundles.assign.least_resource:LEAST_RESOURCE_USAGE_WITH_WEIGHT"
+    ),
+    "RoundRobinBrokerSelector": "trimtab.plan.bundles.assign.round_robin:ROUND_ROBIN",
+    "extensions.LeastResourceUsageWithWeight": (
+        "trimtab.plan.bundles.assign.least_resource_extensible:LEAST_RESOURCE_USAGE_EXTENSIBLE"
+    ),
+}
+"""By the class's name in Pulsar: the module, and in it the `Placer`. Of two classes of one name the one of
+the extensible load manager has `extensions.` in front."""
 
 
 def shedder(name: str) -> Shedder[Any]:
@@ -45,6 +58,8 @@ def placer(name: str) -> Placer[Any]:
 
 def _row(name: str, table: Mapping[str, str], kind: str) -> Any:
     short = name.rpartition(".")[2]
+    if ".extensions." in f".{name}" and f"extensions.{short}" in table:
+        short = f"extensions.{short}"
     if short not in table:
         near = difflib.get_close_matches(short, table, n=1)
         remedy = f"did you mean {near[0]}?" if near else f"choose one of {', '.join(table)}"
