@@ -20,6 +20,13 @@ class Answers(StrEnum):
     SIMULATED = "simulated"
 
 
+class Order(StrEnum):
+    """Which of two equals comes first."""
+
+    JAVA = "java"
+    FILE = "file"
+
+
 @app.callback()
 def _group() -> None:
     """Run recorded load through a strategy, to see what it would have done."""
@@ -48,6 +55,11 @@ def bundles(
         "--world",
         help="recorded: every tick as the file has it; simulated: load goes where its bundle goes.",
     ),
+    order: Order = typer.Option(
+        Order.JAVA,
+        "--order",
+        help="Which of equal brokers or bundles is first: as in Java's hash maps (Pulsar), or in the file.",
+    ),
     out: Path | None = typer.Option(
         None, "--out", help="File for the decisions, a line a tick; by default standard output."
     ),
@@ -72,7 +84,8 @@ def bundles(
         make_options(_given(overrides), variant),
         seed,
         None if placement is None else placer(placement),
-        world is Answers.SIMULATED,
+        java_order=order is Order.JAVA,
+        world_answers=world is Answers.SIMULATED,
     )
     names = strategy if placement is None else f"{strategy} and {placement}"
     begun = read_state(scenario, names, state) if state is not None and state.exists() else None

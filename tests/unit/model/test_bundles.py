@@ -19,7 +19,7 @@ def test_a_percentage_is_single_precision_throughout() -> None:
 
 @pytest.mark.parametrize("limit", [0.0, -1.0])
 def test_no_limit_is_no_usage(limit: float) -> None:
-    """A broker that does not know its NIC reports a limit of 0 or -1: it counts as idle there, not as full."""
+    """A broker that does not know its NIC reports a limit of 0 or -1: it is idle there, not full."""
     assert ResourceUsage(500.0, limit).percent_usage == 0
 
 

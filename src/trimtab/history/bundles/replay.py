@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any, cast
 
 import numpy as np
@@ -11,6 +12,7 @@ from trimtab.model.bundles import ReportTick
 from trimtab.model.errors import PlanError
 from trimtab.plan.bundles.averages import EMPTY_TABLE, BundleTable, update_bundles
 from trimtab.plan.bundles.decision import Decision, Placer, Shedder
+from trimtab.plan.bundles.hash_order import concurrent_hash_map_order, hash_map_order
 from trimtab.plan.bundles.options import Options
 from trimtab.plan.bundles.view import BrokerLoad, LoadView
 
@@ -30,6 +32,9 @@ class Scenario:
     placer
         Chooses where it goes; None leaves bundles without a destination but for those that the shedder
         names itself.
+    java_order
+        Whether brokers and bundles come in the order of Java's hash maps, as they do in Pulsar; else in that
+        of the recording. Where two are equal, the first is chosen.
     world_answers
         Whether the load of a bundle goes where it was unloaded to. False: the recording is fed as it is.
     """
@@ -38,6 +43,7 @@ class Scenario:
     options: Options
     seed: int = 0
     placer: Placer[Any] | None = None
+    java_order: bool = True
     world_answers: bool = False
 
 
@@ -118,9 +124,7 @@ def step(
     bundles = update_bundles(state.bundles, seen.brokers.values())
     grace = scenario.options.shedding_grace_period_minutes * 60
     recent = {name: at for name, at in state.recently_unloaded.items() if at >= tick.at - grace}
-    view = LoadView(
-        tick.at, {name: BrokerLoad(report) for name, report in seen.brokers.items()}, bundles, recent
-    )
+    view = _view(seen, bundles, recent, scenario)
     chance = _generator(state.chance)
     if len(view.brokers) > 1:
         decision, shedder = scenario.shedder.decide(view, state.shedder, scenario.options, chance)
@@ -148,6 +152,32 @@ def step(
         world=world,
     )
     return seen, decision, after
+
+
+def _view(
+    seen: ReportTick, bundles: BundleTable, recent: Mapping[str, float], scenario: Scenario
+) -> LoadView:
+    """What the leader knows, in the order in which Pulsar goes through it.
+
+    `LoadData` holds brokers and bundles in `ConcurrentHashMap`s; shedders are given a `HashMap` of the latter
+    (`getBundleDataForLoadShedding`).
+    """
+    names = tuple(seen.brokers)
+    if scenario.java_order:
+        names = _brokers_order(names)
+        bundles = bundles.in_order(_bundles_order(bundles.names))
+    return LoadView(seen.at, {name: BrokerLoad(seen.brokers[name]) for name in names}, bundles, recent)
+
+
+# From tick to tick the same brokers and bundles are there, as a rule.
+@lru_cache(maxsize=4)
+def _brokers_order(names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(concurrent_hash_map_order(names))
+
+
+@lru_cache(maxsize=4)
+def _bundles_order(names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(hash_map_order(concurrent_hash_map_order(names)))
 
 
 def _placed(

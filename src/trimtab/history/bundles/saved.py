@@ -98,7 +98,8 @@ def _identity(scenario: Scenario, strategy: str) -> dict[str, Any]:
         "strategy": strategy,
         "seed": scenario.seed,
         "options": scenario.options,
-        "world": scenario.world_answers,
+        "order": "java" if scenario.java_order else "file",
+        "world": "simulated" if scenario.world_answers else "recorded",
     }
     found: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(identity))
     return found

@@ -74,6 +74,18 @@ class BundleTable:
             topics=int(self.topics[row]),
         )
 
+    def in_order(self, names: tuple[str, ...]) -> "BundleTable":
+        """The same bundles in another order."""
+        rows = [self.row[name] for name in names]
+        return BundleTable(
+            names,
+            self.short[rows],
+            self.long[rows],
+            self.short_samples[rows],
+            self.long_samples[rows],
+            self.topics[rows],
+        )
+
     @cached_property
     def row(self) -> dict[str, int]:
         """Row of each bundle."""
