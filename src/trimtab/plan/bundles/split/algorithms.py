@@ -15,6 +15,7 @@ from typing import Final
 
 from trimtab.model.bundle_range import BundleRange
 from trimtab.model.errors import PlanError
+from trimtab.plan.bundles.options import Options
 
 RANGE_EQUALLY_DIVIDE: Final = "range_equally_divide"
 TOPIC_COUNT_EQUALLY_DIVIDE: Final = "topic_count_equally_divide"
@@ -182,3 +183,37 @@ def flow_or_qps_equally_divide(
             rate += topic.msg_rate
             throughput += topic.msg_throughput
     return cuts
+
+
+def split_positions(
+    bundle: BundleRange, options: Options, topics: Sequence[TopicTraffic] = ()
+) -> list[int] | None:
+    """Where `defaultNamespaceBundleSplitAlgorithm` cuts a bundle.
+
+    Parameters
+    ----------
+    topics
+        Its topics, for the algorithms that cut between them.
+
+    Raises
+    ------
+    PlanError
+        If there is no such algorithm, or it needs positions to be named.
+    """
+    name = options.default_namespace_bundle_split_algorithm
+    if name == RANGE_EQUALLY_DIVIDE:
+        return range_equally_divide(bundle)
+    if name == TOPIC_COUNT_EQUALLY_DIVIDE:
+        return topic_count_equally_divide([topic.position for topic in topics])
+    if name == FLOW_OR_QPS_EQUALLY_DIVIDE:
+        return flow_or_qps_equally_divide(
+            topics,
+            options.namespace_bundle_max_msg_rate,
+            options.namespace_bundle_max_bandwidth_mbytes,
+            options.flow_or_qps_difference_threshold_percentage,
+        )
+    if name == SPECIFIED_POSITIONS_DIVIDE:
+        return specified_positions_divide(bundle, len(topics), ())
+    raise PlanError(
+        f"defaultNamespaceBundleSplitAlgorithm {name!r} is not known; choose one of {', '.join(ALGORITHMS)}"
+    )
