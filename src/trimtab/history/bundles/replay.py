@@ -8,12 +8,15 @@ from typing import Any, cast
 import numpy as np
 
 from trimtab.history.bundles.world import World
+from trimtab.model.bundle_policies import ClusterMetadata
 from trimtab.model.bundles import ReportTick
 from trimtab.model.errors import PlanError
+from trimtab.plan.bundles.assign.select import AssignmentState
 from trimtab.plan.bundles.averages import EMPTY_TABLE, BundleTable, update_bundles
 from trimtab.plan.bundles.decision import Decision, Placer, Shedder
 from trimtab.plan.bundles.hash_order import concurrent_hash_map_order, hash_map_order
 from trimtab.plan.bundles.options import Options
+from trimtab.plan.bundles.shed.round import shed_round, unexpired
 from trimtab.plan.bundles.view import BrokerLoad, LoadView
 
 
@@ -30,8 +33,10 @@ class Scenario:
     seed
         Of all that is drawn.
     placer
-        Chooses where it goes; None leaves bundles without a destination but for those that the shedder
-        names itself.
+        Chooses where it goes, as the load manager asks it; None leaves bundles without a destination but for
+        those that the shedder names itself.
+    metadata
+        Policies, and what else the leader knows of the cluster besides its load.
     java_order
         Whether brokers and bundles come in the order of Java's hash maps, as they do in Pulsar; else in that
         of the recording. Where two are equal, the first is chosen.
@@ -43,6 +48,7 @@ class Scenario:
     options: Options
     seed: int = 0
     placer: Placer[Any] | None = None
+    metadata: ClusterMetadata = field(default_factory=ClusterMetadata)
     java_order: bool = True
     world_answers: bool = False
 
@@ -57,8 +63,12 @@ class ReplayState:
         The leader's running means.
     recently_unloaded
         When each bundle was unloaded, seconds since 1970; kept for the grace time.
-    shedder, placer
-        What the strategies remember.
+    recently_unloaded_brokers
+        When each broker was last unloaded from, seconds since 1970.
+    shedder
+        What the shedder remembers.
+    assignment
+        What the leader and the placement strategy remember.
     chance
         The state of the random numbers.
     world
@@ -66,10 +76,11 @@ class ReplayState:
     """
 
     shedder: Any
-    placer: Any
+    assignment: AssignmentState[Any]
     chance: Mapping[str, Any]
     bundles: BundleTable = EMPTY_TABLE
     recently_unloaded: Mapping[str, float] = field(default_factory=dict)
+    recently_unloaded_brokers: Mapping[str, float] = field(default_factory=dict)
     world: World = field(default_factory=World)
 
 
@@ -77,7 +88,7 @@ def first_state(scenario: Scenario) -> ReplayState:
     """The state before the first tick."""
     return ReplayState(
         shedder=scenario.shedder.initial,
-        placer=None if scenario.placer is None else scenario.placer.initial,
+        assignment=AssignmentState(None if scenario.placer is None else scenario.placer.initial),
         chance=np.random.PCG64(scenario.seed).state,
     )
 
@@ -122,16 +133,20 @@ def step(
     """
     seen = state.world.answered(tick) if scenario.world_answers else tick
     bundles = update_bundles(state.bundles, seen.brokers.values())
-    grace = scenario.options.shedding_grace_period_minutes * 60
-    recent = {name: at for name, at in state.recently_unloaded.items() if at >= tick.at - grace}
-    view = _view(seen, bundles, recent, scenario)
+    recent = unexpired(state.recently_unloaded, tick.at, scenario.options)
+    view = replace(
+        _view(seen, bundles, scenario),
+        recently_unloaded=recent,
+        recently_unloaded_brokers=state.recently_unloaded_brokers,
+    )
     chance = _generator(state.chance)
-    if len(view.brokers) > 1:
+    idle = _idle(view, scenario.options)
+    if idle is None:
         decision, shedder = scenario.shedder.decide(view, state.shedder, scenario.options, chance)
-        decision, placer = _placed(decision, view, scenario, state.placer, chance)
+        decision, shedder, assignment = _placed(decision, view, shedder, scenario, state.assignment, chance)
     else:
-        outcome = "a lone broker sheds nothing"
-        decision, shedder, placer = Decision(why={"outcome": outcome}), state.shedder, state.placer
+        decision = Decision(why={"outcome": idle})
+        shedder, assignment = state.shedder, state.assignment
     chosen = [bundle for unloaded in decision.unloads.values() for bundle in unloaded]
     world = state.world
     if scenario.world_answers:
@@ -145,18 +160,20 @@ def step(
     after = replace(
         state,
         shedder=shedder,
-        placer=placer,
+        assignment=assignment,
         chance=chance.bit_generator.state,
         bundles=bundles,
         recently_unloaded=recent | dict.fromkeys(chosen, tick.at),
+        recently_unloaded_brokers={
+            **state.recently_unloaded_brokers,
+            **dict.fromkeys(decision.unloads, tick.at),
+        },
         world=world,
     )
     return seen, decision, after
 
 
-def _view(
-    seen: ReportTick, bundles: BundleTable, recent: Mapping[str, float], scenario: Scenario
-) -> LoadView:
+def _view(seen: ReportTick, bundles: BundleTable, scenario: Scenario) -> LoadView:
     """What the leader knows, in the order in which Pulsar goes through it.
 
     `LoadData` holds brokers and bundles in `ConcurrentHashMap`s; shedders are given a `HashMap` of the latter
@@ -166,7 +183,7 @@ def _view(
     if scenario.java_order:
         names = _brokers_order(names)
         bundles = bundles.in_order(_bundles_order(bundles.names))
-    return LoadView(seen.at, {name: BrokerLoad(seen.brokers[name]) for name in names}, bundles, recent)
+    return LoadView(seen.at, {name: BrokerLoad(seen.brokers[name]) for name in names}, bundles)
 
 
 # From tick to tick the same brokers and bundles are there, as a rule.
@@ -180,36 +197,34 @@ def _bundles_order(names: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(hash_map_order(concurrent_hash_map_order(names)))
 
 
-def _placed(
-    decision: Decision, view: LoadView, scenario: Scenario, state: Any, chance: np.random.Generator
-) -> tuple[Decision, Any]:
-    """The decision with a destination for each bundle, without those that would go back or nowhere.
+def _idle(view: LoadView, options: Options) -> str | None:
+    """Why the shedder is not even asked (`ModularLoadManagerImpl.doLoadShedding`)."""
+    if not options.shedding_enabled:
+        return "loadBalancerSheddingEnabled is false"
+    return None if len(view.brokers) > 1 else "a lone broker sheds nothing"
 
-    `ModularLoadManagerImpl.doLoadShedding`: a bundle placed counts on its new broker for those after it.
+
+def _placed(
+    decision: Decision,
+    view: LoadView,
+    shedder: Any,
+    scenario: Scenario,
+    assignment: AssignmentState[Any],
+    chance: np.random.Generator,
+) -> tuple[Decision, Any, AssignmentState[Any]]:
+    """What the load manager makes of a decision; the states of shedder and placement after it.
+
+    `AvgShedder` is shedder and placement in one object: where it is both, the two share their state.
     """
-    if scenario.placer is None or not decision.unloads:
-        return decision, state
-    unloads: dict[str, tuple[str, ...]] = {}
-    destinations = dict(decision.destinations)
-    choices: dict[str, object] = {}
-    for owner, bundles in decision.unloads.items():
-        moved = []
-        for bundle in bundles:
-            if bundle in destinations:
-                moved.append(bundle)
-                continue
-            placement, state = scenario.placer.choose(
-                bundle, list(view.brokers), view, state, scenario.options, chance
-            )
-            choices[bundle] = {"broker": placement.broker, "pool": list(placement.pool), **placement.why}
-            if placement.broker is None or placement.broker == owner:
-                continue
-            destinations[bundle] = placement.broker
-            moved.append(bundle)
-            view = view.with_preallocated(bundle, view.bundles[bundle], placement.broker)
-        if moved:
-            unloads[owner] = tuple(moved)
-    return Decision(unloads, destinations, {**decision.why, "placements": choices}), state
+    if scenario.placer is None or scenario.shedder.extensible:
+        return decision, shedder, assignment
+    shared = type(scenario.placer.initial) is type(scenario.shedder.initial)
+    if shared:
+        assignment = replace(assignment, placement=shedder)
+    found = shed_round(
+        decision, view, scenario.metadata, scenario.placer, assignment, scenario.options, chance
+    )
+    return found.decision, found.assignment.placement if shared else shedder, found.assignment
 
 
 def _generator(state: Mapping[str, Any]) -> np.random.Generator:

@@ -11,6 +11,7 @@ from trimtab.files.reading import read_bytes
 from trimtab.history.bundles.replay import ReplayState, Scenario, first_state
 from trimtab.history.bundles.world import World
 from trimtab.model.errors import InputError
+from trimtab.plan.bundles.assign.select import AssignmentState
 from trimtab.plan.bundles.averages import BundleTable
 
 FORMAT = "trimtab/bundles-replay-state/1"
@@ -33,9 +34,10 @@ def write_state(state: ReplayState, scenario: Scenario, strategy: str, path: Pat
         "format": FORMAT,
         "scenario": _identity(scenario, strategy),
         "shedder": state.shedder,
-        "placer": state.placer,
+        "assignment": state.assignment,
         "chance": _texts(state.chance),
         "recently_unloaded": state.recently_unloaded,
+        "recently_unloaded_brokers": state.recently_unloaded_brokers,
         "world": state.world,
         "bundles": {
             "names": table.names,
@@ -72,9 +74,12 @@ def read_state(scenario: Scenario, strategy: str, path: Path) -> ReplayState:
         table = document["bundles"]
         return ReplayState(
             shedder=msgspec.convert(document["shedder"], type(initial.shedder)),
-            placer=msgspec.convert(document["placer"], type(initial.placer)),
+            assignment=_assignment(document["assignment"], initial.assignment),
             chance=_numbers(document["chance"]),
             recently_unloaded=msgspec.convert(document["recently_unloaded"], dict[str, float]),
+            recently_unloaded_brokers=msgspec.convert(
+                document["recently_unloaded_brokers"], dict[str, float]
+            ),
             world=msgspec.convert(document["world"], World),
             bundles=BundleTable(
                 tuple(table["names"]),
@@ -90,6 +95,15 @@ def read_state(scenario: Scenario, strategy: str, path: Path) -> ReplayState:
             f"{path}: is not a sound state of a replay ({FORMAT}); name the file that --state wrote, or "
             "begin anew with another"
         ) from None
+
+
+def _assignment(saved: dict[str, Any], initial: AssignmentState[Any]) -> AssignmentState[Any]:
+    return AssignmentState(
+        placement=msgspec.convert(saved["placement"], type(initial.placement)),
+        round_robin=msgspec.convert(saved["round_robin"], type(initial.round_robin)),
+        preallocated=msgspec.convert(saved["preallocated"], dict[str, str]),
+        destinations=msgspec.convert(saved["destinations"], dict[str, str]),
+    )
 
 
 def _identity(scenario: Scenario, strategy: str) -> dict[str, Any]:

@@ -94,10 +94,14 @@ class Shedder(Generic[S]):
         One decision.
     initial
         The state before the first; its type says how a state is read back from JSON.
+    extensible
+        Whether it is of the extensible load manager, which unloads to where the shedder says and asks no
+        placement.
     """
 
     decide: Shed[S]
     initial: S
+    extensible: bool = False
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ SHEDDERS: Final = {
 """By the class's name in Pulsar: the module, and in it the `Shedder`."""
 
 PLACERS: Final[dict[str, str]] = {
-    "AvgShedder": "trimtab.plan.bundles.shed.avg:AVG_PLACEMENT",
+    "AvgShedder": "trimtab.plan.bundles.shed.avg_plan:AVG_PLACEMENT",
     "LeastLongTermMessageRate": "trimtab.plan.bundles.assign.least_rate:LEAST_LONG_TERM_MESSAGE_RATE",
     "LeastResourceUsageWithWeight": (
         "trimtab.plan.bundles.assign.least_resource:LEAST_RESOURCE_USAGE_WITH_WEIGHT"

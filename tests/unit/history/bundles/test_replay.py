@@ -11,11 +11,11 @@ from support.bundle_views import MB, key, report, stats
 from trimtab.history.bundles.replay import ReplayState, Scenario, replay
 from trimtab.history.bundles.saved import read_state, write_state
 from trimtab.history.bundles.world import World
-from trimtab.model.bundles import BrokerReport, ReportTick, ResourceUsage
+from trimtab.model.bundles import ReportTick, ResourceUsage
 from trimtab.model.errors import InputError, PlanError
 from trimtab.plan.bundles.decision import Decision, Placement, Placer, Shedder
 from trimtab.plan.bundles.options import Options, make_options
-from trimtab.plan.bundles.strategies import SHEDDERS, shedder
+from trimtab.plan.bundles.strategies import PLACERS, SHEDDERS, placer, shedder
 from trimtab.plan.bundles.view import LoadView
 
 THRESHOLD = Scenario(shedder("ThresholdShedder"), make_options({}))
@@ -56,6 +56,14 @@ def test_a_lone_broker_sheds_nothing() -> None:
     assert decision.unloads == {}
     assert decision.why == {"outcome": "a lone broker sheds nothing"}
     assert state.shedder.usage == {}
+
+
+def test_shedding_that_is_off_sheds_nothing() -> None:
+    """The option that a take-over sets: brokers are measured on, and nothing moves."""
+    off = dataclasses.replace(THRESHOLD, options=make_options({"loadBalancerSheddingEnabled": "false"}))
+    ((_, decision, state),) = replay([skewed(0)], off)
+    assert decision.why == {"outcome": "loadBalancerSheddingEnabled is false"}
+    assert state.bundles[key(1)].short.samples == 1
 
 
 def test_bundle_data_are_updated_before_the_decision() -> None:
@@ -101,6 +109,44 @@ def test_a_replay_stopped_and_resumed_decides_alike(name: str, tmp_path: Path) -
         assert state.shedder == after.shedder
         assert state.recently_unloaded == after.recently_unloaded
         assert np.array_equal(state.bundles.long, after.bundles.long)
+
+
+@pytest.mark.parametrize(
+    ("name", "placement"),
+    [
+        *(("ThresholdShedder", placement) for placement in sorted(PLACERS)),
+        ("AvgShedder", "AvgShedder"),
+        ("TransferShedder", "LeastLongTermMessageRate"),
+    ],
+)
+def test_a_replay_with_placement_stopped_and_resumed_decides_alike(
+    name: str, placement: str, tmp_path: Path
+) -> None:
+    """Also what placements remember, and where the bundles went in the simulated world."""
+    options = {"loadBalancerHistoryResourcePercentage": 0.2, "loadBalancerAvgShedderHitCountHighThreshold": 1}
+    scenario = Scenario(
+        shedder(name), make_options(options), seed=5, placer=placer(placement), world_answers=True
+    )
+    ticks = [skewed(minute * 4, hot) for minute, hot in enumerate((30, 95, 95, 95, 95, 90, 95))]
+    whole = [(seen, decision) for seen, decision, _ in replay(ticks, scenario)]
+    assert any(decision.destinations for _, decision in whole)
+    state: ReplayState | None = None
+    for number, tick in enumerate(ticks):
+        ((seen, decision, after),) = replay([tick], scenario, state)
+        assert (seen, decision) == whole[number]
+        write_state(after, scenario, name, tmp_path / "state.json")
+        state = read_state(scenario, name, tmp_path / "state.json")
+
+
+def test_the_extensible_manager_lets_a_broker_cool_down() -> None:
+    """After an unload from a broker nothing is decided for three minutes of its reports."""
+    scenario = Scenario(
+        shedder("TransferShedder"), make_options({"loadBalancerSheddingConditionHitCountThreshold": 0})
+    )
+    decisions = [decision for _, decision, _ in replay([skewed(minute) for minute in range(5)], scenario)]
+    assert "hot:1" in decisions[0].unloads
+    assert [decision.why.get("skipped") for decision in decisions[1:3]] == ["CoolDown", "CoolDown"]
+    assert decisions[3].why.get("skipped") != "CoolDown"
 
 
 def test_the_state_of_another_replay_is_not_taken(tmp_path: Path) -> None:
@@ -218,21 +264,8 @@ def test_a_placement_that_would_put_it_back_cancels_the_unload() -> None:
     scenario = dataclasses.replace(THRESHOLD, placer=Placer(stay, None))
     ((_, decision, state),) = replay([skewed(0)], scenario)
     assert decision.unloads == {}
-    assert decision.why["placements"] == {key(1): {"broker": "hot:1", "pool": []}}
+    assert decision.why["refused"] == {key(1): "the placement would put it back on its broker"}
     assert state.recently_unloaded == {}
-
-
-def test_bundles_placed_count_for_those_after_them() -> None:
-    """Two bundles shed at once do not both go to the broker that was emptiest before."""
-    brokers: dict[str, BrokerReport] = {
-        "hot:1": report({key(n): stats(100 * MB) for n in range(6)}, cpu=100),
-        "b:1": report(cpu=10),
-        "c:1": report(cpu=10),
-    }
-    scenario = dataclasses.replace(THRESHOLD, placer=Placer(first_other, None))
-    ((_, decision, _),) = replay([ReportTick(0.0, brokers)], scenario)
-    assert len(decision.destinations) >= 2
-    assert set(decision.destinations.values()) == {"b:1", "c:1"}
 
 
 def test_without_a_destination_the_world_cannot_answer() -> None:

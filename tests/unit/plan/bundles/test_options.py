@@ -7,7 +7,7 @@ import pytest
 
 from trimtab.model.errors import PlanError, SettingsError
 from trimtab.plan.bundles.options import Options, fields_by_name, make_options, pulsar_name
-from trimtab.plan.bundles.strategies import SHEDDERS, shedder
+from trimtab.plan.bundles.strategies import PLACERS, SHEDDERS, placer, shedder
 
 
 def test_defaults_are_pulsars() -> None:
@@ -89,6 +89,8 @@ def test_an_unknown_variant_names_those_there_are() -> None:
 
 def test_every_row_of_the_table_can_be_imported() -> None:
     """Also by its full Java name, as broker.conf has it."""
+    for name in PLACERS:
+        assert placer(name).choose is not None
     for name in SHEDDERS:
         assert shedder(f"org.apache.pulsar.broker.loadbalance.impl.{name}") is shedder(name)
     with pytest.raises(PlanError, match="did you mean ThresholdShedder"):

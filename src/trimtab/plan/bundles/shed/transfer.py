@@ -155,7 +155,7 @@ class TransferShedder:
         return moves, pairs
 
 
-TRANSFER = Shedder(TransferShedder(), TransferState())
+TRANSFER = Shedder(TransferShedder(), TransferState(), extensible=True)
 
 
 def _reason(spread: Spread, published: Mapping[str, PublishedLoad], options: Options) -> str | None:
