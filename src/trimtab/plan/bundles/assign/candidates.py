@@ -5,7 +5,8 @@ that are left, in the same order.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from trimtab.model.bundle_policies import DEFAULT_DOMAIN, BrokerTraits, BundlePolicies, ClusterMetadata
 from trimtab.model.bundle_range import namespace_of
@@ -33,6 +34,8 @@ def by_policies(
     """
     policy = metadata.policies.isolation_of(namespace)
     if policy is None:
+        if not metadata.policies.isolation and not metadata.traits:
+            return list(brokers)
         return [
             broker
             for broker in brokers
@@ -162,27 +165,46 @@ def of_load_manager(candidates: Sequence[str], metadata: ClusterMetadata) -> lis
     ]
 
 
-def may_leave(
-    bundle: str,
-    broker: str,
-    view: LoadView,
-    metadata: ClusterMetadata,
-) -> bool:
-    """Whether a bundle that leaves a broker could go to another by policies and anti-affinity.
+@dataclass(frozen=True)
+class Leaving:
+    """What says whether the bundles of a namespace may leave a broker: the same for all of them.
+
+    Attributes
+    ----------
+    candidates
+        The brokers that policies allow.
+    counts
+        How many namespaces of the same anti-affinity group each broker has; empty if it does not matter.
+    """
+
+    candidates: tuple[str, ...]
+    counts: Mapping[str, int]
+
+    def allowed(self, broker: str) -> bool:
+        """Whether a bundle that leaves this broker could go to another by policies and anti-affinity."""
+        if not self.candidates or self.candidates == (broker,):
+            return False
+        if not self.counts:
+            return True
+        counts = [self.counts.get(candidate, 0) for candidate in self.candidates]
+        fewest = min(counts)
+        here = self.counts.get(broker, 0) if broker in self.candidates else 0
+        # Where all have as many, the bundle would come back to where it was.
+        return fewest == 0 or here > fewest or any(count != fewest for count in counts)
+
+
+def leaving(namespace: str, view: LoadView, metadata: ClusterMetadata) -> Leaving:
+    """What says whether bundles of a namespace may leave their broker.
 
     References
     ----------
     `shouldNamespacePoliciesUnload` and `shouldAntiAffinityNamespaceUnload` of ModularLoadManagerImpl.
     """
-    namespace = namespace_of(bundle)
     candidates = by_policies(namespace, available_brokers(view, metadata), metadata)
-    if all(candidate == broker for candidate in candidates):
-        return False
     counts = group_namespaces(namespace, view, metadata.policies)
-    if not counts:
-        return True
-    of_candidates = [counts.get(candidate, 0) for candidate in candidates]
-    fewest = min(of_candidates)
-    here = counts.get(broker, 0) if broker in candidates else 0
-    # Where all have as many, the bundle would come back to where it was.
-    return fewest == 0 or here > fewest or any(count != fewest for count in of_candidates)
+    return Leaving(tuple(candidates), counts or {})
+
+
+def may_leave(bundle: str, broker: str, view: LoadView, metadata: ClusterMetadata) -> bool:
+    """Whether a bundle that leaves a broker could go to another; see `leaving`."""
+    return leaving(namespace_of(bundle), view, metadata).allowed(broker)

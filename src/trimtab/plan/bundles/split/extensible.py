@@ -100,12 +100,14 @@ def _of_broker(
     splits: list[Split] = []
     why: dict[str, dict[str, object]] = {}
     for key, stats in report.last_stats.items():
-        if stats.topics < LEAST_TOPICS or key not in owned or not parse_bundle(key).can_split:
+        if stats.topics < LEAST_TOPICS or key not in owned:
             continue
         size = size_now(stats)
         reason = reason_of(size, options)
         if reason is None:
             hits.pop(key, None)
+            continue
+        if not parse_bundle(key).can_split:
             continue
         hits[key] = hits.get(key, 0) + 1
         namespace = namespace_of(key)

@@ -6,7 +6,7 @@ from itertools import pairwise
 from trimtab.model.bundle_policies import ClusterMetadata
 from trimtab.model.bundle_range import BundleRange, namespace_of, parse_bundle
 from trimtab.model.bundles import BundleStats
-from trimtab.plan.bundles.assign.candidates import may_leave
+from trimtab.plan.bundles.assign.candidates import Leaving, leaving
 from trimtab.plan.bundles.options import Options
 from trimtab.plan.bundles.split.decision import (
     LEAST_TOPICS,
@@ -49,6 +49,7 @@ def find_splits(view: LoadView, options: Options, metadata: ClusterMetadata = NO
         return SplitDecision(why={"outcome": "a lone broker splits nothing"})
     found, bundles = _too_large(view, options, metadata)
     splits: list[Split] = []
+    rules: dict[str, Leaving] = {}
     for key, (broker, reason) in found.items():
         bundle = parse_bundle(key)
         if not bundle.can_split:
@@ -56,7 +57,9 @@ def find_splits(view: LoadView, options: Options, metadata: ClusterMetadata = NO
         elif not _exists(bundle, metadata):
             bundles[key]["outcome"] = "it is no bundle of its namespace any more"
         else:
-            unload = options.auto_unload_split_bundles_enabled and may_leave(key, broker, view, metadata)
+            if bundle.namespace not in rules:
+                rules[bundle.namespace] = leaving(bundle.namespace, view, metadata)
+            unload = options.auto_unload_split_bundles_enabled and rules[bundle.namespace].allowed(broker)
             bundles[key]["outcome"] = "split"
             splits.append(Split(key, broker, reason, unload=unload))
     return SplitDecision(tuple(splits), {"limits": limits(options), "bundles": bundles})
