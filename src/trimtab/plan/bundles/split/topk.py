@@ -1,5 +1,6 @@
 """The bundles that a broker reports as its heaviest under the extensible load manager."""
 
+import math
 from collections.abc import Callable, Mapping
 
 from trimtab.model.bundle_range import namespace_of
@@ -9,7 +10,7 @@ THROUGHPUT_RESOLUTION = 100_000
 MSG_RATE_RESOLUTION = 100
 CONNECTION_RESOLUTION = 500
 CACHE_SIZE_RESOLUTION = 100_000
-"""Bundles in the same multiple of these count as equally heavy."""
+"""Bundles of the same multiple of these count as equally heavy."""
 
 Weight = tuple[int, int, int, int, int]
 
@@ -17,20 +18,27 @@ Weight = tuple[int, int, int, int, int]
 def weight(stats: BundleStats) -> Weight:
     """How heavy a bundle counts: bandwidth in, then out, message rate, connections, cache, each in buckets.
 
-    Division rounds towards zero, so that 199,999 bytes/s weigh as much as 100,000 and 200,000 weigh more.
+    Traffic is rounded to the nearest multiple, half up, so that 149,999 bytes/s weigh as much as 50,000;
+    counts are rounded down, so that 999 connections weigh as much as 500.
 
     References
     ----------
-    NamespaceBundleStats.compareTo with CompareUtil.compareDoubleWithResolution (4.0.7 on, #24772); before, it
-    compared differences, and sorting could fail.
+    NamespaceBundleStats.compareTo from 4.0.7 on (#24772): `Math.round` of doubles, division of longs. Before,
+    it compared differences, and sorting could fail.
     """
     return (
-        int(stats.msg_throughput_in / THROUGHPUT_RESOLUTION),
-        int(stats.msg_throughput_out / THROUGHPUT_RESOLUTION),
-        int((stats.msg_rate_in + stats.msg_rate_out) / MSG_RATE_RESOLUTION),
+        _rounded(stats.msg_throughput_in / THROUGHPUT_RESOLUTION),
+        _rounded(stats.msg_throughput_out / THROUGHPUT_RESOLUTION),
+        _rounded((stats.msg_rate_in + stats.msg_rate_out) / MSG_RATE_RESOLUTION),
         (stats.topics + stats.consumer_count + stats.producer_count) // CONNECTION_RESOLUTION,
         stats.cache_size // CACHE_SIZE_RESOLUTION,
     )
+
+
+def _rounded(value: float) -> int:
+    """Java's `Math.round`: half up, exactly; adding .5 first would round 0.49999999999999994 up."""
+    whole = math.floor(value)
+    return whole + (value - whole >= 0.5)
 
 
 def top_bundles(

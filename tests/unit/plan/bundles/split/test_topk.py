@@ -28,24 +28,25 @@ def named(**stats: BundleStats) -> dict[str, BundleStats]:
 @pytest.mark.parametrize(
     ("one", "other"),
     [
-        (busy(100_000), busy(199_999)),
-        (busy(0, 100_000), busy(0, 199_999.9)),
-        (BundleStats(msg_rate_in=100, msg_rate_out=0), BundleStats(msg_rate_in=100, msg_rate_out=99.9)),
+        (busy(50_000), busy(149_999)),
+        (busy(0, 50_000), busy(0, 149_999.9)),
+        (busy(0), busy(49_999.999)),
+        (BundleStats(msg_rate_in=50), BundleStats(msg_rate_in=100, msg_rate_out=49.9)),
         (BundleStats(topics=500), BundleStats(topics=500, consumer_count=499)),
         (BundleStats(cache_size=100_000), BundleStats(cache_size=199_999)),
     ],
 )
 def test_bundles_of_one_bucket_weigh_the_same(one: BundleStats, other: BundleStats) -> None:
-    """Each figure counts in multiples of its resolution, rounded down."""
+    """Traffic counts in the nearest multiple of its resolution, the rest in multiples rounded down."""
     assert weight(one) == weight(other)
 
 
 @pytest.mark.parametrize(
     ("light", "heavy"),
     [
-        (busy(199_999.9, 9e9, 9e9), busy(200_000)),  # in before out and rate
-        (busy(100_000, 99_999, 9e9), busy(100_000, 100_000)),  # out before rate
-        (BundleStats(msg_rate_in=199, topics=9999), BundleStats(msg_rate_in=100, msg_rate_out=100)),
+        (busy(149_999.9, 9e9, 9e9), busy(150_000)),  # in before out and rate; half is rounded up
+        (busy(100_000, 49_999, 9e9), busy(100_000, 50_000)),  # out before rate
+        (BundleStats(msg_rate_in=149, topics=9999), BundleStats(msg_rate_in=100, msg_rate_out=50)),
         (BundleStats(topics=400, producer_count=99, cache_size=10**9), BundleStats(producer_count=500)),
         (BundleStats(cache_size=99_999), BundleStats(cache_size=100_000)),
     ],
@@ -53,6 +54,12 @@ def test_bundles_of_one_bucket_weigh_the_same(one: BundleStats, other: BundleSta
 def test_the_next_bucket_is_heavier_whatever_follows(light: BundleStats, heavy: BundleStats) -> None:
     """Bandwidth in decides, then out, then messages, then connections, then cache."""
     assert weight(light) < weight(heavy)
+
+
+def test_the_largest_number_below_a_half_is_rounded_down() -> None:
+    """49.99999999999999 messages are 0.4999999999999999 of a hundred, to which .5 must not be added."""
+    assert 0.49999999999999994 + 0.5 == 1.0
+    assert weight(BundleStats(msg_rate_in=0.49999999999999994 * 100)) < weight(BundleStats(msg_rate_in=50.0))
 
 
 def test_the_heaviest_are_reported_lightest_first() -> None:
