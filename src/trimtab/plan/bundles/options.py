@@ -202,7 +202,7 @@ def make_options(given: Mapping[str, object], variant: str = DEFAULT_VARIANT) ->
         if name not in known:
             near = difflib.get_close_matches(name, list(known), n=3, cutoff=0.5)
             remedy = (
-                f"did you mean {' or '.join(near)}?" if near else "see docs/levels/bundles.md for the list"
+                f"did you mean {' or '.join(near)}?" if near else "docs/reference/pulsar-options.md lists them all"
             )
             raise SettingsError(f"option {name} is not one that decides anything here; {remedy}")
         values[known[name].name] = _read(name, value, known[name].default)
