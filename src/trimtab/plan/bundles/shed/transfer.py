@@ -6,22 +6,25 @@ few heaviest bundles that each reports.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 import numpy as np
 
+from trimtab.model.bundle_policies import ClusterMetadata
+from trimtab.plan.bundles.assign.candidates import available_brokers
 from trimtab.plan.bundles.decision import Decision, Shedder
 from trimtab.plan.bundles.options import Options
 from trimtab.plan.bundles.published import PublishedLoad, publish
 from trimtab.plan.bundles.shed.spread import Spread, spread_of
 from trimtab.plan.bundles.shed.transfer_pair import (
-    NO_RULES,
     Move,
-    TransferRules,
     divided,
     pair_up,
     throughput,
 )
 from trimtab.plan.bundles.view import LoadView
+
+NO_METADATA: Final = ClusterMetadata()
 
 
 @dataclass(frozen=True)
@@ -46,10 +49,8 @@ class TransferShedder:
 
     Attributes
     ----------
-    rules
-        What policies say of bundles.
-    alive
-        Brokers known to be alive: as long as one of them has not published, nothing is decided.
+    metadata
+        Policies, and which brokers are up: as long as one of those has not published, nothing is decided.
 
     References
     ----------
@@ -57,8 +58,7 @@ class TransferShedder:
     (PIP-220). 4.0.7 knows no `loadBalancerSheddingExcludedNamespaces`.
     """
 
-    rules: TransferRules = NO_RULES
-    alive: tuple[str, ...] = ()
+    metadata: ClusterMetadata = NO_METADATA
 
     def __call__(
         self, view: LoadView, state: TransferState, options: Options, chance: np.random.Generator
@@ -122,7 +122,7 @@ class TransferShedder:
         if not counted:
             why |= {"skipped": "OutDatedData", "brokers": too_old} if too_old else {"skipped": "NoBrokers"}
             return []
-        silent = [name for name in self.alive if name not in published]
+        silent = [name for name in available_brokers(view, self.metadata) if name not in published]
         if silent:
             why |= {"skipped": "NoLoadData", "brokers": silent}
             return []
@@ -142,7 +142,7 @@ class TransferShedder:
                 break
             source, target = spread.giver, spread.taker
             spread = spread.without_giver()
-            pair = pair_up(self.rules, view, source, target, published, options)
+            pair = pair_up(self.metadata, view, source, target, published, options)
             why: dict[str, object] = {"source": source, "target": target, "reason": reason, **pair.why}
             pairs.append(why)
             if not pair.offloaded > 0:
@@ -156,6 +156,11 @@ class TransferShedder:
 
 
 TRANSFER = Shedder(TransferShedder(), TransferState(), extensible=True)
+
+
+def transfer_under(metadata: ClusterMetadata) -> Shedder[TransferState]:
+    """The shedder of a cluster with policies."""
+    return Shedder(TransferShedder(metadata), TransferState(), extensible=True)
 
 
 def _reason(spread: Spread, published: Mapping[str, PublishedLoad], options: Options) -> str | None:

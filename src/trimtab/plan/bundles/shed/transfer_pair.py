@@ -1,40 +1,23 @@
 """Which bundles `TransferShedder` moves between two brokers, and which it has come back in return."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from trimtab.model.bundle_policies import is_system_namespace
+from trimtab.model.bundle_policies import BundlePolicies, ClusterMetadata, is_system_namespace
+from trimtab.model.bundle_range import namespace_of
 from trimtab.model.bundles import BundleStats
+from trimtab.plan.bundles.assign.candidates import available_brokers, by_anti_affinity, by_policies
+from trimtab.plan.bundles.assign.select import excluded_namespaces
 from trimtab.plan.bundles.options import Options
 from trimtab.plan.bundles.published import PublishedLoad
 from trimtab.plan.bundles.split.topk import top_bundles
 from trimtab.plan.bundles.view import LoadView
 
+NO_POLICIES: Final = BundlePolicies()
 SWAP_RELIEF: Final = 0.75
 """After a swap the fuller broker must carry less than this share of what it carried before."""
-
-
-@dataclass(frozen=True)
-class TransferRules:
-    """What policies say of bundles; by default there are none.
-
-    Attributes
-    ----------
-    transferable
-        Whether isolation policies and anti-affinity groups let a bundle leave its broker, and for this one if
-        a target is named: of bundle, source and target.
-    has_policies
-        Whether any of them is about a namespace: its bundles do not even get into the brokers' reports unless
-        `loadBalancerSheddingBundlesWithPoliciesEnabled`.
-    """
-
-    transferable: Callable[[str, str, str | None], bool] = lambda bundle, source, target: True
-    has_policies: Callable[[str], bool] = lambda namespace: False
-
-
-NO_RULES: Final = TransferRules()
 
 
 @dataclass(frozen=True)
@@ -97,7 +80,7 @@ class Pair:
 
 
 def pair_up(
-    rules: TransferRules,
+    metadata: ClusterMetadata,
     view: LoadView,
     source: str,
     target: str,
@@ -109,13 +92,13 @@ def pair_up(
     offload = (load - published[target].weighted_max_ema) / 2
     wanted = divided(throughput(view, source) * offload, load)
     pair = Pair(why={"load_wanted": offload, "bytes_per_second_wanted": wanted})
-    top = _top(rules, view, source, options)
+    top = _top(metadata, view, source, options)
     if len(top) <= 1:
         return pair.ended("its sole reported bundle overloads it" if top else "it reports no bundle")
-    back = iter(_top(rules, view, target, options).items())
+    back = iter(_top(metadata, view, target, options).items())
     left = len(top)
     for bundle, stats in top.items():
-        if not _may_leave(rules, view, bundle, source, target, options):
+        if not _may_leave(metadata, view, bundle, source, target, options):
             continue
         if left <= 1:
             return pair.ended("one reported bundle must stay")
@@ -125,7 +108,7 @@ def pair_up(
             # Additions in Pulsar's order: it decides ties.
             fuller = throughput(view, source) - pair.offloaded + pair.gained - carried
             emptier = throughput(view, target) + pair.offloaded - pair.gained + carried
-            swapped = _swap(rules, view, (source, fuller), (target, emptier), back, options)
+            swapped = _swap(metadata, view, (source, fuller), (target, emptier), back, options)
             if not swapped:
                 return pair.ended("the next bundle is more than what is wanted, and nothing balances it")
         pair = pair.with_moves(source, target, bundle, carried, swapped, options)
@@ -134,7 +117,7 @@ def pair_up(
 
 
 def _swap(
-    rules: TransferRules,
+    metadata: ClusterMetadata,
     view: LoadView,
     giver: tuple[str, float],
     taker: tuple[str, float],
@@ -160,7 +143,7 @@ def _swap(
     swapped: list[tuple[str, float]] = []
     for bundle, stats in back:
         carried = stats.msg_throughput_in + stats.msg_throughput_out
-        if not rules.transferable(bundle, target, source):
+        if not _transferable(metadata, view, bundle, target, source, options):
             continue
         if not (fuller + carried < before and emptier - carried < before):
             continue
@@ -171,28 +154,45 @@ def _swap(
     return []
 
 
-def _top(rules: TransferRules, view: LoadView, broker: str, options: Options) -> dict[str, BundleStats]:
+def _top(metadata: ClusterMetadata, view: LoadView, broker: str, options: Options) -> dict[str, BundleStats]:
     """The heaviest bundles that a broker reports, the least heavy first."""
 
     def left_out(namespace: str) -> bool:
-        if is_system_namespace(namespace) or _excluded(namespace, options):
+        if is_system_namespace(namespace) or namespace in excluded_namespaces(options):
             return True
-        return rules.has_policies(namespace) and not options.shedding_bundles_with_policies_enabled
+        return metadata.policies.any_for(namespace) and not options.shedding_bundles_with_policies_enabled
 
     most = options.max_number_of_bundles_in_bundle_load_report
     return top_bundles(view.reports[broker].last_stats, most, left_out)
 
 
 def _may_leave(
-    rules: TransferRules, view: LoadView, bundle: str, source: str, target: str, options: Options
+    metadata: ClusterMetadata, view: LoadView, bundle: str, source: str, target: str, options: Options
 ) -> bool:
     if bundle not in view.reports[source].bundles or bundle in view.recently_unloaded:
         return False
-    return rules.transferable(bundle, source, target if options.transfer_enabled else None)
+    return _transferable(
+        metadata, view, bundle, source, target if options.transfer_enabled else None, options
+    )
 
 
-def _excluded(namespace: str, options: Options) -> bool:
-    return options.variant != "pulsar-4.0" and namespace in options.shedding_excluded_namespaces
+def _transferable(
+    metadata: ClusterMetadata,
+    view: LoadView,
+    bundle: str,
+    source: str,
+    target: str | None,
+    options: Options,
+) -> bool:
+    """Whether isolation policies and anti-affinity let a bundle go, and to the target if there is one."""
+    namespace = namespace_of(bundle)
+    if metadata.policies == NO_POLICIES:
+        return True
+    allowed = by_policies(namespace, available_brokers(view, metadata), metadata)
+    candidates = by_anti_affinity(
+        namespace, allowed, view, metadata.policies, failure_domains=options.failure_domains_enabled
+    )
+    return (target is None or target in candidates) and any(broker != source for broker in candidates)
 
 
 def throughput(view: LoadView, broker: str) -> float:
