@@ -143,6 +143,17 @@ class BrokerReport:
             max(float(percent) * weight for percent, weight in zip(self.percents, weights, strict=True)) / 100
         )
 
+    def weighted_usage_within_limit(self, weights: Sequence[float]) -> float:
+        """The same over those resources that are not above 100 %; 0 if all are.
+
+        Parameters
+        ----------
+        weights
+            As for `weighted_usage` (`getMaxResourceUsageWithWeightWithinLimit`).
+        """
+        weighted = (float(percent) * weight for percent, weight in zip(self.percents, weights, strict=True))
+        return max((percent for percent in weighted if 0 < percent <= 100), default=0.0) / 100
+
 
 @dataclass(frozen=True)
 class ReportTick:

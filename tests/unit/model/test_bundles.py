@@ -51,6 +51,14 @@ def test_weights_are_applied_in_double_precision() -> None:
     assert report.weighted_usage((0.1, 0, 0, 0.5, 0)) == 0.25
 
 
+def test_usage_within_the_limit_leaves_out_what_is_above() -> None:
+    """What is above 100 % after its weight is left out; with nothing left the usage is 0."""
+    report = BrokerReport(cpu=ResourceUsage(300, 100), bandwidth_in=ResourceUsage(60, 100))
+    assert report.weighted_usage_within_limit(ALL_ALIKE) == float(np.float32(60) / 100 * 100) / 100
+    assert report.weighted_usage_within_limit((0.25, 0, 0, 1, 0)) == 0.75
+    assert report.weighted_usage_within_limit((1, 1, 1, 0, 0)) == 0.0
+
+
 @given(st.floats(0, 1e6), st.floats(0, 1e6), st.floats(1e-3, 1e6))
 def test_weights_of_one_agree_with_no_weights(cpu: float, network: float, limit: float) -> None:
     """With all weights 1 the two maxima are the same resource, apart from the last rounding."""

@@ -137,13 +137,18 @@ class Options:
     flow_or_qps_difference_threshold_percentage: int = _named("flowOrQpsDifferenceThresholdPercentage", 10)
 
     @property
+    def heap_memory_counts(self) -> bool:
+        """Whether a full heap alone makes a broker overloaded: in the article, not in Pulsar 4."""
+        return self.variant == "article"
+
+    @property
     def weights(self) -> tuple[float, float, float, float, float]:
         """Weights of `trimtab.model.bundles.BROKER_RESOURCES` in the modular load manager.
 
         In Pulsar 4 it takes no notice of heap memory, whatever its weight; the article does.
         """
         cpu, memory, direct, bandwidth_in, bandwidth_out = self.extensible_weights
-        return (cpu, memory if self.variant == "article" else 0.0, direct, bandwidth_in, bandwidth_out)
+        return (cpu, memory if self.heap_memory_counts else 0.0, direct, bandwidth_in, bandwidth_out)
 
     @property
     def extensible_weights(self) -> tuple[float, float, float, float, float]:
@@ -202,7 +207,9 @@ def make_options(given: Mapping[str, object], variant: str = DEFAULT_VARIANT) ->
         if name not in known:
             near = difflib.get_close_matches(name, list(known), n=3, cutoff=0.5)
             remedy = (
-                f"did you mean {' or '.join(near)}?" if near else "docs/reference/pulsar-options.md lists them all"
+                f"did you mean {' or '.join(near)}?"
+                if near
+                else "docs/reference/pulsar-options.md lists them all"
             )
             raise SettingsError(f"option {name} is not one that decides anything here; {remedy}")
         values[known[name].name] = _read(name, value, known[name].default)

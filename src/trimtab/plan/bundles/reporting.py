@@ -30,8 +30,7 @@ def report_due(last: BrokerReport, now: BrokerReport, since_seconds: float, opti
     """
     if round(since_seconds * 1000) > options.report_update_max_interval_minutes * 60 * 1000:
         return "the longest interval is over"
-    with_memory = options.variant == "article"
-    usages = [one.max_usage(with_memory=with_memory) for one in (last, now)]
+    usages = [one.max_usage(with_memory=options.heap_memory_counts) for one in (last, now)]
     change = {
         "usage": 100.0 * abs(usages[0] - usages[1]),
         "message rate": percent_change(

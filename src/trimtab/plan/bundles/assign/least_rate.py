@@ -56,7 +56,9 @@ def score(broker: str, view: LoadView, options: Options) -> float:
     equal depends on it.
     """
     load = view.brokers[broker]
-    if load.report.weighted_usage(options.weights) > options.broker_overloaded_threshold_percentage / 100.0:
+    # Without weights, and divided by 100 in single precision: 85 % is a hair above .85.
+    usage = load.report.max_usage(with_memory=options.heap_memory_counts)
+    if usage > options.broker_overloaded_threshold_percentage / 100.0:
         return math.inf
     total = 0.0
     if options.variant != "article":

@@ -34,7 +34,7 @@ def decide(
     brokers: dict[str, dict[str, object]] = {}
     unloads: dict[str, tuple[str, ...]] = {}
     for name, report in view.reports.items():
-        usage = report.max_usage(with_memory=options.variant == "article")
+        usage = report.max_usage(with_memory=options.heap_memory_counts)
         numbers = brokers[name] = {"usage": usage}
         if usage < threshold:
             continue

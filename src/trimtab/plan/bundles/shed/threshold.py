@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from trimtab.model.bundles import BrokerReport
 from trimtab.plan.bundles.decision import Decision, Shedder
 from trimtab.plan.bundles.options import Options
 from trimtab.plan.bundles.shed.selection import busiest_until
@@ -44,7 +45,7 @@ def decide(
     threshold = options.broker_threshold_shedder_percentage / 100.0
     usage, average = _remembered(view, state.usage, options)
     brokers: dict[str, dict[str, object]] = {
-        name: {"usage": report.weighted_usage(options.weights), "history": usage[name]}
+        name: {"usage": _sample(report, options), "history": usage[name]}
         for name, report in view.reports.items()
     }
     why: dict[str, object] = {"average": average, "threshold": threshold, "brokers": brokers}
@@ -82,10 +83,18 @@ def _remembered(
     usage = dict(before)
     total = 0.0
     for name, report in view.reports.items():
-        sample = report.weighted_usage(options.weights)
+        sample = _sample(report, options)
         usage[name] = sample if name not in usage else usage[name] * history + (1 - history) * sample
         total += usage[name]
     return usage, total / len(view.brokers) if view.brokers else 0.0
+
+
+def _sample(report: BrokerReport, options: Options) -> float:
+    """A broker's usage, of which Pulsar takes resources above 100 % for wrongly measured and passes over."""
+    usage = report.weighted_usage(options.weights)
+    if usage > 1.0 and options.variant != "article":
+        return report.weighted_usage_within_limit(options.weights)
+    return usage
 
 
 def _overloaded(usage: float, limit: float, options: Options) -> bool:

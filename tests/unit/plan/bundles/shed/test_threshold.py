@@ -127,6 +127,20 @@ def test_an_idle_cluster_is_left_alone() -> None:
     assert decision.why["outcome"] == "the average usage is 0"
 
 
+def test_a_resource_above_its_limit_is_passed_over() -> None:
+    """110 % of a NIC is a wrong limit to Pulsar: the next highest counts, and 100 % is still believed."""
+    bundles = {key(1): stats(300 * MB), key(2): stats(100 * MB)}
+
+    def usage(bandwidth: float, variant: str) -> float:
+        hot = report(bundles, cpu=30, bandwidth_in=bandwidth)
+        decision, _ = decided(view_of({"hot:1": hot, "cold:1": report(cpu=20)}), variant=variant)
+        return decision.why["brokers"]["hot:1"]["usage"]
+
+    assert usage(100, "pulsar-4.2") == 1.0
+    assert usage(110, "pulsar-4.2") == pytest.approx(0.3)
+    assert usage(110, "article") == pytest.approx(1.1)
+
+
 def test_the_same_view_gives_the_same_decision_and_leaves_its_state_alone() -> None:
     """States are values: a decision can be asked for again."""
     _, state = decided(two(40, 20))
