@@ -98,7 +98,8 @@ def bundles(
             unloads += sum(map(len, decision.unloads.values()))
     if state is not None and reached is not None:
         write_state(reached, scenario, names, state)
-    print(f"trimtab: {ticks} ticks, {unloads} unloads by {names}", file=sys.stderr)
+    counted = f"{ticks} tick{'s' * (ticks != 1)}, {unloads} unload{'s' * (unloads != 1)}"
+    print(f"trimtab: {counted} by {names}", file=sys.stderr)
 
 
 def _given(overrides: list[str]) -> dict[str, str]:
