@@ -100,7 +100,7 @@ def choose(
     drawn = int(chance.integers(-(2**31), 2**31))
     broker = pool[crc32(str(drawn).encode()) % len(pool)]
     if not options.avg_shedder_plan_by_bundle_name:
-        state = with_planned(state, view, {bundle: broker}, options)
+        state = with_planned(living(state, view), view, {bundle: broker}, options)
     return Placement(broker, pool, {"planned": None, "drawn": drawn}), state
 
 

@@ -127,6 +127,15 @@ def test_what_chance_decided_is_remembered_for_all_equal_bundles() -> None:
     assert len(state.plan) == 1
 
 
+def test_a_placement_alone_does_not_remember_for_ever() -> None:
+    """With another shedder the plan is written by chance only: what is out of date goes at the next one."""
+    state = AvgState()
+    for tick in range(1, 6):
+        view = view_of({"a:1": report({key(0): stats(rate=tick)}), "b:1": report()})
+        _, state = choose(key(0), ("a:1", "b:1"), view, state, OPTIONS, CHANCE)
+    assert len(state.plan) == 1
+
+
 def test_by_name_every_unplanned_bundle_draws_for_itself() -> None:
     """Twenty bundles do not all come to the same of four brokers."""
     view = view_of({name: report() for name in ALL})
