@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.placement_views import bundle_key, known, load, view_of
@@ -51,6 +51,7 @@ POLICIES = st.builds(
 RATES = st.dictionaries(st.sampled_from(BUNDLES), st.floats(0, 1e5).map(known))
 
 
+@settings(max_examples=60, deadline=None)
 @given(
     st.sampled_from(NAMES),
     st.sampled_from(VARIANTS),
@@ -94,6 +95,7 @@ def test_every_placement_is_allowed_remembered_and_repeatable(
     assert msgspec.json.decode(msgspec.json.encode(state.placement), type=kind) == state.placement
 
 
+@settings(max_examples=60, deadline=None)
 @given(st.lists(BROKERS, min_size=1, max_size=6), st.integers(0, 3))
 def test_owners_never_split_sooner_than_the_hits_allow(views: list[Any], threshold: int) -> None:
     """A bundle is split only if its broker saw it above a limit in enough cycles in a row."""

@@ -26,11 +26,12 @@ def report_due(last: BrokerReport, now: BrokerReport, since_seconds: float, opti
 
     References
     ----------
-    Pulsar 4.0.7 and 4.2.4, `org.apache.pulsar.broker.loadbalance.impl.ModularLoadManagerImpl`.
+    Pulsar 4.0.7 and 4.2.4, `org.apache.pulsar.broker.loadbalance.impl.ModularLoadManagerImpl`; usage is that
+    of the most used resource, each with its weight, since 4.0 (PIP-358).
     """
     if round(since_seconds * 1000) > options.report_update_max_interval_minutes * 60 * 1000:
         return "the longest interval is over"
-    usages = [one.max_usage(with_memory=options.heap_memory_counts) for one in (last, now)]
+    usages = [one.weighted_usage(options.weights) for one in (last, now)]
     change = {
         "usage": 100.0 * abs(usages[0] - usages[1]),
         "message rate": percent_change(

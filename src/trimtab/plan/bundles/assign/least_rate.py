@@ -33,8 +33,8 @@ def choose(
 
     References
     ----------
-    Pulsar 4.0.7 and 4.2.4, `org.apache.pulsar.broker.loadbalance.impl.LeastLongTermMessageRate`; its Javadoc
-    says "at or above" the threshold, its code above.
+    Pulsar 4.0.7 and 4.2.4, `org.apache.pulsar.broker.loadbalance.impl.LeastLongTermMessageRate`; its comment
+    says "at or above" the threshold, its code above. Resources count with their weights since 4.0 (PIP-358).
     """
     scores = {broker: score(broker, view, options) for broker in candidates if broker in view.brokers}
     least = min(scores.values(), default=math.inf)
@@ -56,9 +56,7 @@ def score(broker: str, view: LoadView, options: Options) -> float:
     equal depends on it.
     """
     load = view.brokers[broker]
-    # Without weights, and divided by 100 in single precision: 85 % is a hair above .85.
-    usage = load.report.max_usage(with_memory=options.heap_memory_counts)
-    if usage > options.broker_overloaded_threshold_percentage / 100.0:
+    if load.report.weighted_usage(options.weights) > options.broker_overloaded_threshold_percentage / 100.0:
         return math.inf
     total = 0.0
     if options.variant != "article":

@@ -111,7 +111,7 @@ def select_broker(
         state = replace(state, placement=placement)
     overload = options.broker_overloaded_threshold_percentage / 100.0
     load = None if chosen.broker is None else view.brokers.get(chosen.broker)
-    if load is not None and load.report.max_usage(with_memory=options.heap_memory_counts) > overload:
+    if load is not None and load.report.weighted_usage(options.weights) > overload:
         # Whoever was filtered out may be better than an overloaded broker.
         why["overloaded_choice"] = chosen.broker
         why["first"] = chosen.why

@@ -23,8 +23,8 @@ def decide(
 ) -> tuple[Decision, OverloadState]:
     """What `OverloadShedder.findBundlesForUnloading` decides; nothing is left to chance.
 
-    A broker is overloaded on the threshold and above. Its usage is that of its most used resource, whatever
-    the weights (`getMaxResourceUsage`): CPU, direct memory and bandwidth, in the article heap memory too.
+    A broker is overloaded on the threshold and above. Its usage is that of its most used resource, each with
+    its weight (`getMaxResourceUsageWithWeight`, since 4.0 by PIP-358; before it all counted alike).
 
     References
     ----------
@@ -34,7 +34,7 @@ def decide(
     brokers: dict[str, dict[str, object]] = {}
     unloads: dict[str, tuple[str, ...]] = {}
     for name, report in view.reports.items():
-        usage = report.max_usage(with_memory=options.heap_memory_counts)
+        usage = report.weighted_usage(options.weights)
         numbers = brokers[name] = {"usage": usage}
         if usage < threshold:
             continue

@@ -159,9 +159,9 @@ def test_nobody_at_all_is_an_answer() -> None:
     assert left.preallocated == {}
 
 
-@pytest.mark.parametrize(("usage", "times"), [(84.9, 1), (85.0, 2)])
+@pytest.mark.parametrize(("usage", "times"), [(85.0, 1), (85.1, 2)])
 def test_an_overloaded_choice_is_thought_over_among_all(usage: float, times: int) -> None:
-    """From 85 % on, in single precision above .85, it is asked again, with those filtered out before."""
+    """Above 85 % the strategy is asked again, with those that the filters had taken out."""
     view = view_of({"a": load(usage), "b": load(stats={bundle_key("t/new", 1): SOME})})
     placement, candidates, state = asked_for(view)
     assert candidates == [["a"], ["a", "b"]][:times]

@@ -63,9 +63,9 @@ def test_equals_are_drawn_from_a_pool_that_is_told() -> None:
     assert {placement.broker for placement in placements} == {"a", "c"}
 
 
-@pytest.mark.parametrize(("usage", "overloaded"), [(84.99, False), (85.0, True)])
+@pytest.mark.parametrize(("usage", "overloaded"), [(85.0, False), (85.01, True)])
 def test_overloaded_means_above_the_threshold(usage: float, overloaded: bool) -> None:
-    """85 % divided by 100 in single precision is a hair above .85: exactly 85 % is overloaded already."""
+    """A broker at exactly 85 % still takes the bundle that its low rate speaks for."""
     view = view_of({"a": load(usage), "b": load(10, {BUNDLE: SOME})}, {BUNDLE: known(9)})
     placement, _ = ask(LEAST_LONG_TERM_MESSAGE_RATE, view)
     assert placement.broker == ("b" if overloaded else "a")
@@ -73,17 +73,19 @@ def test_overloaded_means_above_the_threshold(usage: float, overloaded: bool) ->
 
 
 def test_usage_is_compared_in_single_precision() -> None:
-    """84.999999 % of a limit is 85 in single precision, and with that above the threshold."""
-    view = view_of({"a": load(84.999999), "b": load(10, {BUNDLE: SOME})}, {BUNDLE: known(9)})
-    assert ask(LEAST_LONG_TERM_MESSAGE_RATE, view)[0].broker == "b"
+    """85.000001 % of a limit is 85 in single precision, hence not above the threshold."""
+    view = view_of({"a": load(85.000001), "b": load(10, {BUNDLE: SOME})}, {BUNDLE: known(9)})
+    assert ask(LEAST_LONG_TERM_MESSAGE_RATE, view)[0].broker == "a"
 
 
-def test_weights_do_not_make_a_broker_overloaded_or_not() -> None:
-    """Direct memory has weight 0 for other strategies and counts here; heap memory does not."""
+def test_weights_say_what_makes_a_broker_overloaded() -> None:
+    """Direct memory has weight 0 until an operator gives it another; heap memory never counts here."""
     direct = replace(load(10), report=replace(load(10).report, direct_memory=ResourceUsage(90, 100)))
     heap = replace(load(10), report=replace(load(10).report, memory=ResourceUsage(90, 100)))
     view = view_of({"a": direct, "b": heap})
-    assert ask(LEAST_LONG_TERM_MESSAGE_RATE, view)[0].pool == ("b",)
+    assert ask(LEAST_LONG_TERM_MESSAGE_RATE, view)[0].pool == ("a", "b")
+    given = {"loadBalancerDirectMemoryResourceWeight": 1.0, "loadBalancerMemoryResourceWeight": 1.0}
+    assert ask(LEAST_LONG_TERM_MESSAGE_RATE, view, options=make_options(given))[0].pool == ("b",)
 
 
 def test_where_all_are_overloaded_any_will_do() -> None:

@@ -23,8 +23,8 @@ def lone(usage: float, **usages: float) -> LoadView:
 
 
 def test_on_the_threshold_is_overloaded() -> None:
-    """85 % of single precision, divided by 100 in single precision, is a hair above .85; 84.99 is below."""
-    assert float(np.float32(85) / np.float32(100)) >= 0.85
+    """85 is itself in single precision, and divided by 100 in double precision it is .85; 84.99 is below."""
+    assert float(np.float32(85)) / 100 == 0.85
     assert decided(lone(85)).unloads == {"a:1": (key(3),)}
     assert decided(lone(84.99)).unloads == {}
 
@@ -42,9 +42,12 @@ def test_far_above_the_threshold_more_bundles_go() -> None:
     assert decision.unloads == {"a:1": (key(3), key(2))}
 
 
-def test_weights_do_not_matter_here() -> None:
-    """Direct memory has weight 0 for the other strategies and counts here all the same."""
-    assert decided(lone(10, direct_memory=90)).unloads == {"a:1": (key(3),)}
+def test_weights_matter_here_too() -> None:
+    """Direct memory has weight 0 and overloads nobody, until the operator gives it another."""
+    assert decided(lone(10, direct_memory=90)).unloads == {}
+    heavy = decided(lone(10, direct_memory=90), loadBalancerDirectMemoryResourceWeight=1.0)
+    assert heavy.unloads == {"a:1": (key(3),)}
+    assert decided(lone(90), loadBalancerCPUResourceWeight=0.5).unloads == {}
 
 
 def test_heap_memory_counts_in_the_article_only() -> None:

@@ -1,7 +1,7 @@
 """Where bundles are cut: the article's examples, and each comparison at its edge."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trimtab.model.bundle_range import BundleRange
@@ -80,6 +80,7 @@ def test_counts_round_towards_the_lower_topic(positions: list[int], position: in
     assert topic_count_equally_divide(positions) == [position]
 
 
+@settings(deadline=None)
 @given(st.lists(HASHES, min_size=2, max_size=40))
 def test_a_cut_by_count_leaves_no_half_with_more_than_half(positions: list[int]) -> None:
     """Strictly below the cut lie at most half of the topics, and above it at most one more than half."""
@@ -189,6 +190,7 @@ def test_a_cut_outside_is_refused(position: int) -> None:
         cut([0, 0x8000], bundle(0, 0x8000), [position])
 
 
+@settings(deadline=None)
 @given(HASHES, HASHES, st.lists(HASHES, min_size=2, max_size=20))
 def test_every_found_range_cut_can_be_made(one: int, other: int, asked: list[int]) -> None:
     """What the range algorithm and the specified positions answer is accepted by the namespace."""

@@ -1,7 +1,7 @@
 """Which bundles a broker reports as its heaviest, and in which order."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trimtab.model.bundles import BundleStats
@@ -90,6 +90,7 @@ def test_equals_are_not_sorted_behind_the_border() -> None:
     assert list(top_bundles(stats, 2)) == [key("b"), key("a")]
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=40), st.integers(0, 45))
 def test_whatever_the_order_the_heaviest_are_found(values: list[int], most: int) -> None:
     """The weights reported are the largest ones, ascending, as a plain sort would give them."""
