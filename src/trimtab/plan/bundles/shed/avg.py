@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from trimtab.plan.bundles.decision import Decision, Shedder
-from trimtab.plan.bundles.hash_order import concurrent_hash_map_order, hash_map_order
+from trimtab.plan.bundles.hash_order import hash_map_order
 from trimtab.plan.bundles.java_sort import ContradictionError, java_sorted
 from trimtab.plan.bundles.options import Options
 from trimtab.plan.bundles.shed.avg_plan import AvgState, living, planned, with_planned, without_plan
@@ -33,8 +33,8 @@ def decide(
     most = max(state.most_brokers, len(view.brokers))
     # A plan by name is for one round of shedding.
     remembered = replace(living(without_plan(state, options), view), most_brokers=most)
-    # Brokers lie in a concurrent map in Pulsar; the map of scores, filled from it, is an ordinary one.
-    names = hash_map_order(concurrent_hash_map_order(view.brokers), most)
+    # A map of its own, filled in the order of the view.
+    names = hash_map_order(view.brokers, most)
     scores = {name: view.reports[name].weighted_usage(options.weights) * 100 for name in names}
     why: dict[str, object] = {"scores": scores}
     try:
