@@ -32,11 +32,12 @@ def test_the_second_counts_for_a_tenth_in_javas_arithmetic() -> None:
 
 def test_a_report_seen_twice_is_one_sample() -> None:
     """The leader may decide more often than brokers report."""
+    first = publish(at(0, cpu=0), {}, OPTIONS)
     view = at(60, cpu=50)
     old = replace(view, brokers={"a:1": replace(view.brokers["a:1"], updated_at=30.0)})
-    before = publish(old, {}, OPTIONS)
-    again = replace(old, at=120.0)
-    assert publish(again, before, OPTIONS) == before
+    before = publish(old, first, OPTIONS)
+    assert before["a:1"].weighted_max_ema > 0
+    assert publish(replace(old, at=120.0), before, OPTIONS) == before
 
 
 def test_heap_memory_counts_with_its_weight() -> None:

@@ -137,7 +137,9 @@ def test_a_heartbeat_bundle_never_leaves_its_broker() -> None:
 def test_a_lone_broker_sheds_nothing() -> None:
     """There is nowhere to go."""
     view = view_of({"a:1": report({key(0): stats(), key(1): stats()}, cpu=99)})
-    assert rounded(view, (key(0),), to("b:1")).decision.unloads == {}
+    found = rounded(view, (key(0),), to("b:1"))
+    assert found.decision.unloads == {}
+    assert found.decision.why["refused"] == {key(0): "a lone broker sheds nothing"}
 
 
 def test_an_unload_counts_as_recent_for_just_half_an_hour() -> None:

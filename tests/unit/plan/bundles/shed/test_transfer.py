@@ -208,6 +208,15 @@ def test_a_broker_that_gives_nothing_costs_no_pair_and_no_taker() -> None:
     assert decision.destinations == {key(30): "idle0:1", key(20): "idle1:1", key(10): "idle2:1"}
 
 
+def test_the_broker_in_the_middle_is_not_its_own_pair() -> None:
+    """One pair moved too little to be even: of three brokers there is no second."""
+    brokers = {"full:1": broker(100, 1, 23), "half:1": broker(50, 3, 9, first=50), "idle:1": broker(0)}
+    decision, _ = decided(brokers)
+    assert decision.unloads == {"full:1": (key(0),)}
+    assert [pair["source"] for pair in decision.why["pairs"]] == ["full:1"]
+    assert decision.why["pairs"][0]["predicted_deviation"] > 0.25
+
+
 @pytest.mark.parametrize("enabled", [True, False])
 def test_without_transfer_bundles_are_unloaded_to_wherever(enabled: bool) -> None:
     """`loadBalancerTransferEnabled=false` leaves the target to the placement."""

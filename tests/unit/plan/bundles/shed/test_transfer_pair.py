@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from support.bundle_views import key, report, stats, view_of
 from trimtab.model.bundle_policies import BundlePolicies, ClusterMetadata, IsolationPolicy
-from trimtab.model.bundles import BrokerReport
+from trimtab.model.bundles import BrokerReport, BundleStats
 from trimtab.plan.bundles.options import make_options
 from trimtab.plan.bundles.published import publish
 from trimtab.plan.bundles.shed.transfer import NO_METADATA
@@ -174,6 +174,15 @@ def test_a_bundle_whose_return_leaves_the_emptier_as_full_as_the_other_was_is_pa
     """17 go to one of 10: giving back 3 leaves it 24, as much as the full one had; 4 and 6 balance it."""
     view = two([17, 7], [3, 4, 6], idle_total=10, recently=(1,))
     assert chosen(paired(view)) == [101, 102, 0]
+
+
+def test_a_bundle_whose_return_would_undo_the_move_is_passed_over() -> None:
+    """Bundles are in the order of their inbound bytes: the first is all outbound and would make it 24."""
+    heavy = BundleStats(msg_throughput_out=9 * UNIT, topics=1)
+    idle = report({key(100): heavy, key(101): stats(UNIT)}, cpu=25, throughput=8 * UNIT)
+    view = two([9, 15])
+    mixed = replace(view, brokers={**view.brokers, "idle:1": replace(view.brokers["idle:1"], report=idle)})
+    assert chosen(paired(mixed)) == [101, 0]
 
 
 def test_what_came_back_once_is_not_asked_again() -> None:
