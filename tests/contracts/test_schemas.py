@@ -9,9 +9,12 @@ import pytest
 
 from contracts.test_formats import BROKEN_VALUES, small
 from support.random_snapshots import random_snapshot
+from support.recordings import skewed, tick, written
 from trimtab.files.plan import plan_bytes
+from trimtab.files.pulsar_reports import read_reports, report_line
 from trimtab.files.replicas_json import json_from_snapshot, snapshot_from_json
 from trimtab.files.settings import load_settings
+from trimtab.model.errors import InputError
 from trimtab.plan.planner import plan_replicas
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
@@ -55,3 +58,31 @@ def test_what_we_read_and_write_fits_the_schema(seed: int) -> None:
     schema("replicas-snapshot-1").validate(json.loads(json_from_snapshot(snapshot)))
     plan = plan_replicas(snapshot, load_settings(None, [], {}).replicas)
     schema("plan-1").validate(json.loads(plan_bytes(plan)))
+
+
+def test_recorded_load_reports_fit_their_schema(tmp_path: Path) -> None:
+    """What a broker writes, and what we write of it again, is what the schema describes."""
+    recorded = tick(0, skewed())
+    schema("pulsar-reports-1").validate(recorded)
+    (read,) = read_reports(written(tmp_path / "reports.jsonl", [recorded]))
+    schema("pulsar-reports-1").validate(json.loads(report_line(read)))
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("cpu", {"usage": -1, "limit": 1}),
+        ("msgRateIn", -1),
+        ("bundles", ["t/n/0x0_0x1"]),
+        ("lastStats", None),
+    ],
+)
+def test_the_schema_refuses_the_reports_that_the_reader_refuses(
+    field: str, value: object, tmp_path: Path
+) -> None:
+    """Negative numbers, names that are none, and a missing part."""
+    reports = skewed()
+    reports["h1:8080"][field] = value
+    assert not schema("pulsar-reports-1").is_valid(tick(0, reports))
+    with pytest.raises(InputError):
+        list(read_reports(written(tmp_path / "reports.jsonl", [tick(0, reports)])))

@@ -1,7 +1,9 @@
 """The bytes of a file that a user named, or one clear sentence about why there are none."""
 
+import contextlib
 import gzip
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 
 from trimtab.model.errors import InputError
@@ -17,8 +19,15 @@ def read_bytes(path: Path) -> bytes:
     InputError
         If there is no such file, it is a folder, or it may not be read.
     """
-    try:
+    with reading(path):
         return path.read_bytes()
+
+
+@contextlib.contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Say in one line why `path` cannot be read."""
+    try:
+        yield
     except FileNotFoundError:
         raise InputError(f"{path}: no such file; check the path") from None
     except NotADirectoryError:

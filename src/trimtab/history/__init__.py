@@ -1,1 +1,1 @@
-"""Replay of recorded load under other settings: nothing here yet."""
+"""Replay of recorded load under other strategies and settings."""

@@ -1,0 +1,233 @@
+"""Recorded reports in, decisions out: what a strategy would have done at every tick."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Any, cast
+
+import numpy as np
+
+from trimtab.history.bundles.world import World
+from trimtab.model.bundle_policies import ClusterMetadata
+from trimtab.model.bundles import ReportTick
+from trimtab.model.errors import PlanError
+from trimtab.plan.bundles.assign.select import AssignmentState
+from trimtab.plan.bundles.averages import EMPTY_TABLE, BundleTable, update_bundles
+from trimtab.plan.bundles.decision import Decision, Placer, Shedder
+from trimtab.plan.bundles.hash_order import concurrent_hash_map_order, hash_map_order
+from trimtab.plan.bundles.options import Options
+from trimtab.plan.bundles.shed.round import shed_round, unexpired
+from trimtab.plan.bundles.view import BrokerLoad, LoadView
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """What is replayed with: a strategy and its settings.
+
+    Attributes
+    ----------
+    shedder
+        Chooses what is unloaded.
+    options
+        Pulsar's options.
+    seed
+        Of all that is drawn.
+    placer
+        Chooses where it goes, as the load manager asks it; None leaves bundles without a destination but for
+        those that the shedder names itself.
+    metadata
+        Policies, and what else the leader knows of the cluster besides its load.
+    java_order
+        Whether brokers and bundles come in the order of Java's hash maps, as they do in Pulsar; else in that
+        of the recording. Where two are equal, the first is chosen.
+    world_answers
+        Whether the load of a bundle goes where it was unloaded to. False: the recording is fed as it is.
+    """
+
+    shedder: Shedder[Any]
+    options: Options
+    seed: int = 0
+    placer: Placer[Any] | None = None
+    metadata: ClusterMetadata = field(default_factory=ClusterMetadata)
+    java_order: bool = True
+    world_answers: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class ReplayState:
+    """All that one tick leaves to the next; `trimtab.history.bundles.saved` writes and reads it.
+
+    Attributes
+    ----------
+    bundles
+        The leader's running means.
+    recently_unloaded
+        When each bundle was unloaded, seconds since 1970; kept for the grace time.
+    recently_unloaded_brokers
+        When each broker was last unloaded from, seconds since 1970.
+    shedder
+        What the shedder remembers.
+    assignment
+        What the leader and the placement strategy remember.
+    chance
+        The state of the random numbers.
+    world
+        Which bundles are elsewhere than in the recording.
+    """
+
+    shedder: Any
+    assignment: AssignmentState[Any]
+    chance: Mapping[str, Any]
+    bundles: BundleTable = EMPTY_TABLE
+    recently_unloaded: Mapping[str, float] = field(default_factory=dict)
+    recently_unloaded_brokers: Mapping[str, float] = field(default_factory=dict)
+    world: World = field(default_factory=World)
+
+
+def first_state(scenario: Scenario) -> ReplayState:
+    """The state before the first tick."""
+    return ReplayState(
+        shedder=scenario.shedder.initial,
+        assignment=AssignmentState(None if scenario.placer is None else scenario.placer.initial),
+        chance=np.random.PCG64(scenario.seed).state,
+    )
+
+
+def replay(
+    ticks: Iterable[ReportTick], scenario: Scenario, state: ReplayState | None = None
+) -> Iterator[tuple[ReportTick, Decision, ReplayState]]:
+    """One decision a tick.
+
+    Parameters
+    ----------
+    ticks
+        In order of time.
+    scenario
+        What decides.
+    state
+        Where an earlier replay stopped; None begins anew.
+
+    Yields
+    ------
+    tuple
+        The tick as the strategy saw it, its decision, and the state after it.
+    """
+    now = first_state(scenario) if state is None else state
+    for tick in ticks:
+        seen, decision, now = step(tick, scenario, now)
+        yield seen, decision, now
+
+
+def step(
+    tick: ReportTick, scenario: Scenario, state: ReplayState
+) -> tuple[ReportTick, Decision, ReplayState]:
+    """One tick: the leader takes the reports in, decides, and the world answers.
+
+    As in `ModularLoadManagerImpl`: bundle data are updated from every report first, what was unloaded longer
+    ago than the grace time is forgotten, a lone broker sheds nothing, and every bundle chosen is remembered.
+
+    Returns
+    -------
+    tuple
+        The tick as the strategy saw it, its decision, and the state after it.
+    """
+    seen = state.world.answered(tick) if scenario.world_answers else tick
+    bundles = update_bundles(state.bundles, seen.brokers.values())
+    recent = unexpired(state.recently_unloaded, tick.at, scenario.options)
+    view = replace(
+        _view(seen, bundles, scenario),
+        recently_unloaded=recent,
+        recently_unloaded_brokers=state.recently_unloaded_brokers,
+    )
+    chance = _generator(state.chance)
+    idle = _idle(view, scenario.options)
+    if idle is None:
+        decision, shedder = scenario.shedder.decide(view, state.shedder, scenario.options, chance)
+        decision, shedder, assignment = _placed(decision, view, shedder, scenario, state.assignment, chance)
+    else:
+        decision = Decision(why={"outcome": idle})
+        shedder, assignment = state.shedder, state.assignment
+    chosen = [bundle for unloaded in decision.unloads.values() for bundle in unloaded]
+    world = state.world
+    if scenario.world_answers:
+        homeless = [bundle for bundle in chosen if bundle not in decision.destinations]
+        if homeless:
+            raise PlanError(
+                f"bundle {homeless[0]} was unloaded without a destination: this shedding strategy names "
+                "none, so that the world cannot answer; name a placement strategy too"
+            )
+        world = world.moved({bundle: decision.destinations[bundle] for bundle in chosen})
+    after = replace(
+        state,
+        shedder=shedder,
+        assignment=assignment,
+        chance=chance.bit_generator.state,
+        bundles=bundles,
+        recently_unloaded=recent | dict.fromkeys(chosen, tick.at),
+        recently_unloaded_brokers={
+            **state.recently_unloaded_brokers,
+            **dict.fromkeys(decision.unloads, tick.at),
+        },
+        world=world,
+    )
+    return seen, decision, after
+
+
+def _view(seen: ReportTick, bundles: BundleTable, scenario: Scenario) -> LoadView:
+    """What the leader knows, in the order in which Pulsar goes through it.
+
+    `LoadData` holds brokers and bundles in `ConcurrentHashMap`s; shedders are given a `HashMap` of the latter
+    (`getBundleDataForLoadShedding`).
+    """
+    names = tuple(seen.brokers)
+    if scenario.java_order:
+        names = _brokers_order(names)
+        bundles = bundles.in_order(_bundles_order(bundles.names))
+    return LoadView(seen.at, {name: BrokerLoad(seen.brokers[name]) for name in names}, bundles)
+
+
+# From tick to tick the same brokers and bundles are there, as a rule.
+@lru_cache(maxsize=4)
+def _brokers_order(names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(concurrent_hash_map_order(names))
+
+
+@lru_cache(maxsize=4)
+def _bundles_order(names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(hash_map_order(concurrent_hash_map_order(names)))
+
+
+def _idle(view: LoadView, options: Options) -> str | None:
+    """Why the shedder is not even asked (`ModularLoadManagerImpl.doLoadShedding`)."""
+    if not options.shedding_enabled:
+        return "loadBalancerSheddingEnabled is false"
+    return None if len(view.brokers) > 1 else "a lone broker sheds nothing"
+
+
+def _placed(
+    decision: Decision,
+    view: LoadView,
+    shedder: Any,
+    scenario: Scenario,
+    assignment: AssignmentState[Any],
+    chance: np.random.Generator,
+) -> tuple[Decision, Any, AssignmentState[Any]]:
+    """What the load manager makes of a decision; the states of shedder and placement after it.
+
+    `AvgShedder` is shedder and placement in one object: where it is both, the two share their state.
+    """
+    if scenario.placer is None or scenario.shedder.extensible:
+        return decision, shedder, assignment
+    shared = type(scenario.placer.initial) is type(scenario.shedder.initial)
+    if shared:
+        assignment = replace(assignment, placement=shedder)
+    found = shed_round(
+        decision, view, scenario.metadata, scenario.placer, assignment, scenario.options, chance
+    )
+    return found.decision, found.assignment.placement if shared else shedder, found.assignment
+
+
+def _generator(state: Mapping[str, Any]) -> np.random.Generator:
+    source = np.random.PCG64()
+    source.state = cast("Any", state)
+    return np.random.Generator(source)

@@ -1,0 +1,1 @@
+"""The level `bundles`: bundles of Pulsar topics to brokers."""

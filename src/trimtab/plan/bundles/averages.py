@@ -1,0 +1,209 @@
+"""The leader's running means of every bundle's traffic (`TimeAverageMessageData`, `BundleData`).
+
+Kept as arrays over all bundles: a hundred thousand bundles are updated in one pass, by the very same
+operations in the same order and precision as Pulsar's, one bundle at a time.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from trimtab.model.bundles import (
+    DEFAULT_MESSAGE_RATE,
+    DEFAULT_MESSAGE_THROUGHPUT,
+    LONG_SAMPLES,
+    RATE_IN,
+    RATE_OUT,
+    SHORT_SAMPLES,
+    THROUGHPUT_IN,
+    THROUGHPUT_OUT,
+    TRAFFIC,
+    BrokerReport,
+    BundleData,
+    BundleStats,
+    TimeAverage,
+)
+from trimtab.model.load import FloatArray, IntArray
+
+DEFAULT_TRAFFIC = (
+    DEFAULT_MESSAGE_THROUGHPUT,
+    DEFAULT_MESSAGE_THROUGHPUT,
+    DEFAULT_MESSAGE_RATE,
+    DEFAULT_MESSAGE_RATE,
+)
+
+
+@dataclass(frozen=True, eq=False)
+class BundleTable:
+    """`BundleData` of all bundles, in the order in which they were first seen.
+
+    That order stands where Pulsar iterates over a hash map: bundles of equal throughput are taken in it.
+
+    Attributes
+    ----------
+    names
+        Keys of the bundles.
+    short, long
+        Shape (bundles, 4), `TRAFFIC`: means in bytes and messages per second.
+    short_samples, long_samples
+        Shape (bundles,): how many samples each mean stands for.
+    topics
+        Shape (bundles,): how many topics each had last.
+    """
+
+    names: tuple[str, ...]
+    short: FloatArray
+    long: FloatArray
+    short_samples: IntArray
+    long_samples: IntArray
+    topics: IntArray
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __contains__(self, bundle: object) -> bool:
+        return bundle in self.row
+
+    def __getitem__(self, bundle: str) -> BundleData:
+        row = self.row[bundle]
+        return BundleData(
+            short=TimeAverage(int(self.short_samples[row]), *self.short[row].tolist()),
+            long=TimeAverage(int(self.long_samples[row]), *self.long[row].tolist()),
+            topics=int(self.topics[row]),
+        )
+
+    def in_order(self, names: tuple[str, ...]) -> "BundleTable":
+        """The same bundles in another order."""
+        rows = [self.row[name] for name in names]
+        return BundleTable(
+            names,
+            self.short[rows],
+            self.long[rows],
+            self.short_samples[rows],
+            self.long_samples[rows],
+            self.topics[rows],
+        )
+
+    @cached_property
+    def row(self) -> dict[str, int]:
+        """Row of each bundle."""
+        return {name: row for row, name in enumerate(self.names)}
+
+    @cached_property
+    def short_throughput(self) -> FloatArray:
+        """Shape (bundles,), bytes per second in and out; added in Pulsar's order, in before out."""
+        return np.asarray(self.short[:, THROUGHPUT_IN] + self.short[:, THROUGHPUT_OUT])
+
+    @cached_property
+    def short_rate(self) -> FloatArray:
+        """Shape (bundles,), messages per second in and out."""
+        return np.asarray(self.short[:, RATE_IN] + self.short[:, RATE_OUT])
+
+    @cached_property
+    def long_throughput(self) -> FloatArray:
+        """Shape (bundles,), bytes per second in and out."""
+        return np.asarray(self.long[:, THROUGHPUT_IN] + self.long[:, THROUGHPUT_OUT])
+
+    @cached_property
+    def long_rate(self) -> FloatArray:
+        """Shape (bundles,), messages per second in and out."""
+        return np.asarray(self.long[:, RATE_IN] + self.long[:, RATE_OUT])
+
+
+EMPTY_TABLE = BundleTable(
+    (),
+    np.zeros((0, 4)),
+    np.zeros((0, 4)),
+    np.zeros(0, dtype=np.int32),
+    np.zeros(0, dtype=np.int32),
+    np.zeros(0, dtype=np.int32),
+)
+
+
+def table_of(bundles: Mapping[str, BundleData]) -> BundleTable:
+    """The table that holds these, in their order."""
+    data = list(bundles.values())
+    return BundleTable(
+        tuple(bundles),
+        np.array([[getattr(one.short, name) for name in TRAFFIC] for one in data]).reshape(-1, 4),
+        np.array([[getattr(one.long, name) for name in TRAFFIC] for one in data]).reshape(-1, 4),
+        np.array([one.short.samples for one in data], dtype=np.int32),
+        np.array([one.long.samples for one in data], dtype=np.int32),
+        np.array([one.topics for one in data], dtype=np.int32),
+    )
+
+
+def update_bundles(table: BundleTable, reports: Iterable[BrokerReport]) -> BundleTable:
+    """The table after every report's `last_stats` was taken as one more sample.
+
+    `ModularLoadManagerImpl.updateBundleData`: a bundle unknown so far begins with the defaults and no
+    samples, so that its first sample replaces them; one that no report names is forgotten. A bundle that two
+    reports name (it is just changing hands) is updated twice, in their order, as in Pulsar.
+
+    Parameters
+    ----------
+    table
+        What is known.
+    reports
+        All brokers', in their order.
+    """
+    rounds: list[dict[str, BundleStats]] = []
+    seen: dict[str, int] = {}
+    for report in reports:
+        for bundle, stats in report.last_stats.items():
+            turn = seen.get(bundle, 0)
+            seen[bundle] = turn + 1
+            if turn == len(rounds):
+                rounds.append({})
+            rounds[turn][bundle] = stats
+    updated = _with_rows(table, seen)
+    for sample in rounds:
+        updated = _sampled(updated, sample)
+    return updated
+
+
+def _with_rows(table: BundleTable, active: Mapping[str, int]) -> BundleTable:
+    """The table with rows for just these bundles: those it has in its order, then new ones in theirs."""
+    kept = [row for row, name in enumerate(table.names) if name in active]
+    fresh = [name for name in active if name not in table.row]
+    unknown = np.tile(np.array(DEFAULT_TRAFFIC), (len(fresh), 1))
+    none = np.zeros(len(fresh), dtype=np.int32)
+    return BundleTable(
+        (*(table.names[row] for row in kept), *fresh),
+        np.concatenate([table.short[kept], unknown]),
+        np.concatenate([table.long[kept], unknown]),
+        np.concatenate([table.short_samples[kept], none]),
+        np.concatenate([table.long_samples[kept], none]),
+        np.concatenate([table.topics[kept], none]),
+    )
+
+
+def _sampled(table: BundleTable, sample: Mapping[str, BundleStats]) -> BundleTable:
+    rows = np.fromiter((table.row[name] for name in sample), dtype=np.int64, count=len(sample))
+    traffic = np.array(
+        [
+            (one.msg_throughput_in, one.msg_throughput_out, one.msg_rate_in, one.msg_rate_out)
+            for one in sample.values()
+        ]
+    ).reshape(-1, 4)
+    short, short_samples = _averaged(table.short, table.short_samples, rows, traffic, SHORT_SAMPLES)
+    long, long_samples = _averaged(table.long, table.long_samples, rows, traffic, LONG_SAMPLES)
+    topics = table.topics.copy()
+    topics[rows] = [one.topics for one in sample.values()]
+    return replace(
+        table, short=short, short_samples=short_samples, long=long, long_samples=long_samples, topics=topics
+    )
+
+
+def _averaged(
+    means: FloatArray, samples: IntArray, rows: np.ndarray, traffic: FloatArray, most: int
+) -> tuple[FloatArray, IntArray]:
+    """`TimeAverageMessageData.update`: n = min(n+1, max), mean = ((n-1)*mean + x) / n, in doubles."""
+    count = samples.copy()
+    count[rows] = np.minimum(count[rows] + 1, most)
+    weight = count[rows].astype(np.float64)[:, None]
+    mean = means.copy()
+    mean[rows] = ((weight - 1) * mean[rows] + traffic) / weight
+    return mean, count

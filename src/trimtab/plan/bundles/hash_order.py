@@ -1,0 +1,99 @@
+"""The order in which Java iterates over its hash maps of texts: among equals, it decides.
+
+Of `java.util.HashMap` and `java.util.concurrent.ConcurrentHashMap` (OpenJDK 17 and later): the table is a
+power of two, an entry's place in it comes from the hash of its key, and iteration follows the table. Entries
+of one place stand in the order in which they came. Left out: a place that holds eight entries or more becomes
+a tree, which happens by ill chance or ill will.
+"""
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+SMALLEST_TABLE = 16
+
+
+def java_hashes(names: Sequence[str]) -> NDArray[np.uint32]:
+    """`String.hashCode` of each name, spread as both maps do (`h ^ h >>> 16`).
+
+    Parameters
+    ----------
+    names
+        Without characters beyond the basic multilingual plane: names of brokers and bundles have none.
+
+    Returns
+    -------
+    NDArray[np.uint32]
+        Shape (names,).
+    """
+    if not names:
+        return np.zeros(0, dtype=np.uint32)
+    texts = np.array(names)
+    letters = texts.view(np.uint32).reshape(len(names), -1)
+    lengths = np.char.str_len(texts)
+    hashes = np.zeros(len(names), dtype=np.uint32)
+    for place in range(letters.shape[1]):
+        inside = place < lengths
+        hashes[inside] = hashes[inside] * np.uint32(31) + letters[inside, place]
+    return hashes ^ (hashes >> np.uint32(16))
+
+
+def hash_map_order(names: Iterable[str], most: int = 0) -> list[str]:
+    """The order in which a `HashMap` gives these keys back.
+
+    Parameters
+    ----------
+    names
+        In the order in which they were put.
+    most
+        The most keys that the map ever held: `clear` empties the table and leaves its size.
+    """
+    table = SMALLEST_TABLE
+    given = list(names)
+    while max(most, len(given)) * 4 > table * 3:
+        table *= 2
+    return _by_place(given, table)
+
+
+def concurrent_hash_map_order(names: Iterable[str]) -> list[str]:
+    """The order in which a `ConcurrentHashMap` gives these keys back.
+
+    It grows one entry earlier than `HashMap`, and its growing turns around some entries of one place, so that
+    the growing is done over again here.
+
+    Parameters
+    ----------
+    names
+        In the order in which they were put.
+    """
+    given = list(names)
+    hashes = java_hashes(given).tolist()
+    table: list[list[int]] = [[] for _ in range(SMALLEST_TABLE)]
+    for at, key in enumerate(hashes):
+        table[key & (len(table) - 1)].append(at)
+        if (at + 1) * 4 >= len(table) * 3:
+            table = _grown(table, hashes)
+    return [given[at] for place in table for at in place]
+
+
+def _grown(table: list[list[int]], hashes: list[int]) -> list[list[int]]:
+    """The table twice as large (`ConcurrentHashMap.transfer`): each place is divided by one more bit.
+
+    The longest tail of a place that stays together is kept as it is; what stands before it is put in front of
+    it, one by one, and so turned around.
+    """
+    bit = len(table)
+    larger: list[list[int]] = [[] for _ in range(2 * bit)]
+    for place, entries in enumerate(table):
+        tail = len(entries)
+        while tail > 0 and (hashes[entries[tail - 1]] ^ hashes[entries[-1]]) & bit == 0:
+            tail -= 1
+        for at in (*reversed(entries[:tail]), *entries[tail:]):
+            larger[place + (hashes[at] & bit)].append(at)
+    return larger
+
+
+def _by_place(names: list[str], table: int) -> list[str]:
+    places = java_hashes(names) & np.uint32(table - 1)
+    return [names[at] for at in np.argsort(places, kind="stable")]

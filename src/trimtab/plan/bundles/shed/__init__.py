@@ -1,0 +1,1 @@
+"""Which bundles a broker gives up, one Pulsar strategy a file."""

@@ -1,0 +1,152 @@
+"""`ThresholdShedder`: brokers that lie a threshold above the average give up their busiest bundles."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from trimtab.model.bundles import BrokerReport
+from trimtab.plan.bundles.decision import Decision, Shedder
+from trimtab.plan.bundles.options import Options
+from trimtab.plan.bundles.shed.selection import busiest_until
+from trimtab.plan.bundles.view import LoadView
+
+MARGIN = 0.05
+"""How far below the threshold (not the average, as its Javadoc says) a broker is to end."""
+
+LOWER_BOUNDARY_MARGIN = 0.5
+MEGABYTE = 1024 * 1024
+
+
+@dataclass(frozen=True)
+class ThresholdState:
+    """What is remembered from decision to decision.
+
+    Attributes
+    ----------
+    usage
+        Running mean of each broker's usage, as a fraction. Brokers that left stay, as in Pulsar: one that
+        comes back goes on from where it was.
+    """
+
+    usage: Mapping[str, float] = field(default_factory=dict)
+
+
+def decide(
+    view: LoadView, state: ThresholdState, options: Options, chance: np.random.Generator
+) -> tuple[Decision, ThresholdState]:
+    """What `ThresholdShedder.findBundlesForUnloading` decides; nothing is left to chance.
+
+    References
+    ----------
+    Pulsar 4.0.7 and 4.2.4, `org.apache.pulsar.broker.loadbalance.impl.ThresholdShedder`, which are alike.
+    The article calls a broker overloaded above the threshold (`>`), Pulsar also one that lies on it.
+    """
+    threshold = options.broker_threshold_shedder_percentage / 100.0
+    usage, average = _remembered(view, state.usage, options)
+    brokers: dict[str, dict[str, object]] = {
+        name: {"usage": _sample(report, options), "history": usage[name]}
+        for name, report in view.reports.items()
+    }
+    why: dict[str, object] = {"average": average, "threshold": threshold, "brokers": brokers}
+    if average == 0:
+        why["outcome"] = "the average usage is 0"
+        return Decision(why=why), ThresholdState(usage)
+    unloads: dict[str, tuple[str, ...]] = {}
+    for name, report in view.reports.items():
+        if not _overloaded(usage[name], average + threshold, options):
+            continue
+        numbers = brokers[name]
+        share = usage[name] - average - threshold + MARGIN
+        need = (report.msg_throughput_in + report.msg_throughput_out) * share
+        numbers["share_to_unload"] = share
+        numbers["bytes_per_second_needed"] = need
+        chosen = _taken(view, name, need, options, numbers)
+        if chosen:
+            unloads[name] = chosen
+    if not unloads and options.lower_boundary_shedding_enabled:
+        usage, unloads, why["lower_boundary"] = _lower_boundary(view, usage, options)
+    return Decision(unloads, why=why), ThresholdState(usage)
+
+
+THRESHOLD = Shedder(decide, ThresholdState())
+
+
+def _remembered(
+    view: LoadView, before: Mapping[str, float], options: Options
+) -> tuple[dict[str, float], float]:
+    """The running means after one more sample, and the average over the brokers of the view.
+
+    The sum runs in the view's order and in doubles, as in Pulsar: it decides ties on the threshold.
+    """
+    history = options.history_resource_percentage
+    usage = dict(before)
+    total = 0.0
+    for name, report in view.reports.items():
+        sample = _sample(report, options)
+        usage[name] = sample if name not in usage else usage[name] * history + (1 - history) * sample
+        total += usage[name]
+    return usage, total / len(view.brokers) if view.brokers else 0.0
+
+
+def _sample(report: BrokerReport, options: Options) -> float:
+    """A broker's usage, of which Pulsar takes resources above 100 % for wrongly measured and passes over."""
+    usage = report.weighted_usage(options.weights)
+    if usage > 1.0 and options.variant != "article":
+        return report.weighted_usage_within_limit(options.weights)
+    return usage
+
+
+def _overloaded(usage: float, limit: float, options: Options) -> bool:
+    return usage > limit if options.variant == "article" else usage >= limit
+
+
+def _taken(
+    view: LoadView, broker: str, need: float, options: Options, numbers: dict[str, object]
+) -> tuple[str, ...]:
+    """The bundles that make up `need`, or none where it is too little, or the broker has only one."""
+    least = options.bundle_unload_min_throughput_threshold * MEGABYTE
+    bundles = view.reports[broker].bundles
+    if need < least:
+        numbers["outcome"] = "less than loadBalancerBundleUnloadMinThroughputThreshold to unload"
+        return ()
+    if len(bundles) <= 1:
+        numbers["outcome"] = "its sole bundle overloads it" if bundles else "overloaded without any bundle"
+        return ()
+    chosen, numbers["bytes_per_second_taken"] = busiest_until(view, bundles, need)
+    if not chosen:
+        numbers["outcome"] = "no bundle may be unloaded now"
+    return chosen
+
+
+def _lower_boundary(
+    view: LoadView, usage: Mapping[str, float], options: Options
+) -> tuple[dict[str, float], dict[str, tuple[str, ...]], dict[str, object]]:
+    """The busiest broker sheds if another lies far below the average (`tryLowerBoundaryShedding`).
+
+    The running means take the same sample a second time here, as in Pulsar.
+    """
+    threshold = options.broker_threshold_shedder_percentage / 100.0
+    again, average = _remembered(view, usage, options)
+    busiest, highest = None, average - threshold
+    below = False
+    for name, report in view.reports.items():
+        if again[name] > highest and len(report.bundles) > 1:
+            busiest, highest = name, again[name]
+        below = below or again[name] < average - threshold
+    why: dict[str, object] = {
+        "average": average,
+        "history": {name: again[name] for name in view.brokers},
+        "some_broker_below": below,
+        "busiest": busiest,
+    }
+    if busiest is None or not below:
+        return again, {}, why
+    report = view.reports[busiest]
+    need = (report.msg_throughput_in + report.msg_throughput_out) * threshold * LOWER_BOUNDARY_MARGIN
+    why["bytes_per_second_needed"] = need
+    if options.bundle_unload_min_throughput_threshold * MEGABYTE > need:
+        why["outcome"] = "less than loadBalancerBundleUnloadMinThroughputThreshold to unload"
+        return again, {}, why
+    chosen, why["bytes_per_second_taken"] = busiest_until(view, report.bundles, need)
+    return again, {busiest: chosen} if chosen else {}, why

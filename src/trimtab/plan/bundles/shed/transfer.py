@@ -1,0 +1,187 @@
+"""`TransferShedder`: bundles go straight from the fullest brokers to the emptiest, and smaller ones back.
+
+Of the extensible load manager: it looks at what brokers publish (`trimtab.plan.bundles.published`) and at the
+few heaviest bundles that each reports.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from trimtab.model.bundle_policies import ClusterMetadata
+from trimtab.plan.bundles.assign.candidates import available_brokers
+from trimtab.plan.bundles.decision import Decision, Shedder
+from trimtab.plan.bundles.options import Options
+from trimtab.plan.bundles.published import PublishedLoad, publish
+from trimtab.plan.bundles.shed.spread import Spread, spread_of
+from trimtab.plan.bundles.shed.transfer_pair import (
+    Move,
+    divided,
+    pair_up,
+    throughput,
+)
+from trimtab.plan.bundles.view import LoadView
+
+NO_METADATA: Final = ClusterMetadata()
+
+
+@dataclass(frozen=True)
+class TransferState:
+    """What is remembered from decision to decision.
+
+    Attributes
+    ----------
+    hits
+        How often in succession the cluster was uneven.
+    published
+        What each broker has published.
+    """
+
+    hits: int = 0
+    published: Mapping[str, PublishedLoad] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class TransferShedder:
+    """`TransferShedder.findBundlesForUnloading` with what it asks of others.
+
+    Attributes
+    ----------
+    metadata
+        Policies, and which brokers are up: as long as one of those has not published, nothing is decided.
+
+    References
+    ----------
+    Pulsar 4.0.7 and 4.2.4, `org.apache.pulsar.broker.loadbalance.extensions.scheduler.TransferShedder`
+    (PIP-220). 4.0.7 knows no `loadBalancerSheddingExcludedNamespaces`.
+    """
+
+    metadata: ClusterMetadata = NO_METADATA
+
+    def __call__(
+        self, view: LoadView, state: TransferState, options: Options, chance: np.random.Generator
+    ) -> tuple[Decision, TransferState]:
+        """Decide; nothing is left to chance."""
+        published = publish(view, state.published, options)
+        why: dict[str, object] = {}
+        counted = self._counted(view, published, options, why)
+        if not counted:
+            return Decision(why=why), TransferState(state.hits, published)
+        spread = spread_of(published, counted)
+        reason = _reason(spread, published, options)
+        hits = state.hits + 1 if reason else 0
+        why |= {
+            "average": spread.average,
+            "deviation": spread.deviation,
+            "target_deviation": options.broker_load_target_std,
+            "loads": {name: published[name].weighted_max_ema for name in spread.ordered},
+            "reason": reason,
+            "hits": hits,
+            "hits_needed": options.shedding_condition_hit_count_threshold + 1,
+        }
+        if hits <= options.shedding_condition_hit_count_threshold:
+            why["skipped"] = "HitCount"
+            return Decision(why=why), TransferState(hits, published)
+        moves, why["pairs"] = self._transfers(view, spread, published, options)
+        if moves:
+            hits = 0
+        else:
+            why["skipped"] = "NoBundles"
+        unloads: dict[str, tuple[str, ...]] = {}
+        for move in moves:
+            unloads[move.source] = (*unloads.get(move.source, ()), move.bundle)
+        destinations = {move.bundle: move.target for move in moves} if options.transfer_enabled else {}
+        return Decision(unloads, destinations, why), TransferState(hits, published)
+
+    def _counted(
+        self,
+        view: LoadView,
+        published: Mapping[str, PublishedLoad],
+        options: Options,
+        why: dict[str, object],
+    ) -> list[str]:
+        """Brokers whose data count, or none and the reason in `why`."""
+        counted: list[str] = []
+        too_old = [
+            name
+            for name, load in published.items()
+            if _milliseconds(view.at - load.updated_at) > options.broker_load_data_ttl_in_seconds * 1000
+        ]
+        for name, load in published.items():
+            if name in too_old:
+                continue
+            unloaded_at = view.recently_unloaded_brokers.get(name)
+            if unloaded_at is not None and (
+                _milliseconds(load.updated_at - unloaded_at) < options.shedding_delay_in_seconds * 1000
+            ):
+                why |= {"skipped": "CoolDown", "broker": name, "unloaded_at": unloaded_at}
+                return []
+            counted.append(name)
+        if not counted:
+            why |= {"skipped": "OutDatedData", "brokers": too_old} if too_old else {"skipped": "NoBrokers"}
+            return []
+        silent = [name for name in available_brokers(view, self.metadata) if name not in published]
+        if silent:
+            why |= {"skipped": "NoLoadData", "brokers": silent}
+            return []
+        return counted
+
+    def _transfers(
+        self, view: LoadView, spread: Spread, published: Mapping[str, PublishedLoad], options: Options
+    ) -> tuple[list[Move], list[dict[str, object]]]:
+        """Pair after pair, the fullest broker left and the emptiest, until the prediction is even enough."""
+        moves: list[Move] = []
+        pairs: list[dict[str, object]] = []
+        while (
+            spread.givers < options.max_number_of_broker_shedding_per_cycle and spread.lowest < spread.highest
+        ):
+            reason = _reason(spread, published, options)
+            if reason is None:
+                break
+            source, target = spread.giver, spread.taker
+            spread = spread.without_giver()
+            pair = pair_up(self.metadata, view, source, target, published, options)
+            why: dict[str, object] = {"source": source, "target": target, "reason": reason, **pair.why}
+            pairs.append(why)
+            if not pair.offloaded > 0:
+                continue
+            moves += pair.moves
+            fuller, emptier = published[source].weighted_max_ema, published[target].weighted_max_ema
+            moved = divided((pair.offloaded - pair.gained) * fuller, throughput(view, source))
+            spread = spread.after_moving(fuller, emptier, moved)
+            why |= {"predicted_move": moved, "predicted_deviation": spread.deviation}
+        return moves, pairs
+
+
+TRANSFER = Shedder(TransferShedder(), TransferState(), extensible=True)
+
+
+def transfer_under(metadata: ClusterMetadata) -> Shedder[TransferState]:
+    """The shedder of a cluster with policies."""
+    return Shedder(TransferShedder(metadata), TransferState(), extensible=True)
+
+
+def _reason(spread: Spread, published: Mapping[str, PublishedLoad], options: Options) -> str | None:
+    """Why bundles should move, in Pulsar's words: one broker is too full, or one does next to nothing."""
+    if spread.deviation > options.broker_load_target_std:
+        return "Overloaded"
+    taker, giver = published[spread.taker], published[spread.giver]
+    share = min(0.5, max(0.0, options.broker_load_target_std / 2.0))
+    if (
+        taker.weighted_max_ema < spread.average * share
+        or taker.msg_throughput_ema < giver.msg_throughput_ema * share
+    ):
+        return "Underloaded"
+    full = options.broker_overloaded_threshold_percentage / 100.0
+    if (
+        giver.weighted_max_ema > full
+        and giver.weighted_max_ema > spread.average + options.broker_load_target_std
+    ):
+        return "Overloaded"
+    return None
+
+
+def _milliseconds(seconds: float) -> int:
+    return round(seconds * 1000)

@@ -1,0 +1,1 @@
+"""Splitting a bundle: which one, and where."""

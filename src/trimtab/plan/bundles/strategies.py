@@ -1,0 +1,68 @@
+"""Which strategies there are: a row each, imported when asked for. A new one is one file and one row."""
+
+import difflib
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any, Final
+
+from trimtab.model.errors import PlanError
+from trimtab.plan.bundles.decision import Placer, Shedder
+
+SHEDDERS: Final = {
+    "AvgShedder": "trimtab.plan.bundles.shed.avg:AVG",
+    "OverloadShedder": "trimtab.plan.bundles.shed.overload:OVERLOAD",
+    "ThresholdShedder": "trimtab.plan.bundles.shed.threshold:THRESHOLD",
+    "TransferShedder": "trimtab.plan.bundles.shed.transfer:TRANSFER",
+    "UniformLoadShedder": "trimtab.plan.bundles.shed.uniform:UNIFORM",
+}
+"""By the class's name in Pulsar: the module, and in it the `Shedder`."""
+
+PLACERS: Final[dict[str, str]] = {
+    "AvgShedder": "trimtab.plan.bundles.shed.avg_plan:AVG_PLACEMENT",
+    "LeastLongTermMessageRate": "trimtab.plan.bundles.assign.least_rate:LEAST_LONG_TERM_MESSAGE_RATE",
+    "LeastResourceUsageWithWeight": (
+        "trimtab.plan.bundles.assign.least_resource:LEAST_RESOURCE_USAGE_WITH_WEIGHT"
+    ),
+    "RoundRobinBrokerSelector": "trimtab.plan.bundles.assign.round_robin:ROUND_ROBIN",
+    "extensions.LeastResourceUsageWithWeight": (
+        "trimtab.plan.bundles.assign.least_resource_extensible:LEAST_RESOURCE_USAGE_EXTENSIBLE"
+    ),
+}
+"""By the class's name in Pulsar: the module, and in it the `Placer`. Of two classes of one name the one of
+the extensible load manager has `extensions.` in front."""
+
+
+def shedder(name: str) -> Shedder[Any]:
+    """The shedder of this name; a full Java class name will do too.
+
+    Raises
+    ------
+    PlanError
+        If there is none.
+    """
+    found: Shedder[Any] = _row(name, SHEDDERS, "shedding")
+    return found
+
+
+def placer(name: str) -> Placer[Any]:
+    """The placement of this name; a full Java class name will do too.
+
+    Raises
+    ------
+    PlanError
+        If there is none.
+    """
+    found: Placer[Any] = _row(name, PLACERS, "placement")
+    return found
+
+
+def _row(name: str, table: Mapping[str, str], kind: str) -> Any:
+    short = name.rpartition(".")[2]
+    if ".extensions." in f".{name}" and f"extensions.{short}" in table:
+        short = f"extensions.{short}"
+    if short not in table:
+        near = difflib.get_close_matches(short, table, n=1)
+        remedy = f"did you mean {near[0]}?" if near else f"choose one of {', '.join(table)}"
+        raise PlanError(f"{kind} strategy {name} is not known; {remedy}")
+    module, _, attribute = table[short].partition(":")
+    return getattr(import_module(module), attribute)

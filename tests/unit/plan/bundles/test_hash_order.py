@@ -1,0 +1,61 @@
+"""The order of Java's hash maps, held against what OpenJDK 17 gave back for the same keys."""
+
+import zlib
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trimtab.plan.bundles.hash_order import concurrent_hash_map_order, hash_map_order, java_hashes
+
+
+def numbers(brokers: list[str]) -> list[int]:
+    """The i of each `broker-i:8080`."""
+    return [int(broker[7:-5]) for broker in brokers]
+
+
+def brokers(count: int) -> list[str]:
+    """As many brokers."""
+    return [f"broker-{i}:8080" for i in range(count)]
+
+
+def test_texts_are_hashed_as_in_java() -> None:
+    """'Aa' and 'BB' are known to have the same hash, 2112; spreading changes nothing in 16 bits."""
+    assert java_hashes(["Aa", "BB", "", "a"]).tolist() == [2112, 2112, 0, 97]
+    assert java_hashes([]).tolist() == []
+
+
+def test_long_texts_run_over_and_are_spread() -> None:
+    """The hash of 'hello world' is 1794106052, whose upper half is mixed into the lower."""
+    assert java_hashes(["hello world"]).tolist() == [1794106052 ^ (1794106052 >> 16)]
+
+
+def test_a_few_brokers_come_in_the_order_of_their_hashes() -> None:
+    """Recorded from both of Java's maps."""
+    assert numbers(hash_map_order(brokers(5))) == [2, 1, 3, 0, 4]
+    assert numbers(concurrent_hash_map_order(brokers(5))) == [2, 1, 3, 0, 4]
+
+
+def test_the_concurrent_map_grows_one_entry_earlier() -> None:
+    """With twelve entries one map has 16 places and the other 32; recorded from Java."""
+    assert numbers(hash_map_order(brokers(12))) == [5, 7, 2, 6, 9, 11, 1, 3, 0, 10, 4, 8]
+    assert numbers(concurrent_hash_map_order(brokers(12))) == [7, 6, 9, 11, 1, 4, 5, 2, 3, 0, 10, 8]
+
+
+def test_two_hundred_bundles_keep_their_order_of_java() -> None:
+    """Recorded from Java, of which the concurrent map turns around entries of one place while it grows."""
+    bundles = [f"t/n/0x{i << 24:08x}_0x{(i + 1) << 24:08x}" for i in range(200)]
+    assert zlib.crc32(" ".join(hash_map_order(bundles)).encode()) == 2942666064
+    assert zlib.crc32(" ".join(concurrent_hash_map_order(bundles)).encode()) == 3033647090
+
+
+def test_an_emptied_map_keeps_its_size() -> None:
+    """Five brokers left of twenty come in another order than five that were always alone."""
+    assert hash_map_order(brokers(5), most=20) != hash_map_order(brokers(5))
+    assert hash_map_order(brokers(5), most=12) == hash_map_order(brokers(5))
+
+
+@given(st.lists(st.text(st.characters(max_codepoint=126, min_codepoint=33), max_size=12), unique=True))
+def test_no_key_is_lost_or_doubled(keys: list[str]) -> None:
+    """Whatever the keys are, both orders hold each of them once."""
+    assert sorted(hash_map_order(keys)) == sorted(keys)
+    assert sorted(concurrent_hash_map_order(keys)) == sorted(keys)
