@@ -18,15 +18,22 @@ if TYPE_CHECKING:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Where tests are shared among processes, one has all that start brokers: they wait more than they work.
 
-    They come first, so that the other processes are not done long before that one; of them the demo comes
-    last, since by then another process has compiled the planner.
+    They come first, so that the other processes are not done long before that one. The planner's tests come
+    next: another process compiles it meanwhile, and the demo, last of the tests on brokers, finds it
+    compiled.
     """
     for item in items:
         for kind in SERVERS:
             if item.get_closest_marker(kind):
                 item.add_marker(pytest.mark.xdist_group(kind))
                 break
-    items.sort(key=lambda item: (item.get_closest_marker("kafka") is None, item.path.name == "test_demo.py"))
+    items.sort(key=_turn)
+
+
+def _turn(item: pytest.Item) -> int:
+    if item.get_closest_marker("kafka"):
+        return 1 if item.path.name == "test_demo.py" else 0
+    return 2 if item.path.name == "test_planners.py" else 3
 
 
 @pytest.fixture(scope="session")
