@@ -5,7 +5,6 @@ bundle: where a bundle is lost to its clients, a few of them look their topics u
 the rest follows when the first is connected.
 """
 
-import heapq
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -20,6 +19,7 @@ from trimtab.simulate.pulsar_leader import Leader, LeaderSettings, Unload
 from trimtab.simulate.pulsar_sequences import expire, lookup, split, unload
 from trimtab.simulate.pulsar_stage import Steps
 from trimtab.simulate.pulsar_store import MetadataStore, Session
+from trimtab.simulate.pulsar_time import VirtualTime
 from trimtab.simulate.pulsar_topics import Topics
 
 
@@ -83,7 +83,7 @@ class Happening:
     seconds: float = 0.0
 
 
-class PulsarWorld:
+class PulsarWorld(VirtualTime):
     """Brokers, topics and clients.
 
     Parameters
@@ -99,8 +99,6 @@ class PulsarWorld:
 
     Attributes
     ----------
-    now
-        Virtual seconds.
     living
         The session of each broker that is up.
     serving
@@ -120,11 +118,11 @@ class PulsarWorld:
         capacities: Mapping[str, float],
         settings: WorldSettings | None = None,
     ) -> None:
+        super().__init__()
         self.settings = settings or WorldSettings()
         self.topics = topics
         self.store = MetadataStore(boundaries)
         self.capacities = dict(capacities)
-        self.now = 0.0
         self.chance = np.random.default_rng(self.settings.seed)
         self.living: dict[str, Session] = {}
         self.serving: dict[Session, dict[str, BundleRange]] = {}
@@ -132,8 +130,7 @@ class PulsarWorld:
         self.waiting: dict[str, float] = {}
         self.history: list[Happening] = []
         self.leader = Leader(self.settings.leader, self.chance)
-        self._queue: list[tuple[float, int, Steps]] = []
-        self._begun = 0
+        self._lives = 0
         for broker in capacities:
             self.start(broker)
         self.begin(self._rounds())
@@ -149,28 +146,6 @@ class PulsarWorld:
         return ClusterMetadata(boundaries=self.store.boundaries)
 
     # Time and chance.
-
-    def begin(self, steps: Steps) -> None:
-        """Let a sequence begin now."""
-        self._advance(steps)
-
-    def pending(self) -> int:
-        """How many sequences wait for their next step."""
-        return len(self._queue)
-
-    def run_until(self, at: float) -> None:
-        """Let everything happen that is due by then."""
-        while self._queue and self._queue[0][0] <= at:
-            self.now, _, steps = heapq.heappop(self._queue)
-            self._advance(steps)
-        self.now = max(self.now, at)
-
-    def step(self, number: int) -> None:
-        """Let any waiting sequence go on, whenever it is due: messages may take as long as they like."""
-        due, _, steps = self._queue.pop(number)
-        heapq.heapify(self._queue)
-        self.now = max(self.now, due)
-        self._advance(steps)
 
     def hop(self) -> float:
         """Seconds that a message takes."""
@@ -193,12 +168,6 @@ class PulsarWorld:
         """Write down what has come to pass."""
         self.history.append(Happening(self.now, what, bundle, broker, topics, seconds))
 
-    def _advance(self, steps: Steps) -> None:
-        pause = next(steps, None)
-        if pause is not None:
-            self._begun += 1
-            heapq.heappush(self._queue, (self.now + pause, self._begun, steps))
-
     # Brokers.
 
     def start(self, broker: str, capacity: float | None = None) -> None:
@@ -206,8 +175,8 @@ class PulsarWorld:
         if broker in self.living:
             return
         self.capacities[broker] = self.capacities[broker] if capacity is None else capacity
-        self._begun += 1
-        session = Session(broker, self._begun)
+        self._lives += 1
+        session = Session(broker, self._lives)
         self.store.register(session)
         self.living[broker] = session
         self.serving[session] = {}
