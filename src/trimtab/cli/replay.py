@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from enum import StrEnum
 from pathlib import Path
 
 import typer
+
+from trimtab.cli.replay_runs import alone, compared, decided, show
+from trimtab.cli.replay_scenarios import asked
 
 app = typer.Typer(
     help="Run recorded load through a strategy, to see what it would have done.", no_args_is_help=True
@@ -37,14 +39,21 @@ def bundles(
     reports: Path = typer.Option(
         ..., "--reports", help="Recorded load reports (trimtab/pulsar-reports/1), plain or gzip."
     ),
-    strategy: str = typer.Option(
-        "ThresholdShedder", "--strategy", help="A shedding strategy by its name in Pulsar."
+    strategies: list[str] = typer.Option(
+        ["ThresholdShedder"],
+        "--strategy",
+        help="A shedding strategy by its name in Pulsar, or NAME=STRATEGY; may be repeated.",
     ),
-    placement: str | None = typer.Option(
-        None, "--placement", help="A placement strategy, for shedders that name no destination."
+    placements: list[str] = typer.Option(
+        [],
+        "--placement",
+        help="A placement strategy, for shedders that name no destination; NAME=PLACEMENT is for one.",
     ),
     overrides: list[str] = typer.Option(
-        [], "--set", help="One option of Pulsar's, as loadBalancerX=value; may be repeated."
+        [],
+        "--set",
+        help="One option of Pulsar's, as loadBalancerX=value for all or NAME.loadBalancerX=value for one "
+        "strategy; may be repeated.",
     ),
     variant: str = typer.Option(
         "pulsar-4.2", "--variant", help="Whose rules and defaults: pulsar-4.2, pulsar-4.0 or article."
@@ -66,50 +75,55 @@ def bundles(
     state: Path | None = typer.Option(
         None, "--state", help="File to go on from, if it is there, and to leave the state in at the end."
     ),
+    as_json: bool = typer.Option(
+        False, "--json", help="Print what each strategy did to the cluster as one JSON document."
+    ),
+    chart: Path | None = typer.Option(
+        None, "--chart", help="Draw imbalance over time into this file, as .svg and as .png."
+    ),
+    pause: float | None = typer.Option(
+        None,
+        "--pause",
+        min=0,
+        help="Seconds that an unload interrupts its bundle's traffic; by default what was measured.",
+    ),
 ) -> None:
-    """Replay recorded load reports of Pulsar's brokers through a strategy: one decision a tick.
+    """Replay recorded load reports of Pulsar's brokers through strategies: one decision a tick.
 
-    Exit code 2: the recording, the strategy or an option is wrong; nothing is written then but what went to
+    Several strategies in the simulated world, or one with --json, --chart or --pause: what each did to the
+    cluster is shown side by side, and the decisions go to --out alone, where each line names its strategy.
+
+    Exit code 2: the recording, a strategy or an option is wrong; nothing is written then but what went to
     standard output before.
     """
-    from trimtab.files.decisions import DecisionFile, decision_line
-    from trimtab.files.pulsar_reports import read_reports
-    from trimtab.history.bundles.replay import Scenario, replay
-    from trimtab.history.bundles.saved import read_state, write_state
-    from trimtab.plan.bundles.options import make_options
-    from trimtab.plan.bundles.strategies import placer, shedder
-
-    scenario = Scenario(
-        shedder(strategy),
-        make_options(_given(overrides), variant),
-        seed,
-        None if placement is None else placer(placement),
-        java_order=order is Order.JAVA,
-        world_answers=world is Answers.SIMULATED,
-    )
-    names = strategy if placement is None else f"{strategy} and {placement}"
-    begun = read_state(scenario, names, state) if state is not None and state.exists() else None
-    reached = begun
-    ticks = unloads = 0
-    with DecisionFile(out) as file:
-        for tick, decision, reached in replay(read_reports(reports), scenario, begun):  # noqa: B007
-            file.write(decision_line(tick.at, decision.unloads, decision.destinations, decision.why))
-            ticks += 1
-            unloads += sum(map(len, decision.unloads.values()))
-    if state is not None and reached is not None:
-        write_state(reached, scenario, names, state)
-    counted = f"{ticks} tick{'s' * (ticks != 1)}, {unloads} unload{'s' * (unloads != 1)}"
-    print(f"trimtab: {counted} by {names}", file=sys.stderr)
-
-
-def _given(overrides: list[str]) -> dict[str, str]:
-    """Options by name, from `name=value`."""
     from trimtab.model.errors import SettingsError
+    from trimtab.plan.bundles.options import make_options
 
-    given = {}
-    for override in overrides:
-        name, equals, value = override.partition("=")
-        if not equals or not name.strip():
-            raise SettingsError(f"--set {override!r} is not name=value; write --set loadBalancerX=value")
-        given[name.strip()] = value.strip()
-    return given
+    chosen, common = asked(strategies, placements, overrides)
+    simulated = world is Answers.SIMULATED
+    scenarios = {
+        name: one.scenario(variant, seed, java_order=order is Order.JAVA, world_answers=simulated)
+        for name, one in chosen.items()
+    }
+    shown = as_json or chart is not None or pause is not None
+    if shown and not simulated:
+        raise SettingsError(
+            "--json, --chart and --pause are about what unloads do to the load, which a recording alone "
+            "cannot tell; add --world simulated"
+        )
+    if state is not None and (shown or len(chosen) > 1):
+        raise SettingsError(
+            "--state holds the memory of one strategy and no figures; leave it out, or replay one strategy "
+            "without --json, --chart and --pause"
+        )
+    if simulated and (shown or len(chosen) > 1):
+        from trimtab.history.bundles.effect import MEASURED_PAUSE_SECONDS, ruler
+
+        measured_by = ruler(make_options(common, variant), MEASURED_PAUSE_SECONDS if pause is None else pause)
+        comparison = compared(reports, scenarios, measured_by, out)
+        show(comparison, chosen, reports, as_json=as_json, chart=chart)
+    elif len(chosen) > 1:
+        decided(reports, scenarios, out)
+    else:
+        ((name, only),) = chosen.items()
+        alone(reports, scenarios[name], only.names, out, state)

@@ -1,1 +1,1 @@
-"""A world to act in: a Kafka protocol fake in virtual time, with faults."""
+"""A world to act in: a Kafka protocol fake with faults, and Pulsar's brokers and bundles, in virtual time."""

@@ -186,13 +186,13 @@ def _view(seen: ReportTick, bundles: BundleTable, scenario: Scenario) -> LoadVie
     return LoadView(seen.at, {name: BrokerLoad(seen.brokers[name]) for name in names}, bundles)
 
 
-# From tick to tick the same brokers and bundles are there, as a rule.
-@lru_cache(maxsize=4)
+# From tick to tick the same brokers and bundles are there, as a rule; several strategies may replay at once.
+@lru_cache(maxsize=16)
 def _brokers_order(names: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(concurrent_hash_map_order(names))
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=16)
 def _bundles_order(names: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(hash_map_order(concurrent_hash_map_order(names)))
 

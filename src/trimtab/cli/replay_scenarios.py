@@ -1,0 +1,132 @@
+"""Which strategies `trimtab replay bundles` is asked for: settings that all share, and those of each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from trimtab.model.errors import SettingsError
+
+if TYPE_CHECKING:
+    from trimtab.history.bundles.replay import Scenario
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One strategy as it was asked for.
+
+    Attributes
+    ----------
+    strategy
+        The shedder by its name in Pulsar, as given.
+    placement
+        Likewise; None where there is none.
+    options
+        Pulsar's options by name, as texts: common ones, then its own.
+    """
+
+    strategy: str
+    placement: str | None
+    options: Mapping[str, str]
+
+    @property
+    def names(self) -> str:
+        """Shedder and placement, in words."""
+        return self.strategy if self.placement is None else f"{self.strategy} and {self.placement}"
+
+    def scenario(self, variant: str, seed: int, *, java_order: bool, world_answers: bool) -> Scenario:
+        """What is replayed.
+
+        Raises
+        ------
+        TrimtabError
+            If a strategy, a placement, an option or the variant is not known.
+        """
+        from trimtab.history.bundles.replay import Scenario
+        from trimtab.plan.bundles.options import make_options
+        from trimtab.plan.bundles.strategies import placer, shedder
+
+        return Scenario(
+            shedder(self.strategy),
+            make_options(self.options, variant),
+            seed,
+            None if self.placement is None else placer(self.placement),
+            java_order=java_order,
+            world_answers=world_answers,
+        )
+
+
+def asked(
+    strategies: Sequence[str], placements: Sequence[str], overrides: Sequence[str]
+) -> tuple[dict[str, Asked], dict[str, str]]:
+    """The strategies by name, and the options that all have in common.
+
+    Parameters
+    ----------
+    strategies
+        `STRATEGY`, or `NAME=STRATEGY` where one is to appear twice; the name is else the class's.
+    placements
+        `PLACEMENT` for all, or `NAME=PLACEMENT` for one, which goes first.
+    overrides
+        `option=value` for all, or `NAME.option=value` for one, which goes first.
+
+    Raises
+    ------
+    SettingsError
+        If two have one name, a name stands for no strategy, or two placements are for the same.
+    """
+    chosen: dict[str, str] = {}
+    for given in strategies:
+        label, _, strategy = given.rpartition("=")
+        name = label.strip() or strategy.strip().rpartition(".")[2]
+        if name in chosen:
+            raise SettingsError(
+                f"--strategy {given}: there is another by the name {name}; give one a name of its own, as "
+                f"--strategy second={strategy.strip()}"
+            )
+        chosen[name] = strategy.strip()
+    placed = _placements(placements, chosen)
+    options = _options(overrides, chosen)
+    return {
+        name: Asked(strategy, placed.get(name, placed.get("")), {**options[""], **options[name]})
+        for name, strategy in chosen.items()
+    }, options[""]
+
+
+def _placements(placements: Sequence[str], chosen: Mapping[str, str]) -> dict[str, str]:
+    """Placements by the strategy's name; the empty one is for all others."""
+    placed: dict[str, str] = {}
+    for given in placements:
+        label, equals, placement = given.rpartition("=")
+        name = _name(f"--placement {given}", label, chosen) if equals else ""
+        if name in placed:
+            raise SettingsError(
+                f"--placement {given}: {placed[name]} was named for {name or 'all'} already; name one, or "
+                "write --placement STRATEGY=PLACEMENT"
+            )
+        placed[name] = placement.strip()
+    return placed
+
+
+def _options(overrides: Sequence[str], chosen: Mapping[str, str]) -> dict[str, dict[str, str]]:
+    """Options by the strategy's name; the empty one has those of all."""
+    options: dict[str, dict[str, str]] = {"": {}, **{name: {} for name in chosen}}
+    for override in overrides:
+        whole, equals, value = override.partition("=")
+        label, dot, option = whole.rpartition(".")
+        if not equals or not option.strip():
+            raise SettingsError(f"--set {override!r} is not name=value; write --set loadBalancerX=value")
+        options[_name(f"--set {override}", label, chosen) if dot else ""][option.strip()] = value.strip()
+    return options
+
+
+def _name(given: str, label: str, chosen: Mapping[str, str]) -> str:
+    """The strategy that a setting is for; a full Java class name will do too."""
+    for name in (label.strip(), label.strip().rpartition(".")[2]):
+        if name in chosen:
+            return name
+    raise SettingsError(
+        f"{given}: no strategy has the name {label.strip() or repr(label)}; those named are "
+        f"{', '.join(chosen)}"
+    )

@@ -1,0 +1,199 @@
+"""What a strategy did to a cluster over a replay: imbalance tick by tick, and what it cost its clients.
+
+Imbalance is σ of `trimtab.model.imbalance` (equation 5) over the brokers' weighted usage, at every tick as
+the strategy saw it, so with all its earlier unloads in it and the one of that tick not yet.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trimtab.model.bundles import BrokerReport, ReportTick
+from trimtab.model.imbalance import imbalance
+from trimtab.model.load import FloatArray
+from trimtab.plan.bundles.decision import Decision
+from trimtab.plan.bundles.options import Options
+
+MEASURED_PAUSE_SECONDS = 0.21
+"""How long clients of an unloaded bundle pause: the median on three real brokers (at most 0.6 s), 512-byte
+messages at 25/s a topic, so that up to 0.04 s of it is their spacing."""
+
+
+@dataclass(frozen=True)
+class Ruler:
+    """What every strategy of a comparison is measured by, whatever its own options are.
+
+    Attributes
+    ----------
+    weights
+        Of `trimtab.model.bundles.BROKER_RESOURCES`; a broker's usage is its most used resource, weighted.
+    overload
+        A broker with this usage or more is overloaded, as for `OverloadShedder`; a fraction.
+    pause_seconds
+        How long an unload interrupts the traffic of its bundle.
+    """
+
+    weights: tuple[float, ...]
+    overload: float
+    pause_seconds: float = MEASURED_PAUSE_SECONDS
+
+
+def ruler(options: Options, pause_seconds: float = MEASURED_PAUSE_SECONDS) -> Ruler:
+    """The ruler of these options: the modular manager's weights, and the threshold of overload."""
+    return Ruler(options.weights, options.broker_overloaded_threshold_percentage / 100.0, pause_seconds)
+
+
+@dataclass(frozen=True)
+class Oscillation:
+    """A bundle that went back to a broker which it had been unloaded from.
+
+    Attributes
+    ----------
+    bundle, source, target
+        What moved, from where, and the broker that it came back to.
+    at
+        Seconds since 1970.
+    away_seconds
+        Since it was last unloaded from `target`.
+    """
+
+    bundle: str
+    source: str
+    target: str
+    at: float
+    away_seconds: float
+
+
+@dataclass(frozen=True, eq=False)
+class Effect:
+    """The whole of a replay, in figures.
+
+    Attributes
+    ----------
+    at
+        Length (ticks,), seconds since 1970.
+    sigma
+        Length (ticks,), σ of the brokers' shares of usage; NaN where a tick has no broker.
+    peak_usage
+        Length (ticks,), the usage of the fullest broker, a fraction.
+    overloaded
+        Length (ticks,), how many brokers were overloaded.
+    unloads
+        Length (ticks,), how many bundles were unloaded.
+    bundles_unloaded
+        How many different ones.
+    clients_disturbed
+        Producers and consumers of unloaded bundles; whoever was disturbed twice counts twice.
+    interrupted_bytes_per_second
+        Traffic of the unloaded bundles, in and out, summed.
+    interrupted_bytes
+        The same times the pause of each.
+    unloads_without_stats
+        Unloads of bundles whose broker told nothing of them: their clients and traffic are missing above.
+    oscillations
+        In order of time.
+    """
+
+    at: FloatArray
+    sigma: FloatArray
+    peak_usage: FloatArray
+    overloaded: NDArray[np.int64]
+    unloads: NDArray[np.int64]
+    bundles_unloaded: int
+    clients_disturbed: int
+    interrupted_bytes_per_second: float
+    interrupted_bytes: float
+    unloads_without_stats: int
+    oscillations: tuple[Oscillation, ...]
+
+    @property
+    def sigma_mean(self) -> float:
+        """Mean of σ over the ticks; NaN where no tick has a broker."""
+        return float(np.nanmean(self.sigma)) if np.isfinite(self.sigma).any() else float("nan")
+
+    @property
+    def sigma_worst(self) -> float:
+        """The highest σ of any tick."""
+        return float(np.fmax.reduce(self.sigma, initial=np.nan))
+
+    @property
+    def peak(self) -> float:
+        """The highest usage of any broker at any tick, a fraction."""
+        return float(np.fmax.reduce(self.peak_usage, initial=np.nan))
+
+    @property
+    def overload_seconds(self) -> float:
+        """How long some broker was overloaded; every tick stands until the next, the last for no time."""
+        return float(np.diff(self.at)[self.overloaded[:-1] > 0].sum())
+
+    @property
+    def overload_broker_seconds(self) -> float:
+        """The same, every overloaded broker counted."""
+        return float((np.diff(self.at) * self.overloaded[:-1]).sum())
+
+
+class EffectMeter:
+    """Adds up the effect of one strategy, tick after tick.
+
+    Parameters
+    ----------
+    measured_by
+        The ruler.
+    """
+
+    def __init__(self, measured_by: Ruler) -> None:
+        self._ruler = measured_by
+        self._ticks: list[tuple[float, float, float, int, int]] = []
+        self._left: dict[str, dict[str, float]] = {}
+        self._clients = 0
+        self._traffic = 0.0
+        self._without_stats = 0
+        self._oscillations: list[Oscillation] = []
+
+    def add(self, seen: ReportTick, decision: Decision) -> None:
+        """One tick as the strategy saw it, and what it decided then."""
+        sigma, peak, overloaded = self._usage(seen.brokers)
+        for source, bundles in decision.unloads.items():
+            for bundle in bundles:
+                self._unloaded(seen, bundle, source, decision.destinations.get(bundle))
+        unloads = sum(map(len, decision.unloads.values()))
+        self._ticks.append((seen.at, sigma, peak, overloaded, unloads))
+
+    def effect(self) -> Effect:
+        """What was added up so far."""
+        table = np.array(self._ticks, dtype=np.float64).reshape(-1, 5)
+        return Effect(
+            at=table[:, 0],
+            sigma=table[:, 1],
+            peak_usage=table[:, 2],
+            overloaded=table[:, 3].astype(np.int64),
+            unloads=table[:, 4].astype(np.int64),
+            bundles_unloaded=len(self._left),
+            clients_disturbed=self._clients,
+            interrupted_bytes_per_second=self._traffic,
+            interrupted_bytes=self._traffic * self._ruler.pause_seconds,
+            unloads_without_stats=self._without_stats,
+            oscillations=tuple(self._oscillations),
+        )
+
+    def _usage(self, brokers: Mapping[str, BrokerReport]) -> tuple[float, float, int]:
+        usage = np.array([one.weighted_usage(self._ruler.weights) for one in brokers.values()])
+        if not len(usage):
+            return float("nan"), float("nan"), 0
+        uneven = imbalance(usage[:, None], np.ones((len(usage), 1)), np.ones(len(usage), dtype=bool))
+        return float(uneven.sigma[0]), float(usage.max()), int((usage >= self._ruler.overload).sum())
+
+    def _unloaded(self, seen: ReportTick, bundle: str, source: str, target: str | None) -> None:
+        stats = seen.brokers[source].last_stats.get(bundle)
+        if stats is None:
+            self._without_stats += 1
+        else:
+            self._clients += stats.producer_count + stats.consumer_count
+            self._traffic += stats.msg_throughput_in + stats.msg_throughput_out
+        left = self._left.setdefault(bundle, {})
+        left[source] = seen.at
+        if target is not None and target in left:
+            away = seen.at - left[target]
+            self._oscillations.append(Oscillation(bundle, source, target, seen.at, away))

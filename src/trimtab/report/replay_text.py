@@ -1,0 +1,157 @@
+"""Strategies side by side over one recording, as a table and as plain JSON values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from rich.markup import escape
+
+from trimtab.files.pulsar_reports import time_text
+from trimtab.report.before_after import bytes_text
+from trimtab.report.execution_text import duration_text
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.table import Table
+
+    from trimtab.history.bundles.compare import Comparison
+    from trimtab.history.bundles.effect import Effect, Oscillation
+
+UNMOVED = "nothing moved"
+SHOWN = 10
+"""Oscillations of a strategy that are named; JSON has them all."""
+
+
+def replay_text(comparison: Comparison) -> Iterator[RenderableType]:
+    """A row for each strategy below one for the recording as it is, then who came back where."""
+    unmoved = comparison.unmoved
+    if len(unmoved.at):
+        yield (
+            f"{_counted(len(unmoved.at), 'tick')} from {time_text(unmoved.at[0])} to "
+            f"{time_text(unmoved.at[-1])}; overloaded: {_percent(comparison.measured_by.overload)} or more"
+        )
+    yield _table(comparison)
+    for name, effect in comparison.effects.items():
+        yield from _oscillations(name, effect.oscillations)
+        if effect.unloads_without_stats:
+            yield (
+                f"[yellow]![/] {escape(name)}: {_counted(effect.unloads_without_stats, 'unload')} of bundles "
+                "whose broker told nothing of them; their clients and traffic are not counted"
+            )
+    yield (
+        "[dim]σ of the brokers' shares of weighted usage, at every tick before its unloads; interrupted: "
+        f"traffic of unloaded bundles times a pause of {comparison.measured_by.pause_seconds:g} s each[/]"
+    )
+
+
+def replay_document(comparison: Comparison, how: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """The same as plain JSON values, with the figures of every tick.
+
+    Parameters
+    ----------
+    comparison
+        The figures.
+    how
+        By the strategy's name in the comparison, what it was run with.
+    """
+    return {
+        "overload_usage": comparison.measured_by.overload,
+        "pause_seconds": comparison.measured_by.pause_seconds,
+        "at": [time_text(at) for at in comparison.unmoved.at.tolist()],
+        "unmoved": _document(comparison.unmoved),
+        "strategies": [
+            {"name": name, **how[name], **_document(effect)} for name, effect in comparison.effects.items()
+        ],
+    }
+
+
+def _table(comparison: Comparison) -> Table:
+    from rich.table import Table
+
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
+    table.add_column("strategy", no_wrap=True)
+    for heading in (
+        "σ mean", "worst", "peak", "overloaded", "unloads", "bundles", "clients", "interrupted", "came back"
+    ):  # fmt: skip
+        table.add_column(heading, justify="right")
+    table.add_row(UNMOVED, *_balance(comparison.unmoved), *["–"] * 5, style="dim")
+    for name, effect in comparison.effects.items():
+        table.add_row(
+            escape(name),
+            *_balance(effect),
+            str(int(effect.unloads.sum())),
+            str(effect.bundles_unloaded),
+            f"{effect.clients_disturbed:,}",
+            bytes_text(effect.interrupted_bytes),
+            str(len(effect.oscillations)),
+        )
+    return table
+
+
+def _balance(effect: Effect) -> tuple[str, str, str, str]:
+    return (
+        _figure(effect.sigma_mean),
+        _figure(effect.sigma_worst),
+        _percent(effect.peak),
+        duration_text(effect.overload_seconds),
+    )
+
+
+def _oscillations(name: str, found: tuple[Oscillation, ...]) -> Iterator[str]:
+    for one in found[:SHOWN]:
+        yield (
+            f"[yellow]![/] {escape(name)}: {escape(one.bundle)} came back to {escape(one.target)} at "
+            f"{time_text(one.at)}, {duration_text(one.away_seconds)} after it was unloaded from there"
+        )
+    if len(found) > SHOWN:
+        yield f"[yellow]![/] {escape(name)}: {len(found) - SHOWN} more came back; --json names them all"
+
+
+def _document(effect: Effect) -> dict[str, Any]:
+    return {
+        "sigma_mean": _known(effect.sigma_mean),
+        "sigma_worst": _known(effect.sigma_worst),
+        "peak_usage": _known(effect.peak),
+        "overload_seconds": effect.overload_seconds,
+        "overload_broker_seconds": effect.overload_broker_seconds,
+        "unloads": int(effect.unloads.sum()),
+        "bundles_unloaded": effect.bundles_unloaded,
+        "clients_disturbed": effect.clients_disturbed,
+        "interrupted_bytes_per_second": effect.interrupted_bytes_per_second,
+        "interrupted_bytes": effect.interrupted_bytes,
+        "unloads_without_stats": effect.unloads_without_stats,
+        "oscillations": [
+            {
+                "at": time_text(one.at),
+                "bundle": one.bundle,
+                "source": one.source,
+                "target": one.target,
+                "away_seconds": one.away_seconds,
+            }
+            for one in effect.oscillations
+        ],
+        "over_time": {
+            "sigma": [_known(value) for value in effect.sigma.tolist()],
+            "peak_usage": [_known(value) for value in effect.peak_usage.tolist()],
+            "overloaded_brokers": effect.overloaded.tolist(),
+            "unloads": effect.unloads.tolist(),
+        },
+    }
+
+
+def _figure(value: float) -> str:
+    return f"{value:.4f}" if math.isfinite(value) else "–"
+
+
+def _percent(value: float) -> str:
+    return f"{value:.0%}" if math.isfinite(value) else "–"
+
+
+def _known(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"

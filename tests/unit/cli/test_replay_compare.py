@@ -1,0 +1,122 @@
+"""`trimtab replay bundles` with several strategies, from outside."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from support.bundle_views import key
+from support.recordings import skewed, tick, written
+from trimtab.cli.app import main
+
+THREE = (
+    *("--strategy", "ThresholdShedder", "--strategy", "calm=ThresholdShedder", "--strategy", "AvgShedder"),
+    *("--placement", "LeastLongTermMessageRate", "--placement", "AvgShedder=AvgShedder"),
+    *("--set", "calm.loadBalancerBrokerThresholdShedderPercentage=40"),
+)
+
+
+def run(*arguments: object) -> int:
+    """The command line in this process; its exit code."""
+    with pytest.raises(SystemExit) as ended:
+        main(["replay", "bundles", *map(str, arguments)])
+    code = ended.value.code
+    return code if isinstance(code, int) else 0
+
+
+@pytest.fixture
+def recording(tmp_path: Path) -> Path:
+    """Four minutes of a hot broker beside a cold one."""
+    return written(tmp_path / "reports.jsonl", [tick(minute, skewed()) for minute in range(4)])
+
+
+def test_strategies_are_shown_side_by_side(
+    recording: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A row each below the recording as it is; decisions with their strategy, and a chart, where asked."""
+    out, chart = tmp_path / "decisions.jsonl", tmp_path / "chart.svg"
+    assert run("--reports", recording, *THREE, "--world", "simulated", "--out", out, "--chart", chart) == 0
+    shown = capsys.readouterr()
+    rows = [line.split() for line in shown.out.splitlines()]
+    heads = ("nothing", "ThresholdShedder", "calm", "AvgShedder")
+    assert [row[0] for row in rows if row[0] in heads] == list(heads)
+    unloads = {row[0]: row[-5] for row in rows if row[0] in heads}
+    assert unloads == {"nothing": "–", "ThresholdShedder": "1", "calm": "0", "AvgShedder": "1"}
+    assert "drew" in shown.err
+    assert chart.exists()
+    assert chart.with_suffix(".png").exists()
+    lines = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [line["strategy"] for line in lines] == ["ThresholdShedder", "calm", "AvgShedder"] * 4
+    assert lines[0]["destinations"] == {key(1): "h2:8080"}
+
+
+def test_json_has_what_each_was_run_with(recording: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One strategy suffices where the document is asked for; the pause is the user's."""
+    arguments = ("--set", "loadBalancerBrokerOverloadedThresholdPercentage=80", "--pause", 2, "--json")
+    placed = ("--placement", "LeastLongTermMessageRate")
+    assert run("--reports", recording, *placed, *arguments, "--world", "simulated") == 0
+    document = json.loads(capsys.readouterr().out)
+    assert (document["overload_usage"], document["pause_seconds"]) == (0.8, 2.0)
+    assert document["unmoved"]["overload_seconds"] == 180
+    (one,) = document["strategies"]
+    assert (one["name"], one["strategy"]) == ("ThresholdShedder", "ThresholdShedder")
+    assert one["placement"] == "LeastLongTermMessageRate"
+    assert one["options"] == {"loadBalancerBrokerOverloadedThresholdPercentage": "80"}
+    assert (one["unloads"], one["clients_disturbed"]) == (1, 3)
+    assert one["interrupted_bytes"] == 2 * 300 * 1024 * 1024
+    assert one["over_time"]["sigma"][0] == document["unmoved"]["over_time"]["sigma"][0]
+    assert one["sigma_mean"] < document["unmoved"]["sigma_mean"]
+
+
+def test_over_the_recording_as_it_is_only_decisions_can_differ(
+    recording: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No table is made of a world that does not answer: the decisions follow each other, tick by tick."""
+    assert run("--reports", recording, *THREE) == 0
+    shown = capsys.readouterr()
+    lines = [json.loads(line) for line in shown.out.splitlines()]
+    assert [line["strategy"] for line in lines[:3]] == ["ThresholdShedder", "calm", "AvgShedder"]
+    assert len(lines) == 12
+    assert "trimtab: 0 unloads by calm\n" in shown.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--json",), "add --world simulated"),
+        (("--chart", "x.svg"), "add --world simulated"),
+        (("--pause", "1"), "add --world simulated"),
+        (("--strategy", "A", "--strategy", "A"), "there is another by the name A"),
+        (("--strategy", "AvgShedder", "--strategy", "OverloadShedder", "--state", "s"), "leave it out"),
+        (("--set", "ThresholdShedder.loadBalancerX=1"), "option loadBalancerX is not one"),
+        (
+            ("--world", "simulated", "--strategy", "x=ThresholdShedder", "--json"),
+            "x: bundle t/n/0x01000000_0x02000000 was unloaded without a destination",
+        ),
+    ],
+)
+def test_what_is_wrong_is_one_line_and_exit_code_2(
+    recording: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    arguments: tuple[str, ...],
+    message: str,
+) -> None:
+    """And nothing is left behind."""
+    assert run("--reports", recording, "--out", tmp_path / "out", *arguments) == 2
+    shown = capsys.readouterr()
+    assert message in shown.err
+    assert shown.out == ""
+    assert [path.name for path in tmp_path.iterdir()] == ["reports.jsonl"]
+
+
+def test_a_chart_that_cannot_be_written_is_one_line(
+    recording: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A file stands where its folder would be."""
+    chart = tmp_path / "reports.jsonl" / "chart"
+    placed = ("--placement", "LeastLongTermMessageRate", "--world", "simulated")
+    assert run("--reports", recording, *placed, "--chart", chart) == 2
+    shown = capsys.readouterr()
+    assert "cannot be written" in shown.err
+    assert shown.out == ""

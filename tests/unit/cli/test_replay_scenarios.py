@@ -1,0 +1,58 @@
+"""Which strategies a replay is asked for, and whose settings are whose."""
+
+import pytest
+
+from trimtab.cli.replay_scenarios import Asked, asked
+from trimtab.model.errors import SettingsError
+
+
+def test_settings_are_for_all_or_for_one() -> None:
+    """What is given for one goes before what is given for all, whichever comes first."""
+    chosen, common = asked(
+        ["ThresholdShedder", "AvgShedder"],
+        ["AvgShedder=AvgShedder", "LeastLongTermMessageRate"],
+        ["AvgShedder.x=2", "x=1", "ThresholdShedder.y = 3"],
+    )
+    assert common == {"x": "1"}
+    assert chosen == {
+        "ThresholdShedder": Asked("ThresholdShedder", "LeastLongTermMessageRate", {"x": "1", "y": "3"}),
+        "AvgShedder": Asked("AvgShedder", "AvgShedder", {"x": "2"}),
+    }
+
+
+def test_one_strategy_twice_has_names() -> None:
+    """The same shedder with two thresholds is two rows."""
+    chosen, _ = asked(["ThresholdShedder", "tight=ThresholdShedder"], [], ["tight.threshold=5"])
+    assert chosen == {
+        "ThresholdShedder": Asked("ThresholdShedder", None, {}),
+        "tight": Asked("ThresholdShedder", None, {"threshold": "5"}),
+    }
+
+
+def test_a_java_class_is_named_by_its_last_part() -> None:
+    """Copied from broker.conf, it need not be cut: neither in the strategy nor in what is set for it."""
+    java = "org.apache.pulsar.broker.loadbalance.impl.ThresholdShedder"
+    chosen, _ = asked([java], [f"{java}=extensions.LeastResourceUsageWithWeight"], [f"{java}.x=1"])
+    assert chosen == {"ThresholdShedder": Asked(java, "extensions.LeastResourceUsageWithWeight", {"x": "1"})}
+
+
+@pytest.mark.parametrize(
+    ("strategies", "placements", "overrides", "message"),
+    [
+        (["A", "b.A"], [], [], "there is another by the name A; give one a name of its own"),
+        (["A"], ["B=P"], [], "--placement B=P: no strategy has the name B; those named are A"),
+        (["A", "B"], ["P", "Q"], [], "--placement Q: P was named for all already"),
+        (["A", "B"], ["A=P", "A=Q"], [], "--placement A=Q: P was named for A already"),
+        (["A", "B"], [], ["C.x=1"], "--set C.x=1: no strategy has the name C; those named are A, B"),
+        (["A"], [], [".x=1"], "--set .x=1: no strategy has the name ''"),
+        (["A"], [], ["A.x"], "is not name=value"),
+        (["A"], [], ["A.=1"], "is not name=value"),
+    ],
+)
+def test_what_is_not_clear_is_refused(
+    strategies: list[str], placements: list[str], overrides: list[str], message: str
+) -> None:
+    """A setting that would be for nobody, or one of two that contradict each other, is not passed over."""
+    with pytest.raises(SettingsError) as refused:
+        asked(strategies, placements, overrides)
+    assert message in str(refused.value)
