@@ -13,7 +13,7 @@ demo: .venv/.runtime ## level a real six-broker Kafka cluster on this machine, i
 	@$(bin)/trimtab demo
 
 test: lint ## style, types, layers, then every test: those on real brokers beside all others
-	$(bin)/pytest --numprocesses 2 --dist loadgroup --durations 12
+	$(bin)/pytest --numprocesses 2 --dist loadgroup --no-loadscope-reorder --durations 12
 
 lint: .venv/.dev ## style, types and layers only
 	$(bin)/ruff format --check .
