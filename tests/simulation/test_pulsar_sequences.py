@@ -5,8 +5,9 @@ import pytest
 
 from trimtab.model.bundle_range import BundleRange, initial_boundaries
 from trimtab.plan.bundles.options import make_options
-from trimtab.simulate.pulsar_checkers import always, at_rest
+from trimtab.simulate.pulsar_checkers import always, at_rest, only_bundles_are_served
 from trimtab.simulate.pulsar_leader import LeaderSettings
+from trimtab.simulate.pulsar_sequences import lookup
 from trimtab.simulate.pulsar_topics import Topics, one_topic_a_bundle, topics_at
 from trimtab.simulate.pulsar_world import PulsarWorld, WorldSettings
 
@@ -106,6 +107,21 @@ def test_the_same_bundle_is_split_once_however_often_it_is_ordered() -> None:
     world.run_until(9.0)
     assert len(world.store.boundaries[NAMESPACE]) == 6
     assert at_rest(world) == []
+
+
+def test_a_broker_takes_no_lock_of_a_bundle_that_was_split_on_the_way_to_it() -> None:
+    """The leader's answer is overtaken: another owner has had the bundle, split it, and released its lock."""
+    world = world_of()
+    steps = lookup(world, NAMESPACE, 1 << 29)
+    for _ in range(3):  # to any broker, to the leader, to the broker chosen
+        next(steps)
+    world.place(FIRST, "broker-1:8080")
+    world.split(FIRST.key, unload_halves=False)
+    world.run_until(5.0)
+    assert FIRST.key not in world.store.owners
+    next(steps)
+    assert FIRST.key not in world.store.owners
+    assert only_bundles_are_served(world) == []
 
 
 def test_topics_of_one_hash_cannot_be_divided_by_count() -> None:
