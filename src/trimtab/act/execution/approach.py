@@ -11,6 +11,7 @@ from typing import Any, Final
 from trimtab.act.execution.observation import Observation
 from trimtab.act.execution.state import ExecutionState
 from trimtab.act.execution.steps import StepKind, StepRecord, StepState
+from trimtab.act.execution.throttle import rate_text
 
 SMOOTHING: Final = 0.2
 """Weight of the newest look in the rate at which a partition is written."""
@@ -159,7 +160,7 @@ def _ends(state: ExecutionState, record: StepRecord) -> set[tuple[str, int | Non
 
 def _why(state: ExecutionState, record: StepRecord, copying: list[StepRecord]) -> str:
     assert record.nearer_at is not None
-    written = _rate(record.written_bytes_per_second)
+    written = rate_text(record.written_bytes_per_second)
     stood = f"no nearer to its end in {state.now - record.nearer_at:.0f} s, since {written} are written to it"
     rate = state.rate_bytes_per_second
     if record.step.kind is StepKind.LOG_DIR:
@@ -171,18 +172,14 @@ def _why(state: ExecutionState, record: StepRecord, copying: list[StepRecord]) -
     needed = rate_to_keep_up(together, state.seen)
     if needed < 0.8 * rate:
         return (
-            f"{stood}, and it is copied slower than the throttle of {_rate(rate)} a broker allows: look for "
-            "a throttle of a broker's own, a full network or a slow disk"
+            f"{stood}, and it is copied slower than the throttle of {rate_text(rate)} a broker allows: look "
+            "for a throttle of a broker's own, a full network or a slow disk"
         )
     among = f", shared by {len(together)} copies" if len(together) > 1 else ""
     return (
-        f"{stood} and the throttle lets {_rate(rate)} a broker through{among}: plan again and apply with "
+        f"{stood} and the throttle lets {rate_text(rate)} a broker through{among}: plan again and apply with "
         f"--throttle {_rounded(ROOM * needed)} or more"
     )
-
-
-def _rate(bytes_per_second: float) -> str:
-    return f"{bytes_per_second / 1e6:.3g} MB/s"
 
 
 def _rounded(bytes_per_second: float) -> int:

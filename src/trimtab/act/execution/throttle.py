@@ -138,3 +138,8 @@ def next_copies_per_broker(settings: ExecutionSettings, copies: int, healthy: bo
     if healthy:
         return min(settings.copies_per_broker_maximum, copies + 1)
     return max(1, copies // 2)
+
+
+def rate_text(bytes_per_second: float) -> str:
+    """A throttle's rate, or what it is held against, in decimal megabytes."""
+    return f"{bytes_per_second / 1e6:.3g} MB/s"

@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from trimtab.act.execution.observation import ThrottleConfig
+from trimtab.act.execution.throttle import rate_text
 from trimtab.act.kafka.configs import FOLLOWER_RATE, LEADER_RATE
 
 RATES: Final = (LEADER_RATE, FOLLOWER_RATE)
@@ -63,9 +64,9 @@ def warnings(ours: float | None, default: ThrottleConfig, own: OwnRates) -> list
     lowest = min((float(r) for r in (default.leader_rate, default.follower_rate) if r), default=None)
     if ours is not None and lowest is not None and lowest < ours:
         found.append(
-            f"a throttle of {_rate(lowest)} is set for all brokers, lower than ours of {_rate(ours)}: ours "
-            "holds while copies are in flight, then theirs is put back; keep to it with --throttle "
-            f"{lowest:.0f}"
+            f"a throttle of {rate_text(lowest)} is set for all brokers, lower than ours of "
+            f"{rate_text(ours)}: ours holds while copies are in flight, then theirs is put back; keep to it "
+            f"with --throttle {lowest:.0f}"
         )
     for broker, rates in sorted(own.items()):
         for name, rate in sorted(rates.items()):
@@ -76,14 +77,12 @@ def warnings(ours: float | None, default: ThrottleConfig, own: OwnRates) -> list
             else:
                 continue
             than = (
-                "" if ours is None else f", {'lower' if rate < ours else 'higher'} than ours of {_rate(ours)}"
+                ""
+                if ours is None
+                else f", {'lower' if rate < ours else 'higher'} than ours of {rate_text(ours)}"
             )
             found.append(
-                f"broker {broker} has a throttle of its own, {name} = {_rate(rate)}{than}: Kafka prefers it, "
-                f"so {effect}; it is left alone, remove it if it was forgotten there"
+                f"broker {broker} has a throttle of its own, {name} = {rate_text(rate)}{than}: Kafka prefers "
+                f"it, so {effect}; it is left alone, remove it if it was forgotten there"
             )
     return found
-
-
-def _rate(bytes_per_second: float) -> str:
-    return f"{bytes_per_second / 1e6:.3g} MB/s"
