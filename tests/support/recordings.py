@@ -5,7 +5,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from support.bundle_views import MB, key
+from trimtab.cli.app import main
 
 Reports = dict[str, Any]
 
@@ -62,3 +65,11 @@ def written(path: Path, ticks: Sequence[Reports | str]) -> Path:
     lines = [line if isinstance(line, str) else json.dumps(line) for line in ticks]
     path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     return path
+
+
+def replay(*arguments: object) -> int:
+    """`trimtab replay bundles` in this process; its exit code."""
+    with pytest.raises(SystemExit) as ended:
+        main(["replay", "bundles", *map(str, arguments)])
+    code = ended.value.code
+    return code if isinstance(code, int) else 0

@@ -6,16 +6,7 @@ from pathlib import Path
 import pytest
 
 from support.bundle_views import key
-from support.recordings import skewed, tick, written
-from trimtab.cli.app import main
-
-
-def run(*arguments: object) -> int:
-    """The command line in this process; its exit code."""
-    with pytest.raises(SystemExit) as ended:
-        main(["replay", "bundles", *map(str, arguments)])
-    code = ended.value.code
-    return code if isinstance(code, int) else 0
+from support.recordings import replay, skewed, tick, written
 
 
 @pytest.fixture
@@ -27,7 +18,7 @@ def recording(tmp_path: Path) -> Path:
 def test_a_recording_becomes_one_decision_a_tick(recording: Path, tmp_path: Path) -> None:
     """Each line says when, what is unloaded, where it should go, and the numbers that decided."""
     out = tmp_path / "decisions.jsonl"
-    assert run("--reports", recording, "--strategy", "ThresholdShedder", "--seed", 0, "--out", out) == 0
+    assert replay("--reports", recording, "--strategy", "ThresholdShedder", "--seed", 0, "--out", out) == 0
     lines = [json.loads(line) for line in out.read_text().splitlines()]
     assert [line["at"] for line in lines] == [f"2026-11-21T05:0{minute}:00Z" for minute in range(3)]
     assert [line["unloads"] for line in lines] == [
@@ -43,7 +34,7 @@ def test_decisions_go_to_standard_output_and_the_summary_does_not(
     recording: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """So that they can be piped."""
-    assert run("--reports", recording) == 0
+    assert replay("--reports", recording) == 0
     shown = capsys.readouterr()
     assert len([json.loads(line) for line in shown.out.splitlines()]) == 3
     assert shown.err == "trimtab: 3 ticks, 3 unloads by ThresholdShedder\n"
@@ -53,7 +44,7 @@ def test_an_option_of_pulsars_changes_the_decision(
     recording: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """90 % is 35 points above the average: with a threshold of 36 it is not overloaded."""
-    assert run("--reports", recording, "--set", "loadBalancerBrokerThresholdShedderPercentage=36") == 0
+    assert replay("--reports", recording, "--set", "loadBalancerBrokerThresholdShedderPercentage=36") == 0
     assert "0 unloads" in capsys.readouterr().err
 
 
@@ -77,7 +68,7 @@ def test_what_is_wrong_is_one_line_and_exit_code_2(
 ) -> None:
     """And no file of decisions is left."""
     out = tmp_path / "decisions.jsonl"
-    assert run("--reports", recording, "--out", out, *arguments) == 2
+    assert replay("--reports", recording, "--out", out, *arguments) == 2
     assert message in capsys.readouterr().err
     assert not out.exists()
 
@@ -88,7 +79,7 @@ def test_a_bad_line_leaves_no_decisions(
     """Line 4 is refused: the three decisions before it are not left as if they were all."""
     recording.write_text(recording.read_text() + '{"at": 5}\n')
     out = tmp_path / "decisions.jsonl"
-    assert run("--reports", recording, "--out", out) == 2
+    assert replay("--reports", recording, "--out", out) == 2
     assert "line 4" in capsys.readouterr().err
     assert not out.exists()
 
@@ -97,8 +88,8 @@ def test_a_kept_state_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     """Half of the recording today and half tomorrow give the decisions of the whole."""
     ticks = [tick(minute, skewed()) for minute in range(4)]
     state = tmp_path / "state.json"
-    assert run("--reports", written(tmp_path / "whole", ticks)) == 0
+    assert replay("--reports", written(tmp_path / "whole", ticks)) == 0
     whole = capsys.readouterr().out
-    assert run("--reports", written(tmp_path / "first", ticks[:2]), "--state", state) == 0
-    assert run("--reports", written(tmp_path / "second", ticks[2:]), "--state", state) == 0
+    assert replay("--reports", written(tmp_path / "first", ticks[:2]), "--state", state) == 0
+    assert replay("--reports", written(tmp_path / "second", ticks[2:]), "--state", state) == 0
     assert capsys.readouterr().out == whole

@@ -6,22 +6,13 @@ from pathlib import Path
 import pytest
 
 from support.bundle_views import key
-from support.recordings import skewed, tick, written
-from trimtab.cli.app import main
+from support.recordings import replay, skewed, tick, written
 
 THREE = (
     *("--strategy", "ThresholdShedder", "--strategy", "calm=ThresholdShedder", "--strategy", "AvgShedder"),
     *("--placement", "LeastLongTermMessageRate", "--placement", "AvgShedder=AvgShedder"),
     *("--set", "calm.loadBalancerBrokerThresholdShedderPercentage=40"),
 )
-
-
-def run(*arguments: object) -> int:
-    """The command line in this process; its exit code."""
-    with pytest.raises(SystemExit) as ended:
-        main(["replay", "bundles", *map(str, arguments)])
-    code = ended.value.code
-    return code if isinstance(code, int) else 0
 
 
 @pytest.fixture
@@ -35,7 +26,7 @@ def test_strategies_are_shown_side_by_side(
 ) -> None:
     """A row each below the recording as it is; decisions with their strategy, and a chart, where asked."""
     out, chart = tmp_path / "decisions.jsonl", tmp_path / "chart.svg"
-    assert run("--reports", recording, *THREE, "--world", "simulated", "--out", out, "--chart", chart) == 0
+    assert replay("--reports", recording, *THREE, "--world", "simulated", "--out", out, "--chart", chart) == 0
     shown = capsys.readouterr()
     rows = [line.split() for line in shown.out.splitlines()]
     heads = ("nothing", "ThresholdShedder", "calm", "AvgShedder")
@@ -54,7 +45,7 @@ def test_json_has_what_each_was_run_with(recording: Path, capsys: pytest.Capture
     """One strategy suffices where the document is asked for; the pause is the user's."""
     arguments = ("--set", "loadBalancerBrokerOverloadedThresholdPercentage=80", "--pause", 2, "--json")
     placed = ("--placement", "LeastLongTermMessageRate")
-    assert run("--reports", recording, *placed, *arguments, "--world", "simulated") == 0
+    assert replay("--reports", recording, *placed, *arguments, "--world", "simulated") == 0
     document = json.loads(capsys.readouterr().out)
     assert (document["overload_usage"], document["pause_seconds"]) == (0.8, 2.0)
     assert document["unmoved"]["overload_seconds"] == 180
@@ -72,7 +63,7 @@ def test_over_the_recording_as_it_is_only_decisions_can_differ(
     recording: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """No table is made of a world that does not answer: the decisions follow each other, tick by tick."""
-    assert run("--reports", recording, *THREE) == 0
+    assert replay("--reports", recording, *THREE) == 0
     shown = capsys.readouterr()
     lines = [json.loads(line) for line in shown.out.splitlines()]
     assert [line["strategy"] for line in lines[:3]] == ["ThresholdShedder", "calm", "AvgShedder"]
@@ -103,7 +94,7 @@ def test_what_is_wrong_is_one_line_and_exit_code_2(
     message: str,
 ) -> None:
     """And nothing is left behind."""
-    assert run("--reports", recording, "--out", tmp_path / "out", *arguments) == 2
+    assert replay("--reports", recording, "--out", tmp_path / "out", *arguments) == 2
     shown = capsys.readouterr()
     assert message in shown.err
     assert shown.out == ""
@@ -116,7 +107,7 @@ def test_a_chart_that_cannot_be_written_is_one_line(
     """A file stands where its folder would be."""
     chart = tmp_path / "reports.jsonl" / "chart"
     placed = ("--placement", "LeastLongTermMessageRate", "--world", "simulated")
-    assert run("--reports", recording, *placed, "--chart", chart) == 2
+    assert replay("--reports", recording, *placed, "--chart", chart) == 2
     shown = capsys.readouterr()
     assert "cannot be written" in shown.err
     assert shown.out == ""
