@@ -12,7 +12,9 @@ help: ## this list
 demo: .venv/.runtime ## level a real six-broker Kafka cluster on this machine, in under six minutes
 	@$(bin)/trimtab demo
 
-test: lint ## style, types, layers, then every test: those on real brokers beside all others
+# `loadgroup` without groups hands tests out one by one, in the order of tests/conftest.py; `load` would
+# hand out long runs of them.
+test: lint ## style, types, layers, then every test, on real brokers too
 	$(bin)/pytest --numprocesses 2 --dist loadgroup --no-loadscope-reorder --durations 12
 
 lint: .venv/.dev ## style, types and layers only

@@ -6,27 +6,19 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-SERVERS = ("kafka", "spark")
-
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pyspark.sql import SparkSession
 
 
-@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Where tests are shared among processes, one has all that start brokers: they wait more than they work.
+    """The order in which tests are begun; `make test` hands them out to two processes one by one.
 
-    They come first, so that the other processes are not done long before that one. The planner's tests come
-    next: another process compiles it meanwhile, and the demo, last of the tests on brokers, finds it
-    compiled.
+    Those that start brokers come first: they wait more than they work, and the last test of a run should be
+    a short one. The demo comes last of them and the planner's own tests next, so that the planner is
+    compiled before most tests that need it.
     """
-    for item in items:
-        for kind in SERVERS:
-            if item.get_closest_marker(kind):
-                item.add_marker(pytest.mark.xdist_group(kind))
-                break
     items.sort(key=_turn)
 
 
