@@ -32,6 +32,8 @@ class Imbalance:
         Shape (brokers, resources): whether this broker takes part in this resource's measures.
     mean, sigma, worst_deviation, peak_usage
         Shape (resources,): B̄, σ, max γ, max B over the brokers that count.
+    resources
+        Length (resources,), the level's names of them.
     """
 
     usage: FloatArray
@@ -42,14 +44,22 @@ class Imbalance:
     sigma: FloatArray
     worst_deviation: FloatArray
     peak_usage: FloatArray
+    resources: tuple[str, ...]
 
     def measures(self) -> "Measures":
         """The three figures per resource that plans and reports carry."""
         return Measures(
-            sigma=_by_name(self.sigma),
-            worst_deviation=_by_name(self.worst_deviation),
-            peak_usage=_by_name(self.peak_usage),
+            sigma=self._by_name(self.sigma),
+            worst_deviation=self._by_name(self.worst_deviation),
+            peak_usage=self._by_name(self.peak_usage),
         )
+
+    def _by_name(self, values: FloatArray) -> dict[str, float]:
+        return {
+            name: float(value)
+            for name, value in zip(self.resources, values, strict=True)
+            if np.isfinite(value)
+        }
 
 
 @dataclass(frozen=True)
@@ -61,7 +71,12 @@ class Measures:
     peak_usage: dict[str, float]
 
 
-def imbalance(load: FloatArray, capacity: FloatArray, in_service: BoolArray) -> Imbalance:
+def imbalance(
+    load: FloatArray,
+    capacity: FloatArray,
+    in_service: BoolArray,
+    resources: tuple[str, ...] = RESOURCES,
+) -> Imbalance:
     """Equations 1 to 5 for every resource at once.
 
     Parameters
@@ -71,6 +86,8 @@ def imbalance(load: FloatArray, capacity: FloatArray, in_service: BoolArray) -> 
         levelled.
     in_service
         Shape (brokers,): brokers that are there to carry load, that is, neither dead nor draining.
+    resources
+        Names of the columns; those of the level `replicas` by default.
 
     Returns
     -------
@@ -89,13 +106,9 @@ def imbalance(load: FloatArray, capacity: FloatArray, in_service: BoolArray) -> 
     absent = number == 0
     worst = np.where(absent, np.nan, deviation.max(axis=0, initial=0.0))
     peak = np.where(absent, np.nan, usage.max(axis=0, initial=0.0))
-    return Imbalance(usage, share, deviation, counted, mean, sigma, worst, peak)
+    return Imbalance(usage, share, deviation, counted, mean, sigma, worst, peak, resources)
 
 
 def sigma_threshold(epsilon: float, brokers: int) -> float:
     """η = ε/N (equation 6): the σ that holds whenever every γ is within ε."""
     return epsilon / brokers
-
-
-def _by_name(values: FloatArray) -> dict[str, float]:
-    return {name: float(value) for name, value in zip(RESOURCES, values, strict=True) if np.isfinite(value)}
