@@ -12,9 +12,11 @@ help: ## this list
 demo: .venv/.runtime ## level a real six-broker Kafka cluster on this machine, in under six minutes
 	@$(bin)/trimtab demo
 
+# The planner is compiled while the checks run, or both test processes would compile it, each for itself.
 # `loadgroup` without groups hands tests out one by one, in the order of tests/conftest.py; `load` would
 # hand out long runs of them.
-test: lint ## style, types, layers, then every test, on real brokers too
+test: .venv/.dev ## style, types, layers, then every test, on real brokers too
+	@$(bin)/python -m trimtab.demo.warm_up & $(MAKE) --no-print-directory lint || { kill $$!; exit 1; }; wait
 	$(bin)/pytest --numprocesses 2 --dist loadgroup --no-loadscope-reorder --durations 12
 
 lint: .venv/.dev ## style, types and layers only
