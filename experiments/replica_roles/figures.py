@@ -8,8 +8,8 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from trimtab.model.load import RESOURCES
-from trimtab.report.before_after import NAMES
 from trimtab.report.heatmap import FAINT, INK, save_figure
+from trimtab.report.names import NAMES
 
 COLOURS = {
     "default": "#5b6675",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from trimtab.model.load import RESOURCES
-from trimtab.report.before_after import NAMES
+from trimtab.report.names import NAMES
 
 
 def print_table(runs: list[dict[str, Any]], expected: dict[str, Any]) -> int:

@@ -14,8 +14,9 @@ from trimtab.files.atomic import write_atomically
 from trimtab.files.plan import write_plan
 from trimtab.model.load import RESOURCES
 from trimtab.model.plan import Verdict
-from trimtab.report.before_after import NAMES, Goals, Spent, before_after_table, cost_text
+from trimtab.report.before_after import Goals, Spent, before_after_table, cost_text
 from trimtab.report.heatmap import draw_heatmap
+from trimtab.report.names import NAMES
 from trimtab.report.terminal_heatmap import cells_of, terminal_heatmap
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def show_map(screen: Screen, epsilon: FloatArray, before: Measured, after: Measu
     """Brokers × resources in the terminal, one panel or two, side by side where there is room."""
     from rich.padding import Padding
 
-    names = [f"broker {broker}, {host}" for broker, host in zip(before.brokers, before.hosts, strict=True)]
+    names = before.names(", ")
     console = _console(screen)
     first = cells_of(before, "before" if after else "")
     second = cells_of(after, "after") if after else None

@@ -1,4 +1,4 @@
-"""Before and after for all four resources, with what it cost: the answer to "did it help?"."""
+"""Before and after for all resources of a level, with what it cost: the answer to "did it help?"."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from trimtab.model.imbalance import Measures, sigma_threshold
-from trimtab.model.load import RESOURCES
+from trimtab.report.names import NAMES
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-NAMES = {"cpu": "CPU", "disk": "disk", "network_in": "network in", "network_out": "network out"}
-
 
 @dataclass(frozen=True)
 class Goals:
-    """What levelling was asked to reach: θ and ε per resource name; the number of brokers gives η = ε/N."""
+    """What levelling was asked to reach: θ and ε per resource name, in the order in which they are shown; the
+    number of brokers gives η = ε/N.
+    """
 
     theta: dict[str, float]
     epsilon: dict[str, float]
@@ -64,7 +64,7 @@ def judge(before: Measures, after: Measures, goals: Goals) -> Outcome:
 
     A resource that was even and stays even counts neither way, whatever the last digit of its σ does.
     """
-    measured = [name for name in RESOURCES if name in before.sigma and name in after.sigma]
+    measured = [name for name in goals.epsilon if name in before.sigma and name in after.sigma]
     uneven = [name for name in measured if before.sigma[name] > goals.eta(name)]
     return Outcome(
         improved=tuple(name for name in uneven if after.sigma[name] < before.sigma[name]),
@@ -88,7 +88,7 @@ def before_after_table(before: Measures, after: Measures, goals: Goals) -> Table
         table.add_column(heading, justify="right", min_width=width)
     for heading in ("worst deviation", "after", "peak", "after"):
         table.add_column(heading, justify="right")
-    for name in RESOURCES:
+    for name in goals.epsilon:
         if name not in before.sigma or name not in after.sigma:
             table.add_row(NAMES[name], *["–"] * 7)
             continue
@@ -103,7 +103,7 @@ def before_after_table(before: Measures, after: Measures, goals: Goals) -> Table
             _coloured(f"{before.peak_usage[name]:.0%}", was[2]),
             _coloured(f"{after.peak_usage[name]:.0%}", now[2]),
         )
-    first = RESOURCES[0]
+    first = next(iter(goals.epsilon))
     eta, epsilon, theta = goals.eta(first), goals.epsilon[first], goals.theta[first]
     table.add_row("goal", "", f"{eta:.4f}", "", "", f"{epsilon:.1%}", "", f"{theta:.0%}", style="dim")
     return table

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from trimtab.model.load import RESOURCES
+from trimtab.report.names import NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from trimtab.report.measured import Measured
 
-COLUMNS = {"cpu": "CPU", "disk": "disk", "network_in": "network in", "network_out": "network out"}
 RANGE = 0.6
 """Deviations beyond ±60 % of the mean get the strongest colour."""
 INK, FAINT = "#1c2430", "#5b6675"
@@ -110,22 +109,18 @@ def _panel(axes: Axes, heading: str, measured: Measured, *, labels: bool) -> Non
             axes.text(
                 column, row + 0.25, small, ha="center", va="center", color=ink, fontsize=7.5, alpha=0.85
             )
-    axes.set_xticks(range(len(RESOURCES)))
+    axes.set_xticks(range(len(measured.resources)))
     axes.set_xticklabels(
         [
-            f"{COLUMNS[name]}\nσ {value:.4f}" if np.isfinite(value) else f"{COLUMNS[name]}\nnot measured"
-            for name, value in zip(RESOURCES, sigma, strict=True)
+            f"{NAMES[name]}\nσ {value:.4f}" if np.isfinite(value) else f"{NAMES[name]}\nnot measured"
+            for name, value in zip(measured.resources, sigma, strict=True)
         ]
     )
     axes.set_yticks(range(len(measured.brokers)))
-    axes.set_yticklabels(
-        [f"broker {broker}\n{host}" for broker, host in zip(measured.brokers, measured.hosts, strict=True)]
-        if labels
-        else []
-    )
+    axes.set_yticklabels(measured.names("\n") if labels else [])
     axes.tick_params(length=0, labelsize=9.5, colors=INK)
     axes.set_title(heading, loc="left", fontsize=11, color=FAINT, pad=8)
-    axes.set_xticks(np.arange(len(RESOURCES) + 1) - 0.5, minor=True)
+    axes.set_xticks(np.arange(len(measured.resources) + 1) - 0.5, minor=True)
     axes.set_yticks(np.arange(len(measured.brokers) + 1) - 0.5, minor=True)
     axes.grid(which="minor", color="white", linewidth=2.5)
     axes.tick_params(which="minor", length=0)

@@ -9,6 +9,7 @@ import numpy as np
 
 from trimtab.model.imbalance import Measures
 from trimtab.model.load import RESOURCES, FloatArray
+from trimtab.report.names import broker_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -24,9 +25,9 @@ class Measured:
     Attributes
     ----------
     brokers
-        Length (brokers,), Kafka's node ids, ascending.
+        Length (brokers,), ascending: Kafka's node ids, or Pulsar's broker ids (`host:port`).
     hosts
-        Length (brokers,).
+        Length (brokers,); empty where a broker's name says it.
     usage
         B, shape (instants, brokers, resources), fractions of capacity; NaN where a resource has no capacity.
     mean
@@ -37,20 +38,30 @@ class Measured:
         σ, shape (instants, resources): one figure per instant, never taken from time-averaged loads.
     ticks
         The instants, where they are known.
+    resources
+        Length (resources,), the level's.
     """
 
-    brokers: tuple[int, ...]
+    brokers: tuple[int | str, ...]
     hosts: tuple[str, ...]
     usage: FloatArray
     mean: FloatArray
     deviation: FloatArray
     sigma: FloatArray
     ticks: tuple[datetime, ...] = ()
+    resources: tuple[str, ...] = RESOURCES
 
     @property
     def instants(self) -> int:
         """How many simultaneous samples there are."""
         return len(self.sigma)
+
+    def names(self, separator: str) -> list[str]:
+        """Each broker's name, and its host where it has one."""
+        return [
+            f"{broker_name(broker)}{separator}{host}" if host else broker_name(broker)
+            for broker, host in zip(self.brokers, self.hosts, strict=True)
+        ]
 
     def at(self, instants: Iterable[int]) -> Measured:
         """The same at some of the instants only."""
@@ -71,9 +82,9 @@ class Measured:
         means: within a window of a few seconds, one batch makes γ jump. The peak is the strictest reading.
         """
         return Measures(
-            sigma=_by_name(self.sigma.mean(axis=0)),
-            worst_deviation=_by_name(np.abs(self.signed_deviation()).max(axis=0)),
-            peak_usage=_by_name(self.usage.max(axis=(0, 1))),
+            sigma=self._by_name(self.sigma.mean(axis=0)),
+            worst_deviation=self._by_name(np.abs(self.signed_deviation()).max(axis=0)),
+            peak_usage=self._by_name(self.usage.max(axis=(0, 1))),
         )
 
     def signed_deviation(self) -> FloatArray:
@@ -81,6 +92,13 @@ class Measured:
         usage, mean = self.usage.mean(axis=0), self.mean.mean(axis=0)
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.asarray(np.where(mean > 0, (usage - mean) / mean, 0.0 * usage))
+
+    def _by_name(self, values: FloatArray) -> dict[str, float]:
+        return {
+            name: float(value)
+            for name, value in zip(self.resources, values, strict=True)
+            if np.isfinite(value)
+        }
 
 
 def from_imbalances(brokers: tuple[int, ...], hosts: tuple[str, ...], series: list[Imbalance]) -> Measured:
@@ -100,7 +118,3 @@ def from_imbalances(brokers: tuple[int, ...], hosts: tuple[str, ...], series: li
         deviation=np.array([one.deviation for one in series]),
         sigma=np.array([one.sigma for one in series]),
     )
-
-
-def _by_name(values: FloatArray) -> dict[str, float]:
-    return {name: float(value) for name, value in zip(RESOURCES, values, strict=True) if np.isfinite(value)}

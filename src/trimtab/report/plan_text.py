@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from trimtab.model.imbalance import sigma_threshold
 from trimtab.model.load import RESOURCES
 from trimtab.model.plan import MoveKind, Plan, Verdict
-from trimtab.report.before_after import NAMES, bytes_text, drop_text
+from trimtab.report.before_after import bytes_text, drop_text
+from trimtab.report.names import NAMES
 
 if TYPE_CHECKING:
     from trimtab.model.plan import Move, Problem

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from trimtab.model.load import RESOURCES
-from trimtab.report.before_after import NAMES
+from trimtab.report.names import NAMES
 from trimtab.report.terminal_heatmap import Cells, terminal_heatmap
 
 if TYPE_CHECKING:

@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from trimtab.model.load import FloatArray
+from trimtab.model.load import RESOURCES, FloatArray
+from trimtab.report.names import NAMES
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from trimtab.report.measured import Measured
 
-COLUMNS = ("CPU", "disk", "network in", "network out")
+COLUMNS = tuple(NAMES[name] for name in RESOURCES)
 RANGE = 0.6
 """Deviations beyond ±60 % of the mean get the strongest colour, as in the drawn heat map."""
 ABOVE, BELOW, LEVEL = (0xC8, 0x3E, 0x2B), (0x2B, 0x6C, 0xB8), (0xF2, 0xF2, 0xF0)
