@@ -23,7 +23,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _turn(item: pytest.Item) -> int:
-    if item.get_closest_marker("kafka"):
+    if item.get_closest_marker("kafka") or item.get_closest_marker("pulsar"):
         return 1 if item.path.name == "test_demo.py" else 0
     return 2 if item.path.name == "test_planners.py" else 3
 

@@ -1,4 +1,4 @@
-"""Real Kafka clusters for the tests of this folder, started and stopped by trimtab's own sandbox."""
+"""Real clusters for the tests of this folder, started and stopped by trimtab's own sandbox."""
 
 import sys
 from collections.abc import Iterator
@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from trimtab.sandbox.kafka import KafkaSandbox
+from trimtab.sandbox.pulsar import PulsarSandbox
 
 
 def _say(line: str) -> None:
@@ -31,4 +32,14 @@ def three_brokers() -> Iterator[KafkaSandbox]:
     with KafkaSandbox.start(
         3, prometheus=False, properties={"replication.quota.window.num": "2"}, say=_say
     ) as sandbox:
+        yield sandbox
+
+
+@pytest.fixture(scope="session")
+def three_pulsar_brokers() -> Iterator[PulsarSandbox]:
+    """Three brokers of the newest Pulsar under the modular load manager, shared by the whole session.
+
+    Tests leave it as they found it: every broker alive, no namespace of theirs left, no dynamic setting.
+    """
+    with PulsarSandbox.start(3, say=_say) as sandbox:
         yield sandbox

@@ -5,18 +5,16 @@ from __future__ import annotations
 import secrets
 from pathlib import Path
 
+from trimtab.sandbox.kafka_state import KafkaState, Node, Security
 from trimtab.sandbox.ports import free_ports, require_free
 from trimtab.sandbox.processes import this_process
 from trimtab.sandbox.properties import new_id
-from trimtab.sandbox.state import Node, SandboxState, Security
 
 CONTROLLER_ID = 100
 HOSTS = 3
 
 
-def declare(
-    brokers: int, folder: Path, first_port: int | None, scram: bool, prometheus: bool
-) -> SandboxState:
+def declare(brokers: int, folder: Path, first_port: int | None, scram: bool, prometheus: bool) -> KafkaState:
     """A sandbox of which nothing runs yet.
 
     Parameters
@@ -46,7 +44,7 @@ def declare(
         port = fixed[index] if fixed else client
         node = Node(index + 1, "broker", f"h{place}", f"r{place}", port, metrics if prometheus else None)
         nodes.append(node)
-    return SandboxState(
+    return KafkaState(
         folder=folder,
         cluster_id=new_id(),
         owner=this_process(),

@@ -22,6 +22,12 @@ class Java:
     version: str
 
     @property
+    def compiler(self) -> Path | None:
+        """The `javac` beside `java`; None where only the runtime is installed."""
+        program = self.program.resolve().parent / "javac"
+        return program if program.exists() else None
+
+    @property
     def keytool(self) -> Path:
         """The key and certificate tool beside `java`."""
         return self.program.resolve().parent / "keytool"
@@ -40,7 +46,7 @@ def find_java() -> Java:
     found = shutil.which(name)
     if found is None:
         raise SandboxError(
-            f"Java {OLDEST_JAVA} or newer is needed to run Kafka, and there is no {name!r}: install it "
+            f"Java {OLDEST_JAVA} or newer is needed to run brokers, and there is no {name!r}: install it "
             "(on Debian and Ubuntu: apt install openjdk-17-jre-headless) or set JAVA_HOME"
         )
     answer = subprocess.run([found, "-version"], capture_output=True, text=True, check=False)
@@ -51,7 +57,7 @@ def find_java() -> Java:
         )
     if major(version) < OLDEST_JAVA:
         raise SandboxError(
-            f"Java {OLDEST_JAVA} or newer is needed to run Kafka, and {found} is Java {version}: install a "
+            f"Java {OLDEST_JAVA} or newer is needed to run brokers, and {found} is Java {version}: install a "
             "newer one or set JAVA_HOME to it"
         )
     return Java(Path(found), version)

@@ -20,18 +20,21 @@ from trimtab.connect.settings import KafkaConnection
 from trimtab.model.errors import ConnectError, SandboxError
 from trimtab.sandbox.certificates import make_certificate
 from trimtab.sandbox.declare import CONTROLLER_ID, declare
+from trimtab.sandbox.kafka_state import KafkaState, Node
 from trimtab.sandbox.maven import Say, say_nothing
 from trimtab.sandbox.node_log import why_ended
 from trimtab.sandbox.processes import Process, kill, running, spawn
 from trimtab.sandbox.properties import format_folders, server_properties
 from trimtab.sandbox.room import require_room
 from trimtab.sandbox.runtime import KafkaRuntime, prepare, write_node_files
-from trimtab.sandbox.state import Node, SandboxState, sandboxes_folder
+from trimtab.sandbox.state import sandboxes_folder
 from trimtab.sandbox.teardown import stop, sweep
 
 # Java starts compete for two cores: half a second apart they are all up sooner than at once.
 STAGGER_SECONDS = 0.5
 READY_SECONDS = 90.0
+# Measured: 130-165 MB resident per node once it serves.
+MEMORY_PER_NODE_MB = 180
 
 
 class KafkaSandbox:
@@ -43,7 +46,7 @@ class KafkaSandbox:
         Nodes, ports and processes, as `sandbox.json` in the sandbox's folder has them.
     """
 
-    def __init__(self, state: SandboxState, runtime: KafkaRuntime) -> None:
+    def __init__(self, state: KafkaState, runtime: KafkaRuntime) -> None:
         self.state = state
         self._runtime = runtime
 
@@ -94,7 +97,8 @@ class KafkaSandbox:
             raise SandboxError(f"{brokers} brokers cannot be started: choose 1 to 90")
         sweep()
         folder = folder or sandboxes_folder() / f"run-{os.getpid()}-{secrets.token_hex(3)}"
-        require_room(brokers + 1 - len(absent), folder)
+        nodes = brokers + 1 - len(absent)
+        require_room(f"{nodes} Kafka nodes", nodes * MEMORY_PER_NODE_MB, folder)
         runtime = prepare(say)
         state = declare(brokers, folder, first_port, scram, prometheus)
         sandbox = cls(state, runtime)
@@ -242,14 +246,16 @@ class KafkaSandbox:
         process = spawn(command, home, home / "out.log", outlive=outlive)
         self._save(self.state.with_process(node.id, process))
 
-    def _save(self, state: SandboxState) -> None:
+    def _save(self, state: KafkaState) -> None:
         self.state = state
         state.write()
 
     def _require_running(self, nodes: set[int]) -> None:
         for node in nodes:
             if not running(self.state.processes[node]):
-                raise SandboxError(why_ended(node, self.state.folder / f"node-{node}" / "out.log"))
+                raise SandboxError(
+                    why_ended(f"Kafka node {node}", self.state.folder / f"node-{node}" / "out.log")
+                )
 
 
 def serving_brokers(admin: Any) -> set[int]:

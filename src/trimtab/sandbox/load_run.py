@@ -8,16 +8,17 @@ from pathlib import Path
 
 from trimtab.connect.kafka import admin_client
 from trimtab.model.errors import SandboxError
+from trimtab.sandbox.kafka_state import KafkaState
 from trimtab.sandbox.load import Load, LoadSummary
 from trimtab.sandbox.maven import Say
-from trimtab.sandbox.state import SandboxState, read_state
+from trimtab.sandbox.state import read_state
 from trimtab.sandbox.workload import Workload
 
 SECONDS_BETWEEN_PROGRESS = 10.0
 
 
 def run_load(
-    state: SandboxState, workload: Workload, seconds: float | None, truth: Path | None, say: Say
+    state: KafkaState, workload: Workload, seconds: float | None, truth: Path | None, say: Say
 ) -> LoadSummary:
     """Produce and consume until time is up, the user interrupts, or the sandbox goes away.
 
@@ -54,7 +55,7 @@ def run_load(
         return load.summary()
 
 
-def require_topics(state: SandboxState, workload: Workload) -> None:
+def require_topics(state: KafkaState, workload: Workload) -> None:
     """Make sure that all topics of a workload exist.
 
     Raises
@@ -75,13 +76,13 @@ def require_topics(state: SandboxState, workload: Workload) -> None:
         )
 
 
-def _wait(load: Load, state: SandboxState, seconds: float | None, say: Say) -> None:
+def _wait(load: Load, state: KafkaState, seconds: float | None, say: Say) -> None:
     begin = time.monotonic()
     next_line = begin + SECONDS_BETWEEN_PROGRESS
     while seconds is None or time.monotonic() - begin < seconds:
         time.sleep(0.5)
         load.require_running()
-        now = read_state(state.folder)
+        now = read_state(state.folder, KafkaState)
         if now is None or now.cluster_id != state.cluster_id:
             raise SandboxError("the sandbox was stopped while the load ran: start it again with up and skew")
         if time.monotonic() >= next_line:

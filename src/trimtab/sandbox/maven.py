@@ -100,9 +100,9 @@ def _resolve(jar_set: JarSet, scratch: Path, say: Say) -> None:
     if mirror is not None:
         settings = scratch / "ivysettings.xml"
         settings.write_text(MIRROR_SETTINGS, encoding="utf-8")
-        command += [f"-Dtrimtab.maven.root={mirror}", "-jar", str(_ivy()), "-settings", str(settings)]
+        command += [f"-Dtrimtab.maven.root={mirror}", "-jar", str(ivy_jar()), "-settings", str(settings)]
     else:
-        command += ["-jar", str(_ivy())]
+        command += ["-jar", str(ivy_jar())]
     pattern = str(scratch / "jars" / "[artifact]-[revision](-[classifier]).[ext]")
     command += ["-cache", str(scratch / "cache"), "-ivy", str(modules), "-confs", "default"]
     command += ["-retrieve", pattern, "-warn"]
@@ -145,7 +145,14 @@ def ivy_modules(jar_set: JarSet) -> str:
     )
 
 
-def _ivy() -> Path:
+def ivy_jar() -> Path:
+    """The Ivy that PySpark ships.
+
+    Raises
+    ------
+    SandboxError
+        If PySpark is not installed.
+    """
     spark = find_spec("pyspark")
     places = spark.submodule_search_locations if spark is not None else None
     for place in places or ():

@@ -10,15 +10,16 @@ from pathlib import Path
 from trimtab.connect.kafka import admin_client
 from trimtab.model.errors import ConnectError, SandboxError
 from trimtab.sandbox.kafka import KafkaSandbox, serving_brokers
+from trimtab.sandbox.kafka_state import KafkaState
 from trimtab.sandbox.maven import Say, only_one
 from trimtab.sandbox.properties import LOAD_DRIVEN_CPU
-from trimtab.sandbox.state import SandboxState, read_state, sandboxes_folder
+from trimtab.sandbox.state import read_state, sandboxes_folder
 from trimtab.sandbox.teardown import stop
 
 
 def start_named(
     name: str, *, brokers: int, first_port: int | None, scram: bool, prometheus: bool, say: Say
-) -> tuple[SandboxState, bool]:
+) -> tuple[KafkaState, bool]:
     """The running sandbox of a name, started now unless it runs already; and whether it was started now.
 
     Raises
@@ -31,7 +32,7 @@ def start_named(
         if state is not None:
             say(f"the sandbox {name} is running already; its own settings hold")
             return state, False
-        leftover = read_state(_folder(name))
+        leftover = read_state(_folder(name), KafkaState)
         if leftover is not None:
             say(f"clearing away the sandbox {name}, which ended without being stopped")
             stop(leftover)
@@ -51,7 +52,7 @@ def start_named(
 def stop_named(name: str, say: Say) -> bool:
     """Stop a sandbox and delete its data; False when there was none."""
     with _turn(name):
-        state = read_state(_folder(name))
+        state = read_state(_folder(name), KafkaState)
         if state is None:
             return False
         say(f"stopping {len(state.alive)} Kafka nodes")
@@ -59,13 +60,13 @@ def stop_named(name: str, say: Say) -> bool:
         return True
 
 
-def running_named(name: str) -> SandboxState | None:
+def running_named(name: str) -> KafkaState | None:
     """The sandbox of a name if it runs."""
-    state = read_state(_folder(name))
+    state = read_state(_folder(name), KafkaState)
     return None if state is None or state.stale else state
 
 
-def require_named(name: str) -> SandboxState:
+def require_named(name: str) -> KafkaState:
     """The running sandbox of a name.
 
     Raises
@@ -79,7 +80,7 @@ def require_named(name: str) -> SandboxState:
     return state
 
 
-def describe(state: SandboxState) -> str:
+def describe(state: KafkaState) -> str:
     """The sandbox as a few lines for its user: where it is, and each broker."""
     try:
         admin = admin_client(state.connection)

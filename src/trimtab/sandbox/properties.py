@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Mapping
 from pathlib import Path
 
-from trimtab.sandbox.state import Node, Security
+from trimtab.sandbox.kafka_state import Node, Security
 
 LOG_DIRS = ("d0", "d1")
 KEYSTORE, CERTIFICATE = "keystore.p12", "ca.pem"
@@ -44,15 +44,6 @@ SMALL_CLUSTER = {
 # Followers that fetch in larger pieces: where brokers' CPU is compared, polling would otherwise be most of
 # it. Costs up to half a second of end-to-end delay for acks=all.
 LOAD_DRIVEN_CPU = {"replica.fetch.min.bytes": "262144", "replica.fetch.wait.max.ms": "500"}
-
-LOGGING = """\
-rootLogger.level = WARN
-rootLogger.appenderRef.console.ref = console
-appender.console.type = Console
-appender.console.name = console
-appender.console.layout.type = PatternLayout
-appender.console.layout.pattern = %d{ISO8601} %p %m (%c{1})%n%throwable{short.message}%n
-"""
 
 # Only what balancing needs: a scrape of every bean would cost a broker more than its clients do. The names
 # are those of the exporter's own example for Kafka, so that the sandbox looks like a production cluster.

@@ -8,26 +8,34 @@ from pathlib import Path
 
 from trimtab.model.errors import SandboxError
 
-# Measured: 130-165 MB resident per node once it serves; the rest is for what its clients do.
-MEMORY_PER_NODE_MB = 180
+# What a sandbox's clients do needs room, too.
 MEMORY_BESIDE_MB = 300
 DISK_MB = 2_000
 
 
-def require_room(nodes: int, folder: Path) -> None:
-    """Make sure that memory and disk suffice for so many nodes.
+def require_room(what: str, memory_mb: int, folder: Path) -> None:
+    """Make sure that memory and disk suffice.
+
+    Parameters
+    ----------
+    what
+        Is to be started, as the error names it.
+    memory_mb
+        What its nodes need together.
+    folder
+        Where its data will lie.
 
     Raises
     ------
     SandboxError
         If either does not.
     """
-    needed = nodes * MEMORY_PER_NODE_MB + MEMORY_BESIDE_MB
+    needed = memory_mb + MEMORY_BESIDE_MB
     free = free_memory_mb()
     if free is not None and free < needed:
         raise SandboxError(
-            f"{nodes} Kafka nodes need {needed} MB of memory, and {free} MB are free: close something, or "
-            "start fewer brokers"
+            f"{what} need {needed} MB of memory, and {free} MB are free: close something, or start fewer "
+            "brokers"
         )
     folder.parent.mkdir(parents=True, exist_ok=True)
     disk = shutil.disk_usage(folder.parent).free // 1_000_000

@@ -6,6 +6,7 @@ import contextlib
 import shutil
 
 from trimtab.model.errors import SandboxError
+from trimtab.sandbox.control_groups import remove
 from trimtab.sandbox.processes import kill
 from trimtab.sandbox.state import SandboxState, read_state, sandboxes_folder
 
@@ -16,6 +17,7 @@ def stop(state: SandboxState) -> None:
     Nodes are killed, not asked: an orderly shutdown would write out data that is deleted right after.
     """
     kill(state.processes.values())
+    remove(state.control_groups)
     shutil.rmtree(state.folder, ignore_errors=True)
 
 
@@ -23,6 +25,6 @@ def sweep() -> None:
     """Clear away sandboxes whose owners ended without stopping them."""
     for folder in sorted(sandboxes_folder().glob("*/")):
         with contextlib.suppress(SandboxError):
-            state = read_state(folder)
+            state = read_state(folder, SandboxState)
             if state is not None and state.owner is not None and not state.owner.alive:
                 stop(state)

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from trimtab.model.errors import SandboxError
+from trimtab.sandbox.kafka_state import Node, Security
 from trimtab.sandbox.node_log import why_ended
 from trimtab.sandbox.ports import free_ports, require_free
 from trimtab.sandbox.properties import format_folders, new_id, server_properties
 from trimtab.sandbox.room import free_memory_mb, require_room
-from trimtab.sandbox.state import Node, Security
 
 BROKER = Node(1, "broker", "h1", "r1", 7001, 7101)
 CONTROLLER = Node(100, "controller", "h0", "r0", 7000)
@@ -90,14 +90,14 @@ def test_too_little_memory_is_told_before_anything_starts(tmp_path, monkeypatch)
     """Better one sentence than brokers that are killed half-way."""
     monkeypatch.setattr("trimtab.sandbox.room.free_memory_mb", lambda: 900)
     with pytest.raises(SandboxError, match="7 Kafka nodes need 1560 MB of memory, and 900 MB are free"):
-        require_room(7, tmp_path / "sandbox")
+        require_room("7 Kafka nodes", 1260, tmp_path / "sandbox")
 
 
 def test_too_little_disk_is_told_before_anything_starts(tmp_path, monkeypatch):
     """The place that is full is named, and how to choose another."""
     monkeypatch.setattr("trimtab.sandbox.room.DISK_MB", 10**12)
     with pytest.raises(SandboxError, match=r"MB of disk, and .* TRIMTAB_STATE"):
-        require_room(1, tmp_path / "sandbox")
+        require_room("a node", 180, tmp_path / "sandbox")
 
 
 def test_free_memory_is_read_where_the_system_tells_it(tmp_path):
@@ -122,4 +122,4 @@ def test_free_memory_is_read_where_the_system_tells_it(tmp_path):
 def test_a_node_that_ends_says_why(tmp_path, log, said):
     """The reason comes out of the node's own log, in one sentence."""
     (tmp_path / "out.log").write_text(log)
-    assert said in why_ended(1, tmp_path / "out.log")
+    assert said in why_ended("Kafka node 1", tmp_path / "out.log")

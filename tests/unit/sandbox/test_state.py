@@ -6,28 +6,42 @@ from dataclasses import replace
 import pytest
 
 from trimtab.model.errors import SandboxError
+from trimtab.sandbox.kafka_state import KafkaState, Node, Security
 from trimtab.sandbox.processes import Process, this_process
-from trimtab.sandbox.state import FILE, Node, SandboxState, Security, read_state
+from trimtab.sandbox.pulsar.state import PulsarState
+from trimtab.sandbox.state import FILE, SandboxState, read_state
 
 DEAD = Process(this_process().pid, "long ago")
 
 
 @pytest.fixture
-def state(tmp_path) -> SandboxState:
+def state(tmp_path) -> KafkaState:
     """Two brokers and a controller, one broker started."""
     nodes = (
         Node(100, "controller", "h0", "r0", 7000),
         Node(1, "broker", "h1", "r1", 7001, 7101),
         Node(2, "broker", "h2", "r2", 7002),
     )
-    return SandboxState(tmp_path, "cluster", None, nodes, {1: this_process()})
+    return KafkaState(
+        folder=tmp_path, cluster_id="cluster", owner=None, nodes=nodes, processes={1: this_process()}
+    )
 
 
 def test_a_state_is_read_back_as_it_was_written(state):
     """What `up` saw is what `down` acts on."""
     whole = replace(state, owner=this_process(), security=Security("ann", "secret"))
     whole.write()
-    assert read_state(whole.folder) == whole
+    assert read_state(whole.folder, KafkaState) == whole
+
+
+def test_whatever_runs_in_it_a_sandbox_can_be_judged_and_stopped(state):
+    """Clearing away needs no knowledge of the system; working with one does, and says which it is."""
+    state.write()
+    common = read_state(state.folder, SandboxState)
+    assert common is not None
+    assert (common.processes, common.owner) == (state.processes, None)
+    with pytest.raises(SandboxError, match="is one of kafka, not of pulsar: choose another name"):
+        read_state(state.folder, PulsarState)
 
 
 def test_a_password_is_for_its_owner_only(state):
@@ -38,15 +52,15 @@ def test_a_password_is_for_its_owner_only(state):
 
 def test_no_file_means_no_sandbox(tmp_path):
     """A folder without a state file is empty, not broken."""
-    assert read_state(tmp_path) is None
+    assert read_state(tmp_path, SandboxState) is None
 
 
-@pytest.mark.parametrize("text", ["", "{}", "[]", '{"format": "other/1"}', '{"format": "trimtab/sandbox/1"}'])
+@pytest.mark.parametrize("text", ["", "{}", "[]", '{"format": "other/1"}', '{"format": "trimtab/sandbox/2"}'])
 def test_a_file_of_another_kind_is_refused_with_its_remedy(tmp_path, text):
     """A broken state file is named, so that its owner can delete the folder."""
     (tmp_path / FILE).write_text(text)
     with pytest.raises(SandboxError, match=r"is not a sandbox of this trimtab .* delete the folder"):
-        read_state(tmp_path)
+        read_state(tmp_path, SandboxState)
 
 
 def test_a_sandbox_without_a_living_node_is_stale(state):

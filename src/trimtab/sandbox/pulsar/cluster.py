@@ -1,0 +1,328 @@
+"""A running Pulsar sandbox: one metadata store, one bookie, and brokers under either load manager."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+
+from trimtab.model.errors import SandboxError
+from trimtab.sandbox.control_groups import ControlGroup
+from trimtab.sandbox.maven import Say, say_nothing
+from trimtab.sandbox.node_log import LOGGING, why_ended
+from trimtab.sandbox.processes import Process, kill, running, spawn
+from trimtab.sandbox.pulsar.configuration import (
+    LOAD_MANAGERS,
+    bookie_configuration,
+    broker_configuration,
+    metadata_store_configuration,
+    setup_arguments,
+)
+from trimtab.sandbox.pulsar.declare import declare, metadata_port, with_control_groups
+from trimtab.sandbox.pulsar.health import serves
+from trimtab.sandbox.pulsar.runtime import DEFAULT_VERSION, PulsarRuntime, prepare
+from trimtab.sandbox.pulsar.state import PulsarNode, PulsarState
+from trimtab.sandbox.room import require_room
+from trimtab.sandbox.state import sandboxes_folder
+from trimtab.sandbox.teardown import stop, sweep
+
+READY_SECONDS = 120.0
+# Measured: 280-300 MB resident per broker under load, 210 MB for what they stand on.
+MEMORY_PER_BROKER_MB, MEMORY_BELOW_MB = 320, 300
+
+
+class PulsarSandbox:
+    """A running sandbox cluster; leaving its `with` block stops it and deletes its data.
+
+    Brokers are named as Pulsar names them, `127.0.0.1:PORT` with the port of their admin API.
+
+    Attributes
+    ----------
+    state
+        Nodes, ports and processes, as `sandbox.json` in the sandbox's folder has them.
+    """
+
+    def __init__(self, state: PulsarState, runtime: PulsarRuntime) -> None:
+        self.state = state
+        self._runtime = runtime
+        self._dismissed: set[int] = set()
+
+    @classmethod
+    def start(
+        cls,
+        brokers: int = 3,
+        *,
+        version: str = DEFAULT_VERSION,
+        load_manager: str = "modular",
+        cpus_per_broker: float | None = None,
+        settings: Mapping[str, str] | None = None,
+        folder: Path | None = None,
+        first_port: int | None = None,
+        detached: bool = False,
+        say: Say = say_nothing,
+    ) -> PulsarSandbox:
+        """Start a cluster and wait until every broker of it serves.
+
+        Parameters
+        ----------
+        brokers
+            How many.
+        version
+            Of Pulsar; one of `trimtab.sandbox.pulsar.runtime.VERSIONS`.
+        load_manager
+            `modular` or `extensible`.
+        cpus_per_broker
+            Give each broker a control group that may use so many processors, so that the CPU in its load
+            reports is its own; where that is not permitted, `state.without_control_groups` says why. None for
+            no groups: then every broker reports the CPU of the whole machine.
+        settings
+            Pulsar's own names, added to the configuration of every broker.
+        folder
+            Where it lives; by default a new folder that no other sandbox uses.
+        first_port
+            Brokers listen on this port and those after it, two each; by default on any free ones.
+        detached
+            Whether it outlives this process.
+        say
+            Takes lines of progress.
+
+        Raises
+        ------
+        SandboxError
+            If Java, jars, memory, disk or ports are lacking, or a process ends before it is ready; nothing is
+            left running then.
+        """
+        if not 1 <= brokers <= 30:
+            raise SandboxError(f"{brokers} brokers cannot be started: choose 1 to 30")
+        if load_manager not in LOAD_MANAGERS:
+            raise SandboxError(
+                f"there is no load manager {load_manager}: choose {' or '.join(LOAD_MANAGERS)}"
+            )
+        sweep()
+        folder = folder or sandboxes_folder() / f"run-{os.getpid()}-{secrets.token_hex(3)}"
+        memory_mb = MEMORY_BELOW_MB + brokers * MEMORY_PER_BROKER_MB
+        require_room(f"{brokers} Pulsar brokers and what they stand on", memory_mb, folder)
+        runtime = prepare(version, say)
+        state = declare(
+            brokers,
+            folder,
+            first_port=first_port,
+            has_bed=runtime.has_bed,
+            version=version,
+            load_manager=load_manager,
+        )
+        sandbox = cls(state, runtime)
+        try:
+            sandbox._prepare(cpus_per_broker, dict(settings or {}))
+            say("starting the metadata store and the bookie")
+            sandbox._start_below(outlive=detached)
+            say(f"starting {brokers} brokers")
+            for node in state.brokers:
+                sandbox._spawn(node, outlive=detached)
+            sandbox.wait_until_serving()
+            if detached:
+                sandbox._save(replace(sandbox.state, owner=None))
+        except BaseException:
+            sandbox.stop()
+            raise
+        return sandbox
+
+    def __enter__(self) -> PulsarSandbox:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    @property
+    def service_url(self) -> str:
+        """Where clients of the binary protocol connect: all declared brokers."""
+        return self.state.service_url
+
+    @property
+    def web_urls(self) -> dict[str, str]:
+        """The admin API of each declared broker, by Pulsar's broker id; dead ones are in it as well."""
+        return self.state.web_urls
+
+    @property
+    def brokers(self) -> tuple[str, ...]:
+        """The declared brokers, as Pulsar names them, in the order of their start."""
+        return tuple(node.broker_id for node in self.state.brokers)
+
+    def cpu_seconds(self) -> dict[str, float]:
+        """Processor time that each living broker has used since its start, by Pulsar's broker id."""
+        used = {
+            node.broker_id: self.state.processes[node.id].cpu_seconds()
+            for node in self.state.brokers
+            if node.id in self.state.processes
+        }
+        return {broker: seconds for broker, seconds in used.items() if seconds is not None}
+
+    def kill(self, broker: str) -> None:
+        """Kill a broker with -9; Pulsar notices when its session ends, about ten seconds later."""
+        node = self._node(broker)
+        self._dismissed.add(node.id)
+        kill([self._process(node)])
+
+    def terminate(self, broker: str) -> None:
+        """Ask a broker to leave (SIGTERM): it hands its bundles over and ends; does not wait for it."""
+        node = self._node(broker)
+        self._dismissed.add(node.id)
+        self._process(node).signal(signal.SIGTERM)
+
+    def is_running(self, broker: str) -> bool:
+        """Whether a broker's process runs."""
+        return running(self._process(self._node(broker)))
+
+    def start_broker(self, broker: str) -> None:
+        """Start a declared broker that does not run, on its old ports; does not wait for it."""
+        node = self._node(broker)
+        if node.id in self.state.alive:
+            raise SandboxError(f"broker {broker} runs already: kill or terminate it first")
+        self._dismissed.discard(node.id)
+        self._spawn(node, outlive=self.state.owner is None)
+
+    def wait_until_serving(self, timeout_seconds: float = READY_SECONDS) -> None:
+        """Wait until every broker that was started, and not killed or terminated since, is healthy.
+
+        Raises
+        ------
+        SandboxError
+            If one ends instead, or time is up.
+        """
+        deadline = time.monotonic() + timeout_seconds
+        started = self.state.processes.keys() - self._dismissed
+        waiting = [node for node in self.state.brokers if node.id in started]
+        with ThreadPoolExecutor(len(waiting) or 1) as threads:
+            while waiting:
+                self._require_running()
+                if time.monotonic() > deadline:
+                    raise SandboxError(
+                        f"brokers {', '.join(node.broker_id for node in waiting)} do not serve after "
+                        f"{timeout_seconds:g} s: close what else keeps the processors busy, or start "
+                        "fewer brokers"
+                    )
+                healthy = threads.map(lambda node: serves(self.web_urls[node.broker_id]), waiting)
+                waiting = [node for node, serving in zip(waiting, healthy, strict=True) if not serving]
+                time.sleep(0.1)
+
+    def stop(self) -> None:
+        """Stop everything and delete the sandbox's data; may be called again."""
+        stop(self.state)
+
+    def _node(self, broker: str) -> PulsarNode:
+        for node in self.state.brokers:
+            if node.broker_id == broker:
+                return node
+        raise SandboxError(
+            f"broker {broker} is not declared in this sandbox: it has {', '.join(self.brokers)}"
+        )
+
+    def _process(self, node: PulsarNode) -> Process:
+        try:
+            return self.state.processes[node.id]
+        except KeyError:
+            raise SandboxError(f"broker {node.broker_id} was not started here: start it first") from None
+
+    def _prepare(self, cpus_per_broker: float | None, settings: dict[str, str]) -> None:
+        """Write every file that a process reads before any of them is started."""
+        self.state.folder.mkdir(parents=True)
+        self.state.write()
+        if cpus_per_broker is not None:
+            self._save(with_control_groups(self.state, cpus_per_broker))
+        metadata = metadata_port(self.state)
+        loopback = "lo" if "lo" in (name for _, name in socket.if_nameindex()) else "lo0"
+        for node in self.state.nodes:
+            home = self.state.home(node)
+            home.mkdir()
+            (home / "log4j2.properties").write_text(LOGGING)
+            if node.role in ("bed", "bookie"):
+                (home / "bookkeeper.conf").write_text(
+                    bookie_configuration(home, node.port, metadata, loopback)
+                )
+            if node.role in ("bed", "metadata-store"):
+                (home / "metadata").mkdir()
+                (home / "zoo.cfg").write_text(metadata_store_configuration(home, metadata))
+            if node.role == "broker":
+                text = broker_configuration(node, metadata, self.state.load_manager, settings)
+                (home / "broker.conf").write_text(text)
+                (home / "broker.conf").chmod(0o600)
+
+    def _start_below(self, *, outlive: bool) -> None:
+        """Start what brokers stand on; each part is needed by the next."""
+        for node in self.state.nodes:
+            if node.role != "broker":
+                self._spawn(node, outlive=outlive)
+                self._wait_until_listening(node)
+            if node.role == "metadata-store":
+                self._set_up(node)
+
+    def _set_up(self, node: PulsarNode) -> None:
+        arguments = setup_arguments(node.port, self.state.brokers[0])
+        home = self.state.home(node)
+        answer = subprocess.run(
+            self._runtime.command("setup", home, arguments),
+            cwd=home,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if answer.returncode != 0:
+            lines = (answer.stdout + answer.stderr).strip().splitlines()
+            raise SandboxError(
+                f"Pulsar cannot set up its cluster: {lines[-1] if lines else 'no reason given'}"
+            )
+
+    def _spawn(self, node: PulsarNode, *, outlive: bool) -> None:
+        home = self.state.home(node)
+        command = self._runtime.command(node.role, home, self._arguments(node))
+        if node.control_group:
+            command = ControlGroup(node.control_group).entering(command)
+        process = spawn(command, home, home / "out.log", outlive=outlive)
+        self._save(self.state.with_process(node.id, process))
+
+    def _arguments(self, node: PulsarNode) -> list[str]:
+        home = self.state.home(node)
+        match node.role:
+            case "bed":
+                metadata = metadata_port(self.state)
+                setup = setup_arguments(metadata, self.state.brokers[0])
+                return [str(home / "metadata"), str(metadata), str(home / "bookkeeper.conf"), *setup]
+            case "metadata-store":
+                return [str(home / "zoo.cfg")]
+            case "bookie":
+                return ["--conf", str(home / "bookkeeper.conf")]
+            case _:
+                return ["--broker-conf", str(home / "broker.conf")]
+
+    def _wait_until_listening(self, node: PulsarNode) -> None:
+        deadline = time.monotonic() + READY_SECONDS
+        while True:
+            self._require_running()
+            with socket.socket() as probe:
+                probe.settimeout(1.0)
+                if probe.connect_ex(("127.0.0.1", node.port)) == 0:
+                    return
+            if time.monotonic() > deadline:
+                raise SandboxError(f"the {node.role} does not listen after {READY_SECONDS:g} s: try again")
+            time.sleep(0.05)
+
+    def _save(self, state: PulsarState) -> None:
+        self.state = state
+        state.write()
+
+    def _require_running(self) -> None:
+        for node in self.state.nodes:
+            process = self.state.processes.get(node.id)
+            if process is not None and node.id not in self._dismissed and not running(process):
+                who = f"Pulsar's {node.role.replace('-', ' ')} {node.id}"
+                raise SandboxError(why_ended(who, self.state.home(node) / "out.log"))

@@ -1,0 +1,93 @@
+"""A Pulsar sandbox as its file describes it: nodes, ports, and how clients get in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from trimtab.sandbox.state import SandboxState
+
+
+@dataclass(frozen=True)
+class PulsarNode:
+    """One declared process of the cluster.
+
+    Parameters
+    ----------
+    id
+        Ours; brokers from 1.
+    role
+        `broker`, `bed` (metadata store and bookie in one), or `metadata-store` and `bookie`.
+    port
+        Of a broker: for clients' binary protocol; of the metadata store or the bookie: their own. A bed's
+        bookie listens there.
+    web_port
+        Of a broker: for its admin API; of a bed: its metadata store's; else None.
+    control_group
+        Folders of its control group; empty without one.
+    """
+
+    id: int
+    role: str
+    port: int
+    web_port: int | None = None
+    control_group: tuple[Path, ...] = ()
+
+    @property
+    def broker_id(self) -> str:
+        """The broker as Pulsar names it: address and web port."""
+        return f"127.0.0.1:{self.web_port}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PulsarState(SandboxState):
+    """A Pulsar sandbox.
+
+    Parameters
+    ----------
+    version
+        Of Pulsar.
+    load_manager
+        `modular` or `extensible`.
+    nodes
+        All declared processes; what brokers stand on comes first.
+    without_control_groups
+        Why brokers have no control groups of their own although they were asked for; else empty.
+    """
+
+    system: ClassVar[str] = "pulsar"
+
+    version: str
+    load_manager: str
+    nodes: tuple[PulsarNode, ...]
+    without_control_groups: str = ""
+
+    @property
+    def brokers(self) -> tuple[PulsarNode, ...]:
+        """The declared brokers, by id."""
+        return tuple(node for node in self.nodes if node.role == "broker")
+
+    @property
+    def service_url(self) -> str:
+        """Where clients of the binary protocol connect: all declared brokers."""
+        return "pulsar://" + ",".join(f"127.0.0.1:{node.port}" for node in self.brokers)
+
+    @property
+    def web_urls(self) -> dict[str, str]:
+        """The admin API of each declared broker, by Pulsar's broker id."""
+        return {node.broker_id: f"http://{node.broker_id}" for node in self.brokers}
+
+    def home(self, node: PulsarNode) -> Path:
+        """The folder of one process: configuration, data, output."""
+        return self.folder / f"node-{node.id}"
+
+    @classmethod
+    def fields_of(cls, folder: Path, document: dict[str, Any]) -> dict[str, Any]:
+        """The arguments of this class in a document."""
+        nodes = tuple(
+            PulsarNode(**node | {"control_group": tuple(Path(part) for part in node["control_group"])})
+            for node in document["nodes"]
+        )
+        own = {name: document[name] for name in ("version", "load_manager", "without_control_groups")}
+        return super().fields_of(folder, document) | own | {"nodes": nodes}
