@@ -10,12 +10,14 @@ import pytest
 from contracts.test_formats import BROKEN_VALUES, small
 from support.random_snapshots import random_snapshot
 from support.recordings import skewed, tick, written
+from trimtab.files.bundle_plan import bundle_plan_bytes
 from trimtab.files.plan import plan_bytes
 from trimtab.files.pulsar_reports import read_reports, report_line
 from trimtab.files.replicas_json import json_from_snapshot, snapshot_from_json
 from trimtab.files.settings import load_settings
 from trimtab.model.errors import InputError
 from trimtab.plan.planner import plan_replicas
+from unit.files.test_bundle_plan import SLIPS, a_plan, changed
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
 
@@ -58,6 +60,26 @@ def test_what_we_read_and_write_fits_the_schema(seed: int) -> None:
     schema("replicas-snapshot-1").validate(json.loads(json_from_snapshot(snapshot)))
     plan = plan_replicas(snapshot, load_settings(None, [], {}).replicas)
     schema("plan-1").validate(json.loads(plan_bytes(plan)))
+
+
+BEYOND_THE_PLAN_SCHEMA = {
+    # what depends on several places at once
+    *("a move struck out alone", "an order that goes back", "no assignment", "an assignment twice"),
+    *("the wrong source", "to where it is", "to nobody", "an unload with boundaries"),
+    *("a split with a target", "a split that disturbs", "a boundary at the end", "boundaries that fall"),
+    *("a split nowhere", "another boundary", "a part before its split", "a bundle after its split"),
+    *("a part that was there before", "a part without assignment", "a split bundle that is still owned"),
+    *("a bundle that overlaps", "sessions that do not add up", "unloads that do not add up"),
+    *("splits that do not add up", "traffic that does not add up"),
+}
+
+
+@pytest.mark.parametrize("kind", sorted(set(SLIPS) - BEYOND_THE_PLAN_SCHEMA))
+def test_the_schema_of_bundle_plans_refuses_what_the_reader_refuses(kind: str) -> None:
+    """Misspelt fields, numbers as text, names of another level: found before anything is handed over."""
+    validator = schema("bundle-plan-1")
+    assert validator.is_valid(json.loads(bundle_plan_bytes(a_plan())))
+    assert not validator.is_valid(json.loads(changed(SLIPS[kind][0])))
 
 
 def test_recorded_load_reports_fit_their_schema(tmp_path: Path) -> None:

@@ -1,38 +1,41 @@
 """Plans in files: `trimtab/plan/1`, to be read, diffed, reviewed, edited by hand, and applied later."""
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
 from trimtab.files.atomic import write_atomically
-from trimtab.files.document import JsonDocument
 from trimtab.files.plan_checks import checked_plan
-from trimtab.files.plan_records import (
+from trimtab.files.plan_document import (
     FORMAT,
+    TOP_LEVEL,
+    PredictionRecord,
+    document_bytes,
+    level_of,
+    open_plan,
+    prediction_fields,
+    prediction_from,
+    problem_fields,
+    problems_of,
+    reference_fields,
+    reference_of,
+    text_of,
+    verdict_of,
+)
+from trimtab.files.plan_records import (
     NAMES,
     OWN,
-    TOP_LEVEL,
     AssignmentRecord,
     BoundRecord,
     CostRecord,
     MoveRecord,
-    PredictionRecord,
-    ProblemRecord,
-    SnapshotRecord,
     assignment_fields,
     assignment_from,
     bound_fields,
     cost_fields,
     move_fields,
-    prediction_fields,
-    prediction_from,
-    problem_fields,
-    problem_from,
 )
 from trimtab.files.reading import read_bytes
-from trimtab.files.snapshot_head import checked_format
 from trimtab.model.plan import Bound, Cost, MoveKind, Plan
-from trimtab.model.snapshot import SnapshotReference
 
 
 def read_plan(path: Path) -> Plan:
@@ -49,28 +52,25 @@ def read_plan(path: Path) -> Plan:
 
 def plan_from(path: Path, data: bytes) -> Plan:
     """The same from bytes that are already at hand; `path` names them in errors."""
-    document = JsonDocument(path, data, NAMES)
-    _ = document.tree  # refuses repeated keys; a plan is small enough to be read twice
-    document.require(("format",), tuple(document.parts))
-    checked_format(str(path), document.part("format", object), FORMAT)
+    document = open_plan(path, data, NAMES)
+    level = level_of(document, ("replicas",))
     document.require(TOP_LEVEL)
-    reference = document.part("snapshot", SnapshotRecord)
     cost = document.part("cost", CostRecord, own=OWN)
     bound = document.part("bound", BoundRecord)
     return checked_plan(
         document,
-        level=document.part("level", str),
+        level=level,
         strategy=document.part("strategy", str),
         seed=document.part("seed", int),
         settings=document.part("settings", dict[str, object]),
-        snapshot=SnapshotReference(reference.cluster, reference.taken_at, reference.sha256),
-        verdict=document.part("verdict", str),
+        snapshot=reference_of(document),
+        verdict=verdict_of(document),
         moves=document.part("moves", list[MoveRecord], own=OWN),
         assignments=tuple(map(assignment_from, document.part("assignments", list[AssignmentRecord]))),
         predicted=prediction_from(document.part("predicted", PredictionRecord)),
         cost=Cost(cost.bytes, cost.replica_moves, cost.leader_moves, cost.x_log_dir_moves),
         bound=Bound(bound.bytes, bound.proof),
-        problems=tuple(map(problem_from, document.part("problems", list[ProblemRecord]))),
+        problems=problems_of(document),
     )
 
 
@@ -90,14 +90,13 @@ def plan_bytes(plan: Plan) -> bytes:
 
     Equal plans have equal bytes.
     """
-    snapshot = plan.snapshot
     fields = {
         "format": FORMAT,
         "level": plan.level,
         "strategy": plan.strategy,
         "seed": plan.seed,
         "settings": plan.settings,
-        "snapshot": {"cluster": snapshot.cluster, "taken_at": snapshot.taken_at, "sha256": snapshot.sha256},
+        "snapshot": reference_fields(plan.snapshot),
         "verdict": str(plan.verdict),
         "moves": map(move_fields, plan.moves),
         "assignments": map(assignment_fields, plan.assignments),
@@ -106,7 +105,7 @@ def plan_bytes(plan: Plan) -> bytes:
         "bound": bound_fields(plan.bound),
         "problems": map(problem_fields, plan.problems),
     }
-    return ("{" + ",\n ".join(f'"{name}": {_text(value)}' for name, value in fields.items()) + "}\n").encode()
+    return document_bytes(fields)
 
 
 def kafka_reassignment(plan: Plan) -> str:
@@ -115,7 +114,7 @@ def kafka_reassignment(plan: Plan) -> str:
     It carries the whole plan's replica lists. Leader roles follow the first of each list, by a preferred
     election (`kafka-leader-election --election-type preferred`) once the copies are done.
     """
-    return '{"version": 1,\n "partitions": ' + _text(_kafka_rows(plan)) + "}\n"
+    return '{"version": 1,\n "partitions": ' + text_of(_kafka_rows(plan)) + "}\n"
 
 
 def _kafka_rows(plan: Plan) -> Iterator[dict[str, object]]:
@@ -132,15 +131,3 @@ def _kafka_rows(plan: Plan) -> Iterator[dict[str, object]]:
         if named := dirs.get((assignment.topic, assignment.partition)):
             row["log_dirs"] = [named.get(broker, "any") for broker in assignment.after]
         yield row
-
-
-def _text(value: object) -> str:
-    """JSON with one element a line for rows, all else on one line."""
-    if isinstance(value, Iterator):
-        rows = ",\n  ".join(map(_ENCODER.encode, value))
-        return f"[\n  {rows}\n ]" if rows else "[]"
-    return _ENCODER.encode(value)
-
-
-_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
-"""One for all rows: a plan may have tens of thousands."""

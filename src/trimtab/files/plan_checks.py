@@ -3,17 +3,14 @@
 from typing import Any
 
 from trimtab.files.document import JsonDocument
+from trimtab.files.plan_document import check_measures, check_order, one_of
 from trimtab.files.plan_records import MoveRecord, move_from
 from trimtab.model.errors import InputError
 from trimtab.model.load import RESOURCES
-from trimtab.model.plan import Assignment, Move, MoveKind, Plan, Verdict
-
-LEVELS = ("replicas",)
+from trimtab.model.plan import Assignment, Move, MoveKind, Plan
 
 
-def checked_plan(
-    document: JsonDocument, *, level: str, verdict: str, moves: list[MoveRecord], **fields: Any
-) -> Plan:
+def checked_plan(document: JsonDocument, *, moves: list[MoveRecord], **fields: Any) -> Plan:
     """Join the parts of a plan file, refusing those that contradict each other.
 
     Raises
@@ -22,28 +19,14 @@ def checked_plan(
         If a name is not of the format, the order of moves is not ascending, applying the moves one by one
         does not end in the assignments, or the cost is not that of the moves.
     """
-    _one_of(document, "$.level", level, LEVELS)
-    _one_of(document, "$.verdict", verdict, tuple(Verdict))
     for row, record in enumerate(moves):
-        _one_of(document, f"$.moves[{row}].kind", record.kind, tuple(MoveKind))
-    plan = Plan(level=level, verdict=Verdict(verdict), moves=tuple(map(move_from, moves)), **fields)
-    _check_order(document, plan.moves)
+        one_of(document, f"$.moves[{row}].kind", record.kind, tuple(MoveKind))
+    plan = Plan(moves=tuple(map(move_from, moves)), **fields)
+    check_order(document, [move.order for move in plan.moves])
     _check_moves(document, plan)
     _check_cost(document, plan)
     _check_names(document, plan)
     return plan
-
-
-def _one_of(document: JsonDocument, at: str, found: str, allowed: tuple[str, ...]) -> None:
-    if found not in allowed:
-        raise document.refusal(at, found, f"one of {', '.join(allowed)}")
-
-
-def _check_order(document: JsonDocument, moves: tuple[Move, ...]) -> None:
-    for row in range(1, len(moves)):
-        if moves[row].order <= moves[row - 1].order:
-            expected = f"more than {moves[row - 1].order}, that of the move before"
-            raise document.refusal(f"$.moves[{row}].order", moves[row].order, expected)
 
 
 def _check_moves(document: JsonDocument, plan: Plan) -> None:
@@ -125,13 +108,10 @@ def _check_cost(document: JsonDocument, plan: Plan) -> None:
 
 
 def _check_names(document: JsonDocument, plan: Plan) -> None:
-    for when in ("before", "after"):
-        for measure, values in vars(getattr(plan.predicted, when)).items():
-            for name in values:
-                _one_of(document, f"$.predicted.{when}.{measure}", name, RESOURCES)
+    check_measures(document, plan.predicted, RESOURCES)
     for row, move in enumerate(plan.moves):
         if move.reason.resource is not None:
-            _one_of(document, f"$.moves[{row}].reason.resource", move.reason.resource, RESOURCES)
+            one_of(document, f"$.moves[{row}].reason.resource", move.reason.resource, RESOURCES)
 
 
 def _name(thing: Move | Assignment) -> str:

@@ -1,21 +1,12 @@
-"""The records of `trimtab/plan/1` as they stand in files, and their way to and from the model."""
+"""The records of plans of the level `replicas` in files, and their way to and from the model."""
 
 from typing import Annotated
 
-from msgspec import UNSET, Meta, Struct, UnsetType, field
+from msgspec import UNSET, Meta, Struct, UnsetType
 
+from trimtab.files.plan_document import COMMON_NAMES, Count
 from trimtab.files.replicas_records import Id, Name
-from trimtab.model.imbalance import Measures
-from trimtab.model.plan import Assignment, Bound, Cost, Move, MoveKind, Prediction, Problem, Reason
-
-FORMAT = "trimtab/plan/1"
-TOP_LEVEL = (
-    *("format", "level", "strategy", "seed", "settings", "snapshot", "verdict", "moves", "assignments"),
-    *("predicted", "cost", "bound", "problems"),
-)
-
-Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
-Figure = Annotated[float, Meta(ge=0)]
+from trimtab.model.plan import Assignment, Bound, Cost, Move, MoveKind, Reason
 
 
 class ReasonRecord(Struct, forbid_unknown_fields=True, kw_only=True):
@@ -55,21 +46,6 @@ class AssignmentRecord(Struct, forbid_unknown_fields=True, kw_only=True):
     leader_after: Id | None
 
 
-class MeasuresRecord(Struct, forbid_unknown_fields=True, kw_only=True):
-    """The measures of one placement, by resource."""
-
-    sigma: dict[str, Figure]
-    worst_deviation: dict[str, Figure]
-    peak_usage: dict[str, Figure]
-
-
-class PredictionRecord(Struct, forbid_unknown_fields=True, kw_only=True):
-    """The measures before and after."""
-
-    before: MeasuresRecord
-    after: MeasuresRecord
-
-
 class CostRecord(Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
     """What carrying the plan out costs."""
 
@@ -86,39 +62,16 @@ class BoundRecord(Struct, forbid_unknown_fields=True, kw_only=True):
     proof: str
 
 
-class ProblemRecord(Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
-    """A goal that cannot be met, and why."""
-
-    kind: Name
-    count: Count | UnsetType | None = UNSET
-    resource: Name | UnsetType | None = UNSET
-    text: str
-    proof: dict[str, object] = field(default_factory=dict)
-
-
-class SnapshotRecord(Struct, forbid_unknown_fields=True, kw_only=True):
-    """Which snapshot a plan was made from."""
-
-    cluster: Name
-    taken_at: Name
-    sha256: Annotated[str, Meta(min_length=1)]
-
-
 OWN = ("x_source_dir", "x_target_dir", "x_log_dir_moves")
 """Fields beyond the published format; the prefix lets readers of the bare format pass over them."""
 
-NAMES = tuple(
-    {
-        *TOP_LEVEL,
-        *(
-            name
-            for kind in (
-                *(ReasonRecord, MoveRecord, AssignmentRecord, MeasuresRecord, CostRecord, BoundRecord),
-                *(ProblemRecord, SnapshotRecord),
-            )
-            for name in kind.__struct_fields__
-        ),
-    }
+NAMES = (
+    *COMMON_NAMES,
+    *(
+        name
+        for kind in (ReasonRecord, MoveRecord, AssignmentRecord, CostRecord, BoundRecord)
+        for name in kind.__struct_fields__
+    ),
 )
 """Every field name of the format, for "did you mean"."""
 
@@ -194,23 +147,6 @@ def assignment_fields(assignment: Assignment) -> dict[str, object]:
     }
 
 
-def prediction_from(record: PredictionRecord) -> Prediction:
-    """The prediction that a record stands for."""
-    return Prediction(_measures(record.before), _measures(record.after))
-
-
-def prediction_fields(prediction: Prediction) -> dict[str, object]:
-    """A prediction as JSON fields."""
-    return {
-        when: {
-            "sigma": dict(measures.sigma),
-            "worst_deviation": dict(measures.worst_deviation),
-            "peak_usage": dict(measures.peak_usage),
-        }
-        for when, measures in (("before", prediction.before), ("after", prediction.after))
-    }
-
-
 def cost_fields(cost: Cost) -> dict[str, object]:
     """A cost as JSON fields."""
     fields: dict[str, object] = {
@@ -226,23 +162,3 @@ def cost_fields(cost: Cost) -> dict[str, object]:
 def bound_fields(bound: Bound) -> dict[str, object]:
     """A bound as JSON fields."""
     return {"bytes": bound.bytes, "proof": bound.proof}
-
-
-def problem_from(record: ProblemRecord) -> Problem:
-    """The problem that a record stands for."""
-    count = None if record.count is UNSET else record.count
-    return Problem(record.kind, record.text, count, record.resource or None, record.proof)
-
-
-def problem_fields(problem: Problem) -> dict[str, object]:
-    """A problem as JSON fields; what it does not have is left out."""
-    fields: dict[str, object] = {"kind": problem.kind}
-    if problem.count is not None:
-        fields["count"] = problem.count
-    if problem.resource is not None:
-        fields["resource"] = problem.resource
-    return {**fields, "text": problem.text, "proof": problem.proof}
-
-
-def _measures(record: MeasuresRecord) -> Measures:
-    return Measures(record.sigma, record.worst_deviation, record.peak_usage)
