@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def alone(reports: Path, scenario: Scenario, names: str, out: Path | None, state: Path | None) -> None:
     """One strategy, a line a tick."""
     from trimtab.files.decisions import DecisionFile, decision_line
-    from trimtab.files.pulsar_reports import read_reports
+    from trimtab.files.pulsar_recording import read_recording
     from trimtab.history.bundles.replay import replay
     from trimtab.history.bundles.saved import read_state, write_state
 
@@ -30,7 +30,7 @@ def alone(reports: Path, scenario: Scenario, names: str, out: Path | None, state
     reached = begun
     ticks = unloads = 0
     with DecisionFile(out) as file:
-        for tick, decision, reached in replay(read_reports(reports), scenario, begun):  # noqa: B007
+        for tick, decision, reached in replay(read_recording(reports), scenario, begun):  # noqa: B007
             file.write(decision_line(tick.at, decision.unloads, decision.destinations, decision.why))
             ticks += 1
             unloads += sum(map(len, decision.unloads.values()))
@@ -43,12 +43,12 @@ def alone(reports: Path, scenario: Scenario, names: str, out: Path | None, state
 def decided(reports: Path, scenarios: dict[str, Scenario], out: Path | None) -> None:
     """Several strategies over the recording as it is: only their decisions can differ."""
     from trimtab.files.decisions import DecisionFile, decision_line
-    from trimtab.files.pulsar_reports import read_reports
+    from trimtab.files.pulsar_recording import read_recording
     from trimtab.history.bundles.compare import side_by_side
 
     unloads = dict.fromkeys(scenarios, 0)
     with DecisionFile(out) as file:
-        for _, decided in side_by_side(read_reports(reports), scenarios):
+        for _, decided in side_by_side(read_recording(reports), scenarios):
             for name, (seen, one) in decided.items():
                 file.write(decision_line(seen.at, one.unloads, one.destinations, one.why, strategy=name))
                 unloads[name] += sum(map(len, one.unloads.values()))
@@ -61,17 +61,17 @@ def compared(
 ) -> Comparison:
     """Each strategy in its own world; decisions go to `out`, if there is one."""
     from trimtab.files.decisions import DecisionFile, decision_line
-    from trimtab.files.pulsar_reports import read_reports
+    from trimtab.files.pulsar_recording import read_recording
     from trimtab.history.bundles.compare import compare
 
     if out is None:
-        return compare(read_reports(reports), scenarios, measured_by)
+        return compare(read_recording(reports), scenarios, measured_by)
     with DecisionFile(out) as file:
 
         def told(name: str, seen: ReportTick, one: Decision) -> None:
             file.write(decision_line(seen.at, one.unloads, one.destinations, one.why, strategy=name))
 
-        return compare(read_reports(reports), scenarios, measured_by, told)
+        return compare(read_recording(reports), scenarios, measured_by, told)
 
 
 def show(

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from trimtab.history.bundles.compare import Comparison
-    from trimtab.history.bundles.effect import Effect, Oscillation
+    from trimtab.history.bundles.effect import Effect
+    from trimtab.model.bundle_returns import Oscillation
 
 UNMOVED = "nothing moved"
 SHOWN = 10

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from trimtab.model.bundle_returns import BundleMove, Oscillation, oscillations
 from trimtab.model.bundles import BrokerReport, ReportTick
 from trimtab.model.imbalance import imbalance
 from trimtab.model.load import FloatArray
@@ -43,27 +44,6 @@ class Ruler:
 def ruler(options: Options, pause_seconds: float = MEASURED_PAUSE_SECONDS) -> Ruler:
     """The ruler of these options: the modular manager's weights, and the threshold of overload."""
     return Ruler(options.weights, options.broker_overloaded_threshold_percentage / 100.0, pause_seconds)
-
-
-@dataclass(frozen=True)
-class Oscillation:
-    """A bundle that went back to a broker which it had been unloaded from.
-
-    Attributes
-    ----------
-    bundle, source, target
-        What moved, from where, and the broker that it came back to.
-    at
-        Seconds since 1970.
-    away_seconds
-        Since it was last unloaded from `target`.
-    """
-
-    bundle: str
-    source: str
-    target: str
-    at: float
-    away_seconds: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,11 +126,10 @@ class EffectMeter:
     def __init__(self, measured_by: Ruler) -> None:
         self._ruler = measured_by
         self._ticks: list[tuple[float, float, float, int, int]] = []
-        self._left: dict[str, dict[str, float]] = {}
+        self._moves: list[BundleMove] = []
         self._clients = 0
         self._traffic = 0.0
         self._without_stats = 0
-        self._oscillations: list[Oscillation] = []
 
     def add(self, seen: ReportTick, decision: Decision) -> None:
         """One tick as the strategy saw it, and what it decided then."""
@@ -170,12 +149,13 @@ class EffectMeter:
             peak_usage=table[:, 2],
             overloaded=table[:, 3].astype(np.int64),
             unloads=table[:, 4].astype(np.int64),
-            bundles_unloaded=len(self._left),
+            bundles_unloaded=len({move.bundle for move in self._moves}),
             clients_disturbed=self._clients,
             interrupted_bytes_per_second=self._traffic,
             interrupted_bytes=self._traffic * self._ruler.pause_seconds,
             unloads_without_stats=self._without_stats,
-            oscillations=tuple(self._oscillations),
+            # Without a destination the world does not answer, so that nothing comes back in it.
+            oscillations=tuple(oscillations(move for move in self._moves if move.target is not None)),
         )
 
     def _usage(self, brokers: Mapping[str, BrokerReport]) -> tuple[float, float, int]:
@@ -192,8 +172,4 @@ class EffectMeter:
         else:
             self._clients += stats.producer_count + stats.consumer_count
             self._traffic += stats.msg_throughput_in + stats.msg_throughput_out
-        left = self._left.setdefault(bundle, {})
-        left[source] = seen.at
-        if target is not None and target in left:
-            away = seen.at - left[target]
-            self._oscillations.append(Oscillation(bundle, source, target, seen.at, away))
+        self._moves.append(BundleMove(seen.at, bundle, source, target))

@@ -5,7 +5,8 @@ import math
 import pytest
 
 from support.bundle_views import key, report
-from trimtab.history.bundles.effect import Effect, EffectMeter, Oscillation, Ruler, ruler
+from trimtab.history.bundles.effect import Effect, EffectMeter, Ruler, ruler
+from trimtab.model.bundle_returns import Oscillation
 from trimtab.model.bundles import BundleStats, ReportTick
 from trimtab.plan.bundles.decision import Decision
 from trimtab.plan.bundles.options import make_options
@@ -96,8 +97,8 @@ def test_a_bundle_that_comes_back_is_named() -> None:
         (seen[3], moved(0, "a", "b")),
     )
     assert effect.oscillations == (
-        Oscillation(key(0), "c", "a", 7200.0, 7200.0),
-        Oscillation(key(0), "a", "b", 10800.0, 7200.0),
+        Oscillation(key(0), "c", "a", 7200.0, 7200.0, ("b", "c")),
+        Oscillation(key(0), "a", "b", 10800.0, 7200.0, ("c", "a")),
     )
 
 

@@ -1,0 +1,226 @@
+"""The replay as a Spark job: a scenario is a task, which reads the recording for itself from its beginning.
+
+A decision rests on all ticks before it, so that a recording cannot be cut in time, but scenarios know nothing
+of one another. Every task runs the very code of a local replay, in Python; Spark spreads the tasks over
+cores and machines, and runs those again whose machine dies. Recording and decisions are files that every
+machine must see under the same path.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+from trimtab.files.decision_folder import DecisionFolder
+from trimtab.files.pulsar_recording import read_recording
+from trimtab.history.bundles.compare import Comparison
+from trimtab.history.bundles.effect import Effect, Ruler
+from trimtab.history.bundles.effect_record import effect_bytes, effect_from
+from trimtab.history.bundles.replay import Scenario
+from trimtab.history.bundles.scenario_run import PROGRESS_SECONDS, run_scenario
+from trimtab.model.errors import InputError, ObserveError, PlanError, TrimtabError
+
+if TYPE_CHECKING:
+    from pyarrow import RecordBatch
+    from pyspark.sql import SparkSession
+
+ROW = "task int, effect binary, error string, message string"
+ERRORS: Mapping[str, type[TrimtabError]] = {
+    one.__name__: one for one in (InputError, PlanError, ObserveError)
+}
+"""What a task may come upon that its user can mend."""
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How far a task has come.
+
+    Attributes
+    ----------
+    ticks
+        How many it has gone through.
+    at
+        Time of the last, seconds since 1970.
+    """
+
+    ticks: int
+    at: float
+
+
+Heard = Callable[[Mapping[str, Standing]], None]
+
+
+@dataclass(frozen=True)
+class Task:
+    """What one task is to do; sent to wherever it runs.
+
+    Attributes
+    ----------
+    name
+        Of the scenario, for messages.
+    recording, measured_by, scenario
+        As for `replay_on_spark`; no scenario moves nothing.
+    decisions
+        The file for them.
+    standing
+        The file to leave word in of how far it is; where it cannot be written, nobody is told.
+    """
+
+    name: str
+    recording: Path
+    measured_by: Ruler
+    scenario: Scenario | None
+    decisions: Path | None
+    standing: Path
+
+    def run(self) -> Effect:
+        """Do it.
+
+        Raises
+        ------
+        PlanError
+            With the scenario's name in front.
+        """
+        try:
+            return run_scenario(
+                read_recording(self.recording), self.scenario, self.measured_by, self.decisions, self._passed
+            )
+        except PlanError as error:
+            raise PlanError(f"{self.name}: {error}") from None
+
+    def _passed(self, ticks: int, at: float) -> None:
+        try:
+            self.standing.write_text(f"{ticks} {at!r}", encoding="ascii")
+        except OSError:
+            return
+
+
+def replay_on_spark(
+    session: SparkSession,
+    recording: Path,
+    scenarios: Mapping[str, Scenario],
+    measured_by: Ruler,
+    out: Path | None = None,
+    heard: Heard | None = None,
+) -> Comparison:
+    """What each scenario does to a recording, a task each; the same to the last bit as `compare` says.
+
+    Parameters
+    ----------
+    session
+        Where tasks run.
+    recording
+        A file or a folder, as for `trimtab.files.pulsar_recording.read_recording`.
+    scenarios
+        By name.
+    measured_by
+        One ruler for all.
+    out
+        Folder for the decisions, a file for each scenario; it appears as a whole or not at all.
+    heard
+        Is told now and then how far each task is that has begun.
+
+    Raises
+    ------
+    TrimtabError
+        What a task came upon: a recording that is not sound, a scenario that cannot go on, a folder that
+        cannot be written.
+    """
+    with TemporaryDirectory(prefix="trimtab-replay-") as scratch, DecisionFolder(out) as folder:
+        standings = {name: Path(scratch) / str(number) for number, name in enumerate(["", *scenarios])}
+        tasks = [Task("nothing moved", recording, measured_by, None, None, standings[""])]
+        tasks += [
+            Task(name, recording, measured_by, one, folder.file(name), standings[name])
+            for name, one in scenarios.items()
+        ]
+        with _Listening({one.name: one.standing for one in tasks}, heard):
+            unmoved, *effects = _run(session, tasks)
+    return Comparison(measured_by, unmoved, dict(zip(scenarios, effects, strict=True)))
+
+
+def _run(session: SparkSession, tasks: Sequence[Task]) -> list[Effect]:
+    """A task each, in any order; of several that failed the first is told."""
+    numbers = session.range(0, len(tasks), 1, len(tasks))
+    found = sorted(numbers.mapInArrow(_worker(tasks), ROW).collect())
+    for _, _, error, message in found:
+        if error is not None:
+            raise ERRORS[error](message)
+    return [effect_from(bytes(effect)) for _, effect, _, _ in found]
+
+
+def _worker(tasks: Sequence[Task]) -> Callable[[Iterator[RecordBatch]], Iterator[RecordBatch]]:
+    """What Spark calls, with the numbers of the tasks that are this worker's."""
+
+    def work(batches: Iterator[RecordBatch]) -> Iterator[RecordBatch]:
+        from pyarrow import RecordBatch, array
+
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                effect, error, message = _outcome(tasks[number])
+                yield RecordBatch.from_arrays(
+                    [
+                        array([number], "int32"),
+                        array([effect], "binary"),
+                        array([error], "string"),
+                        array([message], "string"),
+                    ],
+                    ["task", "effect", "error", "message"],
+                )
+
+    return work
+
+
+def _outcome(task: Task) -> tuple[bytes | None, str | None, str | None]:
+    """What a user can mend comes home as words; Spark would try it again, and wrap it in a stack trace."""
+    try:
+        return effect_bytes(task.run()), None, None
+    except TrimtabError as error:
+        kind = next((name for name, one in ERRORS.items() if isinstance(error, one)), ObserveError.__name__)
+        return None, kind, str(error)
+
+
+class _Listening:
+    """Reads what tasks leave word of, beside the thread that waits for Spark.
+
+    Parameters
+    ----------
+    standings
+        The file of each task.
+    heard
+        Whom to tell.
+    """
+
+    def __init__(self, standings: Mapping[str, Path], heard: Heard | None) -> None:
+        self._standings = standings
+        self._heard = heard
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._listen, name="replay-progress", daemon=True)
+
+    def __enter__(self) -> None:
+        if self._heard is not None:
+            self._thread.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        if self._heard is not None:
+            self._thread.join()
+
+    def _listen(self) -> None:
+        while not self._over.wait(PROGRESS_SECONDS):
+            self._tell()
+        self._tell()
+
+    def _tell(self) -> None:
+        found = {}
+        for name, path in self._standings.items():
+            try:
+                ticks, at = path.read_text(encoding="ascii").split()
+            except (OSError, ValueError):  # not begun, just being written, or on another machine
+                continue
+            found[name] = Standing(int(ticks), float(at))
+        if found and self._heard is not None:
+            self._heard(found)

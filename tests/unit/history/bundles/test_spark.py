@@ -1,0 +1,140 @@
+"""The replay as a Spark job: it decides what a local replay decides, to the last byte."""
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import pytest
+from pyspark.sql import SparkSession
+
+from support.recordings import replay as replay_command
+from trimtab.files.pulsar_reports import report_line
+from trimtab.history.bundles.compare import Comparison, compare
+from trimtab.history.bundles.effect import Effect, ruler
+from trimtab.history.bundles.replay import Scenario
+from trimtab.history.bundles.spark import Standing, replay_on_spark
+from trimtab.model.errors import InputError, PlanError
+from trimtab.plan.bundles.options import Options, make_options
+from trimtab.plan.bundles.strategies import placer, shedder
+from trimtab.simulate.pulsar_recordings import RecordedCluster, recorded
+
+pytestmark = pytest.mark.spark
+
+CLUSTER = RecordedCluster(brokers=4, bundles=40, ticks=40, hot_seconds=1200, seed=3)
+TICKS = list(recorded(CLUSTER))
+RULER = ruler(Options())
+ASKED = {
+    "AvgShedder": ("AvgShedder", "AvgShedder", {}, "pulsar-4.2"),
+    "as in 4.0": ("UniformLoadShedder", "LeastLongTermMessageRate", {}, "pulsar-4.0"),
+    "OverloadShedder": ("OverloadShedder", "RoundRobinBrokerSelector", {}, "pulsar-4.2"),
+    "quick/3": (
+        "ThresholdShedder",
+        "LeastResourceUsageWithWeight",
+        {"loadBalancerHistoryResourcePercentage": "0.2", "loadBalancerSheddingGracePeriodMinutes": "3"},
+        "article",
+    ),
+    "TransferShedder": ("TransferShedder", None, {}, "pulsar-4.2"),
+}
+SCENARIOS = {
+    name: Scenario(
+        shedder(strategy),
+        make_options(options, variant),
+        seed=7,
+        placer=None if placement is None else placer(placement),
+        world_answers=True,
+    )
+    for name, (strategy, placement, options, variant) in ASKED.items()
+}
+
+
+@pytest.fixture(scope="module")
+def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two files of twenty minutes."""
+    folder = tmp_path_factory.mktemp("recording")
+    for number, part in enumerate((TICKS[:20], TICKS[20:])):
+        (folder / f"{number}.jsonl").write_text("".join(map(report_line, part)), encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def on_spark(
+    spark: SparkSession, recording: Path, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Comparison, Path, dict[str, Standing]]:
+    """What the job found, the folder of its decisions, and what was heard last of its progress."""
+    out = tmp_path_factory.mktemp("out") / "decisions"
+    heard: dict[str, Standing] = {}
+    found = replay_on_spark(spark, recording, SCENARIOS, RULER, out, heard.update)
+    return found, out, heard
+
+
+def same(one: Effect, other: Effect) -> bool:
+    """Equal to the last bit."""
+    return all(
+        np.array_equal(here, there, equal_nan=True) if isinstance(here, np.ndarray) else here == there
+        for here, there in (
+            (getattr(one, field.name), getattr(other, field.name)) for field in dataclasses.fields(Effect)
+        )
+    )
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_decisions_are_those_of_the_local_replay_byte_for_byte(
+    name: str, on_spark: tuple[Comparison, Path, dict[str, Standing]], recording: Path, tmp_path: Path
+) -> None:
+    """Each strategy with its settings, variant and seed; each unloads something in this recording."""
+    strategy, placement, options, variant = ASKED[name]
+    local = tmp_path / "local.jsonl"
+    settings = [word for option in options.items() for word in ("--set", "=".join(option))]
+    placed = [] if placement is None else ["--placement", placement]
+    world = ("--world", "simulated", "--variant", variant, "--seed", 7, "--out", local)
+    assert replay_command("--reports", recording, "--strategy", strategy, *placed, *settings, *world) == 0
+    _, out, _ = on_spark
+    found = out / f"{name.replace('/', '%2F')}.jsonl"
+    assert found.read_bytes() == local.read_bytes()
+    assert len(found.read_bytes().splitlines()) == len(TICKS)
+    assert b'"unloads": {"' in found.read_bytes()
+
+
+def test_figures_are_those_of_the_local_comparison_to_the_last_bit(
+    on_spark: tuple[Comparison, Path, dict[str, Standing]],
+) -> None:
+    """Of every strategy, and of the recording with nothing moved."""
+    found, _, _ = on_spark
+    local = compare(TICKS, SCENARIOS, RULER)
+    assert found.measured_by == local.measured_by
+    assert same(found.unmoved, local.unmoved)
+    assert list(found.effects) == list(local.effects)
+    assert all(same(found.effects[name], one) for name, one in local.effects.items())
+
+
+def test_progress_is_told_of_every_task(on_spark: tuple[Comparison, Path, dict[str, Standing]]) -> None:
+    """At the end all have gone through all ticks."""
+    _, _, heard = on_spark
+    assert heard == dict.fromkeys(["nothing moved", *ASKED], Standing(len(TICKS), TICKS[-1].at))
+
+
+def test_what_a_user_can_mend_is_said_without_a_stack_trace(
+    spark: SparkSession, recording: Path, tmp_path: Path
+) -> None:
+    """A scenario that cannot go on is named; a recording that is not sound, with its line."""
+    homeless = dataclasses.replace(SCENARIOS["OverloadShedder"], placer=None)
+    out = tmp_path / "decisions"
+    with pytest.raises(PlanError, match=r"^second: bundle \S+ was unloaded without a destination"):
+        replay_on_spark(
+            spark, recording, {"first": SCENARIOS["TransferShedder"], "second": homeless}, RULER, out
+        )
+    broken = tmp_path / "broken.jsonl"
+    broken.write_text(report_line(TICKS[0]) + "{\n", encoding="utf-8")
+    with pytest.raises(InputError, match=r"^\S+broken\.jsonl: line 2"):
+        replay_on_spark(spark, broken, {"first": SCENARIOS["TransferShedder"]}, RULER, out)
+    assert [path.name for path in tmp_path.iterdir()] == ["broken.jsonl"]
+
+
+def test_a_folder_that_holds_something_is_left_as_it_is(
+    spark: SparkSession, recording: Path, tmp_path: Path
+) -> None:
+    """Yesterday's decisions are not mixed with today's."""
+    (tmp_path / "yesterday.jsonl").write_text("{}\n")
+    with pytest.raises(InputError, match="is there already"):
+        replay_on_spark(spark, recording, SCENARIOS, RULER, tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["yesterday.jsonl"]
