@@ -7,7 +7,7 @@ from pathlib import Path
 
 import typer
 
-from trimtab.cli.replay_runs import alone, compared, decided, show
+from trimtab.cli.replay_runs import alone, compared, count, decided, on_spark, show
 from trimtab.cli.replay_scenarios import asked
 
 app = typer.Typer(
@@ -37,17 +37,24 @@ def _group() -> None:
 @app.command()
 def bundles(
     reports: Path = typer.Option(
-        ..., "--reports", help="Recorded load reports (trimtab/pulsar-reports/1), plain or gzip."
+        ...,
+        "--reports",
+        help="Recorded load reports (trimtab/pulsar-reports/1), plain or gzip, or a folder of such files.",
     ),
     strategies: list[str] = typer.Option(
-        ["ThresholdShedder"],
+        [],
         "--strategy",
-        help="A shedding strategy by its name in Pulsar, or NAME=STRATEGY; may be repeated.",
+        help="A shedding strategy by its name in Pulsar, or NAME=STRATEGY; may be repeated. By default "
+        "ThresholdShedder.",
     ),
     placements: list[str] = typer.Option(
         [],
         "--placement",
-        help="A placement strategy, for shedders that name no destination; NAME=PLACEMENT is for one.",
+        help="A placement strategy, for shedders that name no destination; NAME=PLACEMENT is for one. In the "
+        "simulated world by default Pulsar's own.",
+    ),
+    scenarios: Path | None = typer.Option(
+        None, "--scenarios", help="TOML file of strategies with their settings, for many of them."
     ),
     overrides: list[str] = typer.Option(
         [],
@@ -55,10 +62,12 @@ def bundles(
         help="One option of Pulsar's, as loadBalancerX=value for all or NAME.loadBalancerX=value for one "
         "strategy; may be repeated.",
     ),
-    variant: str = typer.Option(
-        "pulsar-4.2", "--variant", help="Whose rules and defaults: pulsar-4.2, pulsar-4.0 or article."
+    variant: str | None = typer.Option(
+        None,
+        "--variant",
+        help="Whose rules and defaults: pulsar-4.2, pulsar-4.0 or article; by default the first.",
     ),
-    seed: int = typer.Option(0, "--seed", min=0, help="Of all that is drawn."),
+    seed: int | None = typer.Option(None, "--seed", min=0, help="Of all that is drawn; by default 0."),
     world: Answers = typer.Option(
         Answers.RECORDED,
         "--world",
@@ -70,7 +79,10 @@ def bundles(
         help="Which of equal brokers or bundles is first: as in Java's hash maps (Pulsar), or in the file.",
     ),
     out: Path | None = typer.Option(
-        None, "--out", help="File for the decisions, a line a tick; by default standard output."
+        None,
+        "--out",
+        help="File for the decisions, a line a tick; by default standard output. With --spark a new folder, "
+        "a file for each strategy.",
     ),
     state: Path | None = typer.Option(
         None, "--state", help="File to go on from, if it is there, and to leave the state in at the end."
@@ -87,6 +99,10 @@ def bundles(
         min=0,
         help="Seconds that an unload interrupts its bundle's traffic; by default what was measured.",
     ),
+    spark: bool = typer.Option(
+        False, "--spark", help="Run as a Spark job, a task for each strategy: for long recordings."
+    ),
+    master: str = typer.Option("local[*]", "--master", help="Spark's master; local[*] runs here."),
 ) -> None:
     """Replay recorded load reports of Pulsar's brokers through strategies: one decision a tick.
 
@@ -96,34 +112,61 @@ def bundles(
     Exit code 2: the recording, a strategy or an option is wrong; nothing is written then but what went to
     standard output before.
     """
-    from trimtab.model.errors import SettingsError
-    from trimtab.plan.bundles.options import make_options
+    from trimtab.files.scenario_file import NOTHING_SAID, read_scenarios
+    from trimtab.history.bundles.effect import MEASURED_PAUSE_SECONDS, ruler
+    from trimtab.plan.bundles.options import DEFAULT_VARIANT, make_options
 
-    chosen, common = asked(strategies, placements, overrides)
     simulated = world is Answers.SIMULATED
-    scenarios = {
-        name: one.scenario(variant, seed, java_order=order is Order.JAVA, world_answers=simulated)
+    listed = (NOTHING_SAID, {}) if scenarios is None else read_scenarios(scenarios)
+    if scenarios is None and not strategies:
+        strategies = ["ThresholdShedder"]
+    chosen, common = asked(strategies, placements, overrides, listed)
+    rules = variant or listed[0].variant or DEFAULT_VARIANT
+    drawn = seed if seed is not None else listed[0].seed or 0
+    chosen = {name: one.settled(rules, drawn, world_answers=simulated) for name, one in chosen.items()}
+    replayed = {
+        name: one.scenario(java_order=order is Order.JAVA, world_answers=simulated)
         for name, one in chosen.items()
     }
     shown = as_json or chart is not None or pause is not None
+    _check_together(
+        shown=shown, simulated=simulated, spark=spark, out=out, state=state, several=len(chosen) > 1
+    )
+    measured_by = ruler(make_options(common, rules), MEASURED_PAUSE_SECONDS if pause is None else pause)
+    if spark:
+        comparison = on_spark(reports, replayed, measured_by, out, master)
+        if simulated:
+            show(comparison, chosen, reports, as_json=as_json, chart=chart)
+        else:
+            count({name: int(effect.unloads.sum()) for name, effect in comparison.effects.items()})
+    elif simulated and (shown or len(chosen) > 1):
+        comparison = compared(reports, replayed, measured_by, out)
+        show(comparison, chosen, reports, as_json=as_json, chart=chart)
+    elif len(chosen) > 1:
+        decided(reports, replayed, out)
+    else:
+        ((name, only),) = chosen.items()
+        alone(reports, replayed[name], only.names, out, state)
+
+
+def _check_together(
+    *, shown: bool, simulated: bool, spark: bool, out: Path | None, state: Path | None, several: bool
+) -> None:
+    """Refuse what makes no sense together."""
+    from trimtab.model.errors import SettingsError
+
     if shown and not simulated:
         raise SettingsError(
             "--json, --chart and --pause are about what unloads do to the load, which a recording alone "
             "cannot tell; add --world simulated"
         )
-    if state is not None and (shown or len(chosen) > 1):
+    if state is not None and (shown or several or spark):
         raise SettingsError(
             "--state holds the memory of one strategy and no figures; leave it out, or replay one strategy "
-            "without --json, --chart and --pause"
+            "without --json, --chart, --pause and --spark"
         )
-    if simulated and (shown or len(chosen) > 1):
-        from trimtab.history.bundles.effect import MEASURED_PAUSE_SECONDS, ruler
-
-        measured_by = ruler(make_options(common, variant), MEASURED_PAUSE_SECONDS if pause is None else pause)
-        comparison = compared(reports, scenarios, measured_by, out)
-        show(comparison, chosen, reports, as_json=as_json, chart=chart)
-    elif len(chosen) > 1:
-        decided(reports, scenarios, out)
-    else:
-        ((name, only),) = chosen.items()
-        alone(reports, scenarios[name], only.names, out, state)
+    if spark and not simulated and out is None:
+        raise SettingsError(
+            "--spark prints no decisions: name a folder for them with --out, or have what they do to the "
+            "load shown with --world simulated"
+        )

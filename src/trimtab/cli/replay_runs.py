@@ -1,7 +1,8 @@
-"""The three ways in which `trimtab replay bundles` goes through a recording, and what it shows in the end."""
+"""The ways in which `trimtab replay bundles` goes through a recording, and what it shows in the end."""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import sys
 from typing import TYPE_CHECKING
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 import typer
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from trimtab.cli.replay_scenarios import Asked
@@ -22,15 +24,14 @@ if TYPE_CHECKING:
 def alone(reports: Path, scenario: Scenario, names: str, out: Path | None, state: Path | None) -> None:
     """One strategy, a line a tick."""
     from trimtab.files.decisions import DecisionFile, decision_line
-    from trimtab.files.pulsar_recording import read_recording
     from trimtab.history.bundles.replay import replay
     from trimtab.history.bundles.saved import read_state, write_state
 
     begun = read_state(scenario, names, state) if state is not None and state.exists() else None
     reached = begun
     ticks = unloads = 0
-    with DecisionFile(out) as file:
-        for tick, decision, reached in replay(read_recording(reports), scenario, begun):  # noqa: B007
+    with _ticks(reports, quiet=out is None) as recorded, DecisionFile(out) as file:
+        for tick, decision, reached in replay(recorded, scenario, begun):  # noqa: B007
             file.write(decision_line(tick.at, decision.unloads, decision.destinations, decision.why))
             ticks += 1
             unloads += sum(map(len, decision.unloads.values()))
@@ -43,15 +44,19 @@ def alone(reports: Path, scenario: Scenario, names: str, out: Path | None, state
 def decided(reports: Path, scenarios: dict[str, Scenario], out: Path | None) -> None:
     """Several strategies over the recording as it is: only their decisions can differ."""
     from trimtab.files.decisions import DecisionFile, decision_line
-    from trimtab.files.pulsar_recording import read_recording
     from trimtab.history.bundles.compare import side_by_side
 
     unloads = dict.fromkeys(scenarios, 0)
-    with DecisionFile(out) as file:
-        for _, decided in side_by_side(read_recording(reports), scenarios):
+    with _ticks(reports, quiet=out is None) as recorded, DecisionFile(out) as file:
+        for _, decided in side_by_side(recorded, scenarios):
             for name, (seen, one) in decided.items():
                 file.write(decision_line(seen.at, one.unloads, one.destinations, one.why, strategy=name))
                 unloads[name] += sum(map(len, one.unloads.values()))
+    count(unloads)
+
+
+def count(unloads: Mapping[str, int]) -> None:
+    """How many unloads each strategy wanted."""
     for name, number in unloads.items():
         print(f"trimtab: {number} unload{'s' * (number != 1)} by {name}", file=sys.stderr)
 
@@ -61,17 +66,59 @@ def compared(
 ) -> Comparison:
     """Each strategy in its own world; decisions go to `out`, if there is one."""
     from trimtab.files.decisions import DecisionFile, decision_line
-    from trimtab.files.pulsar_recording import read_recording
     from trimtab.history.bundles.compare import compare
 
     if out is None:
-        return compare(read_recording(reports), scenarios, measured_by)
-    with DecisionFile(out) as file:
+        with _ticks(reports) as recorded:
+            return compare(recorded, scenarios, measured_by)
+    with _ticks(reports) as recorded, DecisionFile(out) as file:
 
         def told(name: str, seen: ReportTick, one: Decision) -> None:
             file.write(decision_line(seen.at, one.unloads, one.destinations, one.why, strategy=name))
 
-        return compare(read_recording(reports), scenarios, measured_by, told)
+        return compare(recorded, scenarios, measured_by, told)
+
+
+def on_spark(
+    reports: Path, scenarios: dict[str, Scenario], measured_by: Ruler, out: Path | None, master: str
+) -> Comparison:
+    """A Spark task for each strategy, and one for the recording as it is; decisions go into a folder."""
+    from trimtab.cli.replay_progress import ReplayProgress
+    from trimtab.files.decision_folder import check_new_folder
+    from trimtab.files.pulsar_recording import recording_files
+    from trimtab.history.bundles.spark import replay_on_spark
+    from trimtab.observe.session import SessionSettings, spark_session
+
+    # Before Spark starts: nobody should wait ten seconds to be told this.
+    recording_files(reports)
+    check_new_folder(out)
+    session = spark_session(SessionSettings(master=master, short=True))
+    try:
+        with ReplayProgress() as progress:
+            return replay_on_spark(
+                session,
+                reports,
+                scenarios,
+                measured_by,
+                out,
+                lambda standings: progress.on_spark(standings, len(scenarios) + 1),
+            )
+    finally:
+        session.stop()
+
+
+@contextlib.contextmanager
+def _ticks(reports: Path, *, quiet: bool = False) -> Iterator[Iterator[ReportTick]]:
+    """The ticks of a recording, while their reader says how far it is; quiet where decisions are printed."""
+    from trimtab.cli.replay_progress import ReplayProgress
+    from trimtab.files.pulsar_recording import read_recording
+    from trimtab.history.bundles.scenario_run import telling
+
+    if quiet:
+        yield read_recording(reports)
+        return
+    with ReplayProgress() as progress:
+        yield telling(read_recording(reports), progress.local)
 
 
 def show(

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from trimtab.files.scenario_file import NOTHING_SAID, ScenarioWords
 from trimtab.model.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -24,18 +25,41 @@ class Asked:
         Likewise; None where there is none.
     options
         Pulsar's options by name, as texts: common ones, then its own.
+    variant, seed
+        Whose rules, and of all that is drawn; None where it has none of its own.
     """
 
     strategy: str
     placement: str | None
     options: Mapping[str, str]
+    variant: str | None = None
+    seed: int | None = None
 
     @property
     def names(self) -> str:
         """Shedder and placement, in words."""
         return self.strategy if self.placement is None else f"{self.strategy} and {self.placement}"
 
-    def scenario(self, variant: str, seed: int, *, java_order: bool, world_answers: bool) -> Scenario:
+    def settled(self, variant: str, seed: int, *, world_answers: bool) -> Asked:
+        """The same with nothing left open.
+
+        Where the world answers, every unload needs a destination: Pulsar's default placement, or for
+        `AvgShedder`, which plans its own, itself.
+        """
+        from trimtab.plan.bundles.strategies import shedder
+
+        placement = self.placement
+        if placement is None and world_answers and not shedder(self.strategy).extensible:
+            own = self.strategy.rpartition(".")[2] == "AvgShedder"
+            placement = "AvgShedder" if own else "LeastLongTermMessageRate"
+        return replace(
+            self,
+            placement=placement,
+            variant=self.variant or variant,
+            seed=seed if self.seed is None else self.seed,
+        )
+
+    def scenario(self, *, java_order: bool, world_answers: bool) -> Scenario:
         """What is replayed.
 
         Raises
@@ -44,13 +68,13 @@ class Asked:
             If a strategy, a placement, an option or the variant is not known.
         """
         from trimtab.history.bundles.replay import Scenario
-        from trimtab.plan.bundles.options import make_options
+        from trimtab.plan.bundles.options import DEFAULT_VARIANT, make_options
         from trimtab.plan.bundles.strategies import placer, shedder
 
         return Scenario(
             shedder(self.strategy),
-            make_options(self.options, variant),
-            seed,
+            make_options(self.options, self.variant or DEFAULT_VARIANT),
+            self.seed or 0,
             None if self.placement is None else placer(self.placement),
             java_order=java_order,
             world_answers=world_answers,
@@ -58,7 +82,10 @@ class Asked:
 
 
 def asked(
-    strategies: Sequence[str], placements: Sequence[str], overrides: Sequence[str]
+    strategies: Sequence[str],
+    placements: Sequence[str],
+    overrides: Sequence[str],
+    listed: tuple[ScenarioWords, Mapping[str, ScenarioWords]] = (NOTHING_SAID, {}),
 ) -> tuple[dict[str, Asked], dict[str, str]]:
     """The strategies by name, and the options that all have in common.
 
@@ -70,13 +97,17 @@ def asked(
         `PLACEMENT` for all, or `NAME=PLACEMENT` for one, which goes first.
     overrides
         `option=value` for all, or `NAME.option=value` for one, which goes first.
+    listed
+        The same from a file, for all and for each strategy. What is for one goes before what is for all, and
+        of two of a kind the one that is not from the file.
 
     Raises
     ------
     SettingsError
         If two have one name, a name stands for no strategy, or two placements are for the same.
     """
-    chosen: dict[str, str] = {}
+    common, own = listed
+    chosen = {name: one.strategy for name, one in own.items()}
     for given in strategies:
         label, _, strategy = given.rpartition("=")
         name = label.strip() or strategy.strip().rpartition(".")[2]
@@ -88,10 +119,19 @@ def asked(
         chosen[name] = strategy.strip()
     placed = _placements(placements, chosen)
     options = _options(overrides, chosen)
-    return {
-        name: Asked(strategy, placed.get(name, placed.get("")), {**options[""], **options[name]})
-        for name, strategy in chosen.items()
-    }, options[""]
+    for_all = {**common.options, **options[""]}
+    found = {}
+    for name, strategy in chosen.items():
+        words = own.get(name, NOTHING_SAID)
+        ranked = (placed.get(name), words.placement, placed.get(""), common.placement)
+        found[name] = Asked(
+            strategy,
+            next((one for one in ranked if one is not None), None),
+            {**for_all, **words.options, **options[name]},
+            words.variant,
+            words.seed,
+        )
+    return found, for_all
 
 
 def _placements(placements: Sequence[str], chosen: Mapping[str, str]) -> dict[str, str]:

@@ -31,12 +31,8 @@ class DecisionFolder:
 
     def __enter__(self) -> Self:
         if self._path is not None:
+            check_new_folder(self._path)
             with writing(self._path):
-                if self._path.exists() and (not self._path.is_dir() or any(self._path.iterdir())):
-                    raise InputError(
-                        f"{self._path}: is there already, expected a new folder for the decisions, a file "
-                        "for each strategy; name another or remove it"
-                    )
                 self._making = in_the_making(self._path.absolute())
                 self._making.mkdir()
         return self
@@ -59,3 +55,21 @@ class DecisionFolder:
                     sync_folder(self._path.absolute().parent)
         finally:
             shutil.rmtree(self._making, ignore_errors=True)
+
+
+def check_new_folder(path: Path | None) -> None:
+    """Refuse a place that holds something already: decisions of two replays are not to be mixed.
+
+    Raises
+    ------
+    InputError
+        If it does, or cannot be looked at.
+    """
+    if path is None:
+        return
+    with writing(path):
+        if path.exists() and (not path.is_dir() or any(path.iterdir())):
+            raise InputError(
+                f"{path}: is there already, expected a new folder for the decisions, a file for each "
+                "strategy; name another or remove it"
+            )

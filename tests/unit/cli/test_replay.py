@@ -56,7 +56,8 @@ def test_an_option_of_pulsars_changes_the_decision(
         (("--set", "loadBalancerX=1"), "option loadBalancerX is not one"),
         (("--set", "loadBalancerX"), "is not name=value"),
         (("--variant", "pulsar-3"), "choose one of pulsar-4.2, pulsar-4.0, article"),
-        (("--world", "simulated"), "name a placement strategy too"),
+        (("--spark",), "name a folder for them with --out, or"),
+        (("--spark", "--world", "simulated", "--state", "s"), "leave it out"),
     ],
 )
 def test_what_is_wrong_is_one_line_and_exit_code_2(
@@ -68,9 +69,22 @@ def test_what_is_wrong_is_one_line_and_exit_code_2(
 ) -> None:
     """And no file of decisions is left."""
     out = tmp_path / "decisions.jsonl"
-    assert replay("--reports", recording, "--out", out, *arguments) == 2
+    written = () if "--spark" in arguments else ("--out", out)
+    assert replay("--reports", recording, *written, *arguments) == 2
     assert message in capsys.readouterr().err
     assert not out.exists()
+
+
+def test_in_the_simulated_world_pulsars_own_placement_says_where_bundles_go(
+    recording: Path, tmp_path: Path
+) -> None:
+    """What is unloaded must go somewhere; who names a placement gets that one, as ever."""
+    default, named = tmp_path / "default", tmp_path / "named"
+    assert replay("--reports", recording, "--world", "simulated", "--out", default) == 0
+    placed = ("--placement", "LeastLongTermMessageRate")
+    assert replay("--reports", recording, "--world", "simulated", *placed, "--out", named) == 0
+    assert b'"destinations": {"t/n' in default.read_bytes()
+    assert default.read_bytes() == named.read_bytes()
 
 
 def test_a_bad_line_leaves_no_decisions(

@@ -2,8 +2,10 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from pyspark.sql import SparkSession
 
 from support.bundle_views import key
 from support.recordings import replay, skewed, tick, written
@@ -53,6 +55,7 @@ def test_json_has_what_each_was_run_with(recording: Path, capsys: pytest.Capture
     assert (one["name"], one["strategy"]) == ("ThresholdShedder", "ThresholdShedder")
     assert one["placement"] == "LeastLongTermMessageRate"
     assert one["options"] == {"loadBalancerBrokerOverloadedThresholdPercentage": "80"}
+    assert (one["variant"], one["seed"]) == ("pulsar-4.2", 0)
     assert (one["unloads"], one["clients_disturbed"]) == (1, 3)
     assert one["interrupted_bytes"] == 2 * 300 * 1024 * 1024
     assert one["over_time"]["sigma"][0] == document["unmoved"]["over_time"]["sigma"][0]
@@ -80,10 +83,7 @@ def test_over_the_recording_as_it_is_only_decisions_can_differ(
         (("--strategy", "A", "--strategy", "A"), "there is another by the name A"),
         (("--strategy", "AvgShedder", "--strategy", "OverloadShedder", "--state", "s"), "leave it out"),
         (("--set", "ThresholdShedder.loadBalancerX=1"), "option loadBalancerX is not one"),
-        (
-            ("--world", "simulated", "--strategy", "x=ThresholdShedder", "--json"),
-            "x: bundle t/n/0x01000000_0x02000000 was unloaded without a destination",
-        ),
+        (("--scenarios", "absent.toml"), "absent.toml: no such file"),
     ],
 )
 def test_what_is_wrong_is_one_line_and_exit_code_2(
@@ -111,3 +111,69 @@ def test_a_chart_that_cannot_be_written_is_one_line(
     shown = capsys.readouterr()
     assert "cannot be written" in shown.err
     assert shown.out == ""
+
+
+def test_scenarios_come_from_a_file_and_from_the_command_line(
+    recording: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What is said for one goes before what is said for all, and the command line before the file."""
+    listed = tmp_path / "scenarios.toml"
+    listed.write_text(
+        """
+        placement = "RoundRobinBrokerSelector"
+        variant = "article"
+        seed = 5
+        [options]
+        loadBalancerSheddingGracePeriodMinutes = 7
+        loadBalancerHistoryResourcePercentage = 0.8
+        [strategies.ThresholdShedder]
+        [strategies.calm]
+        strategy = "ThresholdShedder"
+        placement = "LeastLongTermMessageRate"
+        variant = "pulsar-4.0"
+        seed = 1
+        options = { loadBalancerBrokerThresholdShedderPercentage = 40, lowerBoundarySheddingEnabled = false }
+        """
+    )
+    more = ("--strategy", "AvgShedder", "--placement", "AvgShedder=AvgShedder", "--seed", 9)
+    more = (*more, "--set", "loadBalancerHistoryResourcePercentage=0.7", "--world", "simulated", "--json")
+    assert replay("--reports", recording, "--scenarios", listed, *more) == 0
+    rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)["strategies"]}
+    common = {
+        "loadBalancerSheddingGracePeriodMinutes": "7",
+        "loadBalancerHistoryResourcePercentage": "0.7",
+    }
+    own = {"loadBalancerBrokerThresholdShedderPercentage": "40", "lowerBoundarySheddingEnabled": "false"}
+    told = ("strategy", "placement", "variant", "seed", "options")
+    assert {name: tuple(row[one] for one in told) for name, row in rows.items()} == {
+        "ThresholdShedder": ("ThresholdShedder", "RoundRobinBrokerSelector", "article", 9, common),
+        "calm": ("ThresholdShedder", "LeastLongTermMessageRate", "pulsar-4.0", 1, {**common, **own}),
+        "AvgShedder": ("AvgShedder", "AvgShedder", "article", 9, common),
+    }
+    assert rows["ThresholdShedder"]["unloads"] > rows["calm"]["unloads"] == 0
+
+
+@pytest.mark.spark
+def test_on_spark_the_same_is_shown_and_decisions_go_into_a_folder(
+    recording: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    spark: SparkSession,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The document is the local replay's, letter by letter; the session is ended."""
+    ended = []
+    session = SimpleNamespace(range=spark.range, stop=lambda: ended.append(True))
+    monkeypatch.setattr("trimtab.observe.session.spark_session", lambda _: session)
+    shown = ("--reports", recording, *THREE, "--world", "simulated", "--json")
+    assert replay(*shown) == 0
+    local = capsys.readouterr().out
+    assert replay(*shown, "--spark", "--out", tmp_path / "decisions") == 0
+    assert capsys.readouterr().out == local
+    assert ended
+    found = sorted(path.name for path in (tmp_path / "decisions").iterdir())
+    assert found == ["AvgShedder.jsonl", "ThresholdShedder.jsonl", "calm.jsonl"]
+    as_recorded = tmp_path / "as-recorded"
+    assert replay("--reports", recording, *THREE, "--spark", "--out", as_recorded) == 0
+    assert "trimtab: 0 unloads by calm\n" in capsys.readouterr().err
+    assert len((as_recorded / "calm.jsonl").read_text().splitlines()) == 4

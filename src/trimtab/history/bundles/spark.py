@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from trimtab.files.decision_folder import DecisionFolder
 from trimtab.files.pulsar_recording import read_recording
@@ -45,10 +47,13 @@ class Standing:
         How many it has gone through.
     at
         Time of the last, seconds since 1970.
+    ended
+        Whether that was all.
     """
 
     ticks: int
     at: float
+    ended: bool = False
 
 
 Heard = Callable[[Mapping[str, Standing]], None]
@@ -85,16 +90,25 @@ class Task:
         PlanError
             With the scenario's name in front.
         """
+        last = Standing(0, 0.0)
+
+        def passed(ticks: int, at: float) -> None:
+            nonlocal last
+            last = Standing(ticks, at)
+            self._leave_word(last)
+
         try:
-            return run_scenario(
-                read_recording(self.recording), self.scenario, self.measured_by, self.decisions, self._passed
+            found = run_scenario(
+                read_recording(self.recording), self.scenario, self.measured_by, self.decisions, passed
             )
         except PlanError as error:
             raise PlanError(f"{self.name}: {error}") from None
+        self._leave_word(replace(last, ended=True))
+        return found
 
-    def _passed(self, ticks: int, at: float) -> None:
+    def _leave_word(self, standing: Standing) -> None:
         try:
-            self.standing.write_text(f"{ticks} {at!r}", encoding="ascii")
+            self.standing.write_bytes(msgspec.json.encode(standing))
         except OSError:
             return
 
@@ -218,9 +232,8 @@ class _Listening:
         found = {}
         for name, path in self._standings.items():
             try:
-                ticks, at = path.read_text(encoding="ascii").split()
-            except (OSError, ValueError):  # not begun, just being written, or on another machine
+                found[name] = msgspec.json.decode(path.read_bytes(), type=Standing)
+            except (OSError, msgspec.MsgspecError):  # not begun, just being written, or on another machine
                 continue
-            found[name] = Standing(int(ticks), float(at))
         if found and self._heard is not None:
             self._heard(found)

@@ -110,7 +110,7 @@ def test_figures_are_those_of_the_local_comparison_to_the_last_bit(
 def test_progress_is_told_of_every_task(on_spark: tuple[Comparison, Path, dict[str, Standing]]) -> None:
     """At the end all have gone through all ticks."""
     _, _, heard = on_spark
-    assert heard == dict.fromkeys(["nothing moved", *ASKED], Standing(len(TICKS), TICKS[-1].at))
+    assert heard == dict.fromkeys(["nothing moved", *ASKED], Standing(len(TICKS), TICKS[-1].at, ended=True))
 
 
 def test_what_a_user_can_mend_is_said_without_a_stack_trace(
