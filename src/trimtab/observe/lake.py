@@ -5,17 +5,19 @@ Layout::
     raw/date=YYYY-MM-DD/<file>.parquet    samples as collected; "." or "_" first: in the making
     tables/manifest.json                  which files make up each table now (`trimtab.observe.manifest`)
     tables/<table>/<version>/*.parquet    immutable files, never changed once the manifest names them
-    snapshots/<cluster>/<taken_at>/       folder-format snapshots
+    bundles/raw, bundles/tables, ...      the same of the level `bundles`: other samples, other tables
+    snapshots/<cluster>/<taken_at>/       folder-format snapshots of all levels; `meta.json` tells which
 """
 
 from __future__ import annotations
 
 import datetime
 import fcntl
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, unquote
 
 from trimtab.model.errors import ObserveError
@@ -30,67 +32,100 @@ TIME_COLUMNS = {"windows": "window_end", "cpu_model": "window_end", "attributed"
 """The column that a table's files are cut by, where it is not `tick`."""
 
 
+LEVELS: Final = ("replicas", "bundles")
+"""The levels that have samples and tables, each in a place of its own."""
+
+
 class Lake:
-    """One folder of telemetry.
+    """One folder of telemetry, seen from one level.
 
     Parameters
     ----------
     path
         The lake's folder; made by whoever writes first.
+    level
+        Whose raw samples, tables and snapshots are meant: one of `LEVELS`.
     """
 
-    def __init__(self, path: Path | str) -> None:
+    def __init__(self, path: Path | str, level: str = LEVELS[0]) -> None:
+        assert level in LEVELS, level
         self.path = Path(path).expanduser().absolute()
+        self.level = level
+
+    def of_level(self, level: str) -> Lake:
+        """The same lake, seen from another level."""
+        return Lake(self.path, level)
+
+    @property
+    def home(self) -> Path:
+        """Folder of the level: the lake's own for `replicas`, which was there first."""
+        return self.path if self.level == LEVELS[0] else self.path / self.level
 
     @property
     def raw(self) -> Path:
-        """Where collectors land samples: `raw/date=YYYY-MM-DD/<file>.parquet`."""
-        return self.path / "raw"
+        """Where collectors of the level's system land samples: `raw/date=YYYY-MM-DD/<file>.parquet`."""
+        return self.home / "raw"
 
     @property
     def tables(self) -> Path:
         """Where the pipeline's tables lie."""
-        return self.path / "tables"
+        return self.home / "tables"
 
     @property
     def snapshots(self) -> Path:
-        """Where snapshots lie, by cluster and time."""
+        """Where snapshots of all levels lie, by cluster and time."""
         return self.path / "snapshots"
 
     @property
     def checkpoints(self) -> Path:
         """Where streams remember how far they have read."""
-        return self.path / "checkpoints"
+        return self.home / "checkpoints"
 
     def clusters(self) -> list[str]:
-        """Names of the clusters that have a snapshot, in order."""
+        """Names of the clusters that have a snapshot of this level, in order."""
         if not self.snapshots.is_dir():
             return []
         folders = (folder for folder in self.snapshots.iterdir() if folder.is_dir())
-        return sorted(unquote(folder.name) for folder in folders if any(_finished(folder)))
+        return sorted(unquote(folder.name) for folder in folders if next(self._finished(folder), None))
+
+    def finished_snapshots(self, cluster: str) -> list[Path]:
+        """Snapshots of a cluster on this level, oldest first."""
+        folder = self.snapshot_folder(cluster)
+        return [*self._finished(folder)][::-1] if folder.is_dir() else []
+
+    def _finished(self, folder: Path) -> Iterator[Path]:
+        """Snapshots of this level in a cluster's folder, newest first."""
+        entries = (entry for entry in folder.iterdir() if entry.is_dir() and entry.name[0] not in "._")
+        for entry in sorted(entries, reverse=True):
+            if snapshot_level(entry) == self.level:
+                yield entry
 
     def snapshot_folder(self, cluster: str) -> Path:
         """Where the snapshots of a cluster lie; its name may hold anything, the folder's may not."""
         return self.snapshots / quote(cluster, safe=" ").replace(".", "%2E")
 
-    def newest_snapshot(self, cluster: str | None = None) -> Path:
+    def newest_snapshot(self, cluster: str | None = None, level: str | None = None) -> Path:
         """Folder of the newest snapshot.
 
         Parameters
         ----------
         cluster
             Its name; may be left out where the lake holds one cluster only.
+        level
+            Another one than the lake is seen from.
 
         Returns
         -------
         Path
-            To be read by `trimtab.files.replicas_snapshot.read_snapshot`.
+            To be read by the level's own reader in `trimtab.files`.
 
         Raises
         ------
         ObserveError
             If there is no snapshot, or several clusters to choose from.
         """
+        if level is not None and level != self.level:
+            return self.of_level(level).newest_snapshot(cluster)
         known = self.clusters()
         if cluster is None and len(known) > 1:
             raise ObserveError(
@@ -99,11 +134,12 @@ class Lake:
         name = cluster if cluster is not None else (known[0] if known else None)
         if name is None or name not in known:
             asked = "no snapshot" if name is None else f"no snapshot of cluster {name!r}"
+            asked += "" if self.level == LEVELS[0] else f" on level {self.level}"
             raise ObserveError(
                 f"lake {self.path} holds {asked}: collect samples (`trimtab collect`), "
                 "then run `trimtab pipeline run` or `trimtab pipeline stream`"
             )
-        return max(_finished(self.snapshot_folder(name)), key=lambda folder: folder.name)
+        return next(self._finished(self.snapshot_folder(name)))
 
     def manifest(self) -> Manifest:
         """The tables as published last (an empty manifest where nothing is published)."""
@@ -226,5 +262,10 @@ def _timestamp(value: int) -> Any:
     return pyarrow.scalar(value, pyarrow.timestamp("us", tz="UTC"))
 
 
-def _finished(folder: Path) -> Iterator[Path]:
-    return (entry for entry in folder.iterdir() if entry.is_dir() and entry.name[0] not in "._")
+def snapshot_level(folder: Path) -> str:
+    """Which level a snapshot is of, by the format that its `meta.json` names; `replicas` where none tells."""
+    try:
+        told = json.loads((folder / "meta.json").read_bytes())["format"].split("/")[1]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError):
+        return LEVELS[0]
+    return str(told).removesuffix("-snapshot")

@@ -1,7 +1,8 @@
 """Raw samples of a Pulsar cluster: one wide row per (cluster, tick, entity), as its collector lands them.
 
 The counterpart of `trimtab.observe.raw`. Brokers tell rates, not counters: each row is what the broker said
-of the last minute, at `sampled_at`.
+of the last minute, at `sampled_at`. They lie in `Lake.of_level("bundles").raw`; all rows of a report are
+landed at once, with one `received_at`.
 """
 
 from typing import Final
@@ -9,9 +10,11 @@ from typing import Final
 KINDS: Final = ("pulsar_broker", "pulsar_bundle", "pulsar_topic", "pulsar_namespace", "pulsar_client")
 """What a row describes, and so which columns it fills:
 
-- `pulsar_broker`: owner (the broker itself), broker_state, is_leader, load_manager, usage and limit of each
-  resource, its own sums of traffic, bundles; `unreachable` where it did not answer;
-- `pulsar_bundle`: owner, bundle, position, and with `has_stats` its traffic, topics, producers, consumers;
+- `pulsar_broker`: owner (the broker itself), position among the cluster's brokers, broker_state, is_leader,
+  load_manager, usage and limit of each resource, its own sums of traffic, bundles; `unreachable` where it did
+  not answer;
+- `pulsar_bundle`: owner, bundle, position (none: in the figures, but not in the list of those it owns), and
+  with `has_stats` its stats_position, traffic, topics, producers, consumers;
 - `pulsar_topic`: owner, bundle, topic, its traffic, producers, consumers, subscriptions, backlog, storage;
 - `pulsar_namespace`: namespace, boundaries, policies (JSON text);
 - `pulsar_client`: client, offered and served totals, errors, as for Kafka's clients.
@@ -53,7 +56,7 @@ COLUMNS: Final = (
     ("weighted_max_ema", "double"),  # extensible only
     ("msg_throughput_ema", "double"),  # extensible only
     ("bundles", "long"),  # how many the broker says it owns
-    ("position", "long"),  # of the bundle in the broker's own list: where two are equal, the order decides
+    ("position", "long"),  # in the list that named it: where two are equal, the order decides
     ("has_stats", "boolean"),  # False: listed as owned, without figures yet
     ("stats_position", "long"),  # of the bundle among the report's figures
     ("msg_rate_in", "double"),  # messages per second

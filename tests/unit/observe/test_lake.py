@@ -72,3 +72,22 @@ def test_second_writer_is_refused_and_the_first_one_goes_on(tmp_path: Path) -> N
 def test_table_that_was_never_written_is_empty(tmp_path: Path) -> None:
     """Readers of a new lake get no rows instead of an error."""
     assert Lake(tmp_path).table("imbalance").num_rows == 0
+
+
+def test_levels_have_places_of_their_own(tmp_path: Path) -> None:
+    """Samples of both systems lie apart; snapshots of one name lie side by side and are told by format."""
+    lake = Lake(tmp_path)
+    other = lake.of_level("bundles")
+    assert (lake.raw, lake.tables) == (tmp_path / "raw", tmp_path / "tables")
+    assert (other.raw, other.tables) == (tmp_path / "bundles" / "raw", tmp_path / "bundles" / "tables")
+    for name, level in (("2026-1", "replicas"), ("2026-2", "bundles"), ("2026-3", "replicas")):
+        folder = lake.snapshots / "orders" / name
+        folder.mkdir(parents=True)
+        (folder / "meta.json").write_text(f'{{"format": "trimtab/{level}-snapshot/1"}}')
+    assert lake.newest_snapshot("orders").name == "2026-3"
+    assert lake.newest_snapshot("orders", level="bundles").name == "2026-2"
+    assert [path.name for path in lake.finished_snapshots("orders")] == ["2026-1", "2026-3"]
+    (lake.snapshots / "payments" / "2026").mkdir(parents=True)
+    assert (lake.clusters(), other.clusters()) == (["orders", "payments"], ["orders"])
+    with pytest.raises(ObserveError, match="no snapshot of cluster 'payments' on level bundles"):
+        other.newest_snapshot("payments")
