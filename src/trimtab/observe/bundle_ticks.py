@@ -181,13 +181,16 @@ def _report(row: Row, bundles: list[Row]) -> BrokerReport:
         (one for one in bundles if one["has_stats"] and all(_sound(one[name]) for name in _STATS)),
         key=lambda one: (_place(one["stats_position"]), one["bundle"]),
     )
+    figures: dict[str, Any] = {name: row[name] or 0.0 for name in TRAFFIC}
+    figures |= {
+        name: ResourceUsage(row[f"{name}_usage"] or 0.0, row[f"{name}_limit"] or 0.0)
+        for name in BROKER_RESOURCES
+    }
     return BrokerReport(
-        **{name: ResourceUsage(row[f"{name}_usage"] or 0.0, row[f"{name}_limit"] or 0.0)
-           for name in BROKER_RESOURCES},
-        **{name: row[name] or 0.0 for name in TRAFFIC},
+        **figures,
         bundles=tuple(one["bundle"] for one in listed if one["position"] is not None),
         last_stats={one["bundle"]: _stats(one) for one in told},
-    )  # fmt: skip
+    )
 
 
 def _stats(row: Row) -> BundleStats:
