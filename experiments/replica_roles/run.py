@@ -27,7 +27,7 @@ from placing import put_back
 from report import print_table
 from validity import OUTSIDE_CORES, PRODUCED_WITHIN, ProcessorLog
 
-from trimtab.act.execution.settings import ExecutionSettings
+from trimtab.act.replicas.settings import ExecutionSettings
 from trimtab.demo.ending import spent
 from trimtab.demo.interruption import Interrupted, orderly
 from trimtab.demo.turn import Pipeline, carry_out, decide

@@ -21,7 +21,7 @@ from report import print_scenarios
 from run import GOALS, machine
 from validity import ProcessorLog
 
-from trimtab.act.execution.settings import ExecutionSettings
+from trimtab.act.replicas.settings import ExecutionSettings
 from trimtab.demo.ending import spent
 from trimtab.demo.interruption import Interrupted, orderly
 from trimtab.demo.turn import Pipeline, carry_out, decide, newest

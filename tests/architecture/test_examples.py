@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from trimtab.act.execution.settings import ExecutionSettings
+from trimtab.act.replicas.settings import ExecutionSettings
 from trimtab.connect.settings import connection_from_table
 from trimtab.files.replicas_snapshot import read_snapshot
 from trimtab.files.settings import Settings, load_settings

@@ -10,9 +10,10 @@ import pytest
 from kafka.admin import KafkaAdminClient
 
 from support.asking import PATIENCE_SECONDS, ask
-from trimtab.act.execution.observation import TopicPartition
 from trimtab.act.kafka.port import KafkaAdminPort
-from trimtab.act.port import ClusterPort, PortError
+from trimtab.act.port import PortError
+from trimtab.act.replicas.observation import TopicPartition
+from trimtab.act.replicas.port import ClusterPort
 from trimtab.connect.kafka import admin_client, producer
 from trimtab.sandbox.kafka import KafkaSandbox
 from trimtab.simulate.kafka_building import cluster_of

@@ -9,8 +9,9 @@ from contextlib import contextmanager
 import pytest
 
 from contracts.conftest import Cluster
-from trimtab.act.execution.observation import Failure, Observation, ThrottleConfig, TopicPartition
+from trimtab.act.execution.failure import Failure
 from trimtab.act.port import PortError
+from trimtab.act.replicas.observation import Observation, ThrottleConfig, TopicPartition
 
 pytestmark = pytest.mark.timeout(600)
 

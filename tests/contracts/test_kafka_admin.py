@@ -6,10 +6,10 @@ from collections.abc import Iterator
 import pytest
 from kafka.admin import KafkaAdminClient
 
-from trimtab.act.execution.observation import TopicPartition
 from trimtab.act.kafka.looks import METADATA_LAG_SECONDS
 from trimtab.act.kafka.port import KafkaAdminPort
 from trimtab.act.port import PortError
+from trimtab.act.replicas.observation import TopicPartition
 from trimtab.simulate.kafka_building import cluster_of
 from trimtab.simulate.kafka_server import SimulatedKafkaServer
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from support.plans import plan_of
-from trimtab.act.execution.observation import ThrottleConfig, TopicPartition
 from trimtab.act.kafka.port import KafkaAdminPort
+from trimtab.act.replicas.observation import ThrottleConfig, TopicPartition
 from trimtab.connect.kafka import admin_client, producer
 from trimtab.files.plan import write_plan
 from trimtab.sandbox.kafka import KafkaSandbox

@@ -13,10 +13,12 @@ from support.fake_port import FakeCluster, random_cluster
 from support.memory_journal import MemoryJournal
 from support.plans import plan_of
 from trimtab.act.execution.commands import Command, Finish, GiveUp
-from trimtab.act.execution.invariants import forbidden_changes, violations
-from trimtab.act.execution.observation import Failure, TopicPartition
-from trimtab.act.execution.settings import ExecutionSettings
-from trimtab.act.execution.state import ExecutionState
+from trimtab.act.execution.failure import Failure
+from trimtab.act.replicas.invariants import forbidden_changes, violations
+from trimtab.act.replicas.observation import TopicPartition
+from trimtab.act.replicas.performing import ReplicasMachine
+from trimtab.act.replicas.settings import ExecutionSettings
+from trimtab.act.replicas.state import ExecutionState
 from trimtab.act.runner import Runner
 from trimtab.model.plan import Plan
 
@@ -78,7 +80,7 @@ class Faults(RuleBasedStateMachine):
 
     def _take_up(self) -> None:
         self.runner = Runner(
-            self.cluster,
+            ReplicasMachine(self.cluster, self.cluster.clock),
             self.journal,
             None,
             1,

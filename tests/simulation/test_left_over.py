@@ -7,12 +7,13 @@ import numpy as np
 
 from simulation.worlds import World
 from support.plans import REASON, plan_of
-from trimtab.act.apply import JOURNAL_FILE, receipt_of
-from trimtab.act.execution.settings import ExecutionSettings
-from trimtab.act.execution.state import Status
-from trimtab.act.execution.steps import StepState
+from trimtab.act.apply import receipt_of
+from trimtab.act.execution.status import Status
 from trimtab.act.journal import Journal
-from trimtab.act.sensing import LoadSense
+from trimtab.act.office import JOURNAL_FILE
+from trimtab.act.replicas.sensing import LoadSense
+from trimtab.act.replicas.settings import ExecutionSettings
+from trimtab.act.replicas.steps import StepState
 from trimtab.model.load import DISK, NETWORK_IN
 from trimtab.model.plan import Plan
 from trimtab.model.replicas import Brokers, LogDirs, Partitions, ReplicasSnapshot

@@ -8,9 +8,9 @@ import pytest
 from simulation.worlds import World
 from support.plans import plan_of
 from trimtab.act import claim as claim_module
-from trimtab.act.execution.settings import ExecutionSettings
-from trimtab.act.execution.state import Status
-from trimtab.act.execution.steps import StepState
+from trimtab.act.execution.status import Status
+from trimtab.act.replicas.settings import ExecutionSettings
+from trimtab.act.replicas.steps import StepState
 from trimtab.simulate.faults import BrokerKilled, BrokerStarted, Fault, FaultScript
 from trimtab.simulate.kafka_building import cluster_of
 from trimtab.simulate.kafka_configs import WHOLE_CLUSTER, ConfigOperation, ResourceType

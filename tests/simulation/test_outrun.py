@@ -7,10 +7,11 @@ import pytest
 
 from simulation.worlds import World
 from support.plans import plan_of
-from trimtab.act.execution.progress import ProgressMeter
-from trimtab.act.execution.settings import ExecutionSettings
-from trimtab.act.execution.state import ExecutionState, Status
-from trimtab.act.execution.steps import StepState
+from trimtab.act.execution.status import Status
+from trimtab.act.replicas.progress import ProgressMeter
+from trimtab.act.replicas.settings import ExecutionSettings
+from trimtab.act.replicas.state import ExecutionState
+from trimtab.act.replicas.steps import StepState
 from trimtab.simulate.faults import FaultScript
 from trimtab.simulate.kafka_building import cluster_of
 

@@ -9,14 +9,17 @@ import numpy as np
 
 from support.executing import Checked
 from support.plans import REASON, plan_of
-from trimtab.act.apply import JOURNAL_FILE, Office, Prepared, prepare
-from trimtab.act.execution.settings import ExecutionSettings
-from trimtab.act.execution.state import FINAL, ExecutionState
+from trimtab.act.apply import Prepared, begin, prepare, runner_of
+from trimtab.act.execution.status import FINAL
 from trimtab.act.journal import Journal
 from trimtab.act.journal_file import JournalFile
 from trimtab.act.lease import Lease
-from trimtab.act.port import ClusterPort, PortError
-from trimtab.act.runner import Sense
+from trimtab.act.office import JOURNAL_FILE, Office
+from trimtab.act.port import PortError
+from trimtab.act.replicas.performing import Sense
+from trimtab.act.replicas.port import ClusterPort
+from trimtab.act.replicas.settings import ExecutionSettings
+from trimtab.act.replicas.state import ExecutionState
 from trimtab.model.errors import ActError
 from trimtab.model.plan import Assignment, Move, MoveKind, Plan
 from trimtab.simulate.checkers.deeds import foreign_work_respected, no_copy_sent_to_the_dead
@@ -234,9 +237,9 @@ class World:
     def _run(self, office: Office, lease: Lease, prepared: Prepared | None, cancel: bool) -> None:
         if self.execution is None:
             assert prepared is not None
-            self.execution = office.create(prepared, self.settings, "{}")
+            self.execution = begin(office, prepared, self.settings, "{}")
         checked = Checked(self._remember)
-        runner = office.runner(self.port, lease, self.execution, sense=self.sense, watch=checked)
+        runner = runner_of(office, self.port, lease, self.execution, sense=self.sense, watch=checked)
         if cancel:
             runner.cancel()
         runner.run()

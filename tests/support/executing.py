@@ -4,14 +4,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 from support.fake_port import FakeCluster
-from trimtab.act.execution.invariants import forbidden_changes, violations
-from trimtab.act.execution.machine import new_execution
-from trimtab.act.execution.observation import TopicPartition
-from trimtab.act.execution.prepare import compare, steps_of
-from trimtab.act.execution.settings import ExecutionSettings
-from trimtab.act.execution.state import ExecutionState
 from trimtab.act.journal import Journal
-from trimtab.act.runner import Runner, Sense
+from trimtab.act.replicas.invariants import forbidden_changes, violations
+from trimtab.act.replicas.machine import new_execution
+from trimtab.act.replicas.observation import TopicPartition
+from trimtab.act.replicas.performing import ReplicasMachine, Sense
+from trimtab.act.replicas.prepare import compare, steps_of
+from trimtab.act.replicas.settings import ExecutionSettings
+from trimtab.act.replicas.state import ExecutionState
+from trimtab.act.runner import Runner
 from trimtab.model.plan import Plan
 
 SETTINGS = ExecutionSettings(throttle="50000000", backoff_seconds=0.1)
@@ -54,14 +55,13 @@ def run(
     with Journal(folder / "journal.sqlite") as journal:
         execution = journal.create(state, "fake", "{}", "test", {})
         runner = Runner(
-            cluster,
+            ReplicasMachine(cluster, cluster.clock, sense),
             journal,
             None,
             execution,
             state,
             clock=cluster.clock,
             sleep=cluster.sleep,
-            sense=sense,
             watch=Checked(watch),
         )
         return runner.run()

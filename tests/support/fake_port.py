@@ -9,10 +9,11 @@ import random
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from trimtab.act.execution.observation import (
+from trimtab.act.execution.failure import Failure
+from trimtab.act.port import PortError
+from trimtab.act.replicas.observation import (
     Answers,
     BrokerSeen,
-    Failure,
     LogDirSeen,
     Observation,
     Placement,
@@ -21,7 +22,6 @@ from trimtab.act.execution.observation import (
     ThrottleConfig,
     TopicPartition,
 )
-from trimtab.act.port import PortError
 
 
 @dataclass
@@ -48,6 +48,8 @@ class Part:
 
 class FakeCluster:
     """The cluster and its clock; `sleep` lets time pass and copies proceed."""
+
+    claim_rights = "grant AlterConfigs and DescribeConfigs on the cluster"
 
     def __init__(self, brokers: int = 6, copy_bytes_per_second: float = 1e8) -> None:
         self.now = 1_000_000.0

@@ -2,15 +2,14 @@
 
 import json
 
-from trimtab.act.codec import (
+from trimtab.act.replicas.codec import (
     head_to_json,
     record_from_json,
     record_to_json,
     state_from_json,
-    step_from_json,
     step_to_json,
 )
-from trimtab.act.execution.state import ExecutionState
+from trimtab.act.replicas.state import ExecutionState
 
 
 class MemoryJournal:
@@ -37,7 +36,7 @@ class MemoryJournal:
     def state(self) -> ExecutionState:
         """As a new process reads it."""
         document = json.loads(self._text)
-        records = tuple(record_from_json(step_from_json(s), r) for s, r in document["records"])
+        records = tuple(record_from_json(s, r) for s, r in document["records"])
         return state_from_json(document["head"], records)
 
 

@@ -14,13 +14,13 @@ from typing import Any, TypeVar
 from kafka.admin import ConfigResource, ConfigResourceType
 
 from support.asking import PATIENCE_SECONDS, ask
-from trimtab.act.apply import JOURNAL_FILE
-from trimtab.act.execution.observation import Observation, Placement, ThrottleConfig, TopicPartition
-from trimtab.act.execution.state import FINAL
+from trimtab.act.execution.status import FINAL
 from trimtab.act.journal import Journal
 from trimtab.act.journal_file import CRASH_VARIABLE
 from trimtab.act.kafka.port import KafkaAdminPort
+from trimtab.act.office import JOURNAL_FILE
 from trimtab.act.port import PortError
+from trimtab.act.replicas.observation import Observation, Placement, ThrottleConfig, TopicPartition
 from trimtab.connect.kafka import admin_client, producer
 from trimtab.files.plan import write_plan
 from trimtab.model.plan import Plan

@@ -1,38 +1,26 @@
 """Carrying a plan out, from the plan's file to the receipt: what the commands and the demo call."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
-from trimtab.act.execution.machine import new_execution
-from trimtab.act.execution.observation import Observation, TopicPartition
-from trimtab.act.execution.prepare import (
-    Comparison,
-    compare,
-    refuse_if_changed,
-    refuse_if_elsewhere,
-    steps_of,
-)
-from trimtab.act.execution.settings import ExecutionSettings
-from trimtab.act.execution.state import FINAL, ExecutionState, Status
-from trimtab.act.execution.steps import Step
-from trimtab.act.execution.throttle import first_rate
-from trimtab.act.holder import this_process
-from trimtab.act.journal import Journal
 from trimtab.act.journal_entries import Entry
 from trimtab.act.lease import Lease
-from trimtab.act.lock_file import locked
-from trimtab.act.port import ClusterPort
-from trimtab.act.runner import Runner, Sense
-from trimtab.act.sensing import LoadSense
+from trimtab.act.office import Office
+from trimtab.act.replicas.machine import new_execution
+from trimtab.act.replicas.observation import Observation, TopicPartition
+from trimtab.act.replicas.performing import ReplicasMachine, Sense
+from trimtab.act.replicas.port import ClusterPort
+from trimtab.act.replicas.prepare import Comparison, compare, refuse_if_changed, refuse_if_elsewhere, steps_of
+from trimtab.act.replicas.sensing import LoadSense
+from trimtab.act.replicas.settings import ExecutionSettings
+from trimtab.act.replicas.state import ExecutionState
+from trimtab.act.replicas.steps import Step
+from trimtab.act.replicas.throttle import first_rate
+from trimtab.act.runner import Runner
 from trimtab.model.errors import ActError
 from trimtab.model.plan import MoveKind, Plan
-from trimtab.model.receipt import Outcome, Receipt
-
-JOURNAL_FILE = "executions.sqlite"
-LEASES_FOLDER = "leases"
+from trimtab.model.receipt import ReplicaOutcome, ReplicasReceipt
 
 Watch = Callable[[ExecutionState], None]
 
@@ -68,142 +56,52 @@ def prepare(port: ClusterPort, plan: Plan, *, rebase: bool = False) -> Prepared:
     return Prepared(plan, seen, comparison, steps_of(plan, seen, comparison))
 
 
-class Office:
-    """Where executions are kept and run: the journal and the leases of one state folder.
+def begin(
+    office: Office,
+    prepared: Prepared,
+    settings: ExecutionSettings,
+    plan_text: str,
+    facts: dict[str, Any] | None = None,
+) -> int:
+    """Write a new execution down; returns its id."""
+    state = new_execution(prepared.seen.cluster_id, prepared.steps, settings, office.clock())
+    return office.create(state, prepared.plan.snapshot.cluster, plan_text, facts)
 
-    Parameters
-    ----------
-    folder
-        The state folder.
-    clock, sleep
-        Time.
-    token
-        Makes a name that no other process has.
-    """
 
-    def __init__(
-        self,
-        folder: Path,
-        clock: Callable[[], float],
-        sleep: Callable[[float], None],
-        token: Callable[[], str],
-    ) -> None:
-        self.folder = folder
-        self.journal = Journal(folder / JOURNAL_FILE)
-        self._clock = clock
-        self._sleep = sleep
-        self._token = token
-
-    def close(self) -> None:
-        """Close the journal."""
-        self.journal.close()
-
-    @contextmanager
-    def lease(
-        self, port: ClusterPort, cluster_id: str, settings: ExecutionSettings
-    ) -> Iterator[tuple[Lease, list[str]]]:
-        """The right to act on a cluster, and what is worth saying about it.
-
-        Raises
-        ------
-        ActError
-            If another trimtab has it.
-        """
-        lease = Lease(
-            port,
-            self.folder / LEASES_FOLDER,
-            cluster_id,
-            settings.lease_seconds,
-            self._clock,
-            self._sleep,
-            self._token(),
-        )
-        notes = lease.acquire()
-        try:
-            yield lease, notes
-        finally:
-            lease.release()
-
-    def status(self, entry: Entry) -> str:
-        """Its status as seen from here: `interrupted` where it has not ended and nobody runs it."""
-        if Status(entry.status) in FINAL:
-            return entry.status
-        if locked(self.folder / LEASES_FOLDER, entry.cluster_id):
-            return entry.status
-        return "interrupted"
-
-    def refuse_if_interrupted(self, cluster_id: str, *, besides: int | None = None) -> None:
-        """Refuse to begin while another execution of the cluster waits to be resumed; hold the lease.
-
-        Raises
-        ------
-        ActError
-            Naming the earlier one.
-        """
-        for entry in self.journal.entries(cluster_id):
-            if entry.id != besides and Status(entry.status) not in FINAL:
-                raise ActError(
-                    f"execution {entry.id} of cluster {cluster_id} was interrupted ({entry.owner}): go on "
-                    f"with `trimtab execution resume {entry.id}`, or clean up with `trimtab execution "
-                    f"cancel {entry.id}`"
-                )
-
-    def create(
-        self,
-        prepared: Prepared,
-        settings: ExecutionSettings,
-        plan_text: str,
-        facts: dict[str, Any] | None = None,
-    ) -> int:
-        """Write a new execution down; returns its id."""
-        now = self._clock()
-        cluster_id = prepared.seen.cluster_id
-        state = new_execution(cluster_id, prepared.steps, settings, now)
-        return self.journal.create(
-            state, prepared.plan.snapshot.cluster, plan_text, self._owner(now), dict(facts or {})
-        )
-
-    def runner(
-        self,
-        port: ClusterPort,
-        lease: Lease | None,
-        execution: int,
-        *,
-        sense: Sense | None = None,
-        watch: Watch | None = None,
-        settings: ExecutionSettings | None = None,
-    ) -> Runner:
-        """A runner that goes on from wherever the journal has it; other settings than then may be given."""
-        self.journal.take_over(execution, self._owner(self._clock()))
-        state = self.journal.state(execution)
-        if settings is not None:
-            state = replace(
-                state,
-                settings=settings,
-                copies_per_broker=settings.copies_per_broker,
-                rate_bytes_per_second=first_rate(settings, {}, ()),
-            )
-        return Runner(
-            port,
-            self.journal,
-            lease,
-            execution,
+def runner_of(
+    office: Office,
+    port: ClusterPort,
+    lease: Lease | None,
+    execution: int,
+    *,
+    sense: Sense | None = None,
+    watch: Watch | None = None,
+    settings: ExecutionSettings | None = None,
+) -> Runner[ExecutionState]:
+    """A runner that goes on from wherever the journal has it; other settings than then may be given."""
+    state = state_of(office, execution)
+    if settings is not None:
+        state = replace(
             state,
-            clock=self._clock,
-            sleep=self._sleep,
-            sense=sense,
-            watch=watch,
+            settings=settings,
+            copies_per_broker=settings.copies_per_broker,
+            rate_bytes_per_second=first_rate(settings, {}, ()),
         )
-
-    def _owner(self, now: float) -> str:
-        holder = this_process("", now)
-        return f"{holder.user}@{holder.host}, process {holder.pid}"
+    machine = ReplicasMachine(port, office.clock, sense)
+    return office.runner(machine, lease, execution, state, watch=watch)
 
 
-def receipt_of(entry: Entry, state: ExecutionState, sense: Sense | None = None) -> Receipt:
+def state_of(office: Office, execution: int) -> ExecutionState:
+    """The state of an execution of this level, as the journal has it."""
+    state = office.journal.state(execution)
+    assert isinstance(state, ExecutionState), f"execution {execution} is of level {state.level}"
+    return state
+
+
+def receipt_of(entry: Entry, state: ExecutionState, sense: Sense | None = None) -> ReplicasReceipt:
     """The receipt of an execution, as far as it is; with measures where the load is known."""
     measured, source = sense.measures(state.records) if isinstance(sense, LoadSense) else (None, "")
-    return Receipt(
+    return ReplicasReceipt(
         measured=measured,
         measured_from=source,
         execution=entry.id,
@@ -215,7 +113,7 @@ def receipt_of(entry: Entry, state: ExecutionState, sense: Sense | None = None) 
         ended_at=entry.ended_at if entry.ended_at is not None else max(state.now, entry.created_at),
         batches=state.batches,
         outcomes=tuple(
-            Outcome(
+            ReplicaOutcome(
                 kind=record.step.kind,
                 topic=record.step.partition.topic,
                 partition=record.step.partition.partition,
@@ -244,7 +142,7 @@ def apply_plan(
     sense: Sense | None = None,
     watch: Watch | None = None,
     facts: dict[str, Any] | None = None,
-) -> Receipt:
+) -> ReplicasReceipt:
     """Carry a plan out to its end: lease, comparison, journal, execution, receipt.
 
     Raises
@@ -257,6 +155,6 @@ def apply_plan(
     cluster_id = prepared.seen.cluster_id
     with office.lease(port, cluster_id, settings) as (lease, _):
         office.refuse_if_interrupted(cluster_id)
-        execution = office.create(prepared, settings, plan_text, facts)
-        state = office.runner(port, lease, execution, sense=sense, watch=watch).run()
+        execution = begin(office, prepared, settings, plan_text, facts)
+        state = runner_of(office, port, lease, execution, sense=sense, watch=watch).run()
         return receipt_of(office.journal.entry(execution), state, sense)

@@ -1,11 +1,10 @@
 """The part of a lease in the cluster itself: a claim that every trimtab can see, whatever its state folder.
 
-It is a dynamic setting of the cluster-wide broker default whose *name* is `trimtab.lease.` and who holds it
-(Kafka hides the values of settings that it does not know), so operators can see it too. It is renewed while
-its holder lives; a holder that is known to be dead (same machine, no such process) or has been silent for
-long enough is replaced, which is said.
+It is a text that says who holds it; where in the cluster it lies is the port's business (`ClaimPort`), but
+operators can see it there. It is renewed while its holder lives; a holder that is known to be dead (same
+machine, no such process) or has been silent for long enough is replaced, which is said.
 
-Names do not overwrite each other, so of two that start at the same moment both claims stand, and both see
+Texts do not overwrite each other, so of two that start at the same moment both claims stand, and both see
 that the earlier one holds: each writes its claim, waits a moment, and reads all. The claims are read again
 before every change that is made.
 """
@@ -15,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from trimtab.act.holder import Holder, holder_text, is_here, lives, parse_holder, refusal
-from trimtab.act.port import ClusterPort, PortError
+from trimtab.act.port import ClaimPort, PortError
 from trimtab.model.errors import ActError
 
 SETTLE_SECONDS = 0.3
@@ -42,7 +41,7 @@ class Claim:
 
     def __init__(
         self,
-        port: ClusterPort,
+        port: ClaimPort,
         cluster_id: str,
         me: Holder,
         lease_seconds: float,
@@ -78,7 +77,7 @@ class Claim:
                 raise
             return [
                 f"no lease in the cluster ({error}): only trimtabs with this state folder are kept out; "
-                "grant AlterConfigs and DescribeConfigs on the cluster for more"
+                f"{self._port.claim_rights} for more"
             ]
 
     def check(self) -> None:

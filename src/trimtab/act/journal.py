@@ -9,17 +9,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
-from trimtab.act.codec import (
-    PROGRESS,
-    head_to_json,
-    record_from_json,
-    record_to_json,
-    state_from_json,
-    step_from_json,
-    step_to_json,
-)
-from trimtab.act.execution.state import ExecutionState
-from trimtab.act.execution.steps import StepRecord
+from trimtab.act.codecs import LEVEL, codec_of
+from trimtab.act.execution.codec import Codec
+from trimtab.act.execution.state import AnyExecution, AnyRecord
 from trimtab.act.journal_entries import Entry, read_entries, read_entry
 from trimtab.act.journal_file import JournalFile
 
@@ -42,9 +34,10 @@ class Journal:
         self._file.close()
 
     def create(
-        self, state: ExecutionState, cluster: str, plan: str, owner: str, facts: Mapping[str, Any]
+        self, state: AnyExecution, cluster: str, plan: str, owner: str, facts: Mapping[str, Any]
     ) -> int:
         """Write a new execution down, before its first order; returns its id."""
+        codec = codec_of(state.level)
         with self._file.state_write():
             cursor = self._file.execute(
                 "INSERT INTO executions (cluster_id, cluster, created_at, status, owner, plan, facts, head) "
@@ -57,7 +50,7 @@ class Journal:
                     owner,
                     plan,
                     json.dumps(facts),
-                    json.dumps(head_to_json(state)),
+                    json.dumps(_head(codec, state)),
                 ),
             )
             execution = cursor.lastrowid
@@ -68,8 +61,8 @@ class Journal:
                     (
                         execution,
                         r.step.number,
-                        json.dumps(step_to_json(r.step)),
-                        json.dumps(record_to_json(r)),
+                        json.dumps(codec.step_to_json(r.step)),
+                        json.dumps(codec.record_to_json(r)),
                     )
                     for r in state.records
                 ),
@@ -77,16 +70,17 @@ class Journal:
         return execution
 
     def write(
-        self, execution: int, before: ExecutionState, after: ExecutionState, event: str, order: str
+        self, execution: int, before: AnyExecution, after: AnyExecution, event: str, order: str
     ) -> bool:
         """Write a change of state down and make it durable; False if there was nothing worth writing."""
+        codec = codec_of(after.level)
         changed = [
             new
             for old, new in zip(before.records, after.records, strict=True)
-            if old is not new and _worth_writing(old, new)
+            if old is not new and _worth_writing(codec, old, new)
         ]
-        head = head_to_json(after)
-        if not changed and head == head_to_json(before):
+        head = _head(codec, after)
+        if not changed and head == _head(codec, before):
             return False
         with self._file.state_write():
             self._file.execute(
@@ -95,7 +89,7 @@ class Journal:
             )
             self._file.execute_many(
                 "UPDATE steps SET record = ? WHERE execution = ? AND number = ?",
-                ((json.dumps(record_to_json(r)), execution, r.step.number) for r in changed),
+                ((json.dumps(codec.record_to_json(r)), execution, r.step.number) for r in changed),
             )
             self._file.execute(
                 "INSERT INTO log SELECT ?, coalesce(max(sequence), 0) + 1, ?, ?, ?, ? FROM log "
@@ -153,7 +147,7 @@ class Journal:
         """
         return read_entry(self._file, execution)
 
-    def state(self, execution: int) -> ExecutionState:
+    def state(self, execution: int) -> AnyExecution:
         """Its state as last written; tell it `Resumed` before anything else."""
         row = self._file.execute("SELECT head FROM executions WHERE id = ?", (execution,)).fetchone()
         if row is None:
@@ -162,10 +156,12 @@ class Journal:
         steps = self._file.execute(
             "SELECT step, record FROM steps WHERE execution = ? ORDER BY number", (execution,)
         )
+        head = json.loads(row[0])
+        codec = codec_of(head.get(LEVEL, "replicas"))
         records = tuple(
-            record_from_json(step_from_json(json.loads(step)), json.loads(record)) for step, record in steps
+            codec.record_from_json(json.loads(step), json.loads(record)) for step, record in steps
         )
-        return state_from_json(json.loads(row[0]), records)
+        return codec.state_from_json(head, records)
 
     def plan(self, execution: int) -> str:
         """The plan that it carries out, as it was written down at the start."""
@@ -181,6 +177,10 @@ class Journal:
         return [(at, event, order, json.loads(changes)) for at, event, order, changes in rows]
 
 
-def _worth_writing(old: StepRecord, new: StepRecord) -> bool:
-    before, after = record_to_json(old), record_to_json(new)
-    return any(before[name] != after[name] for name in before if name not in PROGRESS)
+def _head(codec: Codec, state: AnyExecution) -> dict[str, Any]:
+    return {LEVEL: state.level} | codec.head_to_json(state)
+
+
+def _worth_writing(codec: Codec, old: AnyRecord, new: AnyRecord) -> bool:
+    before, after = codec.record_to_json(old), codec.record_to_json(new)
+    return any(before[name] != after[name] for name in before if name not in codec.PROGRESS)

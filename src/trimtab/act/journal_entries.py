@@ -15,6 +15,8 @@ class Entry:
 
     Attributes
     ----------
+    level
+        Whose state machine carries it out.
     owner
         Who ran it last: `user@host, process 4711`.
     facts
@@ -29,18 +31,20 @@ class Entry:
     status: str
     owner: str
     facts: Mapping[str, Any]
+    level: str = "replicas"
 
 
 def read_entries(file: JournalFile, of_cluster: str | None = None) -> list[Entry]:
     """All executions, newest first."""
     rows = file.execute(
-        "SELECT id, cluster_id, cluster, created_at, ended_at, status, owner, facts "
+        "SELECT id, cluster_id, cluster, created_at, ended_at, status, owner, facts, "
+        "coalesce(json_extract(head, '$.level'), 'replicas') "
         "FROM executions WHERE ? IS NULL OR cluster_id = ? ORDER BY id DESC",
         (of_cluster, of_cluster),
     )
     return [
-        Entry(id, cluster_id, cluster, created_at, ended_at, status, owner, json.loads(facts))
-        for id, cluster_id, cluster, created_at, ended_at, status, owner, facts in rows
+        Entry(id, cluster_id, cluster, created_at, ended_at, status, owner, json.loads(facts), level)
+        for id, cluster_id, cluster, created_at, ended_at, status, owner, facts, level in rows
     ]
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from trimtab.act.claim import Claim
 from trimtab.act.holder import this_process
 from trimtab.act.lock_file import LockFile
-from trimtab.act.port import ClusterPort
+from trimtab.act.port import ClaimPort
 
 
 class Lease:
@@ -34,7 +34,7 @@ class Lease:
 
     def __init__(
         self,
-        port: ClusterPort,
+        port: ClaimPort,
         folder: Path,
         cluster_id: str,
         lease_seconds: float,

@@ -1,18 +1,17 @@
-"""The one way an execution reaches a cluster: what an adapter must offer.
+"""What the ways to reach a cluster have in common, whatever its system.
 
-`trimtab.act.kafka.port.KafkaAdminPort` is the real one; tests bring fakes. Rules for every adapter:
+Each level has a port of its own (`trimtab.act.replicas.port.ClusterPort`, ...). Rules for every adapter:
 
-- Errors of single partitions are returned in `Answers`, never raised; only a call that failed as a whole
-  raises `PortError`, and it says whether trying again may help.
-- A call that raised may still have reached the cluster. The execution looks (`observe`) before it decides
-  what to do next, so an adapter need not find out.
+- A call that failed as a whole raises `PortError`, which says whether trying again may help.
+- A call that raised may still have reached the cluster. The execution looks before it decides what to do
+  next, so an adapter need not find out.
 - Nothing is touched but what the call names.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from typing import Protocol
 
-from trimtab.act.execution.observation import Answers, Failure, Observation, ThrottleConfig, TopicPartition
+from trimtab.act.execution.failure import Failure
 from trimtab.model.errors import ActError
 
 
@@ -30,62 +29,12 @@ class PortError(ActError):
         self.failure = failure
 
 
-class ClusterPort(Protocol):
-    """What an execution needs of a cluster."""
+class ClaimPort(Protocol):
+    """Where trimtabs leave word in a cluster that they act there (`trimtab.act.claim`)."""
 
-    def observe(
-        self, partitions: Collection[TopicPartition], brokers: Collection[int], *, wide: bool
-    ) -> Observation:
-        """Look at these partitions, at all reassignments, and at the log dirs of these brokers.
-
-        Parameters
-        ----------
-        partitions
-            Whose placement and copies are wanted; those that do not exist are left out of the answer.
-        brokers
-            Whose log dirs and copies are wanted; one that does not answer is left out.
-        wide
-            Also look over every partition of the cluster for `Observation.unhealthy`.
-        """
-        ...
-
-    def reassign(self, targets: Mapping[TopicPartition, tuple[int, ...]]) -> Answers:
-        """Ask for new replica lists (Kafka's order), each refused if it would change the replication factor.
-
-        A list with the same brokers in another order takes effect at once.
-        """
-        ...
-
-    def cancel_reassignments(self, partitions: Collection[TopicPartition]) -> Answers:
-        """Roll back what is in flight; where nothing is, the answer is `NoReassignmentInProgress`."""
-        ...
-
-    def elect_preferred(self, partitions: Collection[TopicPartition]) -> Answers:
-        """Give leadership to the first of each list; one that leads already is a yes."""
-        ...
-
-    def move_log_dirs(self, targets: Mapping[tuple[TopicPartition, int], str]) -> Answers:
-        """Send the replica on that broker to that log dir.
-
-        For a replica that the broker does not hold yet, the dir is remembered for its arrival; Kafka says
-        `ReplicaNotAvailable` then, which is a yes here. If any broker of a partition refuses, the partition's
-        answer is that failure.
-        """
-        ...
-
-    def read_throttle(self, topics: Collection[str]) -> ThrottleConfig:
-        """The cluster-wide default rates, and the lists of these topics (those that exist)."""
-        ...
-
-    def write_throttle(self, config: ThrottleConfig) -> Mapping[str, Failure]:
-        """Make rates and lists what `config` says: None removes a setting; other topics are not touched.
-
-        Returns
-        -------
-        Mapping
-            Topic -> failure for the lists that could not be written (a deleted topic is no failure); the
-            empty string stands for the rates.
-        """
+    @property
+    def claim_rights(self) -> str:
+        """What an operator has to do so that claims can be left there: `grant ... on ...`."""
         ...
 
     def read_claims(self) -> frozenset[str]:

@@ -1,44 +1,32 @@
 """Performs an execution's orders on a cluster and tells it what came of them, writing every step down."""
 
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Final, Generic, Protocol
 
-from trimtab.act.execution.commands import Command, Finish, GiveUp, Observe, SenseLoad, Wait
+from trimtab.act.execution.commands import Command, Finish, GiveUp, Look, Wait
 from trimtab.act.execution.events import (
     CancelRequested,
     CommandFailed,
     Event,
-    LoadSensed,
     Resumed,
     StopRequested,
     WaitEnded,
 )
-from trimtab.act.execution.machine import absorb as take_in
-from trimtab.act.execution.machine import decide, handle
-from trimtab.act.execution.state import ExecutionState
-from trimtab.act.execution.steps import StepRecord
+from trimtab.act.execution.machine import Machine
+from trimtab.act.execution.state import AnyExecution, StateT
 from trimtab.act.lease import Lease
-from trimtab.act.performing import CHANGES, perform_on
-from trimtab.act.port import ClusterPort, PortError
+from trimtab.act.port import PortError
 from trimtab.model.errors import ActError
 
 NAP_SECONDS: Final = 0.1
 """How soon a request to stop is noticed while waiting."""
 
 
-class Sense(Protocol):
-    """Finds out whether what is left to do is still needed."""
-
-    def __call__(self, records: tuple[StepRecord, ...], at: float) -> LoadSensed:
-        """`LoadSensed` for all steps as they are now, from load measured as late as can be had."""
-        ...
-
-
 class Record(Protocol):
     """What a runner needs of a journal."""
 
     def write(
-        self, execution: int, before: ExecutionState, after: ExecutionState, event: str, order: str
+        self, execution: int, before: AnyExecution, after: AnyExecution, event: str, order: str
     ) -> bool:
         """Make a change of state durable; see `Journal.write`."""
         ...
@@ -48,20 +36,19 @@ class Record(Protocol):
         ...
 
 
-class Runner:
+class Runner(Generic[StateT]):
     """Runs one execution to its end in the calling thread.
 
     Parameters
     ----------
-    port, journal, lease
-        The cluster, the record (a `Journal`), and the right to act (already acquired); a lease of None is
-        for tests.
+    machine
+        The level's state machine, with hands in the cluster.
+    journal, lease
+        The record (a `Journal`), and the right to act (already acquired); a lease of None is for tests.
     execution
         Its id in the journal.
     state
         As the journal has it.
-    sense
-        Asked before every batch; None: nothing is dropped.
     watch
         Told the state after every event.
     clock, sleep
@@ -70,23 +57,21 @@ class Runner:
 
     def __init__(
         self,
-        port: ClusterPort,
+        machine: Machine[StateT],
         journal: Record,
         lease: Lease | None,
         execution: int,
-        state: ExecutionState,
+        state: StateT,
         *,
         clock: Callable[[], float],
         sleep: Callable[[float], None],
-        sense: Sense | None = None,
-        watch: Callable[[ExecutionState], None] | None = None,
+        watch: Callable[[StateT], None] | None = None,
     ) -> None:
-        self._port = port
+        self._machine = machine
         self._journal = journal
         self._lease = lease
         self._execution = execution
         self._state = state
-        self._sense = sense
         self._watch = watch
         self._clock = clock
         self._sleep = sleep
@@ -100,7 +85,7 @@ class Runner:
         """Ask for a cancel; may be called from a signal handler."""
         self._asked.append(CancelRequested)
 
-    def run(self) -> ExecutionState:
+    def run(self) -> StateT:
         """Run until the execution has a final status, and return its last state.
 
         Raises
@@ -121,7 +106,7 @@ class Runner:
         return self._state
 
     @property
-    def state(self) -> ExecutionState:
+    def state(self) -> StateT:
         """As it is now."""
         return self._state
 
@@ -131,22 +116,22 @@ class Runner:
 
     def turn(self, command: Command) -> Command:
         """Perform one order and take its answer in; the next order."""
-        if isinstance(command, Wait | Observe) and self._take_requests():
+        if isinstance(command, Wait | Look) and self._take_requests():
             return self._redecide()
         return self._step(self.perform(command))
 
     def _step(self, event: Event) -> Command:
         before = self._state
-        state, command = handle(before, event)
+        state, command = self._machine.decide(self._machine.absorb(before, event))
         self._become(state, type(event).__name__, command)
         return command
 
     def _redecide(self) -> Command:
-        state, command = decide(self._state)
+        state, command = self._machine.decide(self._state)
         self._become(state, "", command)
         return command
 
-    def _become(self, state: ExecutionState, event: str, command: Command) -> None:
+    def _become(self, state: StateT, event: str, command: Command) -> None:
         if state.final and self._lease is not None:
             # Before the end is written: whoever dies in between is resumed, and leaves no claim behind.
             self._lease.withdraw()
@@ -164,30 +149,21 @@ class Runner:
             kind = CancelRequested if what == "cancel" else StopRequested
             events.append(kind(self._clock(), f"{what} asked by {by}"))
         for event in events:
-            state = take_in(self._state, event)
+            state = self._machine.absorb(self._state, event)
             self._become(state, type(event).__name__, Wait(0.0))
         return bool(events)
 
     def perform(self, command: Command) -> Event:
         """Perform one order; the event that answers it, not yet taken in."""
         try:
-            match command:
-                case SenseLoad():
-                    return self._sense_load()
-                case Wait(until):
-                    self._wait(until)
-                    return WaitEnded(self._clock())
-            if isinstance(command, CHANGES) and self._lease is not None:
+            if isinstance(command, Wait):
+                self._wait(command.until)
+                return WaitEnded(self._clock())
+            if isinstance(command, self._machine.changes) and self._lease is not None:
                 self._lease.check()
-            return perform_on(self._port, command, self._clock)
+            return self._machine.perform(command, self._state)
         except PortError as error:
             return CommandFailed(self._clock(), error.failure)
-
-    def _sense_load(self) -> Event:
-        at = self._clock()
-        if self._sense is None:
-            return LoadSensed(at)
-        return self._sense(self._state.records, at)
 
     def _wait(self, until: float) -> None:
         """Wait in naps, so that a request to stop is not left waiting; renew the lease meanwhile."""

@@ -13,7 +13,7 @@ from trimtab.cli.options import BOOTSTRAP, LAKE, SET, SETTINGS, kafka_connection
 
 if TYPE_CHECKING:
     from trimtab.act.apply import Prepared
-    from trimtab.act.execution.settings import ExecutionSettings
+    from trimtab.act.replicas.settings import ExecutionSettings
 
 app = typer.Typer()
 
@@ -43,10 +43,10 @@ def apply(
     Ctrl-C once stops (what is in flight finishes), twice cancels (it is rolled back). Exit code 0: finished;
     1: something was left, or refused; 2: bad input.
     """
-    from trimtab.act.apply import prepare, receipt_of
-    from trimtab.act.execution.observation import ThrottleConfig
-    from trimtab.act.execution.settings import ExecutionSettings
-    from trimtab.act.execution.throttle import first_rate
+    from trimtab.act.apply import begin, prepare, receipt_of, runner_of
+    from trimtab.act.replicas.observation import ThrottleConfig
+    from trimtab.act.replicas.settings import ExecutionSettings
+    from trimtab.act.replicas.throttle import first_rate
     from trimtab.cli.executing import (
         load_sense,
         open_cluster,
@@ -78,9 +78,11 @@ def apply(
                 print(f"trimtab: {note}", file=sys.stderr)
             office.refuse_if_interrupted(cluster_id)
             facts = {"plan": str(plan.absolute()), "strategy": wanted.strategy}
-            execution = office.create(prepared, how, plan_bytes(wanted).decode("utf-8"), facts)
+            execution = begin(office, prepared, how, plan_bytes(wanted).decode("utf-8"), facts)
             sense = load_sense(wanted, lake, how.drop_unneeded)
-            state = run_watched(lambda watch: office.runner(port, lease, execution, sense=sense, watch=watch))
+            state = run_watched(
+                lambda watch: runner_of(office, port, lease, execution, sense=sense, watch=watch)
+            )
             receipt = receipt_of(office.journal.entry(execution), state, sense)
     show_receipt(asdict(receipt) if as_json else receipt)
     if receipt.status != "finished":
@@ -91,17 +93,17 @@ def show_receipt(receipt: object) -> None:
     """The receipt on standard output, as text or as JSON."""
     import json
 
-    from trimtab.model.receipt import Receipt
+    from trimtab.model.receipt import ReplicasReceipt
     from trimtab.report.execution_text import receipt_text
 
-    if isinstance(receipt, Receipt):
+    if isinstance(receipt, ReplicasReceipt):
         print(receipt_text(receipt))
     else:
         print(json.dumps(receipt, indent=2))
 
 
 def _show(prepared: Prepared, settings: ExecutionSettings, rate: float | None) -> None:
-    from trimtab.act.execution.forecast import forecast
+    from trimtab.act.replicas.forecast import forecast
     from trimtab.report.execution_text import forecast_text
 
     expected = forecast(prepared.steps, prepared.seen, prepared.seen.at, settings)

@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from trimtab.act.apply import Office
-    from trimtab.act.execution.observation import ThrottleConfig
-    from trimtab.act.execution.state import ExecutionState
-    from trimtab.act.execution.steps import Step
     from trimtab.act.kafka.port import KafkaAdminPort
-    from trimtab.act.runner import Runner, Sense
+    from trimtab.act.office import Office
+    from trimtab.act.replicas.observation import ThrottleConfig
+    from trimtab.act.replicas.performing import Sense
+    from trimtab.act.replicas.state import ExecutionState
+    from trimtab.act.replicas.steps import Step
+    from trimtab.act.runner import Runner
     from trimtab.connect.settings import KafkaConnection
     from trimtab.model.plan import Plan
     from trimtab.model.replicas import ReplicasSnapshot
@@ -30,7 +31,7 @@ LINE_SECONDS = 5.0
 @contextlib.contextmanager
 def open_office() -> Iterator[Office]:
     """The journal and leases of the state folder."""
-    from trimtab.act.apply import Office
+    from trimtab.act.office import Office
     from trimtab.files.places import state_folder
 
     office = Office(state_folder(), time.time, time.sleep, lambda: secrets.token_hex(8))
@@ -78,7 +79,7 @@ def warn_of_throttles(
 
 def load_sense(plan: Plan, lake: Path | None, drop: bool) -> Sense | None:
     """Load of the plan's cluster from the newest snapshots of the lake; None where there is none."""
-    from trimtab.act.sensing import LoadSense
+    from trimtab.act.replicas.sensing import LoadSense
     from trimtab.cli.options import lake_path
     from trimtab.files.replicas_snapshot import read_snapshot
     from trimtab.model.errors import TrimtabError
@@ -103,7 +104,9 @@ def load_sense(plan: Plan, lake: Path | None, drop: bool) -> Sense | None:
     return None if first is None else LoadSense(plan, first[1], newest, drop=drop)
 
 
-def run_watched(make: Callable[[Callable[[ExecutionState], None]], Runner]) -> ExecutionState:
+def run_watched(
+    make: Callable[[Callable[[ExecutionState], None]], Runner[ExecutionState]],
+) -> ExecutionState:
     """Run to the end with progress on standard error.
 
     Ctrl-C once or SIGTERM stops (what is in flight finishes), Ctrl-C twice cancels (it is rolled back).
@@ -137,7 +140,7 @@ class _Screen:
     """One line that is rewritten on a terminal, or a line now and then elsewhere."""
 
     def __init__(self) -> None:
-        from trimtab.act.execution.progress import ProgressMeter
+        from trimtab.act.replicas.progress import ProgressMeter
 
         self._meter = ProgressMeter()
         self._terminal = sys.stderr.isatty()

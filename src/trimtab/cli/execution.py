@@ -13,10 +13,10 @@ import typer
 from trimtab.cli.options import BOOTSTRAP, LAKE, SET, SETTINGS, kafka_connection, read_settings
 
 if TYPE_CHECKING:
-    from trimtab.act.apply import Office
-    from trimtab.act.execution.settings import ExecutionSettings
-    from trimtab.act.execution.state import ExecutionState
-    from trimtab.act.port import ClusterPort
+    from trimtab.act.office import Office
+    from trimtab.act.replicas.port import ClusterPort
+    from trimtab.act.replicas.settings import ExecutionSettings
+    from trimtab.act.replicas.state import ExecutionState
     from trimtab.model.plan import Plan
 
 app = typer.Typer(help="See, resume, stop and cancel what apply has begun.", no_args_is_help=True)
@@ -46,13 +46,13 @@ def show(execution: int | None = ID, as_json: bool = JSON) -> None:
     """Show one execution: its steps, how far each is, and the last of its log."""
     import json
 
-    from trimtab.act.apply import receipt_of
+    from trimtab.act.apply import receipt_of, state_of
     from trimtab.cli.executing import open_office
     from trimtab.report.execution_text import execution_text
 
     with open_office() as office:
         entry = office.journal.entry(_chosen(office, execution))
-        state = office.journal.state(entry.id)
+        state = state_of(office, entry.id)
         status = office.status(entry)
         if as_json:
             print(json.dumps(asdict(receipt_of(entry, state)) | {"status": status}, indent=2))
@@ -126,8 +126,8 @@ def _ask(execution: int | None, where: Where, what: str) -> None:
 
 
 def _take_up(execution: int | None, where: Where, request: str | None) -> None:
-    from trimtab.act.apply import receipt_of
-    from trimtab.act.execution.settings import ExecutionSettings
+    from trimtab.act.apply import receipt_of, runner_of, state_of
+    from trimtab.act.replicas.settings import ExecutionSettings
     from trimtab.cli.apply import show_receipt
     from trimtab.cli.executing import load_sense, open_cluster, open_office, run_watched
     from trimtab.model.errors import ActError
@@ -150,12 +150,14 @@ def _take_up(execution: int | None, where: Where, request: str | None) -> None:
             office.refuse_if_interrupted(entry.cluster_id, besides=entry.id)
             office.journal.take_requests(entry.id)  # meant for a process that is gone
             if request is None:
-                _warn_of_throttles(port, admin, office.journal.state(entry.id), changed)
+                _warn_of_throttles(port, admin, state_of(office, entry.id), changed)
             else:
                 office.journal.request(entry.id, request, "you", time.time())
             sense = load_sense(_plan(office, entry.id), where.lake, how.drop_unneeded)
             state = run_watched(
-                lambda watch: office.runner(port, lease, entry.id, sense=sense, watch=watch, settings=changed)
+                lambda watch: runner_of(
+                    office, port, lease, entry.id, sense=sense, watch=watch, settings=changed
+                )
             )
             receipt = receipt_of(office.journal.entry(entry.id), state, sense)
     show_receipt(receipt)
@@ -171,8 +173,8 @@ def _warn_of_throttles(
     port: ClusterPort, admin: Any, state: ExecutionState, changed: ExecutionSettings | None
 ) -> None:
     """Of the brokers' own throttles alone: the rate for all brokers may be ours from before."""
-    from trimtab.act.execution.observation import ThrottleConfig
-    from trimtab.act.execution.throttle import first_rate
+    from trimtab.act.replicas.observation import ThrottleConfig
+    from trimtab.act.replicas.throttle import first_rate
     from trimtab.cli.executing import warn_of_throttles
 
     left = [record.step for record in state.records if not record.ended]

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from trimtab.model.load import FloatArray
     from trimtab.model.plan import Plan
-    from trimtab.model.receipt import Receipt
+    from trimtab.model.receipt import ReplicasReceipt
     from trimtab.model.settings import ReplicasSettings
     from trimtab.report.before_after import Outcome
     from trimtab.report.measured import Measured
@@ -33,7 +33,7 @@ SIDE_BY_SIDE = 118
 """Columns that two panels need."""
 
 
-def spent(receipt: Receipt | None) -> Spent:
+def spent(receipt: ReplicasReceipt | None) -> Spent:
     """What an execution cost."""
     if receipt is None:
         return Spent(0, 0, 0, 0.0)
@@ -56,7 +56,9 @@ def goals_of(settings: ReplicasSettings, brokers: int) -> Goals:
     )
 
 
-def show(screen: Screen, before: Measured, after: Measured, goals: Goals, receipt: Receipt | None) -> None:
+def show(
+    screen: Screen, before: Measured, after: Measured, goals: Goals, receipt: ReplicasReceipt | None
+) -> None:
     """The map of both, the table of both, and the price."""
     from rich.padding import Padding
 
@@ -108,7 +110,7 @@ def judgement(outcome: Outcome, plan: Plan) -> str:
 
 
 def keep(
-    out: Path, before: Measured, after: Measured, plan: Plan, receipt: Receipt | None, goals: Goals
+    out: Path, before: Measured, after: Measured, plan: Plan, receipt: ReplicasReceipt | None, goals: Goals
 ) -> tuple[Path, ...]:
     """Write pictures, plan and result, each whole; the result last."""
     out.mkdir(parents=True, exist_ok=True)

@@ -25,10 +25,10 @@ from trimtab.report.plan_text import plan_text
 from trimtab.sandbox.processes import end, running
 
 if TYPE_CHECKING:
-    from trimtab.act.execution.state import ExecutionState
+    from trimtab.act.replicas.state import ExecutionState
     from trimtab.demo.world import Period
     from trimtab.model.plan import Plan
-    from trimtab.model.receipt import Receipt
+    from trimtab.model.receipt import ReplicasReceipt
     from trimtab.model.replicas import ReplicasSnapshot
     from trimtab.model.settings import ReplicasSettings
     from trimtab.observe.settings import PipelineSettings
@@ -79,7 +79,7 @@ class Told:
     before: Measured
     after: Measured
     plan: Plan
-    receipt: Receipt | None
+    receipt: ReplicasReceipt | None
     outcome: Outcome
     files: tuple[Path, ...]
 
@@ -218,9 +218,9 @@ def _sense(
     return measured(world.lake, period, world.hosts), newest(world)
 
 
-def _act(screen: Screen, world: World, plan: Plan, snapshot: ReplicasSnapshot) -> Receipt:
-    from trimtab.act.execution.progress import ProgressMeter
-    from trimtab.act.execution.settings import ExecutionSettings
+def _act(screen: Screen, world: World, plan: Plan, snapshot: ReplicasSnapshot) -> ReplicasReceipt:
+    from trimtab.act.replicas.progress import ProgressMeter
+    from trimtab.act.replicas.settings import ExecutionSettings
 
     meter = ProgressMeter()
 

@@ -16,12 +16,12 @@ from trimtab.plan.planner import plan_replicas
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from trimtab.act.execution.settings import ExecutionSettings
-    from trimtab.act.execution.state import ExecutionState
+    from trimtab.act.replicas.settings import ExecutionSettings
+    from trimtab.act.replicas.state import ExecutionState
     from trimtab.connect.settings import KafkaConnection
     from trimtab.demo.world import World
     from trimtab.model.plan import Plan
-    from trimtab.model.receipt import Receipt
+    from trimtab.model.receipt import ReplicasReceipt
     from trimtab.model.replicas import ReplicasSnapshot
     from trimtab.model.settings import ReplicasSettings
     from trimtab.observe.pipeline import Run
@@ -86,7 +86,7 @@ def carry_out(
     folder: Path,
     settings: ExecutionSettings,
     watch: Callable[[ExecutionState], None] = lambda _: None,
-) -> Receipt:
+) -> ReplicasReceipt:
     """Carry a plan out, journalled below `folder`.
 
     Parameters
@@ -96,9 +96,10 @@ def carry_out(
     watch
         Told the state after every event.
     """
-    from trimtab.act.apply import Office, apply_plan
+    from trimtab.act.apply import apply_plan
     from trimtab.act.kafka.port import KafkaAdminPort
-    from trimtab.act.sensing import LoadSense
+    from trimtab.act.office import Office
+    from trimtab.act.replicas.sensing import LoadSense
     from trimtab.connect.kafka import admin_client
 
     admin = admin_client(connection)

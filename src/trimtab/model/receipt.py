@@ -1,34 +1,28 @@
 """A receipt: what an execution did, when, what was measured afterwards, and what was left."""
 
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from trimtab.model.imbalance import Measures
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of one step.
+    """What became of one step, at any level.
 
     Attributes
     ----------
     kind
-        `lead` (leadership), `copy` (between brokers) or `log_dir` (within a broker).
+        What it changed, in the level's own word.
     state
         `done`, `dropped`, `skipped`, `failed`, `rolled_back` or `pending`.
-    bytes
-        What it copied, or would have.
-    moves
-        `order` of the plan's moves that it stood for.
     reason
         Why it ended so, where that is not plain.
+    moves
+        `order` of the plan's moves that it stood for.
     """
 
     kind: str
-    topic: str
-    partition: int
-    before: tuple[int, ...]
-    after: tuple[int, ...]
-    bytes: int
     state: str
     reason: str
     moves: tuple[int, ...]
@@ -36,17 +30,36 @@ class Outcome:
     ended_at: float | None
 
 
+@dataclass(frozen=True, slots=True)
+class ReplicaOutcome(Outcome):
+    """What became of one step of the level `replicas`.
+
+    Attributes
+    ----------
+    kind
+        `lead` (leadership), `copy` (between brokers) or `log_dir` (within a broker).
+    bytes
+        What it copied, or would have.
+    """
+
+    topic: str
+    partition: int
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+    bytes: int
+
+
+OutcomeT = TypeVar("OutcomeT", bound=Outcome)
+
+
 @dataclass(frozen=True)
-class Receipt:
-    """The end of an execution; times are seconds since 1970.
+class Receipt(Generic[OutcomeT]):
+    """The end of an execution of any level; times are seconds since 1970.
 
     Attributes
     ----------
     status
         `finished`, `incomplete`, `stopped` or `cancelled`.
-    measured
-        σ, worst γ and peak under the placement reached, by the newest telemetry, or by the plan's loads where
-        there is none from after the last step (`measured_from` says which); None where no load is known.
     """
 
     execution: int
@@ -57,26 +70,39 @@ class Receipt:
     started_at: float
     ended_at: float
     batches: int
-    outcomes: tuple[Outcome, ...]
-    measured: Measures | None = None
-    measured_from: str = ""
+    outcomes: tuple[OutcomeT, ...]
 
     @property
-    def done(self) -> tuple[Outcome, ...]:
+    def done(self) -> tuple[OutcomeT, ...]:
         """What was done."""
         return tuple(outcome for outcome in self.outcomes if outcome.state == "done")
 
     @property
-    def left(self) -> tuple[Outcome, ...]:
+    def left(self) -> tuple[OutcomeT, ...]:
         """What was not, for whatever reason but that it was not needed."""
         return tuple(outcome for outcome in self.outcomes if outcome.state not in ("done", "dropped"))
-
-    @property
-    def copied_bytes(self) -> int:
-        """Bytes of all copies that were done."""
-        return sum(outcome.bytes for outcome in self.done)
 
     @property
     def seconds(self) -> float:
         """From the first look to the last."""
         return self.ended_at - self.started_at
+
+
+@dataclass(frozen=True)
+class ReplicasReceipt(Receipt[ReplicaOutcome]):
+    """The end of an execution of the level `replicas`.
+
+    Attributes
+    ----------
+    measured
+        σ, worst γ and peak under the placement reached, by the newest telemetry, or by the plan's loads where
+        there is none from after the last step (`measured_from` says which); None where no load is known.
+    """
+
+    measured: Measures | None = None
+    measured_from: str = ""
+
+    @property
+    def copied_bytes(self) -> int:
+        """Bytes of all copies that were done."""
+        return sum(outcome.bytes for outcome in self.done)

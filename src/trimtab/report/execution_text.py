@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 from trimtab.report.before_after import bytes_text
 
 if TYPE_CHECKING:
-    from trimtab.act.execution.forecast import Forecast
-    from trimtab.act.execution.prepare import Comparison
-    from trimtab.act.execution.progress import Progress
-    from trimtab.act.execution.settings import ExecutionSettings
-    from trimtab.act.execution.state import ExecutionState
-    from trimtab.act.execution.steps import Step
     from trimtab.act.journal_entries import Entry
-    from trimtab.model.receipt import Receipt
+    from trimtab.act.replicas.forecast import Forecast
+    from trimtab.act.replicas.prepare import Comparison
+    from trimtab.act.replicas.progress import Progress
+    from trimtab.act.replicas.settings import ExecutionSettings
+    from trimtab.act.replicas.state import ExecutionState
+    from trimtab.act.replicas.steps import Step
+    from trimtab.model.receipt import ReplicasReceipt
 
 SHOWN = 12
 
@@ -78,7 +78,7 @@ def progress_text(progress: Progress) -> str:
     return ", ".join(parts)
 
 
-def receipt_text(receipt: Receipt) -> str:
+def receipt_text(receipt: ReplicasReceipt) -> str:
     """What was done, how long it took, what was left and why."""
     states = Counter(outcome.state for outcome in receipt.outcomes)
     told = ", ".join(f"{count} {state.replace('_', ' ')}" for state, count in states.items()) or "no steps"
@@ -105,7 +105,7 @@ def receipt_text(receipt: Receipt) -> str:
     return "\n".join(lines)
 
 
-def _next_lines(receipt: Receipt) -> list[str]:
+def _next_lines(receipt: ReplicasReceipt) -> list[str]:
     """What is still to be done about what was left, and by which commands."""
     if not receipt.left:
         return []

@@ -5,8 +5,10 @@ from typing import TypeVar
 
 import numpy as np
 
-from trimtab.act.execution.observation import Answers, Failure, Observation, ThrottleConfig, TopicPartition
-from trimtab.act.port import ClusterPort, PortError
+from trimtab.act.execution.failure import Failure
+from trimtab.act.port import PortError
+from trimtab.act.replicas.observation import Answers, Observation, ThrottleConfig, TopicPartition
+from trimtab.act.replicas.port import ClusterPort
 
 _T = TypeVar("_T")
 
@@ -69,6 +71,11 @@ class FlakyPort:
     def write_throttle(self, config: ThrottleConfig) -> Mapping[str, Failure]:
         """See `ClusterPort.write_throttle`."""
         return self._call(lambda: self._port.write_throttle(config))
+
+    @property
+    def claim_rights(self) -> str:
+        """See `ClaimPort.claim_rights`."""
+        return self._port.claim_rights
 
     def read_claims(self) -> frozenset[str]:
         """See `ClusterPort.read_claims`."""

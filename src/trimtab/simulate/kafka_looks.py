@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 
-from trimtab.act.execution.observation import (
+from trimtab.act.replicas.observation import (
     BrokerSeen,
     LogDirSeen,
     Observation,

@@ -1,9 +1,10 @@
-"""The simulated cluster as `trimtab.act.port.ClusterPort`: without sockets, in virtual time."""
+"""The simulated cluster as `trimtab.act.replicas.port.ClusterPort`: without sockets, in virtual time."""
 
 from collections.abc import Collection, Mapping
 from functools import partial
 
-from trimtab.act.execution.observation import Answers, Failure, Observation, ThrottleConfig, TopicPartition
+from trimtab.act.execution.failure import Failure
+from trimtab.act.replicas.observation import Answers, Observation, ThrottleConfig, TopicPartition
 from trimtab.simulate.kafka_cluster import SimulatedKafka
 from trimtab.simulate.kafka_configs import WHOLE_CLUSTER, Change, ConfigOperation, ResourceType
 from trimtab.simulate.kafka_looks import look
@@ -25,6 +26,8 @@ class SimulatedPort:
     began_at
         Seconds since 1970 at the cluster's virtual time 0.
     """
+
+    claim_rights = "grant AlterConfigs and DescribeConfigs on the cluster"
 
     def __init__(
         self, cluster: SimulatedKafka, actor: str = "trimtab", began_at: float = 1_800_000_000.0

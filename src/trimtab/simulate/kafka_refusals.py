@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from trimtab.act.execution.observation import Failure
+from trimtab.act.execution.failure import Failure
 from trimtab.act.port import PortError
 from trimtab.simulate.kafka_state import ErrorCode, KafkaRefusal
 

@@ -2,12 +2,12 @@
 
 from dataclasses import replace
 
-from trimtab.act.execution.approach import UNMEASURED, measured
 from trimtab.act.execution.events import Resumed
-from trimtab.act.execution.machine import absorb, new_execution
-from trimtab.act.execution.observation import Observation, Placement, ReplicaSeen, TopicPartition
-from trimtab.act.execution.settings import ExecutionSettings
-from trimtab.act.execution.steps import Phase, Step, StepKind, StepRecord, StepState
+from trimtab.act.replicas.approach import UNMEASURED, measured
+from trimtab.act.replicas.machine import absorb, new_execution
+from trimtab.act.replicas.observation import Observation, Placement, ReplicaSeen, TopicPartition
+from trimtab.act.replicas.settings import ExecutionSettings
+from trimtab.act.replicas.steps import Phase, Step, StepKind, StepRecord, StepState
 
 PARTITION = TopicPartition("t", 0)
 STEP = Step(1, StepKind.COPY, Phase.COPY, PARTITION, (1, 2), (4, 2))

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 from kafka.admin import KafkaAdminClient
 
-from trimtab.act.execution.observation import ThrottleConfig
 from trimtab.act.kafka.broker_throttles import RATES, own_rates, warnings
+from trimtab.act.replicas.observation import ThrottleConfig
 from trimtab.simulate.kafka_building import cluster_of
 from trimtab.simulate.kafka_configs import WHOLE_CLUSTER, ConfigOperation, ResourceType
 from trimtab.simulate.kafka_server import SimulatedKafkaServer

@@ -7,9 +7,11 @@ import pytest
 from support.executing import SETTINGS, assert_clean, prepared, run
 from support.fake_port import FakeCluster
 from support.plans import plan_of
-from trimtab.act.execution.observation import Failure, TopicPartition
-from trimtab.act.execution.state import ExecutionState, Status
-from trimtab.act.execution.steps import StepState
+from trimtab.act.execution.failure import Failure
+from trimtab.act.execution.status import Status
+from trimtab.act.replicas.observation import TopicPartition
+from trimtab.act.replicas.state import ExecutionState
+from trimtab.act.replicas.steps import StepState
 
 
 @pytest.fixture

@@ -12,8 +12,9 @@ import pytest
 from support.executing import assert_clean, prepared, run
 from support.fake_port import FakeCluster
 from support.plans import plan_of
-from trimtab.act.execution.state import Status
+from trimtab.act.execution.status import Status
 from trimtab.act.journal import Journal
+from trimtab.act.replicas.performing import ReplicasMachine
 from trimtab.act.runner import Runner
 from trimtab.model.errors import ActError
 
@@ -93,6 +94,40 @@ def test_an_unknown_execution_is_named_with_those_that_are_known(tmp_path: Path)
         journal.entry(7)
 
 
+def test_an_execution_written_before_there_were_levels_is_one_of_replicas(tmp_path: Path) -> None:
+    """Its head names no level: it is listed, read and finished all the same."""
+    cluster = new_cluster()
+    _run_until(cluster, tmp_path, 6)
+    path = tmp_path / "journal.sqlite"
+    _change_head(path, "json_remove(head, '$.level')")
+    with Journal(path) as journal:
+        assert journal.entry(1).level == "replicas"
+        state = journal.state(1)
+        machine = ReplicasMachine(cluster, cluster.clock)
+        ended = Runner(machine, journal, None, 1, state, clock=cluster.clock, sleep=cluster.sleep).run()
+    assert ended.status is Status.FINISHED
+
+
+def test_an_execution_of_an_unknown_level_is_named(tmp_path: Path) -> None:
+    """A later trimtab may know more levels: this one says so and touches nothing."""
+    cluster = new_cluster()
+    _run_until(cluster, tmp_path, 6)
+    path = tmp_path / "journal.sqlite"
+    _change_head(path, "json_set(head, '$.level', 'masters')")
+    with (
+        Journal(path) as journal,
+        pytest.raises(ActError, match="of level masters, this trimtab carries out replicas"),
+    ):
+        journal.state(1)
+
+
+def _change_head(path: Path, expression: str) -> None:
+    db = sqlite3.connect(path)
+    db.execute(f"UPDATE executions SET head = {expression}")
+    db.commit()
+    db.close()
+
+
 CHILD = """
 import sys
 from pathlib import Path
@@ -108,7 +143,8 @@ run(cluster, prepared(cluster, PLAN), Path(sys.argv[2]))
 def test_the_crash_hook_kills_at_that_write(write: int, when: str, tmp_path: Path) -> None:
     """`TRIMTAB_CRASH_AT=5` dies right after the fifth write, `5-` right before it; the file is sound."""
     (tmp_path / "unit_act_journal.py").write_text(Path(__file__).read_text())
-    environment = dict(os.environ, TRIMTAB_CRASH_AT=f"{write}{when}", PYTHONPATH=str(tmp_path))
+    path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+    environment = dict(os.environ, TRIMTAB_CRASH_AT=f"{write}{when}", PYTHONPATH=path)
     died = subprocess.run([sys.executable, "-c", CHILD, str(SUPPORT), str(tmp_path)], env=environment)
     assert died.returncode == -signal.SIGKILL
     with Journal(tmp_path / "journal.sqlite") as journal:
@@ -132,7 +168,13 @@ def test_an_execution_can_be_resumed_from_every_write(tmp_path: Path) -> None:
         _run_until(cluster, folder, cut)
         with Journal(folder / "journal.sqlite") as journal:
             resumed = Runner(
-                cluster, journal, None, 1, journal.state(1), clock=cluster.clock, sleep=cluster.sleep
+                ReplicasMachine(cluster, cluster.clock),
+                journal,
+                None,
+                1,
+                journal.state(1),
+                clock=cluster.clock,
+                sleep=cluster.sleep,
             ).run()
         assert resumed.status is Status.FINISHED, cut
         assert_clean(cluster, resumed)
@@ -169,6 +211,14 @@ def _run_until(cluster: FakeCluster, folder: Path, writes: int) -> None:
     with MortalJournal(folder / "journal.sqlite") as journal:
         journal.create(state, "fake", "{}", "test", {})
         journal.lives = writes
-        runner = Runner(cluster, journal, None, 1, state, clock=cluster.clock, sleep=cluster.sleep)
+        runner = Runner(
+            ReplicasMachine(cluster, cluster.clock),
+            journal,
+            None,
+            1,
+            state,
+            clock=cluster.clock,
+            sleep=cluster.sleep,
+        )
         with pytest.raises(Died):
             runner.run()

@@ -8,14 +8,14 @@ from support.executing import SETTINGS, prepared, run
 from support.fake_port import FakeCluster
 from support.plans import plan_of
 from trimtab.act.apply import prepare, receipt_of
-from trimtab.act.execution.events import Headroom
-from trimtab.act.execution.forecast import forecast
-from trimtab.act.execution.observation import ThrottleConfig, TopicPartition
-from trimtab.act.execution.progress import ProgressMeter
-from trimtab.act.execution.settings import ExecutionSettings
-from trimtab.act.execution.state import ThrottleMemory
-from trimtab.act.execution.throttle import first_rate, next_copies_per_broker, next_rate, wanted_config
 from trimtab.act.journal import Journal
+from trimtab.act.replicas.events import Headroom
+from trimtab.act.replicas.forecast import forecast
+from trimtab.act.replicas.observation import ThrottleConfig, TopicPartition
+from trimtab.act.replicas.progress import ProgressMeter
+from trimtab.act.replicas.settings import ExecutionSettings
+from trimtab.act.replicas.state import ThrottleMemory
+from trimtab.act.replicas.throttle import first_rate, next_copies_per_broker, next_rate, wanted_config
 from trimtab.model.errors import SettingsError
 from trimtab.report.execution_text import duration_text, progress_text, receipt_text
 

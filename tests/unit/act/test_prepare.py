@@ -8,9 +8,9 @@ from support.executing import prepared
 from support.fake_port import FakeCluster
 from support.plans import REASON, plan_of
 from trimtab.act.apply import prepare
-from trimtab.act.execution.observation import TopicPartition
-from trimtab.act.execution.prepare import Standing
-from trimtab.act.execution.steps import Phase, Step, StepKind
+from trimtab.act.replicas.observation import TopicPartition
+from trimtab.act.replicas.prepare import Standing
+from trimtab.act.replicas.steps import Phase, Step, StepKind
 from trimtab.model.errors import ActError
 from trimtab.model.plan import Move, MoveKind, Plan
 from trimtab.model.snapshot import SnapshotReference

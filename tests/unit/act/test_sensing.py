@@ -10,11 +10,12 @@ from support.executing import prepared, run
 from support.fake_port import FakeCluster
 from support.plans import plan_of
 from trimtab.act.apply import receipt_of
-from trimtab.act.execution.observation import TopicPartition
-from trimtab.act.execution.state import ExecutionState, Status
-from trimtab.act.execution.steps import StepState
+from trimtab.act.execution.status import Status
 from trimtab.act.journal import Journal
-from trimtab.act.sensing import LoadSense
+from trimtab.act.replicas.observation import TopicPartition
+from trimtab.act.replicas.sensing import LoadSense
+from trimtab.act.replicas.state import ExecutionState
+from trimtab.act.replicas.steps import StepState
 from trimtab.model.load import DISK, NETWORK_IN
 from trimtab.model.plan import Plan
 from trimtab.model.replicas import Brokers, LogDirs, Partitions, ReplicasSnapshot

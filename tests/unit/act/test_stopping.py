@@ -9,11 +9,14 @@ import pytest
 from support.executing import SETTINGS, Checked, assert_clean, prepared
 from support.fake_port import FakeCluster
 from support.plans import REASON, plan_of
-from trimtab.act.apply import Office, prepare
-from trimtab.act.execution.observation import TopicPartition
-from trimtab.act.execution.state import ExecutionState, Status
-from trimtab.act.execution.steps import StepState
+from trimtab.act.apply import begin, prepare, runner_of
+from trimtab.act.execution.status import Status
 from trimtab.act.journal import Journal
+from trimtab.act.office import Office
+from trimtab.act.replicas.observation import TopicPartition
+from trimtab.act.replicas.performing import ReplicasMachine
+from trimtab.act.replicas.state import ExecutionState
+from trimtab.act.replicas.steps import StepState
 from trimtab.act.runner import Runner
 from trimtab.model.plan import Assignment, Move, MoveKind, Plan
 
@@ -39,7 +42,7 @@ class Session:
                 ask(self.runner)
 
         self.runner = Runner(
-            self.cluster,
+            ReplicasMachine(self.cluster, self.cluster.clock),
             self.journal,
             None,
             1,
@@ -130,13 +133,13 @@ def test_a_move_between_log_dirs_is_rolled_back_to_where_it_was(cluster: FakeClu
 def test_a_resumed_execution_can_be_given_another_pace(cluster: FakeCluster, tmp_path: Path) -> None:
     """Begun with one throttle, gone on with another."""
     office = Office(tmp_path, cluster.clock, cluster.sleep, lambda: "token")
-    execution = office.create(prepare(cluster, PLAN), replace(ONE_AT_A_TIME, throttle=90e6), "{}")
+    execution = begin(office, prepare(cluster, PLAN), replace(ONE_AT_A_TIME, throttle=90e6), "{}")
 
     def stop_once(state: ExecutionState) -> None:
         if state.batches and state.status is Status.RUNNING:
             first.stop()
 
-    first = office.runner(cluster, None, execution, watch=stop_once)
+    first = runner_of(office, cluster, None, execution, watch=stop_once)
     first.run()
     rates = set()
 
@@ -145,7 +148,7 @@ def test_a_resumed_execution_can_be_given_another_pace(cluster: FakeCluster, tmp
             rates.add(cluster.rates["follower.replication.throttled.rate"])
 
     faster = replace(ONE_AT_A_TIME, throttle=200e6, copies_per_broker=3)
-    state = office.runner(cluster, None, execution, watch=watch, settings=faster).run()
+    state = runner_of(office, cluster, None, execution, watch=watch, settings=faster).run()
     assert state.status is Status.FINISHED
     assert rates == {"200000000"}
     assert office.journal.state(execution).settings == faster

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from trimtab.act.execution.state import FINAL, STATUS_TRANSITIONS, Status
-from trimtab.act.execution.steps import ACTIVE, ENDED, STEP_TRANSITIONS, StepState
+from trimtab.act.execution.status import FINAL, STATUS_TRANSITIONS, Status
+from trimtab.act.replicas.steps import ACTIVE, ENDED, STEP_TRANSITIONS, StepState
 
 PAGE = Path(__file__).parents[3] / "docs" / "levels" / "replicas-execution.md"
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from support.plans import plan_of
-from trimtab.act.apply import prepare
-from trimtab.act.execution.settings import ExecutionSettings
+from trimtab.act.apply import begin, prepare
+from trimtab.act.replicas.settings import ExecutionSettings
 from trimtab.cli.app import main
 from trimtab.cli.executing import open_office
 from trimtab.files.plan import plan_bytes, write_plan
@@ -47,7 +47,7 @@ def test_a_brokers_own_throttle_is_told_when_an_execution_is_taken_up_again(
     plan = plan_of(("t", 0, (1, 2), (1, 3)))
     with open_office() as office:
         prepared = prepare(SimulatedPort(cluster), plan)
-        office.create(prepared, ExecutionSettings(), plan_bytes(plan).decode())
+        begin(office, prepared, ExecutionSettings(), plan_bytes(plan).decode())
     for broker, key in ((WHOLE_CLUSTER, LEADER_RATE), ("3", FOLLOWER_RATE)):
         cluster.controller.alter_configs(ResourceType.BROKER, broker, [(key, ConfigOperation.SET, "2000000")])
     cluster.controller.reassign("t", 0, [1, 3])

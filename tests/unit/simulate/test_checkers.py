@@ -2,11 +2,11 @@
 
 import pytest
 
-from trimtab.act.execution.machine import new_execution
-from trimtab.act.execution.observation import TopicPartition
-from trimtab.act.execution.settings import ExecutionSettings
-from trimtab.act.execution.state import ExecutionState
-from trimtab.act.execution.steps import Phase, Step, StepKind, StepState
+from trimtab.act.replicas.machine import new_execution
+from trimtab.act.replicas.observation import TopicPartition
+from trimtab.act.replicas.settings import ExecutionSettings
+from trimtab.act.replicas.state import ExecutionState
+from trimtab.act.replicas.steps import Phase, Step, StepKind, StepState
 from trimtab.simulate.checkers import deeds, ending
 from trimtab.simulate.checkers.watch import Watch
 from trimtab.simulate.kafka_building import cluster_of

@@ -1,1 +1,1 @@
-"""An execution as values and pure functions: facts in, orders out; no I/O, no clock, no chance."""
+"""What executions of all levels share: facts in, one order at a time out; no I/O, no clock, no chance."""

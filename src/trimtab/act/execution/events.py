@@ -1,13 +1,12 @@
-"""Facts that an execution is told, each with the time it became known (seconds since 1970).
+"""Facts that an execution of any level is told, each with the time it became known (seconds since 1970).
 
-Every command (module `commands`) is answered by exactly one event of those that its docstring names, or
-by `CommandFailed`. `StopRequested`, `CancelRequested` and `Resumed` come from outside at any time.
+Every command is answered by exactly one event of those that its docstring names, or by `CommandFailed`.
+`StopRequested`, `CancelRequested` and `Resumed` come from outside at any time.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from trimtab.act.execution.observation import Answers, Failure, Observation, ThrottleConfig, TopicPartition
+from trimtab.act.execution.failure import Failure
 
 
 @dataclass(frozen=True)
@@ -31,91 +30,9 @@ class StopRequested(Event):
 
 @dataclass(frozen=True)
 class CancelRequested(Event):
-    """Someone wants it to end now, with what is in flight rolled back."""
+    """Someone wants it to end now; what is in flight is rolled back where the level can."""
 
     reason: str = "cancelled on request"
-
-
-@dataclass(frozen=True)
-class ClusterObserved(Event):
-    """Answer to `Observe`."""
-
-    observation: Observation
-
-
-@dataclass(frozen=True)
-class ReassignAnswered(Event):
-    """Answer to `Reassign`: Kafka's word on each partition."""
-
-    answers: Answers
-
-
-@dataclass(frozen=True)
-class LogDirMovesAnswered(Event):
-    """Answer to `MoveLogDirs`."""
-
-    answers: Answers
-
-
-@dataclass(frozen=True)
-class CancelAnswered(Event):
-    """Answer to `CancelReassignments`."""
-
-    answers: Answers
-
-
-@dataclass(frozen=True)
-class ElectionAnswered(Event):
-    """Answer to `ElectPreferred`."""
-
-    answers: Answers
-
-
-@dataclass(frozen=True)
-class ThrottleRead(Event):
-    """Answer to `ReadThrottle`: what others had set before us."""
-
-    config: ThrottleConfig
-
-
-@dataclass(frozen=True)
-class ThrottleWritten(Event):
-    """Answer to `WriteThrottle`; failures by topic, the empty string stands for the rates."""
-
-    failures: Mapping[str, Failure] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Headroom:
-    """What a broker's network can still take for copies, bytes per second; infinite where not limited."""
-
-    network_in: float
-    network_out: float
-
-
-@dataclass(frozen=True)
-class LoadSensed(Event):
-    """Answer to `SenseLoad`.
-
-    Attributes
-    ----------
-    unneeded
-        Partition -> why none of its remaining steps is needed any more.
-    headroom
-        Broker -> free network, where known.
-    free
-        Broker -> what it may still take on the way, per resource and in its unit, before it passes θ.
-    gains
-        Step number -> broker -> what it takes on when the step is done, per resource.
-    source
-        What the load was read from, for people.
-    """
-
-    unneeded: Mapping[TopicPartition, str] = field(default_factory=dict)
-    headroom: Mapping[int, Headroom] = field(default_factory=dict)
-    free: Mapping[int, tuple[float, ...]] = field(default_factory=dict)
-    gains: Mapping[int, Mapping[int, tuple[float, ...]]] = field(default_factory=dict)
-    source: str = ""
 
 
 @dataclass(frozen=True)

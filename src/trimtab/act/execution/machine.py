@@ -1,78 +1,40 @@
-"""An execution as a pure state machine: facts in, one order at a time out.
+"""What a runner needs of a level: a pure state machine, and hands that perform its orders."""
 
-`handle(state, event)` is the only way to change a state; it knows no network, no journal and no clock (times
-come in with the events). The runner performs the order and answers it with one event, and so on until the
-order is `Finish`. Whoever writes each state down before performing its order can be killed at any moment: the
-state read back, told `Resumed`, looks at the cluster and goes on from what it sees.
+from typing import Protocol, TypeVar
 
-What holds after every event (checked by `trimtab.act.execution.invariants`):
-
-- a final status means that nothing of ours is in flight and no throttle setting is ours;
-- before a throttle setting is changed, its old value is in the state;
-- nothing is begun unless the status is `RUNNING` and the cluster was looked at since the last order.
-"""
-
-from collections.abc import Iterable
-from dataclasses import replace
-
-from trimtab.act.execution import answers
-from trimtab.act.execution.between_batches import between_batches
-from trimtab.act.execution.commands import Command, Finish, GiveUp, Wait
+from trimtab.act.execution.commands import Command
 from trimtab.act.execution.events import Event
-from trimtab.act.execution.looks import next_look
-from trimtab.act.execution.settings import ExecutionSettings
-from trimtab.act.execution.state import ExecutionState, Status
-from trimtab.act.execution.steps import Step, StepRecord, StepState
-from trimtab.act.execution.throttle_orders import order_for_throttle
-from trimtab.act.execution.under_way import give_up_hopeless, order_for_active, roll_back
+from trimtab.act.execution.state import AnyExecution
+
+MachineT = TypeVar("MachineT", bound=AnyExecution)
 
 
-def new_execution(
-    cluster_id: str, steps: Iterable[Step], settings: ExecutionSettings, now: float
-) -> ExecutionState:
-    """The state before the first look; its first event is `Resumed`."""
-    return ExecutionState(
-        settings=settings,
-        cluster_id=cluster_id,
-        records=tuple(StepRecord(step) for step in steps),
-        copies_per_broker=settings.copies_per_broker,
-        now=now,
-    )
+class Machine(Protocol[MachineT]):
+    """One level's execution on one cluster.
 
+    `absorb` and `decide` are pure, and the only way from one state to the next; `perform` is the only thing
+    that touches the cluster.
+    """
 
-def handle(state: ExecutionState, event: Event) -> tuple[ExecutionState, Command]:
-    """The state after a fact, and what to do next."""
-    return decide(absorb(state, event))
+    @property
+    def changes(self) -> tuple[type[Command], ...]:
+        """Orders that change the cluster: the lease is looked at before each."""
+        ...
 
+    def absorb(self, state: MachineT, event: Event) -> MachineT:
+        """The state after a fact; nothing is ordered yet."""
+        ...
 
-def absorb(state: ExecutionState, event: Event) -> ExecutionState:
-    """The state after a fact; nothing is ordered yet."""
-    return answers.absorb(replace(state, now=max(state.now, event.at)), event)
+    def decide(self, state: MachineT) -> tuple[MachineT, Command]:
+        """The next order, with the state marked as having given it."""
+        ...
 
+    def perform(self, command: Command, state: MachineT) -> Event:
+        """Perform an order that is for the cluster; the event that answers it.
 
-def decide(state: ExecutionState) -> tuple[ExecutionState, Command]:
-    """The next order, with the state marked as having given it."""
-    state, command = _decide(state)
-    return replace(state, awaiting=command), command
-
-
-def _decide(state: ExecutionState) -> tuple[ExecutionState, Command]:
-    if state.final:
-        return state, Finish()
-    if state.give_up:
-        return state, GiveUp(state.give_up)
-    if state.pause_until > state.now:
-        return state, Wait(state.pause_until)
-    if not state.fresh or state.seen is None:
-        return state, next_look(state)
-    if state.status is Status.CANCELLING:
-        state = roll_back(state, {record.step.number: "" for record in state.active}, StepState.ROLLED_BACK)
-    else:
-        state = give_up_hopeless(state)
-    order = order_for_active(state)
-    if order is not None:
-        return order
-    if state.active:
-        order = order_for_throttle(state, [record.step for record in state.active])
-        return order or (state, Wait(state.now + state.settings.poll_seconds))
-    return between_batches(state)
+        Raises
+        ------
+        PortError
+            If the call failed as a whole.
+        """
+        ...

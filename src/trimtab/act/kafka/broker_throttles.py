@@ -8,9 +8,9 @@ whoever carries a plan out should know before.
 from collections.abc import Collection, Mapping
 from typing import Any, Final
 
-from trimtab.act.execution.observation import ThrottleConfig
-from trimtab.act.execution.throttle import rate_text
 from trimtab.act.kafka.configs import FOLLOWER_RATE, LEADER_RATE
+from trimtab.act.replicas.observation import ThrottleConfig
+from trimtab.act.replicas.throttle import rate_text
 
 RATES: Final = (LEADER_RATE, FOLLOWER_RATE)
 

@@ -8,7 +8,7 @@ resource with the empty name), and errors per partition instead of one exception
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
-from trimtab.act.execution.observation import Failure
+from trimtab.act.execution.failure import Failure
 from trimtab.act.port import PortError
 
 _T = TypeVar("_T")

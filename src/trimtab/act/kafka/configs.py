@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from trimtab.act.execution.observation import Failure
+from trimtab.act.execution.failure import Failure
 from trimtab.act.kafka.calls import Calls, answer_of, failure_of
 from trimtab.act.port import PortError
 

@@ -4,7 +4,10 @@ from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import Final
 
-from trimtab.act.execution.observation import (
+from trimtab.act.kafka.calls import Calls, failure_of
+from trimtab.act.kafka.configs import MIN_IN_SYNC, Configs
+from trimtab.act.port import PortError
+from trimtab.act.replicas.observation import (
     BrokerSeen,
     LogDirSeen,
     Observation,
@@ -13,9 +16,6 @@ from trimtab.act.execution.observation import (
     ReplicaSeen,
     TopicPartition,
 )
-from trimtab.act.kafka.calls import Calls, failure_of
-from trimtab.act.kafka.configs import MIN_IN_SYNC, Configs
-from trimtab.act.port import PortError
 
 METADATA_LAG_SECONDS: Final = 10.0
 """How long brokers' metadata may show a reassignment that the controller has already ended."""

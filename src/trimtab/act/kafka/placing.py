@@ -4,9 +4,10 @@ from collections.abc import Collection, Mapping
 from functools import partial
 from typing import Any
 
-from trimtab.act.execution.observation import Answers, Failure, TopicPartition
+from trimtab.act.execution.failure import Failure
 from trimtab.act.kafka.calls import Calls, answer_of, failure_of
 from trimtab.act.port import PortError
+from trimtab.act.replicas.observation import Answers, TopicPartition
 
 
 class Placing:

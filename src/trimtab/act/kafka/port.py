@@ -1,9 +1,9 @@
-"""A Kafka cluster behind `trimtab.act.port.ClusterPort`."""
+"""A Kafka cluster behind `trimtab.act.replicas.port.ClusterPort`."""
 
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
-from trimtab.act.execution.observation import Answers, Failure, Observation, ThrottleConfig, TopicPartition
+from trimtab.act.execution.failure import Failure
 from trimtab.act.kafka.calls import Calls
 from trimtab.act.kafka.configs import (
     FOLLOWER_RATE,
@@ -15,6 +15,7 @@ from trimtab.act.kafka.configs import (
 from trimtab.act.kafka.looks import Looks
 from trimtab.act.kafka.placing import Placing
 from trimtab.act.port import PortError
+from trimtab.act.replicas.observation import Answers, Observation, ThrottleConfig, TopicPartition
 
 CLAIM: Final = "trimtab.lease."
 
@@ -29,6 +30,8 @@ class KafkaAdminPort:
     clock
         Seconds since 1970; stamps the looks.
     """
+
+    claim_rights = "grant AlterConfigs and DescribeConfigs on the cluster"
 
     def __init__(self, admin: Any, clock: Callable[[], float]) -> None:
         calls = Calls(admin)

@@ -3,8 +3,8 @@
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from trimtab.act.execution.state import ExecutionState
-from trimtab.act.execution.steps import StepKind, StepRecord, StepState
+from trimtab.act.replicas.state import ExecutionState
+from trimtab.act.replicas.steps import StepKind, StepRecord, StepState
 from trimtab.simulate.checkers.ownership import owners
 from trimtab.simulate.faults import OPERATOR
 from trimtab.simulate.kafka_cluster import SimulatedKafka

@@ -1,0 +1,267 @@
+"""From a plan and the placement as it is now to the steps that lead from one to the other.
+
+A plan is never applied blindly: a partition that is neither where the plan found it nor where the plan wants
+it is named, and left out (rebase) or the whole plan is refused.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from trimtab.act.replicas.observation import Observation, Placement, TopicPartition
+from trimtab.act.replicas.steps import Phase, Step, StepKind
+from trimtab.model.errors import ActError
+from trimtab.model.plan import Assignment, Move, MoveKind, Plan
+
+
+class Standing(StrEnum):
+    """How a partition stands to the plan."""
+
+    AS_PLANNED = "as planned"
+    """Where the plan found it."""
+    ALREADY_DONE = "already done"
+    """Where the plan wants it."""
+    REORDERED = "reordered"
+    """On the brokers where the plan found it, in another order: harmless."""
+    MOVED = "moved"
+    """On other brokers than the plan knows."""
+    RESIZED = "resized"
+    """With another replication factor."""
+    DELETED = "deleted"
+    """There is no such partition any more."""
+    BUSY = "being reassigned"
+    """Somebody is reassigning it right now."""
+
+
+KAFKA_CLUSTER_ID = re.compile(r"[A-Za-z0-9_-]{22}")
+"""What Kafka's own cluster ids look like; a snapshot carries one unless the operator named the cluster."""
+HARMLESS = frozenset({Standing.AS_PLANNED, Standing.ALREADY_DONE})
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A partition that is not where the plan found it."""
+
+    partition: TopicPartition
+    standing: Standing
+    planned: tuple[int, ...]
+    found: tuple[int, ...]
+
+    def __str__(self) -> str:
+        if self.standing is Standing.DELETED:
+            return f"{self.partition}: deleted since the plan was made"
+        return (
+            f"{self.partition}: {self.standing}, the plan was made for {list(self.planned)}, "
+            f"found {list(self.found)}"
+        )
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A plan held against the placement as it is."""
+
+    standing: Mapping[TopicPartition, Standing]
+    differences: tuple[Difference, ...]
+
+    @property
+    def identical(self) -> bool:
+        """Whether every partition is where the plan found it, or where it wants it."""
+        return not self.differences
+
+
+def compare(
+    plan: Plan, placements: Mapping[TopicPartition, Placement], busy: frozenset[TopicPartition]
+) -> Comparison:
+    """Hold the plan's `assignments.before` against the cluster.
+
+    Parameters
+    ----------
+    placements
+        Of the plan's partitions, as found; one that is missing does not exist.
+    busy
+        Partitions that somebody is reassigning.
+    """
+    standing, differences = {}, []
+    for assignment in plan.assignments:
+        partition = TopicPartition(assignment.topic, assignment.partition)
+        placement = placements.get(partition)
+        how = Standing.BUSY if partition in busy else _standing(assignment, placement)
+        standing[partition] = how
+        if how not in HARMLESS:
+            found = () if placement is None else placement.replicas
+            differences.append(Difference(partition, how, assignment.before, found))
+    return Comparison(standing, tuple(differences))
+
+
+def _standing(assignment: Assignment, placement: Placement | None) -> Standing:
+    if placement is None:
+        return Standing.DELETED
+    found = placement.replicas
+    if found == assignment.after and assignment.leader_after in (None, placement.leader):
+        moved_before = assignment.before == assignment.after
+        return Standing.AS_PLANNED if moved_before else Standing.ALREADY_DONE
+    if found == assignment.before or found == assignment.after:
+        return Standing.AS_PLANNED
+    if len(found) != len(assignment.after):
+        return Standing.RESIZED
+    if frozenset(found) in (frozenset(assignment.before), frozenset(assignment.after)):
+        return Standing.REORDERED
+    return Standing.MOVED
+
+
+def refuse_if_elsewhere(plan: Plan, seen: Observation) -> None:
+    """Refuse a plan that was made for another cluster.
+
+    Raises
+    ------
+    ActError
+        If the plan names another cluster by its id, or a destination that this cluster does not have. A plan
+        that names its cluster by a name of the operator's own cannot be told by that.
+    """
+    planned = plan.snapshot.cluster
+    if KAFKA_CLUSTER_ID.fullmatch(planned) and planned != seen.cluster_id:
+        raise ActError(
+            f"the plan was made for cluster {planned}, this is cluster {seen.cluster_id}: check --bootstrap"
+        )
+    wanted = {broker for a in plan.assignments for broker in a.after if broker not in a.before}
+    unknown = sorted(wanted - set(seen.brokers))
+    if unknown:
+        raise ActError(
+            f"the plan gives replicas to broker {', '.join(map(str, unknown))}, and cluster "
+            f"{seen.cluster_id} has no such broker: make a new plan, or start it first"
+        )
+
+
+def refuse_if_changed(comparison: Comparison, *, rebase: bool) -> None:
+    """Refuse a plan whose partitions have changed since.
+
+    Raises
+    ------
+    ActError
+        Naming the partitions; not with `rebase`, which leaves them out.
+    """
+    if comparison.identical or rebase:
+        return
+    shown = "\n  ".join(str(difference) for difference in comparison.differences[:10])
+    more = len(comparison.differences) - 10
+    tail = f"\n  and {more} more" if more > 0 else ""
+    raise ActError(
+        f"the plan does not fit the cluster any more: {len(comparison.differences)} of its "
+        f"{len(comparison.standing)} partitions have changed since it was made:\n  {shown}{tail}\n"
+        "make a new plan, or apply what still fits with --rebase"
+    )
+
+
+def steps_of(
+    plan: Plan,
+    seen: Observation,
+    comparison: Comparison,
+) -> tuple[Step, ...]:
+    """The steps that lead from the placement as it is to the plan's, in the order of the plan's moves.
+
+    Parameters
+    ----------
+    comparison
+        Of the same placement; partitions that have moved, been resized, deleted or are busy get no step, and
+        those that are only in another order do.
+    seen
+        A look that covers the plan's partitions and their brokers' log dirs; where a size was not told, the
+        plan's figure counts.
+    """
+    moves: dict[TopicPartition, list[Move]] = defaultdict(list)
+    for move in sorted(plan.moves, key=lambda move: move.order):
+        moves[TopicPartition(move.topic, move.partition)].append(move)
+    assignments = {TopicPartition(a.topic, a.partition): a for a in plan.assignments}
+    ordered = sorted(assignments, key=lambda p: (moves[p][0].order if p in moves else len(plan.moves) + 1, p))
+    steps: list[Step] = []
+    for partition in ordered:
+        if comparison.standing[partition] in (Standing.AS_PLANNED, Standing.REORDERED):
+            _add(steps, assignments[partition], seen, moves[partition])
+    return tuple(steps)
+
+
+def _add(steps: list[Step], assignment: Assignment, seen: Observation, moves: list[Move]) -> None:
+    partition = TopicPartition(assignment.topic, assignment.partition)
+    placement = seen.placements[partition]
+    size = _size(partition, placement, seen)
+    held, after = placement.replicas, assignment.after
+    leader = assignment.leader_after
+    orders = {kind: tuple(m.order for m in moves if m.kind is kind) for kind in MoveKind}
+    previous: int | None = None
+
+    def add(kind: StepKind, phase: Phase, **fields: object) -> None:
+        nonlocal previous
+        number = len(steps) + 1
+        steps.append(Step(number, kind, phase, partition, follows=previous, **fields))  # type: ignore[arg-type]
+        previous = number
+
+    copies = frozenset(held) != frozenset(after)
+    # Lead where the plan wants it only if that is the preferred leader: electing another needs a list that
+    # is not the plan's, and a leader that stays where it is needs nothing.
+    leads = leader is not None and after[:1] == (leader,)
+    if leads and leader in held and (placement.leader != leader or (not copies and held != after)):
+        order = after if not copies else (leader, *(broker for broker in held if broker != leader))
+        add(
+            StepKind.LEAD,
+            Phase.RELIEF,
+            before=held,
+            after=order,
+            leader=leader,
+            moves=orders[MoveKind.LEADER],
+        )
+        held = order
+    elif not copies and held != after:
+        add(StepKind.LEAD, Phase.RELIEF, before=held, after=after, moves=orders[MoveKind.LEADER])
+        held = after
+    if copies:
+        dirs = {m.target: m.target_dir for m in moves if m.kind is not MoveKind.LEADER and m.target_dir}
+        added = [broker for broker in after if broker not in held]
+        add(
+            StepKind.COPY,
+            Phase.COPY,
+            before=held,
+            after=after,
+            bytes=_bytes(size, moves, MoveKind.REPLICA, len(added)),
+            directories=tuple((broker, dirs[broker]) for broker in added if broker in dirs),
+            moves=orders[MoveKind.REPLICA],
+        )
+        if leads:
+            add(StepKind.LEAD, Phase.SETTLE, before=after, after=after, leader=leader)
+    final = {m.target: m.target_dir for m in moves if m.kind is MoveKind.LOG_DIR and m.target_dir}
+    for broker, path in final.items():
+        if broker not in placement.replicas or broker not in after:
+            continue  # a replica that is still to come is told its dir by its copy
+        old = tuple(
+            (broker, copy.path) for copy in seen.copies.get((partition, broker), ()) if not copy.future
+        )
+        add(
+            StepKind.LOG_DIR,
+            Phase.COPY,
+            before=after,
+            after=after,
+            bytes=_bytes(size, moves, MoveKind.LOG_DIR, 1),
+            directories=((broker, path),),
+            old_directories=old,
+            moves=orders[MoveKind.LOG_DIR],
+        )
+
+
+def _size(partition: TopicPartition, placement: Placement, seen: Observation) -> int | None:
+    """Bytes of one replica: the leader's, else the largest seen."""
+    sizes = {
+        broker: copy.size_bytes
+        for broker in placement.replicas
+        for copy in seen.copies.get((partition, broker), ())
+        if not copy.future
+    }
+    if placement.leader in sizes:
+        return sizes[placement.leader]
+    return max(sizes.values(), default=None)
+
+
+def _bytes(size: int | None, moves: list[Move], kind: MoveKind, copies: int) -> int:
+    if size is not None:
+        return size * copies
+    return max((move.bytes for move in moves if move.kind is kind), default=0) * copies

@@ -1,0 +1,269 @@
+"""Sensing the load again between batches: what is no longer needed, what has room, how fast copies may be.
+
+The paper senses the load after every move and drops the rest of a broker's moves once it meets θ and ε. Here
+that is done between batches and for whole partitions, and only where nothing suffers: the goals that the
+partition's moves serve must hold already, and the end of the plan without them must break no goal that it
+meets with them. The same inner margin as the planner's keeps dropping and planning from undoing each other.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from trimtab.act.replicas.events import Headroom, LoadSensed
+from trimtab.act.replicas.observation import TopicPartition
+from trimtab.act.replicas.steps import StepKind, StepRecord, StepState
+from trimtab.model.imbalance import Measures
+from trimtab.model.load import NETWORK_IN, NETWORK_OUT, RESOURCES, BoolArray, FloatArray, IntArray
+from trimtab.model.plan import Move, Plan
+from trimtab.model.replicas import NOBODY, ReplicasSnapshot
+
+INNER_MARGIN = 0.9
+"""A goal counts as held when it holds with a tenth of ε to spare."""
+CANDIDATES = 64
+"""How many partitions are weighed for dropping before a batch; each takes a sum over the whole placement."""
+DROPPABLE = frozenset({"theta", "epsilon"})
+"""Goals about load; moves that serve any other goal are never dropped."""
+
+
+@dataclass(frozen=True)
+class Goals:
+    """θ and ε per resource, and whether each is asked for."""
+
+    theta: FloatArray
+    epsilon: FloatArray
+
+    @classmethod
+    def of(cls, plan: Plan) -> "Goals":
+        """As the plan's settings have them; what it did not ask for is no goal."""
+        asked = plan.settings.get("goals", DROPPABLE)
+        names = set(asked) if isinstance(asked, list | tuple | set | frozenset) else set(DROPPABLE)
+        return cls(
+            _per_resource(plan.settings.get("theta") if "theta" in names else None),
+            _per_resource(plan.settings.get("epsilon") if "epsilon" in names else None),
+        )
+
+
+class LoadSense:
+    """Answers `SenseLoad` from the newest snapshot, or from the plan's own loads where there is no newer one.
+
+    Parameters
+    ----------
+    plan
+        The plan being carried out.
+    planned
+        The snapshot it was made from, or the nearest there is.
+    newest
+        Gives the newest snapshot there is, with the time it was taken (seconds since 1970); None where there
+        is none. Its errors are its own to catch.
+    drop
+        Whether to look for steps that are no longer needed.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        planned: ReplicasSnapshot,
+        newest: Callable[[], tuple[float, ReplicasSnapshot] | None] = lambda: None,
+        *,
+        drop: bool = True,
+    ) -> None:
+        self._planned = planned
+        self._newest = newest
+        self._drop = drop
+        self._goals = Goals.of(plan)
+        self._moves = {move.order: move for move in plan.moves}
+
+    def measures(self, records: tuple[StepRecord, ...]) -> tuple[Measures, str]:
+        """σ, worst γ and peak under the placement that the steps have reached, and where the load is from."""
+        snapshot, source = self._loads(records)
+        view = View.of(snapshot, records)
+        return snapshot.imbalance(view.replicas, view.leader).measures(), source
+
+    def _loads(self, records: tuple[StepRecord, ...]) -> tuple[ReplicasSnapshot, str]:
+        """The newest snapshot if it is younger than the last change, else the plan's."""
+        found = self._newest()
+        changed_at = max((r.ended_at or 0.0 for r in records if r.state is StepState.DONE), default=0.0)
+        if found is not None and found[0] > changed_at:
+            return found[1], f"the snapshot of {found[1].reference.taken_at}"
+        return self._planned, "the plan's own loads"
+
+    def __call__(self, records: tuple[StepRecord, ...], at: float) -> LoadSensed:
+        """See `trimtab.act.runner.Sense`."""
+        snapshot, source = self._loads(records)
+        view = View.of(snapshot, records)
+        pending = tuple(r for r in records if not r.ended and not r.active)
+        return LoadSensed(
+            at,
+            unneeded=unneeded(view, pending, self._moves, self._goals) if self._drop else {},
+            headroom=view.headroom(),
+            free=view.free(pending, self._goals),
+            gains=view.gains(pending),
+            source=source,
+        )
+
+
+@dataclass(frozen=True)
+class View:
+    """A snapshot's loads under the placement that the execution has reached.
+
+    Attributes
+    ----------
+    replicas, leader
+        As in `trimtab.model.replicas.Partitions`.
+    row, broker
+        Index of each partition and of each broker id.
+    """
+
+    snapshot: ReplicasSnapshot
+    replicas: IntArray
+    leader: IntArray
+    row: Mapping[TopicPartition, int]
+    broker: Mapping[int, int]
+
+    @classmethod
+    def of(cls, snapshot: ReplicasSnapshot, records: Iterable[StepRecord]) -> "View":
+        """The placement as far as the steps tell it, the snapshot's own elsewhere."""
+        parts = snapshot.partitions
+        wanted = {record.step.partition for record in records}
+        number = {name: index for index, name in enumerate(parts.topics)}
+        keys = (parts.topic.astype(np.int64) << 32) | parts.number  # ascending, as partitions are ordered
+        row = {}
+        for partition in wanted:
+            if partition.topic in number:
+                key = (number[partition.topic] << 32) | partition.partition
+                index = int(np.searchsorted(keys, key))
+                if index < len(keys) and keys[index] == key:
+                    row[partition] = index
+        broker = {int(id): index for index, id in enumerate(snapshot.brokers.id)}
+        view = cls(snapshot, parts.replicas.copy(), parts.leader.copy(), row, broker)
+        reached: dict[TopicPartition, StepRecord] = {}
+        for record in records:
+            first = reached.get(record.step.partition)
+            if record.state is StepState.DONE or first is None:
+                reached[record.step.partition] = record
+        for record in reached.values():
+            done = record.state is StepState.DONE
+            view._place(record, record.step.after if done else record.step.before, led=done)
+        return view
+
+    def after(self, records: Iterable[StepRecord], without: frozenset[TopicPartition]) -> "View":
+        """The placement once these steps are done, except those of some partitions."""
+        view = replace(self, replicas=self.replicas.copy(), leader=self.leader.copy())
+        for record in records:
+            if record.step.partition not in without:
+                view._place(record, record.step.after, led=True)
+        return view
+
+    def _place(self, record: StepRecord, brokers: tuple[int, ...], *, led: bool) -> None:
+        row = self.row.get(record.step.partition)
+        if row is None or any(b not in self.broker for b in brokers):
+            return
+        held = [self.broker[b] for b in brokers][: self.replicas.shape[1]]
+        self.replicas[row] = NOBODY
+        self.replicas[row, : len(held)] = held
+        if led and record.step.leader is not None:
+            self.leader[row] = self.broker.get(record.step.leader, self.leader[row])
+        if self.leader[row] not in held:
+            self.leader[row] = held[0]
+
+    def load(self) -> FloatArray:
+        """Shape (brokers, resources)."""
+        return self.snapshot.broker_load(self.replicas, self.leader)
+
+    def violated(self, goals: Goals) -> BoolArray:
+        """Shape (2, brokers, resources): whether θ, and ε with the inner margin, are broken."""
+        measured = self.snapshot.imbalance(self.replicas, self.leader)
+        over = measured.counted & (measured.usage > goals.theta)
+        return np.stack([over, measured.counted & (measured.deviation > INNER_MARGIN * goals.epsilon)])
+
+    def headroom(self) -> dict[int, Headroom]:
+        """Free network of every broker."""
+        free = np.maximum(self.snapshot.brokers.capacity - self.load(), 0.0)
+        return {
+            id: Headroom(float(free[index, NETWORK_IN]), float(free[index, NETWORK_OUT]))
+            for id, index in self.broker.items()
+        }
+
+    def free(self, pending: tuple[StepRecord, ...], goals: Goals) -> dict[int, tuple[float, ...]]:
+        """What each broker may still take on the way, in the resources' units.
+
+        Up to θ, or up to where it is now or will be at the end where that is higher.
+        """
+        now, final = self.load(), self.after(pending, frozenset()).load()
+        capacity = self.snapshot.brokers.capacity
+        ceiling = np.maximum(np.maximum(now, final), np.minimum(goals.theta, 1.0) * capacity)
+        free = ceiling - now
+        return {id: tuple(float(x) for x in free[index]) for id, index in self.broker.items()}
+
+    def gains(self, pending: tuple[StepRecord, ...]) -> dict[int, dict[int, tuple[float, ...]]]:
+        """Step number -> broker -> what it takes on when the step is done."""
+        parts = self.snapshot.partitions
+        found: dict[int, dict[int, tuple[float, ...]]] = {}
+        for record in pending:
+            row = self.row.get(record.step.partition)
+            if row is None:
+                continue
+            if record.step.kind is StepKind.COPY:
+                gain = {broker: parts.follower_load[row] for broker in record.step.added}
+                if self.snapshot.brokers.id[self.leader[row]] in record.step.removed:
+                    gain[record.step.added[0]] = parts.leader_load[row]
+            elif record.step.kind is StepKind.LEAD and record.step.leader is not None:
+                gain = {record.step.leader: parts.leader_load[row] - parts.follower_load[row]}
+            else:
+                continue
+            found[record.step.number] = {
+                broker: tuple(float(x) for x in load) for broker, load in gain.items()
+            }
+        return found
+
+
+def unneeded(
+    view: View, pending: tuple[StepRecord, ...], moves: Mapping[int, Move], goals: Goals
+) -> dict[TopicPartition, str]:
+    """Partitions whose remaining steps can be dropped, with why; the most bytes first."""
+    steps: dict[TopicPartition, list[StepRecord]] = {}
+    for record in pending:
+        steps.setdefault(record.step.partition, []).append(record)
+    now = view.violated(goals)
+    served = {partition: _served(records, moves, view) for partition, records in steps.items()}
+    candidates = [p for p, cells in served.items() if cells and not any(now[cell] for cell in cells)]
+    candidates.sort(key=lambda p: (-sum(r.step.bytes for r in steps[p]), p))
+    dropped: dict[TopicPartition, str] = {}
+    broken = view.after(pending, frozenset()).violated(goals)
+    for partition in candidates[:CANDIDATES]:
+        without = view.after(pending, frozenset({*dropped, partition})).violated(goals)
+        if not (without & ~broken).any():
+            cells = served[partition]
+            assert cells is not None
+            ids = sorted({int(view.snapshot.brokers.id[cell[1]]) for cell in cells})
+            names = ", ".join(sorted({RESOURCES[cell[2]] for cell in cells}))
+            dropped[partition] = (
+                f"no longer needed: broker {', '.join(map(str, ids))} meets its goal for {names} already"
+            )
+    return dropped
+
+
+def _served(
+    records: list[StepRecord], moves: Mapping[int, Move], view: View
+) -> set[tuple[int, int, int]] | None:
+    """The (goal, broker, resource) cells that these steps serve; None if any is not about load."""
+    cells = set()
+    for order in {order for record in records for order in record.step.moves}:
+        reason = moves[order].reason
+        if reason.goal not in DROPPABLE or reason.resource not in RESOURCES:
+            return None
+        if reason.broker not in view.broker:
+            return None
+        goal = 0 if reason.goal == "theta" else 1
+        cells.add((goal, view.broker[reason.broker], RESOURCES.index(reason.resource)))
+    return cells
+
+
+def _per_resource(values: object) -> FloatArray:
+    if isinstance(values, dict):
+        return np.array([float(values.get(name, np.inf)) for name in RESOURCES])
+    if isinstance(values, int | float):
+        return np.full(len(RESOURCES), float(values))
+    return np.full(len(RESOURCES), np.inf)

@@ -1,0 +1,88 @@
+"""The `[execution]` table of trimtab.toml: how carefully a plan is carried out."""
+
+from dataclasses import dataclass
+
+from trimtab.act.execution.settings import Patience
+from trimtab.model.errors import SettingsError
+
+
+@dataclass(frozen=True)
+class ExecutionSettings(Patience):
+    """Limits, patience and pace of an execution; every key has a default that suits a busy cluster.
+
+    Attributes
+    ----------
+    throttle
+        `auto` (what the brokers' networks have left, else `throttle_start_bytes_per_second`, then adapted
+        while running), `none`, or bytes per second.
+    throttle_start_bytes_per_second, throttle_minimum_bytes_per_second
+        Where `auto` begins when no head-room is known, and the least it goes down to.
+    throttle_headroom_fraction
+        Share of a broker's free network that copies may take.
+    copies_per_broker, copies_per_broker_maximum
+        How many copies a broker may take part in at once, as source or as destination, at first and at most;
+        one more after every quiet batch of copies, half as many after trouble.
+    copies_per_cluster
+        How many partitions may be copied at once.
+    leaders_per_batch
+        How many leaderships are moved between two looks at the whole cluster.
+    disk_reserve_fraction
+        Share of a log dir that must stay free when all copies of a batch have arrived.
+    drop_unneeded
+        Whether steps that later telemetry shows to be no longer needed are dropped.
+    stall_seconds
+        How long a copy may make no progress before it is rolled back.
+    foreign_wait_seconds
+        How long to wait for another tool's reassignment to end before stopping.
+    unhealthy_wait_seconds
+        How long to wait for offline or under-min-ISR partitions to recover before stopping.
+    in_sync_wait_seconds
+        How long a leadership move waits for its replica to be in sync before it is skipped.
+    settle_seconds
+        How long a broker's metadata may lag the controller.
+    """
+
+    throttle: str | float = "auto"
+    throttle_start_bytes_per_second: float = 50_000_000.0
+    throttle_minimum_bytes_per_second: float = 1_000_000.0
+    throttle_headroom_fraction: float = 0.5
+    copies_per_broker: int = 5
+    copies_per_broker_maximum: int = 20
+    copies_per_cluster: int = 100
+    leaders_per_batch: int = 500
+    disk_reserve_fraction: float = 0.05
+    drop_unneeded: bool = True
+    stall_seconds: float = 300.0
+    in_sync_wait_seconds: float = 60.0
+
+    def __post_init__(self) -> None:
+        """Refuse values that no execution could work with."""
+        self.fixed_rate  # noqa: B018 - reading it checks the form of `throttle`
+        super().__post_init__()
+        self.require_above_zero(
+            "throttle_start_bytes_per_second",
+            "throttle_minimum_bytes_per_second",
+            "copies_per_broker",
+            "copies_per_broker_maximum",
+            "copies_per_cluster",
+            "leaders_per_batch",
+        )
+        for name in ("throttle_headroom_fraction", "disk_reserve_fraction"):
+            if not 0 <= getattr(self, name) < 1:
+                raise SettingsError(f"execution.{name} is {getattr(self, name)}: it must be 0 to below 1")
+
+    @property
+    def fixed_rate(self) -> float | None:
+        """Bytes per second when a number was asked for; None for `auto` and `none`."""
+        if self.throttle in ("auto", "none"):
+            return None
+        try:
+            rate = float(self.throttle)
+        except ValueError:
+            rate = -1.0
+        if not 0 < rate < float("inf"):
+            raise SettingsError(
+                f"execution.throttle is {self.throttle!r}: write auto, none, or bytes per second like "
+                "20000000"
+            )
+        return rate

@@ -1,0 +1,219 @@
+"""The steps of an execution: one change that Kafka can see, on one partition, and how far it is.
+
+A step's states and the only ways between them are the table `STEP_TRANSITIONS`; docs/levels/
+replicas-execution.md says them in words, and a test holds the two together.
+"""
+
+from dataclasses import dataclass
+from enum import IntEnum, StrEnum
+from typing import Final
+
+from trimtab.act.replicas.observation import TopicPartition
+
+
+class StepKind(StrEnum):
+    """What a step changes."""
+
+    LEAD = "lead"
+    """The order of the replica list (same brokers), then preferred election: metadata only."""
+    COPY = "copy"
+    """The brokers of the replica list: data is copied."""
+    LOG_DIR = "log_dir"
+    """The log dir of a replica on its broker: data is copied within the broker."""
+
+
+class Phase(IntEnum):
+    """When a step's turn comes; a later phase begins when nothing of an earlier one can be begun."""
+
+    RELIEF = 0
+    """Leadership that goes to a replica which is there already: relieves at once."""
+    COPY = 1
+    """Copies between brokers, and between the log dirs of a broker."""
+    SETTLE = 2
+    """Leadership that can only go to where a copy has arrived."""
+
+
+class StepState(StrEnum):
+    """How far a step is."""
+
+    PENDING = "pending"
+    """Not begun."""
+    REQUESTED = "requested"
+    """Written down as about to be asked for; whether Kafka knows of it is unknown until the next look."""
+    MOVING = "moving"
+    """Kafka has accepted it: the list is changing, or data is being copied."""
+    ELECTING = "electing"
+    """The list is as it should be; the leader is not yet."""
+    ROLLING_BACK = "rolling_back"
+    """Cancelled; the old list is not yet seen to be back."""
+    DONE = "done"
+    """The cluster is as the step wants it."""
+    DROPPED = "dropped"
+    """No longer needed: the goal it served holds already."""
+    SKIPPED = "skipped"
+    """Does not apply any more (deleted topic, changed replication factor, changed placement)."""
+    ROLLED_BACK = "rolled_back"
+    """Cancelled, and the old list is back."""
+    FAILED = "failed"
+    """Could not be done; `StepRecord.reason` says why. Nothing of it is in flight."""
+
+
+ACTIVE: Final = frozenset({StepState.REQUESTED, StepState.MOVING, StepState.ELECTING, StepState.ROLLING_BACK})
+"""States in which something of the step may be under way in the cluster."""
+
+ENDED: Final = frozenset(
+    {StepState.DONE, StepState.DROPPED, StepState.SKIPPED, StepState.ROLLED_BACK, StepState.FAILED}
+)
+"""States that a step never leaves, except that a resumed execution may begin `ROLLED_BACK` ones again."""
+
+STEP_TRANSITIONS: Final[dict[StepState, frozenset[StepState]]] = {
+    StepState.PENDING: frozenset(
+        {StepState.REQUESTED, StepState.DONE, StepState.DROPPED, StepState.SKIPPED, StepState.FAILED}
+    ),
+    StepState.REQUESTED: frozenset(
+        {
+            StepState.PENDING,
+            StepState.MOVING,
+            StepState.ELECTING,
+            StepState.ROLLING_BACK,
+            StepState.DONE,
+            StepState.SKIPPED,
+            StepState.FAILED,
+        }
+    ),
+    StepState.MOVING: frozenset(
+        {
+            StepState.PENDING,
+            StepState.ELECTING,
+            StepState.ROLLING_BACK,
+            StepState.DONE,
+            StepState.SKIPPED,
+            StepState.FAILED,
+        }
+    ),
+    StepState.ELECTING: frozenset(
+        {StepState.ROLLING_BACK, StepState.DONE, StepState.SKIPPED, StepState.FAILED}
+    ),
+    StepState.ROLLING_BACK: frozenset(
+        {
+            StepState.REQUESTED,
+            StepState.ROLLED_BACK,
+            StepState.DONE,
+            StepState.SKIPPED,
+            StepState.FAILED,
+        }
+    ),
+    StepState.ROLLED_BACK: frozenset({StepState.PENDING}),
+    StepState.DONE: frozenset(),
+    StepState.DROPPED: frozenset(),
+    StepState.SKIPPED: frozenset(),
+    StepState.FAILED: frozenset(),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One change to one partition; never changes once the execution is made.
+
+    Attributes
+    ----------
+    number
+        Position in the execution, from 1; steps are begun in this order within their phase.
+    before, after
+        Replica lists (Kafka's order) that this step expects and leaves.
+    leader
+        Who should lead afterwards, for `LEAD` steps: the first of `after`, or None for a new order alone.
+    bytes
+        Size of one copy times the number of brokers added (or dirs changed); 0 for `LEAD`.
+    follows
+        Number of a step of the same partition that must have ended before this one begins.
+    directories
+        (broker, log dir) for replicas that must land in a given dir.
+    old_directories
+        (broker, log dir) that a `LOG_DIR` step leaves, to go back there when it is cancelled.
+    moves
+        `order` of the plan's moves that this step carries out.
+    """
+
+    number: int
+    kind: StepKind
+    phase: Phase
+    partition: TopicPartition
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+    leader: int | None = None
+    bytes: int = 0
+    follows: int | None = None
+    directories: tuple[tuple[int, str], ...] = ()
+    old_directories: tuple[tuple[int, str], ...] = ()
+    moves: tuple[int, ...] = ()
+
+    @property
+    def added(self) -> tuple[int, ...]:
+        """Brokers that get a copy."""
+        return tuple(broker for broker in self.after if broker not in self.before)
+
+    @property
+    def removed(self) -> tuple[int, ...]:
+        """Brokers that lose theirs."""
+        return tuple(broker for broker in self.before if broker not in self.after)
+
+    def __str__(self) -> str:
+        return f"step {self.number} ({self.kind} {self.partition})"
+
+
+@dataclass(frozen=True, slots=True)
+class StepRecord:
+    """A step and how far it is; this is what the journal keeps.
+
+    Attributes
+    ----------
+    reason
+        Why it ended as it did, where that is not plain.
+    attempts
+        How many times it was asked for in vain.
+    not_before
+        Earliest time of the next attempt, seconds since 1970.
+    copied_bytes
+        What the new copies were seen to hold at the last look.
+    advanced_at
+        When it last got further: a change of state or more bytes.
+    least_left_bytes, most_left_bytes, nearer_at
+        When its copy was last seen to get nearer to its end, what was left of it then, and the most that has
+        been left since (`trimtab.act.replicas.approach`).
+    source_bytes, measured_at, written_bytes_per_second
+        Size of what it is copied from, when that was last seen, and how fast it grows.
+    topic_id
+        The topic's id when first seen, to tell a topic created anew under the same name.
+    rollback
+        The state to end in once rolled back: `ROLLED_BACK` when cancelled by the user, `FAILED` when given
+        up.
+    """
+
+    step: Step
+    state: StepState = StepState.PENDING
+    reason: str = ""
+    attempts: int = 0
+    not_before: float = 0.0
+    copied_bytes: int = 0
+    started_at: float | None = None
+    advanced_at: float | None = None
+    ended_at: float | None = None
+    topic_id: str | None = None
+    rollback: StepState | None = None
+    least_left_bytes: int | None = None
+    most_left_bytes: int | None = None
+    nearer_at: float | None = None
+    source_bytes: int | None = None
+    measured_at: float | None = None
+    written_bytes_per_second: float = 0.0
+
+    @property
+    def active(self) -> bool:
+        """Whether something of it may be under way in the cluster."""
+        return self.state in ACTIVE
+
+    @property
+    def ended(self) -> bool:
+        """Whether it has come to an end, of whatever kind."""
+        return self.state in ENDED
