@@ -12,7 +12,8 @@ from support.placement_views import bundle_key, known, load, view_of
 from trimtab.model.bundle_policies import BundlePolicies, ClusterMetadata, IsolationPolicy
 from trimtab.model.bundles import BundleStats
 from trimtab.plan.bundles.assign.candidates import by_policies
-from trimtab.plan.bundles.assign.select import AssignmentState, assign, forget_preallocated
+from trimtab.plan.bundles.assign.select import PlacementRules, assign
+from trimtab.plan.bundles.assign.state import AssignmentState, forget_preallocated
 from trimtab.plan.bundles.options import VARIANTS, make_options
 from trimtab.plan.bundles.split import extensible
 from trimtab.plan.bundles.split.extensible import SplitState
@@ -69,19 +70,20 @@ def test_every_placement_is_allowed_remembered_and_repeatable(
     """
     options = make_options({"failureDomainsEnabled": "true"}, variant)
     metadata = ClusterMetadata(policies=policies)
+    rules = PlacementRules(placer(name), options, metadata)
 
     def run() -> tuple[list[str | None], Any]:
         view, chance = view_of(brokers, rates), np.random.default_rng(7)
         state: AssignmentState[Any] = AssignmentState(placer(name).initial)
         answers = []
         for bundle in lookups:
-            found, view, state = assign(bundle, view, metadata, placer(name), state, options, chance)
+            found, view, state = assign(bundle, view, rules, state, chance)
             allowed = by_policies(bundle.rpartition("/")[0], list(brokers), metadata)
             assert (found.broker is None) == (not allowed)
             if found.broker is not None:
                 assert found.broker in found.pool
                 assert set(found.pool) <= set(allowed)
-                again, _, _ = assign(bundle, view, metadata, placer(name), state, options, chance)
+                again, _, _ = assign(bundle, view, rules, state, chance)
                 assert again.broker == found.broker
             msgspec.json.encode(found.why)
             answers.append(found.broker)
@@ -123,7 +125,7 @@ def test_owners_never_split_sooner_than_the_hits_allow(views: list[Any], thresho
 def test_the_class_that_a_full_java_name_means_is_found(name: str) -> None:
     """The extensible manager's class of the same short name is another one."""
     modular = placer(f"org.apache.pulsar.broker.loadbalance.impl.{name}")
-    assert modular is placer(name)
+    assert modular == placer(name)
     other = placer("org.apache.pulsar.broker.loadbalance.extensions.strategy.LeastResourceUsageWithWeight")
-    assert other is placer("extensions.LeastResourceUsageWithWeight")
+    assert other == placer("extensions.LeastResourceUsageWithWeight")
     assert other is not modular

@@ -13,14 +13,14 @@ SYSTEM_NAMESPACE: Final = "pulsar/system"
 DEFAULT_DOMAIN: Final = "default"
 """Where brokers without a failure domain are."""
 
-_HEARTBEAT_OR_SLA = re.compile(r"pulsar/([^/]+/)?[^:]+:\d+|sla-monitor/[^/]+/[^:]+:\d+")
+_HEARTBEAT_OR_SLA = re.compile(r"(?:pulsar|sla-monitor)/[^:]+:\d+")
 
 
 def is_heartbeat_or_sla(namespace: str) -> bool:
     """Whether a namespace belongs to one broker, which probes itself with it; its bundles never move.
 
-    `pulsar/HOST:PORT`, `pulsar/CLUSTER/HOST:PORT` or `sla-monitor/CLUSTER/HOST:PORT`
-    (`NamespaceService.isSLAOrHeartbeatNamespace`).
+    `pulsar/HOST:PORT` or `sla-monitor/HOST:PORT`; before 4.2 the name of the cluster stood between the two
+    in some of them (`NamespaceService.isSLAOrHeartbeatNamespace`).
     """
     return _HEARTBEAT_OR_SLA.fullmatch(namespace) is not None
 

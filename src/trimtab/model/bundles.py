@@ -116,21 +116,6 @@ class BrokerReport:
             [getattr(self, resource).percent_usage for resource in BROKER_RESOURCES], dtype=np.float32
         )
 
-    def max_usage(self, *, with_memory: bool) -> float:
-        """Share of the most used resource, all weighing alike (`getMaxResourceUsage`).
-
-        Single precision up to the division by 100, as in Pulsar.
-
-        Parameters
-        ----------
-        with_memory
-            Whether heap memory counts: it does in the article, not in Pulsar 4.
-        """
-        percents = self.percents
-        if not with_memory:
-            percents = np.delete(percents, BROKER_RESOURCES.index("memory"))
-        return float(percents.max() / np.float32(100))
-
     def weighted_usage(self, weights: Sequence[float]) -> float:
         """Share of the most used resource, weighted (`getMaxResourceUsageWithWeight`).
 
@@ -142,17 +127,6 @@ class BrokerReport:
         return (
             max(float(percent) * weight for percent, weight in zip(self.percents, weights, strict=True)) / 100
         )
-
-    def weighted_usage_within_limit(self, weights: Sequence[float]) -> float:
-        """The same over those resources that are not above 100 %; 0 if all are.
-
-        Parameters
-        ----------
-        weights
-            As for `weighted_usage` (`getMaxResourceUsageWithWeightWithinLimit`).
-        """
-        weighted = (float(percent) * weight for percent, weight in zip(self.percents, weights, strict=True))
-        return max((percent for percent in weighted if 0 < percent <= 100), default=0.0) / 100
 
 
 @dataclass(frozen=True)
@@ -217,3 +191,10 @@ class BundleData:
     short: TimeAverage
     long: TimeAverage
     topics: int = 0
+
+
+_NO_SAMPLE = TimeAverage(
+    0, DEFAULT_MESSAGE_THROUGHPUT, DEFAULT_MESSAGE_THROUGHPUT, DEFAULT_MESSAGE_RATE, DEFAULT_MESSAGE_RATE
+)
+UNKNOWN_BUNDLE: Final = BundleData(_NO_SAMPLE, _NO_SAMPLE)
+"""What a bundle is taken for that nothing was heard of yet."""

@@ -12,21 +12,16 @@ import numpy as np
 
 from trimtab.model.bundle_policies import ClusterMetadata
 from trimtab.model.bundles import BrokerReport
-from trimtab.plan.bundles.assign.select import (
-    AssignmentState,
-    assign,
-    forget_preallocated,
-    with_destination,
-)
+from trimtab.plan.bundles.assign.select import PlacementRules, assign
+from trimtab.plan.bundles.assign.state import AssignmentState, forget_preallocated, with_destination
 from trimtab.plan.bundles.averages import EMPTY_TABLE, update_bundles
 from trimtab.plan.bundles.decision import Decision
-from trimtab.plan.bundles.hash_order import concurrent_hash_map_order, hash_map_order
 from trimtab.plan.bundles.options import Options
 from trimtab.plan.bundles.shed.round import shed_round, unexpired
 from trimtab.plan.bundles.split.decision import Split
 from trimtab.plan.bundles.split.modular import find_splits
 from trimtab.plan.bundles.strategies import placer, shedder
-from trimtab.plan.bundles.view import BrokerLoad, LoadView
+from trimtab.plan.bundles.view import BrokerLoad, LoadView, brokers_order, bundles_order
 
 
 @dataclass(frozen=True)
@@ -100,24 +95,29 @@ class Leader:
             Bundles that the leader's own broker owns.
         """
         before = self.view
-        table = update_bundles(before.bundles if before.brokers else EMPTY_TABLE, reports.values())
+        order = brokers_order(tuple(reports))
+        known_bundles = before.bundles if before.brokers else EMPTY_TABLE
+        table = update_bundles(known_bundles, [reports[name] for name in order])
         brokers = {}
-        for name in concurrent_hash_map_order(reports):
+        for name in order:
             known = before.brokers.get(name)
             brokers[name] = BrokerLoad(reports[name], known.preallocated if known else {})
         view = replace(
             before,
             at=at,
             brokers=brokers,
-            bundles=table.in_order(tuple(hash_map_order(concurrent_hash_map_order(table.names)))),
+            bundles=table.in_order(bundles_order(table.names)),
             recently_unloaded=unexpired(before.recently_unloaded, at, self.settings.options),
         )
         self.view, self._assignment = forget_preallocated(view, self._assignment, owned)
+        self._memory = self._shedder.of_living(self._memory, brokers)
+        placement = self._placer.of_living(self._assignment.placement, brokers)
+        self._assignment = replace(self._assignment, placement=placement)
 
     def joined(self, broker: str, report: BrokerReport) -> None:
         """A broker came up: its first report is seen at once."""
         given = {**self.view.brokers, broker: BrokerLoad(report)}
-        ordered = {name: given[name] for name in concurrent_hash_map_order(given)}
+        ordered = {name: given[name] for name in brokers_order(tuple(given))}
         self.view = replace(self.view, brokers=ordered)
 
     def left(self, broker: str) -> None:
@@ -130,16 +130,15 @@ class Leader:
     def shed(self, metadata: ClusterMetadata) -> tuple[Unload, ...]:
         """What is unloaded now; a lone broker sheds nothing."""
         options = self.settings.options
-        if not options.shedding_enabled or len(self.view.brokers) <= 1:
+        if not (options.enabled and options.shedding_enabled) or len(self.view.brokers) <= 1:
             return ()
         decision, self._memory = self._shedder.decide(self.view, self._memory, options, self.chance)
         self._share()
         if not self.settings.destination_first:
             decision = replace(decision, destinations={})
         elif not self._shedder.extensible:
-            found = shed_round(
-                decision, self.view, metadata, self._placer, self._assignment, options, self.chance
-            )
+            rules = PlacementRules(self._placer, options, metadata)
+            found = shed_round(decision, self.view, rules, self._assignment, self.chance)
             decision, self._assignment = found.decision, found.assignment
             self._share_back()
         self.decision = decision
@@ -173,15 +172,8 @@ class Leader:
 
     def choose(self, bundle: str, metadata: ClusterMetadata) -> str | None:
         """The broker that a lookup's bundle is to go to."""
-        found, self.view, self._assignment = assign(
-            bundle,
-            self.view,
-            metadata,
-            self._placer,
-            self._assignment,
-            self.settings.options,
-            self.chance,
-        )
+        rules = PlacementRules(self._placer, self.settings.options, metadata)
+        found, self.view, self._assignment = assign(bundle, self.view, rules, self._assignment, self.chance)
         self._share_back()
         return found.broker
 

@@ -13,17 +13,22 @@ from trimtab.model.bundle_policies import (
 
 @pytest.mark.parametrize(
     "namespace",
-    ["pulsar/host-1:8080", "pulsar/standalone/host-1:8080", "sla-monitor/standalone/10.0.0.1:8080"],
+    [
+        "pulsar/host-1:8080",
+        "pulsar/standalone/host-1:8080",
+        "sla-monitor/10.0.0.1:8080",
+        "sla-monitor/standalone/10.0.0.1:8080",
+    ],
 )
 def test_brokers_probe_themselves_in_namespaces_of_their_own(namespace: str) -> None:
-    """Heartbeats of both versions and the SLA monitor are bound to their broker."""
+    """Heartbeats and the SLA monitor, with the cluster as in 4.0 or without, are bound to their broker."""
     assert is_heartbeat_or_sla(namespace)
     assert is_system_namespace(namespace)
 
 
 @pytest.mark.parametrize(
     "namespace",
-    ["pulsar/host-1", "sla-monitor/host:8080", "t/host:8080", "pulsar/h:80x"],
+    ["pulsar/host-1", "sla-monitor/host", "t/host:8080", "pulsar/h:80x", "pulsar/[::1]:8080"],
 )
 def test_look_alikes_are_ordinary_namespaces(namespace: str) -> None:
     """The whole name must match: tenant, cluster, host and a numeric port."""

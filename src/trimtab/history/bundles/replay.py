@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from typing import Any, cast
 
 import numpy as np
@@ -11,13 +10,14 @@ from trimtab.history.bundles.world import World
 from trimtab.model.bundle_policies import ClusterMetadata
 from trimtab.model.bundles import ReportTick
 from trimtab.model.errors import PlanError
-from trimtab.plan.bundles.assign.select import AssignmentState
+from trimtab.plan.bundles.assign.candidates import available_brokers
+from trimtab.plan.bundles.assign.select import PlacementRules
+from trimtab.plan.bundles.assign.state import AssignmentState
 from trimtab.plan.bundles.averages import EMPTY_TABLE, BundleTable, update_bundles
 from trimtab.plan.bundles.decision import Decision, Placer, Shedder
-from trimtab.plan.bundles.hash_order import concurrent_hash_map_order, hash_map_order
 from trimtab.plan.bundles.options import Options
-from trimtab.plan.bundles.shed.round import shed_round, unexpired
-from trimtab.plan.bundles.view import BrokerLoad, LoadView
+from trimtab.plan.bundles.shed.round import permitted, shed_round, unexpired
+from trimtab.plan.bundles.view import BrokerLoad, LoadView, brokers_order, bundles_order
 
 
 @dataclass(frozen=True)
@@ -132,6 +132,8 @@ def step(
         The tick as the strategy saw it, its decision, and the state after it.
     """
     seen = state.world.answered(tick) if scenario.world_answers else tick
+    if scenario.java_order:
+        seen = ReportTick(seen.at, {name: seen.brokers[name] for name in brokers_order(tuple(seen.brokers))})
     bundles = update_bundles(state.bundles, seen.brokers.values())
     recent = unexpired(state.recently_unloaded, tick.at, scenario.options)
     view = replace(
@@ -140,13 +142,13 @@ def step(
         recently_unloaded_brokers=state.recently_unloaded_brokers,
     )
     chance = _generator(state.chance)
-    idle = _idle(view, scenario.options)
+    shedder, assignment = _of_living(state, view, scenario)
+    idle = _idle(view, scenario)
     if idle is None:
-        decision, shedder = scenario.shedder.decide(view, state.shedder, scenario.options, chance)
-        decision, shedder, assignment = _placed(decision, view, shedder, scenario, state.assignment, chance)
+        decision, shedder = scenario.shedder.decide(view, shedder, scenario.options, chance)
+        decision, shedder, assignment = _placed(decision, view, shedder, scenario, assignment, chance)
     else:
         decision = Decision(why={"outcome": idle})
-        shedder, assignment = state.shedder, state.assignment
     chosen = [bundle for unloaded in decision.unloads.values() for bundle in unloaded]
     world = state.world
     if scenario.world_answers:
@@ -179,29 +181,29 @@ def _view(seen: ReportTick, bundles: BundleTable, scenario: Scenario) -> LoadVie
     `LoadData` holds brokers and bundles in `ConcurrentHashMap`s; shedders are given a `HashMap` of the latter
     (`getBundleDataForLoadShedding`).
     """
-    names = tuple(seen.brokers)
     if scenario.java_order:
-        names = _brokers_order(names)
-        bundles = bundles.in_order(_bundles_order(bundles.names))
-    return LoadView(seen.at, {name: BrokerLoad(seen.brokers[name]) for name in names}, bundles)
+        bundles = bundles.in_order(bundles_order(bundles.names))
+    return LoadView(seen.at, {name: BrokerLoad(report) for name, report in seen.brokers.items()}, bundles)
 
 
-# From tick to tick the same brokers and bundles are there, as a rule; several strategies may replay at once.
-@lru_cache(maxsize=16)
-def _brokers_order(names: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(concurrent_hash_map_order(names))
+def _of_living(state: ReplayState, view: LoadView, scenario: Scenario) -> tuple[Any, AssignmentState[Any]]:
+    """What is remembered of shedding and placement, without brokers that are gone."""
+    brokers = {*view.brokers, *available_brokers(view, scenario.metadata)}
+    shedder = scenario.shedder.of_living(state.shedder, brokers)
+    if scenario.placer is None:
+        return shedder, state.assignment
+    placement = scenario.placer.of_living(state.assignment.placement, brokers)
+    return shedder, replace(state.assignment, placement=placement)
 
 
-@lru_cache(maxsize=16)
-def _bundles_order(names: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(hash_map_order(concurrent_hash_map_order(names)))
-
-
-def _idle(view: LoadView, options: Options) -> str | None:
+def _idle(view: LoadView, scenario: Scenario) -> str | None:
     """Why the shedder is not even asked (`ModularLoadManagerImpl.doLoadShedding`)."""
-    if not options.shedding_enabled:
+    if not scenario.options.enabled:
+        return "loadBalancerEnabled is false"
+    if not scenario.options.shedding_enabled:
         return "loadBalancerSheddingEnabled is false"
-    return None if len(view.brokers) > 1 else "a lone broker sheds nothing"
+    alone = len(available_brokers(view, scenario.metadata)) <= 1
+    return "a lone broker sheds nothing" if alone else None
 
 
 def _placed(
@@ -216,14 +218,15 @@ def _placed(
 
     `AvgShedder` is shedder and placement in one object: where it is both, the two share their state.
     """
-    if scenario.placer is None or scenario.shedder.extensible:
+    if scenario.shedder.extensible:
         return decision, shedder, assignment
+    if scenario.placer is None:
+        return permitted(decision, view, scenario.metadata, scenario.options), shedder, assignment
     shared = type(scenario.placer.initial) is type(scenario.shedder.initial)
     if shared:
         assignment = replace(assignment, placement=shedder)
-    found = shed_round(
-        decision, view, scenario.metadata, scenario.placer, assignment, scenario.options, chance
-    )
+    rules = PlacementRules(scenario.placer, scenario.options, scenario.metadata)
+    found = shed_round(decision, view, rules, assignment, chance)
     return found.decision, found.assignment.placement if shared else shedder, found.assignment
 
 

@@ -11,7 +11,7 @@ from trimtab.files.reading import read_bytes
 from trimtab.history.bundles.replay import ReplayState, Scenario, first_state
 from trimtab.history.bundles.world import World
 from trimtab.model.errors import InputError
-from trimtab.plan.bundles.assign.select import AssignmentState
+from trimtab.plan.bundles.assign.state import AssignmentState
 from trimtab.plan.bundles.averages import BundleTable
 
 FORMAT = "trimtab/bundles-replay-state/1"

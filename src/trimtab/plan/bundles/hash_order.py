@@ -77,6 +77,24 @@ def concurrent_hash_map_order(names: Iterable[str]) -> list[str]:
     return [given[at] for place in table for at in place]
 
 
+def copied_map_order(names: Iterable[str], left: Iterable[str]) -> list[str]:
+    """The order in which a `ConcurrentHashMap` made as a copy of another map gives back what is left in it.
+
+    Parameters
+    ----------
+    names
+        All that was copied, in the order of the other map: its table is made large enough for half as many
+        more at once.
+    left
+        Those that were not removed since.
+    """
+    given, kept = list(names), set(left)
+    table = SMALLEST_TABLE
+    while table < len(given) + len(given) // 2 + 1:
+        table *= 2
+    return [name for name in _by_place(given, table) if name in kept]
+
+
 def _grown(table: list[list[int]], hashes: list[int]) -> list[list[int]]:
     """The table twice as large (`ConcurrentHashMap.transfer`): each place is divided by one more bit.
 

@@ -39,6 +39,7 @@ class Options:
     variant: str = DEFAULT_VARIANT
 
     # What is done at all.
+    enabled: bool = _named("loadBalancerEnabled", True)
     shedding_enabled: bool = _named("loadBalancerSheddingEnabled", True)
     auto_bundle_split_enabled: bool = _named("loadBalancerAutoBundleSplitEnabled", True)
     auto_unload_split_bundles_enabled: bool = _named("loadBalancerAutoUnloadSplitBundlesEnabled", True)
@@ -58,6 +59,9 @@ class Options:
     direct_memory_resource_weight: float = _named("loadBalancerDirectMemoryResourceWeight", 0.0)
     bandwidth_in_resource_weight: float = _named("loadBalancerBandwidthInResourceWeight", 1.0)
     bandwidth_out_resource_weight: float = _named("loadBalancerBandwidthOutResourceWeight", 1.0)
+    # Older names of the two, misspelt by Pulsar: they hold where the newer ones are left at 1.
+    bandwith_in_resource_weight: float = _named("loadBalancerBandwithInResourceWeight", 1.0)
+    bandwith_out_resource_weight: float = _named("loadBalancerBandwithOutResourceWeight", 1.0)
     history_resource_percentage: float = _named("loadBalancerHistoryResourcePercentage", 0.9)
 
     # OverloadShedder, ThresholdShedder.
@@ -157,9 +161,14 @@ class Options:
             self.cpu_resource_weight,
             self.memory_resource_weight,
             self.direct_memory_resource_weight,
-            self.bandwidth_in_resource_weight,
-            self.bandwidth_out_resource_weight,
+            _newer(self.bandwidth_in_resource_weight, self.bandwith_in_resource_weight),
+            _newer(self.bandwidth_out_resource_weight, self.bandwith_out_resource_weight),
         )
+
+
+def _newer(weight: float, older_name: float) -> float:
+    """The weight under its newer name, unless that was left as it is by default."""
+    return weight if weight != 1.0 else older_name
 
 
 _VARIANT_DEFAULTS: Final[Mapping[str, Mapping[str, object]]] = {

@@ -5,9 +5,19 @@ import math
 from trimtab.model.bundles import BrokerReport
 from trimtab.plan.bundles.options import Options
 
+EXTENSIBLE_WEIGHTS = (1.0, 0.0, 1.0, 1.0, 1.0)
+"""The extensible manager's reporter weighs all resources alike, but for heap memory, which it passes over."""
 
-def report_due(last: BrokerReport, now: BrokerReport, since_seconds: float, options: Options) -> str | None:
-    """Why a broker's report is written, or None if it is not (`ModularLoadManagerImpl.needBrokerDataUpdate`).
+
+def report_due(
+    last: BrokerReport,
+    now: BrokerReport,
+    since_seconds: float,
+    options: Options,
+    *,
+    extensible: bool = False,
+) -> str | None:
+    """Why a broker's report is written, or None if it is not (`needBrokerDataUpdate`).
 
     Asked every `loadBalancerReportUpdateMinIntervalMillis`. Usage is compared in points, all else in percent
     of what was written last; from nothing to something is more than any percentage.
@@ -18,6 +28,8 @@ def report_due(last: BrokerReport, now: BrokerReport, since_seconds: float, opti
         What was written last, and what would be written.
     since_seconds
         Since it was written; to the millisecond, as in Pulsar.
+    extensible
+        Under which load manager.
 
     Returns
     -------
@@ -26,12 +38,14 @@ def report_due(last: BrokerReport, now: BrokerReport, since_seconds: float, opti
 
     References
     ----------
-    Pulsar 4.0.7 and 4.2.4, `org.apache.pulsar.broker.loadbalance.impl.ModularLoadManagerImpl`; usage is that
-    of the most used resource, each with its weight, since 4.0 (PIP-358).
+    Pulsar 4.0.7 and 4.2.4, `org.apache.pulsar.broker.loadbalance.impl.ModularLoadManagerImpl`, where usage is
+    that of the most used resource, each with its weight, and
+    `org.apache.pulsar.broker.loadbalance.extensions.reporter.BrokerLoadDataReporter`.
     """
     if round(since_seconds * 1000) > options.report_update_max_interval_minutes * 60 * 1000:
         return "the longest interval is over"
-    usages = [one.weighted_usage(options.weights) for one in (last, now)]
+    weights = EXTENSIBLE_WEIGHTS if extensible else options.weights
+    usages = [one.weighted_usage(weights) for one in (last, now)]
     change = {
         "usage": 100.0 * abs(usages[0] - usages[1]),
         "message rate": percent_change(

@@ -9,26 +9,26 @@ from trimtab.model.errors import PlanError
 from trimtab.plan.bundles.decision import Placer, Shedder
 
 SHEDDERS: Final = {
-    "AvgShedder": "trimtab.plan.bundles.shed.avg:AVG",
-    "OverloadShedder": "trimtab.plan.bundles.shed.overload:OVERLOAD",
-    "ThresholdShedder": "trimtab.plan.bundles.shed.threshold:THRESHOLD",
-    "TransferShedder": "trimtab.plan.bundles.shed.transfer:TRANSFER",
-    "UniformLoadShedder": "trimtab.plan.bundles.shed.uniform:UNIFORM",
+    "AvgShedder": "trimtab.plan.bundles.shed.avg:AvgShedder",
+    "OverloadShedder": "trimtab.plan.bundles.shed.overload:OverloadShedder",
+    "ThresholdShedder": "trimtab.plan.bundles.shed.threshold:ThresholdShedder",
+    "TransferShedder": "trimtab.plan.bundles.shed.transfer:TransferShedder",
+    "UniformLoadShedder": "trimtab.plan.bundles.shed.uniform:UniformLoadShedder",
 }
-"""By the class's name in Pulsar: the module, and in it the `Shedder`."""
+"""By the class's name in Pulsar: the module, and in it the class."""
 
 PLACERS: Final[dict[str, str]] = {
-    "AvgShedder": "trimtab.plan.bundles.shed.avg_plan:AVG_PLACEMENT",
-    "LeastLongTermMessageRate": "trimtab.plan.bundles.assign.least_rate:LEAST_LONG_TERM_MESSAGE_RATE",
+    "AvgShedder": "trimtab.plan.bundles.shed.avg_plan:AvgPlacement",
+    "LeastLongTermMessageRate": "trimtab.plan.bundles.assign.least_rate:LeastLongTermMessageRate",
     "LeastResourceUsageWithWeight": (
-        "trimtab.plan.bundles.assign.least_resource:LEAST_RESOURCE_USAGE_WITH_WEIGHT"
+        "trimtab.plan.bundles.assign.least_resource:LeastResourceUsageWithWeight"
     ),
-    "RoundRobinBrokerSelector": "trimtab.plan.bundles.assign.round_robin:ROUND_ROBIN",
+    "RoundRobinBrokerSelector": "trimtab.plan.bundles.assign.round_robin:RoundRobinBrokerSelector",
     "extensions.LeastResourceUsageWithWeight": (
-        "trimtab.plan.bundles.assign.least_resource_extensible:LEAST_RESOURCE_USAGE_EXTENSIBLE"
+        "trimtab.plan.bundles.assign.least_resource_extensible:LeastResourceUsageWithWeight"
     ),
 }
-"""By the class's name in Pulsar: the module, and in it the `Placer`. Of two classes of one name the one of
+"""By the class's name in Pulsar: the module, and in it the class. Of two classes of one name the one of
 the extensible load manager has `extensions.` in front."""
 
 
@@ -65,4 +65,4 @@ def _row(name: str, table: Mapping[str, str], kind: str) -> Any:
         remedy = f"did you mean {near[0]}?" if near else f"choose one of {', '.join(table)}"
         raise PlanError(f"{kind} strategy {name} is not known; {remedy}")
     module, _, attribute = table[short].partition(":")
-    return getattr(import_module(module), attribute)
+    return getattr(import_module(module), attribute)()

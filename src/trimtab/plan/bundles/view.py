@@ -1,14 +1,22 @@
 """What the leader knows when it decides: every broker's report and what it remembers itself (`LoadData`)."""
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 
+from trimtab.model.bundle_policies import is_heartbeat_or_sla
 from trimtab.model.bundle_range import namespace_of
-from trimtab.model.bundles import DEFAULT_MESSAGE_RATE, RATE_IN, RATE_OUT, BrokerReport, BundleData
+from trimtab.model.bundles import (
+    DEFAULT_MESSAGE_RATE,
+    RATE_IN,
+    RATE_OUT,
+    UNKNOWN_BUNDLE,
+    BrokerReport,
+    BundleData,
+)
 from trimtab.plan.bundles.averages import EMPTY_TABLE, BundleTable
+from trimtab.plan.bundles.hash_order import concurrent_hash_map_order, hash_map_order
 
 
 @dataclass(frozen=True)
@@ -95,6 +103,10 @@ class LoadView:
             for name, report in self.reports.items()
         }
 
+    def known_of(self, bundle: str) -> BundleData:
+        """What is known of a bundle; the defaults where that is nothing (`getBundleDataOrDefault`)."""
+        return self.bundles[bundle] if bundle in self.bundles.row else UNKNOWN_BUNDLE
+
     def with_preallocated(self, bundle: str, data: BundleData, broker: str) -> "LoadView":
         """The view after a bundle was given to a broker, which has not reported it yet."""
         load = self.brokers[broker]
@@ -122,13 +134,26 @@ class LoadView:
         return [self.bundles.names[row] for row in found]
 
 
-_BOUND = re.compile(r"(?:pulsar|sla-monitor)/(?:[^/]+/)?[^/:]+:\d+")
+# From tick to tick the same brokers and bundles are there, as a rule; several leaders may be at work at once.
+@lru_cache(maxsize=16)
+def brokers_order(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Brokers as `LoadData` gives them back, which holds them in a `ConcurrentHashMap`."""
+    return tuple(concurrent_hash_map_order(names))
+
+
+@lru_cache(maxsize=16)
+def bundles_order(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Bundles as shedders are given them: out of a `ConcurrentHashMap` into a `HashMap`.
+
+    Those that are bound to their broker are left out on the way, and stand last here
+    (`getBundleDataForLoadShedding`).
+    """
+    held = concurrent_hash_map_order(names)
+    bound = [name for name in held if is_bound_to_broker(name)]
+    free = [name for name in held if not is_bound_to_broker(name)] if bound else held
+    return (*hash_map_order(free), *bound)
 
 
 def is_bound_to_broker(bundle: str) -> bool:
-    """Whether a bundle is a heartbeat or SLA-monitor bundle, which no strategy may move.
-
-    Their namespaces are `pulsar/HOST:PORT` and `sla-monitor/HOST:PORT`, in older form with the cluster
-    between (`NamespaceService.filterNamespaceForShedding`).
-    """
-    return _BOUND.fullmatch(namespace_of(bundle)) is not None
+    """Whether a bundle is a heartbeat or SLA-monitor bundle, which no strategy may move."""
+    return is_heartbeat_or_sla(namespace_of(bundle))

@@ -58,11 +58,41 @@ def test_a_lone_broker_sheds_nothing() -> None:
     assert state.shedder.usage == {}
 
 
-def test_shedding_that_is_off_sheds_nothing() -> None:
+def test_a_broker_that_left_begins_anew_when_it_comes_back() -> None:
+    """Also where nothing was asked meanwhile: the load manager drops histories of brokers that are gone."""
+    calm, alone = skewed(0, hot=20), ReportTick(60.0, {"cold:1": skewed(1).brokers["cold:1"]})
+    *_, (_, _, state) = replay([calm, alone], THRESHOLD)
+    assert list(state.shedder.usage) == ["cold:1"]
+    *_, (_, decision, _) = replay([calm, alone, skewed(2)], THRESHOLD)
+    assert decision.why["brokers"]["hot:1"]["history"] == decision.why["brokers"]["hot:1"]["usage"]
+
+
+def test_excluded_namespaces_stay_without_a_placement_too() -> None:
+    """The load manager of 4.2 passes over them whatever the shedder says; 4.0 knows no such option."""
+    given = {"loadBalancerSheddingExcludedNamespaces": "t/n"}
+    ((_, decision, state),) = replay([skewed(0)], Scenario(THRESHOLD.shedder, make_options(given)))
+    assert (decision.unloads, state.recently_unloaded) == ({}, {})
+    assert "loadBalancerSheddingExcludedNamespaces" in decision.why["refused"][key(1)]
+    ((_, decision, _),) = replay([skewed(0)], Scenario(THRESHOLD.shedder, make_options(given, "pulsar-4.0")))
+    assert decision.unloads == {"hot:1": (key(1),)}
+
+
+def test_a_moving_bundle_is_sampled_in_the_order_of_javas_map() -> None:
+    """Two brokers report it: the mean after both is told by which of them comes last in Pulsar's map."""
+    names = ("broker-0:8080", "broker-1:8080", "broker-2:8080")
+    brokers = {name: report({key(0): stats(float(10**place))}) for place, name in enumerate(names)}
+    ((_, _, state),) = replay([ReportTick(0.0, brokers)], THRESHOLD)
+    turned = ReportTick(0.0, dict(reversed(brokers.items())))
+    ((_, _, other),) = replay([turned], THRESHOLD)
+    assert state.bundles[key(0)] == other.bundles[key(0)]
+
+
+@pytest.mark.parametrize("option", ["loadBalancerSheddingEnabled", "loadBalancerEnabled"])
+def test_shedding_that_is_off_sheds_nothing(option: str) -> None:
     """The option that a take-over sets: brokers are measured on, and nothing moves."""
-    off = dataclasses.replace(THRESHOLD, options=make_options({"loadBalancerSheddingEnabled": "false"}))
+    off = dataclasses.replace(THRESHOLD, options=make_options({option: "false"}))
     ((_, decision, state),) = replay([skewed(0)], off)
-    assert decision.why == {"outcome": "loadBalancerSheddingEnabled is false"}
+    assert decision.why == {"outcome": f"{option} is false"}
     assert state.bundles[key(1)].short.samples == 1
 
 

@@ -81,6 +81,13 @@ def test_memory_weighs_in_the_article_and_never_in_pulsars_modular_manager() -> 
     assert weighed.extensible_weights[1] == 1.0
 
 
+def test_the_misspelt_names_of_older_versions_hold_where_the_newer_are_left_alone() -> None:
+    """`loadBalancerBandwithInResourceWeight` is what old files have; the newer name goes first."""
+    old = {"loadBalancerBandwithInResourceWeight": 0.5, "loadBalancerBandwithOutResourceWeight": 0.25}
+    assert make_options(old).weights == (1.0, 0.0, 0.0, 0.5, 0.25)
+    assert make_options({**old, "loadBalancerBandwidthInResourceWeight": 2}).weights[3] == 2.0
+
+
 def test_an_unknown_variant_names_those_there_are() -> None:
     """pulsar-3 is not one of them."""
     with pytest.raises(SettingsError, match="choose one of pulsar-4.2, pulsar-4.0, article"):
@@ -90,9 +97,10 @@ def test_an_unknown_variant_names_those_there_are() -> None:
 def test_every_row_of_the_table_can_be_imported() -> None:
     """Also by its full Java name, as broker.conf has it."""
     for name in PLACERS:
-        assert placer(name).choose is not None
+        assert type(placer(name)).__name__ in (name.rpartition(".")[2], "AvgPlacement")
     for name in SHEDDERS:
-        assert shedder(f"org.apache.pulsar.broker.loadbalance.impl.{name}") is shedder(name)
+        assert shedder(f"org.apache.pulsar.broker.loadbalance.impl.{name}") == shedder(name)
+        assert type(shedder(name)).__name__ == name
     with pytest.raises(PlanError, match="did you mean ThresholdShedder"):
         shedder("TresholdShedder")
 

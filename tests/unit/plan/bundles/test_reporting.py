@@ -53,6 +53,17 @@ def test_from_nothing_to_something_is_a_change() -> None:
     assert report_due(broker(rate=0), broker(rate=0.001), 5.0, OPTIONS) == "message rate"
 
 
+def test_the_extensible_manager_weighs_all_alike_and_never_the_heap() -> None:
+    """Its reporter asks `getMaxResourceUsage`: direct memory counts whatever its weight, heap memory not."""
+    bundles = {key(number): stats() for number in range(10)}
+    direct = report(bundles, cpu=50, throughput=100, rate=100, direct_memory=61)
+    assert report_due(broker(), direct, 5.0, OPTIONS) is None
+    assert report_due(broker(), direct, 5.0, OPTIONS, extensible=True) == "usage"
+    heap = report(bundles, cpu=50, throughput=100, rate=100, memory=99)
+    heavy = make_options({"loadBalancerMemoryResourceWeight": 1.0})
+    assert report_due(broker(), heap, 5.0, heavy, extensible=True) is None
+
+
 def test_heap_memory_makes_no_report_in_pulsar_4() -> None:
     """It swings with every collection; the article counts it."""
     now = report({key(n): stats() for n in range(10)}, cpu=50, throughput=100, rate=100, memory=90)

@@ -7,6 +7,7 @@ that are left, in the same order.
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from trimtab.model.bundle_policies import DEFAULT_DOMAIN, BrokerTraits, BundlePolicies, ClusterMetadata
 from trimtab.model.bundle_range import namespace_of
@@ -116,6 +117,30 @@ def group_namespaces(namespace: str, view: LoadView, policies: BundlePolicies) -
     return counts
 
 
+def group_bundles(namespace: str, view: LoadView, policies: BundlePolicies) -> dict[str, int] | None:
+    """How many bundles of namespaces of the same anti-affinity group each broker owns.
+
+    The extensible manager counts so: not by namespaces as the modular one, but by what is owned of them.
+    """
+    group = policies.anti_affinity_group(namespace)
+    if group is None:
+        return None
+    alike = {one for one, other in policies.anti_affinity_groups.items() if other.lower() == group.lower()}
+    counts = {
+        broker: sum(namespace_of(bundle) in alike for bundle in report.bundles)
+        for broker, report in view.reports.items()
+    }
+    return {broker: found for broker, found in counts.items() if found}
+
+
+class Counted(Protocol):
+    """`group_namespaces` or `group_bundles`."""
+
+    def __call__(self, namespace: str, view: LoadView, policies: BundlePolicies) -> dict[str, int] | None:
+        """A number for each broker that has some; None if the namespace is in no group."""
+        ...
+
+
 def by_anti_affinity(
     namespace: str,
     candidates: Sequence[str],
@@ -123,6 +148,7 @@ def by_anti_affinity(
     policies: BundlePolicies,
     *,
     failure_domains: bool,
+    counted: Counted = group_namespaces,
 ) -> list[str]:
     """Those in the domains, and there on the brokers, with the fewest namespaces of the same group.
 
@@ -133,12 +159,14 @@ def by_anti_affinity(
     ----------
     failure_domains
         `failureDomainsEnabled`: whether domains are looked at.
+    counted
+        What is counted; namespaces under the modular manager.
 
     References
     ----------
     `filterAntiAffinityGroupOwnedBrokers`.
     """
-    counts = group_namespaces(namespace, view, policies)
+    counts = counted(namespace, view, policies)
     left = list(candidates)
     if counts is None or not left:
         return left
@@ -154,14 +182,12 @@ def by_anti_affinity(
 
 
 def of_load_manager(candidates: Sequence[str], metadata: ClusterMetadata) -> list[str]:
-    """Those under the leader's load manager (`BrokerLoadManagerClassFilter`)."""
+    """Those under the leader's load manager; not those that name none (`BrokerLoadManagerClassFilter`)."""
     wanted = metadata.load_manager
     if wanted is None:
         return list(candidates)
     return [
-        broker
-        for broker in candidates
-        if metadata.traits.get(broker, BrokerTraits()).load_manager in (None, wanted)
+        broker for broker in candidates if metadata.traits.get(broker, BrokerTraits()).load_manager == wanted
     ]
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from trimtab.plan.bundles.assign.pool import drawn
 from trimtab.plan.bundles.decision import Placement, Placer
+from trimtab.plan.bundles.hash_order import concurrent_hash_map_order
 from trimtab.plan.bundles.options import Options
 from trimtab.plan.bundles.view import LoadView
 
@@ -52,17 +53,22 @@ def choose(
 def score(broker: str, view: LoadView, options: Options) -> float:
     """Messages per second of a broker, or infinity if it is overloaded (`getScore`).
 
-    The preallocated rates are summed first and the broker's own added last, as in Pulsar: which scores are
-    equal depends on it.
+    The preallocated rates are summed first, in the order of Java's map of them, and the broker's own added
+    last, as in Pulsar: which scores are equal depends on it.
     """
     load = view.brokers[broker]
     if load.report.weighted_usage(options.weights) > options.broker_overloaded_threshold_percentage / 100.0:
         return math.inf
     total = 0.0
     if options.variant != "article":
-        for data in load.preallocated.values():
+        for bundle in concurrent_hash_map_order(load.preallocated) if load.preallocated else ():
+            data = load.preallocated[bundle]
             total += data.long.msg_rate_in + data.long.msg_rate_out
     return total + view.long_term_rates[broker]
 
 
-LEAST_LONG_TERM_MESSAGE_RATE = Placer(choose, LeastRateState())
+class LeastLongTermMessageRate(Placer[LeastRateState]):
+    """Its choice, and what it remembers at first: nothing."""
+
+    def __init__(self) -> None:
+        super().__init__(choose, LeastRateState())

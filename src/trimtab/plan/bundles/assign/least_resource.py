@@ -1,6 +1,6 @@
 """`LeastResourceUsageWithWeight` of the modular load manager: a broker well below the candidates' average."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -40,11 +40,10 @@ def choose(
 
     References
     ----------
-    Pulsar 4.0.7 and 4.2.4, `org.apache.pulsar.broker.loadbalance.impl.LeastResourceUsageWithWeight`; brokers
-    that left are forgotten (`onActiveBrokersChange`).
+    Pulsar 4.0.7 and 4.2.4, `org.apache.pulsar.broker.loadbalance.impl.LeastResourceUsageWithWeight`.
     """
     known = [broker for broker in candidates if broker in view.brokers]
-    usage = {broker: mean for broker, mean in state.usage.items() if broker in view.brokers}
+    usage = dict(state.usage)
     total = 0.0
     for broker in known:
         usage[broker] = _updated(broker, usage.get(broker), view, options)
@@ -86,4 +85,13 @@ def _updated(broker: str, history: float | None, view: LoadView, options: Option
     return history * weight + (1 - weight) * sample
 
 
-LEAST_RESOURCE_USAGE_WITH_WEIGHT = Placer(choose, LeastResourceState())
+def of_living(state: LeastResourceState, brokers: Collection[str]) -> LeastResourceState:
+    """The state without the means of brokers that are gone (`onActiveBrokersChange`)."""
+    return LeastResourceState({name: mean for name, mean in state.usage.items() if name in brokers})
+
+
+class LeastResourceUsageWithWeight(Placer[LeastResourceState]):
+    """Its choice, and what it remembers at first."""
+
+    def __init__(self) -> None:
+        super().__init__(choose, LeastResourceState(), of_living)

@@ -53,4 +53,8 @@ def choose(
     return drawn(pool or list(candidates), why, chance), PublishedState(after)
 
 
-LEAST_RESOURCE_USAGE_EXTENSIBLE = Placer(choose, PublishedState())
+class LeastResourceUsageWithWeight(Placer[PublishedState]):
+    """Its choice, and what it remembers at first."""
+
+    def __init__(self) -> None:
+        super().__init__(choose, PublishedState())

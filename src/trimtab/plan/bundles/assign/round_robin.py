@@ -6,11 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from trimtab.plan.bundles.decision import Placement, Placer
+from trimtab.plan.bundles.java_int import LARGEST
 from trimtab.plan.bundles.options import Options
 from trimtab.plan.bundles.view import LoadView
-
-LARGEST_COUNT = 2**31 - 1
-"""Java's greatest int; the count begins anew after it."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +49,7 @@ def choose(
     if not size:
         return Placement(None), state
     turn = state.count % size
-    following = 0 if state.count == LARGEST_COUNT else state.count + 1
+    following = 0 if state.count == LARGEST else state.count + 1
     order = state.brokers if len(state.brokers) == size else tuple(candidates)
     if order[turn] not in candidates:
         order = tuple(candidates)
@@ -59,4 +57,8 @@ def choose(
     return Placement(order[turn], (order[turn],), why), RoundRobinState(following, order)
 
 
-ROUND_ROBIN = Placer(choose, RoundRobinState())
+class RoundRobinBrokerSelector(Placer[RoundRobinState]):
+    """Its choice, and what it remembers at first."""
+
+    def __init__(self) -> None:
+        super().__init__(choose, RoundRobinState())

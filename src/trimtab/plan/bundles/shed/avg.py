@@ -79,7 +79,11 @@ def decide(
     return Decision(unloads, destinations, why), after
 
 
-AVG = Shedder(decide, AvgState())
+class AvgShedder(Shedder[AvgState]):
+    """Its decision, and what it remembers at first; `AvgPlacement` is the other half."""
+
+    def __init__(self) -> None:
+        super().__init__(decide, AvgState())
 
 
 def _sorted(scores: Mapping[str, float], options: Options) -> list[str]:
@@ -151,11 +155,7 @@ def _chosen(
     else:
         pair["outcome"] = "neither minUnloadMessage nor minUnloadMessageThroughput is exceeded"
         return ()
-    if len(fuller.bundles) <= 1:
-        pair["outcome"] = (
-            "its sole bundle overloads it" if fuller.bundles else "overloaded without any bundle"
-        )
-        return ()
+    # With a sole bundle Pulsar warns that nothing will be shed, and goes on to shed it.
     row = view.bundles.row
     chosen: list[str] = []
     for bundle in sorted(view.movable(fuller.bundles), key=lambda bundle: -traffic[row[bundle]]):
@@ -164,6 +164,8 @@ def _chosen(
             left -= carried
             chosen.append(bundle)
     pair["left_over"] = left
-    if not chosen:
+    if not fuller.bundles:
+        pair["outcome"] = "overloaded without any bundle"
+    elif not chosen:
         pair["outcome"] = "no bundle is small enough, or none may be unloaded now"
     return tuple(chosen)

@@ -7,22 +7,10 @@ from zlib import crc32
 
 import numpy as np
 
-from trimtab.model.bundles import (
-    DEFAULT_MESSAGE_RATE,
-    DEFAULT_MESSAGE_THROUGHPUT,
-    LONG_SAMPLES,
-    BundleData,
-    TimeAverage,
-)
+from trimtab.model.bundles import LONG_SAMPLES, BundleData
 from trimtab.plan.bundles.decision import Placement, Placer
 from trimtab.plan.bundles.options import Options
 from trimtab.plan.bundles.view import LoadView
-
-_NOTHING_KNOWN = TimeAverage(
-    0, DEFAULT_MESSAGE_THROUGHPUT, DEFAULT_MESSAGE_THROUGHPUT, DEFAULT_MESSAGE_RATE, DEFAULT_MESSAGE_RATE
-)
-UNKNOWN_BUNDLE = BundleData(_NOTHING_KNOWN, _NOTHING_KNOWN)
-"""What Pulsar takes a bundle for that nothing was heard of yet."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +92,11 @@ def choose(
     return Placement(broker, pool, {"planned": None, "drawn": drawn}), state
 
 
-AVG_PLACEMENT = Placer(choose, AvgState())
+class AvgPlacement(Placer[AvgState]):
+    """The placement of `AvgShedder`: its choice, and what it remembers at first."""
+
+    def __init__(self) -> None:
+        super().__init__(choose, AvgState())
 
 
 def planned(bundle: str, view: LoadView, state: AvgState, options: Options) -> str | None:
@@ -148,7 +140,7 @@ def with_planned(
     entries = list(state.plan)
     fresh: dict[BundleData | str, int] = {}
     for bundle, broker in destinations.items():
-        data = _data(bundle, view)
+        data = view.known_of(bundle)
         key = bundle if options.avg_shedder_plan_by_bundle_name else data
         place = fresh.get(key, _place_of(bundle, view, state, options))
         if place is None:
@@ -159,14 +151,10 @@ def with_planned(
     return replace(state, plan=tuple(entries))
 
 
-def _data(bundle: str, view: LoadView) -> BundleData:
-    return view.bundles[bundle] if bundle in view.bundles.row else UNKNOWN_BUNDLE
-
-
 def _place_of(bundle: str, view: LoadView, state: AvgState, options: Options) -> int | None:
     if options.avg_shedder_plan_by_bundle_name:
         return next(iter(state.places.get(bundle, ())), None)
-    places = state.places.get(_data(bundle, view), ())
+    places = state.places.get(view.known_of(bundle), ())
     return next((place for place in places if _is_as_filed(state.plan[place], view)), None)
 
 

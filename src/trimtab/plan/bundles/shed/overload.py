@@ -53,4 +53,8 @@ def decide(
     return Decision(unloads, why={"threshold": threshold, "brokers": brokers}), state
 
 
-OVERLOAD = Shedder(decide, OverloadState())
+class OverloadShedder(Shedder[OverloadState]):
+    """Its decision, and what it remembers at first: nothing."""
+
+    def __init__(self) -> None:
+        super().__init__(decide, OverloadState())

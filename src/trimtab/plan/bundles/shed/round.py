@@ -8,9 +8,10 @@ import numpy as np
 
 from trimtab.model.bundle_policies import ClusterMetadata
 from trimtab.model.bundle_range import namespace_of
-from trimtab.plan.bundles.assign.candidates import may_leave
-from trimtab.plan.bundles.assign.select import AssignmentState, excluded_namespaces, select_broker
-from trimtab.plan.bundles.decision import Decision, Placer
+from trimtab.plan.bundles.assign.candidates import available_brokers, may_leave
+from trimtab.plan.bundles.assign.select import PlacementRules, excluded_namespaces, select_broker
+from trimtab.plan.bundles.assign.state import AssignmentState
+from trimtab.plan.bundles.decision import Decision
 from trimtab.plan.bundles.options import Options
 from trimtab.plan.bundles.view import LoadView, is_bound_to_broker
 
@@ -54,10 +55,8 @@ def unexpired(recently_unloaded: Mapping[str, float], at: float, options: Option
 def shed_round(
     decision: Decision,
     view: LoadView,
-    metadata: ClusterMetadata,
-    placer: Placer[S],
+    rules: PlacementRules[S],
     assignment: AssignmentState[S],
-    options: Options,
     chance: np.random.Generator,
 ) -> Round[S]:
     """What `ModularLoadManagerImpl.doLoadShedding` does with the bundles that a shedder chose.
@@ -73,10 +72,8 @@ def shed_round(
         at: `AvgShedder` gives its own as the placement, whose state is then the shedder's after its decision.
     view
         What the leader knows; a lone broker sheds nothing.
-    metadata
-        Policies, and which brokers are up.
-    placer, assignment
-        The placement, and what the leader remembers about placements.
+    rules, assignment
+        By what bundles are placed, and what the leader remembers about placements.
     """
     unloads: dict[str, tuple[str, ...]] = {}
     destinations: dict[str, str] = {}
@@ -84,11 +81,11 @@ def shed_round(
     refused: dict[str, str] = {}
     for owner, chosen in decision.unloads.items():
         for bundle in chosen:
-            forbidden = _forbidden(bundle, owner, view, metadata, options)
+            forbidden = _forbidden(bundle, owner, view, rules.metadata, rules.options)
             if forbidden is not None:
                 refused[bundle] = forbidden
                 continue
-            found, assignment = select_broker(bundle, view, metadata, placer, assignment, options, chance)
+            found, assignment = select_broker(bundle, view, rules, assignment, chance)
             placements[bundle] = {"broker": found.broker, "pool": list(found.pool), **found.why}
             if found.broker is None:
                 refused[bundle] = "there is no broker for it"
@@ -98,15 +95,35 @@ def shed_round(
                 destinations[bundle] = found.broker
                 unloads[owner] = (*unloads.get(owner, ()), bundle)
     why = {**decision.why, "placements": placements, "refused": refused}
-    recent = unexpired(view.recently_unloaded, view.at, options) | dict.fromkeys(destinations, view.at)
+    recent = unexpired(view.recently_unloaded, view.at, rules.options) | dict.fromkeys(destinations, view.at)
     return Round(Decision(unloads, destinations, why), assignment, recent)
+
+
+def permitted(decision: Decision, view: LoadView, metadata: ClusterMetadata, options: Options) -> Decision:
+    """A shedder's decision without the bundles that must stay whatever a placement would say.
+
+    Where no placement is asked; `why` says under `refused` what stays, if anything does.
+    """
+    refused: dict[str, str] = {}
+    unloads: dict[str, tuple[str, ...]] = {}
+    for owner, chosen in decision.unloads.items():
+        for bundle in chosen:
+            forbidden = _forbidden(bundle, owner, view, metadata, options)
+            if forbidden is not None:
+                refused[bundle] = forbidden
+            else:
+                unloads[owner] = (*unloads.get(owner, ()), bundle)
+    if not refused:
+        return decision
+    destinations = {one: broker for one, broker in decision.destinations.items() if one not in refused}
+    return Decision(unloads, destinations, {**decision.why, "refused": refused})
 
 
 def _forbidden(
     bundle: str, owner: str, view: LoadView, metadata: ClusterMetadata, options: Options
 ) -> str | None:
     """Why a bundle must stay with its broker before any placement is asked."""
-    if len(view.brokers) <= 1:
+    if len(available_brokers(view, metadata)) <= 1:
         return "a lone broker sheds nothing"
     if is_bound_to_broker(bundle):
         return "it belongs to its broker"

@@ -18,8 +18,9 @@ class Spread:
     counted
         How many brokers average and deviation are over.
     average, square_sum, deviation
-        Of their loads: fractions, and of fractions squared. The deviation is not a number where rounding
-        makes the difference that it is the root of negative.
+        Of their loads: fractions, and of fractions squared. At first the deviation is not a number where
+        rounding makes the difference that it is the root of negative; once something has moved, Pulsar takes
+        the difference without its sign.
     lowest, highest
         Places in `ordered` of the broker that takes next and of the one that gives next.
     givers
@@ -62,7 +63,7 @@ class Spread:
         return replace(
             self,
             square_sum=square_sum,
-            deviation=_deviation(square_sum, self.counted, self.average),
+            deviation=math.sqrt(abs(_variance(square_sum, self.counted, self.average))),
             lowest=self.lowest + 1,
             givers=self.givers + 1,
         )
@@ -87,10 +88,10 @@ def spread_of(loads: Mapping[str, PublishedLoad], counted: Iterable[str]) -> Spr
         brokers += 1
     average = total / brokers
     ordered = tuple(sorted(loads, key=lambda name: loads[name].weighted_max_ema))
-    deviation = _deviation(square_sum, brokers, average)
+    variance = _variance(square_sum, brokers, average)
+    deviation = math.sqrt(variance) if variance >= 0 else math.nan
     return Spread(ordered, brokers, average, square_sum, deviation, 0, len(ordered) - 1)
 
 
-def _deviation(square_sum: float, brokers: int, average: float) -> float:
-    variance = square_sum / brokers - average * average
-    return math.sqrt(variance) if variance >= 0 else math.nan
+def _variance(square_sum: float, brokers: int, average: float) -> float:
+    return square_sum / brokers - average * average

@@ -1,11 +1,10 @@
 """`ThresholdShedder`: brokers that lie a threshold above the average give up their busiest bundles."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from trimtab.model.bundles import BrokerReport
 from trimtab.plan.bundles.decision import Decision, Shedder
 from trimtab.plan.bundles.options import Options
 from trimtab.plan.bundles.shed.selection import busiest_until
@@ -25,8 +24,7 @@ class ThresholdState:
     Attributes
     ----------
     usage
-        Running mean of each broker's usage, as a fraction. Brokers that left stay, as in Pulsar: one that
-        comes back goes on from where it was.
+        Running mean of each broker's usage, as a fraction. One that left and comes back begins anew.
     """
 
     usage: Mapping[str, float] = field(default_factory=dict)
@@ -45,7 +43,7 @@ def decide(
     threshold = options.broker_threshold_shedder_percentage / 100.0
     usage, average = _remembered(view, state.usage, options)
     brokers: dict[str, dict[str, object]] = {
-        name: {"usage": _sample(report, options), "history": usage[name]}
+        name: {"usage": report.weighted_usage(options.weights), "history": usage[name]}
         for name, report in view.reports.items()
     }
     why: dict[str, object] = {"average": average, "threshold": threshold, "brokers": brokers}
@@ -69,7 +67,16 @@ def decide(
     return Decision(unloads, why=why), ThresholdState(usage)
 
 
-THRESHOLD = Shedder(decide, ThresholdState())
+def of_living(state: ThresholdState, brokers: Collection[str]) -> ThresholdState:
+    """The state without the means of brokers that are gone (`onActiveBrokersChange`)."""
+    return ThresholdState({name: mean for name, mean in state.usage.items() if name in brokers})
+
+
+class ThresholdShedder(Shedder[ThresholdState]):
+    """Its decision, and what it remembers at first."""
+
+    def __init__(self) -> None:
+        super().__init__(decide, ThresholdState(), of_living=of_living)
 
 
 def _remembered(
@@ -83,18 +90,10 @@ def _remembered(
     usage = dict(before)
     total = 0.0
     for name, report in view.reports.items():
-        sample = _sample(report, options)
+        sample = report.weighted_usage(options.weights)
         usage[name] = sample if name not in usage else usage[name] * history + (1 - history) * sample
         total += usage[name]
     return usage, total / len(view.brokers) if view.brokers else 0.0
-
-
-def _sample(report: BrokerReport, options: Options) -> float:
-    """A broker's usage, of which Pulsar takes resources above 100 % for wrongly measured and passes over."""
-    usage = report.weighted_usage(options.weights)
-    if usage > 1.0 and options.variant != "article":
-        return report.weighted_usage_within_limit(options.weights)
-    return usage
 
 
 def _overloaded(usage: float, limit: float, options: Options) -> bool:

@@ -17,6 +17,7 @@ from trimtab.plan.bundles.options import Options
 from trimtab.plan.bundles.published import PublishedLoad, publish
 from trimtab.plan.bundles.shed.spread import Spread, spread_of
 from trimtab.plan.bundles.shed.transfer_pair import (
+    NO_BUNDLE_REPORTED,
     Move,
     divided,
     pair_up,
@@ -44,7 +45,7 @@ class TransferState:
 
 
 @dataclass(frozen=True)
-class TransferShedder:
+class Transfers:
     """`TransferShedder.findBundlesForUnloading` with what it asks of others.
 
     Attributes
@@ -84,11 +85,14 @@ class TransferShedder:
         if hits <= options.shedding_condition_hit_count_threshold:
             why["skipped"] = "HitCount"
             return Decision(why=why), TransferState(hits, published)
-        moves, why["pairs"] = self._transfers(view, spread, published, options)
+        moves, pairs = self._transfers(view, spread, published, options)
+        why["pairs"] = pairs
         if moves:
             hits = 0
+        elif any(pair.get("outcome") == NO_BUNDLE_REPORTED for pair in pairs):
+            why["skipped"] = "NoLoadData"
         else:
-            why["skipped"] = "NoBundles"
+            why["skipped"] = "NoBundles" if pairs else "HitCount"
         unloads: dict[str, tuple[str, ...]] = {}
         for move in moves:
             unloads[move.source] = (*unloads.get(move.source, ()), move.bundle)
@@ -155,12 +159,17 @@ class TransferShedder:
         return moves, pairs
 
 
-TRANSFER = Shedder(TransferShedder(), TransferState(), extensible=True)
+class TransferShedder(Shedder[TransferState]):
+    """Its decision, and what it remembers at first.
 
+    Parameters
+    ----------
+    metadata
+        Policies, and what else there is to know of the cluster besides its load.
+    """
 
-def transfer_under(metadata: ClusterMetadata) -> Shedder[TransferState]:
-    """The shedder of a cluster with policies."""
-    return Shedder(TransferShedder(metadata), TransferState(), extensible=True)
+    def __init__(self, metadata: ClusterMetadata = NO_METADATA) -> None:
+        super().__init__(Transfers(metadata), TransferState(), extensible=True)
 
 
 def _reason(spread: Spread, published: Mapping[str, PublishedLoad], options: Options) -> str | None:

@@ -5,17 +5,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from trimtab.model.bundle_policies import BundlePolicies, ClusterMetadata, is_system_namespace
+from trimtab.model.bundle_policies import ClusterMetadata, is_system_namespace
 from trimtab.model.bundle_range import namespace_of
 from trimtab.model.bundles import BundleStats
-from trimtab.plan.bundles.assign.candidates import available_brokers, by_anti_affinity, by_policies
 from trimtab.plan.bundles.assign.select import excluded_namespaces
+from trimtab.plan.bundles.assign.select_extensible import filtered
 from trimtab.plan.bundles.options import Options
 from trimtab.plan.bundles.published import PublishedLoad
 from trimtab.plan.bundles.split.topk import top_bundles
 from trimtab.plan.bundles.view import LoadView
 
-NO_POLICIES: Final = BundlePolicies()
+NO_BUNDLE_REPORTED: Final = "it reports no bundle"
 SWAP_RELIEF: Final = 0.75
 """After a swap the fuller broker must carry less than this share of what it carried before."""
 
@@ -94,7 +94,7 @@ def pair_up(
     pair = Pair(why={"load_wanted": offload, "bytes_per_second_wanted": wanted})
     top = _top(metadata, view, source, options)
     if len(top) <= 1:
-        return pair.ended("its sole reported bundle overloads it" if top else "it reports no bundle")
+        return pair.ended("its sole reported bundle overloads it" if top else NO_BUNDLE_REPORTED)
     back = iter(_top(metadata, view, target, options).items())
     left = len(top)
     for bundle, stats in top.items():
@@ -108,7 +108,7 @@ def pair_up(
             # Additions in Pulsar's order: it decides ties.
             fuller = throughput(view, source) - pair.offloaded + pair.gained - carried
             emptier = throughput(view, target) + pair.offloaded - pair.gained + carried
-            swapped = _swap(metadata, view, (source, fuller), (target, emptier), back, options)
+            swapped = _swap(metadata, view, (source, fuller), emptier, back, options)
             if not swapped:
                 return pair.ended("the next bundle is more than what is wanted, and nothing balances it")
         pair = pair.with_moves(source, target, bundle, carried, swapped, options)
@@ -120,7 +120,7 @@ def _swap(
     metadata: ClusterMetadata,
     view: LoadView,
     giver: tuple[str, float],
-    taker: tuple[str, float],
+    emptier: float,
     back: Iterator[tuple[str, BundleStats]],
     options: Options,
 ) -> list[tuple[str, float]]:
@@ -131,19 +131,19 @@ def _swap(
 
     Parameters
     ----------
-    giver, taker
-        Both brokers, and what they would carry without anything in return, bytes per second.
+    giver, emptier
+        The fuller broker, and what both would carry without anything in return, bytes per second.
     back
         What the taker reports and was not looked at yet.
     """
     if not options.transfer_enabled:
         return []
-    (source, fuller), (target, emptier) = giver, taker
+    source, fuller = giver
     before = throughput(view, source)
     swapped: list[tuple[str, float]] = []
     for bundle, stats in back:
         carried = stats.msg_throughput_in + stats.msg_throughput_out
-        if not _transferable(metadata, view, bundle, target, source, options):
+        if not _transferable(metadata, view, bundle, source, options):
             continue
         if not (fuller + carried < before and emptier - carried < before):
             continue
@@ -171,28 +171,15 @@ def _may_leave(
 ) -> bool:
     if bundle not in view.reports[source].bundles or bundle in view.recently_unloaded:
         return False
-    return _transferable(
-        metadata, view, bundle, source, target if options.transfer_enabled else None, options
-    )
+    return _transferable(metadata, view, bundle, target, options)
 
 
 def _transferable(
-    metadata: ClusterMetadata,
-    view: LoadView,
-    bundle: str,
-    source: str,
-    target: str | None,
-    options: Options,
+    metadata: ClusterMetadata, view: LoadView, bundle: str, target: str, options: Options
 ) -> bool:
-    """Whether isolation policies and anti-affinity let a bundle go, and to the target if there is one."""
-    namespace = namespace_of(bundle)
-    if metadata.policies == NO_POLICIES:
-        return True
-    allowed = by_policies(namespace, available_brokers(view, metadata), metadata)
-    candidates = by_anti_affinity(
-        namespace, allowed, view, metadata.policies, failure_domains=options.failure_domains_enabled
-    )
-    return (target is None or target in candidates) and any(broker != source for broker in candidates)
+    """Whether every filter lets a bundle go to a broker; asked also where bundles are just released."""
+    found = filtered(namespace_of(bundle), view, metadata, options)
+    return target in found.candidates and not found.failed
 
 
 def throughput(view: LoadView, broker: str) -> float:

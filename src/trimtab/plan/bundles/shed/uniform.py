@@ -7,10 +7,10 @@ import numpy as np
 
 from trimtab.model.load import FloatArray
 from trimtab.plan.bundles.decision import Decision, Shedder
+from trimtab.plan.bundles.java_int import LARGEST, truncated, wrapped
 from trimtab.plan.bundles.options import Options
 from trimtab.plan.bundles.view import LoadView
 
-JAVA_INT_MAX = 2**31 - 1
 NEAR_ZERO = 1e-6
 SLACK_4_0 = 1000
 """Pulsar 4.0 takes a bundle up to so many messages (or bytes) per second over what is left to unload."""
@@ -65,7 +65,7 @@ def decide(
         else (throughput, view.bundles.short_throughput, options.min_unload_message_throughput)
     )
     assert extremes.busiest is not None
-    need = _java_int((extremes.highest - extremes.lowest) * options.max_unload_percentage)
+    need = truncated((extremes.highest - extremes.lowest) * options.max_unload_percentage)
     why |= {"measure": "rate" if by_rate else "throughput", "needed": need, "needed_at_least": least}
     bundles = reports[extremes.busiest].bundles
     if len(bundles) <= 1 or need < least:
@@ -75,7 +75,11 @@ def decide(
     return Decision({extremes.busiest: chosen} if chosen else {}, why=why), state
 
 
-UNIFORM = Shedder(decide, UniformState())
+class UniformLoadShedder(Shedder[UniformState]):
+    """Its decision, and what it remembers at first: nothing."""
+
+    def __init__(self) -> None:
+        super().__init__(decide, UniformState())
 
 
 def _extremes(carried: Mapping[str, float]) -> _Extremes:
@@ -84,7 +88,7 @@ def _extremes(carried: Mapping[str, float]) -> _Extremes:
     The search for the idlest begins at Java's largest `int`: where every broker carries more (2 GB/s and up),
     that number is the minimum, as in Pulsar.
     """
-    busiest, highest, idlest, lowest = None, -1.0, None, float(JAVA_INT_MAX)
+    busiest, highest, idlest, lowest = None, -1.0, None, float(LARGEST)
     for name, value in carried.items():
         if value > highest:
             busiest, highest = name, value
@@ -103,7 +107,7 @@ def _chosen(
 ) -> tuple[str, ...]:
     """Bundles from the busiest down, each that is not more than what is left, also those without traffic."""
     row = view.bundles.row
-    slack = SLACK_4_0 if options.variant == "pulsar-4.0" else 0
+    slack = SLACK_4_0 if options.variant == "pulsar-4.0" else 0  # added as Java's int, which may overflow
     most = options.max_unload_bundle_num_per_shedding
     left = need
     chosen: list[str] = []
@@ -111,12 +115,7 @@ def _chosen(
         if most != -1 and len(chosen) >= most:
             break
         carried = float(traffic[row[bundle]])
-        if carried <= left + slack:
+        if carried <= wrapped(left + slack):
             chosen.append(bundle)
-            left -= _java_int(carried)
+            left -= truncated(carried)
     return tuple(chosen)
-
-
-def _java_int(number: float) -> int:
-    """Java's cast of a double to `int`: towards zero, held within 32 bits."""
-    return int(max(min(number, JAVA_INT_MAX), -JAVA_INT_MAX - 1))

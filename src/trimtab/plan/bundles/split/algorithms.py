@@ -175,8 +175,7 @@ def flow_or_qps_equally_divide(
     cuts = []
     for before, position in pairwise(ordered):
         topic = by_position[position]
-        over = rate > max_msg_rate or throughput > max_throughput
-        if over or rate + topic.msg_rate > max_msg_rate or throughput + topic.msg_throughput > max_throughput:
+        if rate + topic.msg_rate > max_msg_rate or throughput + topic.msg_throughput > max_throughput:
             cuts.append(before + (position - before) // 2 + 1)
             rate, throughput = topic.msg_rate, topic.msg_throughput
         else:

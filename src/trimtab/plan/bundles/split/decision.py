@@ -9,6 +9,7 @@ from trimtab.model.bundle_policies import ClusterMetadata
 from trimtab.model.bundle_range import namespace_of
 from trimtab.model.bundles import BundleStats
 from trimtab.plan.bundles.decision import Why
+from trimtab.plan.bundles.java_int import wrapped
 from trimtab.plan.bundles.options import Options
 from trimtab.plan.bundles.split.algorithms import MEBIBYTE
 from trimtab.plan.bundles.view import LoadView
@@ -106,13 +107,15 @@ def reason_of(size: BundleSize, options: Options) -> str | None:
 
     A limit of sessions that is not positive is none.
     """
+    # Pulsar multiplies two ints: from 2,048 MB on the limit runs over and is another one, or negative.
+    max_throughput = wrapped(options.namespace_bundle_max_bandwidth_mbytes * MEBIBYTE)
     if size.topics > options.namespace_bundle_max_topics:
         return TOPICS
     if 0 < options.namespace_bundle_max_sessions < size.sessions:
         return SESSIONS
     if size.msg_rate > options.namespace_bundle_max_msg_rate:
         return MSG_RATE
-    if size.msg_throughput > options.namespace_bundle_max_bandwidth_mbytes * MEBIBYTE:
+    if size.msg_throughput > max_throughput:
         return BANDWIDTH
     return None
 
@@ -123,7 +126,7 @@ def limits(options: Options) -> Mapping[str, object]:
         "topics": options.namespace_bundle_max_topics,
         "sessions": options.namespace_bundle_max_sessions,
         "msg_rate": options.namespace_bundle_max_msg_rate,
-        "msg_throughput": options.namespace_bundle_max_bandwidth_mbytes * MEBIBYTE,
+        "msg_throughput": wrapped(options.namespace_bundle_max_bandwidth_mbytes * MEBIBYTE),
         "namespace_bundles": options.namespace_maximum_bundles,
     }
 

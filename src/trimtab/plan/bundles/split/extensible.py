@@ -8,7 +8,11 @@ from trimtab.model.bundle_policies import ClusterMetadata
 from trimtab.model.bundle_range import namespace_of, parse_bundle
 from trimtab.model.bundles import BrokerReport
 from trimtab.plan.bundles.options import Options
-from trimtab.plan.bundles.split.algorithms import TopicTraffic, split_positions
+from trimtab.plan.bundles.split.algorithms import (
+    SPECIFIED_POSITIONS_DIVIDE,
+    TopicTraffic,
+    split_positions,
+)
 from trimtab.plan.bundles.split.decision import (
     LEAST_TOPICS,
     Split,
@@ -132,6 +136,8 @@ def _position(key: str, hits: int, planned: int, cycle: _Cycle) -> tuple[int | N
         return None, "its namespace has as many bundles as it may"
     if any(_related(key, other) for other in cycle.splitting):
         return None, "it, or one that shares an end with it, is being split"
+    if options.default_namespace_bundle_split_algorithm == SPECIFIED_POSITIONS_DIVIDE:
+        return None, f"{SPECIFIED_POSITIONS_DIVIDE} needs positions that an operator names"
     found = split_positions(parse_bundle(key), options, cycle.topics.get(key, ()))
     if found is None:
         return None, f"{options.default_namespace_bundle_split_algorithm} finds no position"

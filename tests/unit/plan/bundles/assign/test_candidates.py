@@ -187,10 +187,10 @@ def test_a_namespace_keeps_apart_from_itself() -> None:
 
 
 def test_brokers_of_another_load_manager_get_nothing() -> None:
-    """While a cluster changes over, a leader places on its own kind; who says nothing is kept."""
+    """While a cluster changes over, a leader places on its own kind; who says nothing is of another."""
     traits = {"a": BrokerTraits(load_manager="Modular"), "b": BrokerTraits(load_manager="Extensible")}
     metadata = ClusterMetadata(traits=traits, load_manager="Modular")
-    assert of_load_manager(["a", "b", "c"], metadata) == ["a", "c"]
+    assert of_load_manager(["a", "b", "c"], metadata) == ["a"]
     assert of_load_manager(["a", "b"], ClusterMetadata(traits=traits)) == ["a", "b"]
 
 

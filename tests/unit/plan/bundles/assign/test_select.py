@@ -10,16 +10,11 @@ import pytest
 from support.placement_views import bundle_key, known, load, view_of
 from trimtab.model.bundle_policies import BrokerTraits, BundlePolicies, ClusterMetadata, IsolationPolicy
 from trimtab.model.bundles import BundleStats
-from trimtab.plan.bundles.assign.least_rate import LEAST_LONG_TERM_MESSAGE_RATE
-from trimtab.plan.bundles.assign.least_resource import LEAST_RESOURCE_USAGE_WITH_WEIGHT
+from trimtab.plan.bundles.assign.least_rate import LeastLongTermMessageRate
+from trimtab.plan.bundles.assign.least_resource import LeastResourceUsageWithWeight
 from trimtab.plan.bundles.assign.round_robin import RoundRobinState
-from trimtab.plan.bundles.assign.select import (
-    AssignmentState,
-    assign,
-    forget_preallocated,
-    select_broker,
-    with_destination,
-)
+from trimtab.plan.bundles.assign.select import PlacementRules, assign, select_broker
+from trimtab.plan.bundles.assign.state import AssignmentState, forget_preallocated, with_destination
 from trimtab.plan.bundles.decision import Placement, Placer
 from trimtab.plan.bundles.options import Options, make_options
 from trimtab.plan.bundles.view import LoadView
@@ -61,9 +56,8 @@ def asked_for(
 ) -> tuple[Placement, list[list[str]], AssignmentState[int]]:
     """What the strategy was asked for a bundle: the candidates of each time."""
     asked = Asked([])
-    placement, state = select_broker(
-        bundle, view, metadata, Placer(asked.choose, 0), AssignmentState(0), options, np.random.default_rng(0)
-    )
+    rules = PlacementRules(Placer(asked.choose, 0), options, metadata)
+    placement, state = select_broker(bundle, view, rules, AssignmentState(0), np.random.default_rng(0))
     return placement, asked.candidates, state
 
 
@@ -71,12 +65,12 @@ def lookup(
     bundle: str,
     view: LoadView,
     state: AssignmentState[Any],
-    placer: Placer[Any] = LEAST_LONG_TERM_MESSAGE_RATE,
+    placer: Placer[Any] = LeastLongTermMessageRate(),  # noqa: B008
     options: Options = OPTIONS,
     metadata: ClusterMetadata = ANY,
 ) -> tuple[Placement, LoadView, AssignmentState[Any]]:
     """A lookup that always draws alike."""
-    return assign(bundle, view, metadata, placer, state, options, np.random.default_rng(0))
+    return assign(bundle, view, PlacementRules(placer, options, metadata), state, np.random.default_rng(0))
 
 
 def test_filters_follow_one_another() -> None:
@@ -152,7 +146,7 @@ def test_nobody_at_all_is_an_answer() -> None:
     """Isolated from everybody, a bundle has no broker, and nothing is preallocated."""
     metadata = ClusterMetadata(policies=BundlePolicies((IsolationPolicy(("t/.*",), ("x",)),)))
     view = view_of({"a": load()})
-    state = state_of(LEAST_LONG_TERM_MESSAGE_RATE)
+    state = state_of(LeastLongTermMessageRate())
     placement, after, left = lookup(BUNDLE, view, state, metadata=metadata)
     assert placement.broker is None
     assert after is view
@@ -173,9 +167,9 @@ def test_thinking_it_over_takes_a_second_sample() -> None:
     """LeastResourceUsageWithWeight remembers both times it was asked."""
     stats = {bundle_key("t/other"): SOME}
     view = view_of({"a": load(90, stats)})
-    placer = LEAST_RESOURCE_USAGE_WITH_WEIGHT
+    placer = LeastResourceUsageWithWeight()
     before = AssignmentState(replace(placer.initial, usage={"a": 0.5}))
-    _, after = select_broker(BUNDLE, view, ANY, placer, before, OPTIONS, np.random.default_rng(0))
+    _, after = select_broker(BUNDLE, view, PlacementRules(placer, OPTIONS), before, np.random.default_rng(0))
     once = 0.5 * 0.9 + (1 - 0.9) * view.brokers["a"].report.weighted_usage(OPTIONS.weights)
     twice = once * 0.9 + (1 - 0.9) * view.brokers["a"].report.weighted_usage(OPTIONS.weights)
     assert after.placement.usage == {"a": twice}
@@ -219,7 +213,7 @@ def test_a_placed_bundle_counts_at_once() -> None:
     """Two bundles of two namespaces looked up one after the other part, though no report came between."""
     data: Mapping[str, Any] = {bundle_key("t/a"): known(10), bundle_key("t/b"): known(10)}
     view = view_of({"x": load(), "y": load()}, data)
-    state = state_of(LEAST_LONG_TERM_MESSAGE_RATE)
+    state = state_of(LeastLongTermMessageRate())
     first, view, state = lookup(bundle_key("t/a"), view, state)
     second, view, state = lookup(bundle_key("t/b"), view, state)
     assert {first.broker, second.broker} == {"x", "y"}
@@ -231,7 +225,7 @@ def test_a_placed_bundle_counts_at_once() -> None:
 def test_a_bundle_never_seen_is_preallocated_with_the_defaults() -> None:
     """50 messages and 50,000 bytes per second each way."""
     view = view_of({"x": load()})
-    _, view, _ = lookup(BUNDLE, view, state_of(LEAST_LONG_TERM_MESSAGE_RATE))
+    _, view, _ = lookup(BUNDLE, view, state_of(LeastLongTermMessageRate()))
     given = view.brokers["x"].preallocated[BUNDLE]
     assert (given.long.rate, given.short.throughput, given.long.samples) == (100.0, 100_000.0, 0)
 
@@ -239,7 +233,7 @@ def test_a_bundle_never_seen_is_preallocated_with_the_defaults() -> None:
 def test_a_second_lookup_gets_the_same_answer() -> None:
     """Until the next update, whatever the load."""
     view = view_of({"x": load(), "y": load()})
-    state = state_of(LEAST_LONG_TERM_MESSAGE_RATE, preallocated={BUNDLE: "y"})
+    state = state_of(LeastLongTermMessageRate(), preallocated={BUNDLE: "y"})
     placement, after, left = lookup(BUNDLE, view, state)
     assert (placement.broker, after, left) == ("y", view, state)
 
@@ -247,7 +241,7 @@ def test_a_second_lookup_gets_the_same_answer() -> None:
 def test_the_destination_of_an_unload_comes_first_and_once() -> None:
     """It goes before what is preallocated, and is not preallocated itself."""
     view = view_of({"x": load(), "y": load()})
-    state = state_of(LEAST_LONG_TERM_MESSAGE_RATE, preallocated={BUNDLE: "y"})
+    state = state_of(LeastLongTermMessageRate(), preallocated={BUNDLE: "y"})
     state = with_destination(state, BUNDLE, "x", OPTIONS)
     first, view, state = lookup(BUNDLE, view, state)
     second, view, state = lookup(BUNDLE, view, state)
@@ -261,7 +255,7 @@ def test_destinations_of_one_range_collide_in_the_old_version() -> None:
     other = bundle_key("u/other")
     for variant, taken in (("pulsar-4.0", True), ("pulsar-4.2", False)):
         options = make_options({}, variant)
-        state = with_destination(state_of(LEAST_LONG_TERM_MESSAGE_RATE), BUNDLE, "x", options)
+        state = with_destination(state_of(LeastLongTermMessageRate()), BUNDLE, "x", options)
         view = view_of({"x": load(90), "y": load()})
         placement, _, _ = lookup(other, view, state, options=options)
         assert (placement.broker == "x") is taken
@@ -270,7 +264,7 @@ def test_destinations_of_one_range_collide_in_the_old_version() -> None:
 def test_an_update_forgets_what_was_given_away() -> None:
     """After the next reports neither the entry nor the rate is left, reported or not."""
     view = view_of({"x": load(preallocated={BUNDLE: known(9)}), "y": load()})
-    state = state_of(LEAST_LONG_TERM_MESSAGE_RATE, preallocated={BUNDLE: "x"})
+    state = state_of(LeastLongTermMessageRate(), preallocated={BUNDLE: "x"})
     view, state = forget_preallocated(view, state)
     assert view.brokers["x"].preallocated == {}
     assert state.preallocated == {}
@@ -279,7 +273,7 @@ def test_an_update_forgets_what_was_given_away() -> None:
 def test_an_update_keeps_the_rate_of_the_leaders_own_bundle_until_it_is_reported() -> None:
     """Pulsar asks what the leader owns, whichever broker it is about."""
     view = view_of({"x": load(preallocated={BUNDLE: known(9)})})
-    state = state_of(LEAST_LONG_TERM_MESSAGE_RATE, preallocated={BUNDLE: "x"})
+    state = state_of(LeastLongTermMessageRate(), preallocated={BUNDLE: "x"})
     kept, left = forget_preallocated(view, state, leader_owns=[BUNDLE])
     assert BUNDLE in kept.brokers["x"].preallocated
     assert left.preallocated == {}
@@ -290,7 +284,7 @@ def test_an_update_keeps_the_rate_of_the_leaders_own_bundle_until_it_is_reported
 def test_what_a_dead_broker_was_given_is_free_again() -> None:
     """Its bundles are placed anew at the next lookup."""
     view = view_of({"y": load()})
-    state = state_of(LEAST_LONG_TERM_MESSAGE_RATE, preallocated={BUNDLE: "dead"})
+    state = state_of(LeastLongTermMessageRate(), preallocated={BUNDLE: "dead"})
     assert forget_preallocated(view, state)[1].preallocated == {}
 
 
@@ -298,7 +292,7 @@ def test_round_robin_goes_on_from_its_state() -> None:
     """A saved state takes up the turn."""
     options = make_options({"loadBalancerSheddingExcludedNamespaces": "t/new"})
     view = view_of({"a": load(), "b": load()})
-    state = state_of(LEAST_LONG_TERM_MESSAGE_RATE, round_robin=RoundRobinState(1, ("a", "b")))
+    state = state_of(LeastLongTermMessageRate(), round_robin=RoundRobinState(1, ("a", "b")))
     placement, _, after = lookup(BUNDLE, view, state, options=options)
     assert placement.broker == "b"
     assert after.round_robin.count == 2

@@ -8,8 +8,10 @@ import pytest
 from support.placement_views import bundle_key, load, view_of
 from trimtab.model.bundle_policies import BrokerTraits, BundlePolicies, ClusterMetadata, IsolationPolicy
 from trimtab.model.bundles import BundleStats
-from trimtab.plan.bundles.assign.least_resource_extensible import LEAST_RESOURCE_USAGE_EXTENSIBLE
+from trimtab.plan.bundles.assign.least_resource_extensible import LeastResourceUsageWithWeight as Extensible
+from trimtab.plan.bundles.assign.select import PlacementRules
 from trimtab.plan.bundles.assign.select_extensible import select_broker
+from trimtab.plan.bundles.assign.state import AssignmentState
 from trimtab.plan.bundles.decision import Placement
 from trimtab.plan.bundles.options import make_options
 from trimtab.plan.bundles.view import LoadView
@@ -21,11 +23,10 @@ ANY = ClusterMetadata()
 
 def placed(view: LoadView, metadata: ClusterMetadata = ANY, excluded: Any = (), **given: Any) -> Placement:
     """One choice, drawn always alike."""
-    placer = LEAST_RESOURCE_USAGE_EXTENSIBLE
-    options, chance = make_options(given), np.random.default_rng(0)
-    placement, _ = select_broker(
-        BUNDLE, view, metadata, placer, placer.initial, options, chance, excluded=excluded
-    )
+    placer, chance = Extensible(), np.random.default_rng(0)
+    rules = PlacementRules(placer, make_options(given), metadata)
+    state = AssignmentState(placer.initial)
+    placement, _ = select_broker(BUNDLE, view, rules, state, chance, excluded=excluded)
     return placement
 
 
@@ -68,9 +69,37 @@ def test_policies_come_after_anti_affinity_and_may_leave_nobody() -> None:
     assert placed(view, ClusterMetadata(policies=policies)).broker is None
 
 
+def test_an_anti_affinity_group_counts_by_bundles() -> None:
+    """Two bundles of one namespace of the group weigh more than one; the modular one counts namespaces."""
+    groups = BundlePolicies(anti_affinity_groups={"t/new": "web", "t/a": "web"})
+    two = {bundle_key("t/a", 0): SOME, bundle_key("t/a", 1): SOME}
+    view = view_of({"a": load(stats=two), "b": load(stats={bundle_key("t/a", 2): SOME})})
+    assert placed(view, ClusterMetadata(policies=groups)).pool == ("b",)
+
+
+def test_namespaces_excluded_from_shedding_are_dealt_out_in_turn_in_4_2() -> None:
+    """Whatever the strategy would say; 4.0 knows no such namespaces."""
+    view = view_of({"a": load(10), "b": load(90), "c": load(90)})
+    options = {"loadBalancerSheddingExcludedNamespaces": "t/new"}
+    placer, chance = Extensible(), np.random.default_rng(0)
+    rules = PlacementRules(placer, make_options(options))
+    state, brokers = AssignmentState(placer.initial), []
+    for _ in range(6):
+        placement, state = select_broker(BUNDLE, view, rules, state, chance)
+        brokers.append(placement.broker)
+    assert sorted(brokers) == ["a", "a", "b", "b", "c", "c"]
+    old = PlacementRules(placer, make_options(options, "pulsar-4.0"))
+    placement, _ = select_broker(BUNDLE, view, old, AssignmentState(placer.initial), chance)
+    assert placement.pool == ("a",)
+
+
 def test_a_failed_version_filter_changes_nothing() -> None:
     """What the filters before it took out stays out."""
-    traits = {"a": BrokerTraits("4.2.4"), "b": BrokerTraits(load_manager="Modular"), "c": BrokerTraits()}
+    traits = {
+        "a": BrokerTraits("4.2.4", load_manager="Extensible"),
+        "b": BrokerTraits(load_manager="Modular"),
+        "c": BrokerTraits(load_manager="Extensible"),
+    }
     metadata = ClusterMetadata(traits=traits, load_manager="Extensible")
     view = view_of({"a": load(), "b": load(), "c": load()})
     assert set(placed(view, metadata, preferLaterVersions="true").pool) == {"a", "c"}

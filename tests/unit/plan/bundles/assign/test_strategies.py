@@ -9,11 +9,12 @@ import pytest
 
 from support.placement_views import bundle_key, known, load, view_of
 from trimtab.model.bundles import BundleStats, ResourceUsage
-from trimtab.plan.bundles.assign.least_rate import LEAST_LONG_TERM_MESSAGE_RATE
-from trimtab.plan.bundles.assign.least_resource import LEAST_RESOURCE_USAGE_WITH_WEIGHT, LeastResourceState
-from trimtab.plan.bundles.assign.least_resource_extensible import LEAST_RESOURCE_USAGE_EXTENSIBLE
-from trimtab.plan.bundles.assign.round_robin import LARGEST_COUNT, ROUND_ROBIN, RoundRobinState
+from trimtab.plan.bundles.assign.least_rate import LeastLongTermMessageRate
+from trimtab.plan.bundles.assign.least_resource import LeastResourceState, LeastResourceUsageWithWeight
+from trimtab.plan.bundles.assign.least_resource_extensible import LeastResourceUsageWithWeight as Extensible
+from trimtab.plan.bundles.assign.round_robin import RoundRobinBrokerSelector, RoundRobinState
 from trimtab.plan.bundles.decision import Placement, Placer
+from trimtab.plan.bundles.java_int import LARGEST
 from trimtab.plan.bundles.options import make_options
 from trimtab.plan.bundles.view import LoadView
 
@@ -49,7 +50,7 @@ def rates(**rate_of: float) -> LoadView:
 
 def test_the_least_rate_wins() -> None:
     """The broker with the fewest messages per second gets the bundle."""
-    placement, _ = ask(LEAST_LONG_TERM_MESSAGE_RATE, rates(a=30, b=10, c=20))
+    placement, _ = ask(LeastLongTermMessageRate(), rates(a=30, b=10, c=20))
     assert placement.broker == "b"
     assert placement.pool == ("b",)
     assert placement.why["scores"] == {"a": 30, "b": 10, "c": 20}
@@ -58,7 +59,7 @@ def test_the_least_rate_wins() -> None:
 def test_equals_are_drawn_from_a_pool_that_is_told() -> None:
     """Among equals chance decides, and the pool shows whom else it could have been."""
     view = rates(a=10, b=30, c=10)
-    placements = [ask(LEAST_LONG_TERM_MESSAGE_RATE, view, seed=seed)[0] for seed in range(20)]
+    placements = [ask(LeastLongTermMessageRate(), view, seed=seed)[0] for seed in range(20)]
     assert {placement.pool for placement in placements} == {("a", "c")}
     assert {placement.broker for placement in placements} == {"a", "c"}
 
@@ -67,7 +68,7 @@ def test_equals_are_drawn_from_a_pool_that_is_told() -> None:
 def test_overloaded_means_above_the_threshold(usage: float, overloaded: bool) -> None:
     """A broker at exactly 85 % still takes the bundle that its low rate speaks for."""
     view = view_of({"a": load(usage), "b": load(10, {BUNDLE: SOME})}, {BUNDLE: known(9)})
-    placement, _ = ask(LEAST_LONG_TERM_MESSAGE_RATE, view)
+    placement, _ = ask(LeastLongTermMessageRate(), view)
     assert placement.broker == ("b" if overloaded else "a")
     assert placement.why["scores"]["a"] == (None if overloaded else 0)
 
@@ -75,7 +76,7 @@ def test_overloaded_means_above_the_threshold(usage: float, overloaded: bool) ->
 def test_usage_is_compared_in_single_precision() -> None:
     """85.000001 % of a limit is 85 in single precision, hence not above the threshold."""
     view = view_of({"a": load(85.000001), "b": load(10, {BUNDLE: SOME})}, {BUNDLE: known(9)})
-    assert ask(LEAST_LONG_TERM_MESSAGE_RATE, view)[0].broker == "a"
+    assert ask(LeastLongTermMessageRate(), view)[0].broker == "a"
 
 
 def test_weights_say_what_makes_a_broker_overloaded() -> None:
@@ -83,15 +84,15 @@ def test_weights_say_what_makes_a_broker_overloaded() -> None:
     direct = replace(load(10), report=replace(load(10).report, direct_memory=ResourceUsage(90, 100)))
     heap = replace(load(10), report=replace(load(10).report, memory=ResourceUsage(90, 100)))
     view = view_of({"a": direct, "b": heap})
-    assert ask(LEAST_LONG_TERM_MESSAGE_RATE, view)[0].pool == ("a", "b")
+    assert ask(LeastLongTermMessageRate(), view)[0].pool == ("a", "b")
     given = {"loadBalancerDirectMemoryResourceWeight": 1.0, "loadBalancerMemoryResourceWeight": 1.0}
-    assert ask(LEAST_LONG_TERM_MESSAGE_RATE, view, options=make_options(given))[0].pool == ("b",)
+    assert ask(LeastLongTermMessageRate(), view, options=make_options(given))[0].pool == ("b",)
 
 
 def test_where_all_are_overloaded_any_will_do() -> None:
     """The bundle must go somewhere; rates do not count any more."""
     view = view_of({"a": load(90), "b": load(99)})
-    placement, _ = ask(LEAST_LONG_TERM_MESSAGE_RATE, view)
+    placement, _ = ask(LeastLongTermMessageRate(), view)
     assert placement.pool == ("a", "b")
     assert placement.why["outcome"] == "every candidate is overloaded"
     assert placement.why["least"] is None
@@ -101,15 +102,15 @@ def test_preallocated_bundles_count_with_their_long_term_rate() -> None:
     """A broker that was just given a bundle is not the emptiest any more; the article's text forgets it."""
     view = rates(a=10, b=12)
     view = view.with_preallocated(BUNDLE, known(5), "a")
-    assert ask(LEAST_LONG_TERM_MESSAGE_RATE, view)[0].broker == "b"
+    assert ask(LeastLongTermMessageRate(), view)[0].broker == "b"
     article = make_options({}, "article")
-    assert ask(LEAST_LONG_TERM_MESSAGE_RATE, view, options=article)[0].broker == "a"
+    assert ask(LeastLongTermMessageRate(), view, options=article)[0].broker == "a"
 
 
 def test_a_bundle_that_nothing_is_known_of_counts_with_the_defaults() -> None:
     """50 messages per second each way."""
     view = view_of({"a": load(0, {BUNDLE: SOME})})
-    assert ask(LEAST_LONG_TERM_MESSAGE_RATE, view)[0].why["scores"] == {"a": 100.0}
+    assert ask(LeastLongTermMessageRate(), view)[0].why["scores"] == {"a": 100.0}
 
 
 def test_rates_are_added_one_after_the_other_each_way() -> None:
@@ -118,7 +119,7 @@ def test_rates_are_added_one_after_the_other_each_way() -> None:
     other = bundle_key("t/b")
     data = {key: known(rate) for key, rate in zip(keys, (0.1, 0.2, 0.3), strict=True)} | {other: known(0.6)}
     view = view_of({"a": load(0, dict.fromkeys(keys, SOME)), "b": load(0, {other: SOME})}, data)
-    placement, _ = ask(LEAST_LONG_TERM_MESSAGE_RATE, view)
+    placement, _ = ask(LeastLongTermMessageRate(), view)
     assert placement.why["scores"] == {"a": 0.6000000000000001, "b": 0.6}
     assert placement.pool == ("b",)
 
@@ -126,10 +127,10 @@ def test_rates_are_added_one_after_the_other_each_way() -> None:
 @pytest.mark.parametrize(
     "placer",
     [
-        LEAST_LONG_TERM_MESSAGE_RATE,
-        LEAST_RESOURCE_USAGE_WITH_WEIGHT,
-        LEAST_RESOURCE_USAGE_EXTENSIBLE,
-        ROUND_ROBIN,
+        LeastLongTermMessageRate(),
+        LeastResourceUsageWithWeight(),
+        Extensible(),
+        RoundRobinBrokerSelector(),
     ],
 )
 def test_without_candidates_there_is_no_broker(placer: Placer[Any]) -> None:
@@ -140,7 +141,7 @@ def test_without_candidates_there_is_no_broker(placer: Placer[Any]) -> None:
 def test_well_below_the_average_wins() -> None:
     """Average .36: with the threshold of 10 points, a broker at .28 is too close to it, one at .1 is not."""
     view = view_of({"a": load(70, {BUNDLE: SOME}), "b": load(28), "c": load(10)})
-    placement, state = ask(LEAST_RESOURCE_USAGE_WITH_WEIGHT, view)
+    placement, state = ask(LeastResourceUsageWithWeight(), view)
     assert placement.why["average"] == pytest.approx(0.36)
     assert placement.pool == ("c",)
     assert set(state.usage) == {"a", "b", "c"}
@@ -151,14 +152,14 @@ def test_the_threshold_itself_is_enough(low: float, pool: tuple[str, ...]) -> No
     """25 points: .125 lies exactly that far below its average with .625; with a bit more any will do."""
     options = make_options({"loadBalancerAverageResourceUsageDifferenceThresholdPercentage": 25})
     view = view_of({"a": load(62.5), "b": load(low)})
-    assert ask(LEAST_RESOURCE_USAGE_WITH_WEIGHT, view, options=options)[0].pool == pool
-    assert ask(LEAST_RESOURCE_USAGE_EXTENSIBLE, view, options=options)[0].pool == pool
+    assert ask(LeastResourceUsageWithWeight(), view, options=options)[0].pool == pool
+    assert ask(Extensible(), view, options=options)[0].pool == pool
 
 
 def test_nobody_below_the_average_means_anybody() -> None:
     """A level cluster draws among all, overloaded or not."""
     view = view_of({"a": load(95), "b": load(95)})
-    placement, _ = ask(LEAST_RESOURCE_USAGE_WITH_WEIGHT, view)
+    placement, _ = ask(LeastResourceUsageWithWeight(), view)
     assert placement.pool == ("a", "b")
     assert placement.why["outcome"] == "no candidate lies the threshold below the average"
 
@@ -167,11 +168,11 @@ def test_the_mean_takes_a_sample_with_every_choice() -> None:
     """.9 of the past and .1 of now, in doubles as Pulsar computes them; twice in a row counts twice."""
     busy = {BUNDLE: SOME}
     view = view_of({"a": load(50, busy), "b": load(10, busy)})
-    _, state = ask(LEAST_RESOURCE_USAGE_WITH_WEIGHT, view)
+    _, state = ask(LeastResourceUsageWithWeight(), view)
     later = view_of({"a": load(100, busy), "b": load(10, busy)}, at=60)
-    _, once = ask(LEAST_RESOURCE_USAGE_WITH_WEIGHT, later, state=state)
+    _, once = ask(LeastResourceUsageWithWeight(), later, state=state)
     assert once.usage["a"] == 0.5 * 0.9 + (1 - 0.9) * 1.0
-    _, twice = ask(LEAST_RESOURCE_USAGE_WITH_WEIGHT, later, state=once)
+    _, twice = ask(LeastResourceUsageWithWeight(), later, state=once)
     assert twice.usage["a"] == once.usage["a"] * 0.9 + (1 - 0.9) * 1.0
 
 
@@ -179,7 +180,7 @@ def test_only_candidates_take_a_sample() -> None:
     """A broker that was filtered out keeps its mean, and does not count in the average."""
     view = view_of({"a": load(50, {BUNDLE: SOME}), "b": load(10, {BUNDLE: SOME}), "c": load(90)})
     state = LeastResourceState({"a": 0.9, "b": 0.1, "c": 0.2})
-    placement, after = ask(LEAST_RESOURCE_USAGE_WITH_WEIGHT, view, ["a", "b"], state)
+    placement, after = ask(LeastResourceUsageWithWeight(), view, ["a", "b"], state)
     assert after.usage["c"] == 0.2
     assert set(placement.why["usage"]) == {"a", "b"}
 
@@ -188,25 +189,24 @@ def test_only_candidates_take_a_sample() -> None:
 def test_a_broker_without_bundles_or_messages_begins_anew(silent: Any) -> None:
     """Its history is of another life: a restart, or of load that has gone."""
     state = LeastResourceState({"a": 0.9})
-    _, after = ask(LEAST_RESOURCE_USAGE_WITH_WEIGHT, view_of({"a": silent}), state=state)
+    _, after = ask(LeastResourceUsageWithWeight(), view_of({"a": silent}), state=state)
     assert after.usage == {"a": pytest.approx(0.2)}
 
 
 def test_brokers_that_left_are_forgotten() -> None:
     """One that comes back under its old name starts from what it reports."""
-    state = LeastResourceState({"gone": 0.9})
-    _, after = ask(LEAST_RESOURCE_USAGE_WITH_WEIGHT, view_of({"a": load(10)}), state=state)
-    assert set(after.usage) == {"a"}
+    state = LeastResourceState({"gone": 0.9, "a": 0.2})
+    assert LeastResourceUsageWithWeight().of_living(state, ["a"]).usage == {"a": 0.2}
 
 
 def test_published_means_take_one_sample_a_report() -> None:
     """However many bundles are placed between two reports, a broker publishes once."""
     view = view_of({"a": load(50), "b": load(10)})
-    _, state = ask(LEAST_RESOURCE_USAGE_EXTENSIBLE, view)
-    _, again = ask(LEAST_RESOURCE_USAGE_EXTENSIBLE, view, state=state)
+    _, state = ask(Extensible(), view)
+    _, again = ask(Extensible(), view, state=state)
     assert again == state
     later = view_of({"a": load(100), "b": load(10, updated_at=0.0)}, at=60)
-    placement, after = ask(LEAST_RESOURCE_USAGE_EXTENSIBLE, later, state=state)
+    placement, after = ask(Extensible(), later, state=state)
     assert placement.why["usage"] == {
         "a": 0.5 * 0.9 + (1 - 0.9) * 1.0,
         "b": after.published["b"].weighted_max_ema,
@@ -220,28 +220,28 @@ def test_heap_memory_counts_only_under_the_extensible_manager() -> None:
     full = load(10)
     full = replace(full, report=replace(full.report, memory=ResourceUsage(90, 100)))
     view = view_of({"a": full, "b": load(40)})
-    assert ask(LEAST_RESOURCE_USAGE_WITH_WEIGHT, view, options=options)[0].pool == ("a",)
-    assert ask(LEAST_RESOURCE_USAGE_EXTENSIBLE, view, options=options)[0].pool == ("b",)
+    assert ask(LeastResourceUsageWithWeight(), view, options=options)[0].pool == ("a",)
+    assert ask(Extensible(), view, options=options)[0].pool == ("b",)
 
 
 def test_brokers_without_load_data_are_drawn_only_if_nobody_is_below() -> None:
     """They do not count in the average; the modular strategy never sees such brokers."""
     view = view_of({"a": load(70), "b": load(30)})
     candidates = ["a", "b", "new"]
-    placement, _ = ask(LEAST_RESOURCE_USAGE_EXTENSIBLE, view, candidates)
+    placement, _ = ask(Extensible(), view, candidates)
     assert placement.pool == ("b",)
     assert placement.why["average"] == pytest.approx(0.5)
     level = view_of({"a": load(50), "b": load(50)})
-    assert ask(LEAST_RESOURCE_USAGE_EXTENSIBLE, level, candidates)[0].pool == ("a", "b", "new")
-    assert ask(LEAST_RESOURCE_USAGE_EXTENSIBLE, level, ["new"])[0].pool == ("new",)
-    assert ask(LEAST_RESOURCE_USAGE_WITH_WEIGHT, level, candidates)[0].pool == ("a", "b")
+    assert ask(Extensible(), level, candidates)[0].pool == ("a", "b", "new")
+    assert ask(Extensible(), level, ["new"])[0].pool == ("new",)
+    assert ask(LeastResourceUsageWithWeight(), level, candidates)[0].pool == ("a", "b")
 
 
 def turns(state: RoundRobinState, *candidate_sets: Sequence[str]) -> list[str | None]:
     """Who gets the bundles, one for each set of candidates."""
     found = []
     for candidates in candidate_sets:
-        placement, state = ask(ROUND_ROBIN, rates(a=1), candidates, state)
+        placement, state = ask(RoundRobinBrokerSelector(), rates(a=1), candidates, state)
         found.append(placement.broker)
     return found
 
@@ -265,6 +265,6 @@ def test_another_number_of_candidates_is_noticed_at_once() -> None:
 
 def test_after_javas_largest_int_the_count_begins_anew() -> None:
     """It is used once more and becomes zero."""
-    placement, state = ask(ROUND_ROBIN, rates(a=1), "ab", RoundRobinState(LARGEST_COUNT, ("a", "b")))
+    placement, state = ask(RoundRobinBrokerSelector(), rates(a=1), "ab", RoundRobinState(LARGEST, ("a", "b")))
     assert placement.broker == "b"
     assert state.count == 0

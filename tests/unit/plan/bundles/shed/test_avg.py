@@ -105,12 +105,32 @@ def test_the_partner_of_a_broker_that_was_apart_before_is_enough() -> None:
 
 
 def test_hits_are_used_up_even_where_nothing_can_be_unloaded() -> None:
-    """The sole bundle of a broker stays; the count begins anew all the same."""
-    state = decided(two(100))[1]
-    decision, state = decided(two(100), state)
+    """A broker without any bundle is full all the same; the count begins anew."""
+    state = decided(two())[1]
+    decision, state = decided(two(), state)
     assert decision.unloads == {}
-    assert decision.why["pairs"][0]["outcome"] == "its sole bundle overloads it"
+    assert decision.why["pairs"][0]["outcome"] == "overloaded without any bundle"
     assert state.hits_high == {}
+
+
+@pytest.mark.parametrize("variant", ["pulsar-4.2", "pulsar-4.0"])
+def test_a_sole_bundle_goes_for_all_that_pulsars_log_says(variant: str) -> None:
+    """It says "No Load Shedding will be done on this broker", and then the bundle is unloaded."""
+    decision, _ = decided(two(100), variant=variant, **AT_ONCE)
+    assert decision.unloads == {"full:1": (key(0),)}
+    assert decided(two(100_000), variant=variant, **AT_ONCE)[0].unloads == {}
+
+
+def test_a_threshold_of_nothing_makes_the_middle_broker_its_own_pair() -> None:
+    """It is 0 points from itself, counts two hits at once, and has nothing to give to itself."""
+    decision, state = decided(
+        view_of(idle(a=10, b=50, c=90)),
+        loadBalancerAvgShedderLowThreshold=0,
+        loadBalancerAvgShedderHitCountLowThreshold=3,
+        loadBalancerAvgShedderHitCountHighThreshold=9,
+    )
+    assert state.hits_low == {"a": 1, "c": 1, "b": 2}
+    assert decision.unloads == {}
 
 
 def test_the_hits_of_a_broker_that_left_stay_until_all_is_even() -> None:

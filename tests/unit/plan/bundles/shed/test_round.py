@@ -7,11 +7,12 @@ import numpy as np
 
 from support.bundle_views import CHANCE, key, report, stats, view_of
 from trimtab.model.bundle_policies import BundlePolicies, ClusterMetadata, IsolationPolicy
-from trimtab.plan.bundles.assign.select import AssignmentState
+from trimtab.plan.bundles.assign.select import PlacementRules
+from trimtab.plan.bundles.assign.state import AssignmentState
 from trimtab.plan.bundles.decision import Decision, Placement, Placer
 from trimtab.plan.bundles.options import Options, make_options
-from trimtab.plan.bundles.shed.avg import AVG
-from trimtab.plan.bundles.shed.avg_plan import AVG_PLACEMENT
+from trimtab.plan.bundles.shed.avg import AvgShedder
+from trimtab.plan.bundles.shed.avg_plan import AvgPlacement
 from trimtab.plan.bundles.shed.round import Round, shed_round, unexpired
 from trimtab.plan.bundles.view import LoadView
 
@@ -60,7 +61,7 @@ def rounded(
     made = make_options({**FREE, **options}, variant)
     decision = Decision({"a:1": chosen}, why={"average": 0.5})
     state = AssignmentState(placer.initial)
-    return shed_round(decision, view, metadata, placer, state, made, CHANCE)
+    return shed_round(decision, view, PlacementRules(placer, made, metadata), state, CHANCE)
 
 
 def test_a_bundle_goes_where_the_placement_says_and_is_remembered() -> None:
@@ -169,9 +170,9 @@ def test_avg_shedder_and_its_placement_agree() -> None:
         "d:1": report(cpu=10),
     }
     view = view_of(brokers)
-    decision, state = AVG.decide(view, AVG.initial, options, CHANCE)
+    decision, state = AvgShedder().decide(view, AvgShedder().initial, options, CHANCE)
     found = shed_round(
-        decision, view, ClusterMetadata(), AVG_PLACEMENT, AssignmentState(state), options, CHANCE
+        decision, view, PlacementRules(AvgPlacement(), options), AssignmentState(state), CHANCE
     )
     assert found.decision.unloads == decision.unloads
     assert found.decision.destinations == decision.destinations == {key(0): "d:1", key(2): "c:1"}

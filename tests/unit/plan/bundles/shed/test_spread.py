@@ -51,6 +51,14 @@ def test_a_variance_that_rounds_below_zero_is_not_a_number() -> None:
     assert not found.deviation > 0
 
 
+def test_a_predicted_variance_below_zero_loses_its_sign() -> None:
+    """Pulsar takes the absolute value once something has moved: a last digit, not a stop."""
+    found = Spread(("a", "b"), 2, 0.5, 0.5, 0.0, 0, 1).after_moving(0.5, 0.5, 0.0)
+    assert found.deviation == 0.0
+    below = Spread(("a", "b"), 2, 0.75, 0.625, 0.0, 0, 1).after_moving(0.75, 0.25, 0.25)
+    assert below.deviation == (0.75 * 0.75 - 0.25) ** 0.5
+
+
 def test_brokers_of_old_data_are_in_the_order_and_in_nothing_else() -> None:
     """They are not among those counted."""
     loads = {"a": PublishedLoad(0.75, 0.0, 0.0), "b": PublishedLoad(0.0, 0.0, 0.0)}

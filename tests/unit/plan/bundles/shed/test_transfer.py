@@ -10,7 +10,7 @@ from trimtab.model.bundle_policies import ClusterMetadata
 from trimtab.model.bundles import BrokerReport
 from trimtab.plan.bundles.decision import Decision
 from trimtab.plan.bundles.options import make_options
-from trimtab.plan.bundles.shed.transfer import TRANSFER, TransferState, transfer_under
+from trimtab.plan.bundles.shed.transfer import TransferShedder, TransferState
 from trimtab.plan.bundles.view import LoadView
 
 UNIT = 100_000
@@ -30,7 +30,7 @@ def decided(
 ) -> tuple[Decision, TransferState]:
     """A decision and the state after it; by default the hits are there already."""
     view = brokers if isinstance(brokers, LoadView) else view_of(brokers)
-    return TRANSFER.decide(view, state, make_options(options), CHANCE)
+    return TransferShedder().decide(view, state, make_options(options), CHANCE)
 
 
 def reason(brokers: Mapping[str, BrokerReport], **options: object) -> object:
@@ -163,7 +163,7 @@ def test_without_any_broker_nothing_is_decided() -> None:
 def test_a_living_broker_without_data_stops_everything() -> None:
     """It would be the emptiest of all, if it only said so."""
     up = ClusterMetadata(brokers=("full:1", "idle:1", "new:1"))
-    decision, state = transfer_under(up).decide(view_of(apart(100, 0)), DUE, make_options({}), CHANCE)
+    decision, state = TransferShedder(up).decide(view_of(apart(100, 0)), DUE, make_options({}), CHANCE)
     assert decision.why == {"skipped": "NoLoadData", "brokers": ["new:1"]}
     assert state.hits == 3
 

@@ -3,8 +3,10 @@
 import math
 from dataclasses import replace
 
+import pytest
+
 from support.bundle_views import key, report, stats, view_of
-from trimtab.model.bundle_policies import BundlePolicies, ClusterMetadata, IsolationPolicy
+from trimtab.model.bundle_policies import BrokerTraits, BundlePolicies, ClusterMetadata, IsolationPolicy
 from trimtab.model.bundles import BrokerReport, BundleStats
 from trimtab.plan.bundles.options import make_options
 from trimtab.plan.bundles.published import publish
@@ -111,7 +113,7 @@ WITH_POLICIES = {"loadBalancerSheddingBundlesWithPoliciesEnabled": True}
 
 
 def test_bundles_that_policies_hold_stay() -> None:
-    """The target must be allowed; where the target is open, any other broker."""
+    """The target must be allowed, also where bundles are just released and Pulsar forgets that it is open."""
     view = two([1, 2, 3])
     assert chosen(paired(view, isolated("full", "idle"), **WITH_POLICIES)) == [0, 1]
     assert chosen(paired(view, isolated("full"), **WITH_POLICIES)) == []
@@ -119,8 +121,8 @@ def test_bundles_that_policies_hold_stay() -> None:
     more = replace(view, brokers={**view.brokers, "other:1": replace(view.brokers["idle:1"])})
     assert chosen(paired(more, elsewhere, **WITH_POLICIES)) == []
     released = {**WITH_POLICIES, "loadBalancerTransferEnabled": False}
-    assert chosen(paired(more, elsewhere, **released)) == [0, 1]
-    assert chosen(paired(view, elsewhere, **released)) == []
+    assert chosen(paired(more, elsewhere, **released)) == []
+    assert chosen(paired(view, isolated("full", "idle"), **released)) == [0, 1]
 
 
 def test_bundles_of_others_do_not_go_to_a_broker_meant_for_one_namespace() -> None:
@@ -137,6 +139,28 @@ def test_bundles_that_anti_affinity_holds_stay() -> None:
     held = replace(view, brokers={**view.brokers, "idle:1": crowded, "third:1": third})
     assert chosen(paired(held, groups, **WITH_POLICIES)) == []
     assert chosen(paired(view, groups, **WITH_POLICIES)) == [0, 1]
+
+
+@pytest.mark.parametrize(("most", "moved"), [(1, []), (2, [0, 1])])
+def test_a_broker_with_enough_topics_takes_nothing(most: int, moved: list[int]) -> None:
+    """All filters of the extensible manager are asked, not policies alone: at the limit is full."""
+    view = two([1, 2, 3], [9])
+    assert chosen(paired(view, loadBalancerBrokerMaxTopics=most)) == moved
+
+
+def test_a_broker_of_another_load_manager_takes_nothing() -> None:
+    """While a cluster changes over."""
+    traits = {"full:1": BrokerTraits(load_manager="E"), "idle:1": BrokerTraits(load_manager="M")}
+    assert chosen(paired(two([1, 2, 3]), ClusterMetadata(traits=traits, load_manager="E"))) == []
+    assert chosen(paired(two([1, 2, 3]), ClusterMetadata(traits=traits))) == [0, 1]
+
+
+def test_where_versions_cannot_be_told_nothing_moves() -> None:
+    """A failed filter lets a lookup pass, and stops a transfer."""
+    unknown = ClusterMetadata(traits={"full:1": BrokerTraits("4.2.4")})
+    assert chosen(paired(two([1, 2, 3]), unknown, preferLaterVersions=True)) == []
+    told = ClusterMetadata(traits={"full:1": BrokerTraits("4.2.4"), "idle:1": BrokerTraits("4.2.4")})
+    assert chosen(paired(two([1, 2, 3]), told, preferLaterVersions=True)) == [0, 1]
 
 
 def test_bundles_with_policies_are_reported_only_if_that_is_switched_on() -> None:

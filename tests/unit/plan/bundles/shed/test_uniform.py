@@ -117,6 +117,13 @@ def test_pulsar_4_0_takes_a_thousand_more() -> None:
     assert decided(heavy, variant="pulsar-4.0").unloads == {"high:1": (key(1),)}
 
 
+def test_pulsar_4_0_runs_over_the_ends_of_an_int() -> None:
+    """Where all of an int is needed, 1,000 more are less than nothing, and no bundle fits."""
+    view = by_throughput(MB, MB, high=1e12, low=1e10)
+    assert decided(view).unloads == {"high:1": (key(0), key(1))}
+    assert decided(view, variant="pulsar-4.0").unloads == {}
+
+
 def test_pulsar_4_0_goes_on_into_the_thousand() -> None:
     """After 1,500 of 1,000 there are -500 left, plus 1,000: 500 still fits, and then nothing but silence."""
     view = by_rate(1500, 501, 500, 1, 0, high=6000, low=1000)

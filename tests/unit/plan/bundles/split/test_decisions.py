@@ -279,9 +279,26 @@ def test_no_position_or_several_are_no_split() -> None:
     assert state.hits["a"] == {BUNDLE: 2}
 
 
-@pytest.mark.parametrize("name", ["halves", "specified_positions_divide"])
-def test_an_algorithm_that_cannot_decide_alone_is_refused(name: str) -> None:
-    """Unknown, or in need of positions that an operator names."""
-    options = replace(AT_ONCE, default_namespace_bundle_split_algorithm=name)
-    with pytest.raises(PlanError, match=name):
+def test_an_unknown_algorithm_is_refused() -> None:
+    """Pulsar would halve the range in silence."""
+    options = replace(AT_ONCE, default_namespace_bundle_split_algorithm="halves")
+    with pytest.raises(PlanError, match="halves"):
         extensible.find_splits(cluster(LARGE), SplitState(), options)
+
+
+def test_an_algorithm_that_needs_an_operator_splits_nothing() -> None:
+    """It fails bundle by bundle in Pulsar; the hits go on."""
+    options = replace(AT_ONCE, default_namespace_bundle_split_algorithm="specified_positions_divide")
+    decision, state = extensible.find_splits(cluster(LARGE), SplitState(), options)
+    assert decision.splits == ()
+    assert "needs positions" in decision.why["bundles"][BUNDLE]["outcome"]
+    assert state.hits["a"] == {BUNDLE: 1}
+
+
+@pytest.mark.parametrize(("mbytes", "split"), [(2047, False), (2048, True), (4096, True), (4097, True)])
+def test_a_limit_of_two_gigabytes_runs_over_an_int(mbytes: int, split: bool) -> None:
+    """2,048 MB are 2^31 bytes, which Java's int takes for -2^31; 4,096 are 0, and 4,097 are 1 MiB."""
+    stats = BundleStats(topics=2, msg_throughput_in=2.0 * 1024 * 1024)
+    options = replace(AT_ONCE, namespace_bundle_max_bandwidth_mbytes=mbytes)
+    decision, _ = extensible.find_splits(cluster(stats), SplitState(), options)
+    assert bool(decision.splits) is split
