@@ -14,6 +14,7 @@ from trimtab.simulate.instances import lognormal_skew
 HEAVY = {
     "duckdb",
     "highspy",
+    "httpx",
     "kafka",
     "llvmlite",
     "matplotlib",

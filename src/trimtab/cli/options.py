@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 if TYPE_CHECKING:
+    from trimtab.connect.pulsar_settings import PulsarConnection
     from trimtab.connect.settings import KafkaConnection
     from trimtab.files.settings import Settings
 
@@ -19,6 +20,11 @@ SETTINGS = typer.Option(None, "--settings", help="Settings file; by default trim
 SET = typer.Option([], "--set", help="One setting, as section.key=value; may be repeated.")
 BOOTSTRAP = typer.Option(
     None, "--bootstrap", help="Brokers to begin with, as host:port,host:port; goes before kafka.bootstrap."
+)
+PULSAR_ADMIN = typer.Option(
+    None,
+    "--pulsar-admin",
+    help="Web addresses of Pulsar's brokers to begin with, as http://host:8080; goes before pulsar.admin.",
 )
 CLUSTER = typer.Option(None, "--cluster", help="Which cluster, where the lake holds several.")
 
@@ -38,6 +44,16 @@ def kafka_connection(settings: Settings, bootstrap: str | None) -> KafkaConnecti
     if bootstrap is not None:
         table["bootstrap"] = bootstrap
     return connection_from_table(table, os.environ, settings.folder)
+
+
+def pulsar_connection(settings: Settings, admin: str | None) -> PulsarConnection:
+    """How to reach a Pulsar cluster: the `[pulsar]` table, with `--pulsar-admin` before its own."""
+    from trimtab.connect.pulsar_settings import pulsar_connection_from_table
+
+    table = settings.table("pulsar", ("token",))
+    if admin is not None:
+        table["admin"] = admin
+    return pulsar_connection_from_table(table, os.environ, settings.folder)
 
 
 def lake_path(given: Path | None) -> Path:

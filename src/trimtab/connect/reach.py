@@ -13,7 +13,8 @@ import struct
 from typing import Any
 
 from trimtab.connect.settings import KafkaConnection, split_address
-from trimtab.model.errors import ConnectError, SettingsError
+from trimtab.connect.tls import tls_context_of
+from trimtab.model.errors import ConnectError
 
 # Kafka's own error codes.
 UNSUPPORTED_MECHANISM = 33
@@ -76,21 +77,12 @@ def tls_context(connection: KafkaConnection) -> ssl.SSLContext:
     SettingsError
         If a PEM file cannot be used.
     """
-    context = ssl.create_default_context()
-    context.check_hostname = connection.tls_verify_hostname
-    try:
-        subject = connection.tls_ca
-        if connection.tls_ca is not None:
-            context.load_verify_locations(cafile=connection.tls_ca)
-        subject = connection.tls_certificate
-        if connection.tls_certificate is not None:
-            context.load_cert_chain(connection.tls_certificate, connection.tls_key)
-    except (ssl.SSLError, OSError) as error:
-        raise SettingsError(
-            f"the TLS file {subject} cannot be used ({error}): it must be PEM, and a key must fit its "
-            "certificate"
-        ) from error
-    return context
+    return tls_context_of(
+        connection.tls_ca,
+        connection.tls_certificate,
+        connection.tls_key,
+        verify_hostname=connection.tls_verify_hostname,
+    )
 
 
 def _greet(link: socket.socket, connection: KafkaConnection, host: str) -> None:

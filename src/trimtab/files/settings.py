@@ -19,7 +19,7 @@ from trimtab.model.settings import ReplicasSettings
 
 T = TypeVar("T")
 
-SECTIONS = ("replicas", "kafka", "collect", "pipeline", "execution", "capacity")
+SECTIONS = ("replicas", "kafka", "pulsar", "collect", "pipeline", "execution", "capacity")
 """Tables of the settings file; all but `replicas` are bound by the room that reads them."""
 
 DEFAULT_FILE = "trimtab.toml"
