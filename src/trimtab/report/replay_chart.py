@@ -1,11 +1,18 @@
-"""Strategies side by side over one recording, as a picture: imbalance and the fullest broker over time."""
+"""Strategies side by side over one recording, as a picture: a row of panels for each strategy.
+
+Lines of several strategies in one panel lie on one another as soon as two of them decide alike; beside the
+recording as it is, each is read at a glance.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import datetime
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from trimtab.report.before_after import bytes_text
+from trimtab.report.execution_text import duration_text
 from trimtab.report.heatmap import FAINT, INK, save_figure
 from trimtab.report.replay_text import UNMOVED
 
@@ -13,23 +20,33 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
     from trimtab.history.bundles.compare import Comparison
     from trimtab.history.bundles.effect import Effect
     from trimtab.model.load import FloatArray
 
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
-DASHES = ("-", "--", ":", "-.")
-"""Six colours that the colour-blind can tell apart; where they are used up, they begin anew with dashes."""
+LINE = "#0072b2"
+OVERLOADED = "#d55e00"
+BACK = "#111111"
+BASELINE = "#b8bfc7"
+"""The colour-blind tell them apart, and they differ in lightness and form as well."""
+HEADINGS = (
+    "imbalance σ of the brokers' usage",
+    "usage of the fullest broker",
+    "bundles unloaded so far",
+)
+MOST_MARKERS = 400
+"""Of returns in one panel; past it they would be a black bar."""
 
 
 def draw_replay(comparison: Comparison, folder: Path, name: str, title: str) -> tuple[Path, Path]:
-    """Draw σ above and the usage of the fullest broker below, a line for each strategy.
+    """Draw σ, the usage of the fullest broker, and the unloads, over time, in a row for each strategy.
 
     Parameters
     ----------
     comparison
-        The figures; the recording with nothing moved is the grey line.
+        The figures; the recording with nothing moved is the grey line behind each strategy's.
     folder, name
         `<folder>/<name>.svg` and `<folder>/<name>.png` are written, each whole or not at all.
     title
@@ -42,66 +59,141 @@ def draw_replay(comparison: Comparison, folder: Path, name: str, title: str) -> 
     """
     from matplotlib.figure import Figure
 
-    at = comparison.unmoved.at
-    unit, seconds = _unit(float(at[-1] - at[0]) if len(at) else 0.0)
-    figure = Figure(figsize=(9.6, 6.4), facecolor="white", layout="constrained")
-    figure.suptitle(title, x=0.01, ha="left", fontsize=13, fontweight="bold", color=INK)
-    upper, lower = figure.subplots(2, 1, sharex=True)
-    elapsed = (at - at[:1]) / seconds
-    # Where strategies decide alike, their lines lie on one another: each is thinner than those below it.
-    widest, *widths = np.linspace(5.0, 1.2, len(comparison.effects) + 1).tolist()
-    _line(upper, elapsed, comparison.unmoved.sigma, UNMOVED, widest)
-    _line(lower, elapsed, comparison.unmoved.peak_usage, UNMOVED, widest)
-    for number, (label, effect) in enumerate(comparison.effects.items()):
-        _line(upper, elapsed, effect.sigma, _legend(label, effect), widths[number], number)
-        _line(lower, elapsed, effect.peak_usage, label, widths[number], number)
-    lower.axhline(comparison.measured_by.overload, color=FAINT, linewidth=0.8, linestyle=(0, (1, 3)))
-    lower.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
-    _dress(upper, "imbalance σ")
-    _dress(lower, "usage of the fullest broker\n(dotted: overloaded)")
-    lower.set_xlabel(f"{unit} since the beginning of the recording", color=FAINT)
-    figure.legend(
-        *upper.get_legend_handles_labels(), loc="outside lower left", ncols=2, fontsize=8.5, frameon=False
-    )
+    effects = comparison.effects or {UNMOVED: comparison.unmoved}
+    rows = len(effects)
+    height = 1.5 + 1.5 * rows
+    figure = Figure(figsize=(12.8, height), facecolor="white")
+    top, bottom = 1 - 1.15 / height, 0.55 / height
+    figure.subplots_adjust(left=0.045, right=0.985, top=top, bottom=bottom, hspace=0.5, wspace=0.14)
+    figure.text(0.01, 1 - 0.30 / height, title, fontsize=14, fontweight="bold", color=INK)
+    figure.text(0.01, 1 - 0.55 / height, _told(comparison), fontsize=9, color=FAINT)
+    panels = figure.subplots(rows, 3, sharex=True, sharey="col", squeeze=False)
+    at = np.array([datetime.datetime.fromtimestamp(one, datetime.UTC) for one in comparison.unmoved.at])
+    for row, (label, effect) in zip(panels, effects.items(), strict=True):
+        _uneven(row[0], at, comparison.unmoved, effect)
+        _fullest(row[1], at, comparison, effect)
+        _unloads(row[2], at, effect)
+        row[0].set_title(
+            label.lstrip("_") or label, loc="left", fontsize=10.5, fontweight="bold", color=INK, pad=5
+        )
+        row[2].set_title(_summary(effect), loc="right", fontsize=9, color=INK, pad=5)
+    for axes, heading in zip(panels[0], HEADINGS, strict=True):
+        place = axes.get_position()
+        figure.text(place.x0, top + 0.33 / height, heading, fontsize=9.5, color=FAINT)
+    for axes in panels[0]:
+        axes.set_ylim(bottom=0)  # shared by the column, and known only when all are drawn
+    _time_axes(panels, comparison.unmoved.at)
+    _legend(figure, height)
     return save_figure(figure, folder, name)
 
 
-def _line(
-    axes: Axes,
-    elapsed: FloatArray,
-    values: FloatArray,
-    label: str,
-    width: float,
-    number: int | None = None,
-) -> None:
-    """A stair, since a tick stands until the next; a lone tick is a dot. Without a number it is grey."""
-    turn, place = divmod(number or 0, len(COLOURS))
+def _uneven(axes: Axes, at: np.ndarray, unmoved: Effect, effect: Effect) -> None:
+    _line(axes, at, unmoved.sigma, BASELINE, 2.6)
+    _line(axes, at, effect.sigma, LINE, 1.3)
+
+
+def _fullest(axes: Axes, at: np.ndarray, comparison: Comparison, effect: Effect) -> None:
+    overload = comparison.measured_by.overload
+    _line(axes, at, comparison.unmoved.peak_usage, BASELINE, 2.6)
+    _line(axes, at, effect.peak_usage, LINE, 1.3)
+    axes.axhline(overload, color=OVERLOADED, linewidth=0.8, linestyle=(0, (2, 2)))
+    if len(at):
+        peak = effect.peak_usage
+        axes.fill_between(
+            at, overload, peak, where=effect.overloaded > 0, step="post", color=OVERLOADED, alpha=0.45, lw=0
+        )
+    axes.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
+
+
+def _unloads(axes: Axes, at: np.ndarray, effect: Effect) -> None:
+    from matplotlib.ticker import MaxNLocator
+
+    so_far = np.cumsum(effect.unloads)
+    _line(axes, at, so_far.astype(np.float64), LINE, 1.3)
+    back = np.array([one.at for one in effect.oscillations[:MOST_MARKERS]])
+    rows = np.searchsorted(effect.at, back)
     axes.plot(
-        elapsed,
-        values,
-        drawstyle="steps-post",
-        label=label.lstrip("_") or label,  # matplotlib leaves labels with a leading underscore out
-        color="#c3c9d0" if number is None else COLOURS[place],
-        linestyle=DASHES[turn % len(DASHES)],
-        linewidth=width,
-        marker="o" if len(values) == 1 else None,
+        at[rows], so_far[rows], linestyle="", marker="o", markersize=4, color=BACK, markerfacecolor="white"
+    )
+    axes.yaxis.set_major_locator(MaxNLocator(4, integer=True))
+
+
+def _line(axes: Axes, at: np.ndarray, values: FloatArray, colour: str, width: float) -> None:
+    """A stair, since a tick stands until the next; a lone tick is a dot."""
+    marker = "o" if len(values) == 1 else None
+    axes.plot(at, values, drawstyle="steps-post", color=colour, linewidth=width, marker=marker)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.tick_params(labelsize=8.5, colors=INK, length=3)
+    axes.grid(axis="y", color="#e6e9ed", linewidth=0.8)
+    axes.locator_params(axis="y", nbins=4)
+
+
+def _time_axes(panels: np.ndarray, at: FloatArray) -> None:
+    from matplotlib import dates
+
+    untyped: Any = dates
+    locator = untyped.AutoDateLocator(tz=datetime.UTC, minticks=3, maxticks=7)
+    for axes in panels.flat:
+        axes.xaxis.set_major_locator(locator)
+        axes.xaxis.set_major_formatter(
+            untyped.ConciseDateFormatter(locator, tz=datetime.UTC, show_offset=False)
+        )
+        if len(at) > 1:
+            begin, end = (datetime.datetime.fromtimestamp(one, datetime.UTC) for one in at[[0, -1]].tolist())
+            axes.set_xlim(begin, end)
+        axes.margins(x=0)
+    for axes in panels[-1]:
+        axes.set_xlabel("time (UTC)", fontsize=8.5, color=FAINT)
+
+
+def _legend(figure: Figure, height: float) -> None:
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    figure.legend(
+        handles=[
+            Line2D([], [], color=LINE, linewidth=1.6, label="the strategy"),
+            Line2D([], [], color=BASELINE, linewidth=3, label=UNMOVED),
+            Patch(color=OVERLOADED, alpha=0.45, label="overloaded"),
+            Line2D(
+                [], [], color=BACK, marker="o", markerfacecolor="white", linestyle="",
+                label="a bundle came back to a broker that it had left",
+            ),
+        ],
+        loc="upper right",
+        bbox_to_anchor=(0.99, 1 - 0.12 / height),
+        ncols=4,
+        fontsize=9,
+        frameon=False,
+        handlelength=1.6,
+        columnspacing=1.6,
+    )  # fmt: skip
+
+
+def _told(comparison: Comparison) -> str:
+    unmoved = comparison.unmoved
+    words = [f"{len(unmoved.at):,} ticks"]
+    if len(unmoved.at):
+        begin = datetime.datetime.fromtimestamp(float(unmoved.at[0]), datetime.UTC)
+        words.append(f"from {begin:%Y-%m-%d %H:%M} UTC")
+    words.append(f"overloaded: {comparison.measured_by.overload:.0%} or more")
+    return f"{', '.join(words)}; {UNMOVED}: {_balance(unmoved)}"
+
+
+def _summary(effect: Effect) -> str:
+    unloads, back = int(effect.unloads.sum()), len(effect.oscillations)
+    return " · ".join(
+        (
+            _balance(effect),
+            f"{unloads:,} unload{'' if unloads == 1 else 's'}, {back:,} came back",
+            f"{effect.clients_disturbed:,} clients disturbed",
+            f"{bytes_text(effect.interrupted_bytes)} interrupted",
+        )
     )
 
 
-def _legend(label: str, effect: Effect) -> str:
-    unloads, back = int(effect.unloads.sum()), len(effect.oscillations)
-    return f"{label}: {unloads} unload{'' if unloads == 1 else 's'}, {back} came back"
-
-
-def _dress(axes: Axes, heading: str) -> None:
-    axes.set_title(heading, loc="left", fontsize=10, color=FAINT)
-    axes.set_ylim(bottom=0)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.tick_params(labelsize=9, colors=INK, length=3)
-    axes.grid(axis="y", color="#e6e9ed", linewidth=0.8)
-
-
-def _unit(seconds: float) -> tuple[str, float]:
-    if seconds >= 4 * 86400:
-        return "days", 86400.0
-    return ("hours", 3600.0) if seconds >= 4 * 3600 else ("minutes", 60.0)
+def _balance(effect: Effect) -> str:
+    if not np.isfinite(effect.sigma).any():
+        return "no broker"
+    overload = duration_text(effect.overload_seconds) if effect.overload_seconds else "0 s"
+    return f"σ {effect.sigma_mean:.4f} on average, overloaded for {overload}"

@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from trimtab.model.bundle_returns import Oscillation
 
 UNMOVED = "nothing moved"
-SHOWN = 10
-"""Oscillations of a strategy that are named; JSON has them all."""
+SHOWN = 5
+"""Oscillations of a strategy that are named, the quickest of them; JSON has them all."""
+DAY_SECONDS = 86400.0
 
 
 def replay_text(comparison: Comparison) -> Iterator[RenderableType]:
@@ -34,15 +35,23 @@ def replay_text(comparison: Comparison) -> Iterator[RenderableType]:
             f"{time_text(unmoved.at[-1])}; overloaded: {_percent(comparison.measured_by.overload)} or more"
         )
     yield _table(comparison)
+    returned = {
+        name: effect.oscillations for name, effect in comparison.effects.items() if effect.oscillations
+    }
+    if returned:
+        at = unmoved.at
+        yield ""
+        yield _returns(returned, whole_times=bool(at[-1] - at[0] >= DAY_SECONDS))
+        yield ""
     for name, effect in comparison.effects.items():
-        yield from _oscillations(name, effect.oscillations)
         if effect.unloads_without_stats:
             yield (
                 f"[yellow]![/] {escape(name)}: {_counted(effect.unloads_without_stats, 'unload')} of bundles "
                 "whose broker told nothing of them; their clients and traffic are not counted"
             )
     yield (
-        "[dim]σ of the brokers' shares of weighted usage, at every tick before its unloads; interrupted: "
+        "[dim]σ of the brokers' shares of weighted usage, at every tick before its unloads; peak: of the "
+        "fullest broker, above 100% where it would have been asked for more than it can; interrupted: "
         f"traffic of unloaded bundles times a pause of {comparison.measured_by.pause_seconds:g} s each[/]"
     )
 
@@ -100,14 +109,40 @@ def _balance(effect: Effect) -> tuple[str, str, str, str]:
     )
 
 
-def _oscillations(name: str, found: tuple[Oscillation, ...]) -> Iterator[str]:
-    for one in found[:SHOWN]:
-        yield (
-            f"[yellow]![/] {escape(name)}: {escape(one.bundle)} came back to {escape(one.target)} at "
-            f"{time_text(one.at)}, {duration_text(one.away_seconds)} after it was unloaded from there"
-        )
-    if len(found) > SHOWN:
-        yield f"[yellow]![/] {escape(name)}: {len(found) - SHOWN} more came back; --json names them all"
+def _returns(returned: Mapping[str, tuple[Oscillation, ...]], *, whole_times: bool) -> Table:
+    """Bundles that came back, the quickest of each strategy first: those were moved for nothing.
+
+    Parameters
+    ----------
+    returned
+        By strategy.
+    whole_times
+        Whether times are with their dates; a recording of less than a day needs none.
+    """
+    from rich.table import Table
+
+    def time(at: float) -> str:
+        return time_text(at) if whole_times else time_text(at)[11:19]
+
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
+    for heading in ("came back", "bundle", "to broker", "left", "back"):
+        table.add_column(heading, no_wrap=heading != "bundle", overflow="fold")
+    table.add_column("away", justify="right", no_wrap=True)
+    for name, found in returned.items():
+        quickest = sorted(found, key=lambda one: (one.away_seconds, one.at))[:SHOWN]
+        for number, one in enumerate(quickest):
+            table.add_row(
+                escape(name) if number == 0 else "",
+                escape(one.bundle),
+                escape(one.target),
+                time(one.left_at),
+                time(one.at),
+                duration_text(one.away_seconds),
+            )
+        if len(found) > SHOWN:
+            more = f"and {len(found) - SHOWN} more after longer; --json names them all"
+            table.add_row("", f"[dim]{more}[/]", "", "", "", "")
+    return table
 
 
 def _document(effect: Effect) -> dict[str, Any]:
@@ -129,6 +164,8 @@ def _document(effect: Effect) -> dict[str, Any]:
                 "bundle": one.bundle,
                 "source": one.source,
                 "target": one.target,
+                "left_at": time_text(one.left_at),
+                "through": list(one.through),
                 "away_seconds": one.away_seconds,
             }
             for one in effect.oscillations

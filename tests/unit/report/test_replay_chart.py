@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from support.bundle_views import report
+from support.bundle_views import key, report
 from trimtab.history.bundles.compare import Comparison
 from trimtab.history.bundles.effect import Effect, EffectMeter, Ruler
 from trimtab.model.bundles import ReportTick
@@ -17,12 +17,14 @@ from trimtab.report.replay_chart import draw_replay
 RULER = Ruler(weights=(1, 0, 0, 1, 1), overload=0.85)
 
 
-def effect(*cpu: float) -> Effect:
-    """Minutes with a broker at these percentages beside one at 50."""
+def effect(*cpu: float, moves: int = 0) -> Effect:
+    """Minutes with a broker at these percentages beside one at 50; a bundle goes to and fro that often."""
     meter = EffectMeter(RULER)
     for minute, usage in enumerate(cpu):
         brokers = {"a": report(cpu=usage), "b": report(cpu=50)}
-        meter.add(ReportTick(minute * 60.0, brokers), Decision())
+        source, target = ("a", "b") if minute % 2 == 0 else ("b", "a")
+        decision = Decision({source: (key(0),)}, {key(0): target}) if minute < moves else Decision()
+        meter.add(ReportTick(minute * 60.0, brokers), decision)
     return meter.effect()
 
 
@@ -33,15 +35,37 @@ def pixels(path: Path, colour: tuple[int, int, int]) -> int:
     return int((np.abs(found - np.array(colour)).max(axis=2) < 12).sum())
 
 
-def test_a_line_for_each_strategy_also_where_they_lie_on_one_another(tmp_path: Path) -> None:
-    """Two that decide alike are both to be seen, the second within the first; both files are whole."""
+def test_every_strategy_has_panels_of_its_own_beside_the_recording_as_it_is(tmp_path: Path) -> None:
+    """Two that decide alike are both to be seen: as much of the line's colour again; both files are whole."""
     alike = effect(90, 60, 50)
-    found = Comparison(RULER, effect(90, 90, 90), {"one": alike, "_two": alike})
-    svg, png = draw_replay(found, tmp_path, "chart", "Strategies")
+    one, two = {"one": alike}, {"one": alike, "_two": alike}
+    blue, grey = (0x00, 0x72, 0xB2), (0xB8, 0xBF, 0xC7)
+    drawn = [
+        draw_replay(Comparison(RULER, effect(90, 90, 90), effects), tmp_path, f"{len(effects)}", "Strategies")
+        for effects in (one, two)
+    ]
+    (_, first), (svg, second) = drawn
     assert ElementTree.parse(svg).getroot().tag.endswith("svg")
+    assert pixels(first, blue) > 1000
+    assert pixels(second, blue) > 1.6 * pixels(first, blue)
+    assert pixels(second, grey) > 1.6 * pixels(first, grey) > 1000
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["1.png", "1.svg", "2.png", "2.svg"]
+
+
+def test_overload_is_filled_and_returns_are_marked(tmp_path: Path) -> None:
+    """What was never overloaded shows none of its colour but in the key and the threshold's line."""
+    calm = Comparison(RULER, effect(50, 60, 50, 60), {"one": effect(50, 60, 50, 60)})
+    hot = Comparison(RULER, effect(50, 60, 50, 60), {"one": effect(99, 99, 99, 60, moves=3)})
+    _, quiet = draw_replay(calm, tmp_path, "calm", "x")
+    _, full = draw_replay(hot, tmp_path, "hot", "x")
+    filled = (0xEB, 0xB5, 0x8D)
+    assert pixels(full, filled) > 2 * pixels(quiet, filled)
+
+
+def test_of_no_strategy_the_recording_itself_is_drawn(tmp_path: Path) -> None:
+    """A recording can be looked at before anything is asked of it."""
+    _, png = draw_replay(Comparison(RULER, effect(90, 80), {}), tmp_path, "chart", "x")
     assert pixels(png, (0x00, 0x72, 0xB2)) > 500
-    assert pixels(png, (0xD5, 0x5E, 0x00)) > 500
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["chart.png", "chart.svg"]
 
 
 def test_the_same_figures_give_the_same_bytes(tmp_path: Path) -> None:

@@ -1,9 +1,11 @@
 """Strategies side by side, as text and as JSON values."""
 
+import dataclasses
 import io
 import json
 from typing import Any
 
+import numpy as np
 from rich.console import Console
 
 from support.bundle_views import key, report
@@ -22,10 +24,13 @@ strategy       σ mean   worst  peak  overloaded  unloads  bundles  clients  int
 nothing moved  0.2500  0.2500   90%  14 min 0 s        –        –        –            –          –
 quiet          0.2500  0.2500   90%  14 min 0 s        0        0        0          0 B          0
 [restless]     0.2500  0.2500   90%  14 min 0 s        2        1       14       4.0 MB          1
-! [restless]: t/n/0x00000000_0x01000000 came back to a at 1970-01-01T00:01:00Z, 1 min 0 s \
-after it was unloaded from there
-σ of the brokers' shares of weighted usage, at every tick before its unloads; interrupted: \
-traffic of unloaded bundles times a pause of 0.5 s each
+
+came back   bundle                     to broker  left      back           away
+[restless]  t/n/0x00000000_0x01000000  a          00:00:00  00:01:00  1 min 0 s
+
+σ of the brokers' shares of weighted usage, at every tick before its unloads; peak: of the fullest broker, \
+above 100% where it would have been asked for more than it can; interrupted: traffic of unloaded bundles \
+times a pause of 0.5 s each
 """
 
 
@@ -57,11 +62,19 @@ def test_a_row_for_each_strategy_below_the_recording_as_it_is() -> None:
     assert f"{shown(found)}\n" == SHOWN
 
 
-def test_of_many_that_came_back_the_first_ten_are_named() -> None:
-    """Fourteen unloads to and fro are thirteen returns: three more are counted, not named."""
+def test_of_many_that_came_back_the_quickest_are_named() -> None:
+    """Fourteen unloads to and fro are thirteen returns: eight more are counted, not named."""
     text = shown(Comparison(RULER, effect(0), {"restless": effect(14)}))
-    assert text.count("came back to") == 10
-    assert "restless: 3 more came back; --json names them all" in text
+    assert text.count("1 min 0 s") == 5
+    assert "and 8 more after longer; --json names them all" in text
+
+
+def test_over_days_times_are_told_with_their_dates() -> None:
+    """An hour alone would not say of which day."""
+    found = effect(2)
+    long = dataclasses.replace(effect(0), at=np.linspace(0, 2 * 86400.0, 15))
+    text = shown(Comparison(RULER, long, {"restless": found}))
+    assert "1970-01-01T00:00:00Z  1970-01-01T00:01:00Z  1 min 0 s" in text
 
 
 def test_what_could_not_be_counted_is_said() -> None:
@@ -93,6 +106,8 @@ def test_json_has_the_figures_of_every_tick_and_every_return() -> None:
         "bundle": key(0),
         "source": "a",
         "target": "b",
+        "left_at": "1970-01-01T00:01:00Z",
+        "through": ["a"],
         "away_seconds": 60.0,
     }
 
