@@ -17,6 +17,7 @@ from trimtab.files.replicas_json import json_from_snapshot, snapshot_from_json
 from trimtab.files.settings import load_settings
 from trimtab.model.errors import InputError
 from trimtab.plan.planner import plan_replicas
+from unit.files import test_bundles_snapshot as bundles
 from unit.files.test_bundle_plan import SLIPS, a_plan, changed
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
@@ -80,6 +81,22 @@ def test_the_schema_of_bundle_plans_refuses_what_the_reader_refuses(kind: str) -
     validator = schema("bundle-plan-1")
     assert validator.is_valid(json.loads(bundle_plan_bytes(a_plan())))
     assert not validator.is_valid(json.loads(changed(SLIPS[kind][0])))
+
+
+BEYOND_THE_BUNDLES_SCHEMA = {
+    # what depends on several places at once, on an order, or on what a regular expression is
+    *("a load too few", "a bundle twice", "bundles that overlap", "a bundle that is none of the namespace's"),
+    *("an unknown owner", "a broker twice", "a topic of no bundle", "a hash outside"),
+    *("a departure out of order", "a pattern that is none"),
+}
+
+
+@pytest.mark.parametrize("kind", sorted(set(bundles.SLIPS) - BEYOND_THE_BUNDLES_SCHEMA))
+def test_the_schema_of_bundles_snapshots_refuses_what_the_reader_refuses(kind: str) -> None:
+    """A gap in the boundaries, a missing resource, a state that is none."""
+    validator = schema("bundles-snapshot-1")
+    validator.validate(json.loads(bundles.changed(lambda one: None)))
+    assert not validator.is_valid(json.loads(bundles.changed(bundles.SLIPS[kind][0])))
 
 
 def test_recorded_load_reports_fit_their_schema(tmp_path: Path) -> None:

@@ -5,8 +5,8 @@ from itertools import pairwise
 from typing import Any
 
 from trimtab.files.bundle_plan_records import BundleMoveRecord, move_from
-from trimtab.files.document import JsonDocument
-from trimtab.files.plan_document import check_measures, check_order, one_of
+from trimtab.files.document import JsonDocument, one_of
+from trimtab.files.plan_document import check_measures, check_order
 from trimtab.model.bundle_plan import BundleMove, BundleMoveKind, BundlePlan
 from trimtab.model.bundle_range import BundleRange, bundles_between, parse_bundle
 from trimtab.model.bundles_snapshot import RESOURCES

@@ -169,6 +169,12 @@ class JsonDocument:
         return self.refusal(at, _value_at(self.tree, at), _expectation(what))
 
 
+def one_of(document: JsonDocument, at: str, found: str, allowed: tuple[str, ...]) -> None:
+    """Refuse a text that is none of those allowed."""
+    if found not in allowed:
+        raise document.refusal(at, found, f"one of {', '.join(allowed)}")
+
+
 def shown(value: object) -> str:
     """A value as JSON, short enough for a one-line message."""
     if isinstance(value, _NotFinite):

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from trimtab.files.document import JsonDocument
-from trimtab.files.plan_document import check_measures, check_order, one_of
+from trimtab.files.document import JsonDocument, one_of
+from trimtab.files.plan_document import check_measures, check_order
 from trimtab.files.plan_records import MoveRecord, move_from
 from trimtab.model.errors import InputError
 from trimtab.model.load import RESOURCES

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
-from trimtab.files.document import JsonDocument
+from trimtab.files.document import JsonDocument, one_of
 from trimtab.files.reading import read_bytes
 from trimtab.files.replicas_records import Name
 from trimtab.files.snapshot_head import checked_format
@@ -106,12 +106,6 @@ def open_plan(path: Path, data: bytes, names: tuple[str, ...]) -> JsonDocument:
     document.require(("format",), tuple(document.parts))
     checked_format(str(path), document.part("format", object), FORMAT)
     return document
-
-
-def one_of(document: JsonDocument, at: str, found: str, allowed: tuple[str, ...]) -> None:
-    """Refuse a text that is none of those allowed."""
-    if found not in allowed:
-        raise document.refusal(at, found, f"one of {', '.join(allowed)}")
 
 
 def check_order(document: JsonDocument, orders: list[int]) -> None:

@@ -10,45 +10,14 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from trimtab.files.columns import LEFT_OUT, Lists, LongArray
 from trimtab.files.document import shown
 from trimtab.model.errors import InputError
 from trimtab.model.load import RESOURCES, FloatArray, IntArray
 from trimtab.model.replicas import NOBODY, Brokers, BrokerState, LogDirs, LogDirState, Partitions
 
-LongArray = NDArray[np.int64]
-
-LEFT_OUT = -1
-"""Stands in `Lists.count` for a list that the file leaves out, and in values for null."""
-
 Where = Callable[[int, str, int | None], str]
 """Names a place for a message: (row in the file, field, index in its list or None)."""
-
-
-@dataclass(frozen=True, eq=False)
-class Lists:
-    """One list a row, end to end.
-
-    Attributes
-    ----------
-    count
-        Shape (rows,): length of each list, `LEFT_OUT` where the file has none.
-    values
-        All elements, in file order.
-    """
-
-    count: LongArray
-    values: LongArray
-
-    @property
-    def row(self) -> LongArray:
-        """The row of each value."""
-        return np.asarray(np.repeat(np.arange(len(self.count)), np.maximum(self.count, 0)))
-
-    @property
-    def column(self) -> LongArray:
-        """The position of each value in its list."""
-        count = np.maximum(self.count, 0)
-        return np.asarray(np.arange(len(self.values)) - np.repeat(np.cumsum(count) - count, count))
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,8 +1,6 @@
 """A replicas snapshot as one JSON document."""
 
-import contextlib
-import gc
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from itertools import chain
 from operator import attrgetter
 from pathlib import Path
@@ -11,9 +9,11 @@ import msgspec
 import numpy as np
 from msgspec import UNSET
 
+from trimtab.files.columns import LEFT_OUT, Lists, LongArray
 from trimtab.files.document import JsonDocument, has_repeated_key
+from trimtab.files.json_lines import field_line, no_collections, record_lines
 from trimtab.files.replicas_brokers import broker_records, checked_brokers
-from trimtab.files.replicas_columns import LEFT_OUT, Lists, LongArray, PartitionColumns, checked_partitions
+from trimtab.files.replicas_columns import PartitionColumns, checked_partitions
 from trimtab.files.replicas_records import FORMAT, NAMES, TOP_LEVEL, BrokerRecord, LoadRecord, PartitionRecord
 from trimtab.files.snapshot_head import checked_format, checked_head, checked_quality, quality_record
 from trimtab.model.load import RESOURCES, FloatArray
@@ -38,7 +38,7 @@ def snapshot_from_json(path: Path, data: bytes, sha256: str) -> ReplicasSnapshot
     InputError
         If it is not a sound snapshot; names the JSON path, the value found and what was expected.
     """
-    with _no_collections():
+    with no_collections():
         document = JsonDocument(path, data, NAMES)
         where = str(path)
         document.require(("format",), tuple(document.parts))
@@ -68,10 +68,12 @@ def json_from_snapshot(snapshot: ReplicasSnapshot) -> bytes:
         "quality": quality_record(snapshot.quality),
         **dict(snapshot.extra),
     }
-    with _no_collections():
-        parts = [b"{", *(_field(name, value) + b",\n " for name, value in head.items())]
-        parts.append(b'"brokers": ' + _lines(broker_records(snapshot.brokers, snapshot.log_dirs)) + b",\n ")
-        parts.append(b'"partitions": ' + _lines(partition_records(snapshot)) + b"}\n")
+    with no_collections():
+        parts = [b"{", *(field_line(name, value) + b",\n " for name, value in head.items())]
+        parts.append(
+            b'"brokers": ' + record_lines(broker_records(snapshot.brokers, snapshot.log_dirs)) + b",\n "
+        )
+        parts.append(b'"partitions": ' + record_lines(partition_records(snapshot)) + b"}\n")
         return b"".join(parts)
 
 
@@ -180,30 +182,3 @@ def _colons(document: JsonDocument, records: list[PartitionRecord]) -> int:
     names = "".join(map(attrgetter("topic"), records)).count(":")
     dirs = chain.from_iterable(record.log_dirs for record in records if record.log_dirs is not UNSET)
     return head + top + keys + names + "".join(path or "" for path in dirs).count(":")
-
-
-def _field(name: str, value: object) -> bytes:
-    return msgspec.json.encode(name) + b": " + msgspec.json.encode(value)
-
-
-def _lines(records: Sequence[msgspec.Struct]) -> bytes:
-    """A JSON list with a record a line: raw line breaks never stand within JSON strings."""
-    if not records:
-        return b"[]"
-    return (
-        b"[\n  "
-        + msgspec.json.Encoder().encode_lines(records).rstrip(b"\n").replace(b"\n", b",\n  ")
-        + b"\n ]"
-    )
-
-
-@contextlib.contextmanager
-def _no_collections() -> Iterator[None]:
-    """Hold the garbage collector back: it would walk hundreds of thousands of records again and again."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()

@@ -1,13 +1,9 @@
 """Replicas snapshots in files: `trimtab/replicas-snapshot/1`, as `.json`, `.json.gz` or a Parquet folder."""
 
-import gzip
-import hashlib
 from dataclasses import replace
 from pathlib import Path
 
-from trimtab.files.atomic import write_atomically
-from trimtab.files.reading import GZIP_MAGIC, gunzip, read_bytes
-from trimtab.model.errors import InputError
+from trimtab.files.snapshot_forms import is_folder_name, json_text, write_json_text
 from trimtab.model.replicas import ReplicasSnapshot
 from trimtab.model.snapshot import SnapshotReference
 
@@ -33,13 +29,7 @@ def read_snapshot(path: Path) -> ReplicasSnapshot:
         return snapshot_from_folder(path)
     from trimtab.files.replicas_json import snapshot_from_json
 
-    data = read_bytes(path)
-    sha256 = hashlib.sha256(data).hexdigest()
-    if data.startswith(GZIP_MAGIC) or path.suffix == ".gz":
-        data = gunzip(path, data)
-    elif data.startswith(b"PAR1"):
-        raise InputError(f"{path}: is a Parquet file; name the folder that holds it, or a JSON file")
-    return snapshot_from_json(path, data, sha256)
+    return snapshot_from_json(path, *json_text(path))
 
 
 def write_snapshot(snapshot: ReplicasSnapshot, path: Path) -> SnapshotReference:
@@ -57,14 +47,10 @@ def write_snapshot(snapshot: ReplicasSnapshot, path: Path) -> SnapshotReference:
     InputError
         If the place cannot be written.
     """
-    if path.suffix not in (".json", ".gz"):
+    if is_folder_name(path):
         from trimtab.files.replicas_folder import write_snapshot_folder  # imports pyarrow
 
         return replace(snapshot.reference, sha256=write_snapshot_folder(snapshot, path))
     from trimtab.files.replicas_json import json_from_snapshot
 
-    data = json_from_snapshot(snapshot)
-    if path.suffix == ".gz":
-        data = gzip.compress(data, compresslevel=6, mtime=0)
-    write_atomically(path, data)
-    return replace(snapshot.reference, sha256=hashlib.sha256(data).hexdigest())
+    return replace(snapshot.reference, sha256=write_json_text(path, json_from_snapshot(snapshot)))
