@@ -1,17 +1,13 @@
-"""What a load hands to its client processes, and what is common to them."""
+"""What a load on Kafka hands to its client processes."""
 
 from __future__ import annotations
 
 import json
-import math
-import os
-import signal
-import threading
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from trimtab.connect.settings import KafkaConnection
-from trimtab.sandbox.truth import TICK_SECONDS
+from trimtab.sandbox.client_process import write_private
 from trimtab.sandbox.workload import Workload, workload_from_json
 
 
@@ -34,19 +30,20 @@ class ClientTask:
     client: str
     truth: Path
 
+    @property
+    def module(self) -> str:
+        """What the process runs."""
+        return f"trimtab.sandbox.{'produce' if self.client == 'producer' else 'consume'}"
+
     def write(self, path: Path) -> None:
-        """Save the task for the process; readable by its owner only, since it may hold a password."""
-        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
-            json.dump(
-                {
-                    "connection": asdict(self.connection),
-                    "workload": self.workload.to_json(),
-                    "client": self.client,
-                    "truth": str(self.truth),
-                },
-                file,
-                default=str,
-            )
+        """Save the task for the process."""
+        document = {
+            "connection": asdict(self.connection),
+            "workload": self.workload.to_json(),
+            "client": self.client,
+            "truth": str(self.truth),
+        }
+        write_private(path, json.dumps(document, default=str))
 
 
 def read_task(path: Path) -> ClientTask:
@@ -62,16 +59,3 @@ def read_task(path: Path) -> ClientTask:
         document["client"],
         Path(document["truth"]),
     )
-
-
-def stop_on_signals() -> threading.Event:
-    """An event that SIGTERM and SIGINT set, so that a client can finish its tick."""
-    stopped = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stopped.set())
-    return stopped
-
-
-def tick_begin(now: float) -> float:
-    """The begin of the tick that holds a time."""
-    return math.floor(now / TICK_SECONDS) * TICK_SECONDS

@@ -1,4 +1,4 @@
-"""A consumer process of a load: one group that reads all topics given to it and commits its offsets.
+"""A consumer process of a load on Kafka: one group that reads all topics given to it and commits its offsets.
 
 Run as `python -m trimtab.sandbox.consume TASK`.
 """
@@ -12,8 +12,9 @@ from collections import defaultdict
 from pathlib import Path
 
 from trimtab.connect.kafka import consumer
-from trimtab.sandbox.client_task import ClientTask, read_task, stop_on_signals, tick_begin
-from trimtab.sandbox.truth import TICK_SECONDS, Traffic, TruthTick
+from trimtab.sandbox.client_process import stop_on_signals
+from trimtab.sandbox.client_task import ClientTask, read_task
+from trimtab.sandbox.truth import TICK_SECONDS, Traffic, TruthTick, tick_begin
 
 POLL_MS = 200
 

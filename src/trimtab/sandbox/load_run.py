@@ -8,8 +8,9 @@ from pathlib import Path
 
 from trimtab.connect.kafka import admin_client
 from trimtab.model.errors import SandboxError
+from trimtab.sandbox.clients import LoadSummary
 from trimtab.sandbox.kafka_state import KafkaState
-from trimtab.sandbox.load import Load, LoadSummary
+from trimtab.sandbox.load import Load
 from trimtab.sandbox.maven import Say
 from trimtab.sandbox.state import read_state
 from trimtab.sandbox.workload import Workload

@@ -7,6 +7,7 @@ so that the lines of all clients fit together.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -42,6 +43,10 @@ class TruthTick:
         Records given up, or polls that failed.
     latency_p50_ms, latency_p99_ms
         From send to confirmation; None for a tick without any, and for groups.
+    pauses
+        By the same keys: begin and end of the longest time between two confirmations (or records read) that
+        ended in this tick; in a client's last tick also such as have not ended. Seconds since the epoch.
+        Readers of Kafka tell none.
     """
 
     client: str
@@ -53,10 +58,45 @@ class TruthTick:
     errors: int = 0
     latency_p50_ms: float | None = None
     latency_p99_ms: float | None = None
+    pauses: dict[str, tuple[float, float]] = field(default_factory=dict)
 
     def to_line(self) -> str:
         """The tick as one line of JSON."""
         return json.dumps(asdict(self), separators=(",", ":")) + "\n"
+
+
+class Pauses:
+    """The longest time between two events of each key, tick by tick."""
+
+    def __init__(self) -> None:
+        self._last: dict[str, float] = {}
+        self._longest: dict[str, tuple[float, float]] = {}
+
+    def add(self, key: str, at: float) -> None:
+        """An event; those of one key come in time order."""
+        before = self._last.get(key)
+        self._last[key] = at
+        if before is not None:
+            self._keep(key, before, at)
+
+    def take(self, end: float | None = None) -> dict[str, tuple[float, float]]:
+        """Begin and end of the longest since the last call; with `end`, what goes on then counts up to it."""
+        if end is not None:
+            for key, last in self._last.items():
+                self._keep(key, last, end)
+        taken = {key: (round(a, 6), round(b, 6)) for key, (a, b) in sorted(self._longest.items())}
+        self._longest.clear()
+        return taken
+
+    def _keep(self, key: str, begin: float, end: float) -> None:
+        longest = self._longest.get(key)
+        if longest is None or end - begin > longest[1] - longest[0]:
+            self._longest[key] = (begin, end)
+
+
+def tick_begin(now: float) -> float:
+    """The begin of the tick that holds a time."""
+    return math.floor(now / TICK_SECONDS) * TICK_SECONDS
 
 
 def read_truth(folder: Path) -> Iterator[TruthTick]:
@@ -69,7 +109,10 @@ def read_truth(folder: Path) -> Iterator[TruthTick]:
                 document = json.loads(line)
                 for name in ("planned", "done"):
                     document[name] = {key: Traffic(**part) for key, part in document[name].items()}
-                yield TruthTick(**document)
+                pauses = document.pop("pauses", {})
+                yield TruthTick(
+                    **document, pauses={key: (begin, end) for key, (begin, end) in pauses.items()}
+                )
 
 
 def traffic_between(

@@ -1,6 +1,6 @@
 """What a load did, read back while it is still being written."""
 
-from trimtab.sandbox.load import summarize
+from trimtab.sandbox.clients import summarize
 from trimtab.sandbox.truth import Traffic, TruthTick, read_truth, traffic_between
 
 TICKS = [
