@@ -1,20 +1,37 @@
 """The Pulsar sandbox: real brokers that start, die, come back, and leave nothing behind."""
 
-import json
 import time
-import urllib.error
-import urllib.request
 
 import pytest
 
+from trimtab.connect.pulsar import PulsarAdmin, PulsarAdminError
 from trimtab.model.errors import SandboxError
+from trimtab.sandbox.interruptions import interruptions, summarize_interruptions
+from trimtab.sandbox.pulsar.load import PulsarLoad
+from trimtab.sandbox.pulsar.namespaces import create_namespaces, delete_namespaces
+from trimtab.sandbox.pulsar.placing import bundles_of, place_bundles
+from trimtab.sandbox.pulsar.workload import NamespaceLoad, PulsarWorkload, TopicLoad
 
 pytestmark = [pytest.mark.pulsar, pytest.mark.timeout(300)]
 
+TOPICS = tuple(TopicLoad(name, 25.0, 200, readers=1) for name in ("red", "green", "blue", "white"))
+WORKLOAD = PulsarWorkload((NamespaceLoad("trimtab/sandbox", 4, TOPICS),), seed=1)
 
-def _get(url):
-    with urllib.request.urlopen(url, timeout=10) as answer:
-        return json.loads(answer.read())
+
+@pytest.fixture
+def admin(three_pulsar_brokers):
+    """The admin API of the shared cluster."""
+    with PulsarAdmin(three_pulsar_brokers.connection) as calls:
+        yield calls
+
+
+@pytest.fixture
+def namespace(admin):
+    """A namespace with four topics, gone again afterwards."""
+    create_namespaces(admin, WORKLOAD)
+    yield WORKLOAD
+    delete_namespaces(admin, WORKLOAD)
+    assert "trimtab/sandbox" not in admin.namespaces("trimtab")
 
 
 def _wait_until(condition, seconds=60.0):
@@ -24,24 +41,63 @@ def _wait_until(condition, seconds=60.0):
         time.sleep(0.1)
 
 
-def test_brokers_are_known_by_the_names_that_the_sandbox_gives_them(three_pulsar_brokers):
+def test_brokers_are_known_by_the_names_that_the_sandbox_gives_them(three_pulsar_brokers, admin):
     """Pulsar itself lists the declared brokers, and each tells its own load."""
-    for url in three_pulsar_brokers.web_urls.values():
-        assert sorted(_get(f"{url}/admin/v2/brokers")) == sorted(three_pulsar_brokers.brokers)
-        report = _get(f"{url}/admin/v2/broker-stats/load-report")
-        assert report["webServiceUrl"] == url
+    assert sorted(admin.brokers()) == sorted(three_pulsar_brokers.brokers)
+    for broker, url in three_pulsar_brokers.web_urls.items():
+        assert admin.load_report(broker)["webServiceUrl"] == url
+    assert all(seconds > 0 for seconds in three_pulsar_brokers.cpu_seconds().values())
 
 
-def test_a_killed_broker_leaves_and_comes_back(three_pulsar_brokers):
-    """Pulsar forgets a broker when its session has ended, and takes it in again on its old ports."""
+def test_a_load_tells_what_an_unload_did_to_its_clients(three_pulsar_brokers, admin, namespace, tmp_path):
+    """Messages go on through an unload, and the pause of every topic that moved is told."""
     first, second, _ = three_pulsar_brokers.brokers
-    url = three_pulsar_brokers.web_urls[second]
+    bundles = bundles_of(admin, namespace)
+    bundle, topics = max(bundles.items(), key=lambda item: len(item[1]))
+    place_bundles(admin, bundles, dict.fromkeys(bundles, first))
+    assert {admin.topic_owner(name).broker for name, _ in namespace.topics} == {first}
+    with PulsarLoad.start(three_pulsar_brokers.connection, namespace, tmp_path) as load:
+        _wait_until(lambda: load.summary().produced_records > 100)
+        begin = time.time()
+        place_bundles(admin, bundles, {bundle: second})
+        end = time.time()
+        _wait_until(lambda: load.summary().seconds > end - begin + 4)
+        load.require_running()
+    ticks = list(load.ticks())
+    assert {admin.topic_owner(topic).broker for topic in topics} == {second}
+    found = interruptions(ticks, topics, begin, end)
+    assert {(one.client, one.key) for one in found} == {
+        (client, topic) for client in ("producer", "reader-1") for topic in topics
+    }
+    summary = summarize_interruptions(found)
+    assert summary is not None
+    # Messages of a topic are 0.04 s apart; a topic that changes its broker pauses for several of them.
+    assert 0.06 < summary.max_seconds < 20
+    done = load.summary()
+    assert (done.errors, done.produced_records) == (0, done.planned_records)
+    assert done.consumed_bytes > 0.8 * done.produced_bytes
+
+
+def test_a_killed_broker_leaves_and_comes_back(three_pulsar_brokers, admin):
+    """Pulsar forgets a broker when its session has ended, and takes it in again on its old ports."""
+    first = three_pulsar_brokers.brokers[0]
     three_pulsar_brokers.kill(first)
-    with pytest.raises(SandboxError, match="broker 127.0.0.1:7 is not declared"):
+    assert not three_pulsar_brokers.is_running(first)
+    with pytest.raises(SandboxError, match=r"broker 127\.0\.0\.1:7 is not declared"):
         three_pulsar_brokers.start_broker("127.0.0.1:7")
-    _wait_until(lambda: first not in _get(f"{url}/admin/v2/brokers"))
+    _wait_until(lambda: first not in admin.brokers())
     three_pulsar_brokers.start_broker(first)
     with pytest.raises(SandboxError, match=f"broker {first} runs already"):
         three_pulsar_brokers.start_broker(first)
     three_pulsar_brokers.wait_until_serving()
-    assert first in _get(f"{url}/admin/v2/brokers")
+    assert first in admin.brokers()
+
+
+def test_a_namespace_that_exists_is_not_created_again(admin, namespace):
+    """Who runs a load twice learns that its topics are there; removing them twice is no error."""
+    with pytest.raises(SandboxError, match="the namespace trimtab/sandbox exists already"):
+        create_namespaces(admin, namespace)
+    delete_namespaces(admin, namespace)
+    delete_namespaces(admin, namespace)
+    with pytest.raises(PulsarAdminError):
+        admin.boundaries("trimtab/sandbox")

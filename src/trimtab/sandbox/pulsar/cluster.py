@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 
+from trimtab.connect.pulsar_settings import PulsarConnection
 from trimtab.model.errors import SandboxError
 from trimtab.sandbox.control_groups import ControlGroup
 from trimtab.sandbox.maven import Say, say_nothing
@@ -28,7 +29,7 @@ from trimtab.sandbox.pulsar.configuration import (
 )
 from trimtab.sandbox.pulsar.declare import declare, metadata_port, with_control_groups
 from trimtab.sandbox.pulsar.health import serves
-from trimtab.sandbox.pulsar.runtime import DEFAULT_VERSION, PulsarRuntime, prepare
+from trimtab.sandbox.pulsar.runtime import DEFAULT_VERSION, PulsarRuntime, lock_of, prepare
 from trimtab.sandbox.pulsar.state import PulsarNode, PulsarState
 from trimtab.sandbox.room import require_room
 from trimtab.sandbox.state import sandboxes_folder
@@ -106,11 +107,17 @@ class PulsarSandbox:
             raise SandboxError(
                 f"there is no load manager {load_manager}: choose {' or '.join(LOAD_MANAGERS)}"
             )
+        if cpus_per_broker is not None and not 0.05 <= cpus_per_broker <= 1024:
+            few = "few" if cpus_per_broker < 1 else "many"
+            raise SandboxError(
+                f"{cpus_per_broker:g} processors for each broker are too {few}: choose 0.05 to 1024"
+            )
+        jars = lock_of(version)
         sweep()
         folder = folder or sandboxes_folder() / f"run-{os.getpid()}-{secrets.token_hex(3)}"
         memory_mb = MEMORY_BELOW_MB + brokers * MEMORY_PER_BROKER_MB
         require_room(f"{brokers} Pulsar brokers and what they stand on", memory_mb, folder)
-        runtime = prepare(version, say)
+        runtime = prepare(version, jars, say)
         state = declare(
             brokers,
             folder,
@@ -125,7 +132,7 @@ class PulsarSandbox:
             say("starting the metadata store and the bookie")
             sandbox._start_below(outlive=detached)
             say(f"starting {brokers} brokers")
-            for node in state.brokers:
+            for node in sandbox.state.brokers:
                 sandbox._spawn(node, outlive=detached)
             sandbox.wait_until_serving()
             if detached:
@@ -142,6 +149,11 @@ class PulsarSandbox:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
+
+    @property
+    def connection(self) -> PulsarConnection:
+        """How a client reaches the cluster: admin API and binary protocol."""
+        return self.state.connection
 
     @property
     def service_url(self) -> str:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from trimtab.sandbox.pulsar.state import PulsarNode
+from trimtab.sandbox.pulsar.state import CLUSTER, PulsarNode
 
-CLUSTER = "c1"
 LOAD_MANAGERS = {
     "modular": {"loadManagerClassName": "org.apache.pulsar.broker.loadbalance.impl.ModularLoadManagerImpl"},
     "extensible": {
@@ -34,6 +33,8 @@ SMALL_BROKER = {
     "functionsWorkerEnabled": "false",
     "transactionCoordinatorEnabled": "false",
     "brokerDeleteInactiveTopicsEnabled": "false",
+    "forceDeleteNamespaceAllowed": "true",
+    "forceDeleteTenantAllowed": "true",
     "statusFilePath": "",
 }
 # A dead broker is gone after ten seconds instead of thirty, an asked one leaves as soon.

@@ -110,15 +110,14 @@ def lock_of(version: str) -> tuple[LockedJar, ...]:
     return read_lock(text)
 
 
-def prepare(version: str, say: Say) -> PulsarRuntime:
-    """The runtime of a version, from the cache or made now.
+def prepare(version: str, jars: tuple[LockedJar, ...], say: Say) -> PulsarRuntime:
+    """The runtime of a version and its jars (`lock_of`), from the cache or made now.
 
     Raises
     ------
     SandboxError
         If Java or the jars are not to be had.
     """
-    jars = lock_of(version)
     java = find_java()
     paths = fetch_locked(f"pulsar-{version}", jars, say)
     source = files("trimtab.sandbox.pulsar").joinpath("Bed.java").read_text(encoding="utf-8")

@@ -6,7 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
+from trimtab.connect.pulsar_settings import PulsarConnection
 from trimtab.sandbox.state import SandboxState
+
+CLUSTER = "c1"
 
 
 @dataclass(frozen=True)
@@ -77,6 +80,11 @@ class PulsarState(SandboxState):
     def web_urls(self) -> dict[str, str]:
         """The admin API of each declared broker, by Pulsar's broker id."""
         return {node.broker_id: f"http://{node.broker_id}" for node in self.brokers}
+
+    @property
+    def connection(self) -> PulsarConnection:
+        """How a client reaches the sandbox: admin API and binary protocol."""
+        return PulsarConnection(tuple(self.web_urls.values()), cluster=CLUSTER, service_url=self.service_url)
 
     def home(self, node: PulsarNode) -> Path:
         """The folder of one process: configuration, data, output."""
