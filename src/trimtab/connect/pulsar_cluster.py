@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from http import HTTPStatus
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
@@ -14,6 +15,9 @@ from trimtab.connect.pulsar_calls import bundle_path, namespace_path, path_part,
 from trimtab.connect.pulsar_errors import PulsarAdminError
 from trimtab.connect.pulsar_wire import Request
 from trimtab.model.bundle_policies import BundlePolicies, IsolationPolicy
+
+
+T = TypeVar("T")
 
 
 class _Boundaries(msgspec.Struct):
@@ -106,12 +110,21 @@ class PulsarClusterCalls(PulsarBrokerCalls):
     def cluster_policies(self) -> BundlePolicies:
         """Isolation policies and failure domains; groups of namespaces are asked one by one."""
         cluster = path_part(self.cluster())
-        found = self.get_json(f"clusters/{cluster}/namespaceIsolationPolicies", dict[str, _Isolation])
-        domains = self.get_json(f"clusters/{cluster}/failureDomains", dict[str, _Domain])
+        found = self._if_any(f"clusters/{cluster}/namespaceIsolationPolicies", dict[str, _Isolation])
+        domains = self._if_any(f"clusters/{cluster}/failureDomains", dict[str, _Domain])
         return BundlePolicies(
             isolation=tuple(_isolation(policy) for policy in found.values()),
             failure_domains={broker: name for name, domain in domains.items() for broker in domain.brokers},
         )
+
+    def _if_any(self, path: str, kind: type[dict[str, T]]) -> dict[str, T]:
+        """Policies by name; Pulsar answers 404 as long as none was ever set."""
+        try:
+            return self.get_json(path, kind)
+        except PulsarAdminError as error:
+            if error.status != HTTPStatus.NOT_FOUND:
+                raise
+            return {}
 
     def topics(self, namespace: str, bundle: str | None = None) -> tuple[str, ...]:
         """Persistent topics of a namespace, or of one of its bundles (empty if nobody owns it)."""
@@ -123,7 +136,7 @@ class PulsarClusterCalls(PulsarBrokerCalls):
         query = tuple(("topics", topic) for topic in topics)
         path = f"namespaces/{bundle_path(bundle)}/topicHashPositions"
         told = self.get_json(path, dict[str, Any], query)
-        hashes = told.get("hashPositions", {})
+        hashes = told.get("topicHashPositions") or {}
         return {str(topic): int(position) for topic, position in hashes.items()}
 
     def topic_owner(self, topic: str) -> TopicOwner:

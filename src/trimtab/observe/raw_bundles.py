@@ -16,7 +16,7 @@ KINDS: Final = ("pulsar_broker", "pulsar_bundle", "pulsar_topic", "pulsar_namesp
 - `pulsar_bundle`: owner, bundle, position (none: in the figures, but not in the list of those it owns), and
   with `has_stats` its stats_position, traffic, topics, producers, consumers;
 - `pulsar_topic`: owner, bundle, topic, its traffic, producers, consumers, subscriptions, backlog, storage;
-- `pulsar_namespace`: namespace, boundaries, policies (JSON text);
+- `pulsar_namespace`: namespace, boundaries, policies (`trimtab.observe.bundle_policies_text`);
 - `pulsar_client`: client, offered and served totals, errors, as for Kafka's clients.
 """
 
@@ -71,7 +71,7 @@ COLUMNS: Final = (
     ("backlog_messages", "long"),
     ("storage_size_bytes", "long"),
     ("boundaries", "longs"),
-    ("policies", "string"),  # JSON: isolation, anti-affinity group, as the admin API tells them
+    ("policies", "string"),  # JSON: the cluster's isolation policies and domains, the namespace's group
     ("offered_messages_total", "long"),  # counter
     ("served_messages_total", "long"),  # counter
     ("errors_total", "long"),  # counter

@@ -14,6 +14,7 @@ import pytest
 from trimtab.connect.pulsar import PulsarAdmin, PulsarAdminError, PulsarConnection
 from trimtab.connect.pulsar_answers import BundleQuota, Leader, OwnedBundle
 from trimtab.connect.pulsar_errors import told_reason
+from trimtab.model.bundle_policies import BundlePolicies
 
 BUNDLE = "t/n/0x00000000_0x40000000"
 BROKERS = ["b1:8080", "b2:8080", "b3:8080"]
@@ -57,7 +58,7 @@ def test_answers_become_values():
         "/admin/v2/namespaces/t/n/bundles": {"boundaries": ["0x00000000", "0xffffffff"], "numBundles": 1},
         "/admin/v2/namespaces/t/n/0x00000000_0x40000000/topicHashPositions": {
             "namespace": "t/n",
-            "hashPositions": {"persistent://t/n/a": 5},
+            "topicHashPositions": {"persistent://t/n/a": 5},
         },
         "/admin/v2/resource-quotas/t/n/0x00000000_0x40000000": {
             "msgRateIn": 40.0,
@@ -115,6 +116,16 @@ def test_policies_of_a_cluster_are_the_planners_own():
         (("t/.*",), ("b1",), 2)
     ]
     assert found.failure_domains == {"b1:8080": "d"}
+
+
+def test_a_cluster_without_policies_answers_404():
+    """Until the first one is set; that is no fault."""
+    base = "/admin/v2/clusters/c1"
+    answers = {
+        f"{base}/{what}": httpx.Response(404, json={"reason": "does not exist"})
+        for what in ("namespaceIsolationPolicies", "failureDomains")
+    }
+    assert admin(cluster(answers)).cluster_policies() == BundlePolicies()
 
 
 def test_load_report_may_hold_what_json_does_not():
