@@ -16,7 +16,6 @@ from trimtab.connect.pulsar_errors import PulsarAdminError
 from trimtab.connect.pulsar_wire import Request
 from trimtab.model.bundle_policies import BundlePolicies, IsolationPolicy
 
-
 T = TypeVar("T")
 
 
