@@ -8,7 +8,11 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from trimtab.model.errors import InputError
+
 if TYPE_CHECKING:
+    import datetime
+
     from trimtab.connect.pulsar_settings import PulsarConnection
     from trimtab.connect.settings import KafkaConnection
     from trimtab.files.settings import Settings
@@ -61,3 +65,16 @@ def lake_path(given: Path | None) -> Path:
     from trimtab.files.places import lake_folder
 
     return lake_folder() if given is None else given
+
+
+def instant(option: str, text: str | None) -> datetime.datetime | None:
+    """An instant that somebody wrote; without a zone it is UTC."""
+    import datetime
+
+    if text is None:
+        return None
+    try:
+        found = datetime.datetime.fromisoformat(text)
+    except ValueError:
+        raise InputError(f"{option} is {text!r}: write a time as 2026-11-21T05:00 (UTC)") from None
+    return found if found.tzinfo else found.replace(tzinfo=datetime.UTC)

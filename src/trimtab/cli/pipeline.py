@@ -13,6 +13,7 @@ from trimtab.cli.options import (
     LAKE,
     SET,
     SETTINGS,
+    instant,
     kafka_connection,
     lake_path,
     read_settings,
@@ -22,8 +23,6 @@ from trimtab.cli.stopping import stop_on_signals
 from trimtab.model.errors import InputError, SettingsError
 
 if TYPE_CHECKING:
-    import datetime
-
     from trimtab.files.settings import Settings
     from trimtab.observe.settings import PipelineSettings
     from trimtab.observe.stream import Source
@@ -53,7 +52,7 @@ def run(
     from trimtab.observe.session import SessionSettings, spark_session
 
     chosen = _pipeline_settings(read_settings(settings, overrides), window)
-    period = _instant("--since", since), _instant("--until", until)
+    period = instant("--since", since), instant("--until", until)
     where = Lake(lake_path(lake))
     if not where.raw_files():
         # Before Spark starts: nobody should wait ten seconds to be told this.
@@ -154,18 +153,6 @@ def _source(
 
     options = spark_options(kafka_connection(settings, bootstrap))
     return Source(topic, options, most), tuple(spark_kafka_jars(_say))
-
-
-def _instant(option: str, text: str | None) -> datetime.datetime | None:
-    import datetime
-
-    if text is None:
-        return None
-    try:
-        found = datetime.datetime.fromisoformat(text)
-    except ValueError:
-        raise InputError(f"{option} is {text!r}: write a time as 2026-11-21T05:00 (UTC)") from None
-    return found if found.tzinfo else found.replace(tzinfo=datetime.UTC)
 
 
 def _seconds(option: str, text: str) -> float:

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
+from trimtab.cli.options import CLUSTER, instant, lake_path
 from trimtab.cli.replay_runs import alone, compared, count, decided, on_spark, show
 from trimtab.cli.replay_scenarios import asked
+from trimtab.model.errors import SettingsError
+
+if TYPE_CHECKING:
+    from trimtab.history.bundles.recording import Recording
 
 app = typer.Typer(
     help="Run recorded load through a strategy, to see what it would have done.", no_args_is_help=True
@@ -36,11 +42,17 @@ def _group() -> None:
 
 @app.command()
 def bundles(
-    reports: Path = typer.Option(
-        ...,
+    reports: Path | None = typer.Option(
+        None,
         "--reports",
         help="Recorded load reports (trimtab/pulsar-reports/1), plain or gzip, or a folder of such files.",
     ),
+    lake: Path | None = typer.Option(
+        None, "--lake", help="Folder of telemetry to take the reports from, in place of --reports."
+    ),
+    cluster: str | None = CLUSTER,
+    since: str | None = typer.Option(None, "--since", help="First tick, as 2026-11-21T05:00 (UTC)."),
+    until: str | None = typer.Option(None, "--until", help="Ticks before this one."),
     strategies: list[str] = typer.Option(
         [],
         "--strategy",
@@ -117,6 +129,7 @@ def bundles(
     from trimtab.plan.bundles.options import DEFAULT_VARIANT, make_options
 
     simulated = world is Answers.SIMULATED
+    recording = _recording(reports, lake, cluster, since, until)
     listed = (NOTHING_SAID, {}) if scenarios is None else read_scenarios(scenarios)
     if scenarios is None and not strategies:
         strategies = ["ThresholdShedder"]
@@ -134,27 +147,41 @@ def bundles(
     )
     measured_by = ruler(make_options(common, rules), MEASURED_PAUSE_SECONDS if pause is None else pause)
     if spark:
-        comparison = on_spark(reports, replayed, measured_by, out, master)
+        comparison = on_spark(recording, replayed, measured_by, out, master)
         if simulated:
-            show(comparison, chosen, reports, as_json=as_json, chart=chart)
+            show(comparison, chosen, recording, as_json=as_json, chart=chart)
         else:
             count({name: int(effect.unloads.sum()) for name, effect in comparison.effects.items()})
     elif simulated and (shown or len(chosen) > 1):
-        comparison = compared(reports, replayed, measured_by, out)
-        show(comparison, chosen, reports, as_json=as_json, chart=chart)
+        comparison = compared(recording, replayed, measured_by, out)
+        show(comparison, chosen, recording, as_json=as_json, chart=chart)
     elif len(chosen) > 1:
-        decided(reports, replayed, out)
+        decided(recording, replayed, out)
     else:
         ((name, only),) = chosen.items()
-        alone(reports, replayed[name], only.names, out, state)
+        alone(recording, replayed[name], only.names, out, state)
+
+
+def _recording(
+    reports: Path | None, lake: Path | None, cluster: str | None, since: str | None, until: str | None
+) -> Recording:
+    """Files or the lake."""
+    from trimtab.history.bundles.recording import FileRecording, LakeRecording, Period
+
+    period = Period(instant("--since", since), instant("--until", until))
+    if reports is not None and (lake is not None or cluster is not None):
+        raise SettingsError("--reports is a recording in files, --lake and --cluster are not: name one")
+    if reports is not None:
+        return FileRecording(reports, period)
+    if lake is None and cluster is None:
+        raise SettingsError("nothing to replay: name a recording by --reports, or a lake by --lake")
+    return LakeRecording(lake_path(lake), cluster, period)
 
 
 def _check_together(
     *, shown: bool, simulated: bool, spark: bool, out: Path | None, state: Path | None, several: bool
 ) -> None:
     """Refuse what makes no sense together."""
-    from trimtab.model.errors import SettingsError
-
     if shown and not simulated:
         raise SettingsError(
             "--json, --chart and --pause are about what unloads do to the load, which a recording alone "

@@ -16,12 +16,13 @@ if TYPE_CHECKING:
     from trimtab.cli.replay_scenarios import Asked
     from trimtab.history.bundles.compare import Comparison
     from trimtab.history.bundles.effect import Ruler
+    from trimtab.history.bundles.recording import Recording
     from trimtab.history.bundles.replay import Scenario
     from trimtab.model.bundles import ReportTick
     from trimtab.plan.bundles.decision import Decision
 
 
-def alone(reports: Path, scenario: Scenario, names: str, out: Path | None, state: Path | None) -> None:
+def alone(recording: Recording, scenario: Scenario, names: str, out: Path | None, state: Path | None) -> None:
     """One strategy, a line a tick."""
     from trimtab.files.decisions import DecisionFile, decision_line
     from trimtab.history.bundles.replay import replay
@@ -30,7 +31,7 @@ def alone(reports: Path, scenario: Scenario, names: str, out: Path | None, state
     begun = read_state(scenario, names, state) if state is not None and state.exists() else None
     reached = begun
     ticks = unloads = 0
-    with _ticks(reports, quiet=out is None) as recorded, DecisionFile(out) as file:
+    with _ticks(recording, quiet=out is None) as recorded, DecisionFile(out) as file:
         for tick, decision, reached in replay(recorded, scenario, begun):  # noqa: B007
             file.write(decision_line(tick.at, decision.unloads, decision.destinations, decision.why))
             ticks += 1
@@ -41,13 +42,13 @@ def alone(reports: Path, scenario: Scenario, names: str, out: Path | None, state
     print(f"trimtab: {counted} by {names}", file=sys.stderr)
 
 
-def decided(reports: Path, scenarios: dict[str, Scenario], out: Path | None) -> None:
+def decided(recording: Recording, scenarios: dict[str, Scenario], out: Path | None) -> None:
     """Several strategies over the recording as it is: only their decisions can differ."""
     from trimtab.files.decisions import DecisionFile, decision_line
     from trimtab.history.bundles.compare import side_by_side
 
     unloads = dict.fromkeys(scenarios, 0)
-    with _ticks(reports, quiet=out is None) as recorded, DecisionFile(out) as file:
+    with _ticks(recording, quiet=out is None) as recorded, DecisionFile(out) as file:
         for _, decided in side_by_side(recorded, scenarios):
             for name, (seen, one) in decided.items():
                 file.write(decision_line(seen.at, one.unloads, one.destinations, one.why, strategy=name))
@@ -62,16 +63,16 @@ def count(unloads: Mapping[str, int]) -> None:
 
 
 def compared(
-    reports: Path, scenarios: dict[str, Scenario], measured_by: Ruler, out: Path | None
+    recording: Recording, scenarios: dict[str, Scenario], measured_by: Ruler, out: Path | None
 ) -> Comparison:
     """Each strategy in its own world; decisions go to `out`, if there is one."""
     from trimtab.files.decisions import DecisionFile, decision_line
     from trimtab.history.bundles.compare import compare
 
     if out is None:
-        with _ticks(reports) as recorded:
+        with _ticks(recording) as recorded:
             return compare(recorded, scenarios, measured_by)
-    with _ticks(reports) as recorded, DecisionFile(out) as file:
+    with _ticks(recording) as recorded, DecisionFile(out) as file:
 
         def told(name: str, seen: ReportTick, one: Decision) -> None:
             file.write(decision_line(seen.at, one.unloads, one.destinations, one.why, strategy=name))
@@ -80,24 +81,23 @@ def compared(
 
 
 def on_spark(
-    reports: Path, scenarios: dict[str, Scenario], measured_by: Ruler, out: Path | None, master: str
+    recording: Recording, scenarios: dict[str, Scenario], measured_by: Ruler, out: Path | None, master: str
 ) -> Comparison:
     """A Spark task for each strategy, and one for the recording as it is; decisions go into a folder."""
     from trimtab.cli.replay_progress import ReplayProgress
     from trimtab.files.decision_folder import check_new_folder
-    from trimtab.files.pulsar_recording import recording_files
     from trimtab.history.bundles.spark import replay_on_spark
     from trimtab.observe.session import SessionSettings, spark_session
 
     # Before Spark starts: nobody should wait ten seconds to be told this.
-    recording_files(reports)
+    recording.check()
     check_new_folder(out)
     session = spark_session(SessionSettings(master=master, short=True))
     try:
         with ReplayProgress() as progress:
             return replay_on_spark(
                 session,
-                reports,
+                recording,
                 scenarios,
                 measured_by,
                 out,
@@ -108,21 +108,25 @@ def on_spark(
 
 
 @contextlib.contextmanager
-def _ticks(reports: Path, *, quiet: bool = False) -> Iterator[Iterator[ReportTick]]:
+def _ticks(recording: Recording, *, quiet: bool = False) -> Iterator[Iterator[ReportTick]]:
     """The ticks of a recording, while their reader says how far it is; quiet where decisions are printed."""
     from trimtab.cli.replay_progress import ReplayProgress
-    from trimtab.files.pulsar_recording import read_recording
     from trimtab.history.bundles.scenario_run import telling
 
     if quiet:
-        yield read_recording(reports)
+        yield recording.ticks()
         return
     with ReplayProgress() as progress:
-        yield telling(read_recording(reports), progress.local)
+        yield telling(recording.ticks(), progress.local)
 
 
 def show(
-    comparison: Comparison, chosen: dict[str, Asked], reports: Path, *, as_json: bool, chart: Path | None
+    comparison: Comparison,
+    chosen: dict[str, Asked],
+    recording: Recording,
+    *,
+    as_json: bool,
+    chart: Path | None,
 ) -> None:
     """The picture first, so that nothing is said of one that could not be written."""
     import json
@@ -135,7 +139,7 @@ def show(
 
         with writing(chart):
             name = chart.stem if chart.suffix in (".svg", ".png") else chart.name
-            drawn = draw_replay(comparison, chart.parent, name, f"Strategies on {reports.name}")
+            drawn = draw_replay(comparison, chart.parent, name, f"Strategies on {recording.name}")
         print(f"trimtab: drew {' and '.join(map(str, drawn))}", file=sys.stderr)
     if as_json:
         how = {name: dataclasses.asdict(one) for name, one in chosen.items()}

@@ -1,5 +1,6 @@
 """A recording of load reports as it lies there: one file, or a folder of files by date."""
 
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -25,10 +26,10 @@ def recording_files(path: Path) -> tuple[Path, ...]:
     Raises
     ------
     InputError
-        If the folder holds none.
+        If there is no such file or folder, or the folder holds none.
     """
     with reading(path):
-        if not path.is_dir():
+        if not stat.S_ISDIR(path.stat().st_mode):
             return (path,)
         found = sorted(
             one.relative_to(path).parts

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from trimtab.files.decision_folder import DecisionFolder
-from trimtab.files.pulsar_recording import read_recording
 from trimtab.history.bundles.compare import Comparison
 from trimtab.history.bundles.effect import Effect, Ruler
 from trimtab.history.bundles.effect_record import effect_bytes, effect_from
+from trimtab.history.bundles.recording import Recording
 from trimtab.history.bundles.replay import Scenario
 from trimtab.history.bundles.scenario_run import PROGRESS_SECONDS, run_scenario
 from trimtab.model.errors import InputError, ObserveError, PlanError, TrimtabError
@@ -76,7 +76,7 @@ class Task:
     """
 
     name: str
-    recording: Path
+    recording: Recording
     measured_by: Ruler
     scenario: Scenario | None
     decisions: Path | None
@@ -99,7 +99,7 @@ class Task:
 
         try:
             found = run_scenario(
-                read_recording(self.recording), self.scenario, self.measured_by, self.decisions, passed
+                self.recording.ticks(), self.scenario, self.measured_by, self.decisions, passed
             )
         except PlanError as error:
             raise PlanError(f"{self.name}: {error}") from None
@@ -115,7 +115,7 @@ class Task:
 
 def replay_on_spark(
     session: SparkSession,
-    recording: Path,
+    recording: Recording,
     scenarios: Mapping[str, Scenario],
     measured_by: Ruler,
     out: Path | None = None,
@@ -128,7 +128,7 @@ def replay_on_spark(
     session
         Where tasks run.
     recording
-        A file or a folder, as for `trimtab.files.pulsar_recording.read_recording`.
+        Files or the lake; every machine must see them under the same path.
     scenarios
         By name.
     measured_by

@@ -8,12 +8,16 @@ import pytest
 from pyspark.sql import SparkSession
 
 from support.recordings import replay as replay_command
+from synthetic_bundles import SyntheticPulsar, table_of
+from synthetic_telemetry import land_by_tick
 from trimtab.files.pulsar_reports import report_line
 from trimtab.history.bundles.compare import Comparison, compare
 from trimtab.history.bundles.effect import Effect, ruler
+from trimtab.history.bundles.recording import FileRecording, LakeRecording
 from trimtab.history.bundles.replay import Scenario
 from trimtab.history.bundles.spark import Standing, replay_on_spark
 from trimtab.model.errors import InputError, PlanError
+from trimtab.observe.lake import Lake
 from trimtab.plan.bundles.options import Options, make_options
 from trimtab.plan.bundles.strategies import placer, shedder
 from trimtab.simulate.pulsar_recordings import RecordedCluster, recorded
@@ -63,7 +67,7 @@ def on_spark(
     """What the job found, the folder of its decisions, and what was heard last of its progress."""
     out = tmp_path_factory.mktemp("out") / "decisions"
     heard: dict[str, Standing] = {}
-    found = replay_on_spark(spark, recording, SCENARIOS, RULER, out, heard.update)
+    found = replay_on_spark(spark, FileRecording(recording), SCENARIOS, RULER, out, heard.update)
     return found, out, heard
 
 
@@ -107,6 +111,20 @@ def test_figures_are_those_of_the_local_comparison_to_the_last_bit(
     assert all(same(found.effects[name], one) for name, one in local.effects.items())
 
 
+def test_the_lake_is_replayed_like_the_files_that_it_was_recorded_from(
+    spark: SparkSession, recording: Path, tmp_path: Path
+) -> None:
+    """Samples of a cluster in Parquet: the same figures as from its reports."""
+    cluster = SyntheticPulsar(moves=((2, 3, 1), (3, 4, None)))
+    land_by_tick(table_of(cluster.rows(8)), Lake(tmp_path).of_level("bundles").raw)
+    one = Scenario(shedder("OverloadShedder"), Options(), placer=placer("LeastLongTermMessageRate"))
+    found = replay_on_spark(spark, LakeRecording(tmp_path), {"one": one}, RULER)
+    local = compare(cluster.reports(8), {"one": one}, RULER)
+    assert len(found.unmoved.at) == 8
+    assert same(found.unmoved, local.unmoved)
+    assert same(found.effects["one"], local.effects["one"])
+
+
 def test_progress_is_told_of_every_task(on_spark: tuple[Comparison, Path, dict[str, Standing]]) -> None:
     """At the end all have gone through all ticks."""
     _, _, heard = on_spark
@@ -121,12 +139,16 @@ def test_what_a_user_can_mend_is_said_without_a_stack_trace(
     out = tmp_path / "decisions"
     with pytest.raises(PlanError, match=r"^second: bundle \S+ was unloaded without a destination"):
         replay_on_spark(
-            spark, recording, {"first": SCENARIOS["TransferShedder"], "second": homeless}, RULER, out
+            spark,
+            FileRecording(recording),
+            {"first": SCENARIOS["TransferShedder"], "second": homeless},
+            RULER,
+            out,
         )
     broken = tmp_path / "broken.jsonl"
     broken.write_text(report_line(TICKS[0]) + "{\n", encoding="utf-8")
     with pytest.raises(InputError, match=r"^\S+broken\.jsonl: line 2"):
-        replay_on_spark(spark, broken, {"first": SCENARIOS["TransferShedder"]}, RULER, out)
+        replay_on_spark(spark, FileRecording(broken), {"first": SCENARIOS["TransferShedder"]}, RULER, out)
     assert [path.name for path in tmp_path.iterdir()] == ["broken.jsonl"]
 
 
@@ -136,5 +158,5 @@ def test_a_folder_that_holds_something_is_left_as_it_is(
     """Yesterday's decisions are not mixed with today's."""
     (tmp_path / "yesterday.jsonl").write_text("{}\n")
     with pytest.raises(InputError, match="is there already"):
-        replay_on_spark(spark, recording, SCENARIOS, RULER, tmp_path)
+        replay_on_spark(spark, FileRecording(recording), SCENARIOS, RULER, tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["yesterday.jsonl"]

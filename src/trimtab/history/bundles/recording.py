@@ -1,0 +1,152 @@
+"""Where a replay's ticks come from: files, or the lake; each begins anew whenever it is gone through.
+
+A recording is a small value, which a task on another machine can open for itself.
+"""
+
+import datetime
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import dropwhile, takewhile
+from pathlib import Path
+from typing import Protocol
+
+from trimtab.files.pulsar_recording import read_recording, recording_files
+from trimtab.model.bundles import ReportTick
+from trimtab.model.errors import ObserveError
+
+
+class Recording(Protocol):
+    """What can be replayed."""
+
+    @property
+    def name(self) -> str:
+        """What it is called in a heading."""
+        ...
+
+    def check(self) -> None:
+        """Refuse what holds nothing, before anybody waits for it."""
+        ...
+
+    def ticks(self) -> Iterator[ReportTick]:
+        """The ticks from the first on, one at a time."""
+        ...
+
+
+@dataclass(frozen=True)
+class Period:
+    """Which ticks are wanted.
+
+    Attributes
+    ----------
+    since
+        The first; None: from the beginning.
+    until
+        Ticks before this one; None: to the end.
+    """
+
+    since: datetime.datetime | None = None
+    until: datetime.datetime | None = None
+
+    def of(self, ticks: Iterator[ReportTick]) -> Iterator[ReportTick]:
+        """Those of them that are within it."""
+        if self.since is not None:
+            begin = self.since.timestamp()
+            ticks = dropwhile(lambda tick: tick.at < begin, ticks)
+        if self.until is not None:
+            end = self.until.timestamp()
+            ticks = takewhile(lambda tick: tick.at < end, ticks)
+        return ticks
+
+
+ALL = Period()
+
+
+@dataclass(frozen=True)
+class FileRecording:
+    """A file of reports, or a folder of such files.
+
+    Attributes
+    ----------
+    path
+        As for `trimtab.files.pulsar_recording.recording_files`.
+    period
+        Which ticks are wanted.
+    """
+
+    path: Path
+    period: Period = ALL
+
+    @property
+    def name(self) -> str:
+        """The name of file or folder."""
+        return self.path.name
+
+    def check(self) -> None:
+        """Refuse what is not there.
+
+        Raises
+        ------
+        InputError
+            If there is no file.
+        """
+        recording_files(self.path)
+
+    def ticks(self) -> Iterator[ReportTick]:
+        """One at a time.
+
+        Raises
+        ------
+        InputError
+            As `trimtab.files.pulsar_recording.read_recording`.
+        """
+        return self.period.of(read_recording(self.path))
+
+
+@dataclass(frozen=True)
+class LakeRecording:
+    """What was collected into the lake; a day of it is in memory at a time.
+
+    Attributes
+    ----------
+    path
+        The lake's folder.
+    cluster
+        May be None where the lake holds one.
+    period
+        Which ticks are wanted.
+    """
+
+    path: Path
+    cluster: str | None = None
+    period: Period = ALL
+
+    @property
+    def name(self) -> str:
+        """The cluster's, or the lake's."""
+        return self.cluster or self.path.name
+
+    def check(self) -> None:
+        """Refuse a lake without reports of this period.
+
+        Raises
+        ------
+        ObserveError
+            If there are none, or of several clusters where none is named.
+        """
+        if next(self.ticks(), None) is None:
+            raise ObserveError(
+                f"lake {self.path} holds no load reports of that period; collect some, or choose another"
+            )
+
+    def ticks(self) -> Iterator[ReportTick]:
+        """One at a time.
+
+        Raises
+        ------
+        ObserveError
+            As `trimtab.observe.bundle_ticks.recent_ticks`.
+        """
+        from trimtab.observe.bundle_ticks import recent_ticks
+        from trimtab.observe.lake import Lake
+
+        return self.period.of(recent_ticks(Lake(self.path), self.cluster, self.period.since))
