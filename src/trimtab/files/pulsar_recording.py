@@ -1,10 +1,14 @@
 """A recording of load reports as it lies there: one file, or a folder of files by date."""
 
+import contextlib
+import gzip
+import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from trimtab.files.pulsar_reports import read_reports, time_text
+from trimtab.files.atomic import in_the_making, sync_folder, writing
+from trimtab.files.pulsar_reports import read_reports, report_line, time_text
 from trimtab.files.reading import reading
 from trimtab.model.bundles import ReportTick
 from trimtab.model.errors import InputError
@@ -70,3 +74,37 @@ def read_recording(path: Path) -> Iterator[ReportTick]:
                 )
             before = tick.at, file
             yield tick
+
+
+def write_recording(ticks: Iterable[ReportTick], path: Path) -> None:
+    """Write a recording, a tick at a time; the file appears as a whole or not at all.
+
+    Parameters
+    ----------
+    ticks
+        In order of time.
+    path
+        Compressed if it ends with `.gz`; the same ticks give the same bytes.
+
+    Raises
+    ------
+    InputError
+        If the place cannot be written.
+    """
+    making = in_the_making(path)
+    with writing(path):
+        if path.is_dir():
+            raise IsADirectoryError
+        try:
+            with open(making, "wb") as plain:
+                packed = gzip.GzipFile("", "wb", 9, plain, mtime=0) if path.suffix == ".gz" else None
+                with packed or contextlib.nullcontext(plain) as file:
+                    for tick in ticks:
+                        file.write(report_line(tick).encode())
+                plain.flush()
+                os.fsync(plain.fileno())
+            os.replace(making, path)
+        except BaseException:
+            making.unlink(missing_ok=True)
+            raise
+        sync_folder(path.parent)

@@ -1,0 +1,88 @@
+"""`trimtab simulate bundles|recording`: a Pulsar in virtual time, and recordings of a made-up one."""
+
+from __future__ import annotations
+
+import sys
+from enum import StrEnum
+from pathlib import Path
+
+import typer
+
+app = typer.Typer(
+    help="Made-up clusters: scenarios in virtual time, and recordings to replay.", no_args_is_help=True
+)
+
+
+class Destination(StrEnum):
+    """Which comes first."""
+
+    FIRST = "first"
+    LOOKUP = "lookup"
+
+
+@app.command()
+def bundles(
+    scenarios: list[str] = typer.Option(
+        [],
+        "--scenario",
+        help="broker-joins, owner-dies, broker-overloaded, hot-bundle or hot-topic; may be repeated; by "
+        "default all.",
+    ),
+    strategies: list[str] = typer.Option(
+        [], "--strategy", help="A shedding strategy by its name in Pulsar; may be repeated; by default all."
+    ),
+    destination: Destination = typer.Option(
+        Destination.FIRST,
+        "--destination",
+        help="first: chosen before the unload, as in Pulsar 4; lookup: by the next lookup, as the article "
+        "tells it.",
+    ),
+    seed: int = typer.Option(0, "--seed", min=0, help="Of all chance."),
+    as_json: bool = typer.Option(False, "--json", help="Print the figures as one JSON document."),
+) -> None:
+    """Run scenarios in a simulated Pulsar under each strategy: a broker joins, dies, or is too full.
+
+    Virtual time: minutes take seconds. Exit code 2: a scenario or a strategy is not known.
+    """
+    import json
+
+    from trimtab.plan.bundles.strategies import SHEDDERS, shedder
+    from trimtab.report.scenario_text import scenario_document, scenario_text
+    from trimtab.simulate.pulsar_catalogue import SCENARIOS, played
+
+    names = strategies or list(SHEDDERS)
+    for name in names:
+        shedder(name)
+    found = played(
+        scenarios or list(SCENARIOS), names, destination_first=destination is Destination.FIRST, seed=seed
+    )
+    if as_json:
+        typer.echo(json.dumps(scenario_document(found), ensure_ascii=False, indent=1))
+        return
+    from rich.console import Console
+
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
+    for part in scenario_text(found):
+        console.print(part, soft_wrap=isinstance(part, str))
+
+
+@app.command()
+def recording(
+    out: Path = typer.Option(..., "--out", help="File to write; compressed if its name ends with .gz."),
+    brokers: int = typer.Option(20, "--brokers", help="How many at the beginning; one joins, one dies."),
+    bundle_count: int = typer.Option(500, "--bundles", help="How many."),
+    ticks: int = typer.Option(1440, "--ticks", help="How many reports of each broker, a minute apart."),
+    seed: int = typer.Option(0, "--seed", min=0, help="Of all chance."),
+) -> None:
+    """Write a recording of load reports of a made-up Pulsar, to replay.
+
+    A bundle is hot for an hour, an idle broker joins at half-time, and another dies in the last quarter. The
+    same numbers give the same recording. Exit code 2: they cannot be recorded, or the file not be written.
+    """
+    from trimtab.files.pulsar_recording import write_recording
+    from trimtab.simulate.pulsar_recordings import RecordedCluster, recorded
+
+    cluster = RecordedCluster(brokers=brokers, bundles=bundle_count, ticks=ticks, seed=seed)
+    write_recording(recorded(cluster), out)
+    size = out.stat().st_size
+    print(f"trimtab: wrote {ticks:,} ticks into {out} ({size:,} bytes)", file=sys.stderr)
