@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from trimtab.act.replicas.settings import ExecutionSettings
+from trimtab.cli.replay_scenarios import asked
 from trimtab.connect.settings import connection_from_table
 from trimtab.files.replicas_snapshot import read_snapshot
+from trimtab.files.scenario_file import read_scenarios
 from trimtab.files.settings import Settings, load_settings
 from trimtab.observe.collect.capacity import CapacitySettings
 from trimtab.observe.collect.settings import CollectSettings
@@ -44,13 +46,19 @@ def _files(page: Path) -> list[str]:
 
 @pytest.mark.parametrize("page", [page for page in PAGES if _files(page)], ids=lambda page: page.stem)
 def test_settings_files_on_pages_are_taken(page: Path, tmp_path: Path) -> None:
-    """A reader who copies a settings file from a page is not told that a key is unknown."""
+    """Who copies a settings file, or one of scenarios, from a page is not told that a key is unknown."""
     for name in ("ca.pem", "password"):
         (tmp_path / name).write_text("x\n")
     for number, text in enumerate(_files(page)):
         path = tmp_path / f"{number}.toml"
         path.write_text(text, encoding="utf-8")
-        _bound(load_settings(path, [], {}))
+        if "[strategies." in text:
+            listed = read_scenarios(path)
+            chosen, _ = asked([], [], [], listed)
+            for one in chosen.values():
+                one.settled("article", 0, world_answers=True).scenario(java_order=True, world_answers=True)
+        else:
+            _bound(load_settings(path, [], {}))
 
 
 def test_overrides_on_pages_are_taken() -> None:
