@@ -14,14 +14,14 @@ from trimtab.model.bundle_policies import ClusterMetadata
 from trimtab.model.bundles import BrokerReport
 from trimtab.plan.bundles.assign.select import PlacementRules, assign
 from trimtab.plan.bundles.assign.state import AssignmentState, forget_preallocated, with_destination
-from trimtab.plan.bundles.averages import EMPTY_TABLE, update_bundles
+from trimtab.plan.bundles.averages import EMPTY_TABLE, take_in
 from trimtab.plan.bundles.decision import Decision
 from trimtab.plan.bundles.options import Options
 from trimtab.plan.bundles.shed.round import shed_round, unexpired
 from trimtab.plan.bundles.split.decision import Split
 from trimtab.plan.bundles.split.modular import find_splits
 from trimtab.plan.bundles.strategies import placer, shedder
-from trimtab.plan.bundles.view import BrokerLoad, LoadView, brokers_order, bundles_order
+from trimtab.plan.bundles.view import BrokerLoad, LoadView, MapOrder, shedding_order
 
 
 @dataclass(frozen=True)
@@ -81,6 +81,7 @@ class Leader:
         self._placer = placer(settings.placer)
         self._memory: Any = self._shedder.initial
         self._assignment: AssignmentState[Any] = AssignmentState(self._placer.initial)
+        self._order = MapOrder()
         # AvgShedder is shedder and placement in one object, with one memory.
         self._one_memory = type(self._placer.initial) is type(self._shedder.initial)
 
@@ -95,9 +96,11 @@ class Leader:
             Bundles that the leader's own broker owns.
         """
         before = self.view
-        order = brokers_order(tuple(reports))
+        self._order = self._order.with_brokers(reports)
+        order = self._order.brokers.names
         known_bundles = before.bundles if before.brokers else EMPTY_TABLE
-        table = update_bundles(known_bundles, [reports[name] for name in order])
+        table, in_between = take_in(known_bundles, {name: reports[name] for name in order})
+        self._order = self._order.with_bundles(table.names)
         brokers = {}
         for name in order:
             known = before.brokers.get(name)
@@ -106,23 +109,26 @@ class Leader:
             before,
             at=at,
             brokers=brokers,
-            bundles=table.in_order(bundles_order(table.names)),
+            bundles=table.in_order(shedding_order(self._order.bundles.names)),
+            rates_in_between=in_between,
             recently_unloaded=unexpired(before.recently_unloaded, at, self.settings.options),
         )
         self.view, self._assignment = forget_preallocated(view, self._assignment, owned)
-        self._memory = self._shedder.of_living(self._memory, brokers)
-        placement = self._placer.of_living(self._assignment.placement, brokers)
+        self._memory = self._shedder.noted(self._memory, self.view, self.settings.options)
+        placement = self._placer.noted(self._assignment.placement, self.view, self.settings.options)
         self._assignment = replace(self._assignment, placement=placement)
 
     def joined(self, broker: str, report: BrokerReport) -> None:
         """A broker came up: its first report is seen at once."""
         given = {**self.view.brokers, broker: BrokerLoad(report)}
-        ordered = {name: given[name] for name in brokers_order(tuple(given))}
+        self._order = self._order.with_brokers(given)
+        ordered = {name: given[name] for name in self._order.brokers.names}
         self.view = replace(self.view, brokers=ordered)
 
     def left(self, broker: str) -> None:
         """A broker's session is over: what was preallocated to it is forgotten."""
         rest = {name: load for name, load in self.view.brokers.items() if name != broker}
+        self._order = self._order.with_brokers(rest)
         self.view = replace(self.view, brokers=rest)
         kept = {bundle: one for bundle, one in self._assignment.preallocated.items() if one != broker}
         self._assignment = replace(self._assignment, preallocated=kept)

@@ -13,11 +13,11 @@ from trimtab.model.errors import PlanError
 from trimtab.plan.bundles.assign.candidates import available_brokers
 from trimtab.plan.bundles.assign.select import PlacementRules
 from trimtab.plan.bundles.assign.state import AssignmentState
-from trimtab.plan.bundles.averages import EMPTY_TABLE, BundleTable, update_bundles
+from trimtab.plan.bundles.averages import EMPTY_TABLE, BundleTable, take_in
 from trimtab.plan.bundles.decision import Decision, Placer, Shedder
 from trimtab.plan.bundles.options import Options
 from trimtab.plan.bundles.shed.round import permitted, shed_round, unexpired
-from trimtab.plan.bundles.view import BrokerLoad, LoadView, brokers_order, bundles_order
+from trimtab.plan.bundles.view import BrokerLoad, LoadView, MapOrder, shedding_order
 
 
 @dataclass(frozen=True)
@@ -73,6 +73,8 @@ class ReplayState:
         The state of the random numbers.
     world
         Which bundles are elsewhere than in the recording.
+    order
+        In which order the leader's maps give brokers and bundles back.
     """
 
     shedder: Any
@@ -82,6 +84,7 @@ class ReplayState:
     recently_unloaded: Mapping[str, float] = field(default_factory=dict)
     recently_unloaded_brokers: Mapping[str, float] = field(default_factory=dict)
     world: World = field(default_factory=World)
+    order: MapOrder = field(default_factory=MapOrder)
 
 
 def first_state(scenario: Scenario) -> ReplayState:
@@ -132,17 +135,20 @@ def step(
         The tick as the strategy saw it, its decision, and the state after it.
     """
     seen = state.world.answered(tick) if scenario.world_answers else tick
+    order = state.order.with_brokers(seen.brokers)
     if scenario.java_order:
-        seen = ReportTick(seen.at, {name: seen.brokers[name] for name in brokers_order(tuple(seen.brokers))})
-    bundles = update_bundles(state.bundles, seen.brokers.values())
+        seen = ReportTick(seen.at, {name: seen.brokers[name] for name in order.brokers.names})
+    bundles, in_between = take_in(state.bundles, seen.brokers)
+    order = order.with_bundles(bundles.names)
     recent = unexpired(state.recently_unloaded, tick.at, scenario.options)
     view = replace(
-        _view(seen, bundles, scenario),
+        _view(seen, bundles, order if scenario.java_order else None),
         recently_unloaded=recent,
         recently_unloaded_brokers=state.recently_unloaded_brokers,
+        rates_in_between=in_between,
     )
     chance = _generator(state.chance)
-    shedder, assignment = _of_living(state, view, scenario)
+    shedder, assignment = _noted(state, view, scenario)
     idle = _idle(view, scenario)
     if idle is None:
         decision, shedder = scenario.shedder.decide(view, shedder, scenario.options, chance)
@@ -165,6 +171,7 @@ def step(
         assignment=assignment,
         chance=chance.bit_generator.state,
         bundles=bundles,
+        order=order,
         recently_unloaded=recent | dict.fromkeys(chosen, tick.at),
         recently_unloaded_brokers={
             **state.recently_unloaded_brokers,
@@ -175,24 +182,19 @@ def step(
     return seen, decision, after
 
 
-def _view(seen: ReportTick, bundles: BundleTable, scenario: Scenario) -> LoadView:
-    """What the leader knows, in the order in which Pulsar goes through it.
-
-    `LoadData` holds brokers and bundles in `ConcurrentHashMap`s; shedders are given a `HashMap` of the latter
-    (`getBundleDataForLoadShedding`).
-    """
-    if scenario.java_order:
-        bundles = bundles.in_order(bundles_order(bundles.names))
+def _view(seen: ReportTick, bundles: BundleTable, order: MapOrder | None) -> LoadView:
+    """What the leader knows, in the order in which Pulsar goes through it."""
+    if order is not None:
+        bundles = bundles.in_order(shedding_order(order.bundles.names))
     return LoadView(seen.at, {name: BrokerLoad(report) for name, report in seen.brokers.items()}, bundles)
 
 
-def _of_living(state: ReplayState, view: LoadView, scenario: Scenario) -> tuple[Any, AssignmentState[Any]]:
-    """What is remembered of shedding and placement, without brokers that are gone."""
-    brokers = {*view.brokers, *available_brokers(view, scenario.metadata)}
-    shedder = scenario.shedder.of_living(state.shedder, brokers)
+def _noted(state: ReplayState, view: LoadView, scenario: Scenario) -> tuple[Any, AssignmentState[Any]]:
+    """What shedding and placement remember once the reports were taken in."""
+    shedder = scenario.shedder.noted(state.shedder, view, scenario.options)
     if scenario.placer is None:
         return shedder, state.assignment
-    placement = scenario.placer.of_living(state.assignment.placement, brokers)
+    placement = scenario.placer.noted(state.assignment.placement, view, scenario.options)
     return shedder, replace(state.assignment, placement=placement)
 
 

@@ -13,6 +13,7 @@ from trimtab.history.bundles.world import World
 from trimtab.model.errors import InputError
 from trimtab.plan.bundles.assign.state import AssignmentState
 from trimtab.plan.bundles.averages import BundleTable
+from trimtab.plan.bundles.view import MapOrder
 
 FORMAT = "trimtab/bundles-replay-state/1"
 
@@ -39,6 +40,7 @@ def write_state(state: ReplayState, scenario: Scenario, strategy: str, path: Pat
         "recently_unloaded": state.recently_unloaded,
         "recently_unloaded_brokers": state.recently_unloaded_brokers,
         "world": state.world,
+        "order": state.order,
         "bundles": {
             "names": table.names,
             "short": table.short.tolist(),
@@ -81,6 +83,7 @@ def read_state(scenario: Scenario, strategy: str, path: Path) -> ReplayState:
                 document["recently_unloaded_brokers"], dict[str, float]
             ),
             world=msgspec.convert(document["world"], World),
+            order=msgspec.convert(document["order"], MapOrder),
             bundles=BundleTable(
                 tuple(table["names"]),
                 np.array(table["short"], dtype=np.float64).reshape(-1, 4),

@@ -136,6 +136,13 @@ def table_of(bundles: Mapping[str, BundleData]) -> BundleTable:
 
 
 def update_bundles(table: BundleTable, reports: Iterable[BrokerReport]) -> BundleTable:
+    """The table of `take_in` alone."""
+    return take_in(table, {str(number): report for number, report in enumerate(reports)})[0]
+
+
+def take_in(
+    table: BundleTable, reports: Mapping[str, BrokerReport]
+) -> tuple[BundleTable, dict[tuple[str, str], tuple[float, float]]]:
     """The table after every report's `last_stats` was taken as one more sample.
 
     `ModularLoadManagerImpl.updateBundleData`: a bundle unknown so far begins with the defaults and no
@@ -147,21 +154,34 @@ def update_bundles(table: BundleTable, reports: Iterable[BrokerReport]) -> Bundl
     table
         What is known.
     reports
-        All brokers', in their order.
+        All brokers', in the order in which they are taken in.
+
+    Returns
+    -------
+    tuple
+        The table; and by broker and bundle the long-term rates, in and out in messages per second, as they
+        were before a later broker's sample of the same bundle: the broker's own rate is added up from them.
     """
     rounds: list[dict[str, BundleStats]] = []
+    reporter: list[dict[str, str]] = []
     seen: dict[str, int] = {}
-    for report in reports:
+    for broker, report in reports.items():
         for bundle, stats in report.last_stats.items():
             turn = seen.get(bundle, 0)
             seen[bundle] = turn + 1
             if turn == len(rounds):
                 rounds.append({})
+                reporter.append({})
             rounds[turn][bundle] = stats
+            reporter[turn][bundle] = broker
     updated = _with_rows(table, seen)
-    for sample in rounds:
+    in_between: dict[tuple[str, str], tuple[float, float]] = {}
+    for turn, sample in enumerate(rounds):
         updated = _sampled(updated, sample)
-    return updated
+        for bundle in rounds[turn + 1] if turn + 1 < len(rounds) else ():
+            rate_in, rate_out = updated.long[updated.row[bundle], [RATE_IN, RATE_OUT]].tolist()
+            in_between[reporter[turn][bundle], bundle] = rate_in, rate_out
+    return updated, in_between
 
 
 def _with_rows(table: BundleTable, active: Mapping[str, int]) -> BundleTable:

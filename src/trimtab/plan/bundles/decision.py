@@ -5,7 +5,7 @@ comes out as a frozen value made of numbers, texts, lists and mappings, so that 
 so that two strategies can run side by side on one stream of reports.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -20,8 +20,8 @@ Why = Mapping[str, Any]
 S = TypeVar("S")
 
 
-def all_kept(state: S, brokers: Collection[str]) -> S:
-    """What most strategies do when brokers join or leave: nothing (`onActiveBrokersChange`)."""
+def nothing_noted(state: S, view: LoadView, options: Options) -> S:
+    """What most strategies do when reports come in: nothing before they are asked."""
     return state
 
 
@@ -102,15 +102,15 @@ class Shedder(Generic[S]):
     extensible
         Whether it is of the extensible load manager, which unloads to where the shedder says and asks no
         placement.
-    of_living
-        The state without brokers that are not up any more; asked before every decision, and also where none
-        is asked for.
+    noted
+        The state once new reports were taken in: without brokers that are gone, or with what brokers have
+        published. Before every decision, and also where none is asked for.
     """
 
     decide: Shed[S]
     initial: S
     extensible: bool = False
-    of_living: Callable[[S, Collection[str]], S] = all_kept
+    noted: Callable[[S, LoadView, Options], S] = nothing_noted
 
 
 @dataclass(frozen=True)
@@ -123,10 +123,10 @@ class Placer(Generic[S]):
         One choice of a broker.
     initial
         The state before the first; its type says how a state is read back from JSON.
-    of_living
+    noted
         As for a shedder.
     """
 
     choose: Place[S]
     initial: S
-    of_living: Callable[[S, Collection[str]], S] = all_kept
+    noted: Callable[[S, LoadView, Options], S] = nothing_noted

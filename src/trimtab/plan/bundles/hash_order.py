@@ -6,7 +6,8 @@ of one place stand in the order in which they came. Left out: a place that holds
 a tree, which happens by ill chance or ill will.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,24 +58,48 @@ def hash_map_order(names: Iterable[str], most: int = 0) -> list[str]:
 
 
 def concurrent_hash_map_order(names: Iterable[str]) -> list[str]:
-    """The order in which a `ConcurrentHashMap` gives these keys back.
+    """The order in which a new `ConcurrentHashMap` gives these keys back, put in their order."""
+    given = tuple(names)
+    return list(HeldKeys().after(given).names)
+
+
+@dataclass(frozen=True)
+class HeldKeys:
+    """The keys of a `ConcurrentHashMap` that lives on while they come and go.
 
     It grows one entry earlier than `HashMap`, and its growing turns around some entries of one place, so that
-    the growing is done over again here.
+    the growing is done over again here. It never shrinks.
 
-    Parameters
+    Attributes
     ----------
     names
-        In the order in which they were put.
+        In the order in which it gives them back.
+    table
+        How many places it has.
     """
-    given = list(names)
-    hashes = java_hashes(given).tolist()
-    table: list[list[int]] = [[] for _ in range(SMALLEST_TABLE)]
-    for at, key in enumerate(hashes):
-        table[key & (len(table) - 1)].append(at)
-        if (at + 1) * 4 >= len(table) * 3:
-            table = _grown(table, hashes)
-    return [given[at] for place in table for at in place]
+
+    names: tuple[str, ...] = ()
+    table: int = SMALLEST_TABLE
+
+    def after(self, wanted: Collection[str]) -> "HeldKeys":
+        """After those that are new were put, in their order, and those not wanted any more were removed."""
+        held, kept = set(self.names), set(wanted)
+        fresh = [name for name in wanted if name not in held]
+        if not fresh:
+            return self if kept == held else replace(self, names=self._without(self.names, kept))
+        names = (*self.names, *fresh)
+        hashes = java_hashes(names).tolist()
+        places: list[list[int]] = [[] for _ in range(self.table)]
+        for at, key in enumerate(hashes):
+            places[key & (len(places) - 1)].append(at)
+            if at >= len(self.names) and (at + 1) * 4 >= len(places) * 3:
+                places = _grown(places, hashes)
+        ordered = tuple(names[at] for place in places for at in place)
+        return HeldKeys(self._without(ordered, kept), len(places))
+
+    @staticmethod
+    def _without(names: tuple[str, ...], kept: set[str]) -> tuple[str, ...]:
+        return tuple(name for name in names if name in kept)
 
 
 def copied_map_order(names: Iterable[str], left: Iterable[str]) -> list[str]:

@@ -1,7 +1,7 @@
 """What the leader knows when it decides: every broker's report and what it remembers itself (`LoadData`)."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 
@@ -16,7 +16,7 @@ from trimtab.model.bundles import (
     BundleData,
 )
 from trimtab.plan.bundles.averages import EMPTY_TABLE, BundleTable
-from trimtab.plan.bundles.hash_order import concurrent_hash_map_order, hash_map_order
+from trimtab.plan.bundles.hash_order import HeldKeys, hash_map_order
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,8 @@ class LoadView:
         whoever makes the view.
     recently_unloaded_brokers
         Brokers that bundles were unloaded from, and when; only the extensible manager looks at it.
+    rates_in_between
+        As `averages.take_in` gives them.
     """
 
     at: float
@@ -62,6 +64,7 @@ class LoadView:
     bundles: BundleTable = EMPTY_TABLE
     recently_unloaded: Mapping[str, float] = field(default_factory=dict)
     recently_unloaded_brokers: Mapping[str, float] = field(default_factory=dict)
+    rates_in_between: Mapping[tuple[str, str], tuple[float, float]] = field(default_factory=dict)
 
     @cached_property
     def reports(self) -> dict[str, BrokerReport]:
@@ -73,15 +76,19 @@ class LoadView:
         """Messages per second of each broker's reported bundles, in and out (`TimeAverageBrokerData.reset`).
 
         Sums of long-term means in the order of the report, one addition after the other, as in Pulsar: which
-        brokers are equal depends on it. A bundle that nothing is known of counts with the defaults.
+        brokers are equal depends on it. A bundle that nothing is known of counts with the defaults; one that
+        several brokers report, for each of them with its mean as of when its report was taken in.
         """
         rates = dict(zip(self.bundles.names, self.bundles.long[:, [RATE_IN, RATE_OUT]].tolist(), strict=True))
         unknown = [DEFAULT_MESSAGE_RATE, DEFAULT_MESSAGE_RATE]
+        between = self.rates_in_between
         found = {}
         for name, report in self.reports.items():
             rate_in = rate_out = 0.0
             for bundle in report.last_stats:
                 bundle_in, bundle_out = rates.get(bundle, unknown)
+                if between and (name, bundle) in between:
+                    bundle_in, bundle_out = between[name, bundle]
                 rate_in += bundle_in
                 rate_out += bundle_out
             found[name] = rate_in + rate_out
@@ -134,23 +141,38 @@ class LoadView:
         return [self.bundles.names[row] for row in found]
 
 
-# From tick to tick the same brokers and bundles are there, as a rule; several leaders may be at work at once.
-@lru_cache(maxsize=16)
-def brokers_order(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Brokers as `LoadData` gives them back, which holds them in a `ConcurrentHashMap`."""
-    return tuple(concurrent_hash_map_order(names))
+@dataclass(frozen=True)
+class MapOrder:
+    """In which order a leader's `LoadData` goes through brokers and bundles, from its election on.
+
+    Attributes
+    ----------
+    brokers, bundles
+        The keys of its two maps.
+    """
+
+    brokers: HeldKeys = field(default_factory=HeldKeys)
+    bundles: HeldKeys = field(default_factory=HeldKeys)
+
+    def with_brokers(self, names: Collection[str]) -> "MapOrder":
+        """Once just these have reported (`updateAllBrokerData`)."""
+        return replace(self, brokers=self.brokers.after(names))
+
+    def with_bundles(self, names: Collection[str]) -> "MapOrder":
+        """Once just these were reported (`updateBundleData`)."""
+        return replace(self, bundles=self.bundles.after(names))
 
 
+# From tick to tick the same bundles are there, as a rule; several leaders may be at work at once.
 @lru_cache(maxsize=16)
-def bundles_order(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Bundles as shedders are given them: out of a `ConcurrentHashMap` into a `HashMap`.
+def shedding_order(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Bundles as shedders are given them: out of the leader's map, in its order, into a `HashMap`.
 
     Those that are bound to their broker are left out on the way, and stand last here
     (`getBundleDataForLoadShedding`).
     """
-    held = concurrent_hash_map_order(names)
-    bound = [name for name in held if is_bound_to_broker(name)]
-    free = [name for name in held if not is_bound_to_broker(name)] if bound else held
+    bound = [name for name in names if is_bound_to_broker(name)]
+    free = [name for name in names if not is_bound_to_broker(name)] if bound else names
     return (*hash_map_order(free), *bound)
 
 

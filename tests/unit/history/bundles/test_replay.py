@@ -67,6 +67,13 @@ def test_a_broker_that_left_begins_anew_when_it_comes_back() -> None:
     assert decision.why["brokers"]["hot:1"]["history"] == decision.why["brokers"]["hot:1"]["usage"]
 
 
+def test_brokers_publish_also_while_nothing_is_decided() -> None:
+    """Under the extensible manager each makes its own means, whatever the leader does with them."""
+    off = Scenario(shedder("TransferShedder"), make_options({"loadBalancerSheddingEnabled": "false"}))
+    *_, (_, _, state) = replay([skewed(0, hot=50), skewed(1, hot=100)], off)
+    assert state.shedder.published["hot:1"].weighted_max_ema == 0.5 * 0.9 + (1 - 0.9) * 1.0
+
+
 def test_excluded_namespaces_stay_without_a_placement_too() -> None:
     """The load manager of 4.2 passes over them whatever the shedder says; 4.0 knows no such option."""
     given = {"loadBalancerSheddingExcludedNamespaces": "t/n"}
@@ -138,6 +145,7 @@ def test_a_replay_stopped_and_resumed_decides_alike(name: str, tmp_path: Path) -
         state = read_state(scenario, name, tmp_path / "state.json")
         assert state.shedder == after.shedder
         assert state.recently_unloaded == after.recently_unloaded
+        assert state.order == after.order
         assert np.array_equal(state.bundles.long, after.bundles.long)
 
 

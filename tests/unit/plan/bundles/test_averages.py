@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from support.bundle_views import key, report, stats
 from trimtab.model.bundles import BrokerReport, BundleStats
-from trimtab.plan.bundles.averages import EMPTY_TABLE, table_of, update_bundles
+from trimtab.plan.bundles.averages import EMPTY_TABLE, table_of, take_in, update_bundles
+from trimtab.plan.bundles.view import BrokerLoad, LoadView
 
 
 def one(throughput: float) -> dict[str, BrokerReport]:
@@ -63,6 +64,18 @@ def test_a_bundle_that_two_brokers_report_counts_twice() -> None:
     both = [report({key(0): stats(100.0)}), report({key(0): stats(400.0)})]
     data = update_bundles(EMPTY_TABLE, both)[key(0)]
     assert (data.short.samples, data.short.msg_throughput_in) == (2, 250.0)
+
+
+def test_a_moving_bundle_counts_for_each_broker_as_it_was_then() -> None:
+    """The first broker's rate is added up before the second's sample is taken: 100, then (100 + 300) / 2."""
+    moving = {key(0): stats(rate=100.0)}
+    later = {key(0): stats(rate=300.0), key(1): stats(rate=5.0)}
+    reports = {"a:1": report(moving), "b:1": report(later)}
+    table, in_between = take_in(EMPTY_TABLE, reports)
+    assert in_between == {("a:1", key(0)): (100.0, 0.0)}
+    brokers = {name: BrokerLoad(one) for name, one in reports.items()}
+    view = LoadView(0.0, brokers, table, rates_in_between=in_between)
+    assert view.long_term_rates == {"a:1": 100.0, "b:1": 205.0}
 
 
 def test_bundles_keep_the_order_in_which_they_were_seen() -> None:

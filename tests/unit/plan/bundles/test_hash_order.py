@@ -2,10 +2,10 @@
 
 import zlib
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trimtab.plan.bundles.hash_order import concurrent_hash_map_order, hash_map_order, java_hashes
+from trimtab.plan.bundles.hash_order import HeldKeys, concurrent_hash_map_order, hash_map_order, java_hashes
 
 
 def numbers(brokers: list[str]) -> list[int]:
@@ -48,12 +48,26 @@ def test_two_hundred_bundles_keep_their_order_of_java() -> None:
     assert zlib.crc32(" ".join(concurrent_hash_map_order(bundles)).encode()) == 3033647090
 
 
+def test_a_map_that_lives_on_neither_shrinks_nor_begins_anew() -> None:
+    """Five brokers left of twelve come as in a table of 32; one that returns is put behind its equals."""
+    twelve = HeldKeys().after(brokers(12))
+    assert twelve.table == 32
+    five = twelve.after(brokers(5))
+    assert (five.table, numbers(five.names)) == (32, [1, 4, 2, 3, 0])
+    assert five.names != tuple(concurrent_hash_map_order(brokers(5)))
+    equals = [name for name in brokers(400) if java_hashes([name])[0] % 16 == 3][:2]
+    first = HeldKeys().after(equals)
+    assert first.after(equals[1:]).after(equals).names == tuple(reversed(equals))
+    assert first.after(equals) is first
+
+
 def test_an_emptied_map_keeps_its_size() -> None:
     """Five brokers left of twenty come in another order than five that were always alone."""
     assert hash_map_order(brokers(5), most=20) != hash_map_order(brokers(5))
     assert hash_map_order(brokers(5), most=12) == hash_map_order(brokers(5))
 
 
+@settings(deadline=None)
 @given(st.lists(st.text(st.characters(max_codepoint=126, min_codepoint=33), max_size=12), unique=True))
 def test_no_key_is_lost_or_doubled(keys: list[str]) -> None:
     """Whatever the keys are, both orders hold each of them once."""

@@ -1,6 +1,6 @@
 """`LeastResourceUsageWithWeight` of the modular load manager: a broker well below the candidates' average."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -85,13 +85,13 @@ def _updated(broker: str, history: float | None, view: LoadView, options: Option
     return history * weight + (1 - weight) * sample
 
 
-def of_living(state: LeastResourceState, brokers: Collection[str]) -> LeastResourceState:
+def noted(state: LeastResourceState, view: LoadView, options: Options) -> LeastResourceState:
     """The state without the means of brokers that are gone (`onActiveBrokersChange`)."""
-    return LeastResourceState({name: mean for name, mean in state.usage.items() if name in brokers})
+    return LeastResourceState({name: mean for name, mean in state.usage.items() if name in view.brokers})
 
 
 class LeastResourceUsageWithWeight(Placer[LeastResourceState]):
     """Its choice, and what it remembers at first."""
 
     def __init__(self) -> None:
-        super().__init__(choose, LeastResourceState(), of_living)
+        super().__init__(choose, LeastResourceState(), noted)

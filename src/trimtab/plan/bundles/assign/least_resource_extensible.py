@@ -53,8 +53,13 @@ def choose(
     return drawn(pool or list(candidates), why, chance), PublishedState(after)
 
 
+def noted(state: PublishedState, view: LoadView, options: Options) -> PublishedState:
+    """The state with what brokers have published by now, whether bundles are placed or not."""
+    return PublishedState(publish(view, state.published, options))
+
+
 class LeastResourceUsageWithWeight(Placer[PublishedState]):
     """Its choice, and what it remembers at first."""
 
     def __init__(self) -> None:
-        super().__init__(choose, PublishedState())
+        super().__init__(choose, PublishedState(), noted)

@@ -1,6 +1,6 @@
 """`ThresholdShedder`: brokers that lie a threshold above the average give up their busiest bundles."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -67,16 +67,16 @@ def decide(
     return Decision(unloads, why=why), ThresholdState(usage)
 
 
-def of_living(state: ThresholdState, brokers: Collection[str]) -> ThresholdState:
+def noted(state: ThresholdState, view: LoadView, options: Options) -> ThresholdState:
     """The state without the means of brokers that are gone (`onActiveBrokersChange`)."""
-    return ThresholdState({name: mean for name, mean in state.usage.items() if name in brokers})
+    return ThresholdState({name: mean for name, mean in state.usage.items() if name in view.brokers})
 
 
 class ThresholdShedder(Shedder[ThresholdState]):
     """Its decision, and what it remembers at first."""
 
     def __init__(self) -> None:
-        super().__init__(decide, ThresholdState(), of_living=of_living)
+        super().__init__(decide, ThresholdState(), noted=noted)
 
 
 def _remembered(

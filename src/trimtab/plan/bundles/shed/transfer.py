@@ -159,6 +159,11 @@ class Transfers:
         return moves, pairs
 
 
+def noted(state: TransferState, view: LoadView, options: Options) -> TransferState:
+    """The state with what brokers have published by now, whether anything is decided or not."""
+    return TransferState(state.hits, publish(view, state.published, options))
+
+
 class TransferShedder(Shedder[TransferState]):
     """Its decision, and what it remembers at first.
 
@@ -169,7 +174,7 @@ class TransferShedder(Shedder[TransferState]):
     """
 
     def __init__(self, metadata: ClusterMetadata = NO_METADATA) -> None:
-        super().__init__(Transfers(metadata), TransferState(), extensible=True)
+        super().__init__(Transfers(metadata), TransferState(), True, noted)
 
 
 def _reason(spread: Spread, published: Mapping[str, PublishedLoad], options: Options) -> str | None:

@@ -196,7 +196,8 @@ def test_a_broker_without_bundles_or_messages_begins_anew(silent: Any) -> None:
 def test_brokers_that_left_are_forgotten() -> None:
     """One that comes back under its old name starts from what it reports."""
     state = LeastResourceState({"gone": 0.9, "a": 0.2})
-    assert LeastResourceUsageWithWeight().of_living(state, ["a"]).usage == {"a": 0.2}
+    after = LeastResourceUsageWithWeight().noted(state, view_of({"a": load(10)}), OPTIONS)
+    assert after.usage == {"a": 0.2}
 
 
 def test_published_means_take_one_sample_a_report() -> None:

@@ -117,7 +117,8 @@ def test_a_broker_that_is_gone_is_forgotten_once_the_manager_says_so() -> None:
     decision, state = decided(view_of({"cold:1": report(cpu=20)}), state)
     assert decision.why["average"] == pytest.approx(0.2)
     assert state.usage["hot:1"] == 0.4
-    assert ThresholdShedder().of_living(state, ["cold:1"]).usage == {"cold:1": state.usage["cold:1"]}
+    after = ThresholdShedder().noted(state, view_of({"cold:1": report(cpu=20)}), make_options({}))
+    assert after.usage == {"cold:1": state.usage["cold:1"]}
 
 
 def test_an_idle_cluster_is_left_alone() -> None:
