@@ -29,10 +29,10 @@ from trimtab.observe.session import SessionSettings, spark_session
 from trimtab.observe.settings import PipelineSettings
 from trimtab.report.accuracy import draw
 from trimtab.sandbox.kafka import KafkaSandbox
-from trimtab.sandbox.load import Load
-from trimtab.sandbox.properties import LOAD_DRIVEN_CPU
+from trimtab.sandbox.kafka.load import Load
+from trimtab.sandbox.kafka.properties import LOAD_DRIVEN_CPU
+from trimtab.sandbox.kafka.workload import skewed
 from trimtab.sandbox.truth import read_truth
-from trimtab.sandbox.workload import skewed
 
 INTERVAL_SECONDS = 5.0
 COUNTERS = (

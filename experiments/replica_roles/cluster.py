@@ -12,10 +12,10 @@ from trimtab.demo.filling import PROMPT_RETENTION, fill
 from trimtab.demo.world import World, level_capacity, watched
 from trimtab.observe.lake import Lake
 from trimtab.sandbox.kafka import KafkaSandbox
-from trimtab.sandbox.load import Load
-from trimtab.sandbox.placement import Placement
-from trimtab.sandbox.properties import LOAD_DRIVEN_CPU
-from trimtab.sandbox.workload import Workload
+from trimtab.sandbox.kafka.load import Load
+from trimtab.sandbox.kafka.placement import Placement
+from trimtab.sandbox.kafka.properties import LOAD_DRIVEN_CPU
+from trimtab.sandbox.kafka.workload import Workload
 
 INTERVAL_SECONDS = 8.0
 CPU_CORES = 0.24

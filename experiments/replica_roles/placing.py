@@ -6,7 +6,7 @@ import time
 
 from trimtab.connect.kafka import admin_client
 from trimtab.connect.settings import KafkaConnection
-from trimtab.sandbox.placement import Placement
+from trimtab.sandbox.kafka.placement import Placement
 
 PATIENCE_SECONDS = 120.0
 

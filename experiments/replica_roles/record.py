@@ -17,9 +17,9 @@ import numpy as np
 from trimtab.connect.kafka import admin_client
 from trimtab.demo.filling import SEGMENT_BYTES
 from trimtab.sandbox.kafka import KafkaSandbox
-from trimtab.sandbox.placement import Placement, draw_placement, record_placement
-from trimtab.sandbox.topics import create_topics
-from trimtab.sandbox.workload import TopicLoad, Workload, read_workload
+from trimtab.sandbox.kafka.placement import Placement, draw_placement, record_placement
+from trimtab.sandbox.kafka.topics import create_topics
+from trimtab.sandbox.kafka.workload import TopicLoad, Workload, read_workload
 
 FOLDER = Path(__file__).parent
 BROKERS = tuple(range(1, 7))

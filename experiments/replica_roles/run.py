@@ -42,8 +42,8 @@ from trimtab.model.replicas import ReplicasSnapshot
 from trimtab.model.settings import ReplicasSettings, RoleAwareSettings
 from trimtab.observe.settings import PipelineSettings
 from trimtab.observe.snapshot import write_newest_snapshots
-from trimtab.sandbox.placement import Placement, draw_placement, read_placement, record_placement
-from trimtab.sandbox.workload import read_workload
+from trimtab.sandbox.kafka.placement import Placement, draw_placement, read_placement, record_placement
+from trimtab.sandbox.kafka.workload import read_workload
 
 FOLDER = Path(__file__).parent
 WARM_UP_SECONDS = 30.0

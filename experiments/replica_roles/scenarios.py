@@ -30,8 +30,8 @@ from trimtab.demo.world import World
 from trimtab.files.atomic import write_atomically
 from trimtab.model.settings import ReplicasSettings
 from trimtab.observe.settings import PipelineSettings
-from trimtab.sandbox.placement import Placement, draw_placement, read_placement
-from trimtab.sandbox.workload import TopicLoad, Workload, read_workload
+from trimtab.sandbox.kafka.placement import Placement, draw_placement, read_placement
+from trimtab.sandbox.kafka.workload import TopicLoad, Workload, read_workload
 
 FOLDER = Path(__file__).parent
 INTERVAL_SECONDS, SAMPLES, WARM_UP_SECONDS, SETTLE_SECONDS = 4.0, 6, 20.0, 6.0

@@ -21,9 +21,9 @@ from trimtab.observe.collect.settings import CollectSettings
 from trimtab.observe.lake import Lake
 from trimtab.observe.raw import KINDS
 from trimtab.sandbox.kafka import KafkaSandbox
-from trimtab.sandbox.load import Load
-from trimtab.sandbox.topics import create_topics, delete_topics
-from trimtab.sandbox.workload import TopicLoad, Workload
+from trimtab.sandbox.kafka.load import Load
+from trimtab.sandbox.kafka.topics import create_topics, delete_topics
+from trimtab.sandbox.kafka.workload import TopicLoad, Workload
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(900)]
 

@@ -14,13 +14,13 @@ import pytest
 from trimtab.connect.kafka import admin_client
 from trimtab.model.errors import SandboxError
 from trimtab.sandbox.kafka import KafkaSandbox, serving_brokers
-from trimtab.sandbox.load import Load
-from trimtab.sandbox.placement import record_placement
+from trimtab.sandbox.kafka.load import Load
+from trimtab.sandbox.kafka.placement import record_placement
+from trimtab.sandbox.kafka.topics import create_topics, delete_topics
+from trimtab.sandbox.kafka.workload import TopicLoad, Workload
 from trimtab.sandbox.processes import Process
 from trimtab.sandbox.state import sandboxes_folder
 from trimtab.sandbox.teardown import sweep
-from trimtab.sandbox.topics import create_topics, delete_topics
-from trimtab.sandbox.workload import TopicLoad, Workload
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]
 

@@ -9,8 +9,8 @@ from trimtab.connect.kafka import admin_client, consumer, producer
 from trimtab.connect.settings import KafkaConnection, connection_from_table
 from trimtab.model.errors import ConnectError
 from trimtab.sandbox.kafka import KafkaSandbox
-from trimtab.sandbox.topics import create_topics
-from trimtab.sandbox.workload import TopicLoad, Workload
+from trimtab.sandbox.kafka.topics import create_topics
+from trimtab.sandbox.kafka.workload import TopicLoad, Workload
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]
 

@@ -25,7 +25,7 @@ from trimtab.observe.pipeline import run_batch
 from trimtab.observe.schemas import TABLES
 from trimtab.observe.settings import PipelineSettings
 from trimtab.observe.stream import Source, run_stream
-from trimtab.sandbox.topics import delete_topics
+from trimtab.sandbox.kafka.topics import delete_topics
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -1,4 +1,4 @@
-"""`trimtab sandbox kafka up|down|status|load|skew`."""
+"""`trimtab sandbox kafka up|down|status|load|skew`, and `trimtab sandbox pulsar`."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ from pathlib import Path
 
 import typer
 
+from trimtab.cli.sandbox_pulsar import pulsar
+
 app = typer.Typer(help="A real cluster on this machine, for trying and testing.", no_args_is_help=True)
 kafka = typer.Typer(help="Six Kafka brokers on three declared hosts.", no_args_is_help=True)
 app.add_typer(kafka, name="kafka")
+app.add_typer(pulsar, name="pulsar")
 
 NAME = typer.Option("kafka", "--name", help="Which sandbox, where there are several.")
 SEED = typer.Option(5, "--seed", help="Draws the rates, readers and sizes of the load.")
@@ -33,7 +36,7 @@ def up(
     metrics: bool = typer.Option(True, help="Give each broker a Prometheus endpoint."),
 ) -> None:
     """Start the brokers; they go on when this command ends."""
-    from trimtab.sandbox.named import describe, start_named
+    from trimtab.sandbox.kafka.named import describe, start_named
 
     state, fresh = start_named(
         name, brokers=brokers, first_port=port or None, scram=scram, prometheus=metrics, say=_say
@@ -46,9 +49,10 @@ def up(
 @kafka.command()
 def down(name: str = NAME) -> None:
     """Stop the brokers and delete their data."""
-    from trimtab.sandbox.named import stop_named
+    from trimtab.sandbox.kafka.state import KafkaState
+    from trimtab.sandbox.names import stop_named
 
-    stopped = stop_named(name, _say)
+    stopped = stop_named(name, KafkaState, _say)
     typer.echo(
         f"the sandbox {name} is stopped and its data deleted" if stopped else f"no sandbox {name} is running"
     )
@@ -57,9 +61,11 @@ def down(name: str = NAME) -> None:
 @kafka.command()
 def status(name: str = NAME) -> None:
     """Show the brokers, and which of them serve."""
-    from trimtab.sandbox.named import describe, running_named
+    from trimtab.sandbox.kafka.named import describe
+    from trimtab.sandbox.kafka.state import KafkaState
+    from trimtab.sandbox.names import running_named
 
-    state = running_named(name)
+    state = running_named(name, KafkaState)
     if state is None:
         typer.echo(f"no sandbox {name} is running: start one with trimtab sandbox kafka up")
         raise typer.Exit(1)
@@ -81,12 +87,13 @@ def skew(
 ) -> None:
     """Create topics whose load comes out uneven, and fill the archives among them."""
     from trimtab.connect.kafka import admin_client
-    from trimtab.sandbox.named import require_named
-    from trimtab.sandbox.placement import choose_placement, record_placement
-    from trimtab.sandbox.topics import create_topics, delete_topics
-    from trimtab.sandbox.workload import skewed
+    from trimtab.sandbox.kafka.placement import choose_placement, record_placement
+    from trimtab.sandbox.kafka.state import KafkaState
+    from trimtab.sandbox.kafka.topics import create_topics, delete_topics
+    from trimtab.sandbox.kafka.workload import skewed
+    from trimtab.sandbox.names import require_named
 
-    state = require_named(name)
+    state = require_named(name, KafkaState)
     workload = skewed(seed, rate * 1e6, len(state.brokers))
     topics = [topic.name for topic in workload.topics]
     if remove:
@@ -120,11 +127,12 @@ def load(
     ),
 ) -> None:
     """Produce to the skewed topics and consume from them until stopped."""
-    from trimtab.sandbox.load_run import run_load
-    from trimtab.sandbox.named import require_named
-    from trimtab.sandbox.workload import read_workload, skewed
+    from trimtab.sandbox.kafka.load_run import run_load
+    from trimtab.sandbox.kafka.state import KafkaState
+    from trimtab.sandbox.kafka.workload import read_workload, skewed
+    from trimtab.sandbox.names import require_named
 
-    state = require_named(name)
+    state = require_named(name, KafkaState)
     chosen = read_workload(workload) if workload else skewed(seed, rate * 1e6, len(state.brokers))
     done = run_load(state, chosen, seconds or None, truth, _say)
     late = f", {done.late_records} late by over a second" if done.late_records else ""

@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from trimtab.connect.kafka import admin_client
-from trimtab.sandbox.topics import create_topics
+from trimtab.sandbox.kafka.topics import create_topics
 
 if TYPE_CHECKING:
     from trimtab.connect.settings import KafkaConnection
-    from trimtab.sandbox.placement import Placement
-    from trimtab.sandbox.workload import Workload
+    from trimtab.sandbox.kafka.placement import Placement
+    from trimtab.sandbox.kafka.workload import Workload
 
 SEGMENT_BYTES = 1 << 20
 """The least that Kafka takes: retention works in whole segments."""

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from trimtab.observe.settings import PipelineSettings
     from trimtab.report.before_after import Outcome
     from trimtab.report.measured import Measured
+    from trimtab.sandbox.kafka.workload import Workload
     from trimtab.sandbox.processes import Process
-    from trimtab.sandbox.workload import Workload
 
 STEPS = 9
 CPU_CORES = 0.25
@@ -110,7 +110,7 @@ def tell(screen: Screen, out: Path, pace: Pace, seed: int, settings: ReplicasSet
     TrimtabError
         If something that is needed is missing, or fails.
     """
-    from trimtab.sandbox.workload import skewed
+    from trimtab.sandbox.kafka.workload import skewed
 
     asked_epsilon = np.array(settings.epsilon)
     workload = with_flat_disk(skewed(seed, pace.bytes_in_per_second), LIVE_BYTES)
@@ -155,8 +155,8 @@ def _begin(
 ) -> tuple[World, Pipeline]:
     """Cluster, topics, clients; Spark and the planner get ready while the brokers warm up."""
     from trimtab.sandbox.kafka import KafkaSandbox
-    from trimtab.sandbox.load import Load
-    from trimtab.sandbox.properties import LOAD_DRIVEN_CPU
+    from trimtab.sandbox.kafka.load import Load
+    from trimtab.sandbox.kafka.properties import LOAD_DRIVEN_CPU
 
     screen.step("Start a real Kafka cluster: six brokers, and a controller apart")
     planner = begin_warm_up()

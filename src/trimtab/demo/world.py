@@ -19,8 +19,8 @@ from trimtab.observe.lake import Lake
 
 if TYPE_CHECKING:
     from trimtab.sandbox.kafka import KafkaSandbox
-    from trimtab.sandbox.load import Load
-    from trimtab.sandbox.workload import Workload
+    from trimtab.sandbox.kafka.load import Load
+    from trimtab.sandbox.kafka.workload import Workload
 
 CLUSTER = "sandbox"
 PATIENCE_TICKS = 5

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from trimtab.model.errors import SandboxError
 from trimtab.sandbox.java import Java
-from trimtab.sandbox.properties import CERTIFICATE, KEYSTORE
+
+KEYSTORE, CERTIFICATE = "keystore.p12", "ca.pem"
 
 
 def make_certificate(java: Java, folder: Path, password: str) -> None:

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from trimtab.model.errors import SandboxError
-from trimtab.sandbox.kafka_state import Node, Security
+from trimtab.sandbox.kafka.properties import format_folders, new_id, server_properties
+from trimtab.sandbox.kafka.state import Node, Security
 from trimtab.sandbox.node_log import why_ended
 from trimtab.sandbox.ports import free_ports, require_free
-from trimtab.sandbox.properties import format_folders, new_id, server_properties
 from trimtab.sandbox.room import free_memory_mb, require_room
 
 BROKER = Node(1, "broker", "h1", "r1", 7001, 7101)

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from trimtab.model.errors import SandboxError
-from trimtab.sandbox.kafka_state import KafkaState, Node, Security
+from trimtab.sandbox.kafka.state import KafkaState, Node, Security
 from trimtab.sandbox.processes import Process, this_process
 from trimtab.sandbox.pulsar.state import PulsarState
 from trimtab.sandbox.state import FILE, SandboxState, read_state

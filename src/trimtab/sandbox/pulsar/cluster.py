@@ -6,41 +6,34 @@ import os
 import secrets
 import signal
 import socket
-import subprocess
 import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
 
 from trimtab.connect.pulsar_settings import PulsarConnection
 from trimtab.model.errors import SandboxError
-from trimtab.sandbox.control_groups import ControlGroup
+from trimtab.sandbox.cluster import Sandbox
 from trimtab.sandbox.maven import Say, say_nothing
-from trimtab.sandbox.node_log import LOGGING, why_ended
-from trimtab.sandbox.processes import Process, kill, running, spawn
-from trimtab.sandbox.pulsar.configuration import (
-    LOAD_MANAGERS,
-    bookie_configuration,
-    broker_configuration,
-    metadata_store_configuration,
-    setup_arguments,
-)
-from trimtab.sandbox.pulsar.declare import declare, metadata_port, with_control_groups
+from trimtab.sandbox.node_log import why_ended
+from trimtab.sandbox.processes import Process, kill, running
+from trimtab.sandbox.pulsar.configuration import LOAD_MANAGERS
+from trimtab.sandbox.pulsar.declare import declare, with_control_groups
 from trimtab.sandbox.pulsar.health import serves
+from trimtab.sandbox.pulsar.nodes import command_of, set_up_cluster, write_node_files
 from trimtab.sandbox.pulsar.runtime import DEFAULT_VERSION, PulsarRuntime, lock_of, prepare
 from trimtab.sandbox.pulsar.state import PulsarNode, PulsarState
 from trimtab.sandbox.room import require_room
 from trimtab.sandbox.state import sandboxes_folder
-from trimtab.sandbox.teardown import stop, sweep
+from trimtab.sandbox.teardown import sweep
 
 READY_SECONDS = 120.0
 # Measured: 280-300 MB resident per broker under load, 210 MB for what they stand on.
 MEMORY_PER_BROKER_MB, MEMORY_BELOW_MB = 320, 300
 
 
-class PulsarSandbox:
+class PulsarSandbox(Sandbox[PulsarState]):
     """A running sandbox cluster; leaving its `with` block stops it and deletes its data.
 
     Brokers are named as Pulsar names them, `127.0.0.1:PORT` with the port of their admin API.
@@ -52,7 +45,7 @@ class PulsarSandbox:
     """
 
     def __init__(self, state: PulsarState, runtime: PulsarRuntime) -> None:
-        self.state = state
+        super().__init__(state)
         self._runtime = runtime
         self._dismissed: set[int] = set()
 
@@ -128,7 +121,7 @@ class PulsarSandbox:
         )
         sandbox = cls(state, runtime)
         try:
-            sandbox._prepare(cpus_per_broker, dict(settings or {}))
+            sandbox._prepare(cpus_per_broker, settings or {})
             say("starting the metadata store and the bookie")
             sandbox._start_below(outlive=detached)
             say(f"starting {brokers} brokers")
@@ -141,14 +134,6 @@ class PulsarSandbox:
             sandbox.stop()
             raise
         return sandbox
-
-    def __enter__(self) -> PulsarSandbox:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
 
     @property
     def connection(self) -> PulsarConnection:
@@ -227,10 +212,6 @@ class PulsarSandbox:
                 waiting = [node for node, serving in zip(waiting, healthy, strict=True) if not serving]
                 time.sleep(0.1)
 
-    def stop(self) -> None:
-        """Stop everything and delete the sandbox's data; may be called again."""
-        stop(self.state)
-
     def _node(self, broker: str) -> PulsarNode:
         for node in self.state.brokers:
             if node.broker_id == broker:
@@ -245,29 +226,12 @@ class PulsarSandbox:
         except KeyError:
             raise SandboxError(f"broker {node.broker_id} was not started here: start it first") from None
 
-    def _prepare(self, cpus_per_broker: float | None, settings: dict[str, str]) -> None:
-        """Write every file that a process reads before any of them is started."""
+    def _prepare(self, cpus_per_broker: float | None, settings: Mapping[str, str]) -> None:
         self.state.folder.mkdir(parents=True)
         self.state.write()
         if cpus_per_broker is not None:
             self._save(with_control_groups(self.state, cpus_per_broker))
-        metadata = metadata_port(self.state)
-        loopback = "lo" if "lo" in (name for _, name in socket.if_nameindex()) else "lo0"
-        for node in self.state.nodes:
-            home = self.state.home(node)
-            home.mkdir()
-            (home / "log4j2.properties").write_text(LOGGING)
-            if node.role in ("bed", "bookie"):
-                (home / "bookkeeper.conf").write_text(
-                    bookie_configuration(home, node.port, metadata, loopback)
-                )
-            if node.role in ("bed", "metadata-store"):
-                (home / "metadata").mkdir()
-                (home / "zoo.cfg").write_text(metadata_store_configuration(home, metadata))
-            if node.role == "broker":
-                text = broker_configuration(node, metadata, self.state.load_manager, settings)
-                (home / "broker.conf").write_text(text)
-                (home / "broker.conf").chmod(0o600)
+        write_node_files(self.state, settings)
 
     def _start_below(self, *, outlive: bool) -> None:
         """Start what brokers stand on; each part is needed by the next."""
@@ -276,45 +240,11 @@ class PulsarSandbox:
                 self._spawn(node, outlive=outlive)
                 self._wait_until_listening(node)
             if node.role == "metadata-store":
-                self._set_up(node)
-
-    def _set_up(self, node: PulsarNode) -> None:
-        arguments = setup_arguments(node.port, self.state.brokers[0])
-        home = self.state.home(node)
-        answer = subprocess.run(
-            self._runtime.command("setup", home, arguments),
-            cwd=home,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if answer.returncode != 0:
-            lines = (answer.stdout + answer.stderr).strip().splitlines()
-            raise SandboxError(
-                f"Pulsar cannot set up its cluster: {lines[-1] if lines else 'no reason given'}"
-            )
+                set_up_cluster(self._runtime, self.state, node)
 
     def _spawn(self, node: PulsarNode, *, outlive: bool) -> None:
-        home = self.state.home(node)
-        command = self._runtime.command(node.role, home, self._arguments(node))
-        if node.control_group:
-            command = ControlGroup(node.control_group).entering(command)
-        process = spawn(command, home, home / "out.log", outlive=outlive)
-        self._save(self.state.with_process(node.id, process))
-
-    def _arguments(self, node: PulsarNode) -> list[str]:
-        home = self.state.home(node)
-        match node.role:
-            case "bed":
-                metadata = metadata_port(self.state)
-                setup = setup_arguments(metadata, self.state.brokers[0])
-                return [str(home / "metadata"), str(metadata), str(home / "bookkeeper.conf"), *setup]
-            case "metadata-store":
-                return [str(home / "zoo.cfg")]
-            case "bookie":
-                return ["--conf", str(home / "bookkeeper.conf")]
-            case _:
-                return ["--broker-conf", str(home / "broker.conf")]
+        command = command_of(self._runtime, self.state, node)
+        self._spawn_process(node.id, command, self.state.home(node), outlive=outlive)
 
     def _wait_until_listening(self, node: PulsarNode) -> None:
         deadline = time.monotonic() + READY_SECONDS
@@ -327,10 +257,6 @@ class PulsarSandbox:
             if time.monotonic() > deadline:
                 raise SandboxError(f"the {node.role} does not listen after {READY_SECONDS:g} s: try again")
             time.sleep(0.05)
-
-    def _save(self, state: PulsarState) -> None:
-        self.state = state
-        state.write()
 
     def _require_running(self) -> None:
         for node in self.state.nodes:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from trimtab.model.errors import SandboxError
 from trimtab.sandbox.pulsar.state import CLUSTER, PulsarNode
 
 LOAD_MANAGERS = {
@@ -153,6 +154,23 @@ def broker_configuration(
         | LOAD_MANAGERS[load_manager]
         | dict(overrides)
     )
+
+
+def parse_settings(given: Sequence[str]) -> dict[str, str]:
+    """Settings as a command line has them, `NAME=VALUE` each.
+
+    Raises
+    ------
+    SandboxError
+        If one is not of that form.
+    """
+    settings = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not equals or not name.strip() or "\n" in text:
+            raise SandboxError(f"{text!r} is not a setting of Pulsar: write NAME=VALUE, as in broker.conf")
+        settings[name.strip()] = value.strip()
+    return settings
 
 
 def setup_arguments(metadata_port: int, broker: PulsarNode) -> list[str]:

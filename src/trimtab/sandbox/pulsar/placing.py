@@ -91,3 +91,10 @@ def _owner_becomes(admin: PulsarAdmin, topic: str, broker: str) -> bool:
             return False
         time.sleep(0.1)
     return True
+
+
+def place_unevenly(admin: PulsarAdmin, workload: PulsarWorkload, brokers: Sequence[str]) -> None:
+    """Give each broker half of the load of the one before it; errors as in `place_bundles`."""
+    bundles = bundles_of(admin, workload)
+    shares = {broker: 0.5**rank for rank, broker in enumerate(brokers)}
+    place_bundles(admin, bundles, uneven_places(workload, bundles, shares))

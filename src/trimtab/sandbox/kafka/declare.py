@@ -5,10 +5,10 @@ from __future__ import annotations
 import secrets
 from pathlib import Path
 
-from trimtab.sandbox.kafka_state import KafkaState, Node, Security
+from trimtab.sandbox.kafka.properties import new_id
+from trimtab.sandbox.kafka.state import KafkaState, Node, Security
 from trimtab.sandbox.ports import free_ports, require_free
 from trimtab.sandbox.processes import this_process
-from trimtab.sandbox.properties import new_id
 
 CONTROLLER_ID = 100
 HOSTS = 3

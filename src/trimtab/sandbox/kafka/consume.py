@@ -1,6 +1,6 @@
 """A consumer process of a load on Kafka: one group that reads all topics given to it and commits its offsets.
 
-Run as `python -m trimtab.sandbox.consume TASK`.
+Run as `python -m trimtab.sandbox.kafka.consume TASK`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 
 from trimtab.connect.kafka import consumer
 from trimtab.sandbox.client_process import stop_on_signals
-from trimtab.sandbox.client_task import ClientTask, read_task
+from trimtab.sandbox.kafka.client_task import ClientTask, read_task
 from trimtab.sandbox.truth import TICK_SECONDS, Traffic, TruthTick, tick_begin
 
 POLL_MS = 200

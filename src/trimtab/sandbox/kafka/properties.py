@@ -7,10 +7,10 @@ import uuid
 from collections.abc import Mapping
 from pathlib import Path
 
-from trimtab.sandbox.kafka_state import Node, Security
+from trimtab.sandbox.certificates import CERTIFICATE, KEYSTORE
+from trimtab.sandbox.kafka.state import Node, Security
 
 LOG_DIRS = ("d0", "d1")
-KEYSTORE, CERTIFICATE = "keystore.p12", "ca.pem"
 
 # Small threads and buffers: six brokers share a laptop. Short sessions and elections: a killed broker is
 # fenced within six seconds. Small segments: retention works on a toy's amount of data.

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from trimtab.model.errors import SandboxError
-from trimtab.sandbox.placement_formulas import kafka_formula, paper_formula
-from trimtab.sandbox.workload import TopicLoad, Workload
+from trimtab.sandbox.kafka.placement_formulas import kafka_formula, paper_formula
+from trimtab.sandbox.kafka.workload import TopicLoad, Workload
 
 FORMAT = "trimtab/placement/1"
 

@@ -5,7 +5,7 @@ import statistics
 import pytest
 
 from trimtab.model.errors import SandboxError
-from trimtab.sandbox.workload import read_workload, skewed, workload_from_json
+from trimtab.sandbox.kafka.workload import read_workload, skewed, workload_from_json
 
 
 def test_the_same_seed_draws_the_same_load():

@@ -1,21 +1,18 @@
-"""Running a load in the foreground, with a line of progress now and then."""
+"""Running a load on Kafka in the foreground."""
 
 from __future__ import annotations
 
 import tempfile
-import time
 from pathlib import Path
 
 from trimtab.connect.kafka import admin_client
 from trimtab.model.errors import SandboxError
 from trimtab.sandbox.clients import LoadSummary
-from trimtab.sandbox.kafka_state import KafkaState
-from trimtab.sandbox.load import Load
+from trimtab.sandbox.kafka.load import Load
+from trimtab.sandbox.kafka.state import KafkaState
+from trimtab.sandbox.kafka.workload import Workload
+from trimtab.sandbox.load_progress import watch_load
 from trimtab.sandbox.maven import Say
-from trimtab.sandbox.state import read_state
-from trimtab.sandbox.workload import Workload
-
-SECONDS_BETWEEN_PROGRESS = 10.0
 
 
 def run_load(
@@ -44,16 +41,11 @@ def run_load(
     require_topics(state, workload)
     with tempfile.TemporaryDirectory(prefix="trimtab-load-") as scratch:
         load = Load.start(state.connection, workload, truth or Path(scratch))
-        with load:
-            say(
-                f"producing {workload.bytes_in_per_second / 1e6:.1f} MB/s, {workload.groups} groups "
-                f"consuming {workload.bytes_out_per_second / 1e6:.1f} MB/s; Ctrl-C stops"
-            )
-            try:
-                _wait(load, state, seconds, say)
-            except KeyboardInterrupt:
-                say("stopping")
-        return load.summary()
+        say(
+            f"producing {workload.bytes_in_per_second / 1e6:.1f} MB/s, {workload.groups} groups "
+            f"consuming {workload.bytes_out_per_second / 1e6:.1f} MB/s; Ctrl-C stops"
+        )
+        return watch_load(load, state, seconds, say)
 
 
 def require_topics(state: KafkaState, workload: Workload) -> None:
@@ -75,21 +67,3 @@ def require_topics(state: KafkaState, workload: Workload) -> None:
             f"{len(missing)} topics of this load do not exist, {missing[0]} among them: create them with "
             "trimtab sandbox kafka skew, with the same seed"
         )
-
-
-def _wait(load: Load, state: KafkaState, seconds: float | None, say: Say) -> None:
-    begin = time.monotonic()
-    next_line = begin + SECONDS_BETWEEN_PROGRESS
-    while seconds is None or time.monotonic() - begin < seconds:
-        time.sleep(0.5)
-        load.require_running()
-        now = read_state(state.folder, KafkaState)
-        if now is None or now.cluster_id != state.cluster_id:
-            raise SandboxError("the sandbox was stopped while the load ran: start it again with up and skew")
-        if time.monotonic() >= next_line:
-            done = load.summary()
-            say(
-                f"{done.seconds:.0f} s: {done.produced_bytes / 1e6:.0f} MB produced, "
-                f"{done.consumed_bytes / 1e6:.0f} MB consumed, {done.late_records} late, {done.errors} errors"
-            )
-            next_line += SECONDS_BETWEEN_PROGRESS

@@ -11,9 +11,9 @@ from typing import Any
 from trimtab.connect.kafka import admin_client, producer
 from trimtab.connect.settings import KafkaConnection
 from trimtab.model.errors import SandboxError
+from trimtab.sandbox.kafka.placement import Placement
+from trimtab.sandbox.kafka.workload import TopicLoad, Workload
 from trimtab.sandbox.maven import Say, say_nothing
-from trimtab.sandbox.placement import Placement
-from trimtab.sandbox.workload import TopicLoad, Workload
 
 PRELOAD_RECORD_BYTES = 100_000
 PRELOAD_RECORDS_IN_FLIGHT = 300

@@ -17,12 +17,12 @@ from trimtab.files.places import cache_folder
 from trimtab.model.errors import SandboxError
 from trimtab.sandbox.jars import KAFKA_VERSION, kafka_server_jars, prometheus_agent_jar
 from trimtab.sandbox.java import Java, find_java
-from trimtab.sandbox.kafka_state import Node, Security
+from trimtab.sandbox.kafka.properties import PROMETHEUS_RULES, format_folders, new_id, server_properties
+from trimtab.sandbox.kafka.state import Node, Security
 from trimtab.sandbox.maven import Say, only_one, scratch_beside
 from trimtab.sandbox.node_log import LOGGING
 from trimtab.sandbox.ports import free_ports
 from trimtab.sandbox.processes import end, spawn
-from trimtab.sandbox.properties import PROMETHEUS_RULES, format_folders, new_id, server_properties
 
 CHECKPOINT, ARCHIVE = "bootstrap.checkpoint", "kafka.jsa"
 

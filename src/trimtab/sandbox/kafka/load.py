@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from trimtab.connect.settings import KafkaConnection
-from trimtab.sandbox.client_task import ClientTask
 from trimtab.sandbox.clients import Clients
-from trimtab.sandbox.workload import Workload
+from trimtab.sandbox.kafka.client_task import ClientTask
+from trimtab.sandbox.kafka.workload import Workload
 
 
 class Load(Clients):

@@ -1,6 +1,6 @@
 """The producer process of a load on Kafka: every record at its due time, to its own partition.
 
-Run as `python -m trimtab.sandbox.produce TASK`.
+Run as `python -m trimtab.sandbox.kafka.produce TASK`.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from pathlib import Path
 
 from trimtab.connect.kafka import producer
 from trimtab.sandbox.client_process import stop_on_signals
-from trimtab.sandbox.client_task import ClientTask, read_task
+from trimtab.sandbox.kafka.client_task import ClientTask, read_task
+from trimtab.sandbox.kafka.topics import hex_texts
 from trimtab.sandbox.pacing import ProducerTick, Stream, send_on_time
-from trimtab.sandbox.topics import hex_texts
 
 
 def run(task: ClientTask, stopped: threading.Event) -> None:

@@ -12,23 +12,23 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from trimtab.connect.kafka import admin_client
 from trimtab.connect.settings import KafkaConnection
 from trimtab.model.errors import ConnectError, SandboxError
 from trimtab.sandbox.certificates import make_certificate
-from trimtab.sandbox.declare import CONTROLLER_ID, declare
-from trimtab.sandbox.kafka_state import KafkaState, Node
+from trimtab.sandbox.cluster import Sandbox
+from trimtab.sandbox.kafka.declare import CONTROLLER_ID, declare
+from trimtab.sandbox.kafka.properties import format_folders, server_properties
+from trimtab.sandbox.kafka.runtime import KafkaRuntime, prepare, write_node_files
+from trimtab.sandbox.kafka.state import KafkaState, Node
 from trimtab.sandbox.maven import Say, say_nothing
 from trimtab.sandbox.node_log import why_ended
-from trimtab.sandbox.processes import Process, kill, running, spawn
-from trimtab.sandbox.properties import format_folders, server_properties
+from trimtab.sandbox.processes import Process, kill, running
 from trimtab.sandbox.room import require_room
-from trimtab.sandbox.runtime import KafkaRuntime, prepare, write_node_files
 from trimtab.sandbox.state import sandboxes_folder
-from trimtab.sandbox.teardown import stop, sweep
+from trimtab.sandbox.teardown import sweep
 
 # Java starts compete for two cores: half a second apart they are all up sooner than at once.
 STAGGER_SECONDS = 0.5
@@ -37,7 +37,7 @@ READY_SECONDS = 90.0
 MEMORY_PER_NODE_MB = 180
 
 
-class KafkaSandbox:
+class KafkaSandbox(Sandbox[KafkaState]):
     """A running sandbox cluster; leaving its `with` block stops it and deletes its data.
 
     Attributes
@@ -47,7 +47,7 @@ class KafkaSandbox:
     """
 
     def __init__(self, state: KafkaState, runtime: KafkaRuntime) -> None:
-        self.state = state
+        super().__init__(state)
         self._runtime = runtime
 
     @classmethod
@@ -116,14 +116,6 @@ class KafkaSandbox:
             sandbox.stop()
             raise
         return sandbox
-
-    def __enter__(self) -> KafkaSandbox:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
 
     @property
     def bootstrap(self) -> str:
@@ -212,10 +204,6 @@ class KafkaSandbox:
                 else:
                     missing = expected - serving_brokers(admin)
 
-    def stop(self) -> None:
-        """Stop everything and delete the sandbox's data; may be called again."""
-        stop(self.state)
-
     def _process(self, node: int) -> Process:
         try:
             return self.state.processes[node]
@@ -243,12 +231,7 @@ class KafkaSandbox:
     def _spawn(self, node: Node, *, outlive: bool) -> None:
         home = self.state.folder / f"node-{node.id}"
         command = self._runtime.command(home, node.prometheus_port)
-        process = spawn(command, home, home / "out.log", outlive=outlive)
-        self._save(self.state.with_process(node.id, process))
-
-    def _save(self, state: KafkaState) -> None:
-        self.state = state
-        state.write()
+        self._spawn_process(node.id, command, home, outlive=outlive)
 
     def _require_running(self, nodes: set[int]) -> None:
         for node in nodes:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from trimtab.connect.settings import KafkaConnection
 from trimtab.sandbox.client_process import write_private
-from trimtab.sandbox.workload import Workload, workload_from_json
+from trimtab.sandbox.kafka.workload import Workload, workload_from_json
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class ClientTask:
     @property
     def module(self) -> str:
         """What the process runs."""
-        return f"trimtab.sandbox.{'produce' if self.client == 'producer' else 'consume'}"
+        return f"trimtab.sandbox.kafka.{'produce' if self.client == 'producer' else 'consume'}"
 
     def write(self, path: Path) -> None:
         """Save the task for the process."""

@@ -5,9 +5,9 @@ import random
 import pytest
 
 from trimtab.model.errors import SandboxError
-from trimtab.sandbox.placement import choose_placement, draw_placement, read_placement
-from trimtab.sandbox.placement_formulas import kafka_formula, paper_formula
-from trimtab.sandbox.workload import skewed
+from trimtab.sandbox.kafka.placement import choose_placement, draw_placement, read_placement
+from trimtab.sandbox.kafka.placement_formulas import kafka_formula, paper_formula
+from trimtab.sandbox.kafka.workload import skewed
 
 SIX = [1, 2, 3, 4, 5, 6]
 RACKS = {1: "r1", 2: "r1", 3: "r2", 4: "r2", 5: "r3", 6: "r3"}
