@@ -111,13 +111,17 @@ def on_spark(
 def _ticks(recording: Recording, *, quiet: bool = False) -> Iterator[Iterator[ReportTick]]:
     """The ticks of a recording, while their reader says how far it is; quiet where decisions are printed."""
     from trimtab.cli.replay_progress import ReplayProgress
+    from trimtab.history.bundles.hand_overs import HandOvers
     from trimtab.history.bundles.scenario_run import telling
 
+    seen = HandOvers()
     if quiet:
-        yield recording.ticks()
-        return
-    with ReplayProgress() as progress:
-        yield telling(recording.ticks(), progress.local)
+        yield seen.watched(recording.ticks())
+    else:
+        with ReplayProgress() as progress:
+            yield telling(seen.watched(recording.ticks()), progress.local)
+    for sentence in seen.told():
+        print(f"trimtab: warning: {sentence}", file=sys.stderr)
 
 
 def show(

@@ -1,10 +1,8 @@
-"""What must hold of the bundles that brokers report: sound names, and no topic in two of them."""
+"""What must hold of the bundles that brokers report: sound names, and ranges that splits may leave."""
 
-import json
 from collections.abc import Collection, Iterable, Sequence
-from itertools import pairwise
 
-from trimtab.model.bundle_range import BundleRange, parse_bundle
+from trimtab.model.bundle_range import BundleRange, overlapping, parse_bundle
 from trimtab.model.errors import InputError
 
 
@@ -16,7 +14,9 @@ class BundleNames:
         self._sound: frozenset[str] = frozenset()
 
     def check_report(self, place: str, bundles: Sequence[str], with_stats: Collection[str]) -> None:
-        """Refuse a report that names what is no bundle, one bundle twice, or statistics of another's bundle.
+        """Refuse a report that names what is no bundle, or one bundle twice.
+
+        Statistics of a bundle that is not among the broker's are no fault: Pulsar takes them in.
 
         Parameters
         ----------
@@ -30,24 +30,19 @@ class BundleNames:
         InputError
             If so.
         """
-        owned = set(bundles)
-        if len(owned) < len(bundles):
+        if len(set(bundles)) < len(bundles):
             twice = next(bundle for number, bundle in enumerate(bundles) if bundle in bundles[:number])
             raise InputError(f'{place}.bundles names "{twice}" twice; drop one')
         for number, bundle in enumerate(bundles):
             self._range(f"{place}.bundles[{number}]", bundle)
         for bundle in with_stats:
-            if bundle not in owned:
-                self._range(f"{place}.lastStats", bundle)
-                raise InputError(
-                    f"{place}.lastStats[{json.dumps(bundle)}] is of a bundle that is not among the broker's "
-                    "bundles; add it to bundles, or drop its statistics"
-                )
+            self._range(f"{place}.lastStats", bundle)
 
     def check_tick(self, where: str, reports: Iterable[tuple[str, Sequence[str]]]) -> None:
-        """Refuse a tick in which two different bundles hold the same topic.
+        """Refuse a tick in which two bundles overlap as no bundles of one namespace ever did.
 
-        One bundle at two brokers is no fault: it is changing hands.
+        One bundle at two brokers is no fault: it is changing hands. Nor is a part beside the whole: a bundle
+        was split, and one of two reports is from before.
 
         Parameters
         ----------
@@ -64,14 +59,14 @@ class BundleNames:
         owner = {bundle: place for place, bundles in reports for bundle in bundles}
         if owner.keys() <= self._sound:
             return
-        ordered = sorted(owner, key=lambda bundle: self._ranges[bundle])
-        for first, second in pairwise(ordered):
-            if self._ranges[first].overlaps(self._ranges[second]):
+        for first, second in overlapping(self._ranges[bundle] for bundle in owner):
+            if second.high > first.high:
                 raise InputError(
-                    f'{where}: {owner[second]}.bundles holds "{second}", which overlaps "{first}" of '
-                    f"{owner[first]}: a topic is in one bundle only; drop the report from before the split"
+                    f'{where}: {owner[second.key]}.bundles holds "{second.key}", which reaches beyond '
+                    f'"{first.key}" of {owner[first.key]} that it begins in: no split leaves such bundles; '
+                    "drop the report that is wrong"
                 )
-        self._sound = frozenset(ordered)
+        self._sound = frozenset(owner)
 
     def _range(self, place: str, bundle: str) -> BundleRange:
         found = self._ranges.get(bundle)

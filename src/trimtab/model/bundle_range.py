@@ -6,7 +6,7 @@ and 4.2 alike).
 
 import re
 import zlib
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
@@ -56,6 +56,21 @@ class BundleRange:
     def overlaps(self, other: "BundleRange") -> bool:
         """Whether some topic would be in both."""
         return self.namespace == other.namespace and self.low < other.high and other.low < self.high
+
+
+def overlapping(ranges: Iterable[BundleRange]) -> Iterator[tuple[BundleRange, BundleRange]]:
+    """Pairs of bundles that hold the same topics, each with the innermost that begins no later first.
+
+    Around a split the second is part of the first. Where it reaches beyond, the two can never have been
+    bundles of one namespace at a time.
+    """
+    around: list[BundleRange] = []
+    for one in sorted(ranges, key=lambda bundle: (bundle.namespace, bundle.low, -bundle.high)):
+        while around and (around[-1].namespace != one.namespace or around[-1].high <= one.low):
+            around.pop()
+        if around:
+            yield around[-1], one
+        around.append(one)
 
 
 def parse_bundle(key: str) -> BundleRange:

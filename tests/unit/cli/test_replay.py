@@ -40,6 +40,43 @@ def test_decisions_go_to_standard_output_and_the_summary_does_not(
     assert shown.err == "trimtab: 3 ticks, 3 unloads by ThresholdShedder\n"
 
 
+def test_hand_overs_are_told_with_the_first_of_each(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A moving bundle, a split seen from both sides, and statistics without a bundle: taken, and said."""
+    calm, odd = skewed(), skewed()
+    odd["h2:8080"]["bundles"] += [key(0), "t/n/0x03000000_0x03800000"]
+    odd["h1:8080"]["bundles"].remove(key(2))
+    path = written(tmp_path / "reports.jsonl", [tick(0, calm), tick(1, odd), tick(2, odd)])
+    out = tmp_path / "decisions.jsonl"
+    assert replay("--reports", path, "--out", out) == 0
+    told = [line for line in capsys.readouterr().err.splitlines() if "warning" in line]
+    assert [line.partition(": ")[2].partition(" (")[0][:44] for line in told] == [
+        "warning: 2 of 3 ticks have a bundle at two b",
+        "warning: 2 of 3 ticks have a bundle beside a",
+        "warning: 2 of 3 ticks have statistics of a b",
+    ]
+    assert f"(first 2026-11-21T05:01:00Z: {key(0)} at h1:8080 and h2:8080)" in told[0]
+    assert f"t/n/0x03000000_0x03800000 beside {key(3)}" in told[1]
+    assert f"{key(2)} at h1:8080" in told[2]
+    unloads = [json.loads(line)["unloads"] for line in out.read_text().splitlines()]
+    assert unloads == [{"h1:8080": [key(1)]}, {"h1:8080": [key(0)]}, {}]
+
+
+def test_the_example_of_the_format_runs_word_for_word(recording: Path, tmp_path: Path) -> None:
+    """`--strategy ThresholdShedder --set loadBalancerBrokerThresholdShedderPercentage=20 --seed 0 --out`."""
+    command = (
+        f"--reports {recording} --strategy ThresholdShedder "
+        f"--set loadBalancerBrokerThresholdShedderPercentage=20 --seed 0 --out {tmp_path}/decisions.jsonl"
+    )
+    assert replay(*command.split()) == 0
+    lines = [json.loads(line) for line in (tmp_path / "decisions.jsonl").read_text().splitlines()]
+    assert len(lines) == 3
+    for line in lines:
+        assert list(line) == ["at", "unloads", "destinations", "why"]
+        assert line["why"]["threshold"] == 0.2
+
+
 def test_an_option_of_pulsars_changes_the_decision(
     recording: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -90,6 +90,26 @@ def test_a_bundle_just_gained_has_no_statistics_yet(tmp_path: Path) -> None:
     assert read.brokers["h2:8080"].bundles == (key(3), key(9))
 
 
+@pytest.mark.parametrize("broker_name", ["h1:8080", "h2:8080"])
+def test_a_part_beside_the_whole_is_a_split_seen_from_both_sides(tmp_path: Path, broker_name: str) -> None:
+    """The old report holds the bundle, the new one a half: at the same broker, or where the half went."""
+    reports = skewed()
+    half, end = "t/n/0x00000000_0x00800000", "t/n/0x00800000_0x01000000"
+    reports[broker_name]["bundles"] += [half, end]
+    (read,) = read_reports(written(tmp_path / "r.jsonl", [tick(0, reports)]))
+    assert read.brokers[broker_name].bundles[-2:] == (half, end)
+    assert key(0) in read.brokers["h1:8080"].bundles
+
+
+def test_statistics_of_a_bundle_that_is_not_listed_are_taken(tmp_path: Path) -> None:
+    """As Pulsar's leader takes them: `lastStats` and `bundles` are two things to it."""
+    reports = skewed()
+    reports["h1:8080"]["bundles"].remove(key(2))
+    (read,) = read_reports(written(tmp_path / "r.jsonl", [tick(0, reports)]))
+    assert key(2) not in read.brokers["h1:8080"].bundles
+    assert key(2) in read.brokers["h1:8080"].last_stats
+
+
 Change = Callable[[Reports], object]
 
 
@@ -158,18 +178,18 @@ Change = Callable[[Reports], object]
             id="one bundle twice",
         ),
         pytest.param(
-            lambda hot: hot["bundles"].pop(2),
-            f'{HOT}.lastStats["{key(2)}"] is of a bundle that is not among the broker\'s bundles',
-            id="unknown bundle",
+            lambda hot: hot["lastStats"].update({"t/n/0x1_0x2": hot["lastStats"][key(1)]}),
+            f'{HOT}.lastStats: bundle "t/n/0x1_0x2" is not a bundle\'s name',
+            id="statistics of no bundle",
         ),
         pytest.param(
-            lambda hot: hot["bundles"].append("t/n/0x00800000_0x00900000"),
-            f'{HOT}.bundles holds "t/n/0x00800000_0x00900000", which overlaps "{key(0)}"',
+            lambda hot: hot["bundles"].append("t/n/0x00800000_0x01000001"),
+            f'{HOT}.bundles holds "t/n/0x00800000_0x01000001", which reaches beyond "{key(0)}"',
             id="overlap in one report",
         ),
         pytest.param(
             lambda hot: hot["bundles"].append("t/n/0x03800000_0x05000000"),
-            f'overlaps "{key(3)}" of $.brokers["h2:8080"]',
+            f'reaches beyond "{key(3)}" of $.brokers["h2:8080"]',
             id="overlap of two brokers",
         ),
     ],

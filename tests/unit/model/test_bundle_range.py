@@ -14,6 +14,7 @@ from trimtab.model.bundle_range import (
     bundles_between,
     initial_boundaries,
     namespace_of,
+    overlapping,
     parse_bundle,
     topic_hash,
     topic_hashes,
@@ -115,3 +116,14 @@ def test_neighbours_do_not_overlap() -> None:
     assert not middle.overlaps(BundleRange("t/other", 10, 20))
     assert middle.overlaps(BundleRange("t/n", 19, 21))
     assert middle.overlaps(BundleRange("t/n", 12, 13))
+
+
+def test_what_overlaps_is_found_with_what_is_around_it() -> None:
+    """A bundle, its half and a quarter of that, all in one: each part with the innermost whole."""
+    whole, half, quarter = (BundleRange("t/n", 0, high) for high in (400, 200, 100))
+    others = [BundleRange("t/n", 400, 500), BundleRange("t/m", 0, 400), BundleRange("t/n", 100, 200)]
+    found = list(overlapping([quarter, *others, half, whole]))
+    assert found == [(whole, half), (half, quarter), (half, others[2])]
+    crossing = BundleRange("t/n", 399, 401)
+    assert (whole, crossing) in list(overlapping([whole, half, crossing]))
+    assert list(overlapping([whole, *others[:2]])) == []

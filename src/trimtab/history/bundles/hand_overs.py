@@ -1,0 +1,84 @@
+"""What reports tell of bundles that are just changing hands or being split: taken as it is, and told.
+
+Brokers report one after the other, so that a moving bundle is at two of them for a moment, and a split one
+lies beside its parts. Pulsar's leader counts all of it, and so does a replay; whoever reads the decisions
+should know.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from trimtab.files.pulsar_reports import time_text
+from trimtab.model.bundle_range import overlapping, parse_bundle
+from trimtab.model.bundles import ReportTick
+
+
+@dataclass
+class HandOvers:
+    """Counts ticks as they go by.
+
+    Attributes
+    ----------
+    ticks
+        How many there were.
+    counts
+        By kind, in how many of them; see `KINDS`.
+    first
+        By kind, when it was first, and of which bundle.
+    """
+
+    ticks: int = 0
+    counts: Counter[str] = field(default_factory=Counter)
+    first: dict[str, str] = field(default_factory=dict)
+    _looked_at: frozenset[str] = frozenset()
+    _split: str | None = None
+
+    def watched(self, ticks: Iterator[ReportTick]) -> Iterator[ReportTick]:
+        """The same ticks, counted on their way."""
+        for tick in ticks:
+            self.ticks += 1
+            for kind, example in self._found(tick).items():
+                self.counts[kind] += 1
+                self.first.setdefault(kind, f"{time_text(tick.at)}: {example}")
+            yield tick
+
+    def told(self) -> list[str]:
+        """A sentence for each kind that was there."""
+        return [
+            f"{self.counts[kind]} of {self.ticks} ticks {words} (first {self.first[kind]})"
+            for kind, words in KINDS.items()
+            if self.counts[kind]
+        ]
+
+    def _found(self, tick: ReportTick) -> dict[str, str]:
+        found: dict[str, str] = {}
+        owner: dict[str, str] = {}
+        for broker, report in tick.brokers.items():
+            for bundle in report.bundles:
+                other = owner.setdefault(bundle, broker)
+                if other != broker:
+                    found.setdefault("moving", f"{bundle} at {other} and {broker}")
+            listed = set(report.bundles)
+            if not report.last_stats.keys() <= listed:
+                stray = next(bundle for bundle in report.last_stats if bundle not in listed)
+                found.setdefault("unlisted", f"{stray} at {broker}")
+        split = self._split_among(frozenset(owner))
+        return found if split is None else {**found, "split": split}
+
+    def _split_among(self, bundles: frozenset[str]) -> str | None:
+        """A bundle and a part of it; what was looked at for the last tick is not looked at again."""
+        if bundles != self._looked_at:
+            pair = next(overlapping(map(parse_bundle, bundles)), None)
+            self._split = None if pair is None else f"{pair[1].key} beside {pair[0].key}"
+            self._looked_at = bundles
+        return self._split
+
+
+KINDS = {
+    "moving": "have a bundle at two brokers, as while it changes hands: it counts at both, as in Pulsar",
+    "split": "have a bundle beside a part of it, as around a split: both count, as in Pulsar",
+    "unlisted": "have statistics of a bundle that its broker does not list: they count in its means, and it "
+    "is not shed from there, as in Pulsar",
+}
+"""What is told of each kind, in this order."""
