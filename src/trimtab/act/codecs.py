@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from trimtab.act.bundles import codec as bundles
 from trimtab.act.execution.codec import Codec
 from trimtab.act.replicas import codec as replicas
 from trimtab.model.errors import ActError
@@ -9,7 +10,7 @@ from trimtab.model.errors import ActError
 LEVEL: Final = "level"
 """Key of an execution's head; executions written before there was a second level have none: `replicas`."""
 
-CODECS: Final[dict[str, Codec]] = {"replicas": replicas}
+CODECS: Final[dict[str, Codec]] = {"replicas": replicas, "bundles": bundles}
 
 
 def codec_of(level: str) -> Codec:

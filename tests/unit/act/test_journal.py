@@ -116,7 +116,7 @@ def test_an_execution_of_an_unknown_level_is_named(tmp_path: Path) -> None:
     _change_head(path, "json_set(head, '$.level', 'masters')")
     with (
         Journal(path) as journal,
-        pytest.raises(ActError, match="of level masters, this trimtab carries out replicas"),
+        pytest.raises(ActError, match="of level masters, this trimtab carries out replicas, bundles"),
     ):
         journal.state(1)
 

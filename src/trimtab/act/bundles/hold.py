@@ -1,0 +1,118 @@
+"""Switching the brokers' own balancing off for as long as we act, and giving it back as it was."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from trimtab.act.bundles.commands import ReadBalancing, WriteBalancing
+from trimtab.act.bundles.events import BalancingRead, BalancingWritten
+from trimtab.act.bundles.observation import OFF, SWITCHES, Balancing
+from trimtab.act.bundles.state import BundlesState, Hold
+from trimtab.act.execution.commands import Command, Wait
+from trimtab.act.execution.failing import failed, well
+from trimtab.act.execution.failure import Failure
+from trimtab.act.execution.status import Status
+
+
+def order_to_hold(state: BundlesState) -> tuple[BundlesState, Command] | None:
+    """The next order on the way to having the brokers' balancing off everywhere; None when it is."""
+    if state.verified:
+        return None
+    if state.overrides is None:
+        return state, ReadBalancing(everywhere=state.held_since is not None)
+    wrong = {switch: OFF for switch in SWITCHES if state.overrides.get(switch) != OFF}
+    theirs = changed_by_others(state, state.overrides)
+    if theirs:
+        reason = f"somebody else has changed the brokers' balancing since: {theirs}; theirs is left"
+        return replace(state, status=Status.STOPPING, reason=reason), Wait(state.now)
+    if wrong:
+        # In the state, and so in the journal, before it is changed in the cluster.
+        missing = {s: state.overrides.get(s) for s in SWITCHES if s not in state.hold.original}
+        hold = Hold({**state.hold.original, **missing})
+        return replace(state, hold=hold, overrides=None, held_since=state.now), WriteBalancing(dict(wrong))
+    if state.held_since is None:
+        # Off already, by somebody's will: theirs, and nothing of ours to give back; but is it in force?
+        return replace(state, overrides=None, held_since=state.now), ReadBalancing(everywhere=True)
+    # Off for all, but not everywhere yet: look again.
+    return replace(state, overrides=None), Wait(state.now + state.settings.poll_seconds)
+
+
+def order_to_give_back(state: BundlesState) -> tuple[BundlesState, Command] | None:
+    """The next order on the way to having given everything back; None when nothing is ours any more."""
+    if state.hold.empty:
+        return None
+    if state.overrides is None:
+        return state, ReadBalancing()
+    back = {
+        switch: original
+        for switch, original in state.hold.original.items()
+        if state.overrides.get(switch) == OFF and original != OFF
+    }
+    return (replace(state, overrides=None), WriteBalancing(back)) if back else None
+
+
+def changed_by_others(state: BundlesState, overrides: Mapping[str, str]) -> str:
+    """What somebody else has made of the switches that we hold; empty if they are ours, or as before us."""
+    changed = [
+        f"{switch} is {overrides.get(switch, 'no longer set')}"
+        for switch, original in state.hold.original.items()
+        if overrides.get(switch) not in (OFF, original)
+    ]
+    return " and ".join(changed)
+
+
+def balancing_read(state: BundlesState, event: BalancingRead) -> BundlesState:
+    """How the switches stand; on the way out, what is no longer ours is let go of."""
+    state = well(replace(state, overrides=event.balancing.overrides))
+    if state.status is Status.CLEANING:
+        return _letting_go(state, event.balancing.overrides)
+    if not isinstance(state.awaiting, ReadBalancing) or not state.awaiting.everywhere:
+        return state
+    on = _still_on(event.balancing)
+    if not on and all(event.balancing.overrides.get(switch) == OFF for switch in SWITCHES):
+        return replace(state, verified=True, held_since=None, fresh=False)
+    since = state.now if state.held_since is None else state.held_since
+    if on and state.now - since >= state.settings.unhealthy_wait_seconds:
+        broker, switch = on[0]
+        reason = (
+            f"broker {broker} goes on with {switch} although it is set to {OFF} for all brokers: restart it, "
+            "or look at its log"
+        )
+        return replace(state, status=Status.STOPPING, reason=reason)
+    return replace(state, held_since=since)
+
+
+def balancing_written(state: BundlesState, event: BalancingWritten) -> BundlesState:
+    """Pulsar has taken the switches, or refused."""
+    assert isinstance(state.awaiting, WriteBalancing)
+    state = replace(state, overrides=None)
+    if event.failures:
+        switch, failure = sorted(event.failures.items())[0]
+        return failed(state, Failure(failure.code, f"{switch}: {failure.message}", failure.transient))
+    return well(state)
+
+
+def _still_on(balancing: Balancing) -> list[tuple[str, str]]:
+    return sorted(
+        (broker, switch)
+        for broker, values in balancing.in_force.items()
+        for switch in SWITCHES
+        if values.get(switch, OFF).lower() != OFF
+    )
+
+
+def _letting_go(state: BundlesState, overrides: Mapping[str, str]) -> BundlesState:
+    """What has been given back, and what somebody else has changed meanwhile, is ours no more."""
+    kept = {}
+    for switch, original in state.hold.original.items():
+        value = overrides.get(switch)
+        if value == original:
+            continue
+        if value == OFF:
+            kept[switch] = original
+            continue
+        theirs = "taken away" if value is None else f"set to {value}"
+        before = "not set" if original is None else original
+        state = state.noted(
+            f"{switch} was {theirs} by somebody else meanwhile: left so (before us it was {before})"
+        )
+    return replace(state, hold=Hold(kept))

@@ -1,0 +1,60 @@
+"""The `[execution.bundles]` table of trimtab.toml, and what an execution of this level goes by in all."""
+
+from dataclasses import dataclass
+
+from trimtab.act.execution.settings import Patience
+from trimtab.model.errors import SettingsError
+
+
+@dataclass(frozen=True)
+class UnloadPace:
+    """How many clients an execution of bundles may disturb, and how long it waits for Pulsar.
+
+    Attributes
+    ----------
+    unloads_per_batch
+        How many bundles are unloaded between two looks at the cluster's health.
+    pause_seconds
+        How long to let clients settle after a batch that disconnected some.
+    sessions_per_minute
+        How many producers and consumers may be disconnected in any minute; a bundle that has more by itself
+        goes alone, after a minute without unloads.
+    assign_after_seconds
+        How long an unloaded bundle may be without an owner before a lookup of ours gives it one (no client
+        asks for a bundle without clients).
+    owner_seconds
+        How long an unloaded bundle may be without an owner in all before it is unloaded again.
+    session_timeout_seconds
+        How long a dead broker is still believed in (Pulsar's `metadataStoreSessionTimeoutMillis`).
+    quiet_seconds
+        How long nothing new is begun after somebody else has moved a bundle (Pulsar sheds once a minute).
+    plan_age_seconds
+        A plan whose snapshot is older than this is warned of.
+    """
+
+    unloads_per_batch: int = 4
+    pause_seconds: float = 1.0
+    sessions_per_minute: int = 5000
+    assign_after_seconds: float = 1.0
+    owner_seconds: float = 30.0
+    session_timeout_seconds: float = 30.0
+    quiet_seconds: float = 75.0
+    plan_age_seconds: float = 3600.0
+
+    def __post_init__(self) -> None:
+        """Refuse values that no execution could work with."""
+        for name in ("unloads_per_batch", "sessions_per_minute", "owner_seconds", "plan_age_seconds"):
+            if not getattr(self, name) > 0:
+                raise SettingsError(f"execution.bundles.{name} is {getattr(self, name)}: it must be above 0")
+        for name in ("pause_seconds", "assign_after_seconds", "session_timeout_seconds", "quiet_seconds"):
+            if getattr(self, name) < 0:
+                raise SettingsError(
+                    f"execution.bundles.{name} is {getattr(self, name)}: it must be 0 or above"
+                )
+
+
+@dataclass(frozen=True)
+class BundlesSettings(Patience):
+    """What an execution of bundles goes by: the shared keys of `[execution]`, and its own pace."""
+
+    pace: UnloadPace = UnloadPace()

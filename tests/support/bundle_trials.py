@@ -1,0 +1,163 @@
+"""Executions of the level `bundles` on the simulated admin API in virtual time, without sockets."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from support.admin_transport import AdminTransport
+from trimtab.act.bundles.invariants import forbidden_changes, violations
+from trimtab.act.bundles.machine import new_execution
+from trimtab.act.bundles.observation import SWITCHES
+from trimtab.act.bundles.performing import BundlesMachine
+from trimtab.act.bundles.prepare import compare, refuse_if_changed, steps_of
+from trimtab.act.bundles.settings import BundlesSettings, UnloadPace
+from trimtab.act.bundles.state import BundlesState
+from trimtab.act.journal import Journal
+from trimtab.act.pulsar.port import PulsarAdminPort
+from trimtab.act.runner import Runner
+from trimtab.connect.pulsar import PulsarAdmin, PulsarConnection
+from trimtab.model.bundle_plan import BundlePlan
+from trimtab.simulate.pulsar_admin_brokers import AdminBrokers
+from trimtab.simulate.pulsar_admin_cluster import AdminCluster
+from trimtab.simulate.pulsar_admin_faults import Fault
+
+BROKERS = ("b1:8080", "b2:8080", "b3:8080")
+NAMESPACE = "acme/shop"
+SETTINGS = BundlesSettings(
+    backoff_seconds=0.1,
+    pace=UnloadPace(pause_seconds=0.5, session_timeout_seconds=10.0, quiet_seconds=75.0),
+)
+
+
+class Checked:
+    """A watcher that fails at the first unsound state."""
+
+    def __init__(self, also: Callable[[BundlesState], None] | None = None) -> None:
+        self.last: BundlesState | None = None
+        self.also = also
+
+    def __call__(self, state: BundlesState) -> None:
+        """Check one state against the rules and the state before."""
+        assert violations(state) == []
+        if self.last is not None:
+            assert forbidden_changes(self.last, state) == []
+        self.last = state
+        if self.also is not None:
+            self.also(state)
+
+
+class Bed:
+    """A cluster of three brokers and one namespace, in virtual time, and a port to it.
+
+    Parameters
+    ----------
+    bundles
+        How many equal bundles the namespace has; all are owned by the first broker.
+    topics
+        Topics in each bundle at least, two sessions each.
+    """
+
+    def __init__(
+        self,
+        bundles: int = 4,
+        topics: int = 2,
+        brokers: tuple[str, ...] = BROKERS,
+        seed: int = 0,
+        began_at: float = 1_800_000_000.0,
+        **settings: float,
+    ) -> None:
+        self.now = began_at
+        self.cluster = AdminCluster(
+            list(brokers),
+            lambda: self.now,
+            np.random.default_rng(seed),
+            **settings,  # type: ignore[arg-type]
+        )
+        self.brokers = AdminBrokers(self.cluster, pass_time=self.sleep)
+        self.token = self.cluster.token
+        self.port = self.connect()
+        self.cluster.add_namespace(NAMESPACE, bundles)
+        self._add_topics(topics)
+        for bundle in self.cluster.bundles_of(NAMESPACE):
+            self.cluster.give(bundle.key, brokers[0])
+
+    def connect(self, **given: str) -> PulsarAdminPort:
+        """A port of its own."""
+        urls = tuple(f"http://{broker}" for broker in self.cluster.brokers)
+        connection = PulsarConnection(admin=urls, token=given.get("token", self.token))
+        self.admin = PulsarAdmin(connection, AdminTransport(self.brokers, call_seconds=0.01))
+        return PulsarAdminPort(self.admin, self.clock, threads=1)
+
+    def _add_topics(self, topics: int) -> None:
+        number = 0
+        while any(len(self.cluster.topics_in(b)) < topics for b in self.cluster.bundles_of(NAMESPACE)):
+            self.cluster.add_topic(f"persistent://{NAMESPACE}/t{number}")
+            number += 1
+
+    def clock(self) -> float:
+        """Virtual time."""
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        """Let virtual time pass."""
+        self.now += seconds
+
+    @property
+    def keys(self) -> list[str]:
+        """The namespace's bundles, rising."""
+        return [bundle.key for bundle in self.cluster.bundles_of(NAMESPACE)]
+
+    @property
+    def faults(self) -> list[Fault]:
+        """What is to go wrong; add to it."""
+        return self.brokers.faults
+
+    def prepared(
+        self, plan: BundlePlan, settings: BundlesSettings = SETTINGS, *, rebase: bool = False
+    ) -> BundlesState:
+        """The state of an execution of that plan, before its first event."""
+        seen = self.port.observe([NAMESPACE], deep=True)
+        comparison = compare(plan, seen)
+        refuse_if_changed(comparison, rebase=rebase)
+        return new_execution(seen.cluster, steps_of(plan, comparison), settings, self.now)
+
+    def run(
+        self,
+        state: BundlesState,
+        folder: Path,
+        watch: Callable[[BundlesState], None] | None = None,
+    ) -> BundlesState:
+        """Journal and run it to its end."""
+        with Journal(folder / "journal.sqlite") as journal:
+            execution = journal.create(state, "simulated", "{}", "test", {})
+            return self.runner(journal, execution, state, watch).run()
+
+    def runner(
+        self,
+        journal: Journal,
+        execution: int,
+        state: BundlesState,
+        watch: Callable[[BundlesState], None] | None = None,
+    ) -> Runner[BundlesState]:
+        """A runner with invariants checked after every event."""
+        machine = BundlesMachine(self.port, self.clock)
+        return Runner(
+            machine,
+            journal,
+            None,
+            execution,
+            state,
+            clock=self.clock,
+            sleep=self.sleep,
+            watch=Checked(watch),
+        )
+
+    def verbs(self, *verbs: str) -> list[tuple[str, str]]:
+        """(subject, detail) of what has been done in the cluster, of these kinds."""
+        return [(deed.subject, deed.detail) for deed in self.cluster.history if deed.verb in verbs]
+
+    def assert_given_back(self, before: dict[str, str] | None = None) -> None:
+        """The switches are set as they were, nothing by default."""
+        ours = {name: value for name, value in self.cluster.overrides.items() if name in SWITCHES}
+        assert ours == (before or {})

@@ -1,0 +1,240 @@
+"""Plans of bundles carried out on a simulated cluster: what goes well, and what Pulsar answers to it."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from support.bundle_plans import bundle_plan_of, split, unload
+from support.bundle_trials import BROKERS, NAMESPACE, SETTINGS, Bed
+from trimtab.act.bundles.settings import UnloadPace
+from trimtab.act.bundles.steps import StepState
+from trimtab.act.execution.status import Status
+from trimtab.simulate.pulsar_admin_faults import Fault, Trouble
+
+ONE, TWO, THREE = BROKERS
+SHEDDING, SPLITTING = "loadBalancerSheddingEnabled", "loadBalancerAutoBundleSplitEnabled"
+
+
+@pytest.fixture(params=[False, True], ids=["modular", "extensible"])
+def bed(request: pytest.FixtureRequest) -> Bed:
+    """Four bundles, all on the first of three brokers, under either load manager."""
+    return Bed(extensible=request.param)
+
+
+def test_bundles_go_where_the_plan_sends_them(bed: Bed, tmp_path: Path) -> None:
+    """Two unloads in one batch; the brokers' balancing is off meanwhile, and on again at the end."""
+    first, second, *_ = bed.keys
+    plan = bundle_plan_of(unload(first, ONE, TWO), unload(second, ONE, THREE))
+    state = bed.run(bed.prepared(plan), tmp_path)
+    assert state.status is Status.FINISHED
+    assert (bed.cluster.owners[first], bed.cluster.owners[second]) == (TWO, THREE)
+    assert bed.verbs("unload") == [(first, ONE), (second, ONE)]
+    assert bed.verbs("set") == [(SHEDDING, "false"), (SPLITTING, "false")]
+    assert bed.verbs("unset") == [(SHEDDING, ""), (SPLITTING, "")]
+    bed.assert_given_back()
+    verbs = [deed.verb for deed in bed.cluster.history if deed.verb != "assign"]
+    assert verbs == ["set", "set", "unload", "unload", "unset", "unset"]
+
+
+def test_a_bundle_without_clients_gets_its_owner_by_a_lookup_of_ours(bed: Bed, tmp_path: Path) -> None:
+    """Nobody asks for an empty bundle: the destination would wait for ever."""
+    bed.cluster.namespaces[NAMESPACE].topics.clear()
+    first = bed.keys[0]
+    state = bed.run(bed.prepared(bundle_plan_of(unload(first, ONE, TWO))), tmp_path)
+    assert state.status is Status.FINISHED
+    assert bed.cluster.owners[first] == TWO
+
+
+def test_a_bundle_that_nobody_owns_is_given_its_owner(bed: Bed, tmp_path: Path) -> None:
+    """The plan found it unowned, or its owner has let go of it since: nobody is disturbed."""
+    first = bed.keys[0]
+    del bed.cluster.owners[first]
+    bed.cluster.namespaces[NAMESPACE].topics.clear()
+    state = bed.run(bed.prepared(bundle_plan_of(unload(first, None, TWO))), tmp_path)
+    assert state.status is Status.FINISHED
+    assert bed.cluster.owners[first] == TWO
+
+
+def test_a_bundle_is_cut_and_a_part_of_it_moved(bed: Bed, tmp_path: Path) -> None:
+    """The unload of a part waits for the split that makes it; the other parts stay where they are."""
+    whole = bed.keys[0]
+    cuts = (0x10000000, 0x20000000)
+    for number in range(40):
+        bed.cluster.add_topic(f"persistent://{NAMESPACE}/more-{number}")
+    part = f"{NAMESPACE}/0x10000000_0x20000000"
+    plan = bundle_plan_of(split(whole, ONE, *cuts), unload(part, ONE, THREE))
+    state = bed.run(bed.prepared(plan), tmp_path)
+    assert state.status is Status.FINISHED, state.records
+    assert bed.keys[:3] == [
+        f"{NAMESPACE}/0x00000000_0x10000000",
+        part,
+        f"{NAMESPACE}/0x20000000_0x40000000",
+    ]
+    assert [bed.cluster.owners[key] for key in bed.keys[:3]] == [ONE, THREE, ONE]
+    # One boundary at a time is all that the extensible load manager takes.
+    assert len(bed.verbs("split")) == (2 if bed.cluster.extensible else 1)
+
+
+def test_what_is_so_already_is_not_touched(bed: Bed, tmp_path: Path) -> None:
+    """The destination owns the bundle by now: nothing is unloaded, not even the balancing is switched."""
+    first = bed.keys[0]
+    state = bed.prepared(bundle_plan_of(unload(first, ONE, TWO)))
+    bed.cluster.give(first, TWO)
+    state = bed.run(state, tmp_path)
+    assert state.status is Status.FINISHED
+    assert [record.reason for record in state.records] == ["was so already"]
+    assert bed.cluster.history == []
+
+
+def test_what_was_set_before_us_is_set_again(bed: Bed, tmp_path: Path) -> None:
+    """An operator's own override is remembered and given back by its value."""
+    bed.cluster.overrides[SHEDDING] = "true"
+    state = bed.run(bed.prepared(bundle_plan_of(unload(bed.keys[0], ONE, TWO))), tmp_path)
+    assert state.status is Status.FINISHED
+    bed.assert_given_back({SHEDDING: "true"})
+
+
+def test_what_was_off_before_us_stays_off(bed: Bed, tmp_path: Path) -> None:
+    """Whoever switched the balancing off finds it off."""
+    before = {SHEDDING: "false", SPLITTING: "false"}
+    bed.cluster.overrides.update(before)
+    state = bed.run(bed.prepared(bundle_plan_of(unload(bed.keys[0], ONE, TWO))), tmp_path)
+    assert state.status is Status.FINISHED
+    bed.assert_given_back(before)
+    assert bed.verbs("set", "unset") == []
+
+
+def test_unloads_go_in_batches_with_a_pause_between(bed: Bed, tmp_path: Path) -> None:
+    """Two at a time, half a second for clients to settle."""
+    plan = bundle_plan_of(*(unload(key, ONE, TWO) for key in bed.keys))
+    settings = replace(SETTINGS, pace=replace(SETTINGS.pace, unloads_per_batch=2))
+    state = bed.run(bed.prepared(plan, settings), tmp_path)
+    assert (state.status, state.batches) == (Status.FINISHED, 2)
+    at = [deed.at for deed in bed.cluster.history if deed.verb == "unload"]
+    assert at[1] - at[0] < 0.5 <= at[2] - at[1]
+
+
+def test_few_clients_a_minute_are_disconnected(bed: Bed, tmp_path: Path) -> None:
+    """With a limit of 10 sessions a minute, bundles of 6, 3 and 20: the last goes alone."""
+    first, second, third, _ = bed.keys
+    plan = bundle_plan_of(
+        unload(first, ONE, TWO, sessions=6),
+        unload(second, ONE, TWO, sessions=3),
+        unload(third, ONE, TWO, sessions=20),
+    )
+    settings = replace(SETTINGS, pace=UnloadPace(sessions_per_minute=10))
+    state = bed.run(bed.prepared(plan, settings), tmp_path)
+    assert state.status is Status.FINISHED
+    at = [deed.at for deed in bed.cluster.history if deed.verb == "unload"]
+    assert at[1] - at[0] < 1.0
+    assert at[2] - at[0] >= 60.0
+
+
+@pytest.mark.parametrize(
+    ("path", "method", "trouble", "status"),
+    [
+        ("/unload", "PUT", Trouble.EMPTY_YES, 0),
+        ("/unload", "PUT", Trouble.CIRCLE, 0),
+        ("/unload", "PUT", Trouble.LOST, 0),
+        ("/unload", "PUT", Trouble.UNHEARD, 0),
+        ("/unload", "PUT", Trouble.LOST_HINT, 0),
+        ("/unload", "PUT", Trouble.REFUSED, 404),
+        ("/unload", "PUT", Trouble.REFUSED, 409),
+        ("/unload", "PUT", Trouble.REFUSED, 412),
+        ("/unload", "PUT", Trouble.REFUSED, 500),
+        ("/unload", "PUT", Trouble.REFUSED, 503),
+        ("/configuration/", "POST", Trouble.EMPTY_YES, 0),
+        ("/configuration/", "POST", Trouble.LOST, 0),
+        ("/configuration/", "POST", Trouble.UNHEARD, 0),
+        ("/configuration/", "POST", Trouble.REFUSED, 500),
+        ("/configuration/", "DELETE", Trouble.EMPTY_YES, 0),
+        ("/configuration/", "DELETE", Trouble.LOST, 0),
+        ("/configuration/", "DELETE", Trouble.UNHEARD, 0),
+        ("/configuration/", "DELETE", Trouble.REFUSED, 500),
+        ("/configuration/values", "GET", Trouble.REFUSED, 500),
+        ("/configuration/runtime", "GET", Trouble.LOST, 0),
+        ("/ownedNamespaces", "GET", Trouble.REFUSED, 500),
+        ("/ownedNamespaces", "GET", Trouble.LOST, 0),
+        ("/bundles", "GET", Trouble.LOST, 0),
+        ("/lookup/", "GET", Trouble.REFUSED, 503),
+        ("/brokers$", "GET", Trouble.LOST, 0),
+        ("/leaderBroker", "GET", Trouble.REFUSED, 404),
+        ("/health", "GET", Trouble.REFUSED, 500),
+    ],
+)
+def test_whatever_goes_wrong_twice_the_plan_is_carried_out(
+    bed: Bed, path: str, method: str, trouble: Trouble, status: int, tmp_path: Path
+) -> None:
+    """Yes that did nothing, circles, broken connections, refusals: looked at, and asked again."""
+    first, second, *_ = bed.keys
+    state = bed.prepared(bundle_plan_of(unload(first, ONE, TWO), unload(second, ONE, THREE)))
+    bed.faults.append(Fault(method, path, trouble, times=2, status=status))
+    state = bed.run(state, tmp_path)
+    assert state.status is Status.FINISHED, [(r.state, r.reason) for r in state.records]
+    assert (bed.cluster.owners[first], bed.cluster.owners[second]) == (TWO, THREE)
+    bed.assert_given_back()
+
+
+@pytest.mark.parametrize(
+    ("trouble", "status"),
+    [
+        (Trouble.EMPTY_YES, 0),
+        (Trouble.LOST, 0),
+        (Trouble.UNHEARD, 0),
+        (Trouble.REFUSED, 412),
+        (Trouble.REFUSED, 500),
+    ],
+)
+def test_a_split_that_goes_wrong_twice_is_done_at_last(
+    bed: Bed, trouble: Trouble, status: int, tmp_path: Path
+) -> None:
+    """The bundles are read again after every answer, and nothing stays half cut."""
+    whole = bed.keys[0]
+    for number in range(40):
+        bed.cluster.add_topic(f"persistent://{NAMESPACE}/more-{number}")
+    state = bed.prepared(bundle_plan_of(split(whole, ONE, 0x10000000, 0x20000000)))
+    bed.faults.append(Fault("PUT", "/split", trouble, times=2, status=status))
+    state = bed.run(state, tmp_path)
+    assert state.status is Status.FINISHED, [(r.state, r.reason) for r in state.records]
+    assert len(bed.keys) == 6
+    bed.assert_given_back()
+
+
+def test_a_yes_that_never_does_anything_fails_in_the_end(bed: Bed, tmp_path: Path) -> None:
+    """After so many attempts the step says what it saw; the balancing is given back."""
+    state = bed.prepared(bundle_plan_of(unload(bed.keys[0], ONE, TWO)))
+    bed.faults.append(Fault("PUT", "/unload", Trouble.EMPTY_YES, times=10**6))
+    state = bed.run(state, tmp_path)
+    assert state.status is Status.INCOMPLETE
+    assert state.records[0].state is StepState.FAILED
+    assert state.records[0].reason == f"Pulsar left it with {ONE} (8 attempts)"
+    bed.assert_given_back()
+
+
+def test_a_bundle_of_one_topic_cannot_be_cut(bed: Bed, tmp_path: Path) -> None:
+    """Pulsar says yes and cuts nothing; the step that needs the part is skipped with its reason."""
+    whole = bed.keys[0]
+    bed.cluster.namespaces[NAMESPACE].topics.clear()
+    part = f"{NAMESPACE}/0x00000000_0x10000000"
+    plan = bundle_plan_of(split(whole, ONE, 0x10000000), unload(part, ONE, TWO))
+    state = bed.run(bed.prepared(plan), tmp_path)
+    assert state.status is Status.INCOMPLETE
+    first, second = state.records
+    assert (first.state, second.state) == (StepState.FAILED, StepState.SKIPPED)
+    assert "cuts no bundle of fewer than two topics" in first.reason
+    assert second.reason == f"step 1 (split {whole}) ended as failed"
+    assert len(bed.keys) == 4
+
+
+def test_a_wrong_token_ends_it_at_once(tmp_path: Path) -> None:
+    """401 and 403 are no matter of patience; nothing was touched, so nothing is left."""
+    bed = Bed(token="right")  # type: ignore[arg-type]
+    state = bed.prepared(bundle_plan_of(unload(bed.keys[0], ONE, TWO)))
+    bed.cluster.token = "another"
+    began = bed.now
+    state = bed.run(state, tmp_path)
+    assert state.status is Status.STOPPED
+    assert "answers GET brokers with 403" in state.reason
+    assert "superuser" in state.reason
+    assert bed.now - began < 5.0
