@@ -1,0 +1,117 @@
+"""Decisions of this project against those of Pulsar's own classes, on recordings drawn at random."""
+
+import random
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+from support.pulsar_classes import Run, decisions_of
+from support.random_reports import SHEDDERS, options_for, ticks_for
+from trimtab.files.pulsar_records import BrokerRecord, report_from
+from trimtab.history.bundles.replay import ReplayState, Scenario, first_state, step
+from trimtab.model.bundles import ReportTick
+from trimtab.plan.bundles.averages import take_in
+from trimtab.plan.bundles.decision import Decision
+from trimtab.plan.bundles.hash_order import hash_map_order
+from trimtab.plan.bundles.options import Options, make_options
+from trimtab.plan.bundles.split.modular import find_splits
+from trimtab.plan.bundles.strategies import placer, shedder
+from trimtab.plan.bundles.view import BrokerLoad, LoadView
+from trimtab.sandbox.java import find_java
+
+pytestmark = [
+    pytest.mark.pulsar,
+    pytest.mark.skipif(find_java().compiler is None, reason="this Java has no compiler"),
+]
+
+RUNS = 150
+UNKNOWN = "x/y/0x00000000_0x40000000"
+PLACEMENTS = {
+    "4.0.7": ("LeastLongTermMessageRate", "LeastResourceUsageWithWeight"),
+    "4.2.4": ("LeastLongTermMessageRate", "LeastResourceUsageWithWeight", "RoundRobinBrokerSelector"),
+}
+
+
+def drawn(seed: int, version: str) -> list[Run]:
+    """Runs of all shedders in turn."""
+    chance, runs = random.Random(seed), []
+    for number in range(RUNS):
+        strategy = SHEDDERS[number % len(SHEDDERS)]
+        options = options_for(strategy, chance)
+        if version == "4.0.7":
+            options.pop("loadBalancerSheddingExcludedNamespaces", None)
+        runs.append(Run(strategy, PLACEMENTS[version], options, ticks_for(strategy, chance)))
+    return runs
+
+
+def ours(run: Run, variant: str) -> list[dict[str, Any]]:
+    """What this project decides, in the words of the recorder."""
+    options = make_options(run.options, variant)
+    scenario = Scenario(shedder(run.strategy), options)
+    state = first_state(scenario)
+    memory = {name: placer(name).initial for name in run.placements}
+    answers = []
+    for given in run.ticks:
+        records = msgspec.convert(given["brokers"], dict[str, BrokerRecord])
+        tick = ReportTick(given["ms"] / 1000, {name: report_from(one) for name, one in records.items()})
+        before = state
+        seen, decision, state = step(tick, scenario, before)
+        view = view_after(seen, before, state)
+        pools = {}
+        for name in run.placements:
+            asked = placer(name)
+            remembered = asked.noted(memory[name], view, options)
+            candidates = hash_map_order(tick.brokers)
+            placement, memory[name] = asked.choose(
+                UNKNOWN, candidates, view, remembered, options, np.random.default_rng(0)
+            )
+            pools[name] = list(placement.pool)
+        answers.append(answer(run.strategy, decision, pools, view, options))
+    return answers
+
+
+def view_after(seen: ReportTick, before: ReplayState, after: ReplayState) -> LoadView:
+    """The leader's view at a tick."""
+    brokers = {name: BrokerLoad(report) for name, report in seen.brokers.items()}
+    view = LoadView(seen.at, brokers, after.bundles)
+    return replace(view, rates_in_between=take_in(before.bundles, seen.brokers)[1])
+
+
+def answer(
+    strategy: str, decision: Decision, pools: dict[str, list[str]], view: LoadView, options: Options
+) -> dict[str, Any]:
+    """A decision as the recorder writes it."""
+    if "Pulsar fails here" in str(decision.why.get("outcome")):
+        return {"thrown": "Comparison method violates its general contract!"}
+    # TransferShedder gives a set; a lone broker is asked for splits by the recorder alone.
+    order = sorted if strategy == "TransferShedder" else list
+    splits = find_splits(view, options) if len(view.brokers) > 1 else None
+    return {
+        "unloads": {broker: order(bundles) for broker, bundles in decision.unloads.items()},
+        "destinations": dict(decision.destinations),
+        "pools": pools,
+        "splits": None if splits is None else {one.bundle: one.broker for one in splits.splits},
+    }
+
+
+@pytest.mark.parametrize(("version", "variant"), [("4.0.7", "pulsar-4.0"), ("4.2.4", "pulsar-4.2")])
+def test_decisions_are_those_of_pulsars_own_classes(version: str, variant: str, tmp_path: Path) -> None:
+    """Every shedder, placement and split decision of hundreds of ticks, to the last; all of them act."""
+    runs = drawn(20261121, version)
+    acted: Counter[str] = Counter()
+    for number, (run, recorded) in enumerate(zip(runs, decisions_of(version, runs, tmp_path), strict=True)):
+        found = ours(run, variant)
+        for at, (one, other) in enumerate(zip(found, recorded, strict=True)):
+            if run.strategy == "TransferShedder":
+                other["unloads"] = {broker: sorted(held) for broker, held in other["unloads"].items()}
+            if one.get("splits", 0) is None:
+                other["splits"] = None
+            assert one == other, f"run {number} of {run.strategy} {run.options}, tick {at}"
+            acted[run.strategy] += bool(one.get("unloads"))
+            acted["splits"] += bool(one.get("splits"))
+    assert min(acted[name] for name in (*SHEDDERS, "splits")) > 10

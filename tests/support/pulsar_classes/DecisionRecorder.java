@@ -1,0 +1,319 @@
+import com.fasterxml.jackson.databind.DeserializationFeature;
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
+import java.lang.reflect.Field;
+import java.lang.reflect.InvocationHandler;
+import java.lang.reflect.Proxy;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Properties;
+import java.util.Set;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.TimeUnit;
+import org.apache.pulsar.broker.PulsarService;
+import org.apache.pulsar.broker.ServiceConfiguration;
+import org.apache.pulsar.broker.loadbalance.LoadData;
+import org.apache.pulsar.broker.loadbalance.LoadSheddingStrategy;
+import org.apache.pulsar.broker.loadbalance.ModularLoadManagerStrategy;
+import org.apache.pulsar.broker.loadbalance.extensions.BrokerRegistry;
+import org.apache.pulsar.broker.loadbalance.extensions.LoadManagerContext;
+import org.apache.pulsar.broker.loadbalance.extensions.data.BrokerLoadData;
+import org.apache.pulsar.broker.loadbalance.extensions.data.BrokerLookupData;
+import org.apache.pulsar.broker.loadbalance.extensions.data.TopBundlesLoadData;
+import org.apache.pulsar.broker.loadbalance.extensions.models.TopKBundles;
+import org.apache.pulsar.broker.loadbalance.extensions.models.Unload;
+import org.apache.pulsar.broker.loadbalance.extensions.models.UnloadCounter;
+import org.apache.pulsar.broker.loadbalance.extensions.models.UnloadDecision;
+import org.apache.pulsar.broker.loadbalance.extensions.scheduler.TransferShedder;
+import org.apache.pulsar.broker.loadbalance.extensions.store.LoadDataStore;
+import org.apache.pulsar.broker.loadbalance.impl.AvgShedder;
+import org.apache.pulsar.broker.loadbalance.impl.BundleSplitterTask;
+import org.apache.pulsar.broker.namespace.NamespaceService;
+import org.apache.pulsar.common.configuration.PulsarConfigurationLoader;
+import org.apache.pulsar.common.naming.NamespaceName;
+import org.apache.pulsar.policies.data.loadbalancer.BrokerData;
+import org.apache.pulsar.policies.data.loadbalancer.BundleData;
+import org.apache.pulsar.policies.data.loadbalancer.LocalBrokerData;
+import org.apache.pulsar.policies.data.loadbalancer.NamespaceBundleStats;
+import org.apache.pulsar.policies.data.loadbalancer.SystemResourceUsage;
+import org.apache.pulsar.policies.data.loadbalancer.TimeAverageBrokerData;
+
+/**
+ * Asks Pulsar's own classes what they decide, and does around them what a leader does: reports in, means,
+ * grace times.
+ *
+ * <p>A line of standard input with "strategy", "placements" and "options" begins a run; every other is a tick
+ * of it ("ms", "brokers" as in load reports) and gets one line of standard output.
+ */
+public final class DecisionRecorder {
+    private static final String PACKAGE = "org.apache.pulsar.broker.loadbalance.impl.";
+    private static final ObjectMapper JSON =
+            new ObjectMapper().configure(DeserializationFeature.FAIL_ON_UNKNOWN_PROPERTIES, false);
+
+    public static void main(String[] arguments) throws Exception {
+        BufferedReader lines = new BufferedReader(new InputStreamReader(System.in));
+        DecisionRecorder run = null;
+        for (String line = lines.readLine(); line != null; line = lines.readLine()) {
+            JsonNode given = JSON.readTree(line);
+            if (given.has("strategy")) {
+                run = new DecisionRecorder(given);
+                continue;
+            }
+            ObjectNode answer = JSON.createObjectNode();
+            try {
+                run.tick(given, answer);
+            } catch (IllegalArgumentException thrown) {
+                answer.put("thrown", thrown.getMessage());
+            }
+            System.out.println("decision " + JSON.writeValueAsString(answer));
+        }
+        System.out.flush();
+        // Classes of Pulsar start threads of their own.
+        Runtime.getRuntime().halt(0);
+    }
+
+    /** As much of a broker as the classes ask for; never constructed. */
+    private static final class Broker extends PulsarService {
+        private ServiceConfiguration configuration;
+        private Namespaces namespaces;
+
+        private Broker() {
+            super(null);
+        }
+
+        @Override
+        public ServiceConfiguration getConfiguration() {
+            return configuration;
+        }
+
+        @Override
+        public NamespaceService getNamespaceService() {
+            return namespaces;
+        }
+    }
+
+    /** Every namespace has as many bundles as are reported; never constructed. */
+    private static final class Namespaces extends NamespaceService {
+        private Map<String, Integer> bundles;
+
+        private Namespaces() {
+            super(null);
+        }
+
+        @Override
+        public int getBundleCount(NamespaceName namespace) {
+            return bundles.getOrDefault(namespace.toString(), 0);
+        }
+    }
+
+    private final ServiceConfiguration configuration;
+    private final Broker broker = unconstructed(Broker.class);
+    private final LoadSheddingStrategy shedder;
+    private final TransferShedder transferShedder;
+    private final Map<String, ModularLoadManagerStrategy> placements = new LinkedHashMap<>();
+    private final BundleSplitterTask splitter = new BundleSplitterTask();
+    private final LoadData data = new LoadData();
+    private final NamespaceBundleStats defaults = new NamespaceBundleStats();
+    private final Map<String, BrokerLoadData> published = new ConcurrentHashMap<>();
+    private final Map<String, Long> brokersUnloadedAt = new HashMap<>();
+
+    private DecisionRecorder(JsonNode run) throws Exception {
+        Properties options = new Properties();
+        run.get("options").fields().forEachRemaining(one -> options.put(one.getKey(), one.getValue().asText()));
+        configuration = PulsarConfigurationLoader.create(options, ServiceConfiguration.class);
+        broker.configuration = configuration;
+        broker.namespaces = unconstructed(Namespaces.class);
+        String name = run.get("strategy").asText();
+        boolean extensible = name.equals("TransferShedder");
+        transferShedder = extensible ? new TransferShedder(new UnloadCounter()) : null;
+        shedder = extensible ? null : (LoadSheddingStrategy) made(name);
+        for (JsonNode placement : run.get("placements")) {
+            placements.put(placement.asText(), (ModularLoadManagerStrategy) made(placement.asText()));
+        }
+        defaults.msgRateIn = defaults.msgRateOut = 50;
+        defaults.msgThroughputIn = defaults.msgThroughputOut = 50000;
+    }
+
+    private static Object made(String name) throws Exception {
+        return Class.forName(PACKAGE + name).getDeclaredConstructor().newInstance();
+    }
+
+    private static <T> T unconstructed(Class<T> kind) throws Exception {
+        Field unsafe = sun.misc.Unsafe.class.getDeclaredField("theUnsafe");
+        unsafe.setAccessible(true);
+        return kind.cast(((sun.misc.Unsafe) unsafe.get(null)).allocateInstance(kind));
+    }
+
+    private void tick(JsonNode given, ObjectNode answer) throws Exception {
+        long at = given.get("ms").asLong();
+        Map<String, LocalBrokerData> reports = new LinkedHashMap<>();
+        for (var one : (Iterable<Map.Entry<String, JsonNode>>) () -> given.get("brokers").fields()) {
+            reports.put(one.getKey(), JSON.treeToValue(one.getValue(), LocalBrokerData.class));
+        }
+        takeIn(reports);
+        Map<String, Long> recent = data.getRecentlyUnloadedBundles();
+        long oldest = at - TimeUnit.MINUTES.toMillis(configuration.getLoadBalancerSheddingGracePeriodMinutes());
+        recent.values().removeIf(unloadedAt -> unloadedAt < oldest);
+        ObjectNode unloads = answer.putObject("unloads");
+        ObjectNode destinations = answer.putObject("destinations");
+        ObjectNode pools = answer.putObject("pools");
+        if (transferShedder != null) {
+            publish(reports);
+            if (reports.size() > 1) {
+                transfer(reports, at, recent, unloads, destinations);
+            }
+        } else if (reports.size() > 1) {
+            shed(reports, at, recent, unloads, destinations);
+        }
+        for (var placement : placements.entrySet()) {
+            pools.set(placement.getKey(), JSON.valueToTree(pool(placement.getValue(), reports.keySet())));
+        }
+        answer.set("splits", JSON.valueToTree(splitter.findBundlesToSplit(data, broker)));
+    }
+
+    /** What ModularLoadManagerImpl does with new reports: brokers gone and come, means, sums by broker. */
+    private void takeIn(Map<String, LocalBrokerData> reports) {
+        if (shedder != null) {
+            shedder.onActiveBrokersChange(reports.keySet());
+        }
+        placements.values().forEach(placement -> placement.onActiveBrokersChange(reports.keySet()));
+        Map<String, BrokerData> brokers = data.getBrokerData();
+        reports.forEach((name, report) -> {
+            if (brokers.containsKey(name)) {
+                brokers.get(name).setLocalData(report);
+            } else {
+                brokers.put(name, new BrokerData(report));
+            }
+        });
+        brokers.keySet().retainAll(reports.keySet());
+        Map<String, BundleData> bundles = data.getBundleData();
+        Set<String> active = new HashSet<>();
+        for (BrokerData one : brokers.values()) {
+            Map<String, NamespaceBundleStats> stats = one.getLocalData().getLastStats();
+            stats.forEach((bundle, sample) -> {
+                active.add(bundle);
+                if (!bundles.containsKey(bundle)) {
+                    bundles.put(bundle, new BundleData(10, 1000, defaults));
+                }
+                bundles.get(bundle).update(sample);
+            });
+            TimeAverageBrokerData sums = new TimeAverageBrokerData();
+            sums.reset(stats.keySet(), bundles, defaults);
+            one.setTimeAverageData(sums);
+        }
+        bundles.keySet().retainAll(active);
+        broker.namespaces.bundles = new HashMap<>();
+        for (String bundle : active) {
+            broker.namespaces.bundles.merge(bundle.substring(0, bundle.lastIndexOf('/')), 1, Integer::sum);
+        }
+    }
+
+    private void shed(Map<String, LocalBrokerData> reports, long at, Map<String, Long> recent,
+            ObjectNode unloads, ObjectNode destinations) {
+        var chosen = shedder.findBundlesForUnloading(data, configuration);
+        chosen.asMap().forEach((name, bundles) -> unloads.set(name, JSON.valueToTree(bundles)));
+        chosen.values().forEach(bundle -> {
+            if (shedder instanceof AvgShedder both) {
+                BundleData known = data.getBundleData().get(bundle);
+                destinations.put(bundle, both.selectBroker(
+                        new HashSet<>(reports.keySet()), known, data, configuration).orElseThrow());
+            }
+            recent.put(bundle, at);
+        });
+    }
+
+    /** The brokers that one choice was drawn from, or the one whose turn it was. */
+    private List<?> pool(ModularLoadManagerStrategy placement, Set<String> brokers) throws Exception {
+        Set<String> candidates = new HashSet<>();
+        candidates.addAll(brokers);
+        BundleData unknown = new BundleData(10, 1000, defaults);
+        String chosen = placement.selectBroker(candidates, unknown, data, configuration).orElseThrow();
+        try {
+            Field best = placement.getClass().getDeclaredField("bestBrokers");
+            best.setAccessible(true);
+            return new ArrayList<>((List<?>) best.get(placement));
+        } catch (NoSuchFieldException none) {
+            return List.of(chosen);
+        }
+    }
+
+    private void publish(Map<String, LocalBrokerData> reports) throws Exception {
+        published.keySet().retainAll(reports.keySet());
+        reports.forEach((name, report) -> {
+            SystemResourceUsage usage = new SystemResourceUsage();
+            usage.setCpu(report.getCpu());
+            usage.setMemory(report.getMemory());
+            usage.setDirectMemory(report.getDirectMemory());
+            usage.setBandwidthIn(report.getBandwidthIn());
+            usage.setBandwidthOut(report.getBandwidthOut());
+            published.computeIfAbsent(name, missing -> new BrokerLoadData()).update(usage,
+                    report.getMsgThroughputIn(), report.getMsgThroughputOut(), report.getMsgRateIn(),
+                    report.getMsgRateOut(), report.getLastStats().size(), 0, configuration);
+        });
+    }
+
+    /** Times are moved so that this tick is now: the shedder looks at the clock itself. */
+    private void transfer(Map<String, LocalBrokerData> reports, long at, Map<String, Long> recent,
+            ObjectNode unloads, ObjectNode destinations) throws Exception {
+        long now = System.currentTimeMillis();
+        Field updatedAt = BrokerLoadData.class.getDeclaredField("updatedAt");
+        updatedAt.setAccessible(true);
+        Map<String, TopBundlesLoadData> top = new HashMap<>();
+        Map<String, BrokerLookupData> available = new HashMap<>();
+        for (var one : reports.entrySet()) {
+            updatedAt.set(published.get(one.getKey()), now);
+            top.put(one.getKey(), heaviest(one.getValue()));
+            available.put(one.getKey(), null);
+        }
+        LoadDataStore<?> loads = answering(LoadDataStore.class, Map.of(
+                "get", name -> Optional.ofNullable(published.get(name)), "entrySet", none -> published.entrySet()));
+        LoadDataStore<?> bundles = answering(LoadDataStore.class, Map.of(
+                "get", name -> Optional.ofNullable(top.get(name))));
+        BrokerRegistry registry = answering(BrokerRegistry.class, Map.of(
+                "getAvailableBrokerLookupDataAsync", none -> CompletableFuture.completedFuture(available)));
+        LoadManagerContext context = answering(LoadManagerContext.class, Map.of(
+                "brokerConfiguration", none -> configuration, "brokerRegistry", none -> registry,
+                "brokerLoadDataStore", none -> loads, "topBundleLoadDataStore", none -> bundles));
+        Map<String, Long> moved = new HashMap<>();
+        brokersUnloadedAt.forEach((name, then) -> moved.put(name, then - at + now));
+        for (UnloadDecision decision : transferShedder.findBundlesForUnloading(context, recent, moved)) {
+            Unload unload = decision.getUnload();
+            unloads.withArray("/" + unload.sourceBroker()).add(unload.serviceUnit());
+            unload.destBroker().ifPresent(target -> destinations.put(unload.serviceUnit(), target));
+            recent.put(unload.serviceUnit(), at);
+            brokersUnloadedAt.put(unload.sourceBroker(), at);
+        }
+    }
+
+    private TopBundlesLoadData heaviest(LocalBrokerData report) {
+        TopKBundles bundles = new TopKBundles(broker);
+        // Otherwise it would look for policies in a metadata store; there are none.
+        configuration.setLoadBalancerSheddingBundlesWithPoliciesEnabled(true);
+        bundles.update(report.getLastStats(), configuration.getLoadBalancerMaxNumberOfBundlesInBundleLoadReport());
+        return bundles.getLoadData();
+    }
+
+    private interface Answer {
+        Object to(Object argument);
+    }
+
+    private static <T> T answering(Class<T> kind, Map<String, Answer> answers) {
+        InvocationHandler handler = (proxy, method, arguments) -> {
+            Answer answer = answers.get(method.getName());
+            if (answer == null) {
+                throw new IllegalStateException("nobody was to ask for " + method);
+            }
+            return answer.to(arguments == null ? null : arguments[0]);
+        };
+        return kind.cast(Proxy.newProxyInstance(kind.getClassLoader(), new Class<?>[] {kind}, handler));
+    }
+}
