@@ -61,6 +61,7 @@ LEVELS: Final = {
             moves="a bundle of topics (assign, split, shed)",
             across="broker to broker",
             trigger="a tick, a lookup",
+            act="trimtab.act.apply_bundles:apply_bundles",
         ),
         Level(
             "keys",

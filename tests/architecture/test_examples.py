@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from trimtab.act.replicas.settings import ExecutionSettings
+from trimtab.act.settings import ExecutionTable
 from trimtab.cli.replay_scenarios import asked
 from trimtab.connect.settings import connection_from_table
 from trimtab.files.replicas_snapshot import read_snapshot
@@ -24,7 +24,7 @@ TOML = re.compile(r"^```toml\n(.*?)^```|^cat > trimtab\.toml <<'(\w+)'\n(.*?)^\2
 OVERRIDE = re.compile(r"--set[ =]([a-z_]+\.[a-z_.]+=[^\s`]*[^\s`.,;:)])")
 VARIABLE = re.compile(r"\bTRIMTAB_[A-Z_]*[A-Z]\b")
 SECTIONS = {
-    "execution": ExecutionSettings,
+    "execution": ExecutionTable,
     "collect": CollectSettings,
     "capacity": CapacitySettings,
     "pipeline": PipelineSettings,

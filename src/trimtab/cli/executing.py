@@ -10,9 +10,10 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
+    from trimtab.act.execution.state import AnyExecution
     from trimtab.act.kafka.port import KafkaAdminPort
     from trimtab.act.office import Office
     from trimtab.act.replicas.observation import ThrottleConfig
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from trimtab.connect.settings import KafkaConnection
     from trimtab.model.plan import Plan
     from trimtab.model.replicas import ReplicasSnapshot
+
+StateT = TypeVar("StateT", bound="AnyExecution")
 
 LINE_SECONDS = 5.0
 """How often a line of progress is written where there is no terminal to rewrite it on."""
@@ -104,15 +107,37 @@ def load_sense(plan: Plan, lake: Path | None, drop: bool) -> Sense | None:
     return None if first is None else LoadSense(plan, first[1], newest, drop=drop)
 
 
+def replicas_line() -> Callable[[ExecutionState], str]:
+    """A state of the level `replicas` in one line, with the rate of the last seconds."""
+    from trimtab.act.replicas.progress import ProgressMeter
+    from trimtab.report.execution_text import progress_text
+
+    meter = ProgressMeter()
+    return lambda state: progress_text(meter(state))
+
+
 def run_watched(
-    make: Callable[[Callable[[ExecutionState], None]], Runner[ExecutionState]],
-) -> ExecutionState:
+    make: Callable[[Callable[[StateT], None]], Runner[StateT]],
+    line: Callable[[StateT], str],
+    *,
+    cancelling: str = "rolling back what is in flight",
+) -> StateT:
     """Run to the end with progress on standard error.
 
-    Ctrl-C once or SIGTERM stops (what is in flight finishes), Ctrl-C twice cancels (it is rolled back).
+    Ctrl-C once or SIGTERM stops (what is in flight finishes), Ctrl-C twice cancels (it is rolled back, where
+    the level can do that).
+
+    Parameters
+    ----------
+    make
+        The runner, to be told whom to tell its states.
+    line
+        A state in one line.
+    cancelling
+        What a cancel does, for people.
     """
     screen = _Screen()
-    runner = make(screen.show)
+    runner = make(lambda state: screen.show(line(state)))
     asked = 0
 
     def interrupted(number: int, frame: Any) -> None:
@@ -120,10 +145,10 @@ def run_watched(
         asked += 1
         if number == signal.SIGTERM or asked == 1:
             runner.stop()
-            screen.say("stopping: what is in flight will finish; Ctrl-C again rolls it back instead")
+            screen.say("stopping: what is in flight will finish; Ctrl-C again cancels instead")
         elif asked == 2:
             runner.cancel()
-            screen.say("cancelling: rolling back what is in flight")
+            screen.say(f"cancelling: {cancelling}")
         else:
             screen.say("still cleaning up; it can be killed and resumed later, too")
 
@@ -140,18 +165,12 @@ class _Screen:
     """One line that is rewritten on a terminal, or a line now and then elsewhere."""
 
     def __init__(self) -> None:
-        from trimtab.act.replicas.progress import ProgressMeter
-
-        self._meter = ProgressMeter()
         self._terminal = sys.stderr.isatty()
         self._shown_at = 0.0
         self._last = ""
 
-    def show(self, state: ExecutionState) -> None:
-        """Show a state, unless one was shown a moment ago."""
-        from trimtab.report.execution_text import progress_text
-
-        line = progress_text(self._meter(state))
+    def show(self, line: str) -> None:
+        """Show a line, unless one was shown a moment ago."""
         now = time.monotonic()
         if line == self._last or now - self._shown_at < (0.1 if self._terminal else LINE_SECONDS):
             return

@@ -10,13 +10,26 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from trimtab.cli.options import BOOTSTRAP, LAKE, SET, SETTINGS, kafka_connection, read_settings
+from trimtab.cli.options import (
+    BOOTSTRAP,
+    LAKE,
+    PULSAR_ADMIN,
+    SET,
+    SETTINGS,
+    TOKEN_FILE,
+    kafka_connection,
+    pulsar_connection,
+    read_settings,
+)
 
 if TYPE_CHECKING:
+    from trimtab.act.journal_entries import Entry
     from trimtab.act.office import Office
     from trimtab.act.replicas.port import ClusterPort
     from trimtab.act.replicas.settings import ExecutionSettings
     from trimtab.act.replicas.state import ExecutionState
+    from trimtab.act.settings import ExecutionTable
+    from trimtab.connect.settings import KafkaConnection
     from trimtab.model.plan import Plan
 
 app = typer.Typer(help="See, resume, stop and cancel what apply has begun.", no_args_is_help=True)
@@ -46,54 +59,73 @@ def show(execution: int | None = ID, as_json: bool = JSON) -> None:
     """Show one execution: its steps, how far each is, and the last of its log."""
     import json
 
-    from trimtab.act.apply import receipt_of, state_of
+    from trimtab.act.apply import receipt_of
+    from trimtab.act.apply_bundles import bundles_receipt_of
+    from trimtab.act.bundles.state import BundlesState
+    from trimtab.act.replicas.state import ExecutionState
     from trimtab.cli.executing import open_office
-    from trimtab.report.execution_text import execution_text
+    from trimtab.model.receipt import Receipt
+    from trimtab.report import bundle_execution_text, execution_text
 
     with open_office() as office:
         entry = office.journal.entry(_chosen(office, execution))
-        state = state_of(office, entry.id)
+        state = office.journal.state(entry.id)
         status = office.status(entry)
-        if as_json:
-            print(json.dumps(asdict(receipt_of(entry, state)) | {"status": status}, indent=2))
-        else:
-            print(execution_text(entry, state, status, office.journal.log(entry.id)))
+        log = office.journal.log(entry.id)
+    receipt: Receipt[Any]
+    if isinstance(state, BundlesState):
+        receipt = bundles_receipt_of(entry, state)
+        text = bundle_execution_text.execution_text(entry, state, status, log)
+    else:
+        assert isinstance(state, ExecutionState)
+        receipt = receipt_of(entry, state)
+        text = execution_text.execution_text(entry, state, status, log)
+    print(json.dumps(asdict(receipt) | {"status": status}, indent=2) if as_json else text)
 
 
 @app.command()
 def resume(
     execution: int | None = ID,
     bootstrap: str | None = BOOTSTRAP,
+    pulsar_admin: str | None = PULSAR_ADMIN,
+    token_file: Path | None = TOKEN_FILE,
     lake: Path | None = LAKE,
     settings: Path | None = SETTINGS,
     overrides: list[str] = SET,
 ) -> None:
     """Go on with an execution that was interrupted, stopped or cancelled."""
-    _take_up(execution, Where(bootstrap, lake, settings, overrides), None)
+    _take_up(execution, Where(bootstrap, pulsar_admin, token_file, lake, settings, overrides), None)
 
 
 @app.command()
 def stop(
     execution: int | None = ID,
     bootstrap: str | None = BOOTSTRAP,
+    pulsar_admin: str | None = PULSAR_ADMIN,
+    token_file: Path | None = TOKEN_FILE,
     lake: Path | None = LAKE,
     settings: Path | None = SETTINGS,
     overrides: list[str] = SET,
 ) -> None:
     """Begin nothing more: what is in flight finishes, the rest can be resumed later."""
-    _ask(execution, Where(bootstrap, lake, settings, overrides), "stop")
+    _ask(execution, Where(bootstrap, pulsar_admin, token_file, lake, settings, overrides), "stop")
 
 
 @app.command()
 def cancel(
     execution: int | None = ID,
     bootstrap: str | None = BOOTSTRAP,
+    pulsar_admin: str | None = PULSAR_ADMIN,
+    token_file: Path | None = TOKEN_FILE,
     lake: Path | None = LAKE,
     settings: Path | None = SETTINGS,
     overrides: list[str] = SET,
 ) -> None:
-    """Roll back what is in flight and leave the cluster clean; what is done stays done."""
-    _ask(execution, Where(bootstrap, lake, settings, overrides), "cancel")
+    """Roll back what is in flight and leave the cluster clean; what is done stays done.
+
+    An unload of a Pulsar bundle cannot be rolled back: what is under way gets an owner, the rest is left.
+    """
+    _ask(execution, Where(bootstrap, pulsar_admin, token_file, lake, settings, overrides), "cancel")
 
 
 @dataclass(frozen=True)
@@ -101,6 +133,8 @@ class Where:
     """Which cluster, lake and settings, as given on the command line."""
 
     bootstrap: str | None
+    pulsar_admin: str | None
+    token_file: Path | None
     lake: Path | None
     settings: Path | None
     overrides: list[str]
@@ -126,47 +160,77 @@ def _ask(execution: int | None, where: Where, what: str) -> None:
 
 
 def _take_up(execution: int | None, where: Where, request: str | None) -> None:
-    from trimtab.act.apply import receipt_of, runner_of, state_of
-    from trimtab.act.replicas.settings import ExecutionSettings
-    from trimtab.cli.apply import show_receipt
-    from trimtab.cli.executing import load_sense, open_cluster, open_office, run_watched
+    from trimtab.act.settings import ExecutionTable
+    from trimtab.cli.executing import open_office
+    from trimtab.cli.executing_bundles import show_receipt as show_bundles_receipt
+    from trimtab.cli.executing_bundles import take_up_bundles
     from trimtab.model.errors import ActError
 
     found = read_settings(where.settings, where.overrides)
-    how = found.section("execution", ExecutionSettings)
+    how = found.section("execution", ExecutionTable)
     # Unless told otherwise here, it goes on with the settings that it was begun with.
     changed = how if any(word.startswith("execution.") for word in where.overrides) else None
-    connection = kafka_connection(found, where.bootstrap)
     with open_office() as office:
         entry = office.journal.entry(_chosen(office, execution))
         if entry.status in ("finished", "incomplete"):
             raise ActError(f"execution {entry.id} has ended ({entry.status}): make a new plan and apply that")
-        with (
-            open_cluster(connection) as (port, admin),
-            office.lease(port, entry.cluster_id, how) as (lease, notes),
-        ):
-            for note in notes:
-                print(f"trimtab: {note}", file=sys.stderr)
-            office.refuse_if_interrupted(entry.cluster_id, besides=entry.id)
-            office.journal.take_requests(entry.id)  # meant for a process that is gone
-            if request is None:
-                _warn_of_throttles(port, admin, state_of(office, entry.id), changed)
-            else:
-                office.journal.request(entry.id, request, "you", time.time())
-            sense = load_sense(_plan(office, entry.id), where.lake, how.drop_unneeded)
-            state = run_watched(
-                lambda watch: runner_of(
-                    office, port, lease, entry.id, sense=sense, watch=watch, settings=changed
-                )
+        if entry.level == "bundles":
+            receipt = take_up_bundles(
+                office,
+                entry,
+                pulsar_connection(found, where.pulsar_admin, where.token_file),
+                how.for_bundles,
+                None if changed is None else changed.for_bundles,
+                request,
             )
-            receipt = receipt_of(office.journal.entry(entry.id), state, sense)
-    show_receipt(receipt)
-    if receipt.status not in (
+            show_bundles_receipt(receipt)
+            status = receipt.status
+        else:
+            connection = kafka_connection(found, where.bootstrap)
+            status = _take_up_replicas(office, entry, connection, how, changed, where.lake, request)
+    if status not in (
         "finished",
         "stopped" if request == "stop" else "",
         "cancelled" if request else "",
     ):
         raise typer.Exit(1)
+
+
+def _take_up_replicas(
+    office: Office,
+    entry: Entry,
+    connection: KafkaConnection,
+    how: ExecutionTable,
+    changed: ExecutionTable | None,
+    lake: Path | None,
+    request: str | None,
+) -> str:
+    """Go on with an execution of replicas; its final status."""
+    from trimtab.act.apply import receipt_of, runner_of, state_of
+    from trimtab.cli.apply import show_receipt
+    from trimtab.cli.executing import load_sense, open_cluster, replicas_line, run_watched
+
+    anew = None if changed is None else changed.for_replicas
+    with (
+        open_cluster(connection) as (port, admin),
+        office.lease(port, entry.cluster_id, how) as (lease, notes),
+    ):
+        for note in notes:
+            print(f"trimtab: {note}", file=sys.stderr)
+        office.refuse_if_interrupted(entry.cluster_id, besides=entry.id)
+        office.journal.take_requests(entry.id)  # meant for a process that is gone
+        if request is None:
+            _warn_of_throttles(port, admin, state_of(office, entry.id), anew)
+        else:
+            office.journal.request(entry.id, request, "you", time.time())
+        sense = load_sense(_plan(office, entry.id), lake, how.drop_unneeded)
+        state = run_watched(
+            lambda watch: runner_of(office, port, lease, entry.id, sense=sense, watch=watch, settings=anew),
+            replicas_line(),
+        )
+        receipt = receipt_of(office.journal.entry(entry.id), state, sense)
+    show_receipt(receipt)
+    return receipt.status
 
 
 def _warn_of_throttles(

@@ -30,6 +30,9 @@ PULSAR_ADMIN = typer.Option(
     "--pulsar-admin",
     help="Web addresses of Pulsar's brokers to begin with, as http://host:8080; goes before pulsar.admin.",
 )
+TOKEN_FILE = typer.Option(
+    None, "--token-file", help="A file with the token to show to Pulsar; goes before pulsar.token_file."
+)
 CLUSTER = typer.Option(None, "--cluster", help="Which cluster, where the lake holds several.")
 
 
@@ -50,13 +53,18 @@ def kafka_connection(settings: Settings, bootstrap: str | None) -> KafkaConnecti
     return connection_from_table(table, os.environ, settings.folder)
 
 
-def pulsar_connection(settings: Settings, admin: str | None) -> PulsarConnection:
-    """How to reach a Pulsar cluster: the `[pulsar]` table, with `--pulsar-admin` before its own."""
+def pulsar_connection(
+    settings: Settings, admin: str | None, token_file: Path | None = None
+) -> PulsarConnection:
+    """How to reach a Pulsar cluster: the `[pulsar]` table, with what the options say before its own."""
     from trimtab.connect.pulsar_settings import pulsar_connection_from_table
 
     table = settings.table("pulsar", ("token",))
     if admin is not None:
         table["admin"] = admin
+    if token_file is not None:
+        table.pop("token", None)
+        table["token_file"] = str(token_file.absolute())
     return pulsar_connection_from_table(table, os.environ, settings.folder)
 
 

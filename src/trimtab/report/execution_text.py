@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from trimtab.report.before_after import bytes_text
 
 if TYPE_CHECKING:
+    from trimtab.act.execution.state import AnyExecution
     from trimtab.act.journal_entries import Entry
     from trimtab.act.replicas.forecast import Forecast
     from trimtab.act.replicas.prepare import Comparison
@@ -126,12 +127,12 @@ def entries_text(rows: Sequence[tuple[Entry, str]]) -> str:
     """A table of executions; each with its status as seen from here (`interrupted` where nobody runs it)."""
     if not rows:
         return "no executions"
-    cells = [("id", "cluster", "begun", "status", "by")]
+    cells = [("id", "level", "cluster", "begun", "status", "by")]
     cells += [
-        (str(entry.id), entry.cluster, clock_text(entry.created_at), status, entry.owner)
+        (str(entry.id), entry.level, entry.cluster, clock_text(entry.created_at), status, entry.owner)
         for entry, status in rows
     ]
-    widths = [max(len(row[column]) for row in cells) for column in range(5)]
+    widths = [max(len(row[column]) for row in cells) for column in range(6)]
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in cells
@@ -142,6 +143,18 @@ def execution_text(
     entry: Entry, state: ExecutionState, status: str, log: Sequence[tuple[float, str, str, object]]
 ) -> str:
     """One execution with all its steps and the last of its log."""
+    lines = head_lines(entry, state, status, cancelling="rolls back what is in flight and cleans up")
+    return "\n".join([*lines, "", *_step_lines(state), "", *log_lines(log)])
+
+
+def head_lines(entry: Entry, state: AnyExecution, status: str, *, cancelling: str) -> list[str]:
+    """Which execution it is, of whatever level, and what to do about an interrupted one.
+
+    Parameters
+    ----------
+    cancelling
+        What `cancel` does about what is in flight.
+    """
     lines = [
         f"execution {entry.id} on {entry.cluster} (cluster id {entry.cluster_id}): {status}",
         f"  begun {clock_text(entry.created_at)}, by {entry.owner}",
@@ -153,10 +166,9 @@ def execution_text(
     if status == "interrupted":
         lines.append(
             f"  nobody runs it: `trimtab execution resume {entry.id}` goes on, "
-            f"`trimtab execution cancel {entry.id}` rolls back what is in flight and cleans up"
+            f"`trimtab execution cancel {entry.id}` {cancelling}"
         )
-    lines += ["", *_step_lines(state), "", *_log_lines(log)]
-    return "\n".join(lines)
+    return lines
 
 
 def _step_lines(state: ExecutionState) -> Iterator[str]:
@@ -170,7 +182,8 @@ def _step_lines(state: ExecutionState) -> Iterator[str]:
         yield f"  {step.number:>4} {step.kind:<7} {step.partition} {change}{size}  {record.state}{why}"
 
 
-def _log_lines(log: Sequence[tuple[float, str, str, object]]) -> Iterator[str]:
+def log_lines(log: Sequence[tuple[float, str, str, object]]) -> Iterator[str]:
+    """The last of a journal's log."""
     yield f"last of {len(log)} journal entries:"
     for at, event, order, _ in log[-SHOWN:]:
         yield f"  {clock_text(at)}  {event or '-'} -> {order}"

@@ -1,6 +1,6 @@
 """The `[execution.bundles]` table of trimtab.toml, and what an execution of this level goes by in all."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from trimtab.act.execution.settings import Patience
 from trimtab.model.errors import SettingsError
@@ -57,4 +57,4 @@ class UnloadPace:
 class BundlesSettings(Patience):
     """What an execution of bundles goes by: the shared keys of `[execution]`, and its own pace."""
 
-    pace: UnloadPace = UnloadPace()
+    pace: UnloadPace = field(default_factory=UnloadPace)
