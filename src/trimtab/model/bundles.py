@@ -6,6 +6,7 @@ Names are Pulsar's own in snake case: `ResourceUsage`, `NamespaceBundleStats`, `
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -109,12 +110,18 @@ class BrokerReport:
     bundles: tuple[str, ...] = ()
     last_stats: Mapping[str, BundleStats] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def percents(self) -> NDArray[np.float32]:
-        """Shape (resources,), percent of each of `BROKER_RESOURCES` in use."""
-        return np.array(
-            [getattr(self, resource).percent_usage for resource in BROKER_RESOURCES], dtype=np.float32
-        )
+        """Shape (resources,), percent of each of `BROKER_RESOURCES` in use: `percent_usage` of each."""
+        resources = [getattr(self, resource) for resource in BROKER_RESOURCES]
+        limits = np.array([one.limit for one in resources])
+        bounded = limits > 0
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore", under="ignore"):
+            usage = np.array([one.usage for one in resources]).astype(np.float32)
+            percents = usage / np.where(bounded, limits, 1.0).astype(np.float32) * np.float32(100)
+        found = np.where(bounded, percents, np.float32(0))
+        found.flags.writeable = False
+        return found
 
     def weighted_usage(self, weights: Sequence[float]) -> float:
         """Share of the most used resource, weighted (`getMaxResourceUsageWithWeight`).

@@ -42,3 +42,17 @@ def test_weights_of_one_leave_the_most_used_resource_as_it_is(
     """With all weights 1 it is the larger of the two percentages."""
     report = BrokerReport(cpu=ResourceUsage(cpu, limit), bandwidth_out=ResourceUsage(network, limit))
     assert report.weighted_usage(ALL_ALIKE) == float(report.percents.max()) / 100
+
+
+@given(st.lists(st.tuples(st.floats(allow_nan=False), st.floats(allow_nan=False)), min_size=5, max_size=5))
+def test_the_percentages_of_a_report_are_those_of_its_resources_bit_for_bit(
+    amounts: list[tuple[float, float]],
+) -> None:
+    """Computed all at once and kept, also where a figure overflows single precision or is too small for it."""
+    resources = [ResourceUsage(usage, limit) for usage, limit in amounts]
+    report = BrokerReport(*resources)
+    each = np.array([one.percent_usage for one in resources], dtype=np.float32)
+    assert report.percents.dtype == np.float32
+    assert np.array_equal(report.percents, each, equal_nan=True)
+    with pytest.raises(ValueError, match="read-only"):
+        report.percents[0] = 1

@@ -10,7 +10,10 @@ here, and not a measurement.
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from trimtab.model.bundles import BrokerReport, BundleStats, ReportTick, ResourceUsage
+from trimtab.model.bundles import TRAFFIC, BrokerReport, BundleStats, ReportTick, ResourceUsage
+
+MOVING = ("cpu", "bandwidth_in", "bandwidth_out")
+"""Resources that follow a bundle."""
 
 
 @dataclass(frozen=True)
@@ -34,19 +37,57 @@ class World:
 
         A bundle whose new broker is not in the tick (it has died) is where the recording has it.
         """
-        brokers = dict(tick.brokers)
+        changed: dict[str, _Changing] = {}
         for name, report in tick.brokers.items():
             for bundle in report.bundles:
                 target = self.owner.get(bundle, name)
-                if target != name and target in brokers and bundle not in tick.brokers[target].bundles:
-                    _move(brokers, report, bundle, name, target)
-        return ReportTick(tick.at, brokers)
+                if target != name and target in tick.brokers and bundle not in tick.brokers[target].bundles:
+                    for broker in (name, target):
+                        if broker not in changed:
+                            changed[broker] = _Changing(tick.brokers[broker])
+                    _move(report, bundle, changed[name], changed[target])
+        return ReportTick(
+            tick.at,
+            {
+                name: changed[name].report() if name in changed else report
+                for name, report in tick.brokers.items()
+            },
+        )
 
 
-def _move(
-    brokers: dict[str, BrokerReport], recorded: BrokerReport, bundle: str, source: str, target: str
-) -> None:
-    """Move one bundle between two reports; its shares are of the report as `recorded`."""
+class _Changing:
+    """A report that bundles are taken from and given to, one after the other, before it is a value again."""
+
+    def __init__(self, report: BrokerReport) -> None:
+        self._report = report
+        self.bundles = dict.fromkeys(report.bundles)
+        self.last_stats = dict(report.last_stats)
+        self._usage = {name: getattr(report, name).usage for name in MOVING}
+        self._totals = {name: getattr(report, name) for name in TRAFFIC}
+
+    def add(self, stats: BundleStats, usage: Mapping[str, float], sign: int) -> None:
+        """Add what a bundle carries, or take it away; nothing falls below zero."""
+        for name, share in usage.items():
+            self._usage[name] = max(0.0, self._usage[name] + sign * share)
+        for name in TRAFFIC:
+            self._totals[name] = max(0.0, self._totals[name] + sign * float(getattr(stats, name)))
+
+    def report(self) -> BrokerReport:
+        """What the broker would have reported."""
+        resources = {
+            name: replace(getattr(self._report, name), usage=usage) for name, usage in self._usage.items()
+        }
+        return replace(
+            self._report,
+            bundles=tuple(self.bundles),
+            last_stats=self.last_stats,
+            **resources,
+            **self._totals,
+        )
+
+
+def _move(recorded: BrokerReport, bundle: str, source: _Changing, target: _Changing) -> None:
+    """Move one bundle; its shares are of the report as `recorded`."""
     stats = recorded.last_stats.get(bundle)
     carried = stats or BundleStats()
     usage = {
@@ -60,42 +101,14 @@ def _move(
             recorded.bandwidth_out, carried.msg_throughput_out, recorded.msg_throughput_out
         ),
     }
-    left = brokers[source]
-    brokers[source] = replace(
-        _added(left, carried, usage, -1),
-        bundles=tuple(name for name in left.bundles if name != bundle),
-        last_stats={name: one for name, one in left.last_stats.items() if name != bundle},
-    )
-    gained = brokers[target]
-    brokers[target] = replace(
-        _added(gained, carried, usage, 1),
-        bundles=(*gained.bundles, bundle),
-        last_stats=gained.last_stats if stats is None else {**gained.last_stats, bundle: stats},
-    )
+    source.add(carried, usage, -1)
+    source.bundles.pop(bundle, None)
+    source.last_stats.pop(bundle, None)
+    target.add(carried, usage, 1)
+    target.bundles[bundle] = None
+    if stats is not None:
+        target.last_stats[bundle] = stats
 
 
 def _share(resource: ResourceUsage, part: float, whole: float) -> float:
     return resource.usage * min(part / whole, 1.0) if whole > 0 and resource.limit > 0 else 0.0
-
-
-def _added(report: BrokerReport, stats: BundleStats, usage: Mapping[str, float], sign: int) -> BrokerReport:
-    """A report with what a bundle carries added or taken away; nothing falls below zero."""
-
-    def total(name: str) -> float:
-        before: float = getattr(report, name)
-        return max(0.0, before + sign * float(getattr(stats, name)))
-
-    def resource(name: str) -> ResourceUsage:
-        before: ResourceUsage = getattr(report, name)
-        return replace(before, usage=max(0.0, before.usage + sign * usage[name]))
-
-    return replace(
-        report,
-        cpu=resource("cpu"),
-        bandwidth_in=resource("bandwidth_in"),
-        bandwidth_out=resource("bandwidth_out"),
-        msg_throughput_in=total("msg_throughput_in"),
-        msg_throughput_out=total("msg_throughput_out"),
-        msg_rate_in=total("msg_rate_in"),
-        msg_rate_out=total("msg_rate_out"),
-    )

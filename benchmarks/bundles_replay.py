@@ -1,0 +1,168 @@
+"""Ticks per second of a replay of a day, all shedders side by side: in this process, and as a Spark job.
+
+The run fails if a decision of the one differs in a byte from the other's. A tick counts once for every
+strategy that goes through it, the recording as it is included.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from results import write_result
+
+from trimtab.files.decisions import DecisionFile, decision_line
+from trimtab.files.pulsar_recording import read_recording, write_recording
+from trimtab.history.bundles.compare import compare
+from trimtab.history.bundles.effect import ruler
+from trimtab.history.bundles.recording import FileRecording
+from trimtab.history.bundles.replay import Scenario
+from trimtab.history.bundles.spark import replay_on_spark
+from trimtab.model.bundles import ReportTick
+from trimtab.observe.session import SessionSettings, spark_session
+from trimtab.plan.bundles.decision import Decision
+from trimtab.plan.bundles.options import Options
+from trimtab.plan.bundles.strategies import SHEDDERS, placer, shedder
+from trimtab.simulate.pulsar_recordings import RecordedCluster, recorded
+
+TRIMTAB = str(Path(sys.executable).parent / "trimtab")
+PULSARS = [name for name in SHEDDERS if name.endswith("Shedder")]
+"""Pulsar's own; ours plans anew and is timed apart."""
+
+
+def main() -> None:
+    """Measure, print and write the figures."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--ticks", type=int, default=1440)
+    parser.add_argument("--quick", action="store_true", help="two hours, once")
+    asked = parser.parse_args()
+    if asked.quick:
+        asked.runs, asked.ticks = 1, 120
+    cluster = RecordedCluster(ticks=asked.ticks)
+    with tempfile.TemporaryDirectory() as name:
+        scratch = Path(name)
+        path = scratch / "day.jsonl.gz"
+        write_recording(recorded(cluster), path)
+        seconds = engines(path, scratch, asked.runs)
+        memory = {
+            f"{ticks} ticks": peak_megabytes(path, scratch, cluster, ticks)
+            for ticks in (asked.ticks // 8, asked.ticks)
+        }
+        size = path.stat().st_size
+    passes = asked.ticks * (len(PULSARS) + 1)
+    rows = {
+        "ticks": asked.ticks,
+        "brokers": cluster.brokers,
+        "bundles": cluster.bundles,
+        "strategies": len(PULSARS),
+        "gzip_bytes": size,
+        "engines": {
+            name: {
+                "median_seconds": round(statistics.median(found), 2),
+                "seconds": [round(one, 2) for one in found],
+                "ticks_per_second": round(passes / statistics.median(found)),
+            }
+            for name, found in seconds.items()
+        },
+        "peak_megabytes": memory,
+    }
+    write_result("bundles_replay", rows)
+    for name, one in rows["engines"].items():
+        print(f"{name:28} {one['median_seconds']:8.2f} s   {one['ticks_per_second']:8,} ticks/s")
+    print(f"peak memory of one strategy's replay: {memory}")
+
+
+def scenarios() -> dict[str, Scenario]:
+    """Every shedder of Pulsar's with its placement, in the simulated world."""
+    found = {}
+    for name in PULSARS:
+        one = shedder(name)
+        placed = "AvgShedder" if name == "AvgShedder" else "LeastLongTermMessageRate"
+        place = None if one.extensible else placer(placed)
+        found[name] = Scenario(one, Options(), placer=place, world_answers=True)
+    return found
+
+
+def engines(path: Path, scratch: Path, runs: int) -> dict[str, list[float]]:
+    """Seconds of every run, in turn; a session is started before its run, and not counted."""
+    seconds: dict[str, list[float]] = {}
+    for turn in range(runs):
+        outs = {}
+        for name, run in (
+            ("this process", local),
+            ("Spark, 1 core", lambda *given: on_spark("local[1]", *given)),
+            ("Spark, 2 cores", lambda *given: on_spark("local[2]", *given)),
+        ):
+            outs[name] = scratch / f"{turn}-{name.replace(' ', '-')}"
+            seconds.setdefault(name, []).append(run(path, outs[name]))
+        check_same(outs)
+    return seconds
+
+
+def local(path: Path, out: Path) -> float:
+    """All strategies side by side, the recording read once."""
+    out.mkdir()
+    begun = time.perf_counter()
+    files = {name: DecisionFile(out / f"{name}.jsonl") for name in PULSARS}
+    for file in files.values():
+        file.__enter__()
+
+    def told(name: str, seen: ReportTick, one: Decision) -> None:
+        files[name].write(decision_line(seen.at, one.unloads, one.destinations, one.why))
+
+    compare(read_recording(path), scenarios(), ruler(Options()), told)
+    for file in files.values():
+        file.__exit__(None, None, None)
+    return time.perf_counter() - begun
+
+
+def on_spark(master: str, path: Path, out: Path) -> float:
+    """A task each; the first job of a session, so that its workers' start is counted."""
+    session = spark_session(SessionSettings(master=master, short=True))
+    try:
+        begun = time.perf_counter()
+        replay_on_spark(session, FileRecording(path), scenarios(), ruler(Options()), out)
+        return time.perf_counter() - begun
+    finally:
+        session.stop()
+
+
+def check_same(outs: Mapping[str, Path]) -> None:
+    """Decisions agree, byte for byte.
+
+    Raises
+    ------
+    RuntimeError
+        If they do not.
+    """
+    first, *others = outs.values()
+    for one in first.iterdir():
+        for other in others:
+            if (other / one.name).read_bytes() != one.read_bytes():
+                raise RuntimeError(f"decisions of {one.name} differ between {first.name} and {other.name}")
+
+
+def peak_megabytes(path: Path, scratch: Path, cluster: RecordedCluster, ticks: int) -> int:
+    """The largest resident size of `trimtab replay bundles` over the first so many ticks."""
+    begin = f"{cluster.begins + ticks * cluster.tick_seconds:.0f}"
+    until = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(int(begin)))
+    command = [TRIMTAB, "replay", "bundles", "--reports", str(path), "--world", "simulated"]
+    options = ["--until", until, "--out", str(scratch / "out.jsonl")]
+    started = subprocess.Popen([*command, *options], stderr=subprocess.DEVNULL)
+    _, status, used = os.wait4(started.pid, 0)
+    started.returncode = os.waitstatus_to_exitcode(status)
+    if started.returncode:
+        raise RuntimeError(f"{' '.join([*command, *options])}: exit code {started.returncode}")
+    return round(used.ru_maxrss / 1024)
+
+
+if __name__ == "__main__":
+    main()
