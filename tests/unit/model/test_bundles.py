@@ -48,7 +48,7 @@ def test_weights_of_one_leave_the_most_used_resource_as_it_is(
 def test_the_percentages_of_a_report_are_those_of_its_resources_bit_for_bit(
     amounts: list[tuple[float, float]],
 ) -> None:
-    """Computed all at once and kept, also where a figure overflows single precision or is too small for it."""
+    """Computed all at once and kept, also where a figure is too large or too small for single precision."""
     resources = [ResourceUsage(usage, limit) for usage, limit in amounts]
     report = BrokerReport(*resources)
     each = np.array([one.percent_usage for one in resources], dtype=np.float32)
