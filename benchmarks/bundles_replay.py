@@ -66,9 +66,10 @@ def main() -> None:
         "gzip_bytes": size,
         "engines": {
             name: {
-                "median_seconds": round(statistics.median(found), 2),
-                "seconds": [round(one, 2) for one in found],
-                "ticks_per_second": round(passes / statistics.median(found)),
+                "wall_median": round(statistics.median(wall for wall, _ in found), 2),
+                "cpu_median": round(statistics.median(cpu for _, cpu in found), 2),
+                "wall": [round(wall, 2) for wall, _ in found],
+                "ticks_per_second": round(passes / statistics.median(wall for wall, _ in found)),
             }
             for name, found in seconds.items()
         },
@@ -76,7 +77,10 @@ def main() -> None:
     }
     write_result("bundles_replay", rows)
     for name, one in rows["engines"].items():
-        print(f"{name:28} {one['median_seconds']:8.2f} s   {one['ticks_per_second']:8,} ticks/s")
+        print(
+            f"{name:16} wall {one['wall_median']:8.2f} s   cpu {one['cpu_median']:8.2f} s   "
+            f"{one['ticks_per_second']:6,} ticks/s"
+        )
     print(f"peak memory of one strategy's replay: {memory}")
 
 
@@ -91,9 +95,9 @@ def scenarios() -> dict[str, Scenario]:
     return found
 
 
-def engines(path: Path, scratch: Path, runs: int) -> dict[str, list[float]]:
-    """Seconds of every run, in turn; a session is started before its run, and not counted."""
-    seconds: dict[str, list[float]] = {}
+def engines(path: Path, scratch: Path, runs: int) -> dict[str, list[tuple[float, float]]]:
+    """Seconds and CPU seconds of every run, in turn; a session is started before its run, and not counted."""
+    seconds: dict[str, list[tuple[float, float]]] = {}
     for turn in range(runs):
         outs = {}
         for name, run in (
@@ -107,10 +111,10 @@ def engines(path: Path, scratch: Path, runs: int) -> dict[str, list[float]]:
     return seconds
 
 
-def local(path: Path, out: Path) -> float:
+def local(path: Path, out: Path) -> tuple[float, float]:
     """All strategies side by side, the recording read once."""
     out.mkdir()
-    begun = time.perf_counter()
+    begun = now()
     files = {name: DecisionFile(out / f"{name}.jsonl") for name in PULSARS}
     for file in files.values():
         file.__enter__()
@@ -121,18 +125,41 @@ def local(path: Path, out: Path) -> float:
     compare(read_recording(path), scenarios(), ruler(Options()), told)
     for file in files.values():
         file.__exit__(None, None, None)
-    return time.perf_counter() - begun
+    return since(begun)
 
 
-def on_spark(master: str, path: Path, out: Path) -> float:
+def on_spark(master: str, path: Path, out: Path) -> tuple[float, float]:
     """A task each; the first job of a session, so that its workers' start is counted."""
     session = spark_session(SessionSettings(master=master, short=True))
     try:
-        begun = time.perf_counter()
+        begun = now()
         replay_on_spark(session, FileRecording(path), scenarios(), ruler(Options()), out)
-        return time.perf_counter() - begun
+        return since(begun)
     finally:
         session.stop()
+
+
+def now() -> tuple[float, float]:
+    """The clock, and the CPU seconds of this process and all below it, those that have ended included."""
+    parents: dict[int, int] = {}
+    used: dict[int, float] = {}
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                fields = (folder / "stat").read_text(encoding="ascii").rpartition(")")[2].split()
+            except OSError:
+                continue
+            parents[int(folder.name)] = int(fields[1])
+            used[int(folder.name)] = sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+    ours = {os.getpid()}
+    while found := {pid for pid, parent in parents.items() if parent in ours} - ours:
+        ours |= found
+    return time.perf_counter(), sum(used[pid] for pid in ours)
+
+
+def since(begun: tuple[float, float]) -> tuple[float, float]:
+    """Seconds and CPU seconds."""
+    return tuple(after - before for after, before in zip(now(), begun, strict=True))
 
 
 def check_same(outs: Mapping[str, Path]) -> None:

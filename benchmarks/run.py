@@ -13,8 +13,10 @@ QUICK = {
     "plan_speed": ["--quick", "--runs", "3"],
     "cli_startup": ["--runs", "5"],
     "pipeline": ["--runs", "1"],
+    "bundles_speed": ["--quick", "--runs", "3"],
+    "bundles_replay": ["--quick"],
 }
-ALL = ("cli_startup", "plan_speed", "plan_quality", "pipeline")
+ALL = ("cli_startup", "plan_speed", "plan_quality", "bundles_speed", "bundles_replay", "pipeline")
 BY_NAME = ("pipeline_accuracy", "pipeline_cpu_base")
 """Answers to questions of design, measured on real brokers or over many draws: run where the question comes
 up again; the figures that are committed stay on the page."""
