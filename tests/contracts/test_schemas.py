@@ -18,6 +18,7 @@ from trimtab.files.settings import load_settings
 from trimtab.model.errors import InputError
 from trimtab.plan.planner import plan_replicas
 from unit.files import test_bundles_snapshot as bundles
+from unit.files import test_pulsar_policies as policies
 from unit.files.test_bundle_plan import SLIPS, a_plan, changed
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
@@ -125,3 +126,16 @@ def test_the_schema_refuses_the_reports_that_the_reader_refuses(
     assert not schema("pulsar-reports-1").is_valid(tick(0, reports))
     with pytest.raises(InputError):
         list(read_reports(written(tmp_path / "reports.jsonl", [tick(0, reports)])))
+
+
+def test_policies_that_are_read_fit_the_schema() -> None:
+    """And a quota of nothing, a list that is none, and a field that nobody knows do not."""
+    validator = schema("pulsar-policies-1")
+    validator.validate(policies.WHOLE)
+    for slip in (
+        {"failureDomains": {"rack-a": {"brokers": "b"}}},
+        {"resourceQuotas": {policies.BUNDLE: {}}},
+        {"resourceQuotas": {"t/a": policies.WHOLE["resourceQuotas"][policies.BUNDLE]}},
+        {"isolationPolicies": {}},
+    ):
+        assert not validator.is_valid({**policies.WHOLE, **slip})

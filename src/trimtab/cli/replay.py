@@ -74,6 +74,12 @@ def bundles(
         help="One option of Pulsar's, as loadBalancerX=value for all or NAME.loadBalancerX=value for one "
         "strategy; may be repeated.",
     ),
+    policies: Path | None = typer.Option(
+        None,
+        "--policies",
+        help="JSON file of the cluster's isolation policies, failure domains, anti-affinity groups and "
+        "resource quotas (trimtab/pulsar-policies/1); by default there are none.",
+    ),
     variant: str | None = typer.Option(
         None,
         "--variant",
@@ -124,6 +130,7 @@ def bundles(
     Exit code 2: the recording, a strategy or an option is wrong; nothing is written then but what went to
     standard output before.
     """
+    from trimtab.files.pulsar_policies import read_policies
     from trimtab.files.scenario_file import NOTHING_SAID, read_scenarios
     from trimtab.history.bundles.effect import MEASURED_PAUSE_SECONDS, ruler
     from trimtab.plan.bundles.options import DEFAULT_VARIANT, make_options
@@ -137,8 +144,9 @@ def bundles(
     rules = variant or listed[0].variant or DEFAULT_VARIANT
     drawn = seed if seed is not None else listed[0].seed or 0
     chosen = {name: one.settled(rules, drawn, world_answers=simulated) for name, one in chosen.items()}
+    laid_down = None if policies is None else read_policies(policies)
     replayed = {
-        name: one.scenario(java_order=order is Order.JAVA, world_answers=simulated)
+        name: one.scenario(java_order=order is Order.JAVA, world_answers=simulated, laid_down=laid_down)
         for name, one in chosen.items()
     }
     shown = as_json or chart is not None or pause is not None

@@ -10,6 +10,7 @@ from trimtab.files.scenario_file import NOTHING_SAID, ScenarioWords
 from trimtab.model.errors import SettingsError
 
 if TYPE_CHECKING:
+    from trimtab.files.pulsar_policies import LaidDown
     from trimtab.history.bundles.replay import Scenario
 
 
@@ -59,8 +60,10 @@ class Asked:
             seed=seed if self.seed is None else self.seed,
         )
 
-    def scenario(self, *, java_order: bool, world_answers: bool) -> Scenario:
-        """What is replayed.
+    def scenario(
+        self, *, java_order: bool, world_answers: bool, laid_down: LaidDown | None = None
+    ) -> Scenario:
+        """What is replayed; in a cluster without policies and quotas if none are laid down.
 
         Raises
         ------
@@ -68,16 +71,20 @@ class Asked:
             If a strategy, a placement, an option or the variant is not known.
         """
         from trimtab.history.bundles.replay import Scenario
+        from trimtab.model.bundle_policies import BundlePolicies, ClusterMetadata
         from trimtab.plan.bundles.options import DEFAULT_VARIANT, make_options
         from trimtab.plan.bundles.strategies import placer, shedder
 
+        metadata = ClusterMetadata(policies=BundlePolicies() if laid_down is None else laid_down.policies)
         return Scenario(
-            shedder(self.strategy),
+            shedder(self.strategy, metadata),
             make_options(self.options, self.variant or DEFAULT_VARIANT),
             self.seed or 0,
             None if self.placement is None else placer(self.placement),
+            metadata,
             java_order=java_order,
             world_answers=world_answers,
+            quotas={} if laid_down is None else laid_down.quotas,
         )
 
 

@@ -63,6 +63,38 @@ def test_hand_overs_are_told_with_the_first_of_each(
     assert unloads == [{"h1:8080": [key(1)]}, {"h1:8080": [key(0)]}, {}]
 
 
+def test_policies_keep_bundles_where_they_are(recording: Path, tmp_path: Path) -> None:
+    """Isolation to one host leaves no other broker: nothing is unloaded, and each refusal says why."""
+    path = tmp_path / "policies.json"
+    isolation = {"alone": {"namespaces": ["t/n"], "primary": ["h1"]}}
+    text = {"format": "trimtab/pulsar-policies/1", "namespaceIsolationPolicies": isolation}
+    path.write_text(json.dumps(text))
+    out = tmp_path / "decisions.jsonl"
+    assert replay("--reports", recording, "--policies", path, "--out", out) == 0
+    first = json.loads(out.read_text().splitlines()[0])
+    assert first["unloads"] == {}
+    assert first["why"]["refused"] == {key(1): "policies or anti-affinity keep it where it is"}
+    for strategy, moved in (("TransferShedder", False), ("TransferShedder", True)):
+        switch = f"loadBalancerSheddingBundlesWithPoliciesEnabled={str(moved).lower()}"
+        isolation["alone"]["primary"] = ["h1", "h2"]
+        path.write_text(json.dumps(text))
+        options = ("--set", switch, "--set", "loadBalancerSheddingConditionHitCountThreshold=0")
+        arguments = ("--strategy", strategy, "--policies", path, *options, "--out", out)
+        assert replay("--reports", recording, *arguments) == 0
+        assert bool(json.loads(out.read_text().splitlines()[0])["unloads"]) is moved
+
+
+def test_a_quota_is_what_a_bundle_begins_with(recording: Path, tmp_path: Path) -> None:
+    """100,000 times as much as it does: after one sample of ten the quota still makes it the busiest."""
+    path = tmp_path / "policies.json"
+    quota = {"msgRateIn": 0, "msgRateOut": 0, "bandwidthIn": 1e12, "bandwidthOut": 0}
+    text = {"format": "trimtab/pulsar-policies/1", "resourceQuotas": {key(0): quota}}
+    path.write_text(json.dumps(text))
+    out = tmp_path / "decisions.jsonl"
+    assert replay("--reports", recording, "--policies", path, "--out", out) == 0
+    assert json.loads(out.read_text().splitlines()[0])["unloads"] == {"h1:8080": [key(0)]}
+
+
 def test_the_example_of_the_format_runs_word_for_word(recording: Path, tmp_path: Path) -> None:
     """`--strategy ThresholdShedder --set loadBalancerBrokerThresholdShedderPercentage=20 --seed 0 --out`."""
     command = (

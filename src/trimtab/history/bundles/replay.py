@@ -8,7 +8,7 @@ import numpy as np
 
 from trimtab.history.bundles.world import World
 from trimtab.model.bundle_policies import ClusterMetadata
-from trimtab.model.bundles import ReportTick
+from trimtab.model.bundles import BundleData, ReportTick
 from trimtab.model.errors import PlanError
 from trimtab.plan.bundles.assign.candidates import available_brokers
 from trimtab.plan.bundles.assign.select import PlacementRules
@@ -42,6 +42,8 @@ class Scenario:
         of the recording. Where two are equal, the first is chosen.
     world_answers
         Whether the load of a bundle goes where it was unloaded to. False: the recording is fed as it is.
+    quotas
+        What the leader takes bundles for before it has heard of them, where they have a resource quota.
     """
 
     shedder: Shedder[Any]
@@ -51,6 +53,7 @@ class Scenario:
     metadata: ClusterMetadata = field(default_factory=ClusterMetadata)
     java_order: bool = True
     world_answers: bool = False
+    quotas: Mapping[str, BundleData] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,7 +141,7 @@ def step(
     order = state.order.with_brokers(seen.brokers)
     if scenario.java_order:
         seen = ReportTick(seen.at, {name: seen.brokers[name] for name in order.brokers.names})
-    bundles, in_between = take_in(state.bundles, seen.brokers)
+    bundles, in_between = take_in(state.bundles, seen.brokers, scenario.quotas)
     order = order.with_bundles(bundles.names)
     recent = unexpired(state.recently_unloaded, tick.at, scenario.options)
     view = replace(

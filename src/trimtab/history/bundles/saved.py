@@ -117,6 +117,8 @@ def _identity(scenario: Scenario, strategy: str) -> dict[str, Any]:
         "options": scenario.options,
         "order": "java" if scenario.java_order else "file",
         "world": "simulated" if scenario.world_answers else "recorded",
+        "policies": scenario.metadata.policies,
+        "quotas": scenario.quotas,
     }
     found: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(identity))
     return found

@@ -7,12 +7,11 @@ operations in the same order and precision as Pulsar's, one bundle at a time.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from types import MappingProxyType
 
 import numpy as np
 
 from trimtab.model.bundles import (
-    DEFAULT_MESSAGE_RATE,
-    DEFAULT_MESSAGE_THROUGHPUT,
     LONG_SAMPLES,
     RATE_IN,
     RATE_OUT,
@@ -20,19 +19,13 @@ from trimtab.model.bundles import (
     THROUGHPUT_IN,
     THROUGHPUT_OUT,
     TRAFFIC,
+    UNKNOWN_BUNDLE,
     BrokerReport,
     BundleData,
     BundleStats,
     TimeAverage,
 )
 from trimtab.model.load import FloatArray, IntArray
-
-DEFAULT_TRAFFIC = (
-    DEFAULT_MESSAGE_THROUGHPUT,
-    DEFAULT_MESSAGE_THROUGHPUT,
-    DEFAULT_MESSAGE_RATE,
-    DEFAULT_MESSAGE_RATE,
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,13 +134,15 @@ def update_bundles(table: BundleTable, reports: Iterable[BrokerReport]) -> Bundl
 
 
 def take_in(
-    table: BundleTable, reports: Mapping[str, BrokerReport]
+    table: BundleTable,
+    reports: Mapping[str, BrokerReport],
+    quotas: Mapping[str, BundleData] = MappingProxyType({}),
 ) -> tuple[BundleTable, dict[tuple[str, str], tuple[float, float]]]:
     """The table after every report's `last_stats` was taken as one more sample.
 
-    `ModularLoadManagerImpl.updateBundleData`: a bundle unknown so far begins with the defaults and no
-    samples, so that its first sample replaces them; one that no report names is forgotten. A bundle that two
-    reports name (it is just changing hands) is updated twice, in their order, as in Pulsar.
+    `ModularLoadManagerImpl.updateBundleData`: a bundle unknown so far begins with its quota, else with the
+    defaults and no samples, so that its first sample replaces them; one that no report names is forgotten. A
+    bundle that two reports name (it is just changing hands) is updated twice, in their order, as in Pulsar.
 
     Parameters
     ----------
@@ -155,6 +150,8 @@ def take_in(
         What is known.
     reports
         All brokers', in the order in which they are taken in.
+    quotas
+        What bundles are taken for that have a resource quota.
 
     Returns
     -------
@@ -174,7 +171,7 @@ def take_in(
                 reporter.append({})
             rounds[turn][bundle] = stats
             reporter[turn][bundle] = broker
-    updated = _with_rows(table, seen)
+    updated = _with_rows(table, seen, quotas)
     in_between: dict[tuple[str, str], tuple[float, float]] = {}
     for turn, sample in enumerate(rounds):
         updated = _sampled(updated, sample)
@@ -184,19 +181,20 @@ def take_in(
     return updated, in_between
 
 
-def _with_rows(table: BundleTable, active: Mapping[str, int]) -> BundleTable:
+def _with_rows(
+    table: BundleTable, active: Mapping[str, int], quotas: Mapping[str, BundleData]
+) -> BundleTable:
     """The table with rows for just these bundles: those it has in its order, then new ones in theirs."""
     kept = [row for row, name in enumerate(table.names) if name in active]
     fresh = [name for name in active if name not in table.row]
-    unknown = np.tile(np.array(DEFAULT_TRAFFIC), (len(fresh), 1))
-    none = np.zeros(len(fresh), dtype=np.int32)
+    begun = table_of({name: quotas.get(name, UNKNOWN_BUNDLE) for name in fresh})
     return BundleTable(
         (*(table.names[row] for row in kept), *fresh),
-        np.concatenate([table.short[kept], unknown]),
-        np.concatenate([table.long[kept], unknown]),
-        np.concatenate([table.short_samples[kept], none]),
-        np.concatenate([table.long_samples[kept], none]),
-        np.concatenate([table.topics[kept], none]),
+        np.concatenate([table.short[kept], begun.short]),
+        np.concatenate([table.long[kept], begun.long]),
+        np.concatenate([table.short_samples[kept], begun.short_samples]),
+        np.concatenate([table.long_samples[kept], begun.long_samples]),
+        np.concatenate([table.topics[kept], begun.topics]),
     )
 
 

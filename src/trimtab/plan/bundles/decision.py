@@ -7,7 +7,7 @@ so that two strategies can run side by side on one stream of reports.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import numpy as np
 
@@ -106,6 +106,9 @@ class Shedder(Generic[S]):
         The state once new reports were taken in: without brokers that are gone, or with what brokers have
         published. Before every decision, and also where none is asked for.
     """
+
+    asks_policies: ClassVar[bool] = False
+    """Whether its class takes the cluster's metadata; else the load manager looks at policies for it."""
 
     decide: Shed[S]
     initial: S

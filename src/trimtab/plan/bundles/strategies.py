@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Any, Final
 
+from trimtab.model.bundle_policies import ClusterMetadata
 from trimtab.model.errors import PlanError
 from trimtab.plan.bundles.decision import Placer, Shedder
 
@@ -32,15 +33,21 @@ PLACERS: Final[dict[str, str]] = {
 the extensible load manager has `extensions.` in front."""
 
 
-def shedder(name: str) -> Shedder[Any]:
+def shedder(name: str, metadata: ClusterMetadata | None = None) -> Shedder[Any]:
     """The shedder of this name; a full Java class name will do too.
+
+    Parameters
+    ----------
+    metadata
+        For shedders that look at policies themselves (`Shedder.asks_policies`).
 
     Raises
     ------
     PlanError
         If there is none.
     """
-    found: Shedder[Any] = _row(name, SHEDDERS, "shedding")
+    kind = _row(name, SHEDDERS, "shedding")
+    found: Shedder[Any] = kind(metadata) if metadata is not None and kind.asks_policies else kind()
     return found
 
 
@@ -52,7 +59,7 @@ def placer(name: str) -> Placer[Any]:
     PlanError
         If there is none.
     """
-    found: Placer[Any] = _row(name, PLACERS, "placement")
+    found: Placer[Any] = _row(name, PLACERS, "placement")()
     return found
 
 
@@ -65,4 +72,4 @@ def _row(name: str, table: Mapping[str, str], kind: str) -> Any:
         remedy = f"did you mean {near[0]}?" if near else f"choose one of {', '.join(table)}"
         raise PlanError(f"{kind} strategy {name} is not known; {remedy}")
     module, _, attribute = table[short].partition(":")
-    return getattr(import_module(module), attribute)()
+    return getattr(import_module(module), attribute)

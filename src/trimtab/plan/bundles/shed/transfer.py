@@ -173,6 +173,8 @@ class TransferShedder(Shedder[TransferState]):
         Policies, and what else there is to know of the cluster besides its load.
     """
 
+    asks_policies = True
+
     def __init__(self, metadata: ClusterMetadata = NO_METADATA) -> None:
         super().__init__(Transfers(metadata), TransferState(), True, noted)
 
