@@ -12,8 +12,9 @@ from trimtab.plan.bundles.options import make_options
 from trimtab.simulate.pulsar_checkers import always, at_rest
 from trimtab.simulate.pulsar_leader import LeaderSettings, Unload
 from trimtab.simulate.pulsar_sequences import lookup, unload
+from trimtab.simulate.pulsar_settings import WorldSettings
 from trimtab.simulate.pulsar_topics import Topics, topics_at
-from trimtab.simulate.pulsar_world import PulsarWorld, WorldSettings
+from trimtab.simulate.pulsar_world import PulsarWorld
 
 BROKERS = [f"broker-{number}:8080" for number in range(4)]
 NAMESPACES = ("t/a", "t/b")

@@ -11,7 +11,7 @@ from trimtab.simulate.pulsar_scenarios import (
     outcome,
     owner_dies,
 )
-from trimtab.simulate.pulsar_world import WorldSettings
+from trimtab.simulate.pulsar_settings import WorldSettings
 
 IDLE = "broker-9:8080"
 

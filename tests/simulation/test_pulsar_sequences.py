@@ -8,8 +8,9 @@ from trimtab.plan.bundles.options import make_options
 from trimtab.simulate.pulsar_checkers import always, at_rest, only_bundles_are_served
 from trimtab.simulate.pulsar_leader import LeaderSettings
 from trimtab.simulate.pulsar_sequences import lookup
+from trimtab.simulate.pulsar_settings import WorldSettings
 from trimtab.simulate.pulsar_topics import Topics, one_topic_a_bundle, topics_at
-from trimtab.simulate.pulsar_world import PulsarWorld, WorldSettings
+from trimtab.simulate.pulsar_world import PulsarWorld
 
 NAMESPACE = "t/n"
 QUARTERS = initial_boundaries(4)

@@ -15,7 +15,8 @@ from trimtab.simulate.pulsar_scenarios import (
     outcome,
     owner_dies,
 )
-from trimtab.simulate.pulsar_world import PulsarWorld, WorldSettings
+from trimtab.simulate.pulsar_settings import WorldSettings
+from trimtab.simulate.pulsar_world import PulsarWorld
 
 
 @dataclass(frozen=True)

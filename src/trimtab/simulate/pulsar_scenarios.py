@@ -10,8 +10,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from trimtab.model.bundle_range import BundleRange, bundles_between, initial_boundaries, topic_hash
+from trimtab.simulate.pulsar_settings import Happening, WorldSettings
 from trimtab.simulate.pulsar_topics import Topics, one_topic_a_bundle, topics_named
-from trimtab.simulate.pulsar_world import Happening, PulsarWorld, WorldSettings
+from trimtab.simulate.pulsar_world import PulsarWorld
 
 NAMESPACE = "public/default"
 MEBIBYTE = 1024 * 1024

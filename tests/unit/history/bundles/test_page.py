@@ -1,0 +1,46 @@
+"""The Python of the page about the level."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from support.bundle_views import key
+from support.recordings import skewed, tick, written
+
+PAGE = Path(__file__).parents[4] / "docs" / "levels" / "bundles.md"
+
+
+def test_the_python_of_the_page_decides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As it stands there, over three minutes of a hot broker beside a cold one."""
+    written(tmp_path / "reports.jsonl", [tick(minute, skewed()) for minute in range(3)])
+    monkeypatch.chdir(tmp_path)
+    found = re.search(r"## From Python.*?```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    assert found is not None
+    names: dict[str, object] = {}
+    exec(found[1], names)
+    first = ({"h1:8080": (key(1),)}, pytest.approx(0.55))
+    decided = names["decided"]
+    assert isinstance(decided, list)
+    assert decided[0] == first
+    assert len(decided) == 3
+
+
+def test_every_class_of_the_page_is_where_it_says() -> None:
+    """The table's second column: modules and names below `trimtab.plan.bundles`."""
+    from importlib import import_module
+
+    table = PAGE.read_text(encoding="utf-8").partition("in `trimtab.plan.bundles` |")[2].partition("\n\n")[0]
+    named = re.findall(r"`((?:shed|assign|split|averages|reporting)[\w.]*)`", table)
+    assert len(named) > 15
+    for name in named:
+        module, _, attribute = name.rpartition(".")
+        whole = f"trimtab.plan.bundles.{name}"
+        if attribute[0].isupper() or attribute in dir(import_module(f"trimtab.plan.bundles.{module}")):
+            assert hasattr(import_module(f"trimtab.plan.bundles.{module}"), attribute)
+        else:
+            import_module(whole)
+    for row in re.findall(r"^\| (.*?) \| (.*?), by the same names \|$", table, re.MULTILINE):
+        classes, modules = (re.findall(r"`([\w.]+)`", cell) for cell in row)
+        for one, module in zip(classes, modules, strict=True):
+            assert hasattr(import_module(f"trimtab.plan.bundles.{module}"), one)
