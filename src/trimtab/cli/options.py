@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from trimtab.model.errors import InputError
+from trimtab.model.errors import InputError, SettingsError
 
 if TYPE_CHECKING:
     import datetime
@@ -66,6 +66,26 @@ def pulsar_connection(
         table.pop("token", None)
         table["token_file"] = str(token_file.absolute())
     return pulsar_connection_from_table(table, os.environ, settings.folder)
+
+
+def is_pulsar(settings: Settings, bootstrap: str | None, admin: str | None) -> bool:
+    """Whether a Pulsar cluster is meant, not one of Kafka: by the options given, or else by the settings.
+
+    Raises
+    ------
+    SettingsError
+        If the settings name both, and no option says which.
+    """
+    if admin is not None or bootstrap is not None:
+        return admin is not None
+    names = {name: "admin" if name == "pulsar" else "bootstrap" for name in ("kafka", "pulsar")}
+    named = [name for name, key in names.items() if settings.table(name).get(key) is not None]
+    if len(named) > 1:
+        raise SettingsError(
+            "the settings name a Kafka cluster (kafka.bootstrap) and a Pulsar cluster (pulsar.admin): say "
+            "which one with --bootstrap or --pulsar-admin"
+        )
+    return named == ["pulsar"]
 
 
 def lake_path(given: Path | None) -> Path:

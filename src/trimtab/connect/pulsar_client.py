@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from trimtab.connect.pulsar_settings import PulsarConnection
@@ -11,7 +12,9 @@ if TYPE_CHECKING:
     import pulsar
 
 
-def pulsar_client(connection: PulsarConnection, service_url: str | None = None) -> pulsar.Client:
+def pulsar_client(
+    connection: PulsarConnection, service_url: str | None = None, *, quiet: bool = False
+) -> pulsar.Client:
     """A client of pulsar-client; it connects when it is first used, and its owner closes it.
 
     Parameters
@@ -20,6 +23,8 @@ def pulsar_client(connection: PulsarConnection, service_url: str | None = None) 
         Where and as whom.
     service_url
         Where the binary protocol is, if the connection does not say.
+    quiet
+        Whether lost connections are not worth a line of the client's own; it writes to standard output.
 
     Raises
     ------
@@ -35,6 +40,7 @@ def pulsar_client(connection: PulsarConnection, service_url: str | None = None) 
         raise SettingsError(
             "pulsar.service_url is not set: name the brokers' binary protocol as pulsar://host:6650"
         )
+    level = pulsar.LoggerLevel.Error
     secured = {
         "tls_trust_certs_file_path": connection.tls_ca,
         "tls_certificate_file_path": connection.tls_certificate,
@@ -48,7 +54,7 @@ def pulsar_client(connection: PulsarConnection, service_url: str | None = None) 
             connection_timeout_ms=max(1, round(connection.timeout_seconds * 1000)),
             stats_interval_in_seconds=0,
             # Every lost connection is a line at lower levels, also where the client recovers by itself.
-            logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error),
+            logger=pulsar.FileLogger(level, os.devnull) if quiet else pulsar.ConsoleLogger(level),
             tls_validate_hostname=connection.tls_verify_hostname,
             **{name: str(path) for name, path in secured.items() if path is not None},
         )

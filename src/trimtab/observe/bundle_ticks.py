@@ -150,14 +150,20 @@ def _ticks_of(paths: list[Path], cluster: str, low: int | None) -> Iterator[Repo
     ticks = rows["tick"].cast("int64").to_numpy()
     begin = 0
     for end in [*((ticks[1:] != ticks[:-1]).nonzero()[0] + 1).tolist(), len(ticks)]:
-        reports = _reports(rows.slice(begin, end - begin).to_pylist())
+        reports = reports_of(rows.slice(begin, end - begin).to_pylist())
         if reports:
             yield ReportTick(instant(int(ticks[begin])).timestamp(), reports)
         begin = end
 
 
-def _reports(rows: list[Row]) -> dict[str, BrokerReport]:
-    """The reports of one tick, by broker."""
+def reports_of(rows: list[Row]) -> dict[str, BrokerReport]:
+    """The reports of one tick, by broker.
+
+    Parameters
+    ----------
+    rows
+        Of the kinds `pulsar_broker` and `pulsar_bundle`, by column; others are passed over.
+    """
     brokers: dict[str, list[Row]] = {}
     bundles: dict[tuple[str, object], list[Row]] = {}
     for row in rows:

@@ -38,7 +38,7 @@ COLUMNS: Final = (
     ("broker_state", "string"),  # alive | unreachable
     ("is_leader", "boolean"),
     ("load_manager", "string"),  # modular | extensible
-    ("usage_source", "string"),  # measured | declared
+    ("usage_source", "string"),  # measured | declared: the figures below are the host's, traffic counts
     ("cpu_usage", "double"),  # percent of a core
     ("cpu_limit", "double"),
     ("memory_usage", "double"),  # MB

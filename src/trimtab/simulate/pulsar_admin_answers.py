@@ -9,6 +9,7 @@ from urllib.parse import quote, unquote, urlencode
 
 from trimtab.model.bundle_range import BundleRange, topic_hash
 from trimtab.simulate.pulsar_admin_cluster import DEFAULTS, EXTENSIBLE, MODULAR, AdminCluster
+from trimtab.simulate.pulsar_admin_telemetry import load_report, metrics, topic_stats
 
 BOUNDARIES_GIVEN = "specified_positions_divide"
 ALGORITHMS = (
@@ -205,7 +206,7 @@ def _hashes(cluster: AdminCluster, asked: Asked, namespace: str, part: str) -> R
     if owner != asked.broker:
         return to(owner, asked, **dict(asked.query))
     hashes = {topic: topic_hash(topic) for topic in cluster.topics_in(bundle)}
-    return json_reply({"namespace": namespace, "bundle": part, "hashPositions": hashes})
+    return json_reply({"namespace": namespace, "bundle": part, "topicHashPositions": hashes})
 
 
 def _unload(cluster: AdminCluster, asked: Asked, namespace: str, part: str) -> Reply:
@@ -283,6 +284,36 @@ def _lookup(cluster: AdminCluster, asked: Asked, topic: str) -> Reply:
     return json_reply({"brokerUrl": f"pulsar://{owner}", "httpUrl": f"http://{owner}", "nativeUrl": ""})
 
 
+def _report(cluster: AdminCluster, asked: Asked) -> Reply:
+    if cluster.extensible:
+        return no(500, "Message: null")
+    return json_reply(load_report(cluster, asked.broker))
+
+
+def _stats(cluster: AdminCluster, asked: Asked) -> Reply:
+    return json_reply(topic_stats(cluster, asked.broker))
+
+
+def _metrics(cluster: AdminCluster, asked: Asked) -> Reply:
+    return Reply(200, metrics(cluster, asked.broker).encode())
+
+
+def _group(cluster: AdminCluster, asked: Asked, namespace: str) -> Reply:
+    if namespace not in cluster.namespaces:
+        return no(404, "Namespace does not exist")
+    return Reply(200, (cluster.namespaces[namespace].group or "").encode())
+
+
+def _isolation(cluster: AdminCluster, asked: Asked, name: str) -> Reply:
+    if not cluster.isolation:
+        return no(404, f"NamespaceIsolationPolicies for cluster {name} does not exist")
+    return json_reply(cluster.isolation)
+
+
+def _domains(cluster: AdminCluster, asked: Asked, name: str) -> Reply:
+    return json_reply({})
+
+
 _NS = r"([^/]+/[^/]+)"
 _PART = r"(0x[0-9a-f]{8}_0x[0-9a-f]{8})"
 ROUTES: tuple[tuple[str, str, Callable[..., Reply]], ...] = (
@@ -299,7 +330,13 @@ ROUTES: tuple[tuple[str, str, Callable[..., Reply]], ...] = (
     ("DELETE", "/admin/v2/brokers/configuration/([^/]+)", _unset),
     ("GET", "/admin/v2/brokers/([^/]+)/([^/]+)/ownedNamespaces", _owned),
     ("GET", "/admin/v2/brokers/([^/]+)", _brokers),
+    ("GET", "/admin/v2/broker-stats/load-report", _report),
+    ("GET", "/admin/v2/broker-stats/topics", _stats),
+    ("GET", "/metrics/", _metrics),
+    ("GET", "/admin/v2/clusters/([^/]+)/namespaceIsolationPolicies", _isolation),
+    ("GET", "/admin/v2/clusters/([^/]+)/failureDomains", _domains),
     ("GET", "/admin/v2/tenants", _tenants),
+    ("GET", f"/admin/v2/namespaces/{_NS}/antiAffinity", _group),
     ("GET", "/admin/v2/namespaces/([^/]+)", _namespaces),
     ("GET", f"/admin/v2/namespaces/{_NS}/bundles", _bundles),
     ("GET", f"/admin/v2/namespaces/{_NS}/properties", _properties),

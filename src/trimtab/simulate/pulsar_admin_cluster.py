@@ -10,6 +10,7 @@ Time is whatever clock it is given; what is due is done when the next request co
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -41,20 +42,34 @@ class Deed:
 
 @dataclass
 class AdminBroker:
-    """One broker; `believed_until` is when its session ends once it is dead."""
+    """One broker.
+
+    Attributes
+    ----------
+    believed_until
+        When its session ends once it is dead.
+    cpu
+        Usage and limit in percent of a core, as it reports them.
+    alter, alter_topics
+        What becomes of its load report, and of the statistics of its topics, before they are told.
+    """
 
     up: bool = True
     healthy: bool = True
     believed_until: float = float("inf")
+    cpu: tuple[float, float] = (20.0, 200.0)
+    alter: Callable[[dict[str, Any]], dict[str, Any]] | None = None
+    alter_topics: Callable[[dict[str, Any]], dict[str, Any]] | None = None
 
 
 @dataclass
 class AdminNamespace:
-    """One namespace: boundaries, properties, and its topics with their numbers of producers and consumers."""
+    """One namespace: boundaries, properties, its topics with their sessions, its anti-affinity group."""
 
     boundaries: list[int]
     properties: dict[str, str] = field(default_factory=dict)
     topics: dict[str, int] = field(default_factory=dict)
+    group: str | None = None
 
 
 class AdminCluster:
@@ -95,6 +110,8 @@ class AdminCluster:
         self.brokers = {one: AdminBroker() for one in brokers}
         self.namespaces = {SYSTEM: AdminNamespace(list(initial_boundaries(4)))}
         self.owners: dict[str, str] = {}
+        self.rates: dict[str, tuple[float, float]] = {}
+        self.isolation: dict[str, Any] = {}
         self.hints: dict[str, str] = {}
         self.overrides: dict[str, str] = {}
         self.files: dict[str, dict[str, str]] = {one: dict(DEFAULTS) for one in brokers}

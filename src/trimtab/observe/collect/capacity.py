@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 
@@ -19,14 +20,19 @@ class BrokerCapacity:
     network_in_bytes_per_second, network_out_bytes_per_second
         Of its network interface, or what may be used of it.
     disk_bytes
-        Instead of the sum that its log dirs report; spread evenly over them.
+        Instead of the sum that its log dirs report; spread evenly over them. Kafka only.
+    message_rate_per_second
+        Messages in and out together. Pulsar only.
     """
 
     cpu_cores: float | None = None
     network_in_bytes_per_second: float | None = None
     network_out_bytes_per_second: float | None = None
     disk_bytes: float | None = None
+    message_rate_per_second: float | None = None
 
+
+_ADDRESS = re.compile(r"\S+:\d+")
 
 KEYS = tuple(item.name for item in fields(BrokerCapacity))
 
@@ -38,7 +44,8 @@ class CapacitySettings(BrokerCapacity):
     Attributes
     ----------
     brokers
-        By broker id, the keys of `BrokerCapacity` that differ there.
+        By broker id (of Pulsar: `host:port` of its web service), the keys of `BrokerCapacity` that differ
+        there.
     """
 
     brokers: dict[str, dict[str, float]] = field(default_factory=dict)
@@ -47,14 +54,14 @@ class CapacitySettings(BrokerCapacity):
         """Refuse what cannot be a capacity."""
         _check("capacity", {key: getattr(self, key) for key in KEYS})
         for broker, own in self.brokers.items():
-            if not broker.isdigit():
+            if not broker.isdigit() and not _ADDRESS.fullmatch(broker):
                 raise SettingsError(
                     f"capacity.brokers.{broker} is not a broker id: write its number, like "
-                    "[capacity.brokers.3]"
+                    '[capacity.brokers.3], or for Pulsar its address, like [capacity.brokers."broker1:8080"]'
                 )
             _check(f"capacity.brokers.{broker}", own)
 
-    def of(self, broker: int) -> BrokerCapacity:
+    def of(self, broker: int | str) -> BrokerCapacity:
         """What is declared for one broker: its own table first, then the values for all."""
         own = self.brokers.get(str(broker), {})
         return BrokerCapacity(**{key: own.get(key, getattr(self, key)) for key in KEYS})
@@ -66,6 +73,16 @@ def capacity_columns(declared: BrokerCapacity) -> dict[str, object]:
         "cpu_capacity_cores": declared.cpu_cores,
         "network_in_capacity_bytes_per_second": declared.network_in_bytes_per_second,
         "network_out_capacity_bytes_per_second": declared.network_out_bytes_per_second,
+    }
+
+
+def bundle_capacity_columns(declared: BrokerCapacity) -> dict[str, object]:
+    """The columns of a `pulsar_broker` row that declare capacity."""
+    return {
+        "cpu_capacity_cores": declared.cpu_cores,
+        "bandwidth_in_capacity_bytes_per_second": declared.network_in_bytes_per_second,
+        "bandwidth_out_capacity_bytes_per_second": declared.network_out_bytes_per_second,
+        "message_rate_capacity_per_second": declared.message_rate_per_second,
     }
 
 

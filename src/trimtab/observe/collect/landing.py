@@ -41,8 +41,11 @@ class Landing(Protocol):
         ...
 
 
-def arrow_schema() -> pyarrow.Schema:
-    """`trimtab.observe.raw.COLUMNS` as pyarrow types."""
+Columns = Sequence[tuple[str, str]]
+
+
+def arrow_schema(columns: Columns = COLUMNS) -> pyarrow.Schema:
+    """Raw columns as pyarrow types: `trimtab.observe.raw.COLUMNS`, or those of another level."""
     import pyarrow as pa
 
     types = {
@@ -53,17 +56,22 @@ def arrow_schema() -> pyarrow.Schema:
         "double": pa.float64(),
         "boolean": pa.bool_(),
         "ints": pa.list_(pa.field("element", pa.int32())),
+        "longs": pa.list_(pa.field("element", pa.int64())),
     }
-    return pa.schema([pa.field(name, types[kind]) for name, kind in COLUMNS])
+    return pa.schema([pa.field(name, types[kind]) for name, kind in columns])
 
 
 def to_table(
-    batches: Iterable[Batch], cluster: str, tick: datetime.datetime, received_at: datetime.datetime
+    batches: Iterable[Batch],
+    cluster: str,
+    tick: datetime.datetime,
+    received_at: datetime.datetime,
+    columns: Columns = COLUMNS,
 ) -> pyarrow.Table:
     """One wide table of all rows of a tick."""
     import pyarrow as pa
 
-    schema = arrow_schema()
+    schema = arrow_schema(columns)
     parts = []
     for batch in batches:
         common = {
@@ -91,14 +99,17 @@ class LakeLanding:
     raw
         The lake's folder of raw samples; made when the first samples land. Files of collectors that were
         killed while writing are removed from it.
+    columns
+        Of the level that the samples are of.
     """
 
-    def __init__(self, raw: Path) -> None:
+    def __init__(self, raw: Path, columns: Columns = COLUMNS) -> None:
         # Loading pyarrow, and what its first conversion loads, takes seconds: better before the first tick.
         import pyarrow.parquet
 
         pyarrow.array([0])
         self._raw = raw
+        self._columns = columns
         _remove_abandoned(raw)
 
     def land(self, batches: Sequence[Batch], cluster: str, tick: datetime.datetime) -> None:
@@ -111,7 +122,7 @@ class LakeLanding:
         """
         import pyarrow.parquet
 
-        table = to_table(batches, cluster, tick, datetime.datetime.now(datetime.UTC))
+        table = to_table(batches, cluster, tick, datetime.datetime.now(datetime.UTC), self._columns)
         folder = self._raw / f"date={tick:%Y-%m-%d}"
         safe = re.sub(r"[^A-Za-z0-9_-]", "-", cluster)
         # The random part: two collectors of one cluster must not overwrite each other's samples.

@@ -7,6 +7,34 @@ from pathlib import Path
 
 from trimtab.model.errors import SettingsError
 
+USAGE = ("auto", "measured", "declared")
+
+
+@dataclass(frozen=True)
+class PulsarCollectSettings:
+    """What is particular to Pulsar.
+
+    Attributes
+    ----------
+    usage
+        Where brokers' usage comes from: `measured`, each broker's own report; `declared`, its message traffic
+        over declared capacities; `auto`, measured unless several brokers of one host report the same figures,
+        those of the host.
+    topics
+        Whether topics are sampled one by one; without them hot ones are not found.
+    metrics
+        Whether brokers' metrics are read where they refuse their statistics, or have told no report yet.
+    """
+
+    usage: str = "auto"
+    topics: bool = True
+    metrics: bool = True
+
+    def __post_init__(self) -> None:
+        """Refuse an unknown mode."""
+        if self.usage not in USAGE:
+            raise SettingsError(f"collect.pulsar.usage is {self.usage!r}: write one of {', '.join(USAGE)}")
+
 
 @dataclass(frozen=True)
 class CollectSettings:
@@ -30,6 +58,8 @@ class CollectSettings:
         Whether to read the committed offsets of consumer groups.
     client_samples
         Files of JSON lines that producers and consumers write about themselves, or glob patterns of them.
+    pulsar
+        The table `[collect.pulsar]`.
     """
 
     interval_seconds: float = 30.0
@@ -39,6 +69,7 @@ class CollectSettings:
     hosts: dict[str, str] = field(default_factory=dict)
     groups: bool = True
     client_samples: tuple[Path, ...] = ()
+    pulsar: PulsarCollectSettings = PulsarCollectSettings()
 
     def __post_init__(self) -> None:
         """Refuse what cannot be a schedule."""

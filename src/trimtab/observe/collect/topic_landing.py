@@ -10,6 +10,9 @@ from typing import Any
 from trimtab.model.errors import ObserveError
 from trimtab.observe.collect.batch import Batch
 
+ENTITY = ("broker", "owner", "namespace", "bundle", "topic", "partition", "group", "client")
+"""Columns of all levels that say what a row describes."""
+
 
 class TopicLanding:
     """Lands as JSON records in a Kafka topic, one per row, keyed by cluster and entity.
@@ -69,7 +72,7 @@ def json_records(
     shared = {"cluster": cluster, "tick": tick, "received_at": received_at}
     for batch in batches:
         for row in batch.rows():
-            entity = [row.get(name) for name in ("broker", "topic", "partition", "group", "client")]
+            entity = [row.get(name) for name in ENTITY]
             key = "/".join([cluster, batch.kind, *(str(part) for part in entity if part is not None)])
             yield key.encode(), json.dumps(shared | row, default=_instant, separators=(",", ":")).encode()
 

@@ -1,0 +1,1 @@
+"""Agentless sampling of a Pulsar cluster: reports, topics, owners and namespaces, over the admin API."""

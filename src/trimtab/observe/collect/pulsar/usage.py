@@ -1,0 +1,112 @@
+"""Where brokers' usage comes from: their own reports, or message traffic over declared capacities."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from trimtab.model.bundle_policies import host_of
+
+ALIKE_POINTS: Final = 10.0
+"""CPU of brokers that differs by less, in points of percent, may be one and the same host's."""
+APART_SECONDS: Final = 150.0
+"""Brokers look at their host once a minute, each at its own second: figures of one host differ for so long
+after its load has changed, and no longer."""
+
+MEASURED, DECLARED = "measured", "declared"
+
+
+@dataclass
+class UsageSource:
+    """Decides for every host, and keeps to it.
+
+    Attributes
+    ----------
+    mode
+        `auto`, `measured` or `declared`.
+    """
+
+    mode: str
+    _source: dict[str, str] = field(default_factory=dict)
+    _apart_since: dict[str, float] = field(default_factory=dict)
+
+    def of(self, cpu: Mapping[str, tuple[float, float] | None], at: float) -> dict[str, str]:
+        """`measured` or `declared` of every broker.
+
+        With `auto`, brokers of one host that report the same limit and nearly the same usage of CPU are taken
+        to report their host's: `declared`, until their figures have been apart for longer than samples of one
+        host can be.
+
+        Parameters
+        ----------
+        cpu
+            Usage and limit of each broker, where it told them.
+        at
+            Seconds, on any clock that does not go back.
+        """
+        if self.mode != "auto":
+            return dict.fromkeys(cpu, self.mode)
+        by_host: dict[str, list[str]] = {}
+        for broker in cpu:
+            by_host.setdefault(host_of(broker), []).append(broker)
+        for host, brokers in by_host.items():
+            self._judge(host, [told for broker in brokers if (told := cpu[broker]) is not None], at)
+        return {broker: self._source.get(host_of(broker), MEASURED) for broker in cpu}
+
+    def _judge(self, host: str, told: list[tuple[float, float]], at: float) -> None:
+        if len(told) < 2:
+            return
+        if _same(told):
+            self._apart_since.pop(host, None)
+            self._source.setdefault(host, DECLARED)
+        elif self._source.setdefault(host, MEASURED) == DECLARED:
+            since = self._apart_since.setdefault(host, at)
+            if at - since > APART_SECONDS:
+                self._source[host] = MEASURED
+
+    def remark(self) -> str | None:
+        """A sentence on what this means, where usage is not what brokers measure."""
+        if self.mode == DECLARED:
+            return (
+                "usage is message traffic over declared capacities (collect.pulsar.usage); CPU does not count"
+            )
+        hosts = sorted(host for host, source in self._source.items() if source == DECLARED)
+        if self.mode != "auto" or not hosts:
+            return None
+        return (
+            f"the brokers on {', '.join(hosts)} report one and the same host's CPU and network: message "
+            "traffic over declared capacities is their usage instead, and CPU does not count; "
+            'collect.pulsar.usage = "measured" takes their reports as they are'
+        )
+
+
+def undeclared(brokers: Mapping[str, Mapping[str, object]]) -> str | None:
+    """A sentence on capacities that the mode `declared` would need.
+
+    Parameters
+    ----------
+    brokers
+        Columns of `capacity.bundle_capacity_columns`, of each broker whose usage is declared.
+    """
+    needed = {
+        "bandwidth_in_capacity_bytes_per_second": "network_in_bytes_per_second",
+        "bandwidth_out_capacity_bytes_per_second": "network_out_bytes_per_second",
+        "message_rate_capacity_per_second": "message_rate_per_second",
+    }
+    missing = [
+        f"capacity.{key}"
+        for column, key in needed.items()
+        if any(declared[column] is None for declared in brokers.values())
+    ]
+    if not missing:
+        return None
+    return (
+        f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} not declared: limits that brokers "
+        "report stand in for it, and what has none is not levelled"
+    )
+
+
+def _same(told: list[tuple[float, float]]) -> bool:
+    percents = [100 * usage / limit for usage, limit in told]
+    return len({limit for _, limit in told}) == 1 and max(percents) - min(percents) < ALIKE_POINTS
