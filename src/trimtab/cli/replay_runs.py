@@ -102,6 +102,7 @@ def on_spark(
                 measured_by,
                 out,
                 lambda standings: progress.on_spark(standings, len(scenarios) + 1),
+                _warn,
             )
     finally:
         session.stop()
@@ -121,7 +122,11 @@ def _ticks(recording: Recording, *, quiet: bool = False) -> Iterator[Iterator[Re
         with ReplayProgress() as progress:
             yield telling(seen.watched(recording.ticks()), progress.local)
     for sentence in seen.told():
-        print(f"trimtab: warning: {sentence}", file=sys.stderr)
+        _warn(sentence)
+
+
+def _warn(sentence: str) -> None:
+    print(f"trimtab: warning: {sentence}", file=sys.stderr)
 
 
 def show(

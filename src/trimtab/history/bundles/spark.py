@@ -21,6 +21,7 @@ from trimtab.files.decision_folder import DecisionFolder
 from trimtab.history.bundles.compare import Comparison
 from trimtab.history.bundles.effect import Effect, Ruler
 from trimtab.history.bundles.effect_record import effect_bytes, effect_from
+from trimtab.history.bundles.hand_overs import HandOvers
 from trimtab.history.bundles.recording import Recording
 from trimtab.history.bundles.replay import Scenario
 from trimtab.history.bundles.scenario_run import PROGRESS_SECONDS, run_scenario
@@ -30,7 +31,8 @@ if TYPE_CHECKING:
     from pyarrow import RecordBatch
     from pyspark.sql import SparkSession
 
-ROW = "task int, effect binary, error string, message string"
+ROW = "task int, effect binary, told array<string>, error string"
+"""`told` is what is to be known of the recording, or what was wrong."""
 ERRORS: Mapping[str, type[TrimtabError]] = {
     one.__name__: one for one in (InputError, PlanError, ObserveError)
 }
@@ -82,8 +84,8 @@ class Task:
     decisions: Path | None
     standing: Path
 
-    def run(self) -> Effect:
-        """Do it.
+    def run(self) -> tuple[Effect, list[str]]:
+        """Do it; the second is what is to be known of the recording, told by the task that moves nothing.
 
         Raises
         ------
@@ -97,14 +99,20 @@ class Task:
             last = Standing(ticks, at)
             self._leave_word(last)
 
+        seen = HandOvers()
+        ticks = self.recording.ticks()
         try:
             found = run_scenario(
-                self.recording.ticks(), self.scenario, self.measured_by, self.decisions, passed
+                seen.watched(ticks) if self.scenario is None else ticks,
+                self.scenario,
+                self.measured_by,
+                self.decisions,
+                passed,
             )
         except PlanError as error:
             raise PlanError(f"{self.name}: {error}") from None
         self._leave_word(replace(last, ended=True))
-        return found
+        return found, seen.told()
 
     def _leave_word(self, standing: Standing) -> None:
         try:
@@ -120,6 +128,7 @@ def replay_on_spark(
     measured_by: Ruler,
     out: Path | None = None,
     heard: Heard | None = None,
+    warned: Callable[[str], None] | None = None,
 ) -> Comparison:
     """What each scenario does to a recording, a task each; the same to the last bit as `compare` says.
 
@@ -137,6 +146,8 @@ def replay_on_spark(
         Folder for the decisions, a file for each scenario; it appears as a whole or not at all.
     heard
         Is told now and then how far each task is that has begun.
+    warned
+        Is told in the end what whoever reads the decisions should know of the recording.
 
     Raises
     ------
@@ -152,49 +163,52 @@ def replay_on_spark(
             for name, one in scenarios.items()
         ]
         with _Listening({one.name: one.standing for one in tasks}, heard):
-            unmoved, *effects = _run(session, tasks)
+            (unmoved, sentences), *others = _run(session, tasks)
+    if warned is not None:
+        for sentence in sentences:
+            warned(sentence)
+    effects = (effect for effect, _ in others)
     return Comparison(measured_by, unmoved, dict(zip(scenarios, effects, strict=True)))
 
 
-def _run(session: SparkSession, tasks: Sequence[Task]) -> list[Effect]:
+def _run(session: SparkSession, tasks: Sequence[Task]) -> list[tuple[Effect, list[str]]]:
     """A task each, in any order; of several that failed the first is told."""
     numbers = session.range(0, len(tasks), 1, len(tasks))
     found = sorted(numbers.mapInArrow(_worker(tasks), ROW).collect())
-    for _, _, error, message in found:
+    for _, _, told, error in found:
         if error is not None:
-            raise ERRORS[error](message)
-    return [effect_from(bytes(effect)) for _, effect, _, _ in found]
+            raise ERRORS[error](*told)
+    return [(effect_from(bytes(effect)), list(told)) for _, effect, told, _ in found]
 
 
 def _worker(tasks: Sequence[Task]) -> Callable[[Iterator[RecordBatch]], Iterator[RecordBatch]]:
     """What Spark calls, with the numbers of the tasks that are this worker's."""
 
     def work(batches: Iterator[RecordBatch]) -> Iterator[RecordBatch]:
-        from pyarrow import RecordBatch, array
+        import pyarrow
 
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                effect, error, message = _outcome(tasks[number])
-                yield RecordBatch.from_arrays(
-                    [
-                        array([number], "int32"),
-                        array([effect], "binary"),
-                        array([error], "string"),
-                        array([message], "string"),
-                    ],
-                    ["task", "effect", "error", "message"],
-                )
+                effect, told, error = _outcome(tasks[number])
+                columns = {
+                    "task": pyarrow.array([number], "int32"),
+                    "effect": pyarrow.array([effect], "binary"),
+                    "told": pyarrow.array([told], pyarrow.list_(pyarrow.string())),
+                    "error": pyarrow.array([error], "string"),
+                }
+                yield pyarrow.RecordBatch.from_arrays(list(columns.values()), list(columns))
 
     return work
 
 
-def _outcome(task: Task) -> tuple[bytes | None, str | None, str | None]:
+def _outcome(task: Task) -> tuple[bytes | None, list[str], str | None]:
     """What a user can mend comes home as words; Spark would try it again, and wrap it in a stack trace."""
     try:
-        return effect_bytes(task.run()), None, None
+        effect, told = task.run()
+        return effect_bytes(effect), told, None
     except TrimtabError as error:
         kind = next((name for name, one in ERRORS.items() if isinstance(error, one)), ObserveError.__name__)
-        return None, kind, str(error)
+        return None, [str(error)], kind
 
 
 class _Listening:

@@ -16,6 +16,7 @@ from trimtab.history.bundles.effect import Effect, ruler
 from trimtab.history.bundles.recording import FileRecording, LakeRecording
 from trimtab.history.bundles.replay import Scenario
 from trimtab.history.bundles.spark import Standing, replay_on_spark
+from trimtab.model.bundles import ReportTick
 from trimtab.model.errors import InputError, PlanError
 from trimtab.observe.lake import Lake
 from trimtab.plan.bundles.options import Options, make_options
@@ -129,6 +130,25 @@ def test_progress_is_told_of_every_task(on_spark: tuple[Comparison, Path, dict[s
     """At the end all have gone through all ticks."""
     _, _, heard = on_spark
     assert heard == dict.fromkeys(["nothing moved", *ASKED], Standing(len(TICKS), TICKS[-1].at, ended=True))
+
+
+def test_what_is_to_be_known_of_the_recording_is_told_once(
+    spark: SparkSession, recording: Path, tmp_path: Path
+) -> None:
+    """A bundle that two brokers report counts at both: whoever reads the decisions is told so."""
+    bundle = TICKS[0].brokers["broker-1:8080"].bundles[0]
+    other = TICKS[0].brokers["broker-2:8080"]
+    moving = {
+        **TICKS[0].brokers,
+        "broker-2:8080": dataclasses.replace(other, bundles=(*other.bundles, bundle)),
+    }
+    path = tmp_path / "moving.jsonl"
+    path.write_text(report_line(ReportTick(TICKS[0].at, moving)), encoding="utf-8")
+    told: list[str] = []
+    some = {name: SCENARIOS[name] for name in ("OverloadShedder", "TransferShedder")}
+    replay_on_spark(spark, FileRecording(path), some, RULER, warned=told.append)
+    (sentence,) = told
+    assert sentence.startswith("1 of 1 ticks have a bundle at two brokers")
 
 
 def test_what_a_user_can_mend_is_said_without_a_stack_trace(
