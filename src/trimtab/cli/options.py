@@ -106,3 +106,11 @@ def instant(option: str, text: str | None) -> datetime.datetime | None:
     except ValueError:
         raise InputError(f"{option} is {text!r}: write a time as 2026-11-21T05:00 (UTC)") from None
     return found if found.tzinfo else found.replace(tzinfo=datetime.UTC)
+
+
+def table_width() -> int:
+    """Columns for a wide table: those of the terminal, but not so few that figures would be cut off."""
+    import shutil
+    import sys
+
+    return max(shutil.get_terminal_size().columns, 108) if sys.stdout.isatty() else 120

@@ -156,6 +156,8 @@ def show(
         return
     from rich.console import Console
 
-    console = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
+    from trimtab.cli.options import table_width
+
+    console = Console(highlight=False, width=table_width())
     for part in replay_text(comparison):
         console.print(part, soft_wrap=isinstance(part, str))

@@ -16,7 +16,8 @@ SHEDDERS: Final = {
     "TransferShedder": "trimtab.plan.bundles.shed.transfer:TransferShedder",
     "UniformLoadShedder": "trimtab.plan.bundles.shed.uniform:UniformLoadShedder",
 }
-"""By the class's name in Pulsar: the module, and in it the class."""
+"""By the class's name in Pulsar, or a strategy of ours by its own: the module, and in it the `Shedder`. One
+that names every destination itself says so by `extensible`, and no placement is asked."""
 
 PLACERS: Final[dict[str, str]] = {
     "AvgShedder": "trimtab.plan.bundles.shed.avg_plan:AvgPlacement",
