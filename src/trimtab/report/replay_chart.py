@@ -97,11 +97,10 @@ def _fullest(axes: Axes, at: np.ndarray, comparison: Comparison, effect: Effect)
     _line(axes, at, comparison.unmoved.peak_usage, BASELINE, 2.6)
     _line(axes, at, effect.peak_usage, LINE, 1.3)
     axes.axhline(overload, color=OVERLOADED, linewidth=0.8, linestyle=(0, (2, 2)))
-    if len(at):
-        peak = effect.peak_usage
-        axes.fill_between(
-            at, overload, peak, where=effect.overloaded > 0, step="post", color=OVERLOADED, alpha=0.45, lw=0
-        )
+    # The stair by its corners, so that a lone tick has a width too.
+    when, peak = np.repeat(at, 2)[1:], np.repeat(effect.peak_usage, 2)[:-1]
+    axes.fill_between(when, overload, np.maximum(peak, overload), color=OVERLOADED, alpha=0.45, linewidth=0)
+    axes.plot(when, np.where(peak >= overload, peak, np.nan), color=OVERLOADED, linewidth=1.8)
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
 
 
