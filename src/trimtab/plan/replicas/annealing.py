@@ -6,7 +6,6 @@ that is soon, and the better placement lies several changes away, each of which 
 
 import numpy as np
 
-from trimtab.plan.replicas.compiled import entry, leaf
 from trimtab.plan.replicas.placement import (
     MOVABLE,
     copies_more,
@@ -16,6 +15,7 @@ from trimtab.plan.replicas.placement import (
     move,
     value,
 )
+from trimtab.plan.search.compiled import entry, leaf
 
 LEADERSHIP, REPLICA = 0.35, 0.3
 """Shares of the changes tried that pass a leadership on or move one replica; the rest are exchanges."""

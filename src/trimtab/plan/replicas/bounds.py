@@ -12,76 +12,15 @@ import numpy as np
 
 from trimtab.model.load import BoolArray, FloatArray
 from trimtab.model.plan import Bound
-from trimtab.plan.replicas.compiled import entry, inner
 from trimtab.plan.replicas.limits import Limits
 from trimtab.plan.replicas.placement import WIDE
 from trimtab.plan.replicas.problem import ProblemData
+from trimtab.plan.search.compiled import entry
+from trimtab.plan.search.covering import dual_bound
 
 SWEEPS = 3
 SLACK = 1e-6
 """Relative: rounding must not lift a bound above the truth."""
-
-
-@inner
-def _best_price(need, use, cost, price, r):  # type: ignore[no-untyped-def]
-    """The price of resource `r` that maximises the dual, the others held: a walk over its breakpoints."""
-    number = 0
-    points = np.empty(len(cost))
-    loads = np.empty(len(cost))
-    for i in range(len(cost)):
-        if use[i, r] <= 0.0:
-            continue
-        rest = cost[i]
-        for k in range(WIDE):
-            if k != r:
-                rest -= use[i, k] * price[k]
-        points[number] = rest / use[i, r]
-        loads[number] = use[i, r]
-        number += 1
-    covered = 0.0
-    ranked = np.argsort(points[:number], kind="mergesort")
-    for i in ranked:
-        covered += loads[i]
-        if covered >= need[r]:
-            return max(points[i], 0.0)
-    # Not even all replicas cover the need; any price is as good, the last one is finite.
-    return max(points[ranked[-1]], 0.0) if number else 0.0
-
-
-@inner
-def dual_bound(need, use, cost, sweeps):  # type: ignore[no-untyped-def]
-    """Lower bound of the covering problem.
-
-    Parameters
-    ----------
-    need
-        Shape (resources,): e, zero or less where nothing is asked.
-    use
-        Shape (items, resources): U; not negative.
-    cost
-        Shape (items,): c, in bytes.
-    """
-    best = 0.0
-    for start in range(WIDE):
-        if need[start] <= 0.0:
-            continue
-        price = np.zeros(WIDE)
-        for _ in range(sweeps):
-            for turn in range(WIDE):
-                r = (start + turn) % WIDE
-                if need[r] > 0.0:
-                    price[r] = _best_price(need, use, cost, price, r)
-            bound = 0.0
-            for r in range(WIDE):
-                bound += max(need[r], 0.0) * price[r]
-            for i in range(len(cost)):
-                paid = -cost[i]
-                for r in range(WIDE):
-                    paid += use[i, r] * price[r]
-                if paid > 0.0:
-                    bound -= paid
-            best = max(best, bound)
-    return best
 
 
 @entry

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from trimtab.plan.replicas.compiled import inner, leaf
 from trimtab.plan.replicas.placement import RACK
+from trimtab.plan.search.compiled import inner, leaf
 
 CANDIDATES = 12
 """Destinations looked at per group (same rack, any other)."""

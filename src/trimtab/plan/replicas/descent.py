@@ -7,12 +7,12 @@ each gain computed again when its turn comes; when none of these helps, the best
 
 import numpy as np
 
-from trimtab.plan.replicas.compiled import entry
 from trimtab.plan.replicas.exchanging import exchange
 from trimtab.plan.replicas.leaderships import change_leaders
 from trimtab.plan.replicas.placement import NEGLIGIBLE
 from trimtab.plan.replicas.pulling import pull
 from trimtab.plan.replicas.shedding import shed
+from trimtab.plan.search.compiled import entry
 
 VISITS = 40
 """Most visits a broker on average: a descent in ever smaller steps is not worth its time."""

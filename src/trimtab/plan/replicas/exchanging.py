@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from trimtab.plan.replicas.compiled import inner, leaf
 from trimtab.plan.replicas.placement import (
     CENTRE,
     MOVABLE,
@@ -15,6 +14,7 @@ from trimtab.plan.replicas.placement import (
     move,
     value,
 )
+from trimtab.plan.search.compiled import inner, leaf
 
 BREADTH, PARTNERS = 64, 8
 """Exchanges looked at: so many replicas of each side, so many brokers on the other side."""

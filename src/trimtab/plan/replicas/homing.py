@@ -1,7 +1,7 @@
 """Compiled: what a search has moved without need goes back to where it was."""
 
-from trimtab.plan.replicas.compiled import entry
 from trimtab.plan.replicas.placement import LEAVING, give_lead, holds, may_move, may_take_lead, move, value
+from trimtab.plan.search.compiled import entry
 
 
 @entry

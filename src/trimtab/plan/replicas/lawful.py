@@ -7,7 +7,6 @@ there is none: that proves a partition to have no lawful place.
 
 import numpy as np
 
-from trimtab.plan.replicas.compiled import entry, inner, leaf
 from trimtab.plan.replicas.placement import (
     HOST,
     HOST_CAP,
@@ -23,6 +22,7 @@ from trimtab.plan.replicas.placement import (
     move,
     value,
 )
+from trimtab.plan.search.compiled import entry, inner, leaf
 
 COPY = 1.0
 """Cost of a broker that does not hold the partition yet; the harm to its load decides among equals."""

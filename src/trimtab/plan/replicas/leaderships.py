@@ -3,9 +3,9 @@
 import numpy as np
 
 from trimtab.plan.replicas.candidates import STALE, count, pressure_at
-from trimtab.plan.replicas.compiled import inner, leaf
 from trimtab.plan.replicas.placement import MOVABLE, NEGLIGIBLE, give_lead, helps, may_take_lead, value
-from trimtab.plan.replicas.queue import drop_first, order, sink
+from trimtab.plan.search.compiled import inner, leaf
+from trimtab.plan.search.queue import drop_first, order, sink
 
 
 @leaf

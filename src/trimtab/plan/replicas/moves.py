@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.model.load import FloatArray, IntArray
-from trimtab.plan.replicas.compiled import entry, leaf
+from trimtab.plan.search.compiled import entry, leaf
 
 LEADER_STEP, REPLICA_STEP = 0, 1
 

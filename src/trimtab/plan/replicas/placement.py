@@ -13,9 +13,9 @@ from typing import NamedTuple
 import numpy as np
 
 from trimtab.model.load import RESOURCES, FloatArray, IntArray
-from trimtab.plan.replicas.compiled import entry, leaf
 from trimtab.plan.replicas.limits import Limits
 from trimtab.plan.replicas.problem import Arrays
+from trimtab.plan.search.compiled import entry, leaf
 
 GUIDANCE = 0.02
 THETA_WEIGHT = 100.0

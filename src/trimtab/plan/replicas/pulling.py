@@ -3,7 +3,6 @@
 import numpy as np
 
 from trimtab.plan.replicas.candidates import LONG_LIST, STALE, count, nearest, pressure_at
-from trimtab.plan.replicas.compiled import inner, leaf
 from trimtab.plan.replicas.placement import (
     LOW,
     MOVABLE,
@@ -18,7 +17,8 @@ from trimtab.plan.replicas.placement import (
     move,
     value,
 )
-from trimtab.plan.replicas.queue import drop_first, order, sink
+from trimtab.plan.search.compiled import inner, leaf
+from trimtab.plan.search.queue import drop_first, order, sink
 
 
 @inner

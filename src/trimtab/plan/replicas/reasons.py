@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.model.load import FloatArray, IntArray
-from trimtab.plan.replicas.compiled import entry, leaf
 from trimtab.plan.replicas.moves import LEADER_STEP, apply_step
 from trimtab.plan.replicas.placement import WIDE
+from trimtab.plan.search.compiled import entry, leaf
 
 THETA_GOAL, EPSILON_GOAL, DRAIN_GOAL, OFFLINE_GOAL, RACK_GOAL, HOST_GOAL, ROOM_GOAL, WAY_GOAL = range(8)
 """What a step serves; `ROOM_GOAL` makes room for others, `WAY_GOAL` is on the way to a later step."""

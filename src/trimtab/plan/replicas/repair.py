@@ -3,7 +3,6 @@
 Offline leaders, replicas that must leave, crowded racks and hosts.
 """
 
-from trimtab.plan.replicas.compiled import entry, leaf
 from trimtab.plan.replicas.lawful import place_exactly
 from trimtab.plan.replicas.placement import (
     HOST,
@@ -22,6 +21,7 @@ from trimtab.plan.replicas.placement import (
     move,
     value,
 )
+from trimtab.plan.search.compiled import entry, leaf
 
 ANY_SPREAD = 1 << 30
 

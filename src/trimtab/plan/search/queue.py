@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from trimtab.plan.replicas.compiled import leaf
+from trimtab.plan.search.compiled import leaf
 
 
 @leaf

@@ -1,4 +1,4 @@
-"""How the numeric core is compiled, and where the compiled code is kept.
+"""How the numeric cores of all levels are compiled, and where the compiled code is kept.
 
 Numba keeps the machine code of a function until that function's own file changes, and does not notice that
 another file, from which code was inlined, did. So the folder is named after a digest of all such sources
@@ -16,8 +16,8 @@ FOLDER = "trimtab-plan"
 
 
 def _digest() -> str:
-    texts = [source.read_bytes() for source in sorted(Path(__file__).parent.glob("*.py"))]
-    kernels = [text for text in texts if b"replicas.compiled" in text or b"numba.njit" in text]
+    texts = [source.read_bytes() for source in sorted(Path(__file__).parent.parent.rglob("*.py"))]
+    kernels = [text for text in texts if b"search.compiled" in text or b"numba.njit" in text]
     parts = [sha256(text).digest() for text in kernels]
     return sha256(b"".join(parts) + numba.__version__.encode()).hexdigest()[:16]
 

@@ -1,0 +1,1 @@
+"""What searches of several levels have in common: how they are compiled, queues, lower bounds."""

@@ -1,0 +1,73 @@
+"""Compiled: a lower bound of what must leave a place for the rest to fit.
+
+Minimise c·x with U x >= e and 0 <= x <= 1; by duality every price vector λ >= 0 gives e·λ - Σ (u·λ - c)₊ as a
+lower bound, so the ascent below may stop anywhere and what it found still holds.
+"""
+
+import numpy as np
+
+from trimtab.plan.search.compiled import inner
+
+
+@inner
+def _best_price(need, use, cost, price, r):  # type: ignore[no-untyped-def]
+    """The price of resource `r` that maximises the dual, the others held: a walk over its breakpoints."""
+    wide = use.shape[1]
+    number = 0
+    points = np.empty(len(cost))
+    loads = np.empty(len(cost))
+    for i in range(len(cost)):
+        if use[i, r] <= 0.0:
+            continue
+        rest = cost[i]
+        for k in range(wide):
+            if k != r:
+                rest -= use[i, k] * price[k]
+        points[number] = rest / use[i, r]
+        loads[number] = use[i, r]
+        number += 1
+    covered = 0.0
+    ranked = np.argsort(points[:number], kind="mergesort")
+    for i in ranked:
+        covered += loads[i]
+        if covered >= need[r]:
+            return max(points[i], 0.0)
+    # Not even all replicas cover the need; any price is as good, the last one is finite.
+    return max(points[ranked[-1]], 0.0) if number else 0.0
+
+
+@inner
+def dual_bound(need, use, cost, sweeps):  # type: ignore[no-untyped-def]
+    """Lower bound of the covering problem.
+
+    Parameters
+    ----------
+    need
+        Shape (resources,): e, zero or less where nothing is asked.
+    use
+        Shape (items, resources): U; not negative. What is levelled in several views has a column for each.
+    cost
+        Shape (items,): c: bytes, or whatever departures cost.
+    """
+    best = 0.0
+    wide = use.shape[1]
+    for start in range(wide):
+        if need[start] <= 0.0:
+            continue
+        price = np.zeros(wide)
+        for _ in range(sweeps):
+            for turn in range(wide):
+                r = (start + turn) % wide
+                if need[r] > 0.0:
+                    price[r] = _best_price(need, use, cost, price, r)
+            bound = 0.0
+            for r in range(wide):
+                bound += max(need[r], 0.0) * price[r]
+            for i in range(len(cost)):
+                paid = -cost[i]
+                for r in range(wide):
+                    paid += use[i, r] * price[r]
+                if paid > 0.0:
+                    bound -= paid
+            best = max(best, bound)
+    return best
