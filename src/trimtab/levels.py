@@ -61,6 +61,8 @@ LEVELS: Final = {
             moves="a bundle of topics (assign, split, shed)",
             across="broker to broker",
             trigger="a tick, a lookup",
+            snapshot="trimtab.model.bundles_snapshot:BundlesSnapshot",
+            plan="trimtab.plan.bundles.trim:plan_bundles",
             act="trimtab.act.apply_bundles:apply_bundles",
         ),
         Level(

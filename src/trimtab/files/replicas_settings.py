@@ -3,17 +3,12 @@
 import dataclasses
 import difflib
 from pathlib import Path
-from typing import NoReturn
 
-from trimtab.files.document import shown
-from trimtab.files.settings_binding import Given, Table, bind, convert, origin_of, unknown_key
+from trimtab.files.limit_settings import PER_RESOURCE, bound_limits, check_limits, refusal_of
+from trimtab.files.settings_binding import Table, bind
 from trimtab.model import settings as model_settings
-from trimtab.model.errors import SettingsError
 from trimtab.model.load import RESOURCES
 from trimtab.model.settings import ReplicasSettings
-
-PER_RESOURCE = ("theta", "epsilon")
-"""Keys that take one number for all resources, or a table."""
 
 KNOWN_GOALS: tuple[str, ...] = getattr(model_settings, "GOALS", model_settings.DEFAULT_GOALS)
 
@@ -28,7 +23,7 @@ def replicas_settings(table: Table, folder: Path) -> ReplicasSettings:
     """
     rest = {name: given for name, given in table.items() if name not in PER_RESOURCE}
     settings = bind(ReplicasSettings, rest, "replicas", folder)
-    limits = {name: _limits(name, table[name], folder) for name in PER_RESOURCE if name in table}
+    limits = bound_limits(table, "replicas", ReplicasSettings(), RESOURCES, folder)
     return dataclasses.replace(settings, **limits)  # type: ignore[arg-type]
 
 
@@ -40,17 +35,8 @@ def checked_replicas(settings: ReplicasSettings, table: Table) -> ReplicasSettin
     SettingsError
         If one is not.
     """
-
-    def refuse(name: str, found: object, expected: str) -> NoReturn:
-        origin = origin_of(table[name])
-        raise SettingsError(
-            f"{origin}: replicas.{name} is {shown(found)}, expected {expected}; correct it there"
-        )
-
-    for name, limit in (("theta", "above 0, at most 1"), ("epsilon", "above 0, below 1")):
-        for value in getattr(settings, name):
-            if not (0 < value < 1 or (name == "theta" and value == 1)):
-                refuse(name, value, f"a fraction {limit}")
+    refuse = refusal_of(table, "replicas")
+    check_limits(settings, refuse)
     for name in ("seed", "max_bytes", "max_moves", "time_budget_seconds"):
         value = getattr(settings, name)
         if value is not None and not 0 <= value < 2**63:
@@ -68,19 +54,3 @@ def checked_replicas(settings: ReplicasSettings, table: Table) -> ReplicasSettin
     if not all(settings.excluded_topics):
         refuse("excluded_topics", list(settings.excluded_topics), "names or patterns that are not empty")
     return settings
-
-
-def _limits(name: str, given: Given | Table, folder: Path) -> tuple[float, ...]:
-    default: tuple[float, ...] = getattr(ReplicasSettings(), name)
-    dotted = f"replicas.{name}"
-    if isinstance(given, Given) and isinstance(given.plain, dict):
-        given = {key: Given(value, given.origin) for key, value in given.plain.items()}
-    if isinstance(given, Given):
-        return (float(convert(given, float, dotted, folder)),) * len(RESOURCES)
-    for key in given:
-        if key not in RESOURCES:
-            raise unknown_key(f"{dotted}.{key}", given[key], RESOURCES)
-    return tuple(
-        float(convert(given[key], float, f"{dotted}.{key}", folder)) if key in given else usual
-        for key, usual in zip(RESOURCES, default, strict=True)
-    )

@@ -10,19 +10,26 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+from trimtab.files.bundles_settings import bundles_settings
+from trimtab.files.limit_settings import PER_RESOURCE
 from trimtab.files.reading import read_bytes
-from trimtab.files.replicas_settings import PER_RESOURCE, checked_replicas, replicas_settings
+from trimtab.files.replicas_settings import checked_replicas, replicas_settings
 from trimtab.files.settings_binding import Given, Table, bind, key_paths, plain_table, unknown_key
+from trimtab.model import bundles_snapshot
+from trimtab.model.bundles_settings import BundlesSettings
 from trimtab.model.errors import SettingsError
 from trimtab.model.load import RESOURCES
 from trimtab.model.settings import ReplicasSettings
 
 T = TypeVar("T")
 
-SECTIONS = ("replicas", "kafka", "pulsar", "collect", "pipeline", "execution", "capacity")
-"""Tables of the settings file; all but `replicas` are bound by the room that reads them."""
+SECTIONS = ("replicas", "bundles", "kafka", "pulsar", "collect", "pipeline", "execution", "capacity")
+"""Tables of the settings file; all but `replicas` and `bundles` are bound by the room that reads them."""
 
 DEFAULT_FILE = "trimtab.toml"
+
+_RESOURCES = {"replicas": RESOURCES, "bundles": bundles_snapshot.RESOURCES}
+"""What a table of θ or ε may name, by section."""
 
 
 @dataclass(frozen=True)
@@ -33,11 +40,14 @@ class Settings:
     ----------
     replicas
         The section `[replicas]`, checked.
+    bundles
+        The section `[bundles]`, checked.
     folder
         That of the settings file; relative paths in settings are relative to it.
     """
 
     replicas: ReplicasSettings
+    bundles: BundlesSettings
     folder: Path
     _file: Mapping[str, Table]
     _words: Mapping[str, tuple[tuple[tuple[str, ...], Given], ...]]
@@ -114,6 +124,7 @@ def load_settings(path: Path | None, overrides: Sequence[str], environ: Mapping[
     }
     unchecked = Settings(
         replicas=ReplicasSettings(),
+        bundles=BundlesSettings(),
         folder=Path() if path is None else path.parent,
         _file=file,
         _words=words,
@@ -121,7 +132,9 @@ def load_settings(path: Path | None, overrides: Sequence[str], environ: Mapping[
     )
     table = unchecked._merged("replicas", key_paths(ReplicasSettings, PER_RESOURCE, RESOURCES))
     replicas = checked_replicas(replicas_settings(table, unchecked.folder), table)
-    return Settings(replicas, unchecked.folder, file, words, environment)
+    table = unchecked._merged("bundles", key_paths(BundlesSettings, PER_RESOURCE, bundles_snapshot.RESOURCES))
+    bundles = bundles_settings(table, unchecked.folder)
+    return Settings(replicas, bundles, unchecked.folder, file, words, environment)
 
 
 def _read(path: Path) -> dict[str, Table]:
@@ -182,11 +195,13 @@ def _put(table: Table, section: str, path: tuple[str, ...], given: Given) -> Non
     for depth, name in enumerate(path[:-1]):
         inner = table.setdefault(name, {})
         if isinstance(inner, Given):
-            if (section, depth) != ("replicas", 0) or name not in PER_RESOURCE:
+            if section not in _RESOURCES or depth or name not in PER_RESOURCE:
                 raise unknown_key(
                     ".".join((section, *path)), given, [".".join((section, *path[: depth + 1]))]
                 )
-            inner = {resource: inner for resource in RESOURCES}  # one number for all, then one of them apart
+            inner = {
+                resource: inner for resource in _RESOURCES[section]
+            }  # one number for all, then one of them apart
             table[name] = inner
         table = inner
     table[path[-1]] = given
