@@ -35,7 +35,7 @@ def test_a_file_the_environment_and_words_are_laid_over_each_other(tmp_path: Pat
         ("max_unloads=-1", "bundles.max_unloads is -1, expected 0 or more"),
         ("grace_seconds=-3", "bundles.grace_seconds is -3.0, expected 0 or more"),
         ("max_namespace_bundles=0", "expected 1 or more"),
-        ("grace=3", "did you mean"),
+        ("grace=3", "is not a setting; known are epsilon"),
     ],
 )
 def test_what_is_out_of_range_or_unknown_is_refused(word: str, said: str) -> None:
