@@ -246,8 +246,11 @@ class AdminCluster:
         space.boundaries = sorted({*space.boundaries, *boundaries})
         owner = self.owners.pop(bundle.key, None)
         for part in self.bundles_of(bundle.namespace):
-            if bundle.low <= part.low and part.high <= bundle.high and owner is not None:
-                self.owners[part.key] = owner
+            if bundle.low <= part.low and part.high <= bundle.high:
+                if owner is None:
+                    self._clients_come_back(part.key)
+                else:
+                    self.owners[part.key] = owner
         self.note(actor, "split", bundle.key, ",".join(f"0x{one:08x}" for one in boundaries))
 
     def switch(self, broker: str, name: str) -> str:

@@ -26,10 +26,9 @@ class BundlesSeen:
     cluster
         What tells this cluster from others: its name, `@`, and the address that its metadata give (names
         alone are not unique).
-    extensible
-        Whether the extensible load manager is in charge, not the modular one.
-    leader
-        Id of the broker that decides about placement; None while there is none.
+    extensible, leader
+        Whether the extensible load manager is in charge, not the modular one, and the id of the broker that
+        decides about placement (None while there is none), as the last deep look showed.
     brokers
         Ids (`host:port`) of all registered brokers; one that died stays registered until its session ends.
     silent

@@ -31,7 +31,8 @@ class BundlesPort(ClaimPort, Protocol):
         destinations
             Brokers whose health is wanted, of those that answer.
         deep
-            Also ask for the switches that are set, and for the health of the destinations.
+            Also ask for the switches that are set, the leader, the load manager, and the health of the
+            destinations.
         """
         ...
 

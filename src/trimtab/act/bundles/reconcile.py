@@ -79,7 +79,8 @@ def _awaited(record: BundleRecord, seen: BundlesSeen, settings: BundlesSettings)
 def _unload(record: BundleRecord, seen: BundlesSeen, now: float, settings: BundlesSettings) -> BundleRecord:
     step = record.step
     if not seen.has(step.range):
-        return ended(record, StepState.SKIPPED, now, gone(record, seen))
+        begun = record.active or record.attempts > 0
+        return ended(record, StepState.FAILED if begun else StepState.SKIPPED, now, gone(record, seen))
     owner = seen.owners.get(step.bundle)
     if owner == step.target:
         return ended(record, StepState.DONE, now, "" if record.started_at else "was so already")

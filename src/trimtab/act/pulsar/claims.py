@@ -2,7 +2,7 @@
 
 The name of a property is made from its text, so that two trimtabs do not overwrite each other; Pulsar changes
 the properties of a namespace by comparing versions, so that neither gets lost. docs/decisions/
-0013-lease-in-pulsar.md says what else was weighed.
+0014-lease-in-pulsar.md says what else was weighed.
 """
 
 import json

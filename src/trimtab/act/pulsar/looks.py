@@ -31,6 +31,8 @@ class Looks:
         self._clock = clock
         self._threads = threads
         self._cluster: str | None = None
+        self._leader: str | None = None
+        self._extensible = False
 
     def observe(
         self, namespaces: Collection[str], destinations: Collection[str], *, deep: bool
@@ -54,12 +56,14 @@ class Looks:
             overrides, unhealthy = None, None
             if deep:
                 overrides = self._overrides()
+                self._extensible = self._has_extensible()
                 unhealthy = self._unhealthy(sorted(set(destinations) & brokers - set(silent)))
+                self._leader = self._who_leads()
             return BundlesSeen(
                 at=at,
                 cluster=cluster,
-                extensible=self._extensible(),
-                leader=self._leader(),
+                extensible=self._extensible,
+                leader=self._leader,
                 brokers=brokers,
                 silent=silent,
                 owners=owners,
@@ -104,11 +108,11 @@ class Looks:
         found = self._admin.configuration_overrides()
         return {switch: found[switch] for switch in SWITCHES if switch in found}
 
-    def _extensible(self) -> bool:
+    def _has_extensible(self) -> bool:
         manager = self._admin.runtime_configuration().get("loadManagerClassName", "")
         return manager.endswith("ExtensibleLoadManagerImpl")
 
-    def _leader(self) -> str | None:
+    def _who_leads(self) -> str | None:
         try:
             return self._admin.leader().broker
         except PulsarAdminError as error:
