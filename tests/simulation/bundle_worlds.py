@@ -1,6 +1,6 @@
-"""A world for one seed: Pulsar's admin API, a plan, what goes wrong, trimtabs that are killed and come back."""
+"""A world for one seed: an admin API, a plan, what goes wrong, trimtabs that are killed and come back."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -244,9 +244,8 @@ def _go_wrong(world: BundleWorld, brokers: tuple[str, ...]) -> None:
     kind = int(generator.integers(0, 6))
     if kind == 0:
         bed.cluster.after(at, lambda: _kill(bed, broker))
-        bed.cluster.after(
-            at + float(generator.choice([4.0, 30.0, 100.0])), lambda: bed.cluster.revive(broker)
-        )
+        back = at + float(generator.choice([4.0, 30.0, 100.0]))
+        bed.cluster.after(back, lambda: bed.cluster.revive(broker))
     elif kind == 1:
         bed.cluster.after(at, lambda: _cut_some(bed, generator))
     elif kind == 2:
@@ -302,6 +301,3 @@ def _move_some(bed: Bed, generator: np.random.Generator) -> None:
 def _set(bed: Bed, switch: str, value: str) -> None:
     bed.cluster.overrides[switch] = value
     bed.cluster.note(SOMEBODY, "set", switch, value)
-
-
-Deed = Callable[[], None]

@@ -42,7 +42,7 @@ def test_an_undisturbed_plan_is_carried_out(seed: int, tmp_path: Path) -> None:
     assert_good(world)
 
 
-@pytest.mark.parametrize("seed", range(100, 102))
+@pytest.mark.parametrize("seed", range(100, 101))
 def test_killed_at_every_write_and_resumed_the_plan_is_carried_out(seed: int, tmp_path: Path) -> None:
     """Whichever write of the journal the kill falls on, the next life finishes the plan."""
     world = random_bundle_world(seed, tmp_path / "whole")
@@ -56,7 +56,7 @@ def test_killed_at_every_write_and_resumed_the_plan_is_carried_out(seed: int, tm
             assert_good(again)
 
 
-@pytest.mark.parametrize("seed", range(200, 202))
+@pytest.mark.parametrize("seed", range(200, 201))
 def test_killed_at_every_write_and_cancelled_the_cluster_is_clean(seed: int, tmp_path: Path) -> None:
     """Cancelled instead of resumed: bundles under way have owners, and the balancing is given back."""
     world = random_bundle_world(seed, tmp_path / "whole")
@@ -68,7 +68,7 @@ def test_killed_at_every_write_and_cancelled_the_cluster_is_clean(seed: int, tmp
         assert_good(again)
 
 
-@pytest.mark.parametrize("seed", range(1000, 1100))
+@pytest.mark.parametrize("seed", range(1000, 1060))
 def test_whatever_goes_wrong_nothing_is_left_behind(seed: int, tmp_path: Path) -> None:
     """Brokers die, calls get lost, others split, move and switch, trimtab is killed."""
     world = random_bundle_world(seed, tmp_path, faults=1 + seed % 8, lost_fraction=0.1 * (seed % 3))

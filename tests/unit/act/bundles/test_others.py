@@ -148,7 +148,7 @@ def test_foreign_unloads_are_noticed_waited_out_and_told(bed: Bed, tmp_path: Pat
 
 def test_foreign_unloads_without_end_stop_it(bed: Bed, tmp_path: Path) -> None:
     """Somebody sheds every minute whatever we do: stopped, with everything given back."""
-    first, second, third, fourth = bed.keys
+    first, second, third, _ = bed.keys
     state = bed.prepared(bundle_plan_of(unload(first, ONE, TWO), unload(second, ONE, TWO)), ONE_AT_A_TIME)
 
     def shed() -> None:
