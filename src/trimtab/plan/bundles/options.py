@@ -112,6 +112,10 @@ class Options:
     # Ours: Pulsar counts what a swap brings back only while its debug mode is on.
     transfer_shedder_swap_gain_counted: bool = _named("transferShedderSwapGainCounted", False)
 
+    # Ours: the goals of `trim`, fractions.
+    trim_theta: float = _named("trimTheta", 0.8)
+    trim_epsilon: float = _named("trimEpsilon", 0.1)
+
     # Placement.
     average_resource_usage_difference_threshold_percentage: int = _named(
         "loadBalancerAverageResourceUsageDifferenceThresholdPercentage", 10

@@ -15,6 +15,7 @@ SHEDDERS: Final = {
     "ThresholdShedder": "trimtab.plan.bundles.shed.threshold:ThresholdShedder",
     "TransferShedder": "trimtab.plan.bundles.shed.transfer:TransferShedder",
     "UniformLoadShedder": "trimtab.plan.bundles.shed.uniform:UniformLoadShedder",
+    "trim": "trimtab.plan.bundles.trim.shedder:Trim",
 }
 """By the class's name in Pulsar, or a strategy of ours by its own: the module, and in it the `Shedder`. One
 that names every destination itself says so by `extensible`, and no placement is asked."""

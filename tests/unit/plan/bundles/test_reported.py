@@ -1,0 +1,84 @@
+"""Load reports as a snapshot, and `trim` as a strategy on a stream of them."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from support.bundle_views import key
+from trimtab.history.bundles.replay import Scenario, replay
+from trimtab.model.bundles import BrokerReport, BundleStats, ReportTick, ResourceUsage
+from trimtab.model.bundles_snapshot import RESOURCES
+from trimtab.model.snapshot import SnapshotReference
+from trimtab.plan.bundles.options import make_options
+from trimtab.plan.bundles.reported import snapshot_of_ticks
+from trimtab.plan.bundles.strategies import shedder
+
+REFERENCE = SnapshotReference("c", "2026-11-21T05:00:00Z", "0" * 64)
+
+
+def report(cpu: float, **throughput: float) -> BrokerReport:
+    """A broker of two cores whose bundles (`b0`, `b1`, ...) take so many bytes per second in."""
+    stats = {
+        key(int(name[1:])): BundleStats(one / 100, 0.0, one, 0.0, 4, consumer_count=2, producer_count=3)
+        for name, one in throughput.items()
+    }
+    total = sum(throughput.values())
+    return BrokerReport(
+        cpu=ResourceUsage(cpu, 200.0),
+        bandwidth_in=ResourceUsage(total / 125 + 8, 1e6),
+        msg_throughput_in=total,
+        msg_rate_in=total / 100,
+        bundles=tuple(stats),
+        last_stats=stats,
+    )
+
+
+def test_usage_is_shared_out_by_throughput_and_the_rest_stays_with_the_broker() -> None:
+    """150 % of a core for 3:1 of the traffic; limits become cores and bytes per second, none is infinite."""
+    tick = ReportTick(1000.0, {"h1:8080": report(150.0, b0=3e5, b1=1e5)})
+    snapshot = snapshot_of_ticks([tick], REFERENCE)
+    cpu, into, out, rate = range(4)
+    assert snapshot.bundles.load[0, :, cpu].tolist() == pytest.approx([1.125, 0.375])
+    assert snapshot.bundles.load[0, :, rate].tolist() == pytest.approx([3000.0, 1000.0])
+    assert snapshot.brokers.capacity[0].tolist() == [2.0, 125e6, np.inf, np.inf]
+    assert snapshot.broker_load()[0, 0, into] == pytest.approx(4e5 + 1000)
+    assert snapshot.brokers.base[0, out] == 0.0
+    assert snapshot.bundles.sessions.tolist() == [5, 5]
+
+
+def test_ticks_before_are_views_and_tell_who_left() -> None:
+    """The newest first; a bundle that had another owner has departed from it."""
+    ticks = [
+        ReportTick(60.0, {"h1:8080": report(40.0, b0=1e5, b1=1e5), "h2:8080": report(10.0)}),
+        ReportTick(120.0, {"h1:8080": report(60.0, b0=1e5), "h2:8080": report(20.0, b1=1e5)}),
+    ]
+    snapshot = snapshot_of_ticks(ticks, REFERENCE)
+    assert snapshot.views == ("window 0", "window -1")
+    assert snapshot.bundles.load[:, 0, RESOURCES.index("cpu")].tolist() == pytest.approx([0.6, 0.2])
+    assert [(one.bundle, one.broker, one.at) for one in snapshot.departures] == [(key(1), "h1:8080", 120.0)]
+
+
+def test_trim_levels_a_stream_and_never_sends_back_within_the_grace_time() -> None:
+    """In the simulated world: the first tick levels, the others leave alone what is level."""
+    loads = {f"b{number}": 1e5 for number in range(8)}
+    recorded = {"h1:8080": report(160.0, **loads), "h2:8080": report(0.0)}
+    ticks = [ReportTick(60.0 * minute, recorded) for minute in range(5)]
+    scenario = Scenario(shedder("trim"), make_options({"trimEpsilon": "0.2"}), world_answers=True)
+    decided = [decision for _, decision, _ in replay(ticks, scenario)]
+    assert len(decided[0].destinations) == 4
+    assert set(decided[0].destinations.values()) == {"h2:8080"}
+    assert all(not decision.unloads for decision in decided[1:])
+    assert decided[0].why["clients"] == 20
+    assert set(decided[0].why["reasons"]) == set(decided[0].destinations)
+
+
+def test_one_decision_does_not_depend_on_what_is_drawn() -> None:
+    """Other seeds, same decision."""
+    loads = {f"b{number}": 1e5 * (1 + number) for number in range(6)}
+    ticks = [ReportTick(60.0, {"h1:8080": report(150.0, **loads), "h2:8080": report(10.0)})]
+    scenario = Scenario(shedder("trim"), make_options({}), world_answers=True)
+    first, second = (
+        next(replay(ticks, dataclasses.replace(scenario, seed=seed)))[1].destinations for seed in (0, 7)
+    )
+    assert first == second
