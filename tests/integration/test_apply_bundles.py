@@ -1,0 +1,126 @@
+"""`trimtab apply` on real Pulsar brokers: owners verified, killed and resumed, among dead brokers."""
+
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.bundle_plans import bundle_plan_of, split, unload
+from support.pulsar_trials import NAMESPACE, PulsarTrial
+from trimtab.act.bundles.observation import OFF, SHEDDING
+from trimtab.connect.pulsar import PulsarAdmin
+from trimtab.sandbox.pulsar import PulsarSandbox
+
+pytestmark = [pytest.mark.pulsar, pytest.mark.timeout(300)]
+
+
+@pytest.fixture
+def trial(three_pulsar_brokers: PulsarSandbox, tmp_path: Path) -> Iterator[PulsarTrial]:
+    """Four bundles with some topics, all owned by the leader."""
+    with PulsarAdmin(three_pulsar_brokers.connection) as admin:
+        made = PulsarTrial(three_pulsar_brokers, tmp_path, admin)
+        made.create()
+        leader = made.brokers[0]
+        for key in made.keys:
+            made.place(key, leader)
+        yield made
+        made.end_all()
+
+
+def test_a_plan_of_unloads_and_a_split_is_carried_out(trial: PulsarTrial) -> None:
+    """Bundles are with whom the plan wants them; a hot one is cut, and a part of it moved."""
+    leader, first, second = trial.brokers
+    one, two, three, four = trial.keys
+    part = f"{NAMESPACE}/0x80000000_0xa0000000"
+    plan = bundle_plan_of(
+        unload(one, leader, first, sessions=4),
+        unload(two, leader, second, sessions=5),
+        split(three, leader, 0xA0000000, 0xB0000000),
+        unload(part, leader, first, sessions=2),
+    )
+    path = trial.write("plan", plan)
+    assert "at 0xa0000000, 0xb0000000" in trial.run("apply", path, "--dry-run")
+    assert trial.owner(one) == leader
+    said = trial.run("apply", path, "--yes")
+    assert "3 bundles moved, 1 split" in said
+    assert "11 clients disconnected for a moment" in said
+    assert [trial.owner(key) for key in (one, two, part, four)] == [first, second, first, leader]
+    rest = [f"{NAMESPACE}/0xa0000000_0xb0000000", f"{NAMESPACE}/0xb0000000_0xc0000000"]
+    assert trial.keys == [one, two, part, *rest, four]
+    assert {trial.owner(key) for key in rest} == {leader}
+    trial.assert_given_back()
+    assert "nothing to do" in trial.run("apply", path, "--dry-run")
+
+
+@pytest.mark.parametrize(("write", "what"), [("5", "resume"), ("10", "resume"), ("9", "cancel")])
+def test_killed_in_the_middle_it_is_resumed_or_cancelled(trial: PulsarTrial, write: str, what: str) -> None:
+    """`kill -9` leaves the balancing off; whoever comes back gives it back, and a second apply is refused."""
+    leader, first, second = trial.brokers
+    keys = trial.keys
+    plan = bundle_plan_of(*(unload(key, leader, first if n % 2 else second) for n, key in enumerate(keys)))
+    path = trial.write("plan", plan)
+    trial.run("apply", path, "--yes", crash_at=write, expect=-signal.SIGKILL, bundles__unloads_per_batch="1")
+    assert trial.admin.configuration_overrides()[SHEDDING] == OFF
+    said = trial.run("apply", path, "--yes", "--rebase", expect=1)
+    assert "execution 1 of cluster" in said
+    assert "trimtab execution resume 1" in said
+    assert trial.status() == "running"
+    trial.run("execution", what)
+    trial.assert_given_back()
+    owners = [trial.owner(key) for key in keys]
+    if what == "resume":
+        assert trial.status() == "finished"
+        assert owners == [second, first, second, first]
+    else:
+        assert trial.status() == "cancelled"
+        assert owners[3] == leader
+        assert None not in owners
+
+
+def test_a_destination_that_is_killed_on_the_way_takes_its_own_steps_with_it(trial: PulsarTrial) -> None:
+    """The broker dies while bundles are sent to it: the others go where they should, and all ends clean."""
+    leader, first, second = trial.brokers
+    one, two, three, four = trial.keys
+    plan = bundle_plan_of(
+        unload(one, leader, second),
+        unload(two, leader, second),
+        unload(three, leader, first),
+        unload(four, leader, second),
+    )
+    process = trial.start(
+        "apply",
+        trial.write("plan", plan),
+        "--yes",
+        bundles__unloads_per_batch="1",
+        bundles__pause_seconds="2",
+    )
+    try:
+        trial.wait("the first moved", lambda: trial.owner(one) == second)
+        trial.sandbox.kill(second)
+        said, _ = process.communicate(timeout=120)
+    finally:
+        trial.sandbox.start_broker(second)
+        trial.sandbox.wait_until_serving()
+    assert process.returncode == 1, said
+    assert trial.status() == "incomplete"
+    assert f"failed, {second}, its destination, is dead" in said
+    assert "unload" in said.split("left:")[1]
+    assert trial.owner(three) == first
+    assert trial.owner(four) == leader
+    trial.assert_given_back()
+
+
+def test_a_bundle_that_somebody_splits_after_the_plan_was_made(trial: PulsarTrial) -> None:
+    """The plan is refused with the bundle's name; what still fits goes on with --rebase."""
+    leader, first, _ = trial.brokers
+    one, two, *_ = trial.keys
+    path = trial.write("plan", bundle_plan_of(unload(one, leader, first), unload(two, leader, first)))
+    trial.admin.split(one, "range_equally_divide")
+    trial.wait("the split", lambda: one not in trial.keys)
+    said = trial.run("apply", path, "--yes", expect=1)
+    assert f"unload {one}: split: it was split at 0x20000000" in said
+    trial.run("apply", path, "--yes", "--rebase")
+    assert trial.owner(two) == first
+    assert len(trial.keys) == 5
+    trial.assert_given_back()

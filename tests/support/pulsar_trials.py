@@ -1,0 +1,154 @@
+"""A real Pulsar cluster on which trimtab is run as a process of its own, and put to the test."""
+
+import os
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from support.asking import PATIENCE_SECONDS
+from support.trials import TRIMTAB
+from trimtab.act.bundles.observation import SWITCHES
+from trimtab.act.journal import Journal
+from trimtab.act.journal_file import CRASH_VARIABLE
+from trimtab.act.office import JOURNAL_FILE
+from trimtab.act.pulsar.claims import read_claims
+from trimtab.act.pulsar.probes import probe_topic
+from trimtab.connect.pulsar import PulsarAdmin
+from trimtab.files.bundle_plan import write_bundle_plan
+from trimtab.model.bundle_plan import BundlePlan
+from trimtab.model.bundle_range import bundles_between, parse_bundle
+from trimtab.model.snapshot import SnapshotReference
+from trimtab.sandbox.pulsar import PulsarSandbox
+from trimtab.sandbox.pulsar.namespaces import delete_namespace
+
+TENANT, NAMESPACE = "trimtab", "trimtab/act"
+IMPATIENT = {
+    "poll_seconds": "0.2",
+    "check_seconds": "0.5",
+    "settle_seconds": "2",
+    "broker_grace_seconds": "6",
+    "bundles.pause_seconds": "0.1",
+    "bundles.assign_after_seconds": "0.5",
+}
+"""Settings of all runs: real time is dear."""
+
+
+@dataclass
+class PulsarTrial:
+    """One cluster, one namespace of four bundles, one state folder."""
+
+    sandbox: PulsarSandbox
+    folder: Path
+    admin: PulsarAdmin
+    processes: "list[subprocess.Popen[str]]" = field(default_factory=list)
+
+    @property
+    def brokers(self) -> tuple[str, str, str]:
+        """The leader, and the two others."""
+        leader = self.admin.leader().broker
+        first, second = sorted(set(self.admin.brokers()) - {leader})
+        return leader, first, second
+
+    def create(self, topics: int = 24) -> None:
+        """The namespace anew, with some topics."""
+        if TENANT not in self.admin.tenants():
+            self.admin.create_tenant(TENANT)
+        delete_namespace(self.admin, NAMESPACE)
+        self.admin.create_namespace(NAMESPACE, 4)
+        for number in range(topics):
+            self.admin.create_topic(f"persistent://{NAMESPACE}/t{number}")
+
+    @property
+    def keys(self) -> list[str]:
+        """The bundles, rising."""
+        return [one.key for one in bundles_between(NAMESPACE, self.admin.boundaries(NAMESPACE))]
+
+    def owner(self, bundle: str) -> str | None:
+        """Who says that it owns a bundle; asking assigns nothing."""
+        for broker in self.admin.brokers():
+            if any(one.bundle == bundle for one in self.admin.owned_bundles(broker)):
+                return broker
+        return None
+
+    def place(self, bundle: str, broker: str) -> None:
+        """Make a broker own a bundle."""
+        topic = probe_topic(parse_bundle(bundle))
+
+        def there() -> bool:
+            if self.admin.topic_owner(topic).broker != broker:
+                self.admin.unload(bundle, broker)
+            return self.owner(bundle) == broker
+
+        self.wait(f"{bundle} with {broker}", there)
+
+    def wait(self, what: str, condition: Callable[[], bool], seconds: float = PATIENCE_SECONDS) -> None:
+        """Wait until something is so."""
+        deadline = time.monotonic() + seconds
+        while not condition():
+            assert time.monotonic() < deadline, f"not so after {seconds} s: {what}"
+            time.sleep(0.1)
+
+    def assert_given_back(self) -> None:
+        """No switch is set, every broker balances by itself again, and nobody claims the cluster."""
+        assert set(self.admin.configuration_overrides()) & set(SWITCHES) == set()
+        for broker in self.admin.brokers():
+            self.wait(
+                f"{broker} balancing",
+                lambda broker=broker: all(  # type: ignore[misc]
+                    self.admin.runtime_configuration(broker)[switch] == "true" for switch in SWITCHES
+                ),
+            )
+        assert read_claims(self.admin) == frozenset()
+
+    def write(self, name: str, plan: BundlePlan) -> str:
+        """A plan as a file, made just now."""
+        path = self.folder / f"{name}.json"
+        taken_at = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        reference = SnapshotReference(self.admin.cluster(), taken_at, "0" * 64)
+        write_bundle_plan(replace(plan, snapshot=reference), path)
+        return str(path)
+
+    def start(self, *arguments: str, crash_at: str = "", **settings: str) -> "subprocess.Popen[str]":
+        """Start trimtab; settings are those of `[execution]`, with `__` for a dot."""
+        chosen = IMPATIENT | {key.replace("__", "."): value for key, value in settings.items()}
+        sets = [part for key, value in chosen.items() for part in ("--set", f"execution.{key}={value}")]
+        environment = {
+            **os.environ,
+            "TRIMTAB_STATE": str(self.folder / "state"),
+            CRASH_VARIABLE: crash_at,
+        }
+        process = subprocess.Popen(
+            [str(TRIMTAB), *arguments, "--pulsar-admin", ",".join(self.sandbox.web_urls.values()), *sets],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env=environment,
+        )
+        self.processes.append(process)
+        return process
+
+    def run(self, *arguments: str, expect: int = 0, crash_at: str = "", **settings: str) -> str:
+        """Run trimtab to its end; what it said."""
+        process = self.start(*arguments, crash_at=crash_at, **settings)
+        said, _ = process.communicate(timeout=2 * PATIENCE_SECONDS)
+        assert process.returncode == expect, f"exit code {process.returncode} of {arguments}:\n{said}"
+        return said
+
+    def status(self) -> str:
+        """Of the newest execution, as the journal has it."""
+        with Journal(self.folder / "state" / JOURNAL_FILE) as journal:
+            return journal.entries()[0].status
+
+    def end_all(self) -> None:
+        """End what still runs, and leave the cluster as it was found."""
+        for process in self.processes:
+            if process.poll() is None:
+                process.kill()
+                process.communicate()
+        for switch in set(self.admin.configuration_overrides()) & set(SWITCHES):
+            self.admin.delete_configuration(switch)
+        delete_namespace(self.admin, NAMESPACE)
