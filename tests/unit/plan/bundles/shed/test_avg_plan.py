@@ -3,11 +3,13 @@
 from zlib import crc32
 
 import numpy as np
+import pytest
 
 from support.bundle_views import CHANCE, key, report, stats, view_of
+from trimtab.model.bundles import BundleData, TimeAverage
 from trimtab.plan.bundles.options import Options, make_options
 from trimtab.plan.bundles.shed.avg import decide
-from trimtab.plan.bundles.shed.avg_plan import AvgState, choose, planned, without_plan
+from trimtab.plan.bundles.shed.avg_plan import AvgState, Planned, choose, living, planned, without_plan
 from trimtab.plan.bundles.view import LoadView
 
 OPTIONS = make_options(
@@ -155,3 +157,12 @@ def test_a_destination_that_is_no_candidate_is_drawn_anew() -> None:
 def test_without_candidates_there_is_no_broker() -> None:
     """And nothing fails."""
     assert choose(key(0), (), four(), AvgState(), OPTIONS, CHANCE)[0].broker is None
+
+
+@pytest.mark.parametrize(("samples", "kept"), [(999, False), (1000, True)])
+def test_an_entry_whose_count_of_samples_cannot_grow_is_kept(samples: int, kept: bool) -> None:
+    """At 1,000 samples the key may come back as it was filed; below it never will."""
+    view = view_of({"a:1": report({key(0): stats(rate=1)}), "b:1": report()})
+    filed = BundleData(TimeAverage(10, 1, 1, 1, 1), TimeAverage(samples, 1, 1, 1, 1))
+    state = AvgState(plan=(Planned(key(0), filed, "b:1"),))
+    assert bool(living(state, view).plan) is kept

@@ -44,6 +44,11 @@ def test_what_is_not_a_number_stays_so() -> None:
     assert math.isnan(spread(a=0.75, b=0.25).after_moving(0.75, 0.25, math.nan).deviation)
 
 
+def test_equal_loads_deviate_by_nothing() -> None:
+    """The root of exactly 0 is a number."""
+    assert spread(a=0.5, b=0.5).deviation == 0.0
+
+
 def test_a_variance_that_rounds_below_zero_is_not_a_number() -> None:
     """Three loads of .05: their mean square is a last digit below the square of their mean."""
     found = spread(a=0.05, b=0.05, c=0.05)

@@ -202,3 +202,27 @@ def test_lower_boundary_shedding_wants_ten_megabytes_too() -> None:
     assert not decided(
         view, lowerBoundarySheddingEnabled=True, loadBalancerBundleUnloadMinThroughputThreshold=at + 1e-9
     )[0].unloads
+
+
+def quarters(low: float) -> LoadView:
+    """Three quarters against one, with too little traffic to shed by the upper boundary."""
+    bundles = {key(1): stats(MB), key(2): stats(MB)}
+    return view_of({"hot:1": report(bundles, cpu=75, throughput=2 * MB), "cold:1": report(cpu=low)})
+
+
+def test_on_the_lower_boundary_nobody_is_below_it() -> None:
+    """.25 is exactly 25 points below an average of .5; a hair less is below."""
+    quarter = {"lowerBoundarySheddingEnabled": True, "loadBalancerBrokerThresholdShedderPercentage": 25}
+    on = decided(quarters(25), **quarter)[0].why["lower_boundary"]
+    assert (on["average"], on["some_broker_below"]) == (0.5, False)
+    assert decided(quarters(24.999), **quarter)[0].why["lower_boundary"]["some_broker_below"] is True
+
+
+def test_lower_boundary_shedding_passes_over_a_broker_with_a_sole_bundle() -> None:
+    """The busiest of those with two bundles or more sheds, not the busiest."""
+    full = nine_and_one()
+    sole = report({key(99): stats(900 * MB)}, cpu=63)
+    view = view_of({"sole:1": sole, **{name: one.report for name, one in full.brokers.items()}})
+    decision, _ = decided(view, lowerBoundarySheddingEnabled=True)
+    assert decision.why["lower_boundary"]["busiest"] == "b0:1"
+    assert decision.unloads == {"b0:1": (key(0),)}

@@ -173,3 +173,9 @@ def test_above_two_gigabytes_the_minimum_is_javas_largest_int() -> None:
     assert decision.why["throughput"]["lowest"] == 2**31 - 1
     assert decision.why["throughput"]["idlest"] is None
     assert decision.why["needed"] == 2**31 - 1
+
+
+@pytest.mark.parametrize(("low", "counted"), [(1e-6, 1.0), (1.1e-6, 1.1e-6), (0.5, 0.5)])
+def test_next_to_nothing_is_nothing(low: float, counted: float) -> None:
+    """Up to a millionth counts as 0, which becomes 1; what is more stays as it is."""
+    assert decided(by_rate(900, 100, high=6001, low=low)).why["rate"]["lowest"] == counted

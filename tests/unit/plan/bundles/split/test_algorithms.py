@@ -201,3 +201,21 @@ def test_every_found_range_cut_can_be_made(one: int, other: int, asked: list[int
         inside = specified_positions_divide(whole, 2, sorted(set(asked)))
         if inside:
             assert set(cut(ends, whole, inside)) == {*ends, *inside}
+
+
+def test_throughput_exactly_over_by_the_difference_is_enough() -> None:
+    """1.25 MiB/s against a limit of 1 and a difference of 25 %: on it the bundle is cut, a hair below not."""
+    mebibyte = 1024.0 * 1024
+    over = [TopicTraffic(0, 0, 0.75 * mebibyte), TopicTraffic(10, 0, 0.5 * mebibyte)]
+    assert flow_or_qps_equally_divide(over, 1000, 1, 25) == [6]
+    below = [over[0], TopicTraffic(10, 0, 0.5 * mebibyte - 1e-6)]
+    assert flow_or_qps_equally_divide(below, 1000, 1, 25) is None
+
+
+def test_a_part_that_is_exactly_on_a_limit_is_not_cut() -> None:
+    """Half a MiB/s and half make one, which is the limit; the third topic is cut off."""
+    half = 512.0 * 1024
+    three = [TopicTraffic(position, 0, half) for position in (0, 10, 20)]
+    assert flow_or_qps_equally_divide(three, 1000, 1, 10) == [16]
+    by_rate = [TopicTraffic(position, 500, 0) for position in (0, 10, 20)]
+    assert flow_or_qps_equally_divide(by_rate, 1000, 1, 10) == [16]
