@@ -80,6 +80,8 @@ def find_splits(
     begins like its own's if either end is the same; and brokers do not know of each other's plans, so that
     together they may go over `loadBalancerNamespaceMaximumBundles`.
     """
+    if not options.enabled:
+        return SplitDecision(why={"outcome": "loadBalancerEnabled is off"}), state
     if not options.auto_bundle_split_enabled:
         return SplitDecision(why={"outcome": "loadBalancerAutoBundleSplitEnabled is off"}), state
     cycle = _Cycle(options, bundle_counter(view, metadata), topics or {}, splitting)

@@ -6,7 +6,7 @@ from itertools import pairwise
 from trimtab.model.bundle_policies import ClusterMetadata
 from trimtab.model.bundle_range import BundleRange, namespace_of, parse_bundle
 from trimtab.model.bundles import BundleStats
-from trimtab.plan.bundles.assign.candidates import Leaving, leaving
+from trimtab.plan.bundles.assign.candidates import Leaving, available_brokers, leaving
 from trimtab.plan.bundles.options import Options
 from trimtab.plan.bundles.split.decision import (
     LEAST_TOPICS,
@@ -45,7 +45,7 @@ def find_splits(view: LoadView, options: Options, metadata: ClusterMetadata = NO
     """
     if not options.auto_bundle_split_enabled:
         return SplitDecision(why={"outcome": "loadBalancerAutoBundleSplitEnabled is off"})
-    if len(view.brokers) <= 1:
+    if len(available_brokers(view, metadata)) <= 1:
         return SplitDecision(why={"outcome": "a lone broker splits nothing"})
     found, bundles = _too_large(view, options, metadata)
     splits: list[Split] = []

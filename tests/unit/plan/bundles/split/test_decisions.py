@@ -195,6 +195,14 @@ def test_automatic_splits_can_be_off() -> None:
     assert cycles(cluster(LARGE), 9, options) == ([[]] * 9, SplitState())
 
 
+def test_without_the_load_balancer_owners_split_nothing() -> None:
+    """`loadBalancerEnabled=false` stops the extensible manager's cycles; the hits stay as they are."""
+    _, state = cycles(cluster(LARGE), 3)
+    off = make_options({"loadBalancerEnabled": "false"})
+    decision, after = extensible.find_splits(cluster(LARGE), state, off)
+    assert (decision.splits, after) == ((), state)
+
+
 def test_hits_must_exceed_three_and_begin_again_after_the_split() -> None:
     """The fourth cycle splits; the next split of the same bundle takes four more."""
     found, state = cycles(cluster(LARGE), 8)
