@@ -187,7 +187,7 @@ def _with_rows(
     """The table with rows for just these bundles: those it has in its order, then new ones in theirs."""
     kept = [row for row, name in enumerate(table.names) if name in active]
     fresh = [name for name in active if name not in table.row]
-    begun = table_of({name: quotas.get(name, UNKNOWN_BUNDLE) for name in fresh})
+    begun = _begun(fresh, quotas)
     return BundleTable(
         (*(table.names[row] for row in kept), *fresh),
         np.concatenate([table.short[kept], begun.short]),
@@ -195,6 +195,22 @@ def _with_rows(
         np.concatenate([table.short_samples[kept], begun.short_samples]),
         np.concatenate([table.long_samples[kept], begun.long_samples]),
         np.concatenate([table.topics[kept], begun.topics]),
+    )
+
+
+def _begun(names: list[str], quotas: Mapping[str, BundleData]) -> BundleTable:
+    """What these bundles are taken for before their first sample."""
+    if any(name in quotas for name in names):
+        return table_of({name: quotas.get(name, UNKNOWN_BUNDLE) for name in names})
+    one = table_of({"": UNKNOWN_BUNDLE})
+    rows = np.zeros(len(names), dtype=np.intp)
+    return BundleTable(
+        tuple(names),
+        one.short[rows],
+        one.long[rows],
+        one.short_samples[rows],
+        one.long_samples[rows],
+        one.topics[rows],
     )
 
 
