@@ -1,6 +1,9 @@
 """The Pulsar sandbox: real brokers that start, die, come back, and leave nothing behind."""
 
+import subprocess
+import sys
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -10,7 +13,12 @@ from trimtab.sandbox.interruptions import interruptions, summarize_interruptions
 from trimtab.sandbox.pulsar.load import PulsarLoad
 from trimtab.sandbox.pulsar.namespaces import create_namespaces, delete_namespaces
 from trimtab.sandbox.pulsar.placing import bundles_of, place_bundles
+from trimtab.sandbox.pulsar.state import PulsarState
 from trimtab.sandbox.pulsar.workload import NamespaceLoad, PulsarWorkload, TopicLoad
+from trimtab.sandbox.state import read_state
+from trimtab.sandbox.teardown import sweep
+
+TRIMTAB = [sys.executable, "-c", "from trimtab.cli.app import main; main()"]
 
 pytestmark = [pytest.mark.pulsar, pytest.mark.timeout(300)]
 
@@ -32,6 +40,17 @@ def namespace(admin):
     yield WORKLOAD
     delete_namespaces(admin, WORKLOAD)
     assert "trimtab/sandbox" not in admin.namespaces("trimtab")
+
+
+@pytest.fixture
+def own_state(tmp_path, monkeypatch):
+    """A place for sandboxes that no other test and no user of this machine sees."""
+    monkeypatch.setenv("TRIMTAB_STATE", str(tmp_path / "state"))
+    return tmp_path / "state" / "sandbox"
+
+
+def _trimtab(*arguments):
+    return subprocess.run([*TRIMTAB, *arguments], capture_output=True, text=True, timeout=240, check=False)
 
 
 def _wait_until(condition, seconds=60.0):
@@ -101,3 +120,70 @@ def test_a_namespace_that_exists_is_not_created_again(admin, namespace):
     delete_namespaces(admin, namespace)
     with pytest.raises(PulsarAdminError):
         admin.boundaries("trimtab/sandbox")
+
+
+OWNER = """
+import time
+from trimtab.sandbox.pulsar import PulsarSandbox
+sandbox = PulsarSandbox.start(1, secured=True, cpus_per_broker=0.9)
+print(sandbox.state.folder, flush=True)
+time.sleep(600)
+"""
+
+
+def test_a_secured_broker_lets_in_only_who_has_a_token_and_ends_with_its_owner(own_state):
+    """No token, no answer; a token without rights, no changes; and kill -9 of a demo leaves nothing of it."""
+    owner = subprocess.Popen([sys.executable, "-c", OWNER], stdout=subprocess.PIPE, text=True)
+    assert owner.stdout is not None
+    folder = owner.stdout.readline().strip()
+    state = next(
+        state for file in own_state.glob("*/") if (state := read_state(file, PulsarState)) is not None
+    )
+    assert (str(state.folder), state.security is not None) == (folder, True)
+    with PulsarAdmin(state.connection) as admin:
+        assert admin.brokers() == (state.brokers[0].broker_id,)
+        cpu = admin.load_report(state.brokers[0].broker_id)["cpu"]
+        # Where groups are permitted the broker knows its own limit, else the machine's.
+        assert (cpu["limit"] == 90.0) == (not state.without_control_groups)
+        create_namespaces(admin, WORKLOAD)
+    assert state.security is not None
+    for token in (None, state.security.token("nobody")):
+        with PulsarAdmin(replace(state.connection, token=token)) as refused:
+            with pytest.raises(PulsarAdminError) as error:
+                create_namespaces(refused, WORKLOAD)
+            assert error.value.status in (401, 403)
+    nodes = list(state.processes.values())
+    assert len(nodes) >= 2
+    assert all(node.alive for node in nodes)
+    owner.kill()
+    owner.wait()
+    owner.stdout.close()
+    _wait_until(lambda: not any(node.alive for node in nodes))
+    sweep()
+    assert not list(own_state.glob("*/"))
+    assert not any(group.exists() for group in state.control_groups)
+
+
+def test_up_and_down_with_the_extensible_load_manager(own_state):
+    """The commands start, show, load and stop a sandbox; a second `up` shows the one that runs."""
+    up = _trimtab("sandbox", "pulsar", "up", "--brokers", "1", "--load-manager", "extensible")
+    assert up.returncode == 0, up.stderr
+    assert "Pulsar 4.2.4, extensible load manager" in up.stdout
+    assert "trimtab sandbox pulsar skew" in up.stdout
+    again = _trimtab("sandbox", "pulsar", "up")
+    assert (again.returncode, again.stdout.splitlines()[0]) == (0, up.stdout.splitlines()[0])
+    assert "is running already" in again.stderr
+    taken = _trimtab("sandbox", "kafka", "up", "--name", "pulsar")
+    assert taken.stderr == "trimtab: the sandbox pulsar is one of pulsar, not of kafka: choose another name\n"
+    unloaded = _trimtab("sandbox", "pulsar", "load")
+    assert "40 topics of this load do not exist" in unloaded.stderr
+    assert _trimtab("sandbox", "pulsar", "skew", "--rate", "100").returncode == 0
+    assert "serving, leader" in _trimtab("sandbox", "pulsar", "status").stdout
+    load = _trimtab("sandbox", "pulsar", "load", "--rate", "100", "--seconds", "2")
+    assert load.returncode == 0, load.stderr
+    assert load.stdout.endswith("; 0 errors\n")
+    assert _trimtab("sandbox", "pulsar", "down").stdout == (
+        "the sandbox pulsar is stopped and its data deleted\n"
+    )
+    assert _trimtab("sandbox", "pulsar", "down").stdout == "no sandbox pulsar is running\n"
+    assert not list(own_state.glob("*/"))

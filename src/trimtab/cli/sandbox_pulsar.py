@@ -28,6 +28,7 @@ def up(
     load_manager: str = typer.Option(
         "modular", "--load-manager", help="Pulsar's own balancing: modular or extensible."
     ),
+    secured: bool = typer.Option(False, "--secured", help="Let clients in only with a token over TLS."),
     cpus: float = typer.Option(
         0.0,
         "--cpus",
@@ -56,6 +57,7 @@ def up(
         first_port=port or None,
         version=version,
         load_manager=load_manager,
+        secured=secured,
         cpus_per_broker=cpus or None,
         settings=parse_settings(settings),
         say=_say,

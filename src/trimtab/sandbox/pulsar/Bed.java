@@ -17,7 +17,17 @@ public final class Bed {
 
     private Bed() {}
 
-    public static void main(String[] arguments) throws Exception {
+    public static void main(String[] arguments) {
+        try {
+            run(arguments);
+        } catch (Throwable failure) {
+            // The metadata store's threads would keep a process alive that will never be ready.
+            failure.printStackTrace();
+            System.exit(1);
+        }
+    }
+
+    private static void run(String[] arguments) throws Exception {
         File data = new File(arguments[0]);
         InetSocketAddress address = new InetSocketAddress("127.0.0.1", Integer.parseInt(arguments[1]));
         NIOServerCnxnFactory connections = new NIOServerCnxnFactory();

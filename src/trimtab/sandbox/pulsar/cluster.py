@@ -12,15 +12,15 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
-from trimtab.connect.pulsar_settings import PulsarConnection
+from trimtab.connect.pulsar import PulsarAdmin, PulsarAdminError, PulsarConnection
 from trimtab.model.errors import SandboxError
+from trimtab.sandbox.certificates import make_certificate
 from trimtab.sandbox.cluster import Sandbox
 from trimtab.sandbox.maven import Say, say_nothing
 from trimtab.sandbox.node_log import why_ended
 from trimtab.sandbox.processes import Process, kill, running
 from trimtab.sandbox.pulsar.configuration import LOAD_MANAGERS
 from trimtab.sandbox.pulsar.declare import declare, with_control_groups
-from trimtab.sandbox.pulsar.health import serves
 from trimtab.sandbox.pulsar.nodes import command_of, set_up_cluster, write_node_files
 from trimtab.sandbox.pulsar.runtime import DEFAULT_VERSION, PulsarRuntime, lock_of, prepare
 from trimtab.sandbox.pulsar.state import PulsarNode, PulsarState
@@ -56,6 +56,7 @@ class PulsarSandbox(Sandbox[PulsarState]):
         *,
         version: str = DEFAULT_VERSION,
         load_manager: str = "modular",
+        secured: bool = False,
         cpus_per_broker: float | None = None,
         settings: Mapping[str, str] | None = None,
         folder: Path | None = None,
@@ -73,6 +74,9 @@ class PulsarSandbox(Sandbox[PulsarState]):
             Of Pulsar; one of `trimtab.sandbox.pulsar.runtime.VERSIONS`.
         load_manager
             `modular` or `extensible`.
+        secured
+            Whether clients must come with a token over TLS, to the admin API and to the binary protocol;
+            `connection` has both.
         cpus_per_broker
             Give each broker a control group that may use so many processors, so that the CPU in its load
             reports is its own; where that is not permitted, `state.without_control_groups` says why. None for
@@ -118,6 +122,7 @@ class PulsarSandbox(Sandbox[PulsarState]):
             has_bed=runtime.has_bed,
             version=version,
             load_manager=load_manager,
+            secured=secured,
         )
         sandbox = cls(state, runtime)
         try:
@@ -199,7 +204,8 @@ class PulsarSandbox(Sandbox[PulsarState]):
         deadline = time.monotonic() + timeout_seconds
         started = self.state.processes.keys() - self._dismissed
         waiting = [node for node in self.state.brokers if node.id in started]
-        with ThreadPoolExecutor(len(waiting) or 1) as threads:
+        connection = replace(self.connection, timeout_seconds=10.0)
+        with PulsarAdmin(connection) as admin, ThreadPoolExecutor(len(waiting) or 1) as threads:
             while waiting:
                 self._require_running()
                 if time.monotonic() > deadline:
@@ -208,7 +214,7 @@ class PulsarSandbox(Sandbox[PulsarState]):
                         f"{timeout_seconds:g} s: close what else keeps the processors busy, or start "
                         "fewer brokers"
                     )
-                healthy = threads.map(lambda node: serves(self.web_urls[node.broker_id]), waiting)
+                healthy = threads.map(lambda node: _is_healthy(admin, node.broker_id), waiting)
                 waiting = [node for node, serving in zip(waiting, healthy, strict=True) if not serving]
                 time.sleep(0.1)
 
@@ -229,6 +235,8 @@ class PulsarSandbox(Sandbox[PulsarState]):
     def _prepare(self, cpus_per_broker: float | None, settings: Mapping[str, str]) -> None:
         self.state.folder.mkdir(parents=True)
         self.state.write()
+        if self.state.security is not None:
+            make_certificate(self._runtime.java, self.state.folder, self.state.security.store_password)
         if cpus_per_broker is not None:
             self._save(with_control_groups(self.state, cpus_per_broker))
         write_node_files(self.state, settings)
@@ -264,3 +272,14 @@ class PulsarSandbox(Sandbox[PulsarState]):
             if process is not None and node.id not in self._dismissed and not running(process):
                 who = f"Pulsar's {node.role.replace('-', ' ')} {node.id}"
                 raise SandboxError(why_ended(who, self.state.home(node) / "out.log"))
+
+
+def _is_healthy(admin: PulsarAdmin, broker: str) -> bool:
+    """By the broker's own check: it writes a message to a topic and reads it back.
+
+    `brokers/ready` would not do: it passes while there is no bookie to write to.
+    """
+    try:
+        return admin.is_healthy(broker)
+    except PulsarAdminError:
+        return False

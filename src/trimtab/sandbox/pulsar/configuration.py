@@ -123,7 +123,11 @@ def bookie_configuration(home: Path, port: int, metadata_port: int, loopback: st
 
 
 def broker_configuration(
-    node: PulsarNode, metadata_port: int, load_manager: str, overrides: Mapping[str, str]
+    node: PulsarNode,
+    metadata_port: int,
+    load_manager: str,
+    security: Mapping[str, str],
+    overrides: Mapping[str, str],
 ) -> str:
     """`broker.conf` of one broker.
 
@@ -135,6 +139,8 @@ def broker_configuration(
         Of the metadata store.
     load_manager
         A key of `LOAD_MANAGERS`.
+    security
+        From `security_settings`; empty for a broker that lets everybody in.
     overrides
         Pulsar's own names; win over everything here.
     """
@@ -145,13 +151,13 @@ def broker_configuration(
             "clusterName": CLUSTER,
             "bindAddress": "127.0.0.1",
             "advertisedAddress": "127.0.0.1",
-            "brokerServicePort": str(node.port),
-            "webServicePort": str(node.web_port),
         }
+        | _ports(node, secured=bool(security))
         | SMALL_BROKER
         | SHORT_SESSIONS
         | FRESH_REPORTS
         | LOAD_MANAGERS[load_manager]
+        | dict(security)
         | dict(overrides)
     )
 
@@ -173,16 +179,37 @@ def parse_settings(given: Sequence[str]) -> dict[str, str]:
     return settings
 
 
-def setup_arguments(metadata_port: int, broker: PulsarNode) -> list[str]:
+def _ports(node: PulsarNode, *, secured: bool) -> dict[str, str]:
+    """A broker listens with TLS or without, never both: a port left open would let everybody in."""
+    service, web = str(node.port), str(node.web_port)
+    plain, tls = ("", "Tls") if not secured else ("Tls", "")
+    return {
+        f"brokerServicePort{plain}": service,
+        f"webServicePort{plain}": web,
+        f"brokerServicePort{tls}": "",
+        f"webServicePort{tls}": "",
+    }
+
+
+def setup_arguments(metadata_port: int, broker: PulsarNode, *, secured: bool) -> list[str]:
     """Arguments of Pulsar's own cluster set-up, which writes a cluster's first entries."""
     store = f"zk:127.0.0.1:{metadata_port}"
-    return [
-        *("--cluster", CLUSTER),
-        *("--metadata-store", store),
-        *("--configuration-metadata-store", store),
-        *("--web-service-url", f"http://127.0.0.1:{broker.web_port}"),
-        *("--broker-service-url", f"pulsar://127.0.0.1:{broker.port}"),
-    ]
+    web, service = f"127.0.0.1:{broker.web_port}", f"127.0.0.1:{broker.port}"
+    arguments = {
+        "--cluster": CLUSTER,
+        "--metadata-store": store,
+        "--configuration-metadata-store": store,
+        # Pulsar asks for an address without TLS in any case.
+        "--web-service-url": f"http://{web}",
+    }
+    if secured:
+        arguments |= {
+            "--web-service-url-tls": f"https://{web}",
+            "--broker-service-url-tls": f"pulsar+ssl://{service}",
+        }
+    else:
+        arguments["--broker-service-url"] = f"pulsar://{service}"
+    return [part for pair in arguments.items() for part in pair]
 
 
 def _text(properties: Mapping[str, str]) -> str:

@@ -10,13 +10,21 @@ from trimtab.model.errors import SandboxError
 from trimtab.sandbox.control_groups import make_control_group, remove
 from trimtab.sandbox.ports import free_ports, require_free
 from trimtab.sandbox.processes import this_process
+from trimtab.sandbox.pulsar.security import new_security
 from trimtab.sandbox.pulsar.state import PulsarNode, PulsarState
 
 BED_ID, METADATA_STORE_ID, BOOKIE_ID = 100, 101, 102
 
 
 def declare(
-    brokers: int, folder: Path, *, first_port: int | None, has_bed: bool, version: str, load_manager: str
+    brokers: int,
+    folder: Path,
+    *,
+    first_port: int | None,
+    has_bed: bool,
+    version: str,
+    load_manager: str,
+    secured: bool,
 ) -> PulsarState:
     """A sandbox of which nothing runs yet.
 
@@ -32,6 +40,8 @@ def declare(
         Whether metadata store and bookie share a process.
     version, load_manager
         Of the brokers.
+    secured
+        Whether clients must come with a token over TLS.
 
     Raises
     ------
@@ -61,6 +71,7 @@ def declare(
         version=version,
         load_manager=load_manager,
         nodes=(*below, *serving),
+        security=new_security() if secured else None,
     )
 
 

@@ -21,6 +21,7 @@ def start_named(
     first_port: int | None,
     version: str,
     load_manager: str,
+    secured: bool,
     cpus_per_broker: float | None,
     settings: Mapping[str, str],
     say: Say,
@@ -38,6 +39,7 @@ def start_named(
             brokers,
             version=version,
             load_manager=load_manager,
+            secured=secured,
             cpus_per_broker=cpus_per_broker,
             settings=settings,
             folder=folder,
@@ -57,6 +59,9 @@ def describe(state: PulsarState) -> str:
         f"folder     {state.folder}",
         f"version    Pulsar {state.version}, {state.load_manager} load manager",
     ]
+    if state.security is not None:
+        lines.append(f"security   TLS; trust {state.connection.tls_ca}")
+        lines.append(f"token      {state.connection.token}")
     if any(node.control_group for node in state.brokers):
         lines.append("CPU        counted for each broker apart")
     elif state.without_control_groups:

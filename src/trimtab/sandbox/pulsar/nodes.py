@@ -17,6 +17,7 @@ from trimtab.sandbox.pulsar.configuration import (
 )
 from trimtab.sandbox.pulsar.declare import metadata_port
 from trimtab.sandbox.pulsar.runtime import PulsarRuntime
+from trimtab.sandbox.pulsar.security import security_settings
 from trimtab.sandbox.pulsar.state import PulsarNode, PulsarState
 
 
@@ -35,7 +36,8 @@ def write_node_files(state: PulsarState, settings: Mapping[str, str]) -> None:
             (home / "metadata").mkdir()
             (home / "zoo.cfg").write_text(metadata_store_configuration(home, metadata))
         if node.role == "broker":
-            text = broker_configuration(node, metadata, state.load_manager, settings)
+            security = security_settings(state.security, state.folder) if state.security else {}
+            text = broker_configuration(node, metadata, state.load_manager, security, settings)
             (home / "broker.conf").write_text(text)
             (home / "broker.conf").chmod(0o600)
 
@@ -56,7 +58,9 @@ def set_up_cluster(runtime: PulsarRuntime, state: PulsarState, store: PulsarNode
     """
     home = state.home(store)
     answer = subprocess.run(
-        runtime.command("setup", home, setup_arguments(store.port, state.brokers[0])),
+        runtime.command(
+            "setup", home, setup_arguments(store.port, state.brokers[0], secured=state.security is not None)
+        ),
         cwd=home,
         capture_output=True,
         text=True,
@@ -72,7 +76,7 @@ def _arguments(state: PulsarState, node: PulsarNode) -> list[str]:
     match node.role:
         case "bed":
             metadata = metadata_port(state)
-            setup = setup_arguments(metadata, state.brokers[0])
+            setup = setup_arguments(metadata, state.brokers[0], secured=state.security is not None)
             return [str(home / "metadata"), str(metadata), str(home / "bookkeeper.conf"), *setup]
         case "metadata-store":
             return [str(home / "zoo.cfg")]

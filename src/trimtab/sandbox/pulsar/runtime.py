@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import subprocess
+import tempfile
+import zipfile
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -17,6 +19,7 @@ from trimtab.sandbox.maven import Say, only_one, scratch_beside
 DEFAULT_VERSION = "4.2.4"
 # Those for which a lock list is kept: every jar of theirs can be fetched, and the set has run.
 VERSIONS = ("4.0.7", "4.2.4")
+BED, ARGUMENTS = "bed.jar", "java.arguments"
 
 OPENED = (
     "java.base/java.nio",
@@ -129,24 +132,37 @@ def prepare(version: str, jars: tuple[LockedJar, ...], say: Say) -> PulsarRuntim
             if not folder.exists():
                 with scratch_beside(folder) as scratch:
                     _make(java, paths, source, scratch / "ready", folder)
-    return PulsarRuntime(java, version, folder / "java.arguments", (folder / "Bed.class").exists())
+    return PulsarRuntime(java, version, folder / ARGUMENTS, (folder / BED).exists())
 
 
-def _make(java: Java, jars: list[Path], source: str, scratch: Path, folder: Path) -> None:
-    scratch.mkdir()
-    (scratch / "Bed.java").write_text(source, encoding="utf-8")
+def _make(java: Java, jars: list[Path], source: str, ready: Path, folder: Path) -> None:
+    """Make in `ready` what is to lie in `folder`, and put it there."""
+    ready.mkdir()
+    class_path = list(map(str, jars))
     if java.compiler is not None:
-        class_path = ":".join(map(str, jars))
-        answer = subprocess.run(
-            [java.compiler, "-proc:none", "-cp", class_path, "-d", scratch, scratch / "Bed.java"],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if answer.returncode != 0:
-            raise SandboxError(f"{java.compiler} does not compile Bed.java: {answer.stderr.strip()}")
-    class_path = ":".join([str(folder), *map(str, jars)])
+        _compile(java.compiler, class_path, source, ready / BED)
+        class_path.insert(0, str(folder / BED))
     # Java reads a backslash in a quoted argument as an escape.
-    quoted = class_path.replace("\\", "\\\\").replace('"', '\\"')
-    (scratch / "java.arguments").write_text("\n".join([*JAVA_FLAGS, "-cp", f'"{quoted}"']) + "\n")
-    scratch.rename(folder)
+    quoted = ":".join(class_path).replace("\\", "\\\\").replace('"', '\\"')
+    (ready / ARGUMENTS).write_text("\n".join([*JAVA_FLAGS, "-cp", f'"{quoted}"']) + "\n")
+    ready.rename(folder)
+
+
+def _compile(compiler: Path, class_path: list[str], source: str, jar: Path) -> None:
+    with tempfile.TemporaryDirectory(prefix="trimtab-bed-") as name:
+        scratch = Path(name)
+        (scratch / "Bed.java").write_text(source, encoding="utf-8")
+        command: list[str | Path] = [
+            compiler,
+            "-proc:none",
+            "-cp",
+            ":".join(class_path),
+            "-d",
+            scratch,
+            scratch / "Bed.java",
+        ]
+        answer = subprocess.run(command, capture_output=True, text=True, check=False)
+        if answer.returncode != 0:
+            raise SandboxError(f"{compiler} does not compile Bed.java: {answer.stderr.strip()}")
+        with zipfile.ZipFile(jar, "w") as archive:
+            archive.write(scratch / "Bed.class", "Bed.class")

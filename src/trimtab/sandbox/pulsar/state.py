@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from trimtab.connect.pulsar_settings import PulsarConnection
+from trimtab.sandbox.certificates import CERTIFICATE
+from trimtab.sandbox.pulsar.security import PulsarSecurity
 from trimtab.sandbox.state import SandboxState
 
 CLUSTER = "c1"
@@ -55,6 +57,8 @@ class PulsarState(SandboxState):
         `modular` or `extensible`.
     nodes
         All declared processes; what brokers stand on comes first.
+    security
+        None for a cluster that lets everybody in.
     without_control_groups
         Why brokers have no control groups of their own although they were asked for; else empty.
     """
@@ -64,6 +68,7 @@ class PulsarState(SandboxState):
     version: str
     load_manager: str
     nodes: tuple[PulsarNode, ...]
+    security: PulsarSecurity | None = None
     without_control_groups: str = ""
 
     @property
@@ -74,17 +79,25 @@ class PulsarState(SandboxState):
     @property
     def service_url(self) -> str:
         """Where clients of the binary protocol connect: all declared brokers."""
-        return "pulsar://" + ",".join(f"127.0.0.1:{node.port}" for node in self.brokers)
+        scheme = "pulsar+ssl" if self.security else "pulsar"
+        return f"{scheme}://" + ",".join(f"127.0.0.1:{node.port}" for node in self.brokers)
 
     @property
     def web_urls(self) -> dict[str, str]:
         """The admin API of each declared broker, by Pulsar's broker id."""
-        return {node.broker_id: f"http://{node.broker_id}" for node in self.brokers}
+        scheme = "https" if self.security else "http"
+        return {node.broker_id: f"{scheme}://{node.broker_id}" for node in self.brokers}
 
     @property
     def connection(self) -> PulsarConnection:
         """How a client reaches the sandbox: admin API and binary protocol."""
-        return PulsarConnection(tuple(self.web_urls.values()), cluster=CLUSTER, service_url=self.service_url)
+        return PulsarConnection(
+            tuple(self.web_urls.values()),
+            cluster=CLUSTER,
+            service_url=self.service_url,
+            token=self.security.token() if self.security else None,
+            tls_ca=self.folder / CERTIFICATE if self.security else None,
+        )
 
     def home(self, node: PulsarNode) -> Path:
         """The folder of one process: configuration, data, output."""
@@ -97,5 +110,13 @@ class PulsarState(SandboxState):
             PulsarNode(**node | {"control_group": tuple(Path(part) for part in node["control_group"])})
             for node in document["nodes"]
         )
+        security = document["security"]
         own = {name: document[name] for name in ("version", "load_manager", "without_control_groups")}
-        return super().fields_of(folder, document) | own | {"nodes": nodes}
+        return (
+            super().fields_of(folder, document)
+            | own
+            | {
+                "nodes": nodes,
+                "security": PulsarSecurity(**security) if security else None,
+            }
+        )

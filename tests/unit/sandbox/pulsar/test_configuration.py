@@ -24,13 +24,19 @@ def _properties(text: str) -> dict[str, str]:
 
 
 def _declared(folder, **changed) -> PulsarState:
-    arguments = {"first_port": None, "has_bed": True, "version": "4.2.4", "load_manager": "modular"}
+    arguments = {
+        "first_port": None,
+        "has_bed": True,
+        "version": "4.2.4",
+        "load_manager": "modular",
+        "secured": False,
+    }
     return declare(2, folder, **arguments | changed)
 
 
 def test_everything_listens_on_the_loopback_interface(tmp_path):
     """A sandbox is not reachable from outside the machine."""
-    broker = _properties(broker_configuration(BROKER, 2181, "modular", {}))
+    broker = _properties(broker_configuration(BROKER, 2181, "modular", {}, {}))
     assert (broker["bindAddress"], broker["advertisedAddress"]) == ("127.0.0.1", "127.0.0.1")
     assert (broker["brokerServicePort"], broker["webServicePort"]) == ("6650", "8080")
     assert broker["metadataStoreUrl"] == "zk:127.0.0.1:2181"
@@ -46,7 +52,7 @@ def test_everything_listens_on_the_loopback_interface(tmp_path):
 )
 def test_brokers_run_under_the_load_manager_asked_for(load_manager, name):
     """Both of Pulsar's are offered, each with a shedder of its own kind."""
-    broker = _properties(broker_configuration(BROKER, 2181, load_manager, {}))
+    broker = _properties(broker_configuration(BROKER, 2181, load_manager, {}, {}))
     assert broker["loadManagerClassName"].endswith(f".{name}")
     shedder = broker.get("loadBalancerLoadSheddingStrategy", "")
     assert shedder.endswith("TransferShedder") == (load_manager == "extensible")
@@ -55,13 +61,13 @@ def test_brokers_run_under_the_load_manager_asked_for(load_manager, name):
 def test_settings_of_the_user_win():
     """An experiment can set any of Pulsar's own names."""
     overrides = {"loadBalancerReportUpdateMaxIntervalMinutes": "7", "webServicePort": "9"}
-    broker = _properties(broker_configuration(BROKER, 2181, "modular", overrides))
+    broker = _properties(broker_configuration(BROKER, 2181, "modular", {}, overrides))
     assert (broker["loadBalancerReportUpdateMaxIntervalMinutes"], broker["webServicePort"]) == ("7", "9")
 
 
 def test_the_cluster_is_set_up_with_the_first_brokers_addresses():
     """What Pulsar writes of the cluster names a broker that will be there."""
-    arguments = setup_arguments(2181, BROKER)
+    arguments = setup_arguments(2181, BROKER, secured=False)
     assert arguments[arguments.index("--broker-service-url") + 1] == "pulsar://127.0.0.1:6650"
     assert arguments[arguments.index("--metadata-store") + 1] == "zk:127.0.0.1:2181"
 
