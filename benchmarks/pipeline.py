@@ -15,6 +15,7 @@ import statistics
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,7 +31,7 @@ from results import write_result
 from same_result import KEYS, difference
 
 from synthetic_telemetry import SyntheticCluster, land
-from trimtab.observe import stages
+from trimtab.observe import replicas_pipeline
 from trimtab.observe.lake import Lake
 from trimtab.observe.pipeline import run_batch
 from trimtab.observe.session import SessionSettings, spark_session
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SAME_JOB = ("rates", "growth", "traffic", "brokers", "clients", "windows", "imbalance")
-ALL_STAGES = stages.STAGES
+WHOLE = replicas_pipeline.PIPELINE
 
 
 def main() -> None:
@@ -125,12 +126,12 @@ def engines(
 
     def spark_batch(same_job: bool) -> None:
         shutil.rmtree(lake.tables, ignore_errors=True)
-        chosen = [stage for stage in ALL_STAGES if not same_job or stage.table in SAME_JOB]
-        stages.STAGES = tuple(chosen)
+        chosen = [stage for stage in WHOLE.stages if not same_job or stage.table in SAME_JOB]
+        replicas_pipeline.PIPELINE = replace(WHOLE, stages=tuple(chosen))
         try:
             run_batch(session, lake, settings)
         finally:
-            stages.STAGES = ALL_STAGES
+            replicas_pipeline.PIPELINE = WHOLE
         if same_job:
             kept = {name: lake.table(name) for name in KEYS}
             for name, table in kept.items():

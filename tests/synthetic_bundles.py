@@ -235,3 +235,65 @@ def report_rows(
             }
         rows.append(row)
     return rows
+
+
+def dirtied(cluster: SyntheticPulsar, ticks: int, lateness_seconds: float, seed: int = 7) -> list[pa.Table]:
+    """The same reports as a bad day would deliver them: files in the order of their arrival.
+
+    A broker does not answer, one is missing for a tick, one clock goes back, a tick is missing for all,
+    figures are NaN or negative, two brokers claim one bundle, whole reports come twice (some with other
+    figures), out of order, within the lateness allowed and beyond it, and some rows cannot be read at all.
+    """
+    rng = np.random.default_rng(seed)
+    length = datetime.timedelta(seconds=cluster.seconds_per_tick)
+    rows = cluster.rows(ticks)
+    reports: dict[tuple[Any, Any], list[dict[str, Any]]] = {}
+    for row in rows:
+        number = (row["tick"] - cluster.start) // length
+        broker = cluster.names.index(row["owner"]) if row.get("owner") else None
+        if number == ticks - 3 or (broker == 2 and number == 3):
+            continue
+        if broker == 1 and number == 4:
+            if row["kind"] != "pulsar_broker":
+                continue
+            row = {name: row[name] for name in ("cluster", "tick", "kind", "owner", "position",
+                                                "sampled_at", "received_at")}  # fmt: skip
+            row["broker_state"] = "unreachable"
+        if broker == 3 and number == 5:
+            row["sampled_at"] -= 3 * length
+        if row["kind"] == "pulsar_broker" and broker == 0 and number == 2:
+            row["cpu_usage"] = float("nan")
+        if row["kind"] == "pulsar_bundle" and broker == 0 and number == 5 and row["position"] == 0:
+            row["msg_rate_in"] = -1.0
+        if row["kind"] == "pulsar_bundle" and broker == 0 and number == 3 and row["position"] == 1:
+            row["msg_throughput_out"] = float("inf")
+        reports.setdefault((row["tick"], row.get("owner")), []).append(row)
+    # A bundle that is just changing hands: its new owner tells of it too, and before the old one does.
+    claimed = next(row for row in rows if row["kind"] == "pulsar_bundle" and row["tick"] == cluster.at(1))
+    other = next(name for name in cluster.names if name != claimed["owner"])
+    reports[(cluster.at(1), other)].append(
+        dict(claimed, owner=other, position=99, stats_position=99, msg_rate_in=claimed["msg_rate_in"] + 1.0)
+    )
+    delivered = []
+    for said in reports.values():
+        draw = rng.random(4)
+        if draw[0] < 0.15:
+            said = [dict(row, received_at=row["received_at"] + 2 * length) for row in said]
+        elif draw[0] < 0.2:
+            late = datetime.timedelta(seconds=lateness_seconds + 1)
+            said = [dict(row, received_at=row["tick"] + late) for row in said]
+        delivered.append(said)
+        if draw[1] < 0.2:
+            later = (1 + int(2 * draw[2])) * length
+            delivered.append(
+                [
+                    dict(row, received_at=row["received_at"] + later, topics=77 if draw[3] < 0.5 else None)
+                    for row in said
+                ]
+            )
+    delivered.append([dict(row, kind=None) for row in rows[:3]])
+    files: dict[int, list[dict[str, Any]]] = {}
+    for place in rng.permutation(len(delivered)):
+        for row in delivered[place]:
+            files.setdefault((row["received_at"] - cluster.start) // length, []).append(row)
+    return [table_of(files[arrival]) for arrival in sorted(files)]

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trimtab.observe.cpu_fit import CAUSES, base_cores, fit_cpu
+from trimtab.observe.cpu_fit import CAUSES, by_fixed_shares, fits_of
 from trimtab.observe.schemas import ATTRIBUTED, CPU_MODEL, ROLE_LOAD, conform, ddl
 
 if TYPE_CHECKING:
-    import pyarrow
+    from collections.abc import Sequence
+
     from pyspark.sql import DataFrame
 
+    from trimtab.observe.cpu_fit import Divide
+    from trimtab.observe.schemas import Columns
     from trimtab.observe.settings import PipelineSettings
 
 
@@ -43,45 +46,35 @@ def cpu_model(windows: DataFrame, settings: PipelineSettings) -> DataFrame:
         F.col("network_out.mean").alias("leader_out"),
         "follower_in",
     )
-    fits = _fits(
-        told.toArrow().sort_by([("cluster", "ascending"), ("end", "ascending"), ("broker", "ascending")]),
-        settings,
-    )
-    columns = ddl(CPU_MODEL).replace("`window_end` timestamp", "`end` bigint")
-    frame = windows.sparkSession.createDataFrame(fits, schema=columns)
-    return conform(frame.withColumn("window_end", F.timestamp_micros("end")), CPU_MODEL)
+    return fitted(told, CPU_MODEL, CAUSES, settings, by_fixed_shares)
 
 
-def _fits(told: pyarrow.Table, settings: PipelineSettings) -> list[tuple[object, ...]]:
-    import numpy as np
+def fitted(
+    told: DataFrame,
+    columns: Columns,
+    causes: Sequence[str],
+    settings: PipelineSettings,
+    divide: Divide,
+) -> DataFrame:
+    """The table `cpu_model` of any level from what its brokers' windows tell.
 
-    cluster = np.asarray(told["cluster"].to_pylist(), dtype=object)
-    end = told["end"].to_numpy()
-    broker = told["broker"].to_numpy()
-    cores = told["cores"].to_numpy().astype(float)
-    carried = (
-        np.column_stack([told[cause].to_numpy().astype(float) for cause in CAUSES])
-        if len(told)
-        else np.zeros((0, 3))
-    )
+    Parameters
+    ----------
+    told, causes, divide
+        As in `cpu_fit.fits_of`, rows in any order.
+    columns
+        Of the table made.
+    settings
+        Gives how many windows a fit looks back on.
+    """
+    from pyspark.sql import functions as F
+
+    order = [(name, "ascending") for name in ("cluster", "end", "broker")]
     reach = settings.fit_windows * settings.slide
-    rows: list[tuple[object, ...]] = []
-    for name in dict.fromkeys(cluster):
-        of_cluster = np.flatnonzero(cluster == name)
-        ends = end[of_cluster]
-        for at in np.unique(ends):
-            low, high = np.searchsorted(ends, [at - reach + 1, at + 1])
-            near = of_cluster[low:high]
-            fit = fit_cpu(cores[near], carried[near])
-            base = []
-            for one in np.unique(broker[near]):
-                its = near[broker[near] == one]
-                base.append((int(one), base_cores(fit, cores[its], carried[its])))
-            r2 = None if np.isnan(fit.r2) else fit.r2
-            rows.append(
-                (name, int(at), fit.method, *map(float, fit.cost), fit.idle_cores, r2, fit.rows, base)
-            )
-    return rows
+    fits = fits_of(told.toArrow().sort_by(order), causes, reach, divide)
+    by_number = ddl(columns).replace("`window_end` timestamp", "`end` bigint")
+    frame = told.sparkSession.createDataFrame(fits, schema=by_number)
+    return conform(frame.withColumn("window_end", F.timestamp_micros("end")), columns)
 
 
 def attributed(windows: DataFrame, model: DataFrame) -> DataFrame:

@@ -2,69 +2,117 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import reduce
 from operator import or_
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from trimtab.observe.flags import Flag, flagged_where
 from trimtab.observe.raw import KEYS, KINDS
-from trimtab.observe.schemas import CLEANED, RAW, conform, ddl
+from trimtab.observe.schemas import RAW, conform, ddl, with_flags
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
+    from trimtab.observe.schemas import Columns
     from trimtab.observe.settings import PipelineSettings
 
-_DOUBLES = tuple(name for name, kind in RAW if kind == "double")
-_LONGS = tuple(name for name, kind in RAW if kind == "bigint")
+
+@dataclass(frozen=True)
+class RawForm:
+    """What raw rows of a level look like, and what cannot be in them.
+
+    Attributes
+    ----------
+    columns
+        Name and type of each.
+    keys
+        Two rows that agree in all of these are the same sample.
+    kinds
+        What a row may describe.
+    negative
+        Columns that are never below zero.
+    minus_one
+        Columns in which -1 means that there is none; below that is dirt.
+    """
+
+    columns: Columns
+    keys: tuple[str, ...]
+    kinds: tuple[str, ...]
+    negative: tuple[str, ...]
+    minus_one: tuple[str, ...] = ()
+
+    @property
+    def cleaned(self) -> Columns:
+        """Columns of the table `cleaned`."""
+        return with_flags(self.columns)
 
 
-def from_json(records: DataFrame) -> DataFrame:
+def numbers(columns: Columns, *kinds: str) -> tuple[str, ...]:
+    """Names of the columns of some types."""
+    return tuple(name for name, kind in columns if kind in kinds)
+
+
+# Kafka writes -1 for "no offset"; a lag may be anything.
+KAFKA: Final = RawForm(
+    columns=RAW,
+    keys=KEYS,
+    kinds=KINDS,
+    negative=tuple(name for name in numbers(RAW, "bigint") if name not in ("committed_offset", "offset_lag")),
+    minus_one=("committed_offset",),
+)
+
+
+def from_json(records: DataFrame, form: RawForm = KAFKA) -> DataFrame:
     """Rows of a Kafka topic as raw rows.
 
     Parameters
     ----------
     records
         With `value` (bytes or text, one JSON object each) and `timestamp`.
+    form
+        Of the level.
 
     Returns
     -------
     DataFrame
-        Columns of `schemas.RAW`. A value that is no JSON object becomes a row of nulls received at the
+        The form's columns. A value that is no JSON object becomes a row of nulls received at the
         record's own time, which `typed` flags as unreadable.
     """
     from pyspark.sql import functions as F
 
     # Timestamps come as text: Spark's JSON reader alone would take its own idea of their precision.
-    text = tuple((name, "string" if kind == "timestamp" else kind) for name, kind in RAW)
+    text = tuple((name, "string" if kind == "timestamp" else kind) for name, kind in form.columns)
     value = F.from_json(F.col("value").cast("string"), ddl(text))
     parsed = records.select(value.alias("row"), F.col("timestamp").alias("appended_at"))
     columns = []
-    for name, kind in RAW:
+    for name, kind in form.columns:
         column = F.col(f"row.{name}")
         if kind == "timestamp":
             column = F.try_to_timestamp(column)
         if name == "received_at":
             column = F.coalesce(column, F.col("appended_at"))
         columns.append(column.alias(name))
-    return conform(parsed.select(*columns), RAW)
+    return conform(parsed.select(*columns), form.columns)
 
 
-def typed(raw: DataFrame, settings: PipelineSettings) -> DataFrame:
+def typed(raw: DataFrame, settings: PipelineSettings, form: RawForm = KAFKA) -> DataFrame:
     """Each raw row with its flags; whether it counts depends on the row alone, never on when or with what
     it came.
 
     Parameters
     ----------
     raw
-        Columns of `schemas.RAW`.
+        The form's columns.
     settings
         Gives the lateness allowed.
+    form
+        Of the level.
 
     Returns
     -------
     DataFrame
-        Columns of `schemas.CLEANED`, one row per raw row.
+        Columns of `RawForm.cleaned`, one row per raw row.
     """
     from pyspark.sql import functions as F
 
@@ -72,12 +120,13 @@ def typed(raw: DataFrame, settings: PipelineSettings) -> DataFrame:
     unreadable = (
         F.col("cluster").isNull()
         | F.col("tick").isNull()
-        | ~F.coalesce(F.col("kind").isin(*KINDS), F.lit(False))
+        | ~F.coalesce(F.col("kind").isin(*form.kinds), F.lit(False))
     )
-    bad_number = {name: F.isnan(name) | (F.abs(name) == float("inf")) for name in _DOUBLES}
-    # Kafka writes -1 for "no offset"; below that, or a negative size, is dirt.
-    negative = {name: F.col(name) < 0 for name in _LONGS if name not in ("committed_offset", "offset_lag")}
-    negative |= {"committed_offset": F.col("committed_offset") < -1}
+    bad_number = {
+        name: F.isnan(name) | (F.abs(name) == float("inf")) for name in numbers(form.columns, "double")
+    }
+    negative = {name: F.col(name) < 0 for name in form.negative}
+    negative |= {name: F.col(name) < -1 for name in form.minus_one}
     flags = (
         flagged_where(late, Flag.LATE)
         .bitwiseOR(flagged_where(unreadable, Flag.UNREADABLE))
@@ -85,7 +134,9 @@ def typed(raw: DataFrame, settings: PipelineSettings) -> DataFrame:
         .bitwiseOR(flagged_where(_any(negative.values()), Flag.NEGATIVE))
     )
     flagged = raw.withColumn("flags", flags)
-    absent = {**bad_number, **negative, "committed_offset": F.col("committed_offset") < 0}
+    absent = {name: F.col(name) < 0 for name in (*form.negative, *form.minus_one)}
+    for name, bad in bad_number.items():
+        absent[name] = bad | absent[name] if name in absent else bad
     cleaned = {name: F.when(~F.coalesce(bad, F.lit(False)), F.col(name)) for name, bad in absent.items()}
     # An unreadable row must lie somewhere to be counted: at the instant it was received.
     cleaned["tick"] = F.coalesce("tick", "received_at", F.timestamp_micros(F.lit(0)))
@@ -101,11 +152,11 @@ def typed(raw: DataFrame, settings: PipelineSettings) -> DataFrame:
                 **cleaned,
             }
         ),
-        CLEANED,
+        form.cleaned,
     )
 
 
-def deduplicated(samples: DataFrame) -> DataFrame:
+def deduplicated(samples: DataFrame, form: RawForm = KAFKA) -> DataFrame:
     """One row per sample: the one received first; the others are only counted.
 
     The choice is a minimum over a total order, so it does not matter how often, in which order and in which
@@ -114,18 +165,20 @@ def deduplicated(samples: DataFrame) -> DataFrame:
     Parameters
     ----------
     samples
-        Columns of `schemas.CLEANED`.
+        Columns of `RawForm.cleaned`.
+    form
+        Of the level.
 
     Returns
     -------
     DataFrame
-        Columns of `schemas.CLEANED`, unique in `raw.KEYS`.
+        The same columns, unique in the form's keys.
     """
     from pyspark.sql import Window
     from pyspark.sql import functions as F
 
-    same = Window.partitionBy(*KEYS)
-    values = [name for name, _ in RAW if name not in KEYS]
+    same = Window.partitionBy(*form.keys)
+    values = [name for name, _ in form.columns if name not in form.keys]
     first = same.orderBy(
         F.col("accepted").desc(),
         F.col("received_at").asc_nulls_last(),
@@ -139,7 +192,7 @@ def deduplicated(samples: DataFrame) -> DataFrame:
             "late_copies": F.sum("late_copies").over(same),
         }
     )
-    return conform(ranked.where("place = 1"), CLEANED)
+    return conform(ranked.where("place = 1"), form.cleaned)
 
 
 def _any(conditions: object) -> Column:

@@ -1,17 +1,22 @@
-"""How many cores a byte costs: a non-negative regression of brokers' CPU over what they carry."""
+"""How many cores what a broker carries costs it: a non-negative regression over brokers and windows."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from trimtab.model.load import FloatArray
 
+if TYPE_CHECKING:
+    import pyarrow
+
 CAUSES: Final = ("leader_in", "leader_out", "follower_in")
-"""Bytes per second produced to leaders, fetched from them by consumers, and replicated to followers."""
+"""Of a Kafka broker: bytes per second produced to leaders, fetched from them by consumers, and replicated to
+followers."""
 
 FIXED_SHARES: Final = (0.7, 0.15, 0.15)
 """How a broker's CPU divides over `CAUSES` where nothing better is known; the shares Cruise Control
@@ -19,20 +24,30 @@ assumes."""
 
 MEASURED, SHARES = "measured", "shares"
 
+Divide = Callable[[FloatArray], FloatArray]
+"""Which part of the CPU each cause is given where nothing better is known, by how much of it was carried in
+all, shape (causes,)."""
+
+
+def by_fixed_shares(total: FloatArray) -> FloatArray:
+    """`FIXED_SHARES` of the causes of Kafka; that of a cause that is absent goes to the others."""
+    return np.where(total > 0, np.array(FIXED_SHARES), 0.0)
+
+
 _ROWS_PER_CAUSE = 3
 """A fit with fewer rows than this for each unknown would describe noise."""
 
 
 @dataclass(frozen=True)
 class CpuFit:
-    """Cores per byte per second of each cause, and what an idle broker takes.
+    """Cores per unit of each cause, and what an idle broker takes.
 
     Attributes
     ----------
     method
-        `measured` (fitted) or `shares` (`FIXED_SHARES` of the whole CPU, no idle part).
+        `measured` (fitted) or `shares` (fixed shares of the whole CPU, no idle part).
     cost
-        Shape (causes,), cores per byte per second, not negative.
+        Shape (causes,), cores per byte (or message) per second, not negative.
     idle_cores
         The intercept: what every broker takes without any load.
     r2
@@ -48,18 +63,21 @@ class CpuFit:
     rows: int
 
 
-def fit_cpu(cores: FloatArray, carried: FloatArray) -> CpuFit:
+def fit_cpu(cores: FloatArray, carried: FloatArray, divide: Divide = by_fixed_shares) -> CpuFit:
     """Fit CPU to load; fall back to fixed shares where the rows cannot tell.
 
     Every subset of causes is solved by least squares and the best one without a negative coefficient is
-    taken: with three causes that is exact non-negative least squares in eight small solutions.
+    taken: with three causes that is exact non-negative least squares in eight small solutions, with four in
+    sixteen.
 
     Parameters
     ----------
     cores
         Shape (rows,), CPU of one broker in one window.
     carried
-        Shape (rows, causes), bytes per second.
+        Shape (rows, causes), per second.
+    divide
+        The shares to fall back to.
 
     Returns
     -------
@@ -68,11 +86,12 @@ def fit_cpu(cores: FloatArray, carried: FloatArray) -> CpuFit:
     """
     whole = np.isfinite(cores) & np.isfinite(carried).all(axis=1)
     y, x = cores[whole], carried[whole]
+    causes = x.shape[1]
     scale = x.max(axis=0, initial=0.0)
-    if len(y) < _ROWS_PER_CAUSE * (len(CAUSES) + 1) or not (scale > 0).any():
-        return by_shares(y, x)
+    if len(y) < _ROWS_PER_CAUSE * (causes + 1) or not (scale > 0).any():
+        return by_shares(y, x, divide)
     scaled = x / np.where(scale > 0, scale, 1.0)
-    varied = [cause for cause in range(len(CAUSES)) if np.ptp(scaled[:, cause]) > 1e-3]
+    varied = [cause for cause in range(causes) if np.ptp(scaled[:, cause]) > 1e-3]
     best, best_error = None, np.inf
     for size in range(len(varied), -1, -1):
         for chosen in combinations(varied, size):
@@ -84,31 +103,30 @@ def fit_cpu(cores: FloatArray, carried: FloatArray) -> CpuFit:
             if error < best_error:
                 best, best_error = (chosen, solution), error
     if best is None or not best[0]:
-        return by_shares(y, x)
+        return by_shares(y, x, divide)
     chosen, solution = best
-    cost = np.zeros(len(CAUSES))
+    cost = np.zeros(causes)
     cost[list(chosen)] = solution[1:] / scale[list(chosen)]
     spread = float(((y - y.mean()) ** 2).sum())
     r2 = 1.0 - best_error / spread if spread > 0 else 0.0
     if not (cost > 0).any():
-        return by_shares(y, x)
+        return by_shares(y, x, divide)
     return CpuFit(MEASURED, cost, float(solution[0]), r2, len(y))
 
 
-def by_shares(cores: FloatArray, carried: FloatArray) -> CpuFit:
-    """The whole CPU divided over the causes by `FIXED_SHARES`; the share of a cause that is absent goes to
-    the others.
+def by_shares(cores: FloatArray, carried: FloatArray, divide: Divide = by_fixed_shares) -> CpuFit:
+    """The whole CPU divided over the causes by fixed shares.
 
     Parameters
     ----------
-    cores, carried
+    cores, carried, divide
         As in `fit_cpu`, without gaps.
     """
     total = carried.sum(axis=0)
-    share = np.where(total > 0, np.array(FIXED_SHARES), 0.0)
+    share = divide(total)
     whole = share.sum()
     if whole == 0:
-        return CpuFit(SHARES, np.zeros(len(CAUSES)), 0.0, float("nan"), len(cores))
+        return CpuFit(SHARES, np.zeros(len(total)), 0.0, float("nan"), len(cores))
     cost = share / whole * cores.sum() / np.where(total > 0, total, 1.0)
     return CpuFit(SHARES, cost, 0.0, float("nan"), len(cores))
 
@@ -135,3 +153,56 @@ def base_cores(fit: CpuFit, cores: FloatArray, carried: FloatArray) -> float:
     if not whole.any():
         return fit.idle_cores
     return max(0.0, float((cores[whole] - carried[whole] @ fit.cost).mean()))
+
+
+def fits_of(
+    told: pyarrow.Table, causes: Sequence[str], reach: int, divide: Divide = by_fixed_shares
+) -> list[tuple[object, ...]]:
+    """The fit of every cluster and window, over the brokers and windows of its reach.
+
+    Parameters
+    ----------
+    told
+        `cluster`, `end` (microseconds), `broker`, `cores`, and each of `causes`, in that order of the first
+        three.
+    causes
+        Names of columns.
+    reach
+        How far a fit looks back, microseconds.
+    divide
+        The shares to fall back to.
+
+    Returns
+    -------
+    list of tuple
+        Cluster, end, method, cost of each cause, idle cores, R² (None where there is none), rows, and every
+        broker's base.
+    """
+    cluster = np.asarray(told["cluster"].to_pylist(), dtype=object)
+    end = told["end"].to_numpy()
+    # Names may be text: numbers are what is compared, row by row.
+    names, broker = np.unique(told["broker"].to_numpy(), return_inverse=True)
+    name_of = names.tolist()
+    cores = told["cores"].to_numpy().astype(float)
+    carried = (
+        np.column_stack([told[cause].to_numpy().astype(float) for cause in causes])
+        if len(told)
+        else np.zeros((0, len(causes)))
+    )
+    rows: list[tuple[object, ...]] = []
+    for name in dict.fromkeys(cluster):
+        of_cluster = np.flatnonzero(cluster == name)
+        ends = end[of_cluster]
+        for at in np.unique(ends):
+            low, high = np.searchsorted(ends, [at - reach + 1, at + 1])
+            near = of_cluster[low:high]
+            fit = fit_cpu(cores[near], carried[near], divide)
+            base = []
+            for one in np.unique(broker[near]):
+                its = near[broker[near] == one]
+                base.append((name_of[one], base_cores(fit, cores[its], carried[its])))
+            r2 = None if np.isnan(fit.r2) else fit.r2
+            rows.append(
+                (name, int(at), fit.method, *map(float, fit.cost), fit.idle_cores, r2, fit.rows, base)
+            )
+    return rows

@@ -9,9 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from trimtab.model.load import RESOURCES
-from trimtab.observe.schemas import BROKER_MEASURES, IMBALANCE, SECOND, conform
+from trimtab.observe.schemas import IMBALANCE, SECOND, broker_measures, conform
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pyspark.sql import Column, DataFrame
 
     from trimtab.observe.settings import PipelineSettings
@@ -49,24 +51,57 @@ def imbalance(brokers: DataFrame, clients: DataFrame, settings: PipelineSettings
         "network_in": (F.col("leader_bytes_in") + F.col("follower_bytes_in")) * per_second,
         "network_out": F.col("bytes_out") * per_second,
     }
+    live = brokers.where("live").withColumns({f"{name}_load": load for name, load in loads.items()})
+    measured = imbalance_of(live, RESOURCES, settings.theta, settings.epsilon, "int")
+    collapse = clients.select("cluster", "tick", "traffic_collapse")
+    return conform(measured.join(collapse, on=["cluster", "tick"], how="left"), IMBALANCE)
+
+
+def imbalance_of(
+    brokers: DataFrame,
+    resources: Sequence[str],
+    theta: Sequence[float],
+    epsilon: Sequence[float],
+    broker: str,
+) -> DataFrame:
+    """The measures of any level's brokers per (cluster, tick, resource).
+
+    Parameters
+    ----------
+    brokers
+        The live ones: `cluster`, `tick`, `broker`, and `<resource>_load`, `<resource>_capacity` of each
+        resource.
+    resources, theta, epsilon
+        Names, and their limits in the same order.
+    broker
+        Type of the column `broker`.
+
+    Returns
+    -------
+    DataFrame
+        Columns of `schemas.imbalance_columns` but `traffic_collapse`.
+    """
+    from pyspark.sql import functions as F
+
     one = F.struct(
         F.col("broker"),
         *(
-            F.struct(loads[name].alias("load"), F.col(f"{name}_capacity").alias("capacity")).alias(name)
-            for name in RESOURCES
+            F.struct(F.col(f"{name}_load").alias("load"), F.col(f"{name}_capacity").alias("capacity")).alias(
+                name
+            )
+            for name in resources
         ),
     )
     # Sorted, so that sums of doubles are made in the order of broker ids whatever the order of rows was.
     members = F.array_sort(F.collect_list(one))
-    ticks = brokers.where("live").groupBy("cluster", "tick").agg(members.alias("members"))
+    ticks = brokers.groupBy("cluster", "tick").agg(members.alias("members"))
     rows = ticks.select(
         "cluster",
         "tick",
-        F.explode(F.array(*(_of_resource(name) for name in RESOURCES))).alias("row"),
+        F.explode(F.array(*(_of_resource(name) for name in resources))).alias("row"),
     ).select("cluster", "tick", "row.resource", "row.loads")
-    measured = _measured(rows, settings)
-    collapse = clients.select("cluster", "tick", "traffic_collapse")
-    return conform(measured.join(collapse, on=["cluster", "tick"], how="left"), IMBALANCE)
+    limits = {"theta": _of_each(resources, theta), "epsilon": _of_each(resources, epsilon)}
+    return _measured(rows, limits, broker)
 
 
 def _of_resource(name: str) -> Column:
@@ -83,7 +118,7 @@ def _of_resource(name: str) -> Column:
     return F.struct(F.lit(name).alias("resource"), loads.alias("loads"))
 
 
-def _measured(rows: DataFrame, settings: PipelineSettings) -> DataFrame:
+def _measured(rows: DataFrame, limits: dict[str, Column], broker: str) -> DataFrame:
     from pyspark.sql import functions as F
 
     number = F.size("loads")
@@ -135,7 +170,7 @@ def _measured(rows: DataFrame, settings: PipelineSettings) -> DataFrame:
             ).alias("deviation"),
         ),
     )
-    judged = weighed.withColumn("by_broker", by_broker.cast(f"array<{BROKER_MEASURES}>"))
+    judged = weighed.withColumn("by_broker", by_broker.cast(f"array<{broker_measures(broker)}>"))
     spread = F.aggregate(
         "by_broker",
         F.lit(0.0),
@@ -143,7 +178,6 @@ def _measured(rows: DataFrame, settings: PipelineSettings) -> DataFrame:
             total + (it["share"] - 1.0 / F.col("brokers")) * (it["share"] - 1.0 / F.col("brokers"))
         ),
     )
-    limits = {"theta": _of_each(settings.theta), "epsilon": _of_each(settings.epsilon)}
     sound = judged.withColumns(limits).withColumns(
         {
             "mean": F.when(F.col("complete"), F.col("mean")),
@@ -164,11 +198,11 @@ def _measured(rows: DataFrame, settings: PipelineSettings) -> DataFrame:
     )
 
 
-def _of_each(limits: tuple[float, ...]) -> Column:
+def _of_each(resources: Sequence[str], limits: Sequence[float]) -> Column:
     """The limit of the row's resource."""
     from pyspark.sql import functions as F
 
-    pairs = zip(RESOURCES, limits, strict=True)
+    pairs = zip(resources, limits, strict=True)
     return F.coalesce(*(F.when(F.col("resource") == name, F.lit(float(limit))) for name, limit in pairs))
 
 

@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
-TIME_COLUMNS = {"windows": "window_end", "cpu_model": "window_end", "attributed": "window_end"}
+TIME_COLUMNS = dict.fromkeys(
+    ("windows", "cpu_model", "attributed", "hours", "forecasts", "forecast_errors"), "window_end"
+)
 """The column that a table's files are cut by, where it is not `tick`."""
 
 
@@ -87,11 +89,6 @@ class Lake:
             return []
         folders = (folder for folder in self.snapshots.iterdir() if folder.is_dir())
         return sorted(unquote(folder.name) for folder in folders if next(self._finished(folder), None))
-
-    def finished_snapshots(self, cluster: str) -> list[Path]:
-        """Snapshots of a cluster on this level, oldest first."""
-        folder = self.snapshot_folder(cluster)
-        return [*self._finished(folder)][::-1] if folder.is_dir() else []
 
     def _finished(self, folder: Path) -> Iterator[Path]:
         """Snapshots of this level in a cluster's folder, newest first."""

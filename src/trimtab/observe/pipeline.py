@@ -13,9 +13,9 @@ from trimtab.model.errors import ObserveError
 from trimtab.observe.clean import typed
 from trimtab.observe.lake import instant, microseconds
 from trimtab.observe.landed import is_published
+from trimtab.observe.level_pipeline import pipeline_of
 from trimtab.observe.manifest import Manifest, publish_manifest
-from trimtab.observe.schemas import RAW, ddl
-from trimtab.observe.snapshot import write_newest_snapshots
+from trimtab.observe.schemas import ddl
 from trimtab.observe.stages import Step, step, ticks_of
 from trimtab.observe.tables import sweep
 
@@ -67,7 +67,7 @@ def run_batch(
     session
         Spark.
     lake
-        Where raw samples lie and tables go.
+        Where raw samples lie and tables go; which level's is its own business.
     settings
         What the figures depend on.
     since, until
@@ -98,8 +98,9 @@ def run_batch(
                 f"lake {lake.path} holds no raw samples{'' if whole else ' of that period'}: "
                 "run `trimtab collect` first, or name another --lake"
             )
-        raw = session.read.schema(ddl(RAW)).parquet(*(str(path) for path in files))
-        samples = typed(raw, settings)
+        pipeline = pipeline_of(lake.level)
+        raw = session.read.schema(ddl(pipeline.raw.columns)).parquet(*(str(path) for path in files))
+        samples = typed(raw, settings, pipeline.raw)
         low = 0 if since is None else microseconds(since)
         high = 2**62 if until is None else microseconds(until)
         found = ticks_of(samples)
@@ -121,7 +122,7 @@ def run_batch(
         # anew.
         shutil.rmtree(lake.checkpoints / "lake", ignore_errors=True)
         published = publish_manifest(lake.tables, replace(done.manifest, watermark=watermark))
-        snapshots = write_newest_snapshots(lake, published, settings)
+        snapshots = pipeline.write_snapshots(lake, published, settings)
         sweep(lake, published)
     tell(done, say)
     return Run(len(files), tuple(broken), found["rows"], len(wanted), done.rows, tuple(snapshots))
@@ -137,7 +138,7 @@ def refuse_mixture(lake: Lake, manifest: Manifest, settings: PipelineSettings, w
     """
     if whole or not manifest.tables:
         return
-    for name, value in settings.of_tables().items():
+    for name, value in settings.of_tables(lake.level).items():
         if manifest.settings.get(name) != value:
             raise ObserveError(
                 f"tables of lake {lake.path} were made with {name} = {manifest.settings.get(name)}, "

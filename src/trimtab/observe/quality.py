@@ -30,24 +30,52 @@ def quality(cleaned: DataFrame, rates: DataFrame, traffic: DataFrame) -> DataFra
     """
     from pyspark.sql import functions as F
 
+    return quality_of(
+        cleaned,
+        (rates, _OF_INTERVALS),
+        (traffic.withColumn("kind", F.lit("partition")), _OF_PARTITIONS),
+    )
+
+
+def quality_of(cleaned: DataFrame, *judged: tuple[DataFrame, tuple[Flag, ...]]) -> DataFrame:
+    """Counts of any level's flags per (cluster, tick, kind).
+
+    Parameters
+    ----------
+    cleaned
+        A level's table `cleaned`.
+    judged
+        Tables with `cluster`, `tick`, `kind` and `flags`, and which flags are counted there.
+
+    Returns
+    -------
+    DataFrame
+        Columns of `schemas.QUALITY`.
+    """
+    from pyspark.sql import functions as F
+
     keys = ("cluster", "tick", "kind")
-    samples = cleaned.groupBy(*keys).agg(
+    together = cleaned.groupBy(*keys).agg(
         F.count(F.lit(1)).alias("entities"),
         F.sum(F.col("accepted").cast("int")).alias("accepted"),
         F.sum(F.col("copies") - 1).alias("duplicates"),
         F.sum("late_copies").alias("late"),
         *_counted(_OF_SAMPLES),
     )
-    intervals = rates.groupBy(*keys).agg(*_counted(_OF_INTERVALS))
-    partitions = traffic.withColumn("kind", F.lit("partition")).groupBy(*keys).agg(*_counted(_OF_PARTITIONS))
-    counts = [name for name, _ in QUALITY if name not in keys]
-    together = (
-        samples.unionByName(intervals, allowMissingColumns=True)
-        .unionByName(partitions, allowMissingColumns=True)
-        .groupBy(*keys)
-        .agg(*(F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in counts))
+    for table, flags in judged:
+        counted = table.groupBy(*keys).agg(*_counted(flags))
+        together = together.unionByName(counted, allowMissingColumns=True)
+    known = {flag.name.lower() for _, flags in judged for flag in flags if flag.name is not None}
+    known |= {"entities", "accepted", "duplicates", "late"}
+    known |= {flag.name.lower() for flag in _OF_SAMPLES if flag.name is not None}
+    counts = {
+        name: F.coalesce(F.sum(name), F.lit(0)) if name in known else F.lit(0)
+        for name, _ in QUALITY
+        if name not in keys
+    }
+    return conform(
+        together.groupBy(*keys).agg(*(column.alias(name) for name, column in counts.items())), QUALITY
     )
-    return conform(together, QUALITY)
 
 
 def _counted(flags: tuple[Flag, ...]) -> list[Column]:

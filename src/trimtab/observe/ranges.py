@@ -20,13 +20,20 @@ def merged(ranges: Iterable[tuple[int, int]], apart: int = 0) -> Ranges:
     return union
 
 
-def forward(ranges: Ranges, reach: int) -> Ranges:
-    """Everything that may change when something in `ranges` does, if it depends on up to `reach` before
-    itself.
-    """
-    return merged((begin, end + reach) for begin, end in ranges)
+Reach = int | tuple[tuple[int, int], ...]
+"""How far a row depends on another table: on all of the last so many microseconds, or on some stretches
+before it only, each from so many before it to so many before it."""
 
 
-def backward(ranges: Ranges, reach: int) -> Ranges:
-    """Everything that `ranges` depend on, if they depend on up to `reach` before themselves."""
-    return merged((begin - reach, end) for begin, end in ranges)
+def forward(ranges: Ranges, reach: Reach) -> Ranges:
+    """Everything that may change when something in `ranges` does, if it depends on `reach` before itself."""
+    return merged((begin + near, end + far) for begin, end in ranges for far, near in _stretches(reach))
+
+
+def backward(ranges: Ranges, reach: Reach) -> Ranges:
+    """Everything that `ranges` depend on, if they depend on `reach` before themselves."""
+    return merged((begin - far, end - near) for begin, end in ranges for far, near in _stretches(reach))
+
+
+def _stretches(reach: Reach) -> tuple[tuple[int, int], ...]:
+    return ((reach, 0),) if isinstance(reach, int) else reach

@@ -1,4 +1,4 @@
-"""Columns of every table of the pipeline: the one place where a table's shape is written down.
+"""Columns of every table of the level `replicas`: the one place where a table's shape is written down.
 
 Types are Spark's own names. What each column means: docs/pipeline.md.
 """
@@ -25,13 +25,19 @@ _KEYS: Final = tuple((name, _RAW_TYPES.get(kind, kind)) for name, kind in RAW_CO
 
 RAW: Final[Columns] = tuple((name, _RAW_TYPES.get(kind, kind)) for name, kind in RAW_COLUMNS)
 
-CLEANED: Final[Columns] = (
-    *RAW,
-    ("accepted", "boolean"),
-    ("flags", "int"),
-    ("copies", "int"),
-    ("late_copies", "int"),
-)
+
+def with_flags(raw: Columns) -> Columns:
+    """Columns of the table `cleaned` of a level: those of its raw rows, and what is wrong with each."""
+    return (
+        *raw,
+        ("accepted", "boolean"),
+        ("flags", "int"),
+        ("copies", "int"),
+        ("late_copies", "int"),
+    )
+
+
+CLEANED: Final[Columns] = with_flags(RAW)
 
 COUNTERS: Final = (
     "cpu_time_ns",
@@ -230,11 +236,13 @@ ATTRIBUTED: Final[Columns] = (
     ("extrapolated", "boolean"),
 )
 
-BROKER_MEASURES: Final = (
-    "struct<broker:int,load:double,capacity:double,usage:double,share:double,deviation:double>"
-)
 
-IMBALANCE: Final[Columns] = (
+def broker_measures(broker: str) -> str:
+    """Type of what `imbalance` says of each broker, whose own name is of type `broker`."""
+    return f"struct<broker:{broker},load:double,capacity:double,usage:double,share:double,deviation:double>"
+
+
+_IMBALANCE: Final[Columns] = (
     ("cluster", "string"),
     ("tick", "timestamp"),
     ("resource", "string"),
@@ -251,8 +259,15 @@ IMBALANCE: Final[Columns] = (
     ("theta", "double"),
     ("epsilon", "double"),
     ("traffic_collapse", "boolean"),
-    ("by_broker", f"array<{BROKER_MEASURES}>"),
 )
+
+
+def imbalance_columns(broker: str) -> Columns:
+    """Columns of the table `imbalance` of a level whose brokers' names are of type `broker`."""
+    return (*_IMBALANCE, ("by_broker", f"array<{broker_measures(broker)}>"))
+
+
+IMBALANCE: Final[Columns] = imbalance_columns("int")
 
 QUALITY: Final[Columns] = (
     ("cluster", "string"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,14 +17,12 @@ from trimtab.observe.lake import instant, microseconds
 from trimtab.observe.placement import Placement, placement_at
 from trimtab.observe.role_loads import newest_cpu_fit, role_loads
 from trimtab.observe.schemas import SECOND
+from trimtab.observe.snapshot_folders import new_snapshot_folder, remove_old_snapshots
 
 if TYPE_CHECKING:
     from trimtab.observe.lake import Lake
     from trimtab.observe.manifest import Manifest
     from trimtab.observe.settings import PipelineSettings
-
-KEPT = 200
-"""Snapshots kept per cluster; older ones go when a new one is written."""
 
 
 def write_newest_snapshots(lake: Lake, manifest: Manifest, settings: PipelineSettings) -> list[Path]:
@@ -39,15 +36,10 @@ def write_newest_snapshots(lake: Lake, manifest: Manifest, settings: PipelineSet
     paths = []
     for cluster, tick in newest_ticks(lake, manifest, settings).items():
         snapshot = snapshot_at(lake, manifest, settings, cluster, tick)
-        folder = lake.snapshot_folder(cluster)
-        folder.mkdir(parents=True, exist_ok=True)
-        name = f"{instant(tick):%Y-%m-%dT%H:%M:%S.%fZ}"
-        # More samples of a tick that has its snapshot already: a new folder, lest a reader lose the old one.
-        path = folder / (name if not (folder / name).exists() else f"{name}-{manifest.version:08d}")
+        path = new_snapshot_folder(lake, manifest, cluster, tick)
         write_snapshot(snapshot, path)
         paths.append(path)
-        for old in sorted(entry for entry in folder.iterdir() if entry.name[0] != ".")[:-KEPT]:
-            shutil.rmtree(old, ignore_errors=True)
+        remove_old_snapshots(lake, cluster)
     return paths
 
 

@@ -1,28 +1,25 @@
-"""The order of the transformations, and how far each looks back: what makes stream and batch the same.
+"""A step through the transformations of a level: what makes stream and batch the same.
 
 A step takes samples, works out which instants of which table they can change, computes exactly those from
 what is stored and what is new, and publishes all of it in one rename. Batch over history is one step over
 everything; a micro-batch of the stream is a step over a few ticks. Every row is a pure function of the
-samples within its reach, so both end in the same tables whatever came late, twice or out of order.
+samples within its reach, so both end in the same tables whatever came late, twice or out of order. Running
+means reach back without end: their stage goes on from its own last rows before the first change, and makes
+everything after anew.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from trimtab.observe.attribute import attributed, cpu_model
-from trimtab.observe.brokers import brokers, clients
+from trimtab.observe.carried import newest_before
 from trimtab.observe.clean import deduplicated
-from trimtab.observe.imbalance import imbalance
-from trimtab.observe.quality import quality
+from trimtab.observe.level_pipeline import pipeline_of
 from trimtab.observe.ranges import backward, forward, merged
-from trimtab.observe.rates import rates
 from trimtab.observe.tables import Written, read_table, within, write_table
-from trimtab.observe.traffic import growth, traffic
-from trimtab.observe.windows import windows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -31,66 +28,7 @@ if TYPE_CHECKING:
     from trimtab.observe.manifest import Manifest
     from trimtab.observe.ranges import Ranges
     from trimtab.observe.settings import PipelineSettings
-
-
-@dataclass(frozen=True)
-class Stage:
-    """One table made from others.
-
-    Attributes
-    ----------
-    table
-        What it makes.
-    reach
-        For every table it reads, how far before a row's own time (microseconds) rows of that table matter
-        to it.
-    build
-        The tables read, by name, and the settings, to the table made.
-    """
-
-    table: str
-    reach: Mapping[str, Callable[[PipelineSettings], int]]
-    build: Callable[[Mapping[str, DataFrame], PipelineSettings], DataFrame]
-
-
-def _here(_: PipelineSettings) -> int:
-    return 0
-
-
-STAGES = (
-    Stage("rates", {"cleaned": lambda s: s.gap}, lambda t, s: rates(t["cleaned"], s)),
-    Stage("growth", {"rates": _here}, lambda t, s: growth(t["rates"])),
-    Stage(
-        "traffic",
-        {"growth": lambda s: s.learning, "rates": _here},
-        lambda t, s: traffic(t["growth"], t["rates"], s),
-    ),
-    Stage("brokers", {"rates": _here, "traffic": _here}, lambda t, s: brokers(t["rates"], t["traffic"])),
-    Stage("clients", {"rates": lambda s: s.collapse}, lambda t, s: clients(t["rates"], s)),
-    Stage(
-        "imbalance",
-        {"brokers": _here, "clients": _here},
-        lambda t, s: imbalance(t["brokers"], t["clients"], s),
-    ),
-    Stage(
-        "windows",
-        {"traffic": lambda s: s.window, "brokers": lambda s: s.window},
-        lambda t, s: windows(t["traffic"], t["brokers"], s),
-    ),
-    Stage(
-        "cpu_model", {"windows": lambda s: s.fit_windows * s.slide}, lambda t, s: cpu_model(t["windows"], s)
-    ),
-    Stage(
-        "attributed",
-        {"windows": _here, "cpu_model": _here},
-        lambda t, s: attributed(t["windows"], t["cpu_model"]),
-    ),
-    Stage(
-        "quality",
-        {"cleaned": _here, "rates": _here, "traffic": _here},
-        lambda t, s: quality(t["cleaned"], t["rates"], t["traffic"]),
-    ),
-)
+    from trimtab.observe.stage import Stage
 
 
 @dataclass(frozen=True)
@@ -128,7 +66,7 @@ def step(
     session, lake, manifest
         The tables as they are.
     samples
-        Columns of `schemas.CLEANED`, one row per raw row (`clean.typed`).
+        Columns of the level's table `cleaned`, one row per raw row (`clean.typed`).
     ranges
         Covers the ticks of `samples`.
     settings
@@ -144,13 +82,14 @@ def step(
     """
     if add:
         samples = read_table(session, lake, manifest, "cleaned", ranges).unionByName(samples)
-    cleaned = deduplicated(within(samples, "cleaned", ranges))
+    pipeline = pipeline_of(lake.level)
+    cleaned = deduplicated(within(samples, "cleaned", ranges), pipeline.raw)
     rows: dict[str, int] = {}
     files = write_table(cleaned, lake, "cleaned")
     manifest = manifest.replaced("cleaned", ranges, files.path, files.span)
     rows["cleaned"] = files.rows
     changed = {"cleaned": ranges}
-    waiting = list(STAGES)
+    waiting = list(pipeline.stages)
     # Tables that do not need one another are made at the same time: small ones are bound by planning.
     with ThreadPoolExecutor(session.sparkContext.defaultParallelism) as workers:
         running: set[Future[tuple[str, Ranges, Written]]] = set()
@@ -163,7 +102,7 @@ def step(
                 table, made, files = future.result()
                 manifest = manifest.replaced(table, made, files.path, files.span)
                 rows[table], changed[table] = files.rows, made
-    return Step(replace(manifest, settings=settings.of_tables()), rows, ranges)
+    return Step(replace(manifest, settings=settings.of_tables(lake.level)), rows, ranges)
 
 
 def _make(
@@ -178,12 +117,26 @@ def _make(
     made = merged(
         piece for name, reach in stage.reach.items() for piece in forward(changed[name], reach(settings))
     )
+    state: Ranges = []
+    if stage.carries:
+        made = _to_the_end(manifest, stage, made)
+        state = newest_before(lake, manifest, stage.table, made)
     inputs = {
         name: read_table(session, lake, manifest, name, backward(made, reach(settings)))
         for name, reach in stage.reach.items()
     }
+    if stage.carries:
+        inputs[stage.table] = read_table(session, lake, manifest, stage.table, state)
     frame = within(stage.build(inputs, settings), stage.table, made)
     return stage.table, made, write_table(frame, lake, stage.table)
+
+
+def _to_the_end(manifest: Manifest, stage: Stage, made: Ranges) -> Ranges:
+    """From the first instant on, everything that is in the tables it reads or makes."""
+    last = [
+        entry.last + 1 for table in (*stage.reach, stage.table) for entry in manifest.tables.get(table, ())
+    ]
+    return [(made[0][0], max([made[-1][1], *last]))]
 
 
 def ticks_of(samples: DataFrame) -> dict[str, Any]:
@@ -192,7 +145,7 @@ def ticks_of(samples: DataFrame) -> dict[str, Any]:
     Parameters
     ----------
     samples
-        Columns of `schemas.CLEANED`.
+        Columns of the level's table `cleaned`.
 
     Returns
     -------

@@ -21,11 +21,11 @@ from trimtab.observe.clean import from_json, typed
 from trimtab.observe.compact import compacted
 from trimtab.observe.lake import instant
 from trimtab.observe.landed import land_rows
+from trimtab.observe.level_pipeline import pipeline_of
 from trimtab.observe.manifest import publish_manifest
 from trimtab.observe.pipeline import is_sound, refuse_mixture
 from trimtab.observe.ranges import merged
-from trimtab.observe.schemas import RAW, ddl
-from trimtab.observe.snapshot import write_newest_snapshots
+from trimtab.observe.schemas import ddl
 from trimtab.observe.stages import step, ticks_of
 from trimtab.observe.tables import sweep
 
@@ -133,11 +133,12 @@ def run_stream(
 
 
 def _samples(session: SparkSession, lake: Lake, settings: PipelineSettings, source: Source) -> DataFrame:
+    form = pipeline_of(lake.level).raw
     reader = session.readStream
     if source.topic is None:
         lake.raw.mkdir(parents=True, exist_ok=True)
         reader = (
-            reader.schema(ddl(RAW))
+            reader.schema(ddl(form.columns))
             .option("recursiveFileLookup", "true")
             .option("pathGlobFilter", "*.parquet")
             # One file that a full disk cut short must not stop the stream for good; `_Batches` names it.
@@ -152,7 +153,7 @@ def _samples(session: SparkSession, lake: Lake, settings: PipelineSettings, sour
         options = {"subscribe": source.topic, "startingOffsets": "earliest", **source.options}
         if source.most_per_batch is not None:
             options["maxOffsetsPerTrigger"] = str(source.most_per_batch)
-        raw = from_json(reader.format("kafka").options(**options).load())
+        raw = from_json(reader.format("kafka").options(**options).load(), form)
     return raw.withWatermark("received_at", f"{settings.lateness // 1000} milliseconds")
 
 
@@ -190,6 +191,7 @@ class _Batches:
         """Publish micro-batch `number`, unless it is published already."""
         begun = time.monotonic()
         lake, settings = self._lake, self._settings
+        pipeline = pipeline_of(lake.level)
         stream = json.loads((self._checkpoint / "metadata").read_text())["id"]
         manifest = lake.manifest()
         if number <= manifest.streams.get(stream, -1):
@@ -204,7 +206,7 @@ class _Batches:
         try:
             if self._source.topic is not None:
                 land_rows(raw, lake.raw, f"stream-{stream}-{number:09d}")
-            samples = typed(raw, settings)
+            samples = typed(raw, settings, pipeline.raw)
             found = ticks_of(samples)
             if found["ticks"]:
                 ranges = merged(((tick, tick + 1) for tick in found["ticks"]), apart=settings.gap)
@@ -218,7 +220,7 @@ class _Batches:
         if number % HOUSEKEEPING_EVERY == HOUSEKEEPING_EVERY - 1:
             manifest = compacted(lake, manifest)
         published = publish_manifest(lake.tables, manifest)
-        write_newest_snapshots(lake, published, settings)
+        pipeline.write_snapshots(lake, published, settings)
         if number % HOUSEKEEPING_EVERY == HOUSEKEEPING_EVERY - 1:
             sweep(lake, published)
         if found["ticks"]:

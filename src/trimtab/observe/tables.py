@@ -10,7 +10,8 @@ from functools import reduce
 from typing import TYPE_CHECKING
 
 from trimtab.observe.lake import TIME_COLUMNS, microseconds
-from trimtab.observe.schemas import TABLES, ddl
+from trimtab.observe.level_pipeline import pipeline_of
+from trimtab.observe.schemas import ddl
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -38,7 +39,7 @@ def read_table(
     session, lake, manifest
         Where from.
     table
-        A name of `schemas.TABLES`.
+        A name of the level's tables.
     ranges
         Which times are wanted.
 
@@ -47,14 +48,15 @@ def read_table(
     DataFrame
         The table's columns; rows that a later step computed anew are there once.
     """
-    reader = session.read.schema(ddl(TABLES[table]))
+    columns = ddl(pipeline_of(lake.level).tables[table])
+    reader = session.read.schema(columns)
     wanted = [
         entry
         for entry in manifest.tables.get(table, ())
         if any(entry.begin < end and begin < entry.end for begin, end in ranges)
     ]
     if not wanted:
-        return session.createDataFrame([], ddl(TABLES[table]))
+        return session.createDataFrame([], columns)
     # Folders that are wholly valid are one scan; the few that a later step cut into need a filter of their
     # own.
     whole = [entry for entry in wanted if entry.whole]
@@ -124,7 +126,7 @@ def sweep(lake: Lake, manifest: Manifest, grace_seconds: float = GRACE_SECONDS) 
     """Delete folders that no entry of the manifest names and no reader can still hold; returns how many."""
     named = {entry.path for entries in manifest.tables.values() for entry in entries}
     swept = 0
-    for table in TABLES:
+    for table in pipeline_of(lake.level).tables:
         root = lake.tables / table
         for folder in root.iterdir() if root.is_dir() else ():
             if f"{table}/{folder.name}" not in named and folder.stat().st_mtime < time.time() - grace_seconds:

@@ -36,12 +36,12 @@ def windows(traffic: DataFrame, brokers: DataFrame, settings: PipelineSettings) 
     DataFrame
         Columns of `schemas.WINDOWS`; kind is `partition` or `broker`.
     """
-    partition = _of_partitions(_with_window_ends(traffic, settings), settings)
-    broker = _of_brokers(_with_window_ends(brokers, settings), settings)
+    partition = _of_partitions(with_window_ends(traffic, settings), settings)
+    broker = _of_brokers(with_window_ends(brokers, settings), settings)
     return conform(partition.unionByName(broker, allowMissingColumns=True), WINDOWS)
 
 
-def _with_window_ends(rows: DataFrame, settings: PipelineSettings) -> DataFrame:
+def with_window_ends(rows: DataFrame, settings: PipelineSettings) -> DataFrame:
     """Each row once for every window that its tick lies in."""
     from pyspark.sql import functions as F
 
@@ -114,7 +114,7 @@ def _rate(name: str) -> Column:
     """Statistics of a change per second; its mean weighs every interval by its length."""
     from pyspark.sql import functions as F
 
-    return _statistics(F.col(name) * (SECOND / F.col("elapsed_us")), _mean_rate(name))
+    return statistics(F.col(name) * (SECOND / F.col("elapsed_us")), _mean_rate(name))
 
 
 def _cores() -> Column:
@@ -122,14 +122,14 @@ def _cores() -> Column:
 
     known = F.when(F.col("cpu_ns").isNotNull(), F.col("elapsed_us"))
     mean = F.sum("cpu_ns") / (F.sum(known) * NANOSECONDS_PER_US)
-    return _statistics(F.col("cpu_ns") / (F.col("elapsed_us") * NANOSECONDS_PER_US), mean)
+    return statistics(F.col("cpu_ns") / (F.col("elapsed_us") * NANOSECONDS_PER_US), mean)
 
 
 def _level(name: str) -> Column:
     """Statistics of a size, as it stood at the ticks."""
     from pyspark.sql import functions as F
 
-    return _statistics(F.col(name).cast("double"), F.sum(name) / F.count(name))
+    return statistics(F.col(name).cast("double"), F.sum(name) / F.count(name))
 
 
 def _mean_rate(name: str) -> Column:
@@ -139,7 +139,16 @@ def _mean_rate(name: str) -> Column:
     return F.sum(name) * float(SECOND) / F.sum(known)
 
 
-def _statistics(value: Column, mean: Column) -> Column:
+def statistics(value: Column, mean: Column) -> Column:
+    """What a window says of a value; null where no tick has it.
+
+    Parameters
+    ----------
+    value
+        Of each tick.
+    mean
+        An aggregate of its own, so that whoever knows what the ticks weigh takes it.
+    """
     from pyspark.sql import functions as F
 
     shares = F.percentile(value, F.array(*(F.lit(share) for share in _SHARES)))

@@ -1,0 +1,222 @@
+"""What each bundle is expected to carry shortly, and how far such forecasts were off."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from trimtab.model.bundles_snapshot import RESOURCES
+from trimtab.observe.bundles.schemas import FORECAST_ERRORS, FORECASTS, HOURS, LOAD
+from trimtab.observe.schemas import SECOND, conform
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from trimtab.observe.ranges import Reach
+    from trimtab.observe.settings import PipelineSettings
+
+HOUR: Final = 3600 * SECOND
+WEEK: Final = 7 * 24 * HOUR
+
+FEWEST_WEEKS: Final = 2
+"""A single week ago says as much of that day as of the hour."""
+
+CLEAR_TREND: Final = 0.5
+"""Least share of the variance that a trend explains to be one: weaker ones are noise, and to follow noise for
+as long again as it was looked at makes it twice as large."""
+
+
+def hour_reach(settings: PipelineSettings) -> Reach:
+    """Which stretches of `hours` a forecast looks at: that hour of its target, week by week."""
+    ahead = settings.horizon
+    return tuple(
+        (week * WEEK - ahead, week * WEEK - ahead - HOUR) for week in range(1, settings.bundles.weeks + 1)
+    )
+
+
+def hours(attributed: DataFrame) -> DataFrame:
+    """Mean load of each bundle over the windows that end in an hour; `window_end` is the hour's end.
+
+    Parameters
+    ----------
+    attributed
+        Columns of `schemas.ATTRIBUTED`, reaching an hour further back than the hours wanted.
+
+    Returns
+    -------
+    DataFrame
+        Columns of `schemas.HOURS`.
+    """
+    from pyspark.sql import functions as F
+
+    end = F.timestamp_micros((F.ceil(F.unix_micros("window_end") / HOUR) * HOUR).cast("bigint"))
+    told = _of_bundles(attributed).withColumn("window_end", end)
+    # Over sorted lists: sums of fractions depend on the order.
+    means = F.struct(*(_mean_of_list(F.array_sort(F.collect_list(f"load.{name}"))) for name in RESOURCES))
+    return conform(
+        told.groupBy("cluster", "window_end", "bundle").agg(
+            means.cast(LOAD).alias("load"), F.count(F.lit(1)).alias("windows")
+        ),
+        HOURS,
+    )
+
+
+def forecasts(attributed: DataFrame, hours: DataFrame, settings: PipelineSettings) -> DataFrame:
+    """Load of each bundle `settings.horizon` after each window.
+
+    Level and trend are a straight line through the last `trend_windows`, if it explains enough of them, else
+    their mean. Where there are enough weeks, the forecast is the mean of that and of what the hour of the
+    week had in them.
+
+    Parameters
+    ----------
+    attributed
+        Columns of `schemas.ATTRIBUTED`, reaching `trend_windows` further back than the windows wanted.
+    hours
+        Columns of `schemas.HOURS`, as far as `hour_reach` says.
+    settings
+        Gives windows, weeks and horizon.
+
+    Returns
+    -------
+    DataFrame
+        Columns of `schemas.FORECASTS`.
+    """
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F
+
+    seconds = F.unix_micros("window_end") / float(SECOND)
+    told = _of_bundles(attributed).select("cluster", "window_end", "bundle", "load", seconds.alias("x"))
+    length = (settings.bundles.trend_windows - 1) * settings.slide
+    recent = (
+        Window.partitionBy("cluster", "bundle").orderBy(F.unix_micros("window_end")).rangeBetween(-length, 0)
+    )
+
+    def seen(name: str) -> Column:
+        y, x = F.col(f"load.{name}"), F.col("x")
+        known = F.when(y.isNotNull(), x)
+        return F.struct(
+            *(
+                one.over(recent).alias(what)
+                for what, one in (
+                    ("mean", F.avg(y)),
+                    ("middle", F.avg(known)),
+                    ("slope", F.regr_slope(y, known)),
+                    ("r2", F.regr_r2(y, known)),
+                )
+            )
+        ).alias(name)
+
+    def trend(name: str) -> Column:
+        clear = F.coalesce(F.col(f"seen.{name}.r2") >= CLEAR_TREND, F.lit(False))
+        slope = F.when(clear & (F.col("windows") > 2), F.col(f"seen.{name}.slope")).otherwise(F.lit(0.0))
+        return F.when(F.col(f"seen.{name}.mean").isNotNull(), slope)
+
+    def level(name: str) -> Column:
+        return F.col(f"seen.{name}.mean") + F.col(f"trend.{name}") * (
+            F.col("x") - F.col(f"seen.{name}.middle")
+        )
+
+    ahead = settings.horizon / SECOND
+    fitted = (
+        told.withColumns(
+            {
+                "seen": F.struct(*(seen(name) for name in RESOURCES)),
+                "windows": F.count(F.lit(1)).over(recent),
+                "target": F.timestamp_micros(F.unix_micros("window_end") + settings.horizon),
+            }
+        )
+        .withColumn("trend", F.struct(*(trend(name) for name in RESOURCES)).cast(LOAD))
+        .withColumn("level", F.struct(*(level(name) for name in RESOURCES)).cast(LOAD))
+    )
+    seasonal = _hour_of_week(fitted.select("cluster", "window_end", "bundle", "target"), hours, settings)
+    joined = fitted.join(seasonal, on=["cluster", "window_end", "bundle"], how="left")
+
+    def expected(name: str) -> Column:
+        line = F.col(f"level.{name}") + F.col(f"trend.{name}") * F.lit(ahead)
+        mixed = (line + F.col(f"hour_of_week.{name}")) / 2.0
+        return F.greatest(F.coalesce(mixed, line), F.when(line.isNotNull(), F.lit(0.0)))
+
+    return conform(
+        joined.withColumns(
+            {
+                "load": F.struct(*(expected(name) for name in RESOURCES)).cast(LOAD),
+                "weeks": F.coalesce("weeks", F.lit(0)),
+            }
+        ),
+        FORECASTS,
+    )
+
+
+def forecast_errors(forecasts: DataFrame, attributed: DataFrame, settings: PipelineSettings) -> DataFrame:
+    """How far each forecast was off, once its time had come: history it had not seen.
+
+    Parameters
+    ----------
+    forecasts, attributed
+        Columns of `schemas.FORECASTS` and `schemas.ATTRIBUTED`, of the windows wanted and of those one
+        horizon before.
+    settings
+        Gives the horizon.
+
+    Returns
+    -------
+    DataFrame
+        Columns of `schemas.FORECAST_ERRORS`: forecast minus actual, and, to be compared with, what the load
+        at the time of the forecast would have been off.
+    """
+    from pyspark.sql import functions as F
+
+    actual = _of_bundles(attributed).select("cluster", "bundle", "window_end", F.col("load").alias("actual"))
+    made = forecasts.select(
+        "cluster",
+        "bundle",
+        F.col("target").alias("window_end"),
+        F.col("window_end").alias("made"),
+        F.col("load").alias("expected"),
+    )
+    latest = actual.select(
+        "cluster",
+        "bundle",
+        F.timestamp_micros(F.unix_micros("window_end") + settings.horizon).alias("window_end"),
+        F.col("actual").alias("latest"),
+    )
+    keys = ["cluster", "bundle", "window_end"]
+    joined = actual.join(made, on=keys, how="inner").join(latest, on=keys, how="left")
+
+    def off(what: str) -> Column:
+        return F.struct(*(F.col(f"{what}.{name}") - F.col(f"actual.{name}") for name in RESOURCES)).cast(LOAD)
+
+    return conform(
+        joined.withColumns({"error": off("expected"), "error_of_latest": off("latest")}), FORECAST_ERRORS
+    )
+
+
+def _of_bundles(attributed: DataFrame) -> DataFrame:
+    return attributed.where("kind = 'bundle' and load is not null")
+
+
+def _hour_of_week(wanted: DataFrame, hours: DataFrame, settings: PipelineSettings) -> DataFrame:
+    """Mean of the target's hour over the weeks before, where there are enough of them."""
+    from pyspark.sql import functions as F
+
+    hour = (F.ceil(F.unix_micros("target") / HOUR) * HOUR).cast("bigint")
+    weeks = F.explode(F.sequence(F.lit(1), F.lit(max(1, settings.bundles.weeks))))
+    asked = wanted.withColumn("week", weeks).select(
+        "cluster", "bundle", F.col("window_end").alias("made"),
+        F.timestamp_micros(hour - F.col("week") * F.lit(WEEK)).alias("window_end"),
+    )  # fmt: skip
+    found = asked.join(hours.drop("windows"), on=["cluster", "bundle", "window_end"], how="inner")
+    means = F.struct(*(_mean_of_list(F.array_sort(F.collect_list(f"load.{name}"))) for name in RESOURCES))
+    return (
+        found.groupBy("cluster", "bundle", F.col("made").alias("window_end"))
+        .agg(means.cast(LOAD).alias("hour_of_week"), F.count(F.lit(1)).alias("weeks"))
+        .where(F.col("weeks") >= FEWEST_WEEKS)
+    )
+
+
+def _mean_of_list(values: Column) -> Column:
+    """Mean of a list in its order; null where it is empty."""
+    from pyspark.sql import functions as F
+
+    total = F.aggregate(values, F.lit(0.0), lambda total, value: total + value)
+    return F.when(F.size(values) > 0, total / F.size(values))

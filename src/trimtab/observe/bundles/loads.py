@@ -1,0 +1,96 @@
+"""What each bundle and topic costs its broker: bandwidth and messages as counted, CPU by a fit."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from trimtab.model.bundles import TRAFFIC
+from trimtab.observe.attribute import fitted
+from trimtab.observe.bundles.schemas import ATTRIBUTED, CPU_MODEL, LOAD
+from trimtab.observe.schemas import conform
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from trimtab.model.load import FloatArray
+    from trimtab.observe.settings import PipelineSettings
+
+_RATES = np.array([name.startswith("msg_rate") for name in TRAFFIC])
+
+
+def by_messages(total: FloatArray) -> FloatArray:
+    """Where a fit is impossible: every message costs the same, in or out; bytes cost nothing."""
+    return np.where(_RATES, total, 0.0)
+
+
+def cpu_model(windows: DataFrame, settings: PipelineSettings) -> DataFrame:
+    """Cores per message and per byte, each way, for every cluster and window.
+
+    Parameters
+    ----------
+    windows
+        Columns of `schemas.WINDOWS`, reaching `fit_windows` further back than the windows wanted.
+    settings
+        Gives how many windows a fit looks back on.
+
+    Returns
+    -------
+    DataFrame
+        Columns of `schemas.CPU_MODEL`; no row for windows in whose reach no broker tells its CPU.
+    """
+    from pyspark.sql import functions as F
+
+    told = windows.where("kind = 'broker' and cpu is not null").select(
+        "cluster",
+        F.unix_micros("window_end").alias("end"),
+        "broker",
+        F.col("cpu.mean").alias("cores"),
+        *TRAFFIC,
+    )
+    return fitted(told, CPU_MODEL, TRAFFIC, settings, by_messages)
+
+
+def attributed(windows: DataFrame, model: DataFrame) -> DataFrame:
+    """Load of every bundle and topic per window.
+
+    What a broker takes beyond its bundles' loads (an idle broker's CPU, replication to bookies) is its base:
+    no bundle carries it along.
+
+    Parameters
+    ----------
+    windows
+        Columns of `schemas.WINDOWS`; kinds `bundle` and `topic`.
+    model
+        Columns of `schemas.CPU_MODEL`; without a row for a window, CPU is null there.
+
+    Returns
+    -------
+    DataFrame
+        Columns of `schemas.ATTRIBUTED`.
+    """
+    from pyspark.sql import functions as F
+
+    carriers = windows.where("kind in ('bundle', 'topic')")
+    costs = model.select(
+        "cluster",
+        "window_end",
+        F.col("method").alias("cpu_method"),
+        *(F.col(name).alias(f"_per_{name}") for name in TRAFFIC),
+    )
+    joined = carriers.join(F.broadcast(costs), on=["cluster", "window_end"], how="left")
+    cpu = F.lit(0.0)
+    for name in TRAFFIC:
+        cpu = cpu + F.col(f"_per_{name}") * F.col(name)
+    load = F.struct(cpu, F.col("bandwidth_in.mean"), F.col("bandwidth_out.mean"), F.col("message_rate.mean"))
+    known = F.col("message_rate").isNotNull()
+    return conform(
+        joined.withColumns(
+            {
+                "load": F.when(known, load.cast(LOAD)),
+                "cpu_method": F.coalesce("cpu_method", F.lit("absent")),
+            }
+        ),
+        ATTRIBUTED,
+    )

@@ -1,0 +1,124 @@
+"""Statistics of every broker, bundle and topic over windows of configurable length and slide."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from trimtab.model.bundles import TRAFFIC
+from trimtab.observe.bundles.schemas import WINDOWS
+from trimtab.observe.flags import Flag
+from trimtab.observe.schemas import conform
+from trimtab.observe.windows import statistics, with_window_ends
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from trimtab.observe.settings import PipelineSettings
+
+PER_UNIT: Final = {"cpu": 1e9, "message_rate": 1e6, "msg_rate_in": 1e6, "msg_rate_out": 1e6}
+"""Rates are added up as whole numbers of a fraction of their unit, so that they add up alike in any order:
+cores as billionths, messages as millionths, bytes as thousandths."""
+
+
+def windows(
+    cleaned: DataFrame, brokers: DataFrame, bundles: DataFrame, settings: PipelineSettings
+) -> DataFrame:
+    """Statistics per window (end - length, end], ends at multiples of the slide.
+
+    Pulsar tells rates, means of its last minute: those of a window's ticks count alike. `valid_share` is the
+    share of the window that sound samples stand for, each for the time since the cluster's tick before; a
+    window in which some tick had no sound sample is `extrapolated`: the others speak for it.
+
+    Parameters
+    ----------
+    cleaned, brokers, bundles
+        Columns of `PULSAR.cleaned` (topics), `schemas.BROKERS` and `schemas.BUNDLES`, reaching one window
+        further back than the ends wanted.
+    settings
+        Gives length and slide.
+
+    Returns
+    -------
+    DataFrame
+        Columns of `schemas.WINDOWS`; kind is `broker`, `bundle` or `topic`.
+    """
+    from pyspark.sql import functions as F
+
+    wrong = F.col("flags").bitwiseAND(int(Flag.NOT_A_NUMBER | Flag.NEGATIVE | Flag.CLOCK_BACK)) != 0
+    # While a bundle changes hands two brokers tell of its topics: those of its owner count.
+    owners = bundles.select("cluster", "tick", "bundle", "owner", "elapsed_us")
+    topics = (
+        cleaned.where("accepted and kind = 'pulsar_topic' and topic is not null")
+        .join(owners, on=["cluster", "tick", "bundle", "owner"], how="inner")
+        .withColumns(
+            {
+                "broker": F.col("owner"),
+                "told": ~wrong,
+                "topics": F.lit(1).cast("bigint"),
+                "sessions": F.coalesce("producers", F.lit(0)) + F.coalesce("consumers", F.lit(0)),
+                **{name: F.when(~wrong, F.coalesce(name, F.lit(0.0))) for name in TRAFFIC},
+            }
+        )
+    )
+    bundles = bundles.withColumns({"broker": F.col("owner"), "topic": F.lit(None).cast("string")})
+    brokers = brokers.withColumn("told", F.col("message_rate").isNotNull())
+    common = ("cluster", "tick", "broker", "bundle", "topic", "told", "elapsed_us", *TRAFFIC, "topics",
+              "sessions")  # fmt: skip
+    entities = topics.select(F.lit("topic").alias("kind"), *common).unionByName(
+        bundles.select(F.lit("bundle").alias("kind"), *common)
+    )
+    carried = _summed(entities, ("cluster", "window_end", "kind", "bundle", "topic"), False, settings)
+    measured = _summed(
+        brokers.withColumn("kind", F.lit("broker")),
+        ("cluster", "window_end", "kind", "broker"),
+        True,
+        settings,
+    )
+    return conform(carried.unionByName(measured, allowMissingColumns=True), WINDOWS)
+
+
+def _summed(
+    rows: DataFrame, keys: tuple[str, ...], own_counters: bool, settings: PipelineSettings
+) -> DataFrame:
+    """Statistics of rows by some keys; of brokers (`own_counters`) those that they measured themselves."""
+    from pyspark.sql import functions as F
+
+    values: dict[str, Column] = (
+        {name: F.col(name) for name in ("cpu", "bandwidth_in", "bandwidth_out", "message_rate")}
+        if own_counters
+        else {
+            "bandwidth_in": F.col("msg_throughput_in"),
+            "bandwidth_out": F.col("msg_throughput_out"),
+            "message_rate": F.col("msg_rate_in") + F.col("msg_rate_out"),
+        }
+    )
+    newest = (
+        {}
+        if own_counters
+        else {
+            "broker": F.max_by("broker", "tick"),
+            "topics": F.max_by("topics", F.when(F.col("told"), F.col("tick"))),
+            "sessions": F.max_by("sessions", F.when(F.col("told"), F.col("tick"))),
+        }
+    )
+    told = F.coalesce(F.col("told"), F.lit(False))
+    covered = F.coalesce(F.sum(F.when(told, F.col("elapsed_us"))), F.lit(0)) / settings.window
+    return (
+        with_window_ends(rows, settings)
+        .groupBy(*keys)
+        .agg(
+            *(statistics(value, _mean(name, value)).alias(name) for name, value in values.items()),
+            *(_mean(name, F.col(name)).alias(name) for name in TRAFFIC),
+            *(column.alias(name) for name, column in newest.items()),
+            F.count_if(told).alias("samples"),
+            F.least(covered, F.lit(1.0)).alias("valid_share"),
+            F.coalesce(F.bool_or(~told), F.lit(False)).alias("extrapolated"),
+        )
+    )
+
+
+def _mean(name: str, value: Column) -> Column:
+    from pyspark.sql import functions as F
+
+    per_unit = PER_UNIT.get(name, 1e3)
+    return F.sum(F.round(value * per_unit).cast("bigint")) / F.count(value) / per_unit

@@ -1,0 +1,209 @@
+"""Reports of Pulsar's brokers to tables: stream against batch, and against the planner's own averages."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow.compute as pc
+import pytest
+
+from synthetic_bundles import SyntheticPulsar, dirtied
+from synthetic_telemetry import land
+from trimtab.model.bundles import LONG_SAMPLES, SHORT_SAMPLES, TRAFFIC
+from trimtab.model.bundles_snapshot import RESOURCES
+from trimtab.observe.bundle_ticks import recent_ticks
+from trimtab.observe.bundles.schemas import TABLES
+from trimtab.observe.lake import Lake
+from trimtab.observe.pipeline import run_batch
+from trimtab.observe.settings import BundleFigures, PipelineSettings
+from trimtab.observe.stream import Source, run_stream
+from trimtab.plan.bundles.assign.least_resource import LEAST_RESOURCE_USAGE_WITH_WEIGHT
+from trimtab.plan.bundles.averages import EMPTY_TABLE, update_bundles
+from trimtab.plan.bundles.options import Options
+from trimtab.plan.bundles.view import BrokerLoad, LoadView
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+
+TICKS = 14
+SETTINGS = PipelineSettings(
+    window_seconds=120,
+    slide_seconds=60,
+    lateness_seconds=360,
+    gap_seconds=130,
+    fit_windows=8,
+    bundles=BundleFigures(horizon_seconds=120, trend_windows=4, departure_seconds=300),
+)
+STEADY = SyntheticPulsar(name="steady", moves=((4, 3, 1), (6, 4, None), (7, 4, 2)))
+BAD = SyntheticPulsar(name="bad-day", moves=((5, 2, 1), (7, 2, 3)), seed=6)
+
+
+def arrivals() -> list[Any]:
+    """Files of both clusters in order of arrival; the steady one's come tick by tick between the others."""
+    bad = dirtied(BAD, TICKS, SETTINGS.lateness_seconds)
+    steady = STEADY.raw(TICKS)
+    ticks = pc.unique(steady["tick"])
+    each = [steady.filter(pc.equal(steady["tick"], tick)) for tick in ticks]
+    return (
+        [file for pair in zip(bad, each, strict=False) for file in pair] + bad[len(each) :] + each[len(bad) :]
+    )
+
+
+@pytest.fixture(scope="module")
+def history(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    """Tables of both clusters by one batch over all files."""
+    lake = Lake(tmp_path_factory.mktemp("bundles"), "bundles")
+    for number, file in enumerate(arrivals()):
+        land(file, lake.raw, f"file-{number:03d}")
+    run_batch(spark, lake, SETTINGS)
+    return lake
+
+
+def test_stream_and_batch_agree_to_the_bit(spark: SparkSession, history: Lake, tmp_path: Path) -> None:
+    """Late, double and out-of-order reports in micro-batches, with a stop in between, end in one batch's
+    tables.
+    """
+    lake = Lake(tmp_path, "bundles")
+    files = arrivals()
+    for begin, end in ((0, 15), (15, len(files))):
+        for number in range(begin, end):
+            land(files[number], lake.raw, f"file-{number:03d}")
+            os.utime(*lake.raw.glob(f"*/file-{number:03d}.parquet"), (number, number))
+        run_stream(spark, lake, SETTINGS, Source(most_per_batch=10), once=True)
+    assert lake.manifest().version >= 4
+    for name in TABLES:
+        live, batch = (sorted(map(repr, one.table(name).to_pylist())) for one in (lake, history))
+        assert len(live) == len(batch), name
+        for one, other in zip(live, batch, strict=True):
+            assert one == other, name
+
+
+def test_the_bad_day_has_everything_that_goes_wrong(history: Lake) -> None:
+    """A comparison proves little unless every kind of dirt is there and was counted."""
+    counts = history.table("quality", where=pc.field("cluster") != "steady")
+    flags = ("duplicates", "late", "unreadable", "not_a_number", "negative", "gap", "clock_back", "missed")
+    totals = {name: pc.sum(counts[name]).as_py() for name in flags}
+    assert all(totals.values()), totals
+    assert max(history.table("bundles")["claims"].to_pylist()) == 2
+
+
+def test_averages_are_the_planners_own(history: Lake, tmp_path: Path) -> None:
+    """What the pipeline carries from tick to tick is what the planner computes from the reports themselves."""
+    accepted = history.table("cleaned", where=pc.field("accepted") & (pc.field("flags") == 0))
+    lake = Lake(tmp_path, "bundles")
+    land(accepted, lake.raw, "accepted")
+    found: dict[str, dict[tuple[float, str], dict[str, Any]]] = {}
+    for row in history.table("averages").to_pylist():
+        found.setdefault(row["cluster"], {})[row["tick"].timestamp(), row["name"]] = row
+    options = Options()
+    for cluster, rows in found.items():
+        table, usage = EMPTY_TABLE, LEAST_RESOURCE_USAGE_WITH_WEIGHT.initial
+        expected = set()
+        for tick in recent_ticks(lake, cluster):
+            table = update_bundles(table, tick.brokers.values())
+            for name in table.names:
+                row, data = rows[tick.at, name], table[name]
+                expected.add((tick.at, name))
+                for kept, own in ((row["short"], data.short), (row["long"], data.long)):
+                    assert kept["samples"] == own.samples
+                    assert kept["means"] == [getattr(own, one) for one in TRAFFIC]
+                assert row["topics"] == data.topics
+            view = LoadView(tick.at, {name: BrokerLoad(report) for name, report in tick.brokers.items()})
+            _, usage = LEAST_RESOURCE_USAGE_WITH_WEIGHT.decide(
+                "public/space-0/0x00000000_0xffffffff", list(tick.brokers), view, usage, options,
+                np.random.default_rng(0),
+            )  # fmt: skip
+            for name in tick.brokers:
+                assert rows[tick.at, name]["usage_ema"] == usage.usage[name]
+                expected.add((tick.at, name))
+        assert expected == set(rows)
+
+
+def test_a_mean_of_a_thousand_samples_is_carried_on(spark: SparkSession) -> None:
+    """Past ten and a thousand samples, and past the blocks of the list, every state is the planner's."""
+    from trimtab.observe.bundles.averages import averages
+    from trimtab.observe.bundles.schemas import AVERAGES, PULSAR
+    from trimtab.observe.schemas import ddl
+
+    cluster = SyntheticPulsar(brokers=1, namespaces=1, bundles_per_namespace=1, seed=3)
+    number = LONG_SAMPLES + 40
+    rows = [
+        {**row, "accepted": True, "flags": 0, "copies": 1, "late_copies": 0}
+        for row in cluster.rows(number)
+        if row["kind"] in ("pulsar_broker", "pulsar_bundle")
+    ]
+    names = [name for name, _ in PULSAR.cleaned]
+    cleaned = spark.createDataFrame([tuple(row.get(name) for name in names) for row in rows],
+                                    ddl(PULSAR.cleaned))  # fmt: skip
+    empty = spark.createDataFrame([], ddl(AVERAGES))
+    made = averages(cleaned, empty, SETTINGS).where("kind = 'bundle'").orderBy("tick").collect()
+    table = EMPTY_TABLE
+    for row, tick in zip(made, cluster.reports(number), strict=True):
+        table = update_bundles(table, tick.brokers.values())
+        data = table[table.names[0]]
+        assert (row.short.samples, row.long.samples) == (data.short.samples, data.long.samples)
+        assert row.short.means == [getattr(data.short, one) for one in TRAFFIC]
+        assert row.long.means == [getattr(data.long, one) for one in TRAFFIC]
+    assert (made[-1].short.samples, made[-1].long.samples) == (SHORT_SAMPLES, LONG_SAMPLES)
+
+
+def test_departures_tell_who_had_it_and_who_has_it(history: Lake) -> None:
+    """One bundle is moved at once, one is nobody's for a tick; both left their broker."""
+    rows = history.table("departures", where=pc.field("cluster") == "steady").to_pylist()
+    told = {(row["bundle"], row["broker"], row["target"], row["tick"], row["last_seen"]) for row in rows}
+    before = STEADY.owners(0)
+    assert told == {
+        (STEADY.keys[3], STEADY.names[before[3]], STEADY.names[1], STEADY.at(4), STEADY.at(3)),
+        (STEADY.keys[4], STEADY.names[before[4]], STEADY.names[2], STEADY.at(7), STEADY.at(5)),
+    }
+
+
+def test_cpu_is_attributed_by_what_messages_and_bytes_cost(history: Lake) -> None:
+    """The fit finds the costs that the brokers' CPU was made of, and the idle part is nobody's."""
+    model = history.table("cpu_model", where=pc.field("cluster") == "steady").to_pylist()
+    newest = max(model, key=lambda row: row["window_end"])
+    assert newest["method"] == "measured"
+    assert newest["idle_cores"] == pytest.approx(STEADY.base_cores, rel=0.02)
+    true = dict(zip(("msg_rate_in", "msg_rate_out", "msg_throughput_in", "msg_throughput_out"),
+                    STEADY.costs, strict=True))  # fmt: skip
+    for row in history.table("windows", where=pc.field("cluster") == "steady").to_pylist():
+        if row["kind"] == "bundle" and row["window_end"] == newest["window_end"]:
+            fitted = sum(newest[name] * row[name] for name in TRAFFIC)
+            assert fitted == pytest.approx(sum(true[name] * row[name] for name in TRAFFIC), rel=0.05)
+
+
+def test_imbalance_is_the_models_own(history: Lake) -> None:
+    """The table's measures are what equations 1 to 5 of the model give for the brokers of that tick."""
+    from trimtab.model.imbalance import imbalance
+
+    rows = history.table("imbalance", where=pc.field("complete")).to_pylist()
+    assert {row["resource"] for row in rows} == set(RESOURCES)
+    for row in rows:
+        load = np.array([[one["load"]] for one in row["by_broker"]])
+        limited = row["by_broker"][0]["capacity"] is not None
+        capacity = np.array([[one["capacity"] if limited else 1.0] for one in row["by_broker"]])
+        expected = imbalance(load, capacity, np.ones(len(load), dtype=bool))
+        np.testing.assert_allclose(row["sigma"], expected.sigma[0], rtol=1e-12)
+        np.testing.assert_allclose(row["worst_deviation"], expected.worst_deviation[0], rtol=1e-12)
+        assert row["usage_source"] == "measured"
+        assert (row["resource"] == "message_rate") == (not limited)
+
+
+def test_forecasts_are_held_against_what_came(history: Lake) -> None:
+    """Every forecast whose time has come has its error, and it is forecast minus actual."""
+    expected = {
+        (row["bundle"], row["target"]): row["load"]
+        for row in history.table("forecasts", where=pc.field("cluster") == "steady").to_pylist()
+    }
+    errors = history.table("forecast_errors", where=pc.field("cluster") == "steady").to_pylist()
+    assert len(errors) > 100
+    for row in errors:
+        for name in RESOURCES:
+            off = expected[row["bundle"], row["window_end"]][name] - row["actual"][name]
+            assert row["error"][name] == off
