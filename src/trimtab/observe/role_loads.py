@@ -126,7 +126,7 @@ def role_loads(
 def newest_cpu_fit(
     lake: Lake, manifest: Manifest, settings: PipelineSettings, cluster: str, tick: int
 ) -> dict[str, Any]:
-    """CPU model of the newest closed window: `model` (empty without CPU), `base` cores by broker id."""
+    """CPU model of the newest closed window: `model` (empty without CPU), `base` cores by broker."""
     rows = lake.table(
         "cpu_model",
         since=instant(tick - settings.fit_windows * settings.slide - settings.window),
@@ -139,6 +139,7 @@ def newest_cpu_fit(
     if not closed:
         return {"base": {}, "model": {}}
     row = closed[-1]
-    names = ("method", "leader_in", "leader_out", "follower_in", "idle_cores", "r2", "rows")
-    model = {name: row[name] for name in names if row[name] is not None}
+    # What a cost is of differs from level to level.
+    apart = ("cluster", "window_end", "base")
+    model = {name: value for name, value in row.items() if name not in apart and value is not None}
     return {"base": {one["broker"]: one["cores"] for one in row["base"]}, "model": model}

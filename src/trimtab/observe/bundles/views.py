@@ -1,0 +1,288 @@
+"""Loads of bundles and topics as a snapshot carries them: the recent windows, and what is expected."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from trimtab.model.bundle_range import parse_bundle, topic_hashes
+from trimtab.model.bundles import RATE_IN, RATE_OUT, THROUGHPUT_IN, THROUGHPUT_OUT, TRAFFIC
+from trimtab.model.bundles_snapshot import NO_OWNER, RESOURCES, BundleTopics
+from trimtab.observe.lake import instant
+from trimtab.observe.role_loads import newest_cpu_fit
+from trimtab.observe.schemas import SECOND
+
+if TYPE_CHECKING:
+    from trimtab.model.load import FloatArray
+    from trimtab.observe.bundles.cluster_state import ClusterState
+    from trimtab.observe.lake import Lake
+    from trimtab.observe.manifest import Manifest
+    from trimtab.observe.settings import PipelineSettings
+
+MEASURED: Final = ("bandwidth_in", "bandwidth_out", "message_rate")
+"""Of which brokers count the whole themselves."""
+
+
+@dataclass(frozen=True, eq=False)
+class Views:
+    """Loads at a tick.
+
+    Attributes
+    ----------
+    names, load, topics
+        As in `BundlesSnapshot`.
+    base
+        As in `BundleBrokers`.
+    method, model
+        Where CPU comes from, and the fit; empty without one.
+    valid_share
+        Mean share of the windows that sound samples stand for.
+    extrapolated_share
+        Share of (bundle, window) pairs in which some tick had no sample.
+    unknown
+        Owned bundles without any window: what they did at the tick itself counts, or else nothing.
+    begin, newest_end
+        Start of the oldest window used, and end of the newest, microseconds.
+    """
+
+    names: tuple[str, ...]
+    load: FloatArray
+    topics: BundleTopics
+    base: FloatArray
+    method: str
+    model: dict[str, Any]
+    valid_share: float
+    extrapolated_share: float
+    unknown: int
+    begin: int
+    newest_end: int
+
+
+def views_at(
+    lake: Lake,
+    manifest: Manifest,
+    settings: PipelineSettings,
+    cluster: str,
+    tick: int,
+    state: ClusterState,
+) -> Views:
+    """The views of a cluster at a tick: `settings.bundles.views` closed windows and one forecast.
+
+    Parameters
+    ----------
+    lake, manifest, settings
+        The tables, how many windows and how far ahead.
+    cluster, tick
+        Which one; the tick in microseconds.
+    state
+        Gives brokers, bundles and owners.
+    """
+    rows = lake.table(
+        "windows",
+        since=instant(tick - settings.bundles.views * settings.slide - settings.window),
+        until=instant(tick + settings.window + 1),
+        where=pc.field("cluster") == cluster,
+        manifest=manifest,
+    )
+    end = rows["window_end"].cast(pa.int64()).to_numpy() if rows.num_rows else np.zeros(0, dtype=np.int64)
+    ends = np.unique(end)
+    # A window that is still open has fewer samples; it only counts where there is nothing else.
+    closed = ends[ends <= tick]
+    used = (closed if len(closed) else ends[:1])[-settings.bundles.views :][::-1]
+    newest = int(used[0]) if len(used) else tick
+    fit = newest_cpu_fit(lake, manifest, settings, cluster, tick)
+    cost = np.array([fit["model"].get(name, 0.0) for name in TRAFFIC])
+    index = {key: place for place, key in enumerate(state.bundles)}
+
+    traffic = np.full((max(1, len(used)), len(index), len(TRAFFIC)), np.nan)
+    valid, extrapolated = [0.0], [0.0]
+    for view, at in enumerate(used):
+        told = rows.filter(pa.array(end == at)).filter(pc.field("kind") == "bundle")
+        place, known = _places(told["bundle"], index)
+        traffic[view, place] = _traffic(told)[known]
+        valid += told["valid_share"].to_numpy()[known].tolist()
+        extrapolated += told["extrapolated"].to_numpy(zero_copy_only=False)[known].tolist()
+    unknown = int((~np.isfinite(traffic[:, state.owner != NO_OWNER]).all(axis=2).any(axis=0)).sum())
+    newest_first = _filled(traffic, _latest(lake, manifest, settings, cluster, tick, index))
+    load = _load(newest_first, cost)
+    expected = _forecast(lake, manifest, cluster, newest, index)
+    load = np.concatenate([load, np.where(np.isfinite(expected), expected, load[0])[None]])
+    newest_rows = rows.filter(pa.array(end == newest)) if rows.num_rows else rows
+    return Views(
+        names=(
+            *(f"window {-number}" if number else "window 0" for number in range(len(load) - 1)),
+            f"forecast +{settings.horizon / SECOND:g}",
+        ),
+        load=load,
+        topics=_topics(newest_rows, index, cost),
+        base=_base(rows, end, used, load, state, fit["base"]),
+        method=fit["model"].get("method", "absent"),
+        model=fit["model"],
+        valid_share=float(np.mean(valid[1:])) if len(valid) > 1 else 0.0,
+        extrapolated_share=float(np.mean(extrapolated[1:])) if len(extrapolated) > 1 else 0.0,
+        unknown=unknown,
+        begin=(int(used[-1]) if len(used) else tick) - settings.window,
+        newest_end=newest,
+    )
+
+
+def _places(names: pa.ChunkedArray, index: dict[str, int]) -> tuple[np.ndarray, np.ndarray]:
+    """Where rows belong, of those that belong anywhere; and which these are."""
+    place = np.array([index.get(name, -1) for name in names.to_pylist()], dtype=np.int64)
+    return place[place >= 0], place >= 0
+
+
+def _traffic(rows: pa.Table) -> FloatArray:
+    """Shape (rows, traffic), NaN where it is not known."""
+    columns = [rows[name].to_numpy().astype(np.float64) for name in TRAFFIC]
+    return np.column_stack(columns) if len(rows) else np.zeros((0, len(TRAFFIC)))
+
+
+def _load(traffic: FloatArray, cost: FloatArray) -> FloatArray:
+    """Loads over `RESOURCES` of what is carried; CPU by the newest fit, which has seen most."""
+    return np.stack(
+        [
+            traffic @ cost,
+            traffic[..., THROUGHPUT_IN],
+            traffic[..., THROUGHPUT_OUT],
+            traffic[..., RATE_IN] + traffic[..., RATE_OUT],
+        ],
+        axis=-1,
+    )
+
+
+def _filled(traffic: FloatArray, latest: FloatArray) -> FloatArray:
+    """Gaps filled by the nearest newer view, then by what was told at the tick itself, then by an older one.
+
+    A bundle that is the half of another has no history: what it does now is the best guess of the past too.
+    """
+    filled = traffic.copy()
+    filled[0] = np.where(np.isfinite(filled[0]), filled[0], latest)
+    for view in range(1, len(filled)):
+        gap = ~np.isfinite(filled[0])
+        filled[0][gap] = filled[view][gap]
+    for view in range(1, len(filled)):
+        filled[view] = np.where(np.isfinite(filled[view]), filled[view], filled[view - 1])
+    return np.nan_to_num(filled, nan=0.0)
+
+
+def _latest(
+    lake: Lake, manifest: Manifest, settings: PipelineSettings, cluster: str, tick: int, index: dict[str, int]
+) -> FloatArray:
+    """Shape (bundles, traffic): what was told last within the gap; NaN where nothing was."""
+    rows = lake.table(
+        "bundles",
+        ["tick", "bundle", *TRAFFIC],
+        since=instant(tick - settings.gap),
+        until=instant(tick + 1),
+        where=(pc.field("cluster") == cluster) & pc.field("told"),
+        manifest=manifest,
+    )
+    found = np.full((len(index), len(TRAFFIC)), np.nan)
+    if rows.num_rows:
+        rows = rows.sort_by("tick")
+        place, known = _places(rows["bundle"], index)
+        found[place] = _traffic(rows)[known]
+    return found
+
+
+def _forecast(lake: Lake, manifest: Manifest, cluster: str, end: int, index: dict[str, int]) -> FloatArray:
+    """Shape (bundles, resources); NaN where there is none."""
+    rows = lake.table(
+        "forecasts",
+        ["bundle", "load"],
+        since=instant(end),
+        until=instant(end + 1),
+        where=pc.field("cluster") == cluster,
+        manifest=manifest,
+    )
+    found = np.full((len(index), len(RESOURCES)), np.nan)
+    if rows.num_rows:
+        place, known = _places(rows["bundle"], index)
+        load = rows["load"].combine_chunks()
+        for resource, name in enumerate(RESOURCES):
+            values = pc.struct_field(load, name).to_numpy(zero_copy_only=False).astype(np.float64)
+            found[place, resource] = values[known]
+    return found
+
+
+def _base(
+    rows: pa.Table,
+    end: np.ndarray,
+    used: np.ndarray,
+    load: FloatArray,
+    state: ClusterState,
+    idle_cores: dict[str, float],
+) -> FloatArray:
+    """What each broker carries beyond its bundles: the median over the windows of measured minus their sum."""
+    index = {name: place for place, name in enumerate(state.brokers)}
+    base = np.zeros((len(index), len(RESOURCES)))
+    for name, cores in idle_cores.items():
+        if name in index:
+            base[index[name], RESOURCES.index("cpu")] = cores
+    if state.usage == "declared":
+        return base
+    owned = state.owner != NO_OWNER
+    beyond = np.full((len(used), *base.shape), np.nan)
+    for view, at in enumerate(used):
+        told = rows.filter(pa.array(end == at)).filter(pc.field("kind") == "broker")
+        place, known = _places(told["broker"], index)
+        for name in MEASURED:
+            resource = RESOURCES.index(name)
+            means = pc.struct_field(told[name].combine_chunks(), "mean")
+            total = means.to_numpy(zero_copy_only=False).astype(np.float64)[known]
+            carried = np.bincount(
+                state.owner[owned], weights=load[view, owned, resource], minlength=len(index)
+            )
+            beyond[view, place, resource] = np.maximum(total - carried[place], 0.0)
+    for name in MEASURED:
+        resource = RESOURCES.index(name)
+        for place in range(len(index)):
+            known_views = beyond[:, place, resource][np.isfinite(beyond[:, place, resource])]
+            if len(known_views):
+                base[place, resource] = np.median(known_views)
+    return base
+
+
+def _topics(rows: pa.Table, index: dict[str, int], cost: FloatArray) -> BundleTopics:
+    """Topics that carried something in a window, each in the bundle that holds its hash."""
+    if not rows.num_rows:
+        return _no_topics()
+    told = rows.filter(pc.field("kind") == "topic")
+    traffic = np.nan_to_num(_traffic(told), nan=0.0)
+    names, keys = told["topic"].to_pylist(), told["bundle"].to_pylist()
+    hashes = topic_hashes(names).astype(np.int64)
+    ranges = {key: parse_bundle(key) for key in set(keys) if key in index}
+    kept: dict[str, int] = {}
+    for row, (name, key) in enumerate(zip(names, keys, strict=True)):
+        if key in ranges and ranges[key].holds(int(hashes[row])) and traffic[row].any():
+            kept.setdefault(name, row)
+    if not kept:
+        return _no_topics()
+    chosen = np.fromiter(kept.values(), dtype=np.int64, count=len(kept))
+    bundle = np.array([index[keys[row]] for row in chosen], dtype=np.int32)
+    label = np.array([names[row] for row in chosen], dtype=object)
+    order = np.lexsort((label, hashes[chosen], bundle))
+    chosen = chosen[order]
+    sessions = told["sessions"].fill_null(0).to_numpy().astype(np.int64)
+    return BundleTopics(
+        name=tuple(label[order].tolist()),
+        bundle=bundle[order],
+        hash=hashes[chosen],
+        load=_load(traffic[chosen], cost),
+        sessions=sessions[chosen],
+    )
+
+
+def _no_topics() -> BundleTopics:
+    return BundleTopics(
+        (),
+        np.zeros(0, dtype=np.int32),
+        np.zeros(0, dtype=np.int64),
+        np.zeros((0, len(RESOURCES))),
+        np.zeros(0, dtype=np.int64),
+    )
