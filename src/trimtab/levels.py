@@ -62,6 +62,7 @@ LEVELS: Final = {
             across="broker to broker",
             trigger="a tick, a lookup",
             snapshot="trimtab.model.bundles_snapshot:BundlesSnapshot",
+            observe="trimtab.observe.pipeline:run_batch",
             plan="trimtab.plan.bundles.trim:plan_bundles",
             act="trimtab.act.apply_bundles:apply_bundles",
         ),

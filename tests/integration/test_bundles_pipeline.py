@@ -9,17 +9,18 @@ import numpy as np
 import pyarrow.compute as pc
 import pytest
 
-from synthetic_bundles import SyntheticPulsar, dirtied
+from synthetic_bundles import SyntheticPulsar, dirtied, table_of
 from synthetic_telemetry import land
 from trimtab.model.bundles import LONG_SAMPLES, SHORT_SAMPLES, TRAFFIC
 from trimtab.model.bundles_snapshot import RESOURCES
 from trimtab.observe.bundle_ticks import recent_ticks
+from trimtab.observe.bundles import observe
 from trimtab.observe.bundles.schemas import TABLES
 from trimtab.observe.lake import Lake
 from trimtab.observe.pipeline import run_batch
 from trimtab.observe.settings import BundleFigures, PipelineSettings
 from trimtab.observe.stream import Source, run_stream
-from trimtab.plan.bundles.assign.least_resource import LEAST_RESOURCE_USAGE_WITH_WEIGHT
+from trimtab.plan.bundles.assign.least_resource import LeastResourceState, choose, noted
 from trimtab.plan.bundles.averages import EMPTY_TABLE, update_bundles
 from trimtab.plan.bundles.options import Options
 from trimtab.plan.bundles.view import BrokerLoad, LoadView
@@ -38,7 +39,7 @@ SETTINGS = PipelineSettings(
     lateness_seconds=360,
     gap_seconds=130,
     fit_windows=8,
-    bundles=BundleFigures(horizon_seconds=120, trend_windows=4, departure_seconds=300),
+    bundles=BundleFigures(horizon_seconds=120, trend_windows=4, departure_seconds=400),
 )
 STEADY = SyntheticPulsar(name="steady", moves=((4, 3, 1), (6, 4, None), (7, 4, 2)))
 BAD = SyntheticPulsar(name="bad-day", moves=((5, 2, 1), (7, 2, 3)), seed=6)
@@ -94,16 +95,22 @@ def test_the_bad_day_has_everything_that_goes_wrong(history: Lake) -> None:
 
 
 def test_averages_are_the_planners_own(history: Lake, tmp_path: Path) -> None:
-    """What the pipeline carries from tick to tick is what the planner computes from the reports themselves."""
-    accepted = history.table("cleaned", where=pc.field("accepted") & (pc.field("flags") == 0))
+    """What is carried from tick to tick is what the planner computes from the reports themselves."""
+    accepted = history.table("cleaned", where=pc.field("accepted")).to_pylist()
+    # What was cleaned away is no zero: such a broker is silent, such a bundle has no figures.
+    sound = [
+        dict(row, has_stats=row["has_stats"] and not row["flags"])
+        for row in accepted
+        if not (row["flags"] and row["kind"] == "pulsar_broker")
+    ]
     lake = Lake(tmp_path, "bundles")
-    land(accepted, lake.raw, "accepted")
+    land(table_of(sound), lake.raw, "accepted")
     found: dict[str, dict[tuple[float, str], dict[str, Any]]] = {}
     for row in history.table("averages").to_pylist():
         found.setdefault(row["cluster"], {})[row["tick"].timestamp(), row["name"]] = row
     options = Options()
     for cluster, rows in found.items():
-        table, usage = EMPTY_TABLE, LEAST_RESOURCE_USAGE_WITH_WEIGHT.initial
+        table, usage = EMPTY_TABLE, LeastResourceState()
         expected = set()
         for tick in recent_ticks(lake, cluster):
             table = update_bundles(table, tick.brokers.values())
@@ -115,10 +122,14 @@ def test_averages_are_the_planners_own(history: Lake, tmp_path: Path) -> None:
                     assert kept["means"] == [getattr(own, one) for one in TRAFFIC]
                 assert row["topics"] == data.topics
             view = LoadView(tick.at, {name: BrokerLoad(report) for name, report in tick.brokers.items()})
-            _, usage = LEAST_RESOURCE_USAGE_WITH_WEIGHT.decide(
-                "public/space-0/0x00000000_0xffffffff", list(tick.brokers), view, usage, options,
+            _, usage = choose(
+                BAD.keys[0],
+                list(tick.brokers),
+                view,
+                noted(usage, view, options),
+                options,
                 np.random.default_rng(0),
-            )  # fmt: skip
+            )
             for name in tick.brokers:
                 assert rows[tick.at, name]["usage_ema"] == usage.usage[name]
                 expected.add((tick.at, name))
@@ -207,3 +218,48 @@ def test_forecasts_are_held_against_what_came(history: Lake) -> None:
         for name in RESOURCES:
             off = expected[row["bundle"], row["window_end"]][name] - row["actual"][name]
             assert row["error"][name] == off
+
+
+def test_snapshot_has_owners_loads_and_what_is_expected(history: Lake) -> None:
+    """Owners of the newest tick, the newest closed windows and a forecast, as one folder that reads back."""
+    snapshot = observe(history, "steady")
+    assert snapshot.taken_at == STEADY.at(TICKS - 1).timestamp()
+    assert snapshot.views == ("window 0", "window -1", "window -2", "forecast +120")
+    assert snapshot.brokers.name == STEADY.names
+    assert snapshot.bundles.key == STEADY.keys
+    np.testing.assert_array_equal(snapshot.bundles.owner, STEADY.owners(TICKS - 1))
+    rates = STEADY.rates(TICKS)
+    windows = [rates[TICKS - 2 - view : TICKS - view].mean(axis=0) for view in range(3)]
+    for view, mean in enumerate(windows):
+        load = snapshot.bundles.load[view]
+        np.testing.assert_allclose(
+            load[:, RESOURCES.index("message_rate")], mean[:, :2].sum(axis=1), rtol=1e-6
+        )
+        np.testing.assert_allclose(load[:, RESOURCES.index("bandwidth_in")], mean[:, 2], rtol=1e-5)
+        np.testing.assert_allclose(load[:, RESOURCES.index("bandwidth_out")], mean[:, 3], rtol=1e-5)
+        np.testing.assert_allclose(load[:, 0], mean @ np.array(STEADY.costs), rtol=0.05, atol=1e-4)
+    forecast = snapshot.bundles.load[3]
+    np.testing.assert_allclose(forecast, snapshot.bundles.load[:3].mean(axis=0), rtol=0.8)
+    np.testing.assert_allclose(snapshot.brokers.base[:, 0], STEADY.base_cores, rtol=0.05)
+    np.testing.assert_allclose(snapshot.brokers.base[:, 1], STEADY.bandwidth_overhead * 125, rtol=0.01)
+    assert np.isinf(snapshot.brokers.capacity[:, RESOURCES.index("message_rate")]).all()
+    assert (snapshot.brokers.capacity[:, 0] == 4.0).all()
+    assert (snapshot.bundles.sessions == 1 + STEADY.fan_out).all()
+    assert len(snapshot.topics) == len(set(snapshot.topics.name)) > 0
+    assert snapshot.boundaries["public/space-0"] == STEADY.boundaries
+    assert [one.bundle for one in snapshot.departures] == [STEADY.keys[4]], "the other one is too long ago"
+    assert (snapshot.quality.cpu, snapshot.usage) == ("measured", "measured")
+    assert snapshot.quality.valid_share == 1.0
+    errors = dict(snapshot.quality.extra)["x_forecast_error"]
+    assert set(errors["forecast"]) == set(RESOURCES)
+
+
+def test_snapshot_of_the_bad_day_keeps_what_it_can(history: Lake) -> None:
+    """Gaps, false claims and moves: every bundle is there, its load is finite, and the share that is sound
+    is told.
+    """
+    snapshot = observe(history, "bad-day")
+    assert snapshot.bundles.key == BAD.keys
+    np.testing.assert_array_equal(snapshot.bundles.owner, BAD.owners(TICKS - 1))
+    assert np.isfinite(snapshot.bundles.load).all()
+    assert 0 < snapshot.quality.valid_share < 1

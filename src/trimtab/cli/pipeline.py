@@ -46,32 +46,39 @@ def run(
     settings: Path | None = SETTINGS,
     overrides: list[str] = SET,
 ) -> None:
-    """Build the tables anew from raw samples, over all history or a part, and write the newest snapshot."""
+    """Build the tables anew from raw samples, over all history or a part, and write the newest snapshots.
+
+    Every level that has samples in the lake gets its tables: Kafka's replicas, Pulsar's bundles.
+    """
     from trimtab.observe.lake import Lake
-    from trimtab.observe.pipeline import run_batch
+    from trimtab.observe.levels_together import levels_with_samples, run_batches
     from trimtab.observe.session import SessionSettings, spark_session
 
     chosen = _pipeline_settings(read_settings(settings, overrides), window)
     period = instant("--since", since), instant("--until", until)
     where = Lake(lake_path(lake))
-    if not where.raw_files():
+    if not levels_with_samples(where):
         # Before Spark starts: nobody should wait ten seconds to be told this.
         _no_samples(where.path)
     session = spark_session(SessionSettings(master=master, short=not heavy))
     try:
-        done = run_batch(session, where, chosen, *period, say=_say)
+        done = run_batches(session, where, chosen, *period, say=_say)
     finally:
         session.stop()
-    for path in done.snapshots:
-        _say(f"snapshot {path}")
-    _tell_quality(where)
-    if done.unreadable_files:
+    for level, one in done.items():
+        for path in one.snapshots:
+            _say(f"snapshot {path}")
+        _tell_quality(where.of_level(level))
+    if any(one.unreadable_files for one in done.values()):
         raise typer.Exit(1)
 
 
 @app.command()
 def stream(
     source: str = typer.Option("lake", "--from", help="lake, or kafka:TOPIC."),
+    level: str = typer.Option(
+        "replicas", "--level", help="Whose samples a topic holds: replicas or bundles. A lake's tell it."
+    ),
     trigger: str = typer.Option("10s", "--trigger", help="Shortest distance of two micro-batches."),
     once: bool = typer.Option(False, "--once", help="End when everything there is has been worked in."),
     most: int | None = typer.Option(None, "--most", min=1, help="Files or records per micro-batch at most."),
@@ -84,18 +91,23 @@ def stream(
     overrides: list[str] = SET,
 ) -> None:
     """Keep tables and snapshots up to date with what arrives, exactly once; end with Ctrl-C."""
-    from trimtab.observe.lake import Lake
+    from trimtab.observe.lake import LEVELS, Lake
+    from trimtab.observe.levels_together import run_streams
     from trimtab.observe.session import SessionSettings, spark_session
     from trimtab.observe.stream import run_stream
 
+    if level not in LEVELS:
+        raise SettingsError(f"--level is {level!r}: write {' or '.join(LEVELS)}")
     found = read_settings(settings, overrides)
     chosen = _pipeline_settings(found, window)
     seconds = _seconds("--trigger", trigger)
     origin, jars = _source(source, found, bootstrap, most)
     stop = stop_on_signals()
     session = spark_session(SessionSettings(master=master, short=not heavy, jars=jars))
+    # A topic holds the samples of one level; a lake's files lie apart.
+    run = run_streams if origin.topic is None else run_stream
     try:
-        run_stream(session, Lake(lake_path(lake)), chosen, origin, seconds, once, stop, _say)
+        run(session, Lake(lake_path(lake), level), chosen, origin, seconds, once, stop, _say)
     finally:
         session.stop()
 
@@ -104,21 +116,26 @@ def stream(
 def compact(lake: Path | None = LAKE) -> None:
     """Join small files of the tables into large ones, and remove what no table needs; starts no Spark."""
     from trimtab.observe.compact import compacted, differences
-    from trimtab.observe.lake import Lake
+    from trimtab.observe.lake import LEVELS, Lake
     from trimtab.observe.manifest import publish_manifest
     from trimtab.observe.tables import sweep
 
-    where = Lake(lake_path(lake))
-    with where.writing():
-        before = where.manifest()
-        after = compacted(where, before)
-        changed = differences(before, after)
-        for one in changed:
-            _say(f"{one.table}: {one.before} folders became {one.after}")
-        if changed:
-            after = publish_manifest(where.tables, after)
-        swept = sweep(where, after)
-    _say(f"{len(changed)} tables compacted, {swept} old folders removed")
+    compacted_tables = swept = 0
+    for level in LEVELS:
+        where = Lake(lake_path(lake), level)
+        if level != LEVELS[0] and not where.tables.is_dir():
+            continue
+        with where.writing():
+            before = where.manifest()
+            after = compacted(where, before)
+            changed = differences(before, after)
+            for one in changed:
+                _say(f"{level}: {one.table}: {one.before} folders became {one.after}")
+            if changed:
+                after = publish_manifest(where.tables, after)
+            compacted_tables += len(changed)
+            swept += sweep(where, after)
+    _say(f"{compacted_tables} tables compacted, {swept} old folders removed")
 
 
 def _pipeline_settings(found: Settings, window: float | None) -> PipelineSettings:

@@ -45,11 +45,13 @@ def status(
 
     def from_lake() -> tuple[dict[str, Any], Iterable[RenderableType]]:
         from trimtab.observe.lake import Lake
-        from trimtab.observe.status import read_status
+        from trimtab.observe.status import read_statuses
         from trimtab.report.status_text import status_document, status_text
 
-        found, now = read_status(Lake(lake_path(lake)), cluster), datetime.datetime.now(datetime.UTC)
-        return status_document(found, now), status_text(found, now, every)
+        found, now = read_statuses(Lake(lake_path(lake)), cluster), datetime.datetime.now(datetime.UTC)
+        documents = [status_document(one, now) for one in found]
+        texts = [part for one in found for part in (*status_text(one, now, every), "")][:-1]
+        return documents[0] if len(documents) == 1 else {"clusters": documents}, texts
 
     def from_brokers() -> tuple[dict[str, Any], Iterable[RenderableType]]:
         from trimtab.report.glance_text import glance_document, glance_text

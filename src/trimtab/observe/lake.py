@@ -69,6 +69,11 @@ class Lake:
         return self.home / "raw"
 
     @property
+    def has_samples(self) -> bool:
+        """Whether anything was ever landed on this level; told without looking at the files."""
+        return next(self.raw.glob("date=*"), None) is not None
+
+    @property
     def tables(self) -> Path:
         """Where the pipeline's tables lie."""
         return self.home / "tables"

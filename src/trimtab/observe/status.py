@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from trimtab.model.bundles_snapshot import RESOURCES as BUNDLE_RESOURCES
 from trimtab.model.errors import ObserveError
 from trimtab.model.load import RESOURCES, FloatArray
-from trimtab.observe.lake import instant
+from trimtab.observe.lake import LEVELS, instant
 from trimtab.observe.newest import Row, newest_rows
 
 if TYPE_CHECKING:
@@ -24,14 +25,15 @@ SEEN = 15
 
 _LIMITS = ("eta", "theta", "epsilon")
 _MEASURES = ("resource", "brokers", "complete", "sigma", *_LIMITS, "traffic_collapse", "by_broker")
-_BROKER = ("broker", "host", "rack", "broker_state")
+_BROKER = {"replicas": ("broker", "host", "rack", "broker_state"), "bundles": ("broker", "broker_state")}
+_RESOURCES = {"replicas": RESOURCES, "bundles": BUNDLE_RESOURCES}
 
 
 @dataclass(frozen=True)
 class BrokerState:
-    """One broker at the newest tick; `state` as in raw samples."""
+    """One broker at the newest tick; `state` as in raw samples, a number (Kafka) or a name (Pulsar) as id."""
 
-    id: int
+    id: int | str
     host: str | None
     rack: str | None
     state: str
@@ -43,6 +45,8 @@ class ClusterStatus:
 
     Attributes
     ----------
+    level, resources
+        Whose figures they are; the names of the last axis of every array.
     last_tick, newest_tick
         The newest of those ticks, and the newest of all.
     ticks
@@ -67,6 +71,8 @@ class ClusterStatus:
         That of the newest snapshot, as in its file; empty without one.
     """
 
+    level: str
+    resources: tuple[str, ...]
     cluster: str
     last_tick: datetime.datetime
     newest_tick: datetime.datetime
@@ -90,7 +96,7 @@ def read_status(lake: Lake, cluster: str | None = None) -> ClusterStatus:
     Parameters
     ----------
     lake
-        Its tables, as the pipeline published them last.
+        Its tables of one level, as the pipeline published them last.
     cluster
         May be left out where the lake holds one only.
 
@@ -109,14 +115,43 @@ def read_status(lake: Lake, cluster: str | None = None) -> ClusterStatus:
             "then run `trimtab pipeline run` or `trimtab pipeline stream`"
         )
     found = {tick: {row["resource"]: row for row in at_once} for tick, at_once in rows.items()}
-    ticks, known = _complete(found)
+    resources = _RESOURCES[lake.level]
+    ticks, known = _complete(found, resources)
     if not ticks:
         raise ObserveError(
             f"none of the newest {len(found)} ticks of lake {lake.path} has two samples in a row of every "
             "broker: let `trimtab collect` run for a few ticks more, then the pipeline"
         )
-    states = _broker_states(newest_rows(lake, tables.get("brokers", ()), _BROKER, name, 1))
+    states = _broker_states(newest_rows(lake, tables.get("brokers", ()), _BROKER[lake.level], name, 1))
     return _status(lake, name, found, ticks, known, states)
+
+
+def read_statuses(lake: Lake, cluster: str | None = None) -> list[ClusterStatus]:
+    """The newest state of a cluster on every level that has tables of it.
+
+    Parameters
+    ----------
+    lake
+        Any level's view of it.
+    cluster
+        May be left out where each level holds one only.
+
+    Raises
+    ------
+    ObserveError
+        If no level has anything to read: what is said of the level that has samples at all.
+    """
+    found: list[ClusterStatus] = []
+    refused: list[ObserveError] = []
+    known = [level for level in LEVELS if lake.of_level(level).tables.is_dir()]
+    for level in known or [lake.level]:
+        try:
+            found.append(read_status(lake.of_level(level), cluster))
+        except ObserveError as error:
+            refused.append(error)
+    if not found:
+        raise refused[0]
+    return found
 
 
 def _status(
@@ -125,20 +160,21 @@ def _status(
     found: dict[int, dict[str, Row]],
     ticks: list[int],
     known: list[str],
-    states: dict[int, BrokerState],
+    states: dict[int | str, BrokerState],
 ) -> ClusterStatus:
+    resources = _RESOURCES[lake.level]
     loaded = {one["broker"] for tick in ticks for row in found[tick].values() for one in row["by_broker"]}
     brokers = tuple(
         states.get(broker, BrokerState(broker, None, None, "alive"))
         for broker in sorted(loaded | set(states))
     )
     place = {broker.id: index for index, broker in enumerate(brokers)}
-    shape = (len(ticks), len(brokers), len(RESOURCES))
+    shape = (len(ticks), len(brokers), len(resources))
     usage, deviation = np.full(shape, np.nan), np.full(shape, np.nan)
-    sigma = np.full((len(ticks), len(RESOURCES)), np.nan)
+    sigma = np.full((len(ticks), len(resources)), np.nan)
     for at, tick in enumerate(ticks):
         for name in known:
-            resource, row = RESOURCES.index(name), found[tick][name]
+            resource, row = resources.index(name), found[tick][name]
             sigma[at, resource] = row["sigma"]
             for one in row["by_broker"]:
                 where = at, place[one["broker"]], resource
@@ -148,10 +184,12 @@ def _status(
     mean_deviation = _mean(deviation)
     last = found[ticks[-1]]
     limits = {
-        limit: np.array([_number(last[name][limit]) if name in known else np.nan for name in RESOURCES])
+        limit: np.array([_number(last[name][limit]) if name in known else np.nan for name in resources])
         for limit in _LIMITS
     }
     return ClusterStatus(
+        level=lake.level,
+        resources=resources,
         cluster=cluster,
         last_tick=instant(ticks[-1]),
         newest_tick=instant(max(found)),
@@ -160,7 +198,7 @@ def _status(
         usage=_mean(usage),
         deviation=mean_deviation,
         worst_deviation=_highest(np.abs(mean_deviation)),
-        peak_usage=_highest(usage.reshape(-1, len(RESOURCES))),
+        peak_usage=_highest(usage.reshape(-1, len(resources))),
         traffic_collapse=next((row["traffic_collapse"] for row in last.values()), None),
         quality=_quality(lake, cluster),
         sigma=_mean(sigma),
@@ -168,10 +206,10 @@ def _status(
     )
 
 
-def _complete(found: dict[int, dict[str, Row]]) -> tuple[list[int], list[str]]:
+def _complete(found: dict[int, dict[str, Row]], resources: tuple[str, ...]) -> tuple[list[int], list[str]]:
     """The newest ticks at which all resources that are known at all are known, and these resources."""
     known = [
-        name for name in RESOURCES if any(rows[name]["complete"] for rows in found.values() if name in rows)
+        name for name in resources if any(rows[name]["complete"] for rows in found.values() if name in rows)
     ]
     whole = [
         tick
@@ -190,9 +228,11 @@ def _the_only(lake: Lake) -> str | None:
     return known[0] if known else None
 
 
-def _broker_states(rows: dict[int, list[Row]]) -> dict[int, BrokerState]:
+def _broker_states(rows: dict[int, list[Row]]) -> dict[int | str, BrokerState]:
     return {
-        row["broker"]: BrokerState(row["broker"], row["host"], row["rack"], row["broker_state"] or "alive")
+        row["broker"]: BrokerState(
+            row["broker"], row.get("host"), row.get("rack"), row["broker_state"] or "alive"
+        )
         for at_once in rows.values()
         for row in at_once
     }

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from trimtab.model.load import RESOURCES
 from trimtab.report.names import NAMES
+from trimtab.report.names import broker_name as called
 from trimtab.report.terminal_heatmap import Cells, terminal_heatmap
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ def status_text(
     yield terminal_heatmap(
         names,
         Cells(status.usage[rows], status.deviation[rows]),
+        columns=[NAMES[name] for name in status.resources],
         epsilon=np.nan_to_num(status.epsilon, nan=0.1),
     )
     if hidden:
@@ -63,6 +64,7 @@ def status_text(
 def status_document(status: ClusterStatus, now: datetime.datetime) -> dict[str, Any]:
     """The same as plain JSON values; what is not known is null."""
     return {
+        "level": status.level,
         "cluster": status.cluster,
         "at": _rfc3339(status.last_tick),
         "newest_tick": _rfc3339(status.newest_tick),
@@ -78,7 +80,7 @@ def status_document(status: ClusterStatus, now: datetime.datetime) -> dict[str, 
                 "theta": known_value(status.theta[place]),
                 "holds": _holds(status, place),
             }
-            for place, name in enumerate(RESOURCES)
+            for place, name in enumerate(status.resources)
         },
         "brokers": [
             {
@@ -86,8 +88,8 @@ def status_document(status: ClusterStatus, now: datetime.datetime) -> dict[str, 
                 "host": broker.host,
                 "rack": broker.rack,
                 "state": broker.state,
-                "usage": _by_resource(status.usage[row]),
-                "deviation": _by_resource(status.deviation[row]),
+                "usage": _by_resource(status.resources, status.usage[row]),
+                "deviation": _by_resource(status.resources, status.deviation[row]),
             }
             for row, broker in enumerate(status.brokers)
         ],
@@ -119,7 +121,7 @@ def _measures(status: ClusterStatus) -> Table:
     for heading in ("peak", "θ", "worst γ", "ε", "σ", "η"):
         table.add_column(heading, justify="right")
     table.add_column("")
-    for place, name in enumerate(RESOURCES):
+    for place, name in enumerate(status.resources):
         if np.isnan(status.sigma[place]):
             table.add_row(NAMES[name], *["–"] * 6, "[dim]not measured[/]")
             continue
@@ -140,7 +142,7 @@ def _measures(status: ClusterStatus) -> Table:
 def _remarks(status: ClusterStatus, now: datetime.datetime) -> Iterator[str]:
     for broker in status.brokers:
         if broker.state != "alive":
-            yield f"[red]![/] broker {broker.id} is {broker.state}"
+            yield f"[red]![/] {called(broker.id)} is {broker.state}"
     if status.traffic_collapse:
         yield "[red]![/] clients are served less than half of what they offer"
     if (now - status.last_tick).total_seconds() > STALE_SECONDS:
@@ -148,10 +150,11 @@ def _remarks(status: ClusterStatus, now: datetime.datetime) -> Iterator[str]:
     lag = (status.newest_tick - status.last_tick).total_seconds()
     if lag > 0:
         yield f"[yellow]![/] the newest {_seconds_text(lag)} of samples lack a broker; figures end before"
-    held = {name: _holds(status, place) or {} for place, name in enumerate(RESOURCES)}
+    held = {name: _holds(status, place) or {} for place, name in enumerate(status.resources)}
     uneven = [NAMES[name] for name, goals in held.items() if False in goals.values()]
     if uneven:
-        yield f"{', '.join(uneven)}: not level. `trimtab plan replicas` finds the fewest moves that help."
+        helps = f"`trimtab plan {status.level}` finds the fewest moves that help."
+        yield f"{', '.join(uneven)}: not level. {helps}"
     elif any(held.values()):
         yield "Everything that is measured is level."
 
@@ -184,7 +187,7 @@ def broker_name(broker: BrokerState) -> str:
     """A broker as rows are called, with its state where that matters."""
     state = "" if broker.state == "alive" else f" ({broker.state})"
     host = "" if broker.host is None else f" {broker.host}"
-    return f"broker {broker.id}{host}{state}"
+    return f"{called(broker.id)}{host}{state}"
 
 
 def _figure(value: float, form: str, broken: bool | None) -> str:
@@ -202,8 +205,8 @@ def _seconds_text(seconds: float) -> str:
     return f"{seconds / 3600:.0f} hours" if seconds < 172_800 else f"{seconds / 86_400:.0f} days"
 
 
-def _by_resource(values: FloatArray) -> dict[str, float | None]:
-    return {name: known_value(value) for name, value in zip(RESOURCES, values, strict=True)}
+def _by_resource(resources: Sequence[str], values: FloatArray) -> dict[str, float | None]:
+    return {name: known_value(value) for name, value in zip(resources, values, strict=True)}
 
 
 def known_value(value: float) -> float | None:

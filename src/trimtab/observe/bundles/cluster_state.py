@@ -126,9 +126,7 @@ def cluster_state(
         owner=owner,
         sessions=sessions,
         topics=topics,
-        movable=np.array(
-            [not is_system_namespace(key.rpartition("/")[0]) for key in keys], dtype=np.bool_
-        ),
+        movable=np.array([not is_system_namespace(key.rpartition("/")[0]) for key in keys], dtype=np.bool_),
         usage="declared" if "declared" in sources else "measured",
         load_manager="extensible" if "extensible" in managers else "modular",
         departures=tuple(
@@ -142,8 +140,10 @@ def cluster_state(
 
 
 def _rising(boundaries: list[int] | None) -> bool:
-    return bool(boundaries) and len(boundaries or ()) > 1 and all(
-        low < high for low, high in pairwise(boundaries or ())
+    return (
+        bool(boundaries)
+        and len(boundaries or ()) > 1
+        and all(low < high for low, high in pairwise(boundaries or ()))
     )
 
 

@@ -147,7 +147,7 @@ def _capacities(state: ClusterState, views: Views) -> tuple[FloatArray, tuple[st
     brokers get the same large one, so that σ and γ are levelled and θ cannot bind.
     """
     capacity = np.where(np.isfinite(state.capacity) & (state.capacity > 0), state.capacity, np.inf)
-    known = np.isfinite(capacity[state.in_service]).all(axis=0)
+    known = np.asarray(np.isfinite(capacity[state.in_service]).all(axis=0))
     if views.method == "absent":
         known[CPU] = False
     capacity[:, ~known] = np.inf
@@ -155,7 +155,7 @@ def _capacities(state: ClusterState, views: Views) -> tuple[FloatArray, tuple[st
         return capacity, ()
     nominal = []
     for resource, name in enumerate(RESOURCES):
-        twice = 2 * float((views.load[0, :, resource].sum() + views.base[:, resource].sum()))
+        twice = 2 * float(views.load[0, :, resource].sum() + views.base[:, resource].sum())
         if resource != CPU and twice > 0:
             capacity[:, resource] = 2.0 ** np.ceil(np.log2(twice))
             nominal.append(name)

@@ -218,7 +218,7 @@ def _base(
     state: ClusterState,
     idle_cores: dict[str, float],
 ) -> FloatArray:
-    """What each broker carries beyond its bundles: the median over the windows of measured minus their sum."""
+    """What each broker carries beyond its bundles: measured minus their sum, the median of the windows."""
     index = {name: place for place, name in enumerate(state.brokers)}
     base = np.zeros((len(index), len(RESOURCES)))
     for name, cores in idle_cores.items():
@@ -241,10 +241,10 @@ def _base(
             beyond[view, place, resource] = np.maximum(total - carried[place], 0.0)
     for name in MEASURED:
         resource = RESOURCES.index(name)
-        for place in range(len(index)):
-            known_views = beyond[:, place, resource][np.isfinite(beyond[:, place, resource])]
+        for row in range(len(index)):
+            known_views = beyond[np.isfinite(beyond[:, row, resource]), row, resource]
             if len(known_views):
-                base[place, resource] = np.median(known_views)
+                base[row, resource] = np.median(known_views)
     return base
 
 
