@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet
 
-from trimtab.observe.lake import TIME_COLUMNS, Lake, microseconds
+from trimtab.observe.lake import LEVELS, TIME_COLUMNS, Lake, microseconds
+from trimtab.observe.level_pipeline import pipeline_of
 from trimtab.observe.manifest import Manifest, publish_manifest
-from trimtab.observe.schemas import TABLES
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,12 +34,13 @@ def arrow_type(kind: str) -> pa.DataType:
     return _PLAIN[kind]
 
 
-def lake_with(folder: Path, tables: dict[str, list[dict[str, Any]]]) -> Lake:
+def lake_with(folder: Path, tables: dict[str, list[dict[str, Any]]], level: str = LEVELS[0]) -> Lake:
     """A lake whose tables hold exactly these rows; columns left out are null."""
-    lake = Lake(folder)
+    lake = Lake(folder, level)
+    columns = pipeline_of(level).tables
     manifest = Manifest()
     for name, rows in tables.items():
-        schema = pa.schema([(column, arrow_type(kind)) for column, kind in TABLES[name]])
+        schema = pa.schema([(column, arrow_type(kind)) for column, kind in columns[name]])
         unknown = {column for row in rows for column in row} - set(schema.names)
         assert not unknown, f"{name} has no columns {unknown}"
         target = lake.tables / name / "one"

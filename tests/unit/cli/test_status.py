@@ -101,3 +101,38 @@ def test_a_snapshot_is_exported_in_each_form(tmp_path: Path, capsys: pytest.Capt
         run("snapshot", "export", "--lake", lake, "--cluster", "other", "--out", str(tmp_path / "x.json"))
         == 1
     )
+
+
+def test_the_level_of_a_snapshot_is_told_by_cluster_or_option(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A lake of both systems: what is exported is never guessed."""
+    from hand_written_tables import lake_with
+    from trimtab.files.bundles_snapshot import read_bundles_snapshot
+    from trimtab.files.replicas_snapshot import read_snapshot, write_snapshot
+    from trimtab.observe.bundles.snapshot import write_newest_snapshots
+    from trimtab.observe.settings import PipelineSettings
+
+    key = "public/shop/0x00000000_0xffffffff"
+    rows = {
+        "brokers": [{"cluster": "pulsar", "tick": NOON, "broker": "a:1", "broker_state": "alive"}],
+        "bundles": [{"cluster": "pulsar", "tick": NOON, "bundle": key, "owner": "a:1", "told": False}],
+    }
+    bundles = lake_with(tmp_path / "lake", rows, "bundles")
+    write_newest_snapshots(bundles, bundles.manifest(), PipelineSettings())
+    lake, out = f"--lake={bundles.path}", f"--out={tmp_path / 'out.json'}"
+    assert run("snapshot", "export", lake, out) == 0
+    assert "1 brokers, 1 bundles and 0 topics of pulsar" in capsys.readouterr().out
+    assert read_bundles_snapshot(tmp_path / "out.json").bundles.key == (key,)
+
+    source = tmp_path / "source.json"
+    source.write_text(json.dumps(SNAPSHOT))
+    folder = tmp_path / "lake" / "snapshots" / "orders" / "2026-11-21T12:00:00.000000Z"
+    folder.parent.mkdir(parents=True)
+    write_snapshot(read_snapshot(source), folder)
+    assert run("snapshot", "export", lake, out) == 2
+    assert "holds snapshots of levels replicas and bundles: say --level" in capsys.readouterr().err
+    assert run("snapshot", "export", lake, out, "--level=replicas") == 0
+    assert run("snapshot", "export", lake, out, "--cluster=pulsar") == 0
+    assert "of pulsar" in capsys.readouterr().out
+    assert run("snapshot", "export", lake, out, "--level=queues") == 2

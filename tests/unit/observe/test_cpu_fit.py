@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from trimtab.observe.bundles.loads import by_messages
 from trimtab.observe.cpu_fit import FIXED_SHARES, base_cores, fit_cpu
 
 COST = np.array([5e-8, 1e-8, 4e-9])
@@ -104,3 +105,17 @@ def test_rows_with_gaps_are_left_out() -> None:
     fit = fit_cpu(cores, load)
     assert fit.rows == 48
     np.testing.assert_allclose(fit.cost, COST, rtol=1e-6)
+
+
+def test_four_causes_and_shares_of_ones_own() -> None:
+    """Pulsar's brokers: messages and bytes, each way; with too few rows every message costs the same."""
+    load = np.random.default_rng(1).uniform(1e2, 1e4, (60, 4))
+    cost = np.array([2e-8, 1e-8, 2e-4, 1e-4])
+    fit = fit_cpu(0.3 + load @ cost, load)
+    np.testing.assert_allclose(fit.cost[2:], cost[2:], rtol=1e-3)
+    np.testing.assert_allclose(fit.idle_cores, 0.3, rtol=1e-3)
+    few = fit_cpu(load[:3] @ cost, load[:3], by_messages)
+    assert few.method == "shares"
+    assert few.cost[:2].tolist() == [0.0, 0.0]
+    assert few.cost[2] == few.cost[3]
+    np.testing.assert_allclose((load[:3] @ few.cost).sum(), (load[:3] @ cost).sum())

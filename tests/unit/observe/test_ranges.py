@@ -37,3 +37,17 @@ def test_what_a_change_reaches_depends_on_nothing_outside_what_is_read(
             assert {changed, changed + reach} <= made_instants
     for at in made_instants:
         assert {at - reach, at} <= read_instants
+
+
+@given(RANGES, st.integers(0, 20), st.integers(0, 20))
+def test_stretches_apart_reach_what_lies_in_them_and_no_more(
+    ranges: list[tuple[int, int]], near: int, longer: int
+) -> None:
+    """A row at t depends on [t - far, t - near] alone, as a forecast does on the same hour of last week."""
+    stretch = ((near + longer, near),)
+    ranges = [(begin, end) for begin, end in ranges if begin < end]
+    made = {at for begin, end in forward(ranges, stretch) for at in range(begin, end)}
+    read = {at for begin, end in backward([(100, 101)], stretch) for at in range(begin, end)}
+    assert read == set(range(100 - near - longer, 100 - near + 1))
+    changed = {at for begin, end in ranges for at in range(begin, end)}
+    assert made == {at + back for at in changed for back in range(near, near + longer + 1)}

@@ -7,10 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from hand_written_tables import lake_with
 from support.small_lake import NOON, STEP, broker_rows, imbalance_rows, publish, snapshot_folder
+from trimtab.model.bundles_snapshot import RESOURCES as BUNDLE_RESOURCES
 from trimtab.model.errors import ObserveError
 from trimtab.observe.lake import Lake
-from trimtab.observe.status import TICKS, read_status
+from trimtab.observe.status import TICKS, read_status, read_statuses
 
 UNEVEN = {1: (0.6, 0.3, 0.3, 0.1), 2: (0.2, 0.3, 0.1, 0.3)}
 EVEN = {1: (0.4, 0.3, 0.2, 0.2), 2: (0.4, 0.3, 0.2, 0.2)}
@@ -139,3 +141,28 @@ def test_neither_pandas_nor_spark_is_loaded(tmp_path: Path) -> None:
         [sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True, check=True
     )
     assert found.stdout.strip() == "[]"
+
+
+def test_both_levels_of_a_lake_are_told_of(tmp_path: Path) -> None:
+    """Kafka's brokers are numbers, Pulsar's are names, and each level has resources of its own."""
+    lake = one_tick(tmp_path)
+    names = ("a:1", "b:1")
+    loads = [{"broker": name, "usage": usage, "share": usage / 0.8, "deviation": abs(usage / 0.4 - 1)}
+             for name, usage in zip(names, (0.6, 0.2), strict=True)]  # fmt: skip
+    imbalance = [
+        {"cluster": "pulsar", "tick": NOON, "resource": name, "brokers": 2, "complete": name != "cpu",
+         "sigma": 0.25, "eta": 0.05, "theta": 0.8, "epsilon": 0.1, "by_broker": loads}
+        for name in BUNDLE_RESOURCES
+    ]  # fmt: skip
+    brokers = [{"cluster": "pulsar", "tick": NOON, "broker": name, "broker_state": "alive"} for name in names]
+    lake_with(tmp_path, {"imbalance": imbalance, "brokers": brokers}, "bundles")
+    assert [one.cluster for one in read_statuses(lake, "pulsar")] == ["pulsar"]
+    (lake.snapshots / "pulsar" / "2026").mkdir(parents=True)
+    (lake.snapshots / "pulsar" / "2026" / "meta.json").write_text('{"format": "trimtab/bundles-snapshot/1"}')
+    kafka, pulsar = read_statuses(lake)
+    assert (kafka.level, pulsar.level) == ("replicas", "bundles")
+    assert [broker.id for broker in pulsar.brokers] == ["a:1", "b:1"]
+    assert pulsar.resources == BUNDLE_RESOURCES
+    np.testing.assert_allclose(pulsar.deviation, [[np.nan, 0.5, 0.5, 0.5], [np.nan, -0.5, -0.5, -0.5]])
+    with pytest.raises(ObserveError, match="no load of cluster 'other'"):
+        read_statuses(lake, "other")

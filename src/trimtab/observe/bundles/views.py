@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -9,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from trimtab.model.bundle_range import parse_bundle, topic_hashes
+from trimtab.model.bundle_range import BundleRange, namespace_of, parse_bundle, topic_hashes
 from trimtab.model.bundles import RATE_IN, RATE_OUT, THROUGHPUT_IN, THROUGHPUT_OUT, TRAFFIC
 from trimtab.model.bundles_snapshot import NO_OWNER, RESOURCES, BundleTopics
 from trimtab.observe.lake import instant
@@ -249,29 +250,43 @@ def _base(
 
 
 def _topics(rows: pa.Table, index: dict[str, int], cost: FloatArray) -> BundleTopics:
-    """Topics that carried something in a window, each in the bundle that holds its hash."""
+    """Topics that carried something in a window, each in the bundle that holds its hash now.
+
+    What they carried in a bundle that was split meanwhile counts in the parts.
+    """
     if not rows.num_rows:
         return _no_topics()
     told = rows.filter(pc.field("kind") == "topic")
     traffic = np.nan_to_num(_traffic(told), nan=0.0)
     names, keys = told["topic"].to_pylist(), told["bundle"].to_pylist()
     hashes = topic_hashes(names).astype(np.int64)
-    ranges = {key: parse_bundle(key) for key in set(keys) if key in index}
+    parts: dict[str, list[tuple[int, BundleRange, int]]] = {}
+    for key, place in index.items():
+        one = parse_bundle(key)
+        parts.setdefault(one.namespace, []).append((one.low, one, place))
+    for found in parts.values():
+        found.sort()
+    bundle = np.full(len(names), NO_OWNER, dtype=np.int32)
     kept: dict[str, int] = {}
     for row, (name, key) in enumerate(zip(names, keys, strict=True)):
-        if key in ranges and ranges[key].holds(int(hashes[row])) and traffic[row].any():
-            kept.setdefault(name, row)
+        held = parts.get(namespace_of(key), [])
+        at = bisect_right(held, int(hashes[row]), key=lambda part: part[0]) - 1
+        if at < 0 or not held[at][1].holds(int(hashes[row])) or not traffic[row].any():
+            continue
+        bundle[row] = held[at][2]
+        # Told of in both the old bundle and the new one: the new one is where it is.
+        if name not in kept or key == held[at][1].key:
+            kept[name] = row
     if not kept:
         return _no_topics()
     chosen = np.fromiter(kept.values(), dtype=np.int64, count=len(kept))
-    bundle = np.array([index[keys[row]] for row in chosen], dtype=np.int32)
-    label = np.array([names[row] for row in chosen], dtype=object)
-    order = np.lexsort((label, hashes[chosen], bundle))
+    label = np.array(names, dtype=object)[chosen]
+    order = np.lexsort((label, hashes[chosen], bundle[chosen]))
     chosen = chosen[order]
     sessions = told["sessions"].fill_null(0).to_numpy().astype(np.int64)
     return BundleTopics(
         name=tuple(label[order].tolist()),
-        bundle=bundle[order],
+        bundle=bundle[chosen],
         hash=hashes[chosen],
         load=_load(traffic[chosen], cost),
         sessions=sessions[chosen],
