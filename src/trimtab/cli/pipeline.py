@@ -144,11 +144,14 @@ def _pipeline_settings(found: Settings, window: float | None) -> PipelineSetting
     from trimtab.observe.settings import PipelineSettings
 
     given = found.table("pipeline")
-    for name in ("theta", "epsilon"):
-        if name in given:
-            raise SettingsError(f"pipeline.{name} is no setting of its own: set replicas.{name}")
+    of_bundles = given.get("bundles")
+    for section, table, own in (("pipeline", given, "replicas"), ("pipeline.bundles", of_bundles, "bundles")):
+        for name in ("theta", "epsilon"):
+            if isinstance(table, dict) and name in table:
+                raise SettingsError(f"{section}.{name} is no setting of its own: set {own}.{name}")
     chosen = found.section("pipeline", PipelineSettings)
-    chosen = replace(chosen, theta=found.replicas.theta, epsilon=found.replicas.epsilon)
+    bundles = replace(chosen.bundles, theta=found.bundles.theta, epsilon=found.bundles.epsilon)
+    chosen = replace(chosen, theta=found.replicas.theta, epsilon=found.replicas.epsilon, bundles=bundles)
     if window is None:
         return chosen
     slide = window if chosen.slide_seconds == chosen.window_seconds else chosen.slide_seconds
