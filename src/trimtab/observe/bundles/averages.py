@@ -88,12 +88,13 @@ def averages(cleaned: DataFrame, before: DataFrame, settings: PipelineSettings) 
     running = (
         lists.join(seeds, on=["cluster", "kind", "name"], how="left")
         .withColumn("states", F.expr(_running(settings)))
-        # Two brokers may report one bundle while it changes hands: the state after both samples holds.
+        # Two brokers may report one bundle while it changes hands: the state after both samples holds. What
+        # is told of the next sample, not of the next state: Spark would compute all states for each of them.
         .withColumn(
             "states",
             F.expr(
                 "filter(states, (one, place) -> "
-                "place = size(states) - 1 or states[place + 1].tick <> one.tick)"
+                "place = size(samples) - 1 or samples[place + 1].tick <> one.tick)"
             ),
         )
         .select("cluster", "kind", "name", F.explode("states").alias("state"))
