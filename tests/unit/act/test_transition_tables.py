@@ -1,4 +1,4 @@
-"""The tables of docs/levels/replicas-execution.md are those of the code."""
+"""The tables of docs/levels/replicas-execution.md and bundles-execution.md are those of the code."""
 
 import re
 from enum import StrEnum
@@ -6,15 +6,17 @@ from pathlib import Path
 
 import pytest
 
+from trimtab.act.bundles import steps as bundles
 from trimtab.act.execution.status import FINAL, STATUS_TRANSITIONS, Status
 from trimtab.act.replicas.steps import ACTIVE, ENDED, STEP_TRANSITIONS, StepState
 
-PAGE = Path(__file__).parents[3] / "docs" / "levels" / "replicas-execution.md"
+LEVELS = Path(__file__).parents[3] / "docs" / "levels"
+PAGE, BUNDLES_PAGE = LEVELS / "replicas-execution.md", LEVELS / "bundles-execution.md"
 
 
-def table(name: str) -> dict[str, set[str]]:
-    """Rows of the table below a marker of the page."""
-    text = PAGE.read_text(encoding="utf-8").split(f"<!-- {name} -->")[1]
+def table(name: str, page: Path = PAGE) -> dict[str, set[str]]:
+    """Rows of the table below a marker of a page."""
+    text = page.read_text(encoding="utf-8").split(f"<!-- {name} -->")[1]
     lines = text.strip().splitlines()
     rows: dict[str, set[str]] = {}
     for line in lines[2:]:
@@ -35,6 +37,17 @@ def test_the_page_shows_the_transitions_of_the_code(
 ) -> None:
     """Neither more nor fewer."""
     assert table(name) == {str(state): set(map(str, to)) for state, to in transitions.items()}
+
+
+def test_the_page_of_bundles_shows_the_transitions_of_the_code() -> None:
+    """Those of its steps; the execution's own are the same for all levels."""
+    found = {str(state): set(map(str, to)) for state, to in bundles.STEP_TRANSITIONS.items()}
+    assert table("step transitions", BUNDLES_PAGE) == found
+    text = BUNDLES_PAGE.read_text(encoding="utf-8")
+    for state in bundles.StepState:
+        assert re.search(rf"^\| `{state}` \| [a-zA-Z]", text, re.MULTILINE), state
+    assert {state for state, to in bundles.STEP_TRANSITIONS.items() if not to} == bundles.ENDED
+    assert not bundles.ACTIVE & bundles.ENDED
 
 
 def test_every_state_is_told_in_words() -> None:

@@ -1,14 +1,21 @@
 """Whether the cluster is fit for more: what holds an execution up, told from one look and the one before."""
 
 from dataclasses import replace
+from typing import Final
 
 from trimtab.act.bundles.observation import OFF, SWITCHES, BundlesSeen
 from trimtab.act.bundles.state import BundlesState
 from trimtab.act.bundles.steps import StepKind, StepState
 
+BROKERS_OWN: Final = ("pulsar/", "sla-monitor/")
+"""Tenants of the brokers themselves: heartbeats, and what they tell each other."""
+
 
 def foreign_moves(state: BundlesState, seen: BundlesSeen) -> list[str]:
-    """Bundles that went from one living broker to another, and not by our doing; for people, in order."""
+    """Bundles that went from one living broker to another, and not by our doing; for people, in order.
+
+    Those of the brokers' own namespaces go where the leader is.
+    """
     ours = {
         record.step.bundle
         for record in state.records
@@ -18,6 +25,7 @@ def foreign_moves(state: BundlesState, seen: BundlesSeen) -> list[str]:
         f"{bundle} from {before} to {seen.owners[bundle]}"
         for bundle, before in sorted(state.last_owner.items())
         if bundle not in ours
+        and not bundle.startswith(BROKERS_OWN)
         and before in seen.alive
         and before in (state.brokers or ())
         and seen.owners.get(bundle, before) != before
