@@ -5,19 +5,30 @@ from __future__ import annotations
 import datetime
 import json
 from collections.abc import Callable, Iterable
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from trimtab.cli.options import CLUSTER, LAKE, SET, SETTINGS, kafka_connection, lake_path, read_settings
+from trimtab.cli.options import (
+    CLUSTER,
+    LAKE,
+    SET,
+    SETTINGS,
+    kafka_connection,
+    lake_path,
+    pulsar_connection,
+    read_settings,
+)
+from trimtab.model.errors import SettingsError
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from trimtab.observe.collect.glance import Glance
+    from trimtab.observe.collect.pulsar.glance import PulsarGlance
 
 app = typer.Typer()
 
@@ -31,6 +42,11 @@ def status(
     bootstrap: str | None = typer.Option(
         None, "--bootstrap", help="Ask these brokers instead of the lake: placement and sizes only."
     ),
+    pulsar_admin: str | None = typer.Option(
+        None,
+        "--pulsar-admin",
+        help="Ask these Pulsar brokers instead of the lake: owners and traffic of this moment.",
+    ),
     watch: bool = typer.Option(False, "--watch", help="Stay, and show anew whenever there is something new."),
     as_json: bool = typer.Option(False, "--json", help="Print one JSON document instead."),
     every: bool = typer.Option(False, "--all", help="Show all brokers, however many."),
@@ -40,7 +56,7 @@ def status(
     """Show where the load is: a heat map of brokers and resources, and which goals hold.
 
     Reads what `trimtab pipeline` made of the samples; starts no JVM and asks no broker, except with
-    --bootstrap.
+    --bootstrap or --pulsar-admin.
     """
 
     def from_lake() -> tuple[dict[str, Any], Iterable[RenderableType]]:
@@ -59,7 +75,15 @@ def status(
         found = _glance(bootstrap, settings, overrides)
         return glance_document(found), glance_text(found, every)
 
-    look = from_lake if bootstrap is None else from_brokers
+    def from_pulsar() -> tuple[dict[str, Any], Iterable[RenderableType]]:
+        from trimtab.report.pulsar_glance_text import pulsar_glance_document, pulsar_glance_text
+
+        found = _pulsar_glance(pulsar_admin, settings, overrides)
+        return pulsar_glance_document(found), pulsar_glance_text(found, every)
+
+    if bootstrap is not None and pulsar_admin is not None:
+        raise SettingsError("--bootstrap and --pulsar-admin name two clusters: look at one at a time")
+    look = from_brokers if bootstrap is not None else from_pulsar if pulsar_admin is not None else from_lake
     if as_json:
         typer.echo(json.dumps(look()[0], indent=1))
     elif watch:
@@ -79,6 +103,22 @@ def _glance(bootstrap: str | None, settings: Path | None, overrides: list[str]) 
     how = replace(given, groups=False, prometheus=None, client_samples=())
     with open_collector(kafka_connection(found, bootstrap), how, CapacitySettings()) as collector:
         return glance(collector.sample())
+
+
+def _pulsar_glance(address: str | None, settings: Path | None, overrides: list[str]) -> PulsarGlance:
+    from trimtab.connect.pulsar import PulsarAdmin
+    from trimtab.observe.collect.capacity import CapacitySettings
+    from trimtab.observe.collect.pulsar.collector import PulsarCollector
+    from trimtab.observe.collect.pulsar.glance import pulsar_glance
+    from trimtab.observe.collect.settings import CollectSettings
+
+    found = read_settings(settings, overrides)
+    how = found.section("collect", CollectSettings)
+    with (
+        PulsarAdmin(pulsar_connection(found, address)) as admin,
+        closing(PulsarCollector(admin, how, CapacitySettings(), listen=False)) as collector,
+    ):
+        return pulsar_glance(collector.sample(), admin)
 
 
 def _watch(look: Callable[[], tuple[dict[str, Any], Iterable[RenderableType]]]) -> None:

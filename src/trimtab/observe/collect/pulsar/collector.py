@@ -55,6 +55,9 @@ class PulsarCollector:
         The clock that stamps samples, UTC.
     clock
         Seconds, on a clock that does not go back.
+    listen
+        Whether to listen for what brokers publish where the load manager makes no report; False for a single
+        look, in which nothing would be heard.
     """
 
     def __init__(
@@ -64,12 +67,15 @@ class PulsarCollector:
         capacity: CapacitySettings,
         now: Callable[[], datetime.datetime] = lambda: datetime.datetime.now(datetime.UTC),
         clock: Callable[[], float] = time.monotonic,
+        *,
+        listen: bool = True,
     ) -> None:
         self._admin = admin
         self._settings = settings
         self._capacity = capacity
         self._now = now
         self._clock = clock
+        self._listens = listen
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="collect")
         self._namespaces = Namespaces(admin, self._pool, clock)
         self._usage = UsageSource(settings.pulsar.usage)
@@ -109,7 +115,7 @@ class PulsarCollector:
         namespaces = self._namespaces.sample(_seen(answers), faults)
         samples = self._samples(answers, namespaces, faults)
         problems += [problem for answer in answers for problem in answer.problems]
-        problems += self._remarks(samples, answers)
+        problems += self._remarks(samples, answers) if self._listens else ()
         batches = [
             broker_batch(samples, leader),
             *bundle_batches(samples),
@@ -143,7 +149,7 @@ class PulsarCollector:
                 self._extensible.pop(answer.broker, None)
             elif answer.load_manager == "extensible" and now >= self._extensible.get(answer.broker, now):
                 self._extensible[answer.broker] = now + EXTENSIBLE_SECONDS
-        if self._extensible and self._published is None:
+        if self._listens and self._extensible and self._published is None:
             self._listen()
         return answers
 
