@@ -81,7 +81,11 @@ class World:
                     value = usage[brokers.name[row], view, r]
                     if mean > 0 and value > settings.theta[r] * (1 + SLACK):
                         found.append(f"theta {resource} {brokers.name[row]} view {view}: {value}")
-                    if mean > 0 and abs(value - mean) > settings.epsilon[r] * mean * (1 + SLACK):
+                    if (
+                        mean > 0
+                        and mean >= settings.idle_usage
+                        and abs(value - mean) > settings.epsilon[r] * mean * (1 + SLACK)
+                    ):
                         found.append(f"epsilon {resource} {brokers.name[row]} view {view}: {value} of {mean}")
         return found
 

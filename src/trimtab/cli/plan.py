@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from trimtab.cli.plan_bundles import bundles, show_bundle_plan
+
 if TYPE_CHECKING:
     from trimtab.model.plan import Plan
     from trimtab.model.replicas import ReplicasSnapshot
@@ -18,6 +20,9 @@ if TYPE_CHECKING:
 app = typer.Typer(
     help="Find the smallest set of moves that levels a cluster; changes nothing.", no_args_is_help=True
 )
+
+
+app.command()(bundles)
 
 
 class Format(StrEnum):
@@ -99,9 +104,17 @@ def show(
 ) -> None:
     """Check a plan file, also one edited by hand, and show it."""
     from trimtab.files.plan import read_plan
+    from trimtab.files.plan_document import plan_level
     from trimtab.files.replicas_snapshot import read_snapshot
     from trimtab.model.errors import InputError
 
+    if plan_level(path) == "bundles":
+        if form is Format.KAFKA:
+            raise InputError(
+                f"{path}: is a plan for Pulsar, which Kafka's tools cannot take; leave --format out"
+            )
+        show_bundle_plan(path, snapshot, as_json=form is Format.JSON, all_moves=all_moves)
+        return
     plan = read_plan(path)
     found = None if snapshot is None else read_snapshot(snapshot)
     if found is not None and found.reference.sha256 != plan.snapshot.sha256:
@@ -133,34 +146,13 @@ def _newest_snapshot(lake: Path | None, cluster: str | None) -> Path:
 
 
 def _planned(snapshot: ReplicasSnapshot, settings: ReplicasSettings) -> Plan:
+    from trimtab.cli.announcing import announce_compilation
     from trimtab.plan.planner import planner
 
     chosen = planner(settings.strategy)
     if "numba" in sys.modules:
-        _announce_compilation()
+        announce_compilation()
     return chosen(snapshot, settings)
-
-
-def _announce_compilation() -> None:
-    """Say once that the planner is being compiled, if it is: that takes long, and only the first time."""
-    from numba.core import event
-
-    class Announcement(event.Listener):
-        said = False
-
-        def on_start(self, event: object) -> None:
-            if not self.said:
-                self.said = True
-                print(
-                    "trimtab: compiling the planner for this machine, once; later runs start at full speed",
-                    file=sys.stderr,
-                    flush=True,
-                )
-
-        def on_end(self, event: object) -> None:
-            pass
-
-    event.register("numba:compile", Announcement())  # type: ignore[no-untyped-call]
 
 
 def _show(plan: Plan, snapshot: ReplicasSnapshot | None, form: Format, all_moves: bool) -> None:

@@ -27,6 +27,8 @@ def bundles_settings(table: Table, folder: Path) -> BundlesSettings:
         value = getattr(settings, name)
         if value is not None and not 0 <= value < 2**63:
             refuse(name, value, "0 or more")
+    if not 0 <= settings.idle_usage < 1:
+        refuse("idle_usage", settings.idle_usage, "a fraction, 0 or more and below 1")
     if not 1 <= settings.max_namespace_bundles < 2**31:
         refuse("max_namespace_bundles", settings.max_namespace_bundles, "1 or more")
     if settings.unowned not in UNOWNED:

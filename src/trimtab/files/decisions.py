@@ -40,7 +40,7 @@ def decision_line(
         "at": time_text(at),
         "unloads": {broker: list(bundles) for broker, bundles in unloads.items()},
         "destinations": dict(destinations),
-        "why": _finite(why),
+        "why": plain_why(why),
     }
     return json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n"
 
@@ -96,6 +96,12 @@ class DecisionFile:
         finally:
             self._file.close()
             self._making.unlink(missing_ok=True)
+
+
+def plain_why(why: Mapping[str, Any]) -> dict[str, Any]:
+    """The numbers that decided as plain JSON values; an infinite one is text, since JSON has none."""
+    found: dict[str, Any] = _finite(why)
+    return found
 
 
 def _finite(value: Any) -> Any:

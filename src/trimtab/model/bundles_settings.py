@@ -17,6 +17,9 @@ class BundlesSettings:
         message_rate), 0 < θ <= 1.
     epsilon
         Highest deviation γ from the mean allowed in every view, per resource, 0 < ε < 1.
+    idle_usage
+        ε is not asked of a resource in a view where the brokers use less than this share of it on average: no
+        client is disconnected to level a network that is one part in a thousand full.
     grace_seconds
         A bundle does not go back to a broker that it left within this time.
     max_unloads, max_sessions
@@ -40,6 +43,7 @@ class BundlesSettings:
 
     theta: tuple[float, float, float, float] = (0.8, 0.8, 0.8, 0.8)
     epsilon: tuple[float, float, float, float] = (0.1, 0.1, 0.1, 0.1)
+    idle_usage: float = 0.01
     grace_seconds: float = 1800.0
     max_unloads: int | None = None
     max_sessions: int | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from trimtab.model.imbalance import sigma_threshold
@@ -10,21 +10,15 @@ from trimtab.model.load import RESOURCES
 from trimtab.model.plan import MoveKind, Plan, Verdict
 from trimtab.report.before_after import bytes_text, drop_text
 from trimtab.report.names import NAMES
+from trimtab.report.plan_parts import VERDICTS, counted, one_limit, problem_lines, table_lines
 
 if TYPE_CHECKING:
-    from trimtab.model.plan import Move, Problem
+    from trimtab.model.plan import Move
     from trimtab.model.replicas import ReplicasSnapshot
 
 BROKERS_SHOWN = 12
 GROUPS_SHOWN = 12
 MOVES_SHOWN = 5
-
-_VERDICTS = {
-    Verdict.LEVEL: "level: every goal holds already, nothing to do",
-    Verdict.LEVELLED: "levelled: every goal holds after these moves",
-    Verdict.IMPROVED: "improved: some goals still do not hold after these moves (see problems)",
-    Verdict.INFEASIBLE: "infeasible: no plan can meet some hard limit (see problems)",
-}
 
 
 def plan_text(plan: Plan, snapshot: ReplicasSnapshot | None = None, *, all_moves: bool = False) -> str:
@@ -47,7 +41,7 @@ def plan_text(plan: Plan, snapshot: ReplicasSnapshot | None = None, *, all_moves
     if plan.moves:
         lines += ["", *_moves(plan, all_moves)]
     if plan.problems:
-        lines += ["", *_problems(plan.problems)]
+        lines += ["", *problem_lines(plan.problems)]
     return "\n".join(lines) + "\n"
 
 
@@ -95,19 +89,19 @@ def load_lines(snapshot: ReplicasSnapshot) -> list[str]:
         *lines,
         "",
         f"Load of the brokers, and distance from the mean{more}:",
-        *_table(rows, align="lllrrrrrr"),
+        *table_lines(rows, align="lllrrrrrr"),
     ]
 
 
 def _headline(plan: Plan) -> Iterator[str]:
-    yield f"Plan by {plan.strategy}: {_VERDICTS[plan.verdict]}"
+    yield f"Plan by {plan.strategy}: {VERDICTS[plan.verdict]}"
     if not plan.moves:
         return
     cost = plan.cost
-    parts = [f"{_counted(cost.replica_moves, 'replica')} to copy ({bytes_text(cost.bytes)})"]
-    parts.append(f"{_counted(cost.leader_moves, 'leader role')} to hand over")
+    parts = [f"{counted(cost.replica_moves, 'replica')} to copy ({bytes_text(cost.bytes)})"]
+    parts.append(f"{counted(cost.leader_moves, 'leader role')} to hand over")
     if cost.log_dir_moves:
-        parts.append(f"{_counted(cost.log_dir_moves, 'replica')} to another log dir of its broker")
+        parts.append(f"{counted(cost.log_dir_moves, 'replica')} to another log dir of its broker")
     yield f"cost: {', '.join(parts)}"
     if plan.bound.bytes:
         bound, ratio = bytes_text(plan.bound.bytes), cost.bytes / plan.bound.bytes
@@ -141,32 +135,34 @@ def _before_after(plan: Plan, snapshot: ReplicasSnapshot | None) -> list[str]:
                 drop_text(before.sigma[name], after.sigma[name]),
             ]
         )
-    theta, epsilon = _goal(plan, "theta"), _goal(plan, "epsilon")
+    theta, epsilon = one_limit(plan, "theta"), one_limit(plan, "epsilon")
     if theta is not None and epsilon is not None:
         number = 0 if snapshot is None else int(snapshot.brokers.in_service.sum())
         eta = f"{sigma_threshold(epsilon, number):.4f}" if number else ""
         rows.append(["goal", "", f"{theta:.1%}", "", f"{epsilon:.1%}", "", eta, ""])
-    return ["Predicted:", *_table(rows, align="lrrrrrrr")]
+    return ["Predicted:", *table_lines(rows, align="lrrrrrrr")]
 
 
 def _moves(plan: Plan, all_moves: bool) -> Iterator[str]:
     groups: dict[tuple[str, str | None, int], list[Move]] = {}
     for move in plan.moves:
         groups.setdefault((move.reason.goal, move.reason.resource, move.reason.broker), []).append(move)
-    yield f"{_counted(len(plan.moves), 'move')}, by what they are for, with their order of execution:"
+    yield f"{counted(len(plan.moves), 'move')}, by what they are for, with their order of execution:"
     for number, ((goal, resource, broker), moves) in enumerate(groups.items()):
         if number == GROUPS_SHOWN and not all_moves:
             rest = list(groups.values())[number:]
             yield (
-                f"  ... and {_counted(sum(map(len, rest)), 'move')} for "
-                f"{_counted(len(rest), 'more reason')}; --all-moves lists them"
+                f"  ... and {counted(sum(map(len, rest)), 'move')} for "
+                f"{counted(len(rest), 'more reason')}; --all-moves lists them"
             )
             return
         copied = sum(move.bytes for move in moves)
         subject = f"{goal} of {NAMES[resource]}" if resource in NAMES else goal
-        yield f"  {subject}, broker {broker}: {_counted(len(moves), 'move')}, {bytes_text(copied)}"
+        yield f"  {subject}, broker {broker}: {counted(len(moves), 'move')}, {bytes_text(copied)}"
         shown = moves if all_moves else moves[:MOVES_SHOWN]
-        yield from (f"    {line}" for line in _table([_move_cells(move) for move in shown], align="rlllrl"))
+        yield from (
+            f"    {line}" for line in table_lines([_move_cells(move) for move in shown], align="rlllrl")
+        )
         if len(shown) < len(moves):
             yield f"    ... and {len(moves) - len(shown)} more"
 
@@ -182,47 +178,12 @@ def _move_cells(move: Move) -> list[str]:
     return [str(move.order), str(move.kind), what, path, size, move.reason.text]
 
 
-def _problems(problems: Sequence[Problem]) -> Iterator[str]:
-    yield "Problems:"
-    for problem in problems:
-        count = "" if problem.count is None else f" {problem.count}"
-        resource = "" if problem.resource is None else f" ({NAMES.get(problem.resource, problem.resource)})"
-        yield f"  {problem.kind.replace('_', ' ')}{count}{resource}: {problem.text}"
-
-
-def _goal(plan: Plan, name: str) -> float | None:
-    """The one limit of all resources, if it is one."""
-    limit = plan.settings.get(name)
-    values = set(limit.values()) if isinstance(limit, dict) else {limit}
-    if len(values) != 1:
-        return None
-    value = values.pop()
-    return float(value) if isinstance(value, int | float) else None
-
-
 def _state_name(state: int) -> str:
     from trimtab.model.replicas import BrokerState
 
     return BrokerState(state).name.lower()
 
 
-def _table(rows: list[list[str]], align: str) -> list[str]:
-    """Columns side by side, each to the left (`l`) or to the right (`r`)."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = []
-    for row in rows:
-        cells = [
-            cell.ljust(width) if side == "l" else cell.rjust(width)
-            for cell, width, side in zip(row, widths, align, strict=True)
-        ]
-        lines.append("  " + "  ".join(cells).rstrip())
-    return lines
-
-
 def _signed(fraction: float) -> str:
     text = f"{fraction:+.0%}"
     return "±0%" if text in ("+0%", "-0%") else text
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"

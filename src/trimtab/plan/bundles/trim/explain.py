@@ -36,7 +36,8 @@ def narrator(
             )
             if number
         ]
-        return f"of {choices} others rejected: {', '.join(said) if said else 'none, all less suited'}"
+        others = f"{choices} other{'s' * (choices != 1)}"
+        return f"of {others} rejected: {', '.join(said) if said else 'none, all less suited'}"
 
     def by_load(k: int) -> BundleReason:
         before, after, limit = measure[k]

@@ -27,7 +27,8 @@ class Limits(NamedTuple):
     centre
         The mean utilisation.
     weight
-        1 / mean², so that columns compare; 0 where not counted.
+        1 / mean² (of an idle resource, of the share where it ceases to be idle), so that columns compare; 0
+        where not counted.
     """
 
     high: FloatArray
@@ -60,12 +61,13 @@ def limits(problem: ProblemData, load: FloatArray, share: float) -> Limits:
     views = len(problem.snapshot.views)
     mean = np.nan_to_num(mean_usage(problem, load))
     asked = counted & (mean > 0)
+    levelled = asked & (mean >= settings.idle_usage)
     epsilon = np.tile(settings.epsilon, views) * share * WITHIN
     theta = np.where(asked, np.tile(settings.theta, views), np.inf) * WITHIN
-    high = np.minimum(theta, np.where(asked, mean * (1 + epsilon), np.inf))
-    low = np.where(asked, mean * (1 - epsilon), -np.inf)
+    high = np.minimum(theta, np.where(levelled, mean * (1 + epsilon), np.inf))
+    low = np.where(levelled, mean * (1 - epsilon), -np.inf)
     with np.errstate(divide="ignore"):
-        weight = np.where(asked, 1.0 / mean**2, 0.0)
+        weight = np.where(asked, 1.0 / np.maximum(mean, settings.idle_usage) ** 2, 0.0)
     centre = np.broadcast_to(mean, counted.shape).copy()
     return Limits(np.ascontiguousarray(high), np.ascontiguousarray(low), theta, centre, weight)
 

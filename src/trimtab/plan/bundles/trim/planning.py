@@ -194,6 +194,7 @@ def settings_document(settings: BundlesSettings) -> dict[str, object]:
     return {
         "theta": dict(zip(RESOURCES, settings.theta, strict=True)),
         "epsilon": dict(zip(RESOURCES, settings.epsilon, strict=True)),
+        "idle_usage": settings.idle_usage,
         "grace_seconds": settings.grace_seconds,
         "max_unloads": settings.max_unloads,
         "max_sessions": settings.max_sessions,

@@ -51,7 +51,8 @@ def judge(problem: ProblemData, place: IntArray, any_move: bool, cut: Problem | 
     mean = mean_usage(problem, load)
     epsilon = np.tile(problem.settings.epsilon, len(problem.snapshot.views))
     with np.errstate(invalid="ignore", divide="ignore"):
-        deviation = np.where(problem.counted & (mean > 0), np.abs(usage - mean) / mean, 0.0)
+        levelled = problem.counted & (mean > 0) & (mean >= problem.settings.idle_usage)
+        deviation = np.where(levelled, np.abs(usage - mean) / mean, 0.0)
     out = deviation > epsilon
     proven: list[Problem] = []
     if over.any() or out.any():

@@ -1,0 +1,167 @@
+"""`trimtab plan bundles` and `trimtab plan show`, from outside."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from support.bundle_snapshots import small_snapshot
+from support.recordings import skewed, tick, written
+from trimtab.cli.app import main
+from trimtab.files.bundle_plan import read_bundle_plan
+from trimtab.files.bundles_snapshot import write_bundles_snapshot
+from trimtab.plan.bundles.strategies import SHEDDERS
+
+
+def run(*arguments: object) -> int:
+    """The command line in this process; its exit code."""
+    with pytest.raises(SystemExit) as ended:
+        main([str(argument) for argument in arguments])
+    code = ended.value.code
+    return code if isinstance(code, int) else 0
+
+
+@pytest.fixture
+def snapshot(tmp_path: Path) -> Path:
+    """A cluster of three brokers, one of them with nearly all."""
+    path = tmp_path / "s.json"
+    write_bundles_snapshot(small_snapshot([0, 0, 0, 0, 1, 2], [12] * 6, sessions=[1, 2, 3, 4, 5, 6]), path)
+    return path
+
+
+@pytest.fixture
+def reports(tmp_path: Path) -> Path:
+    """Five minutes of a skewed cluster's load reports."""
+    return written(tmp_path / "r.jsonl", [tick(minute, skewed()) for minute in range(5)])
+
+
+def test_a_plan_is_shown_written_and_shown_again(
+    snapshot: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Load, cost, bound, every view before and after, and moves with their reasons."""
+    out = tmp_path / "plan.json"
+    assert run("plan", "bundles", "--snapshot", snapshot, "--out", out) == 0
+    text = capsys.readouterr().out
+    for said in (
+        "small at 2026-11-21T05:00:00Z: 3 brokers, 6 bundles, 21 clients",
+        "Plan by trim: levelled",
+        "cost: 2 unloads that disconnect 3 clients",
+        "bound: any plan disturbs",
+        "window 0",
+        "epsilon of CPU in window 0, broker b0:8080",
+        "b0:8080 → b",
+    ):
+        assert said in text
+    assert read_bundle_plan(out).cost.sessions == 3
+    assert run("plan", "show", out, "--snapshot", snapshot) == 0
+    assert "Plan by trim: levelled" in capsys.readouterr().out
+    assert run("plan", "show", out, "--format", "json") == 0
+    assert capsys.readouterr().out == out.read_text()
+    assert run("plan", "show", out, "--format", "kafka") == 2
+    assert "is a plan for Pulsar" in capsys.readouterr().err
+
+
+def test_json_is_the_plan_itself(snapshot: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The same bytes as the file."""
+    out = tmp_path / "plan.json"
+    assert run("plan", "bundles", "--snapshot", snapshot, "--json", "--out", out) == 0
+    assert capsys.readouterr().out == out.read_text()
+
+
+def test_a_hard_limit_that_no_plan_meets_is_exit_code_3(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The plan is written all the same, with the proof."""
+    path, out = tmp_path / "s.json", tmp_path / "plan.json"
+    write_bundles_snapshot(small_snapshot([0, 1], [95, 95]), path)
+    assert run("plan", "bundles", "--snapshot", path, "--out", out) == 3
+    assert "infeasible" in capsys.readouterr().out
+    assert read_bundle_plan(out).problems
+
+
+def test_settings_are_taken_and_slips_refused(
+    snapshot: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One line on standard error, nothing written."""
+    out = tmp_path / "plan.json"
+    assert run("plan", "bundles", "--snapshot", snapshot, "--set", "bundles.max_unloads=0", "--out", out) == 0
+    assert read_bundle_plan(out).moves == ()
+    capsys.readouterr()
+    for words, said in (
+        (["--set", "bundles.epsilon=2", "--out", tmp_path / "no"], "bundles.epsilon is 2.0"),
+        (["--strategy", "all", "--out", tmp_path / "no"], "--out is for the plan of one strategy"),
+        (["--strategy", "ThresholdShedder"], "a snapshot does not hold"),
+        (["--strategy", "Treshold"], "did you mean ThresholdShedder"),
+        (["--set", "loadBalancerX=1"], "is for Pulsar's strategies"),
+        (["--reports", snapshot], "name one"),
+        (["--cluster", "other"], "not of other"),
+    ):
+        assert run("plan", "bundles", "--snapshot", snapshot, *words) == 2
+        error = capsys.readouterr().err
+        assert said in error
+        assert error.count("\n") == 1
+    assert not (tmp_path / "no").exists()
+
+
+def test_a_plan_from_load_reports(reports: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The newest ticks are the views."""
+    assert run("plan", "bundles", "--reports", reports, "--set", "bundles.epsilon=0.3") == 0
+    assert "views: window 0, window -1, window -2" in capsys.readouterr().out
+
+
+def test_one_of_pulsars_strategies_becomes_a_plan(
+    reports: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With the placement's destinations and the numbers that decided; Pulsar's options by their names."""
+    out = tmp_path / "plan.json"
+    words = ["plan", "bundles", "--reports", reports, "--strategy", "ThresholdShedder"]
+    assert run(*words, "--out", out) == 0
+    plan = read_bundle_plan(out)
+    assert plan.strategy == "ThresholdShedder"
+    assert {move.target for move in plan.moves} == {"h2:8080"}
+    assert "What decided:" in capsys.readouterr().out
+    option = "loadBalancerBrokerThresholdShedderPercentage=90"
+    assert run(*words, "--set", option, "--out", out) == 0
+    assert read_bundle_plan(out).moves == ()
+
+
+def test_all_strategies_side_by_side(reports: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Six rows, each with its moves, what decided, and whether shedder and placement agree."""
+    assert run("plan", "bundles", "--reports", reports, "--strategy", "all") == 0
+    text = capsys.readouterr().out
+    assert all(f"\n{name} (" in text for name in SHEDDERS)
+    assert run("plan", "bundles", "--reports", reports, "--strategy", "all", "--json") == 0
+    document = json.loads(capsys.readouterr().out)["strategies"]
+    assert [one["name"] for one in document] == [*sorted(set(SHEDDERS) - {"trim"}), "trim"]
+    assert all(
+        {"why", "unloads", "destinations", "disagreements", "clients"} <= one.keys() for one in document
+    )
+
+
+def test_a_shedder_and_a_placement_that_disagree_are_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Round robin knows nothing of load: what leaves the full broker goes to the nearly full one."""
+    brokers = skewed()
+    brokers["h2:8080"]["cpu"]["usage"] = 70.0
+    brokers["h1:8080"]["cpu"]["usage"] = 99.0
+    path = written(tmp_path / "r.jsonl", [tick(minute, brokers) for minute in range(3)])
+    words = ["--strategy", "OverloadShedder", "--placement", "RoundRobinBrokerSelector"]
+    assert run("plan", "bundles", "--reports", path, *words) == 0
+    assert "shedder and placement disagree" in capsys.readouterr().out
+
+
+def test_brokers_out_of_service_and_unowned_bundles_are_shown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """So that nobody wonders why a broker is emptied."""
+    found = small_snapshot([0, 1, 2, -1], [20, 20, 20, 5], in_service=[False, True, True], brokers=3)
+    path = tmp_path / "s.json"
+    write_bundles_snapshot(replace(found, brokers=replace(found.brokers, base=np.ones((3, 4)))), path)
+    assert run("plan", "bundles", "--snapshot", path, "--all-moves") == 0
+    text = capsys.readouterr().out
+    assert "out of service" in text
+    assert "(1 unowned)" in text
+    assert "drain, broker b0:8080" in text
