@@ -109,13 +109,16 @@ def copied_map_order(names: Iterable[str], left: Iterable[str]) -> list[str]:
     ----------
     names
         All that was copied, in the order of the other map: its table is made large enough for half as many
-        more at once.
+        more at once, and then, as a rule, twice as large again (`tryPresize`).
     left
         Those that were not removed since.
     """
     given, kept = list(names), set(left)
-    table = SMALLEST_TABLE
-    while table < len(given) + len(given) // 2 + 1:
+    enough = 1
+    while enough < len(given) + len(given) // 2 + 1:
+        enough *= 2
+    table = max(SMALLEST_TABLE, enough)
+    while enough * 4 > table * 3:
         table *= 2
     return [name for name in _by_place(given, table) if name in kept]
 

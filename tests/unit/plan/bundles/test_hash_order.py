@@ -2,10 +2,17 @@
 
 import zlib
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trimtab.plan.bundles.hash_order import HeldKeys, concurrent_hash_map_order, hash_map_order, java_hashes
+from trimtab.plan.bundles.hash_order import (
+    HeldKeys,
+    concurrent_hash_map_order,
+    copied_map_order,
+    hash_map_order,
+    java_hashes,
+)
 
 
 def numbers(brokers: list[str]) -> list[int]:
@@ -59,6 +66,29 @@ def test_a_map_that_lives_on_neither_shrinks_nor_begins_anew() -> None:
     first = HeldKeys().after(equals)
     assert first.after(equals[1:]).after(equals).names == tuple(reversed(equals))
     assert first.after(equals) is first
+
+
+def test_a_full_map_grows_with_the_next_key_whenever_that_comes() -> None:
+    """Eleven keys have 16 places; the twelfth makes them 32, also long after."""
+    eleven = HeldKeys().after(brokers(11))
+    assert (eleven.table, eleven.after(brokers(12)).table) == (16, 32)
+
+
+@pytest.mark.parametrize(
+    ("count", "recorded"),
+    [
+        (10, [7, 6, 9, 1, 4, 5, 2, 3, 0, 8]),
+        (11, [7, 1, 4, 5, 2, 10, 8, 6, 9, 3, 0]),
+        (21, [7, 19, 11, 1, 17, 14, 4, 5, 16, 2, 10, 13, 8, 12, 15, 6, 9, 20, 3, 0, 18]),
+        (22, [19, 14, 4, 21, 5, 13, 12, 15, 20, 18, 7, 11, 1, 17, 16, 2, 10, 8, 6, 9, 3, 0]),
+    ],
+)
+def test_a_copy_of_a_map_is_larger_than_the_map(count: int, recorded: list[int]) -> None:
+    """Recorded from Java: a `ConcurrentHashMap` made of another has an order of its own."""
+    names = concurrent_hash_map_order(brokers(count))
+    assert numbers(copied_map_order(names, names)) == recorded
+    left = names[::2]
+    assert set(copied_map_order(names, left)) == set(left)
 
 
 def test_an_emptied_map_keeps_its_size() -> None:
