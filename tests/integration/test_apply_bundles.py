@@ -1,14 +1,17 @@
 """`trimtab apply` on real Pulsar brokers: owners verified, killed and resumed, among dead brokers."""
 
 import signal
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from support.bundle_plans import bundle_plan_of, split, unload
+from support.bundles_port_stories import STORIES, Stage
 from support.pulsar_trials import NAMESPACE, PulsarTrial
 from trimtab.act.bundles.observation import OFF, SHEDDING
+from trimtab.act.pulsar.port import PulsarAdminPort
 from trimtab.connect.pulsar import PulsarAdmin
 from trimtab.sandbox.pulsar import PulsarSandbox
 
@@ -124,3 +127,23 @@ def test_a_bundle_that_somebody_splits_after_the_plan_was_made(trial: PulsarTria
     assert trial.owner(two) == first
     assert len(trial.keys) == 5
     trial.assert_given_back()
+
+
+@pytest.mark.parametrize("story", STORIES, ids=lambda story: story.__name__)
+def test_a_real_cluster_does_what_the_simulated_one_does(
+    three_pulsar_brokers: PulsarSandbox, tmp_path: Path, story: Callable[[Stage], None]
+) -> None:
+    """The stories of tests/contracts/test_bundles_port.py."""
+    with PulsarAdmin(three_pulsar_brokers.connection) as admin:
+        trial = PulsarTrial(three_pulsar_brokers, tmp_path, admin)
+        trial.create(topics=0)
+
+        def add_topics(number: int) -> None:
+            for one in range(number):
+                admin.create_topic(f"persistent://{NAMESPACE}/t{one}")
+
+        try:
+            port = PulsarAdminPort(admin, time.time)
+            story(Stage(port, NAMESPACE, lambda condition: trial.wait("so", condition), add_topics))
+        finally:
+            trial.end_all()

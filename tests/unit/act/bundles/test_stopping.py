@@ -1,0 +1,157 @@
+"""Stop, cancel and resume of executions of bundles, and one trimtab at a time."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from support.bundle_plans import bundle_plan_of, split, unload
+from support.bundle_trials import BROKERS, NAMESPACE, SETTINGS, Bed
+from trimtab.act.bundles.state import BundlesState
+from trimtab.act.bundles.steps import BundleRecord, StepState
+from trimtab.act.execution.status import Status
+from trimtab.act.journal import Journal
+from trimtab.act.lease import Lease
+from trimtab.act.runner import Runner
+from trimtab.model.bundle_plan import BundlePlan
+from trimtab.model.errors import ActError
+from trimtab.simulate.pulsar_admin_faults import Fault, Trouble
+
+ONE, TWO, THREE = BROKERS
+ONE_AT_A_TIME = replace(SETTINGS, pace=replace(SETTINGS.pace, unloads_per_batch=1))
+
+
+class Session:
+    """An execution with its journal; asks for something when a step is first seen to be so far."""
+
+    def __init__(self, folder: Path, bed: Bed, plan: BundlePlan) -> None:
+        self.bed = bed
+        self.journal = Journal(folder / "journal.sqlite")
+        self.journal._file.execute("PRAGMA synchronous=OFF")
+        self.journal.create(bed.prepared(plan, ONE_AT_A_TIME), "simulated", "{}", "test", {})
+        self.runner: Runner[BundlesState]
+
+    def live(
+        self,
+        ask: Callable[[Runner[BundlesState]], None] | None = None,
+        when: Callable[[BundleRecord], bool] = lambda record: record.state is StepState.MOVING,
+    ) -> BundlesState:
+        """Run until the end."""
+
+        def watch(state: BundlesState) -> None:
+            there = any(when(record) for record in state.records)
+            if ask is not None and there and state.status is Status.RUNNING:
+                ask(self.runner)
+
+        state = self.journal.state(1)
+        assert isinstance(state, BundlesState)
+        self.runner = self.bed.runner(self.journal, 1, state, watch)
+        return self.runner.run()
+
+
+@pytest.fixture(params=[False, True], ids=["modular", "extensible"])
+def bed(request: pytest.FixtureRequest) -> Bed:
+    """Four bundles, all on the first of three brokers, under either load manager."""
+    return Bed(extensible=request.param)
+
+
+def four_unloads(bed: Bed) -> BundlePlan:
+    """Every bundle to the second broker."""
+    return bundle_plan_of(*(unload(key, ONE, TWO) for key in bed.keys))
+
+
+@pytest.mark.parametrize(
+    ("ask", "status"), [(Runner.stop, Status.STOPPED), (Runner.cancel, Status.CANCELLED)]
+)
+def test_what_is_under_way_ends_and_the_rest_is_left(
+    bed: Bed, ask: Callable[[Runner[BundlesState]], None], status: Status, tmp_path: Path
+) -> None:
+    """The first bundle arrives, since an unload cannot be rolled back; three are left; then a resume."""
+    session = Session(tmp_path, bed, four_unloads(bed))
+    state = session.live(ask)
+    assert state.status is status
+    assert [r.state for r in state.records] == [StepState.DONE, *[StepState.PENDING] * 3]
+    assert [bed.cluster.owners[key] for key in bed.keys] == [TWO, ONE, ONE, ONE]
+    bed.assert_given_back()
+    state = session.live()
+    assert state.status is Status.FINISHED
+    assert {bed.cluster.owners[key] for key in bed.keys} == {TWO}
+    bed.assert_given_back()
+
+
+def test_a_cancelled_bundle_without_clients_gets_an_owner(bed: Bed, tmp_path: Path) -> None:
+    """Nobody asks for it, and we do not leave it without one."""
+    bed.cluster.namespaces[NAMESPACE].topics.clear()
+    session = Session(tmp_path, bed, four_unloads(bed))
+    state = session.live(Runner.cancel)
+    assert state.status is Status.CANCELLED
+    assert bed.cluster.owners[bed.keys[0]] == TWO
+
+
+def test_a_cancelled_bundle_that_went_elsewhere_is_not_unloaded_again(tmp_path: Path) -> None:
+    """Its destination was lost on the way; it stays where it is until the execution is resumed."""
+    bed = Bed()
+    session = Session(tmp_path, bed, four_unloads(bed))
+    bed.faults.append(Fault("PUT", "/unload", Trouble.LOST_HINT))
+    bed.cluster.hints[bed.keys[0]] = THREE  # what somebody else's unload has left
+    state = session.live(Runner.cancel)
+    (record, *_) = state.records
+    assert state.status is Status.CANCELLED
+    assert len(bed.verbs("unload")) == 1
+    assert record.state is StepState.PENDING
+    assert record.reason == f"cancelled; went to {THREE}, not to {TWO}"
+    bed.assert_given_back()
+
+
+def test_a_split_that_has_begun_is_finished_by_a_cancel(tmp_path: Path) -> None:
+    """The extensible load manager cuts one boundary a call: all three are cut, or none."""
+    bed = Bed(extensible=True)
+    for number in range(60):
+        bed.cluster.add_topic(f"persistent://{NAMESPACE}/more-{number}")
+    cuts = (0x10000000, 0x20000000, 0x30000000)
+    session = Session(tmp_path, bed, bundle_plan_of(split(bed.keys[0], ONE, *cuts)))
+    state = session.live(Runner.cancel, when=lambda record: record.cut > 0)
+    assert state.status is Status.CANCELLED
+    assert set(cuts) <= set(bed.cluster.namespaces[NAMESPACE].boundaries)
+    assert state.records[0].state is StepState.DONE
+
+
+def test_a_token_that_expires_on_the_way_leaves_an_execution_to_be_resumed(bed: Bed, tmp_path: Path) -> None:
+    """The switches are ours and cannot be given back: said, and done when the token is right again."""
+    session = Session(tmp_path, bed, four_unloads(bed))
+
+    def expire(runner: Runner[BundlesState]) -> None:
+        bed.cluster.token = "another"
+
+    with pytest.raises(ActError, match=r"401.*the brokers' own balancing is still switched off by us"):
+        session.live(expire)
+    assert bed.cluster.overrides
+    bed.cluster.token = None
+    state = session.live()
+    assert state.status is Status.FINISHED
+    bed.assert_given_back()
+
+
+def test_two_trimtabs_with_folders_of_their_own_do_not_both_act(bed: Bed, tmp_path: Path) -> None:
+    """The second is told who the first is; the claim is gone when the first is through."""
+    first = Lease(bed.port, tmp_path / "a", "c", 60.0, bed.clock, bed.sleep, "first")
+    second = Lease(bed.connect(), tmp_path / "b", "c", 60.0, bed.clock, bed.sleep, "second")
+    first.acquire()
+    assert len(bed.cluster.namespaces["pulsar/system"].properties) == 1
+    with pytest.raises(ActError, match="is acting on cluster c"):
+        second.acquire()
+    first.release()
+    assert second.acquire() == []
+    second.release()
+    assert bed.cluster.namespaces["pulsar/system"].properties == {}
+
+
+def test_without_the_right_to_claim_it_says_so_and_goes_on(bed: Bed, tmp_path: Path) -> None:
+    """Where properties cannot be written, only the lock file keeps others out."""
+    bed.faults.append(Fault("GET", "/properties", Trouble.REFUSED, times=9, status=403))
+    lease = Lease(bed.port, tmp_path, "c", 60.0, bed.clock, bed.sleep, "first")
+    (note,) = lease.acquire()
+    assert "no lease in the cluster" in note
+    assert "use a token of a superuser for more" in note
+    lease.release()
