@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 @contextlib.contextmanager
 def open_pulsar(connection: PulsarConnection) -> Iterator[PulsarAdminPort]:
     """The cluster, for acting on."""
+    from trimtab.act.pulsar.connecting import admin_of
     from trimtab.act.pulsar.port import PulsarAdminPort
-    from trimtab.connect.pulsar import PulsarAdmin
 
-    with PulsarAdmin(connection) as admin:
+    with admin_of(connection) as admin:
         yield PulsarAdminPort(admin, time.time)
 
 

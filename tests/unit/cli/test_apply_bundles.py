@@ -191,3 +191,23 @@ def test_a_dead_destination_leaves_its_step_and_says_what_next(
     assert f"unload {FIRST}: without its destination: {three}" in capsys.readouterr().err
     assert trimtab(server, "apply", path, "--yes", "--rebase") == 0
     assert server.cluster.owners[SECOND] == two
+
+
+def test_the_only_broker_that_was_named_may_die_on_the_way(
+    server: PulsarAdminServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The others are asked from then on; it dies as the second bundle is sent from another broker."""
+    one, two, three = server.ids
+    server.cluster.session_seconds = 0.5
+    for key in (FIRST, SECOND):
+        server.cluster.give(key, two)
+    server.faults.append(
+        Fault("PUT", "/unload", Trouble.MEANWHILE, skip=1, deed=lambda: server.cluster.kill(one))
+    )
+    path = write(tmp_path, bundle_plan_of(unload(FIRST, two, three), unload(SECOND, two, three)))
+    sets = [part for word in (*QUICK, "execution.broker_grace_seconds=0.3") for part in ("--set", word)]
+    with pytest.raises(SystemExit) as ended:
+        main(["apply", path, "--yes", "--pulsar-admin", f"http://{one}", *sets])
+    assert not ended.value.code, capsys.readouterr().err
+    assert (server.cluster.owners[FIRST], server.cluster.owners[SECOND]) == (three, three)
+    assert server.cluster.overrides == {}
