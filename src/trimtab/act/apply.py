@@ -45,7 +45,7 @@ def prepare(port: ClusterPort, plan: Plan, *, rebase: bool = False) -> Prepared:
         or its partitions have changed since and `rebase` is not asked.
     """
     if plan.level != "replicas":
-        raise ActError(f"the plan is of level {plan.level}: only replicas can be applied so far")
+        raise ActError(f"the plan is of level {plan.level}, not replicas: apply it to a cluster of its own")
     partitions = [TopicPartition(a.topic, a.partition) for a in plan.assignments]
     brokers = {b for a in plan.assignments for b in (*a.before, *a.after)}
     brokers |= {move.target for move in plan.moves if move.kind is MoveKind.LOG_DIR}
