@@ -10,6 +10,7 @@ import pytest
 
 from trimtab.act.settings import ExecutionTable
 from trimtab.cli.replay_scenarios import asked
+from trimtab.connect.pulsar_settings import pulsar_connection_from_table
 from trimtab.connect.settings import connection_from_table
 from trimtab.files.replicas_snapshot import read_snapshot
 from trimtab.files.scenario_file import read_scenarios
@@ -37,6 +38,8 @@ def _bound(settings: Settings) -> Settings:
         settings.section(name, kind)
     if table := settings.table("kafka", ("user", "password")):
         connection_from_table(table, {"TRIMTAB_KAFKA_PASSWORD": "secret"}, settings.folder)
+    if table := settings.table("pulsar", ("token",)):
+        pulsar_connection_from_table(table, {}, settings.folder)
     return settings
 
 
@@ -47,7 +50,7 @@ def _files(page: Path) -> list[str]:
 @pytest.mark.parametrize("page", [page for page in PAGES if _files(page)], ids=lambda page: page.stem)
 def test_settings_files_on_pages_are_taken(page: Path, tmp_path: Path) -> None:
     """Who copies a settings file, or one of scenarios, from a page is not told that a key is unknown."""
-    for name in ("ca.pem", "password"):
+    for name in ("ca.pem", "password", "token"):
         (tmp_path / name).write_text("x\n")
     for number, text in enumerate(_files(page)):
         path = tmp_path / f"{number}.toml"
