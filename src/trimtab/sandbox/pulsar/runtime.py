@@ -124,7 +124,7 @@ def prepare(version: str, jars: tuple[LockedJar, ...], say: Say) -> PulsarRuntim
     java = find_java()
     paths = fetch_locked(f"pulsar-{version}", jars, say)
     source = files("trimtab.sandbox.pulsar").joinpath("Bed.java").read_text(encoding="utf-8")
-    parts = [java.version, str(java.compiler), source, *JAVA_FLAGS, *map(str, paths)]
+    parts = [java.version, str(java.compiler), BED, source, *JAVA_FLAGS, *map(str, paths)]
     key = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
     folder = cache_folder() / f"pulsar-{version}-{key}"
     if not folder.exists():
