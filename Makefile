@@ -1,16 +1,19 @@
 # The two commands for a newcomer are `make demo` and `make test`; everything else serves them.
 # Needs Python 3.11+, Java 17+ and make; `make PYTHON=/path/to/python3.12 demo` picks a Python.
 
-.PHONY: help demo test lint bench lock clean
+.PHONY: help demo demo-bundles test lint bench lock clean
 .DEFAULT_GOAL := help
 bin := .venv/bin
 export PYTHON
 
 help: ## this list
-	@sed -n 's/^\([a-z]*\):.*## /make \1	/p' Makefile | expand -t 14
+	@sed -n 's/^\([a-z-]*\):.*## /make \1	/p' Makefile | expand -t 20
 
 demo: .venv/.runtime ## level a real six-broker Kafka cluster on this machine, in under six minutes
 	@$(bin)/trimtab demo
+
+demo-bundles: .venv/.runtime ## level a real three-broker Pulsar cluster on this machine, in under five minutes
+	@$(bin)/trimtab demo bundles
 
 # The planner is compiled while the checks run, or both test processes would compile it, each for itself.
 # `loadgroup` without groups hands tests out one by one, in the order of tests/conftest.py; `load` would

@@ -11,7 +11,8 @@ import numpy as np
 from validity import ProcessorLog, Validity, check
 
 from trimtab.demo.measuring import measured
-from trimtab.demo.world import Period, World
+from trimtab.demo.sampling import Period
+from trimtab.demo.world import World
 from trimtab.model.load import RESOURCES, FloatArray
 from trimtab.report.measured import Measured
 

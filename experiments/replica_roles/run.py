@@ -30,9 +30,10 @@ from validity import OUTSIDE_CORES, PRODUCED_WITHIN, ProcessorLog
 from trimtab.act.replicas.settings import ExecutionSettings
 from trimtab.demo.ending import spent
 from trimtab.demo.interruption import Interrupted, orderly
+from trimtab.demo.sampling import Period
 from trimtab.demo.turn import Pipeline, carry_out, decide
 from trimtab.demo.warm_up import warm_up_planner
-from trimtab.demo.world import Period, World
+from trimtab.demo.world import World
 from trimtab.files.atomic import write_atomically
 from trimtab.files.plan import write_plan
 from trimtab.files.replicas_snapshot import read_snapshot
@@ -88,7 +89,7 @@ class Draw:
         if self.control:
             self._sample("default again", world, processor, {})
         say("Spark: from samples to the snapshot that all strategies plan from")
-        pipeline.run(world, say)
+        pipeline.run(world.lake, say)
         snapshots = {rule: self._snapshot(world, rule) for rule in ("repaired", "literal")}
         for place, strategy in enumerate(self.strategies):
             if place:
@@ -102,7 +103,7 @@ class Draw:
                 # What was measured so far is worth more than a clean end.
                 say(f"{strategy} is left out: {error}")
         say("Spark: from samples to the table imbalance")
-        pipeline.run(world, say)
+        pipeline.run(world.lake, say)
         return [
             {"draw": self.name, "strategy": strategy, **figures_of(world, period, validity), **facts}
             for strategy, period, validity, facts in self._runs

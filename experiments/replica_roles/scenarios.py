@@ -105,7 +105,7 @@ def dead_broker() -> Scenario:
         world.sandbox.kill(DEAD)
         time.sleep(8.0)
         time.sleep(2 * INTERVAL_SECONDS)
-        pipeline.run(world, say)
+        pipeline.run(world.lake, say)
         plan = decide(newest(world), SETTINGS)
         world.sandbox.restart(DEAD)
         world.sandbox.wait_until_serving()
@@ -206,7 +206,7 @@ def measure(scenario: Scenario) -> dict[str, Any]:
 def _sample(world: World, pipeline: Pipeline, processor: ProcessorLog) -> dict[str, Any]:
     time.sleep(SETTLE_SECONDS)
     period = world.sample(SAMPLES)
-    pipeline.run(world, say)
+    pipeline.run(world.lake, say)
     return figures_of(world, period, validity_of(world, period, processor))
 
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from trimtab.demo.screen import Screen
+from trimtab.demo.screen import SIDE_BY_SIDE, Screen
 from trimtab.files.atomic import write_atomically
-from trimtab.files.plan import write_plan
+from trimtab.files.plan import plan_bytes
 from trimtab.model.load import RESOURCES
 from trimtab.model.plan import Verdict
 from trimtab.report.before_after import Goals, Spent, before_after_table, cost_text
@@ -20,7 +20,7 @@ from trimtab.report.names import NAMES
 from trimtab.report.terminal_heatmap import cells_of, terminal_heatmap
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from collections.abc import Mapping, Sequence
 
     from trimtab.model.load import FloatArray
     from trimtab.model.plan import Plan
@@ -28,9 +28,6 @@ if TYPE_CHECKING:
     from trimtab.model.settings import ReplicasSettings
     from trimtab.report.before_after import Outcome
     from trimtab.report.measured import Measured
-
-SIDE_BY_SIDE = 118
-"""Columns that two panels need."""
 
 
 def spent(receipt: ReplicasReceipt | None) -> Spent:
@@ -60,51 +57,41 @@ def show(
     screen: Screen, before: Measured, after: Measured, goals: Goals, receipt: ReplicasReceipt | None
 ) -> None:
     """The map of both, the table of both, and the price."""
-    from rich.padding import Padding
-
-    show_map(screen, np.array([goals.epsilon[name] for name in RESOURCES]), before, after)
-    table = before_after_table(before.measures(), after.measures(), goals)
-    _console(screen).print(Padding(table, (0, 0, 1, 2)))
+    show_both(screen, before, after, goals)
     screen.say(f"cost: {cost_text(spent(receipt))}")
+
+
+def show_both(screen: Screen, before: Measured, after: Measured, goals: Goals) -> None:
+    """The map and the table of before and after."""
+    show_map(screen, np.array([goals.epsilon[name] for name in before.resources]), before, after)
+    screen.table(before_after_table(before.measures(), after.measures(), goals))
 
 
 def show_map(screen: Screen, epsilon: FloatArray, before: Measured, after: Measured | None = None) -> None:
     """Brokers × resources in the terminal, one panel or two, side by side where there is room."""
-    from rich.padding import Padding
-
-    names = before.names(", ")
-    console = _console(screen)
+    names, columns = before.names(", "), [NAMES[name] for name in before.resources]
     first = cells_of(before, "before" if after else "")
     second = cells_of(after, "after") if after else None
     panels = (
         [(first, second)]
-        if second is None or console.width >= SIDE_BY_SIDE
+        if second is None or screen.console.width >= SIDE_BY_SIDE
         else [(first, None), (second, None)]
     )
     for left, right in panels:
-        console.print(Padding(terminal_heatmap(names, left, right, epsilon=epsilon), (1, 0, 1, 2)))
+        screen.table(terminal_heatmap(names, left, right, columns, epsilon))
 
 
-def _console(screen: Screen) -> Console:
-    """Where nobody knows the width (a pipe, a log), nothing is broken into lines for its sake."""
-    from rich.console import Console
-
-    known = screen.stream.isatty()
-    return Console(file=screen.stream, highlight=False, width=None if known else SIDE_BY_SIDE)
-
-
-def judgement(outcome: Outcome, plan: Plan) -> str:
+def judgement(outcome: Outcome, verdict: Verdict) -> str:
     """The end of the story in a sentence, as measurement tells it."""
-    if plan.verdict is Verdict.LEVEL:
-        return "Kafka's own placement was level this time, nothing to do: run it again for another draw."
-    names = {name: NAMES[name] for name in RESOURCES}
+    if verdict is Verdict.LEVEL:
+        return "The cluster's own placement was level this time: run it again with another --seed."
     if not outcome.helped:
-        worse = ", ".join(names[name] for name in outcome.worse) or "nothing became more even"
+        worse = ", ".join(NAMES[name] for name in outcome.worse) or "nothing became more even"
         return f"By measurement this did not help ({worse})."
     if outcome.unmet:
         return (
-            f"It helped: {', '.join(names[name] for name in outcome.improved)} became more even. "
-            f"Not within every goal yet: {', '.join(names[name] for name in outcome.unmet)}."
+            f"It helped: {', '.join(NAMES[name] for name in outcome.improved)} became more even. "
+            f"Not within every goal yet: {', '.join(NAMES[name] for name in outcome.unmet)}."
         )
     return "It helped, and every goal holds, by measurement."
 
@@ -113,25 +100,46 @@ def keep(
     out: Path, before: Measured, after: Measured, plan: Plan, receipt: ReplicasReceipt | None, goals: Goals
 ) -> tuple[Path, ...]:
     """Write pictures, plan and result, each whole; the result last."""
+    panels = [
+        ("before: Kafka's own placement", before),
+        (f"after: {cost_text(spent(receipt))}", after),
+    ]
+    title = "Six brokers under the same load, before and after levelling"
+    facts = {"spent": asdict(spent(receipt)), "verdict": str(plan.verdict)}
+    return keep_files(out, panels, title, goals, plan_bytes(plan), facts)
+
+
+def keep_files(
+    out: Path,
+    panels: Sequence[tuple[str, Measured]],
+    title: str,
+    goals: Goals,
+    plan: bytes,
+    facts: Mapping[str, object],
+) -> tuple[Path, ...]:
+    """Write pictures, plan and result, each whole; the result last.
+
+    Parameters
+    ----------
+    panels
+        Heading and figures of before and after.
+    title
+        Of the picture.
+    plan
+        The plan's file.
+    facts
+        What else belongs to the result.
+    """
     out.mkdir(parents=True, exist_ok=True)
-    pictures = draw_heatmap(
-        [
-            ("before: Kafka's own placement", before),
-            (f"after: {cost_text(spent(receipt))}", after),
-        ],
-        out,
-        "heatmap",
-        "Six brokers under the same load, before and after levelling",
-        goals.epsilon[RESOURCES[0]],
-    )
-    write_plan(plan, out / "plan.json")
+    (_, before), (_, after) = panels
+    pictures = draw_heatmap(panels, out, "heatmap", title, goals.epsilon[before.resources[0]])
+    write_atomically(out / "plan.json", plan)
     result = {
         "format": "trimtab/demo-result/1",
         "before": asdict(before.measures()),
         "after": asdict(after.measures()),
         "instants": [before.instants, after.instants],
-        "spent": asdict(spent(receipt)),
-        "verdict": str(plan.verdict),
+        **facts,
     }
     write_atomically(out / "result.json", (json.dumps(result, indent=1) + "\n").encode())
     return (*pictures, out / "plan.json", out / "result.json")

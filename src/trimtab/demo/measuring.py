@@ -14,13 +14,18 @@ from trimtab.report.measured import Measured
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from trimtab.demo.world import Period
+    from trimtab.demo.sampling import Period
     from trimtab.observe.lake import Lake
 
 MICROSECOND = datetime.timedelta(microseconds=1)
 
 
-def measured(lake: Lake, period: Period, hosts: Mapping[int, str]) -> Measured:
+def measured(
+    lake: Lake,
+    period: Period,
+    hosts: Mapping[int, str] | None = None,
+    resources: tuple[str, ...] = RESOURCES,
+) -> Measured:
     """What the table says of the ticks of a period at which every live broker was sampled.
 
     Parameters
@@ -30,7 +35,9 @@ def measured(lake: Lake, period: Period, hosts: Mapping[int, str]) -> Measured:
     period
         Which ticks.
     hosts
-        Host of each broker.
+        Host of each broker; empty where a broker's name tells it.
+    resources
+        Those of the level.
 
     Raises
     ------
@@ -42,7 +49,7 @@ def measured(lake: Lake, period: Period, hosts: Mapping[int, str]) -> Measured:
     for row in table.to_pylist():
         rows.setdefault(row["tick"], {})[row["resource"]] = row
     known = [
-        name for name in RESOURCES if any(found[name]["complete"] for found in rows.values() if name in found)
+        name for name in resources if any(found[name]["complete"] for found in rows.values() if name in found)
     ]
     ticks = sorted(
         tick
@@ -55,11 +62,11 @@ def measured(lake: Lake, period: Period, hosts: Mapping[int, str]) -> Measured:
             "this machine may be too busy; try again, or with longer ticks"
         )
     brokers = sorted({one["broker"] for one in rows[ticks[0]][known[0]]["by_broker"]})
-    shape = (len(ticks), len(brokers), len(RESOURCES))
+    shape = (len(ticks), len(brokers), len(resources))
     usage, deviation = np.full(shape, np.nan), np.full(shape, np.nan)
-    mean, sigma = np.full((len(ticks), len(RESOURCES)), np.nan), np.full((len(ticks), len(RESOURCES)), np.nan)
+    mean, sigma = np.full(shape[::2], np.nan), np.full(shape[::2], np.nan)
     for instant, tick in enumerate(ticks):
-        for resource, name in enumerate(RESOURCES):
+        for resource, name in enumerate(resources):
             if name not in known:
                 continue
             row = rows[tick][name]
@@ -70,10 +77,11 @@ def measured(lake: Lake, period: Period, hosts: Mapping[int, str]) -> Measured:
                 deviation[instant, place, resource] = one["deviation"]
     return Measured(
         brokers=tuple(brokers),
-        hosts=tuple(hosts.get(broker, "") for broker in brokers),
+        hosts=tuple((hosts or {}).get(broker, "") for broker in brokers),
         usage=usage,
         mean=mean,
         deviation=deviation,
         sigma=sigma,
         ticks=tuple(ticks),
+        resources=resources,
     )

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import time
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
 
 EVERY_SECONDS = 5.0
 """Where lines cannot be rewritten (a pipe, a log), progress is a new line this often."""
+SIDE_BY_SIDE = 118
+"""Columns that two panels need."""
 
 
 class Screen:
@@ -54,6 +60,21 @@ class Screen:
         self._write(
             "\n" + "".join(f"  {line}".rstrip() + "\n" for line in text.rstrip("\n").splitlines()) + "\n"
         )
+
+    def table(self, table: Table) -> None:
+        """A table that needs the whole width, with room around it."""
+        from rich.padding import Padding
+
+        self._clear()
+        self.console.print(Padding(table, (1, 0, 1, 2), expand=False))
+
+    @property
+    def console(self) -> Console:
+        """Where nobody knows the width (a pipe, a log), nothing is broken into lines for its sake."""
+        from rich.console import Console
+
+        width = None if self.stream.isatty() else SIDE_BY_SIDE
+        return Console(file=self.stream, highlight=False, width=width)
 
     def progress(self, text: str, *, last: bool = False) -> None:
         """How far the step is; the line before is overwritten where that can be done."""

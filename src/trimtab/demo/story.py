@@ -26,7 +26,7 @@ from trimtab.sandbox.processes import end, running
 
 if TYPE_CHECKING:
     from trimtab.act.replicas.state import ExecutionState
-    from trimtab.demo.world import Period
+    from trimtab.demo.sampling import Period
     from trimtab.model.plan import Plan
     from trimtab.model.receipt import ReplicasReceipt
     from trimtab.model.replicas import ReplicasSnapshot
@@ -143,7 +143,7 @@ def tell(screen: Screen, out: Path, pace: Pace, seed: int, settings: ReplicasSet
         f"{summary.late_records} late"
     )
     files = keep(out, before, after, plan, receipt, goals)
-    screen.say(judgement(outcome, plan))
+    screen.say(judgement(outcome, plan.verdict))
     screen.say()
     for file in files:
         screen.say(str(file))
@@ -159,7 +159,7 @@ def _begin(
     from trimtab.sandbox.kafka.properties import LOAD_DRIVEN_CPU
 
     screen.step("Start a real Kafka cluster: six brokers, and a controller apart")
-    planner = begin_warm_up()
+    planner = begin_warm_up("replicas")
     properties = {**LOAD_DRIVEN_CPU, **PROMPT_RETENTION}
     stack.callback(end, [planner], 0.0)
     sandbox = stack.enter_context(KafkaSandbox.start(6, properties=properties, say=screen.say))
@@ -214,7 +214,7 @@ def _sense(
 ) -> tuple[Measured, ReplicasSnapshot]:
     for problem in world.problems:
         screen.say(f"collector: {problem}")
-    pipeline.run(world, screen.say)
+    pipeline.run(world.lake, screen.say)
     return measured(world.lake, period, world.hosts), newest(world)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 import time
 from collections.abc import Callable
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from trimtab.model.receipt import ReplicasReceipt
     from trimtab.model.replicas import ReplicasSnapshot
     from trimtab.model.settings import ReplicasSettings
+    from trimtab.observe.lake import Lake
     from trimtab.observe.pipeline import Run
     from trimtab.observe.settings import PipelineSettings
 
@@ -50,17 +52,19 @@ class Pipeline:
         """Whether Spark is there, or has failed to start."""
         return self._session.done()
 
-    def run(self, world: World, say: Callable[[str], None]) -> Run:
+    def run(self, lake: Lake, say: Callable[[str], None]) -> Run:
         """Build all tables and a snapshot from everything sampled so far."""
         from trimtab.observe.pipeline import run_batch
 
-        return run_batch(self._session.result(), world.lake, self.settings, say=say)
+        return run_batch(self._session.result(), lake, self.settings, say=say)
 
     def close(self) -> None:
         """Stop Spark, if it has started."""
         self._pool.shutdown(wait=True, cancel_futures=True)
         if self._session.done() and not self._session.cancelled() and self._session.exception() is None:
-            self._session.result().stop()
+            # A signal to the whole group has ended Spark's Java before us: then there is nothing to stop.
+            with contextlib.suppress(Exception):
+                self._session.result().stop()
 
     @staticmethod
     def _start(scratch: Path) -> SparkSession:

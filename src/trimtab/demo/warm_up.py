@@ -1,6 +1,6 @@
-"""Has the planner compiled before it is needed: `python -m trimtab.demo.warm_up`.
+"""Has planners compiled before they are needed: `python -m trimtab.demo.warm_up [replicas] [bundles]`.
 
-Compiled code is cached, so that this takes a minute on a new machine and two seconds from then on.
+Compiled code is cached, so that this takes a minute or two on a new machine and seconds from then on.
 """
 
 from __future__ import annotations
@@ -11,19 +11,21 @@ from pathlib import Path
 
 import numpy as np
 
+from trimtab.model.bundles_settings import BundlesSettings
+from trimtab.model.bundles_snapshot import BundleBrokers, Bundles, BundlesSnapshot, BundleTopics
 from trimtab.model.replicas import Brokers, LogDirs, Partitions, ReplicasSnapshot
 from trimtab.model.settings import ReplicasSettings
 from trimtab.model.snapshot import Quality, SnapshotReference
 from trimtab.sandbox.processes import Process, spawn
 
 
-def begin_warm_up() -> Process:
-    """Warm up in a process of its own, which gives way to everything else and ends with us."""
-    command = [sys.executable, "-m", "trimtab.demo.warm_up"]
+def begin_warm_up(level: str) -> Process:
+    """Warm a level's planner up in a process of its own, which ends with us."""
+    command = [sys.executable, "-m", "trimtab.demo.warm_up", level]
     return spawn(command, Path.cwd(), Path(os.devnull), outlive=False)
 
 
-def warm_up_planner() -> None:
+def warm_up_replicas() -> None:
     """Plan something tiny, so that the first real plan does not wait for the compiler."""
     from trimtab.plan.planner import plan_replicas
 
@@ -57,5 +59,46 @@ def warm_up_planner() -> None:
     plan_replicas(snapshot, ReplicasSettings())
 
 
+def warm_up_bundles() -> None:
+    """The same for the level `bundles`: one broker owns everything."""
+    from trimtab.plan.bundles.trim import plan_bundles
+
+    brokers, bundles, resources = 3, 12, 4
+    width = 2**32 // bundles
+    keys = [f"t/n/0x{width * n:08x}_0x{min(width * (n + 1), 2**32 - 1):08x}" for n in range(bundles)]
+    snapshot = BundlesSnapshot(
+        reference=SnapshotReference("warm-up", "1970-01-01T00:00:00Z", "0" * 64),
+        quality=Quality(),
+        taken_at=0.0,
+        views=("window 0",),
+        brokers=BundleBrokers(
+            name=tuple(f"broker-{number}:8080" for number in range(brokers)),
+            in_service=np.ones(brokers, dtype=np.bool_),
+            capacity=np.full((brokers, resources), 20.0),
+            base=np.zeros((brokers, resources)),
+        ),
+        bundles=Bundles(
+            key=tuple(keys),
+            owner=np.zeros(bundles, dtype=np.int32),
+            load=np.tile(np.linspace(0.5, 1.5, bundles)[None, :, None], (1, 1, resources)),
+            sessions=np.full(bundles, 2),
+            topics=np.ones(bundles, dtype=np.int64),
+            movable=np.ones(bundles, dtype=np.bool_),
+        ),
+        topics=BundleTopics(
+            name=(),
+            bundle=np.zeros(0, dtype=np.int32),
+            hash=np.zeros(0, dtype=np.int64),
+            load=np.zeros((0, resources)),
+            sessions=np.zeros(0, dtype=np.int64),
+        ),
+        boundaries={"t/n": (*(width * number for number in range(bundles)), 2**32 - 1)},
+    )
+    plan_bundles(snapshot, BundlesSettings())
+
+
+WARM_UPS = {"replicas": warm_up_replicas, "bundles": warm_up_bundles}
+
 if __name__ == "__main__":
-    warm_up_planner()
+    for asked in sys.argv[1:] or WARM_UPS:
+        WARM_UPS[asked]()

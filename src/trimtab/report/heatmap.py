@@ -29,6 +29,8 @@ RANGE = 0.6
 INK, FAINT = "#1c2430", "#5b6675"
 HEADING_LETTERS = 52
 """As many fit beside each other above a panel."""
+LETTER_INCHES = 0.082
+"""Width of a letter of a broker's name."""
 
 
 def draw_heatmap(
@@ -57,11 +59,14 @@ def draw_heatmap(
     rows = max(len(measured.brokers) for _, measured in panels)
     headings = [textwrap.fill(heading, HEADING_LETTERS) for heading, _ in panels]
     above = 1.0 + 0.18 * max(heading.count("\n") for heading in headings)
-    figure = Figure(figsize=(0.9 + 4.9 * len(panels), 1.3 + above + 0.56 * rows), facecolor="white")
-    width = (0.965 - 0.075) / len(panels)
+    longest = max(len(line) for _, one in panels for name in one.names("\n") for line in name.splitlines())
+    names = max(0.8, 0.2 + LETTER_INCHES * longest)
+    figure = Figure(figsize=(names + 0.1 + 4.9 * len(panels), 1.3 + above + 0.56 * rows), facecolor="white")
+    left = names / figure.get_figwidth()
+    width = (0.965 - left) / len(panels)
     bottom, top = 1.25 / figure.get_figheight(), 1 - above / figure.get_figheight()
     for number, (heading, (_, measured)) in enumerate(zip(headings, panels, strict=True)):
-        axes = figure.add_axes((0.075 + number * width, bottom, width * 0.9, top - bottom))
+        axes = figure.add_axes((left + number * width, bottom, width * 0.9, top - bottom))
         _panel(axes, heading, measured, labels=number == 0)
     figure.text(0.02, 1 - 0.34 / figure.get_figheight(), title, fontsize=14, fontweight="bold", color=INK)
     _legend(figure, epsilon)

@@ -7,7 +7,7 @@ import pyarrow
 import pytest
 
 from trimtab.demo.measuring import measured
-from trimtab.demo.world import Period
+from trimtab.demo.sampling import Period
 from trimtab.model.errors import ObserveError
 from trimtab.model.load import RESOURCES
 
