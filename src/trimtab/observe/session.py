@@ -96,6 +96,8 @@ def spark_session(settings: SessionSettings | None = None, scratch: Path | None 
     session.sparkContext.setLogLevel("ERROR")
     # PySpark repeats every failed query as JSON on the terminal, stack trace and all.
     logging.getLogger("DataFrameQueryContextLogger").setLevel(logging.CRITICAL)
+    # Its bridge does the same with the call that Ctrl-C interrupts.
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
     return session
 
 
