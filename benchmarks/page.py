@@ -150,8 +150,8 @@ def _bundles_replay() -> str:
         f"is. Peak memory of one strategy's replay, the whole process: {peaks}.\n\n"
         + _table(("where", "wall", "CPU", "ticks per second"), body)
         + "\nIn one process the recording is read once for all strategies; of Spark's tasks each reads it "
-        "for itself, about half of their work. Where the load average says that others were at work, CPU tells more "
-        "than the clock.\n"
+        "for itself, about half of their work. Where the load average says that others were at work, CPU "
+        "tells more than the clock.\n"
     )
 
 
