@@ -117,14 +117,31 @@ EMPTY_TABLE = BundleTable(
 
 def table_of(bundles: Mapping[str, BundleData]) -> BundleTable:
     """The table that holds these, in their order."""
-    data = list(bundles.values())
+    # Of a hundred thousand bundles that nothing is known of, one is looked at.
+    number: dict[int, int] = {}
+    different: list[BundleData] = []
+    rows = []
+    for one in bundles.values():
+        row = number.setdefault(id(one), len(different))
+        if row == len(different):
+            different.append(one)
+        rows.append(row)
+    found = BundleTable(
+        (),
+        np.array([[getattr(one.short, name) for name in TRAFFIC] for one in different]).reshape(-1, 4),
+        np.array([[getattr(one.long, name) for name in TRAFFIC] for one in different]).reshape(-1, 4),
+        np.array([one.short.samples for one in different], dtype=np.int32),
+        np.array([one.long.samples for one in different], dtype=np.int32),
+        np.array([one.topics for one in different], dtype=np.int32),
+    )
+    at = np.array(rows, dtype=np.int64)
     return BundleTable(
         tuple(bundles),
-        np.array([[getattr(one.short, name) for name in TRAFFIC] for one in data]).reshape(-1, 4),
-        np.array([[getattr(one.long, name) for name in TRAFFIC] for one in data]).reshape(-1, 4),
-        np.array([one.short.samples for one in data], dtype=np.int32),
-        np.array([one.long.samples for one in data], dtype=np.int32),
-        np.array([one.topics for one in data], dtype=np.int32),
+        found.short[at],
+        found.long[at],
+        found.short_samples[at],
+        found.long_samples[at],
+        found.topics[at],
     )
 
 

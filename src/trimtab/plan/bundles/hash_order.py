@@ -89,12 +89,12 @@ class HeldKeys:
             return self if kept == held else replace(self, names=self._without(self.names, kept))
         names = (*self.names, *fresh)
         hashes = java_hashes(names).tolist()
-        places: list[list[int]] = [[] for _ in range(self.table)]
+        places: Places = [None] * self.table
         for at, key in enumerate(hashes):
-            places[key & (len(places) - 1)].append(at)
+            _put(places, key & (len(places) - 1), at)
             if at >= len(self.names) and (at + 1) * 4 >= len(places) * 3:
                 places = _grown(places, hashes)
-        ordered = tuple(names[at] for place in places for at in place)
+        ordered = tuple(names[at] for place in places for at in _entries(place))
         return HeldKeys(self._without(ordered, kept), len(places))
 
     @staticmethod
@@ -123,20 +123,47 @@ def copied_map_order(names: Iterable[str], left: Iterable[str]) -> list[str]:
     return [name for name in _by_place(given, table) if name in kept]
 
 
-def _grown(table: list[list[int]], hashes: list[int]) -> list[list[int]]:
+# A list for every place would keep the garbage collector busy: most have one entry, or none.
+Place = int | list[int] | None
+Places = list[Place]
+
+
+def _put(places: Places, place: int, at: int) -> None:
+    """Add an entry at the end of a place."""
+    there = places[place]
+    if there is None:
+        places[place] = at
+    elif isinstance(there, list):
+        there.append(at)
+    else:
+        places[place] = [there, at]
+
+
+def _entries(place: Place) -> Sequence[int]:
+    if isinstance(place, list):
+        return place
+    return () if place is None else (place,)
+
+
+def _grown(table: Places, hashes: list[int]) -> Places:
     """The table twice as large (`ConcurrentHashMap.transfer`): each place is divided by one more bit.
 
     The longest tail of a place that stays together is kept as it is; what stands before it is put in front of
     it, one by one, and so turned around.
     """
     bit = len(table)
-    larger: list[list[int]] = [[] for _ in range(2 * bit)]
+    larger: Places = [None] * (2 * bit)
     for place, entries in enumerate(table):
+        if entries is None:
+            continue
+        if not isinstance(entries, list):
+            larger[place + (hashes[entries] & bit)] = entries
+            continue
         tail = len(entries)
         while tail > 0 and (hashes[entries[tail - 1]] ^ hashes[entries[-1]]) & bit == 0:
             tail -= 1
         for at in (*reversed(entries[:tail]), *entries[tail:]):
-            larger[place + (hashes[at] & bit)].append(at)
+            _put(larger, place + (hashes[at] & bit), at)
     return larger
 
 
