@@ -112,9 +112,10 @@ class Options:
     # Ours: Pulsar counts what a swap brings back only while its debug mode is on.
     transfer_shedder_swap_gain_counted: bool = _named("transferShedderSwapGainCounted", False)
 
-    # Ours: the goals of `trim`, fractions.
+    # Ours: the goals of `trim`, and from which deviation in all of the last ticks it acts; fractions.
+    trim_trigger: float = _named("trimTrigger", 0.3)
     trim_theta: float = _named("trimTheta", 0.8)
-    trim_epsilon: float = _named("trimEpsilon", 0.1)
+    trim_epsilon: float = _named("trimEpsilon", 0.2)
 
     # Placement.
     average_resource_usage_difference_threshold_percentage: int = _named(

@@ -1,5 +1,6 @@
 """`trim` as a strategy beside Pulsar's, on a stream of load reports."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -8,7 +9,7 @@ import numpy as np
 from trimtab.model.bundle_plan import BundleMoveKind
 from trimtab.model.bundle_policies import ClusterMetadata
 from trimtab.model.bundles_settings import BundlesSettings
-from trimtab.model.bundles_snapshot import Departure
+from trimtab.model.bundles_snapshot import BundlesSnapshot, Departure
 from trimtab.model.snapshot import SnapshotReference
 from trimtab.plan.bundles.decision import Decision, Shedder
 from trimtab.plan.bundles.options import Options
@@ -58,6 +59,8 @@ class Trims:
     ) -> tuple[Decision, TrimState]:
         """The unloads of the plan for the reports seen last; nothing is left to chance.
 
+        A plan is made only where some broker was above θ, or further from the mean than `trimTrigger`, at
+        every tick that is remembered: load that comes and goes would else be run after, minute by minute.
         Splits are left out: reports do not tell which topics carry a bundle.
         """
         settings = BundlesSettings(
@@ -71,6 +74,16 @@ class Trims:
         snapshot = snapshot_of(
             view.reports, view.at, state.earlier, departures, _UNNAMED, self.metadata.policies
         )
+        earlier = (bundle_loads(view.reports), *state.earlier)[: VIEWS - 1]
+        after = TrimState(earlier, state.owner, state.departures)
+        worst = [_worst(snapshot, row, settings) for row in range(len(snapshot.views))]
+        if len(worst) < VIEWS or min(worst) <= options.trim_trigger:
+            why = {
+                "outcome": f"no broker was that far out at each of the last {VIEWS} ticks",
+                "trigger": options.trim_trigger,
+                "worst_deviation_by_tick": worst,
+            }
+            return Decision(why=why), after
         plan = plan_bundles(snapshot, settings)
         unloads: dict[str, tuple[str, ...]] = {}
         destinations: dict[str, str] = {}
@@ -89,8 +102,16 @@ class Trims:
             "problems": [one.text for one in plan.problems],
             "reasons": reasons,
         }
-        earlier = (bundle_loads(view.reports), *state.earlier)[: VIEWS - 1]
-        return Decision(unloads, destinations, why), TrimState(earlier, state.owner, state.departures)
+        return Decision(unloads, destinations, why), after
+
+
+def _worst(snapshot: BundlesSnapshot, view: int, settings: BundlesSettings) -> float:
+    """Worst deviation of the resources that are not idle; infinite where a broker is above θ."""
+    measured = snapshot.imbalance(view=view)
+    if (measured.counted & (measured.usage > np.array(settings.theta))).any():
+        return math.inf
+    levelled = measured.counted.any(axis=0) & (measured.mean >= settings.idle_usage)
+    return float(np.where(levelled, measured.worst_deviation, 0.0).max(initial=0.0))
 
 
 class Trim(Shedder[TrimState]):
