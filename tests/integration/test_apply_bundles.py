@@ -147,3 +147,25 @@ def test_a_real_cluster_does_what_the_simulated_one_does(
             story(Stage(port, NAMESPACE, lambda condition: trial.wait("so", condition), add_topics))
         finally:
             trial.end_all()
+
+
+def test_a_bundle_that_somebody_else_moves_meanwhile_is_noticed(trial: PulsarTrial) -> None:
+    """An unload that is none of ours: nothing new for a while, then on; the receipt names the bundle."""
+    leader, first, second = trial.brokers
+    one, two, three, _ = trial.keys
+    process = trial.start(
+        "apply",
+        trial.write("plan", bundle_plan_of(unload(one, leader, first), unload(two, leader, first))),
+        "--yes",
+        bundles__unloads_per_batch="1",
+        bundles__pause_seconds="4",
+        bundles__quiet_seconds="2",
+    )
+    trial.wait("the first moved", lambda: trial.owner(one) == first)
+    trial.place(three, second)
+    said, _ = process.communicate(timeout=120)
+    assert process.returncode == 0, said
+    assert f"note: somebody else has moved {three} from {leader} to {second}" in said
+    assert trial.owner(two) == first
+    assert trial.owner(three) == second
+    trial.assert_given_back()
