@@ -9,9 +9,12 @@ import pytest
 
 from support.bundle_snapshots import small_snapshot
 from support.recordings import skewed, tick, written
+from synthetic_bundles import SyntheticPulsar
+from synthetic_telemetry import land
 from trimtab.cli.app import main
 from trimtab.files.bundle_plan import read_bundle_plan
 from trimtab.files.bundles_snapshot import write_bundles_snapshot
+from trimtab.observe.lake import Lake
 from trimtab.plan.bundles.strategies import SHEDDERS
 
 
@@ -61,6 +64,20 @@ def test_a_plan_is_shown_written_and_shown_again(
     assert capsys.readouterr().out == out.read_text()
     assert run("plan", "show", out, "--format", "kafka") == 2
     assert "is a plan for Pulsar" in capsys.readouterr().err
+
+
+def test_the_newest_snapshot_of_the_lake_is_planned_from(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An older one, and one of the other level, lie beside it."""
+    folder = Lake(tmp_path).snapshot_folder("small")
+    folder.mkdir(parents=True)
+    write_bundles_snapshot(small_snapshot([0, 1], [10, 10]), folder / "20261121T050000Z")
+    write_bundles_snapshot(small_snapshot([0, 0, 0, 1], [12] * 4), folder / "20261121T060000Z")
+    (folder / "20261121T070000Z").mkdir()
+    (folder / "20261121T070000Z" / "meta.json").write_text('{"format": "trimtab/replicas-snapshot/1"}')
+    assert run("plan", "bundles", "--lake", tmp_path) == 0
+    assert "2 brokers, 4 bundles" in capsys.readouterr().out
 
 
 def test_json_is_the_plan_itself(snapshot: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -138,6 +155,19 @@ def test_all_strategies_side_by_side(reports: Path, capsys: pytest.CaptureFixtur
     assert all(
         {"why", "unloads", "destinations", "disagreements", "clients"} <= one.keys() for one in document
     )
+
+
+def test_strategies_are_fed_with_what_the_lake_holds(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Collected reports, without a recording in a file."""
+    cluster = SyntheticPulsar()
+    land(cluster.raw(5), Lake(tmp_path).of_level("bundles").raw, "all")
+    assert run("plan", "bundles", "--lake", tmp_path, "--strategy", "all", "--json") == 0
+    document = json.loads(capsys.readouterr().out)["strategies"]
+    assert len(document) == len(SHEDDERS)
+    assert run("plan", "bundles", "--lake", tmp_path, "--strategy", "ThresholdShedder", "--ticks", 2) == 0
+    assert "Plan by ThresholdShedder" in capsys.readouterr().out
 
 
 def test_a_shedder_and_a_placement_that_disagree_are_told(
