@@ -75,13 +75,7 @@ def _judged(state: BundlesState) -> BundlesState:
 
 
 def _begin(state: BundlesState, batch: tuple[Step, ...]) -> tuple[BundlesState, Command]:
-    assert state.seen is not None
-    state = replace(
-        state,
-        batches=state.batches + 1,
-        blocked_since={},
-        chosen=tuple(step.number for step in batch),
-    )
+    state = replace(state, batches=state.batches + 1, blocked_since={})
     by_number = {record.step.number: record for record in state.records}
     if batch[0].kind is StepKind.SPLIT:
         return split_order(state, by_number[batch[0].number])

@@ -63,7 +63,8 @@ def _answered(
         return record  # the next look tells what became of it
     why = f"Pulsar refused: {failure.code}: {failure.message}"
     if failure.code == OWNER_DOWN:
-        whom = record.origin or (state.seen and state.seen.leader) or None
+        leader = None if state.seen is None else state.seen.leader
+        whom = leader if record.origin is None else record.origin
         later = now + settings.pace.session_timeout_seconds
         back = set_back(record, now, settings, failure.message)
         return back if back.ended else replace(back, waits_for=whom, not_before=later)

@@ -16,7 +16,6 @@ def resumed(state: BundlesState, event: Resumed) -> BundlesState:
         awaiting=None,
         seen=None,
         fresh=False,
-        looked_deep_at=None,
         batch_ended_at=None,
         verified=False,
         held_since=None,

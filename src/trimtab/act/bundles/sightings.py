@@ -28,10 +28,8 @@ def observed(state: BundlesState, event: ClusterSeen) -> BundlesState:
     needed = {r.step.target for r in state.records if not r.ended and r.step.target is not None}
     gone = (state.brokers | needed) - seen.alive
     state = replace(state, gone_since={b: state.gone_since.get(b, state.now) for b in sorted(gone)})
-    if seen.unhealthy is not None:
-        state = replace(state, looked_deep_at=state.now)
-        if state.unwell is None:
-            state = replace(state, unwell=frozenset(seen.unhealthy))
+    if seen.unhealthy is not None and state.unwell is None:
+        state = replace(state, unwell=frozenset(seen.unhealthy))
     state = noticing(state, seen)
     asked = state.awaiting.namespaces if isinstance(state.awaiting, Observe) else ()
     disturbing = any(record.step.kind is StepKind.UNLOAD for record in state.active)

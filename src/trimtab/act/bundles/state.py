@@ -52,8 +52,8 @@ class BundlesState(Execution[BundleRecord, BundlesSettings]):
         Whether every broker was seen to have its balancing off since the last reason to doubt it.
     held_since
         When we last asked for it to be off; None once it is verified, or before.
-    released
-        Switches that were read on the way to giving them back, as (switch, value set now).
+    overrides
+        The switches that are set, as last read; None where that is not known any more.
     last_owner
         Bundle -> who was last seen to own it.
     foreign_at, foreign
@@ -68,7 +68,6 @@ class BundlesState(Execution[BundleRecord, BundlesSettings]):
     unwell: frozenset[str] | None = None
 
     seen: BundlesSeen | None = None
-    looked_deep_at: float | None = None
     look_seconds: float = 0.0
     batch_ended_at: float | None = None
     verified: bool = False
@@ -79,7 +78,6 @@ class BundlesState(Execution[BundleRecord, BundlesSettings]):
     foreign: str = ""
     gone_since: Mapping[str, float] = field(default_factory=dict)
     blocked_since: Mapping[int, float] = field(default_factory=dict)
-    chosen: tuple[int, ...] = ()
 
     def noted(self, text: str) -> Self:
         """The same with something to tell people, once."""
