@@ -24,6 +24,7 @@ from trimtab.sandbox.pulsar.declare import declare, with_control_groups
 from trimtab.sandbox.pulsar.nodes import command_of, set_up_cluster, write_node_files
 from trimtab.sandbox.pulsar.runtime import DEFAULT_VERSION, PulsarRuntime, lock_of, prepare
 from trimtab.sandbox.pulsar.state import PulsarNode, PulsarState
+from trimtab.sandbox.pulsar.warm_up import record_archives
 from trimtab.sandbox.room import require_room
 from trimtab.sandbox.state import sandboxes_folder
 from trimtab.sandbox.teardown import sweep
@@ -115,6 +116,7 @@ class PulsarSandbox(Sandbox[PulsarState]):
         memory_mb = MEMORY_BELOW_MB + brokers * MEMORY_PER_BROKER_MB
         require_room(f"{brokers} Pulsar brokers and what they stand on", memory_mb, folder)
         runtime = prepare(version, jars, say)
+        record_archives(runtime, cls._bring_up, say)
         state = declare(
             brokers,
             folder,
@@ -124,12 +126,27 @@ class PulsarSandbox(Sandbox[PulsarState]):
             load_manager=load_manager,
             secured=secured,
         )
+        return cls._bring_up(
+            state, runtime, cpus_per_broker=cpus_per_broker, settings=settings, detached=detached, say=say
+        )
+
+    @classmethod
+    def _bring_up(
+        cls,
+        state: PulsarState,
+        runtime: PulsarRuntime,
+        *,
+        cpus_per_broker: float | None = None,
+        settings: Mapping[str, str] | None = None,
+        detached: bool = False,
+        say: Say = say_nothing,
+    ) -> PulsarSandbox:
         sandbox = cls(state, runtime)
         try:
             sandbox._prepare(cpus_per_broker, settings or {})
             say("starting the metadata store and the bookie")
             sandbox._start_below(outlive=detached)
-            say(f"starting {brokers} brokers")
+            say(f"starting {len(state.brokers)} brokers")
             for node in sandbox.state.brokers:
                 sandbox._spawn(node, outlive=detached)
             sandbox.wait_until_serving()

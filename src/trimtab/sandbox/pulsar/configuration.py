@@ -44,12 +44,12 @@ SHORT_SESSIONS = {
     "metadataStoreSessionTimeoutMillis": "10000",
     "zooKeeperSessionTimeoutMillis": "10000",
 }
-# CPU is measured once a minute and not more often; traffic can be told within seconds. Metrics of bundles
-# and topics are what collectors read.
+# Brokers publish their loads every five seconds, zero minutes being less than that; what they tell of CPU and
+# of the network they measure once a minute at most. Metrics of bundles and topics are what collectors read.
 FRESH_REPORTS = {
     "loadBalancerEnabled": "true",
     "loadBalancerOverrideBrokerNicSpeedGbps": "1",
-    "loadBalancerReportUpdateMaxIntervalMinutes": "1",
+    "loadBalancerReportUpdateMaxIntervalMinutes": "0",
     "loadBalancerHostUsageCheckIntervalMinutes": "1",
     "statsUpdateInitialDelayInSecs": "5",
     "statsUpdateFrequencyInSecs": "5",

@@ -81,19 +81,33 @@ class PulsarRuntime:
         A file of Java's own arguments: flags and class path.
     has_bed
         Whether the bed could be compiled; otherwise metadata store and bookie run apart.
+    recorded
+        Where processes leave archives of their classes when they end; None for none.
     """
 
     java: Java
     version: str
     arguments: Path
     has_bed: bool
+    recorded: Path | None = None
+
+    @property
+    def folder(self) -> Path:
+        """In the cache: the arguments, the bed, and archives of classes."""
+        return self.arguments.parent
 
     def command(self, role: str, home: Path, arguments: list[str]) -> list[str]:
         """The command line of a process whose files lie in `home`."""
         runs = ROLES[role]
         memory = [f"-Xmx{runs.heap_mb}m", f"-XX:MaxDirectMemorySize={runs.direct_mb}m"]
         logging = f"-Dlog4j2.configurationFile={home / 'log4j2.properties'}"
-        start = [str(self.java.program), f"@{self.arguments}", *memory, logging]
+        archive = self.folder / f"{role}.jsa"
+        sharing = []
+        if self.recorded is not None:
+            sharing = [f"-XX:ArchiveClassesAtExit={self.recorded / archive.name}"]
+        elif archive.exists():
+            sharing = [f"-XX:SharedArchiveFile={archive}", "-Xshare:auto"]
+        start = [str(self.java.program), f"@{self.arguments}", *memory, logging, *sharing]
         return [*start, runs.main_class, *arguments]
 
 
