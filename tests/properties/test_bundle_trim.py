@@ -4,6 +4,7 @@ import itertools
 from dataclasses import replace
 from pathlib import Path
 
+import highspy
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -109,3 +110,49 @@ def test_a_levelled_cluster_is_left_alone(seed: int) -> None:
     )
     moved = replace(snapshot, bundles=replace(snapshot.bundles, owner=owner))
     assert plan_bundles(moved, asked).verdict is Verdict.LEVEL
+
+
+def fractional(snapshot: BundlesSnapshot, asked: BundlesSettings) -> float | None:
+    """Clients that must be disturbed if bundles could be cut at will, by HiGHS; None if impossible."""
+    solver = highspy.Highs()
+    solver.setOptionValue("output_flag", False)
+    brokers, bundles = len(snapshot.brokers), len(snapshot.bundles)
+    share = [[solver.addVariable(0, 1) for _ in range(brokers)] for _ in range(bundles)]
+    for row in share:
+        solver.addConstr(sum(row) == 1)
+    for view in range(len(snapshot.views)):
+        load = snapshot.bundles.load[view, :, 0].tolist()
+        mean = sum(load) / brokers
+        for b in range(brokers):
+            carried = sum(one * row[b] for one, row in zip(load, share, strict=True))
+            solver.addConstr(carried <= min(asked.theta[0] * 100, mean * (1 + asked.epsilon[0])))
+            solver.addConstr(carried >= mean * (1 - asked.epsilon[0]))
+    kept = list(zip(snapshot.bundles.sessions.tolist(), share, snapshot.bundles.owner.tolist(), strict=True))
+    solver.minimize(sum(clients * (1 - row[owner]) for clients, row, owner in kept))
+    if solver.getModelStatus() != highspy.HighsModelStatus.kOptimal:
+        return None
+    return float(solver.getInfo().objective_function_value)
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 10**6))
+def test_the_bound_lies_below_the_fractional_optimum_and_near_it(seed: int) -> None:
+    """Eight brokers and a hundred bundles in two views: what a linear programme may cut, no plan can beat."""
+    chance = np.random.default_rng(seed)
+    now = chance.lognormal(0, 0.5, 100)  # none near the size of a broker
+    now *= 400 / now.sum()
+    soon = now * chance.uniform(0.8, 1.2, 100)
+    owners = np.minimum(chance.integers(0, 8, 100), chance.integers(0, 8, 100))
+    snapshot = small_snapshot(
+        owners.tolist(),
+        np.stack([now, soon], axis=1).tolist(),
+        brokers=8,
+        sessions=chance.integers(0, 60, 100).tolist(),
+    )
+    asked = replace(EVEN, epsilon=(0.1,) * 4)
+    plan, least = plan_bundles(snapshot, asked), fractional(snapshot, asked)
+    assert plan.verdict is Verdict.LEVELLED
+    assert least is not None
+    assert plan.bound.sessions <= np.ceil(least * (1 + 1e-6))
+    assert plan.bound.sessions >= 0.5 * least
+    assert plan.cost.sessions <= 1.6 * least + 60
