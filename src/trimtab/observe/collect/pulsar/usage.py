@@ -34,9 +34,9 @@ class UsageSource:
     def of(self, cpu: Mapping[str, tuple[float, float] | None], at: float) -> dict[str, str]:
         """`measured` or `declared` of every broker.
 
-        With `auto`, brokers of one host that report the same limit and nearly the same usage of CPU are taken
-        to report their host's: `declared`, until their figures have been apart for longer than samples of one
-        host can be.
+        With `auto`, brokers of one host that report the same limit of CPU are taken to report their host's
+        figures: `declared`, until their usage has been apart for longer than samples of one host can be. Brokers
+        that were started together, or whose load has just begun, differ without having anything of their own.
 
         Parameters
         ----------
@@ -57,12 +57,12 @@ class UsageSource:
     def _judge(self, host: str, told: list[tuple[float, float]], at: float) -> None:
         if len(told) < 2:
             return
-        if _same(told):
-            self._apart_since.pop(host, None)
-            self._source.setdefault(host, DECLARED)
-        elif self._source.setdefault(host, MEASURED) == DECLARED:
-            since = self._apart_since.setdefault(host, at)
-            if at - since > APART_SECONDS:
+        if len({limit for _, limit in told}) > 1:
+            self._source[host] = MEASURED
+        elif self._source.setdefault(host, DECLARED) == DECLARED:
+            if _alike(told):
+                self._apart_since.pop(host, None)
+            elif at - self._apart_since.setdefault(host, at) > APART_SECONDS:
                 self._source[host] = MEASURED
 
     def remark(self) -> str | None:
@@ -107,6 +107,6 @@ def undeclared(brokers: Mapping[str, Mapping[str, object]]) -> str | None:
     )
 
 
-def _same(told: list[tuple[float, float]]) -> bool:
+def _alike(told: list[tuple[float, float]]) -> bool:
     percents = [100 * usage / limit for usage, limit in told]
-    return len({limit for _, limit in told}) == 1 and max(percents) - min(percents) < ALIKE_POINTS
+    return max(percents) - min(percents) < ALIKE_POINTS

@@ -15,10 +15,21 @@ def test_one_hosts_figures_are_not_the_brokers_own():
 
 
 def test_control_groups_are_told_by_their_differences():
-    """Same limit, other usage: each has its own."""
+    """Same limit, other usage, for longer than samples of one host can differ: each has its own."""
     source = UsageSource("auto")
-    assert set(source.of(OWN, 0.0).values()) == {MEASURED}
+    assert set(source.of(OWN, 0.0).values()) == {DECLARED}
+    assert set(source.of(OWN, APART_SECONDS).values()) == {DECLARED}
+    assert set(source.of(OWN, 1.0 + APART_SECONDS).values()) == {MEASURED}
     assert source.remark() is None
+
+
+def test_brokers_that_have_just_been_started_are_not_taken_at_their_word():
+    """One has looked at the host before the load came, the others after; all look alike a minute later."""
+    source = UsageSource("auto")
+    begun = {"h:1": (0.0, 200.0), "h:2": (134.2, 200.0), "h:3": (135.5, 200.0)}
+    assert set(source.of(begun, 0.0).values()) == {DECLARED}
+    assert set(source.of(ALIKE, 60.0).values()) == {DECLARED}
+    assert set(source.of(ALIKE, 61.0 + APART_SECONDS).values()) == {DECLARED}
 
 
 def test_other_limits_are_other_groups():
