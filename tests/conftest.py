@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from clusters import CLUSTERS, cluster_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -13,19 +15,34 @@ if TYPE_CHECKING:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The order in which tests are begun; `make test` hands them out to two processes one by one.
+    """The order in which tests are begun: those on real brokers first, since they wait more than they work.
 
-    Those that start brokers come first: they wait more than they work, and the last test of a run should be
-    a short one. The demo comes last of them and the planner's own tests next, so that the planner is
-    compiled before most tests that need it.
+    The demos come last of them and the planner's own tests next; the last test of a run should be a short
+    one.
     """
+    for item in items:
+        marked = next((name for name in CLUSTERS if item.get_closest_marker(name)), "")
+        if marked != cluster_of(item.nodeid):
+            raise pytest.UsageError(
+                f"{item.nodeid} is marked {marked or 'for no cluster'}, and tests/clusters.py has it under "
+                f"{cluster_of(item.nodeid) or 'none'}: correct one of the two"
+            )
     items.sort(key=_turn)
 
 
-def _turn(item: pytest.Item) -> int:
-    if item.get_closest_marker("kafka") or item.get_closest_marker("pulsar"):
-        return 1 if item.path.name == "test_demo.py" else 0
-    return 2 if item.path.name == "test_planners.py" else 3
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """All tests on Kafka go to one process and all on Pulsar to another, so that each starts one cluster."""
+    from clusters import ClustersApart
+
+    return ClustersApart(config, log)
+
+
+def _turn(item: pytest.Item) -> tuple[int, bool]:
+    cluster = cluster_of(item.nodeid)
+    if cluster:
+        return CLUSTERS.index(cluster), item.path.name.startswith("test_demo")
+    return len(CLUSTERS), item.path.name != "test_planners.py"
 
 
 @pytest.fixture(scope="session")

@@ -35,8 +35,9 @@ class UsageSource:
         """`measured` or `declared` of every broker.
 
         With `auto`, brokers of one host that report the same limit of CPU are taken to report their host's
-        figures: `declared`, until their usage has been apart for longer than samples of one host can be. Brokers
-        that were started together, or whose load has just begun, differ without having anything of their own.
+        figures: `declared`, until their usage has been apart for longer than samples of one host can be.
+        Brokers that were started together, or whose load has just begun, differ without having any of their
+        own.
 
         Parameters
         ----------

@@ -493,10 +493,9 @@ def test_brokers_of_one_host_that_report_the_same_count_by_declared_capacity(
 
 
 def test_brokers_of_one_host_with_cpu_of_their_own_count_as_measured(server: PulsarAdminServer) -> None:
-    """A control group for each: their figures differ."""
-    server.cluster.brokers[server.ids[0]].cpu = (20.6, 30.0)
-    for other in server.ids[1:]:
-        server.cluster.brokers[other].cpu = (8.4, 30.0)
+    """A control group for each, of another size: their limits differ."""
+    for number, broker in enumerate(server.ids):
+        server.cluster.brokers[broker].cpu = (8.4, 30.0 + number)
     found = sample(server, usage="auto")
     assert {row["usage_source"] for row in rows(found, "pulsar_broker")} == {"measured"}
     assert found.problems == ()

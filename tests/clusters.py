@@ -1,0 +1,44 @@
+"""Which tests need which real cluster, and how they are handed out to the processes of a run."""
+
+from __future__ import annotations
+
+from xdist.scheduler import LoadScopeScheduling
+
+CLUSTERS = ("kafka", "pulsar")
+"""Also the names of the markers."""
+
+_PLACES = {
+    "kafka": (
+        "tests/integration/test_apply_command.py",
+        "tests/integration/test_collect.py",
+        "tests/integration/test_demo.py",
+        "tests/integration/test_faults.py",
+        "tests/integration/test_sandbox.py",
+        "tests/integration/test_scram.py",
+        "tests/integration/test_stream.py::test_stream_from_a_topic",
+    ),
+    "pulsar": (
+        "tests/integration/test_apply_bundles.py",
+        "tests/integration/test_collect_pulsar.py",
+        "tests/integration/test_demo_bundles.py",
+        "tests/integration/test_pulsar_classes.py",
+        "tests/integration/test_sandbox_pulsar.py",
+    ),
+}
+
+
+def cluster_of(nodeid: str) -> str:
+    """The cluster that a test needs, by its name alone: who hands tests out knows no markers."""
+    if nodeid.startswith("tests/contracts/") and "[real" in nodeid:
+        return "kafka"
+    return next((name for name, places in _PLACES.items() if nodeid.startswith(places)), "")
+
+
+class ClustersApart(LoadScopeScheduling):
+    """The tests of a cluster stay together, all others are handed out one by one as processes get free.
+
+    pytest-xdist's own groups (`--dist loadgroup`) have no effect under pytest 9.2.
+    """
+
+    def _split_scope(self, nodeid: str) -> str:
+        return cluster_of(nodeid) or nodeid
