@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from trimtab.model.bundles_snapshot import RESOURCES
+from trimtab.observe.bundles.recent_lines import with_recent_lines
 from trimtab.observe.bundles.schemas import FORECAST_ERRORS, FORECASTS, HOURS, LOAD
 from trimtab.observe.schemas import SECOND, conform
 
@@ -19,10 +20,6 @@ WEEK: Final = 7 * 24 * HOUR
 
 FEWEST_WEEKS: Final = 2
 """A single week ago says as much of that day as of the hour."""
-
-CLEAR_TREND: Final = 0.5
-"""Least share of the variance that a trend explains to be one: weaker ones are noise, and to follow noise for
-as long again as it was looked at makes it twice as large."""
 
 
 def hour_reach(settings: PipelineSettings) -> Reach:
@@ -81,55 +78,19 @@ def forecasts(attributed: DataFrame, hours: DataFrame, settings: PipelineSetting
     DataFrame
         Columns of `schemas.FORECASTS`.
     """
-    from pyspark.sql import Window
     from pyspark.sql import functions as F
 
-    seconds = F.unix_micros("window_end") / float(SECOND)
-    told = _of_bundles(attributed).select("cluster", "window_end", "bundle", "load", seconds.alias("x"))
-    length = (settings.bundles.trend_windows - 1) * settings.slide
-    recent = (
-        Window.partitionBy("cluster", "bundle").orderBy(F.unix_micros("window_end")).rangeBetween(-length, 0)
+    told = _of_bundles(attributed).select("cluster", "window_end", "bundle", "load")
+    most = settings.bundles.trend_windows
+    lines = with_recent_lines(told, most, (most - 1) * settings.slide)
+    target = F.timestamp_micros(F.unix_micros("window_end") + settings.horizon)
+    # From the loads, not from the lines: those would be drawn twice.
+    wanted = told.select("cluster", "window_end", "bundle", target.alias("target"))
+    seasonal = _hour_of_week(wanted, hours, settings)
+    joined = lines.withColumn("target", target).join(
+        seasonal, on=["cluster", "window_end", "bundle"], how="left"
     )
-
-    def seen(name: str) -> Column:
-        y, x = F.col(f"load.{name}"), F.col("x")
-        known = F.when(y.isNotNull(), x)
-        return F.struct(
-            *(
-                one.over(recent).alias(what)
-                for what, one in (
-                    ("mean", F.avg(y)),
-                    ("middle", F.avg(known)),
-                    ("slope", F.regr_slope(y, known)),
-                    ("r2", F.regr_r2(y, known)),
-                )
-            )
-        ).alias(name)
-
-    def trend(name: str) -> Column:
-        clear = F.coalesce(F.col(f"seen.{name}.r2") >= CLEAR_TREND, F.lit(False))
-        slope = F.when(clear & (F.col("windows") > 2), F.col(f"seen.{name}.slope")).otherwise(F.lit(0.0))
-        return F.when(F.col(f"seen.{name}.mean").isNotNull(), slope)
-
-    def level(name: str) -> Column:
-        return F.col(f"seen.{name}.mean") + F.col(f"trend.{name}") * (
-            F.col("x") - F.col(f"seen.{name}.middle")
-        )
-
     ahead = settings.horizon / SECOND
-    fitted = (
-        told.withColumns(
-            {
-                "seen": F.struct(*(seen(name) for name in RESOURCES)),
-                "windows": F.count(F.lit(1)).over(recent),
-                "target": F.timestamp_micros(F.unix_micros("window_end") + settings.horizon),
-            }
-        )
-        .withColumn("trend", F.struct(*(trend(name) for name in RESOURCES)).cast(LOAD))
-        .withColumn("level", F.struct(*(level(name) for name in RESOURCES)).cast(LOAD))
-    )
-    seasonal = _hour_of_week(fitted.select("cluster", "window_end", "bundle", "target"), hours, settings)
-    joined = fitted.join(seasonal, on=["cluster", "window_end", "bundle"], how="left")
 
     def expected(name: str) -> Column:
         line = F.col(f"level.{name}") + F.col(f"trend.{name}") * F.lit(ahead)
@@ -140,6 +101,12 @@ def forecasts(attributed: DataFrame, hours: DataFrame, settings: PipelineSetting
         joined.withColumns(
             {
                 "load": F.struct(*(expected(name) for name in RESOURCES)).cast(LOAD),
+                # What comes from Python may be null to Spark; a table's files must all say the same of that.
+                **{
+                    line: F.struct(*(F.col(f"{line}.{name}") for name in RESOURCES)).cast(LOAD)
+                    for line in ("level", "trend")
+                },
+                "windows": F.coalesce("windows", F.lit(0)),
                 "weeks": F.coalesce("weeks", F.lit(0)),
             }
         ),
