@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ from trimtab.sandbox.kafka.placement_formulas import kafka_formula, paper_formul
 from trimtab.sandbox.kafka.workload import TopicLoad, Workload
 
 FORMAT = "trimtab/placement/1"
+KNOWN_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
@@ -112,8 +114,24 @@ def choose_placement(how: str, workload: Workload, racks: Mapping[int, str], see
 
 
 def record_placement(admin: Any, topics: Iterable[str]) -> Placement:
-    """The placement that the running cluster has now, to be made again later or elsewhere."""
-    described = admin.describe_topics(list(topics))
+    """The placement that the running cluster has now, to be made again later or elsewhere.
+
+    Raises
+    ------
+    SandboxError
+        If a topic does not become known.
+    """
+    names = list(topics)
+    deadline = time.monotonic() + KNOWN_SECONDS
+    # Any broker may answer, and one may not have heard yet of topics that another has just made.
+    while missing := [
+        topic["name"] for topic in (described := admin.describe_topics(names)) if not topic["partitions"]
+    ]:
+        if time.monotonic() > deadline:
+            raise SandboxError(
+                f"topic {missing[0]} is not known to the brokers after {KNOWN_SECONDS:g} s: check its name"
+            )
+        time.sleep(0.1)
     return Placement(
         {
             topic["name"]: tuple(
