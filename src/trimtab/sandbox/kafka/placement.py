@@ -124,9 +124,11 @@ def record_placement(admin: Any, topics: Iterable[str]) -> Placement:
     names = list(topics)
     deadline = time.monotonic() + KNOWN_SECONDS
     # Any broker may answer, and one may not have heard yet of topics that another has just made.
-    while missing := [
-        topic["name"] for topic in (described := admin.describe_topics(names)) if not topic["partitions"]
-    ]:
+    while True:
+        described = admin.describe_topics(names)
+        missing = [topic["name"] for topic in described if not topic["partitions"]]
+        if not missing:
+            break
         if time.monotonic() > deadline:
             raise SandboxError(
                 f"topic {missing[0]} is not known to the brokers after {KNOWN_SECONDS:g} s: check its name"
