@@ -19,6 +19,8 @@ from timing import time_call
 from trimtab.history.bundles.replay import ReplayState, Scenario, first_state, step
 from trimtab.model.bundle_range import bundle_positions, initial_boundaries, topic_hashes
 from trimtab.model.bundles import ReportTick
+from trimtab.model.bundles_settings import BundlesSettings
+from trimtab.model.bundles_snapshot import BundlesSnapshot
 from trimtab.plan.bundles.assign.select import PlacementRules, select_broker
 from trimtab.plan.bundles.assign.state import AssignmentState
 from trimtab.plan.bundles.averages import EMPTY_TABLE, BundleTable, update_bundles
@@ -27,7 +29,9 @@ from trimtab.plan.bundles.split.extensible import SplitState
 from trimtab.plan.bundles.split.extensible import find_splits as find_splits_extensible
 from trimtab.plan.bundles.split.modular import find_splits
 from trimtab.plan.bundles.strategies import PLACERS, SHEDDERS, placer, shedder
+from trimtab.plan.bundles.trim import plan_bundles
 from trimtab.plan.bundles.view import BrokerLoad, LoadView
+from trimtab.simulate.bundle_instances import skewed_bundles
 from trimtab.simulate.pulsar_recordings import RecordedCluster, recorded
 
 LIMIT_SECONDS = 2.0
@@ -52,6 +56,7 @@ def main() -> None:
         *decisions(rounds, asked.runs),
         *placements(rounds[0], asked.runs),
         *splits(rounds[0], asked.runs),
+        *plans(size["brokers"], size["bundles"], asked.runs),
     ]
     rows.append(hashing(TOPICS // scale, asked.runs))
     write_result("bundles_speed", {**size, "rows": rows})
@@ -136,6 +141,21 @@ def splits(tick: ReportTick, runs: int) -> list[dict[str, Any]]:
         row(f"splits, modular manager: {len(found.splits):,} found", modular, runs),
         row("splits, extensible manager", extensible, runs),
     ]
+
+
+def plans(brokers: int, bundles: int, runs: int) -> list[dict[str, Any]]:
+    """Whole plans of `trim`, on lognormal bundles unevenly dealt out, with one view and with three."""
+    rows = []
+    for views in (1, 3):
+        snapshot = skewed_bundles(brokers, bundles, seed=0, views=views)
+        found = plan_bundles(snapshot, BundlesSettings())
+
+        def plan(snapshot: BundlesSnapshot = snapshot) -> object:
+            return plan_bundles(snapshot, BundlesSettings())
+
+        what = f"trim: a plan in {views} view{'s' if views > 1 else ''}, {len(found.moves):,} moves"
+        rows.append(row(what, plan, runs))
+    return rows
 
 
 def hashing(count: int, runs: int) -> dict[str, Any]:
