@@ -90,6 +90,10 @@ class Screen:
             self.say(text)
             self._told = time.monotonic()
 
+    def counted(self, done: int, of: int) -> None:
+        """How many of how many."""
+        self.progress(f"{bar(done / of)} {done} of {of}", last=done == of)
+
     def _clear(self) -> None:
         if self._width:
             self.stream.write("\r" + " " * self._width + "\r")

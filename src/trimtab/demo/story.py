@@ -12,6 +12,7 @@ import numpy as np
 
 from trimtab.demo.ending import goals_of, judgement, keep, show, show_map, spent
 from trimtab.demo.filling import PROMPT_RETENTION, fill, with_flat_disk
+from trimtab.demo.getting_ready import wait_until_ready
 from trimtab.demo.measuring import measured
 from trimtab.demo.screen import Screen, bar
 from trimtab.demo.turn import Pipeline, carry_out, decide, newest
@@ -22,7 +23,7 @@ from trimtab.observe.lake import Lake
 from trimtab.report.before_after import bytes_text, cost_text, judge
 from trimtab.report.execution_text import progress_text
 from trimtab.report.plan_text import plan_text
-from trimtab.sandbox.processes import end, running
+from trimtab.sandbox.processes import end
 
 if TYPE_CHECKING:
     from trimtab.act.replicas.state import ExecutionState
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from trimtab.report.before_after import Outcome
     from trimtab.report.measured import Measured
     from trimtab.sandbox.kafka.workload import Workload
-    from trimtab.sandbox.processes import Process
 
 STEPS = 9
 CPU_CORES = 0.25
@@ -117,7 +117,7 @@ def tell(screen: Screen, out: Path, pace: Pace, seed: int, settings: ReplicasSet
     with contextlib.ExitStack() as stack:
         world, pipeline = _begin(stack, screen, pace, workload)
         screen.step(f"Watch it for {pace.ticks} samples, {pace.interval_seconds:g} s apart")
-        period = world.sample(pace.ticks, lambda done, of: _sampled(screen, done, of))
+        period = world.sample(pace.ticks, screen.counted)
         screen.step("Work out where the load is, with Spark")
         before, snapshot = _sense(screen, world, pipeline, period)
         screen.say("each broker's use of its declared capacity, and its distance from the mean:")
@@ -130,7 +130,7 @@ def tell(screen: Screen, out: Path, pace: Pace, seed: int, settings: ReplicasSet
         screen.step(f"Watch again for {pace.ticks} samples")
         # Followers catch up, caches fill: what is measured should be the new placement, not the change.
         time.sleep(2 * pace.interval_seconds)
-        period = world.sample(pace.ticks, lambda done, of: _sampled(screen, done, of))
+        period = world.sample(pace.ticks, screen.counted)
         summary = world.load.summary()
         screen.step("Measure again, with Spark, from fresh samples")
         after, _ = _sense(screen, world, pipeline, period)
@@ -179,22 +179,8 @@ def _begin(
     world = stack.enter_context(
         watched(sandbox, load, Lake(folder / "lake"), pace.interval_seconds, capacity, folder / "load")
     )
-    while waited_for := _not_ready(pipeline, planner, pace.warm_up_seconds - (time.monotonic() - begun)):
-        load.require_running()
-        screen.progress(f"{time.monotonic() - begun:.0f} s: {waited_for}")
-        time.sleep(0.1)
-    screen.progress(f"warmed up in {time.monotonic() - begun:.0f} s", last=True)
+    wait_until_ready(screen, load, pipeline, planner, begun, pace.warm_up_seconds)
     return world, pipeline
-
-
-def _not_ready(pipeline: Pipeline, planner: Process, seconds: float) -> str:
-    """What is still being waited for; empty when all is there."""
-    busy = [
-        "brokers warm up" if seconds > 0 else "",
-        "" if pipeline.started else "Spark starts",
-        "the planner is compiled (once on this machine)" if running(planner) else "",
-    ]
-    return ", ".join(filter(None, busy))
 
 
 def _pipeline_settings(pace: Pace) -> PipelineSettings:
@@ -203,10 +189,6 @@ def _pipeline_settings(pace: Pace) -> PipelineSettings:
     # Two samples a window, and load values from as many windows as were watched.
     window = 2 * pace.interval_seconds
     return PipelineSettings(window_seconds=window, slide_seconds=window, windows=max(1, pace.ticks // 2))
-
-
-def _sampled(screen: Screen, done: int, of: int) -> None:
-    screen.progress(f"{bar(done / of)} {done} of {of}", last=done == of)
 
 
 def _sense(

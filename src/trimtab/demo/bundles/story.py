@@ -15,6 +15,7 @@ from trimtab.demo.bundles.ending import goals_of, keep, show_disturbance, spent_
 from trimtab.demo.bundles.turn import carry_out, decide, newest
 from trimtab.demo.bundles.world import BundlesWorld, level_capacity, uneven, watched
 from trimtab.demo.ending import judgement, show_both, show_map
+from trimtab.demo.getting_ready import wait_until_ready
 from trimtab.demo.measuring import measured
 from trimtab.demo.screen import Screen, bar
 from trimtab.demo.turn import Pipeline
@@ -23,7 +24,7 @@ from trimtab.model.bundles_snapshot import RESOURCES
 from trimtab.model.plan import Verdict
 from trimtab.observe.lake import Lake
 from trimtab.report.before_after import bytes_text, judge
-from trimtab.sandbox.processes import end, running
+from trimtab.sandbox.processes import end
 from trimtab.sandbox.truth import read_truth
 
 if TYPE_CHECKING:
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from trimtab.observe.settings import PipelineSettings
     from trimtab.report.before_after import Outcome
     from trimtab.report.measured import Measured
-    from trimtab.sandbox.processes import Process
     from trimtab.sandbox.pulsar.workload import PulsarWorkload
 
 STEPS: Final = 9
@@ -118,7 +118,7 @@ def tell(screen: Screen, out: Path, pace: Pace, seed: int, settings: BundlesSett
     with contextlib.ExitStack() as stack:
         world, pipeline = _begin(stack, screen, pace, workload)
         screen.step(f"Watch it for {pace.ticks} samples, {pace.interval_seconds:g} s apart")
-        period = world.sample(pace.ticks, lambda done, of: _sampled(screen, done, of))
+        period = world.sample(pace.ticks, screen.counted)
         screen.step("Work out where the load is, with Spark")
         before, snapshot = _sense(screen, world, pipeline, period)
         screen.say("each broker's use of its declared capacity, and its distance from the mean:")
@@ -130,7 +130,7 @@ def tell(screen: Screen, out: Path, pace: Pace, seed: int, settings: BundlesSett
         screen.step(f"Watch again for {pace.ticks} samples")
         # Rates of bundles that have just moved begin anew: let them settle.
         time.sleep(2 * STATISTICS_SECONDS)
-        period = world.sample(pace.ticks, lambda done, of: _sampled(screen, done, of))
+        period = world.sample(pace.ticks, screen.counted)
         summary = world.load.summary()
         ticks = tuple(read_truth(world.load.folder))
         screen.step("Measure again, with Spark, from fresh samples")
@@ -189,22 +189,8 @@ def _begin(
     capacity = level_capacity(workload, BROKERS, CPU_CORES)
     lake = Lake(folder / "lake", "bundles")
     world = stack.enter_context(watched(sandbox, load, workload, lake, pace.interval_seconds, capacity))
-    while waited_for := _not_ready(pipeline, planner, pace.warm_up_seconds - (time.monotonic() - begun)):
-        load.require_running()
-        screen.progress(f"{time.monotonic() - begun:.0f} s: {waited_for}")
-        time.sleep(0.1)
-    screen.progress(f"warmed up in {time.monotonic() - begun:.0f} s", last=True)
+    wait_until_ready(screen, load, pipeline, planner, begun, pace.warm_up_seconds)
     return world, pipeline
-
-
-def _not_ready(pipeline: Pipeline, planner: Process, seconds: float) -> str:
-    """What is still being waited for; empty when all is there."""
-    busy = [
-        "brokers warm up" if seconds > 0 else "",
-        "" if pipeline.started else "Spark starts",
-        "the planner is compiled (once on this machine)" if running(planner) else "",
-    ]
-    return ", ".join(filter(None, busy))
 
 
 def _pipeline_settings(pace: Pace) -> PipelineSettings:
@@ -214,10 +200,6 @@ def _pipeline_settings(pace: Pace) -> PipelineSettings:
     window = 2 * pace.interval_seconds
     figures = BundleFigures(horizon_seconds=2 * window, trend_windows=max(2, pace.ticks // 2))
     return PipelineSettings(window_seconds=window, slide_seconds=window, bundles=figures)
-
-
-def _sampled(screen: Screen, done: int, of: int) -> None:
-    screen.progress(f"{bar(done / of)} {done} of {of}", last=done == of)
 
 
 def _sense(
