@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from trimtab.connect.tables import file_of, refuse_unknown_keys, text_of
 from trimtab.model.errors import SettingsError
 
 TOKEN_VARIABLE = "TRIMTAB_PULSAR_TOKEN"
@@ -113,13 +113,9 @@ def pulsar_connection_from_table(
     SettingsError
         For an unknown key, a wrong type, a missing file or a combination that cannot work.
     """
-    for key in table:
-        if key not in KEYS and not key.startswith("x_"):
-            close = get_close_matches(key, KEYS, n=1)
-            hint = f"did you mean {close[0]}?" if close else f"known keys are {', '.join(KEYS)}"
-            raise SettingsError(f"pulsar.{key} is not a setting: {hint}")
-    text = {key: _text(table, key) for key in _TEXT_KEYS}
-    files = {key: _file(key, text[key], folder) for key in _FILE_KEYS}
+    refuse_unknown_keys("pulsar", table, KEYS)
+    text = {key: text_of("pulsar", table, key, secret=key == "token") for key in _TEXT_KEYS}
+    files = {key: file_of("pulsar", key, text[key], folder) for key in _FILE_KEYS}
     given: dict[str, Any] = {
         "admin": _addresses(table.get("admin")),
         "cluster": text["cluster"],
@@ -164,14 +160,6 @@ def _addresses(value: object) -> tuple[str, ...]:
     return tuple(part if "://" in part else f"http://{part}" for part in plain)
 
 
-def _text(table: Mapping[str, object], key: str) -> str | None:
-    value = table.get(key)
-    if value is not None and not isinstance(value, str):
-        shown = "a secret of the wrong type" if key == "token" else repr(value)
-        raise SettingsError(f"pulsar.{key} is {shown}: write a string")
-    return value
-
-
 def _flag(table: Mapping[str, object], key: str) -> bool | None:
     value = table.get(key)
     if value is not None and not isinstance(value, bool):
@@ -186,15 +174,6 @@ def _number(table: Mapping[str, object], key: str) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise SettingsError(f"pulsar.{key} is {value!r}: write a number of seconds")
     return float(value)
-
-
-def _file(key: str, name: str | None, folder: Path) -> Path | None:
-    if name is None:
-        return None
-    path = folder / Path(name).expanduser()
-    if not path.is_file():
-        raise SettingsError(f"pulsar.{key} names {path}, and there is no such file: correct the path")
-    return path
 
 
 def _token(given: str | None, file: Path | None, environment: Mapping[str, str]) -> str | None:

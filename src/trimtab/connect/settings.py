@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from pathlib import Path
 
+from trimtab.connect.tables import file_of, refuse_unknown_keys, text_of
 from trimtab.model.errors import SettingsError
 
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
@@ -140,13 +140,9 @@ def connection_from_table(
     SettingsError
         For an unknown key, a wrong type, a missing file or a combination that cannot work.
     """
-    for key in table:
-        if key not in KEYS and not key.startswith("x_"):
-            close = get_close_matches(key, KEYS, n=1)
-            hint = f"did you mean {close[0]}?" if close else f"known keys are {', '.join(KEYS)}"
-            raise SettingsError(f"kafka.{key} is not a setting: {hint}")
-    text = {key: _text(table, key) for key in _TEXT_KEYS}
-    files = {key: _file(key, text[key], folder) for key in _FILE_KEYS}
+    refuse_unknown_keys("kafka", table, KEYS)
+    text = {key: text_of("kafka", table, key, secret=key == "password") for key in _TEXT_KEYS}
+    files = {key: file_of("kafka", key, text[key], folder) for key in _FILE_KEYS}
     verify = table.get("tls_verify_hostname", True)
     if not isinstance(verify, bool):
         raise SettingsError(f"kafka.tls_verify_hostname is {verify!r}: write true or false")
@@ -180,23 +176,6 @@ def _addresses(value: object) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(part, str) for part in value):
         raise SettingsError(f"kafka.bootstrap is {value!r}: write a string or a list of strings host:port")
     return tuple(part.strip() for part in value)
-
-
-def _text(table: Mapping[str, object], key: str) -> str | None:
-    value = table.get(key)
-    if value is not None and not isinstance(value, str):
-        shown = "a secret of the wrong type" if key == "password" else repr(value)
-        raise SettingsError(f"kafka.{key} is {shown}: write a string")
-    return value
-
-
-def _file(key: str, name: str | None, folder: Path) -> Path | None:
-    if name is None:
-        return None
-    path = folder / Path(name).expanduser()
-    if not path.is_file():
-        raise SettingsError(f"kafka.{key} names {path}, and there is no such file: correct the path")
-    return path
 
 
 def _password(given: str | None, file: Path | None, environment: Mapping[str, str]) -> str | None:
