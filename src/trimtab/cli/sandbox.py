@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import typer
 
 from trimtab.cli.sandbox_pulsar import pulsar
+from trimtab.cli.sandbox_words import command, load_text, next_steps, say, stopped_text
 
 app = typer.Typer(help="A real cluster on this machine, for trying and testing.", no_args_is_help=True)
 kafka = typer.Typer(help="Six Kafka brokers on three declared hosts.", no_args_is_help=True)
@@ -19,10 +19,6 @@ SEED = typer.Option(5, "--seed", help="Draws the rates, readers and sizes of the
 RATE = typer.Option(
     8.0, "--rate", min=0.1, max=100.0, help="Megabytes per second that producers send in all."
 )
-
-
-def _say(line: str) -> None:
-    print(f"trimtab: {line}", file=sys.stderr, flush=True)
 
 
 @kafka.command()
@@ -39,11 +35,11 @@ def up(
     from trimtab.sandbox.kafka.named import describe, start_named
 
     state, fresh = start_named(
-        name, brokers=brokers, first_port=port or None, scram=scram, prometheus=metrics, say=_say
+        name, brokers=brokers, first_port=port or None, scram=scram, prometheus=metrics, say=say
     )
     typer.echo(describe(state))
     if fresh:
-        typer.echo("\n" + _next_steps(name))
+        typer.echo("\n" + next_steps("kafka", name, "create topics whose load is uneven"))
 
 
 @kafka.command()
@@ -52,10 +48,8 @@ def down(name: str = NAME) -> None:
     from trimtab.sandbox.kafka.state import KafkaState
     from trimtab.sandbox.names import stop_named
 
-    stopped = stop_named(name, KafkaState, _say)
-    typer.echo(
-        f"the sandbox {name} is stopped and its data deleted" if stopped else f"no sandbox {name} is running"
-    )
+    stopped = stop_named(name, KafkaState, say)
+    typer.echo(stopped_text(name, stopped=stopped))
 
 
 @kafka.command()
@@ -102,14 +96,15 @@ def skew(
         return
     racks = {node.id: node.rack for node in state.brokers if node.id in state.alive}
     chosen = choose_placement(placement, workload, racks, seed)
-    create_topics(state.connection, workload, chosen, _say)
+    create_topics(state.connection, workload, chosen, say)
     if record is not None:
         admin = admin_client(state.connection)
         record.write_text(record_placement(admin, topics).to_json(), encoding="utf-8")
         admin.close()
     partitions = sum(topic.partitions for topic in workload.topics)
     typer.echo(
-        f"{len(topics)} topics with {partitions} partitions created; now load them: {_command(name, 'load')}"
+        f"{len(topics)} topics with {partitions} partitions created; now load them: "
+        f"{command('kafka', name, 'load')}"
     )
 
 
@@ -134,24 +129,5 @@ def load(
 
     state = require_named(name, KafkaState)
     chosen = read_workload(workload) if workload else skewed(seed, rate * 1e6, len(state.brokers))
-    done = run_load(state, chosen, seconds or None, truth, _say)
-    late = f", {done.late_records} late by over a second" if done.late_records else ""
-    typer.echo(
-        f"{done.produced_records} of {done.planned_records} records produced in {done.seconds:.0f} s "
-        f"({done.produced_bytes / 1e6:.0f} MB; {done.consumed_bytes / 1e6:.0f} MB consumed){late}; "
-        f"{done.errors} errors"
-    )
-
-
-def _command(name: str, verb: str) -> str:
-    return f"trimtab sandbox kafka {verb}" + ("" if name == "kafka" else f" --name {name}")
-
-
-def _next_steps(name: str) -> str:
-    steps = [
-        (_command(name, "skew"), "create topics whose load is uneven"),
-        (_command(name, "load"), "produce and consume, until Ctrl-C"),
-        (_command(name, "down"), "stop it and delete its data"),
-    ]
-    width = max(len(command) for command, _ in steps)
-    return "What to try next:\n" + "\n".join(f"  {command:{width}}  {what}" for command, what in steps)
+    done = run_load(state, chosen, seconds or None, truth, say)
+    typer.echo(load_text(done, "records"))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import typer
+
+from trimtab.cli.sandbox_words import command, load_text, next_steps, say, stopped_text
 
 pulsar = typer.Typer(help="Three Pulsar brokers with what they stand on.", no_args_is_help=True)
 
@@ -14,10 +15,6 @@ SEED = typer.Option(5, "--seed", help="Draws the rates of the load.")
 RATE = typer.Option(
     900.0, "--rate", min=1.0, max=20_000.0, help="Messages per second that producers send in all."
 )
-
-
-def _say(line: str) -> None:
-    print(f"trimtab: {line}", file=sys.stderr, flush=True)
 
 
 @pulsar.command()
@@ -60,11 +57,11 @@ def up(
         secured=secured,
         cpus_per_broker=cpus or None,
         settings=parse_settings(settings),
-        say=_say,
+        say=say,
     )
     typer.echo(describe(state))
     if fresh:
-        typer.echo("\n" + _next_steps(name))
+        typer.echo("\n" + next_steps("pulsar", name, "create namespaces whose bundles are uneven"))
 
 
 @pulsar.command()
@@ -73,10 +70,8 @@ def down(name: str = NAME) -> None:
     from trimtab.sandbox.names import stop_named
     from trimtab.sandbox.pulsar.state import PulsarState
 
-    stopped = stop_named(name, PulsarState, _say)
-    typer.echo(
-        f"the sandbox {name} is stopped and its data deleted" if stopped else f"no sandbox {name} is running"
-    )
+    stopped = stop_named(name, PulsarState, say)
+    typer.echo(stopped_text(name, stopped=stopped))
 
 
 @pulsar.command()
@@ -127,7 +122,7 @@ def skew(
     bundles = sum(namespace.bundles for namespace in workload.namespaces)
     typer.echo(
         f"{topics} topics in {bundles} bundles of {len(workload.namespaces)} namespaces created; now load "
-        f"them: {_command(name, 'load')}"
+        f"them: {command('pulsar', name, 'load')}"
     )
 
 
@@ -152,24 +147,5 @@ def load(
 
     state = require_named(name, PulsarState)
     chosen = read_workload(workload) if workload else skewed(seed, rate)
-    done = run_load(state, chosen, seconds or None, truth, _say)
-    late = f", {done.late_records} late by over a second" if done.late_records else ""
-    typer.echo(
-        f"{done.produced_records} of {done.planned_records} messages produced in {done.seconds:.0f} s "
-        f"({done.produced_bytes / 1e6:.0f} MB; {done.consumed_bytes / 1e6:.0f} MB consumed){late}; "
-        f"{done.errors} errors"
-    )
-
-
-def _command(name: str, verb: str) -> str:
-    return f"trimtab sandbox pulsar {verb}" + ("" if name == "pulsar" else f" --name {name}")
-
-
-def _next_steps(name: str) -> str:
-    steps = [
-        (_command(name, "skew"), "create namespaces whose bundles are uneven"),
-        (_command(name, "load"), "produce and consume, until Ctrl-C"),
-        (_command(name, "down"), "stop it and delete its data"),
-    ]
-    width = max(len(command) for command, _ in steps)
-    return "What to try next:\n" + "\n".join(f"  {command:{width}}  {what}" for command, what in steps)
+    done = run_load(state, chosen, seconds or None, truth, say)
+    typer.echo(load_text(done, "messages"))
