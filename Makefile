@@ -18,7 +18,7 @@ demo-bundles: .venv/.runtime ## level a real three-broker Pulsar cluster on this
 # The planner is compiled while the checks run, or both test processes would compile it, each for itself.
 # How tests are handed out to the processes: tests/clusters.py.
 test: .venv/.dev ## style, types, layers, then every test, on real brokers too
-	@$(bin)/python -m trimtab.demo.warm_up & $(MAKE) --no-print-directory lint || { kill $$!; exit 1; }; wait
+	@$(bin)/python -m trimtab.lab.demo.warm_up & $(MAKE) --no-print-directory lint || { kill $$!; exit 1; }; wait
 	$(bin)/pytest --numprocesses 2 --dist loadscope --no-loadscope-reorder --durations 12
 
 lint: .venv/.dev ## style, types and layers only

@@ -18,19 +18,20 @@ from pathlib import Path
 
 from results import write_result
 
-from trimtab.files.decisions import DecisionFile, decision_line
-from trimtab.files.pulsar_recording import read_recording, write_recording
+from trimtab.files.bundles.decisions import DecisionFile, decision_line
+from trimtab.files.bundles.recording import read_recording, write_recording
 from trimtab.history.bundles.compare import compare
 from trimtab.history.bundles.effect import ruler
 from trimtab.history.bundles.recording import FileRecording
 from trimtab.history.bundles.replay import Scenario
 from trimtab.history.bundles.spark import replay_on_spark
-from trimtab.model.bundles import ReportTick
+from trimtab.lab.simulate.pulsar.recordings import RecordedCluster, recorded
+from trimtab.model.bundles.reports import ReportTick
 from trimtab.observe.session import SessionSettings, spark_session
-from trimtab.plan.bundles.decision import Decision
-from trimtab.plan.bundles.options import Options
-from trimtab.plan.bundles.strategies import SHEDDERS, placer, shedder
-from trimtab.simulate.pulsar_recordings import RecordedCluster, recorded
+from trimtab.plan.bundles.strategies import SHEDDERS, shedder
+from trimtab.plan.pulsar.decision import Decision
+from trimtab.plan.pulsar.options import Options
+from trimtab.plan.pulsar.strategies import placer
 
 TRIMTAB = str(Path(sys.executable).parent / "trimtab")
 PULSARS = [name for name in SHEDDERS if name.endswith("Shedder")]

@@ -8,31 +8,37 @@ running means, the order of Java's hash maps, the decision, and the placement of
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 import numpy as np
 from results import write_result
 from timing import time_call
 
+from support.bundle_views import update_bundles
+from support.extensible_manager import SplitState
+from support.extensible_manager import find_splits as find_splits_extensible
 from trimtab.history.bundles.replay import ReplayState, Scenario, first_state, step
-from trimtab.model.bundle_range import bundle_positions, initial_boundaries, topic_hashes
-from trimtab.model.bundles import ReportTick
-from trimtab.model.bundles_settings import BundlesSettings
-from trimtab.model.bundles_snapshot import BundlesSnapshot
-from trimtab.plan.bundles.assign.select import PlacementRules, select_broker
-from trimtab.plan.bundles.assign.state import AssignmentState
-from trimtab.plan.bundles.averages import EMPTY_TABLE, BundleTable, update_bundles
-from trimtab.plan.bundles.options import Options
-from trimtab.plan.bundles.split.extensible import SplitState
-from trimtab.plan.bundles.split.extensible import find_splits as find_splits_extensible
-from trimtab.plan.bundles.split.modular import find_splits
-from trimtab.plan.bundles.strategies import PLACERS, SHEDDERS, placer, shedder
+from trimtab.lab.simulate.bundle_instances import skewed_bundles
+from trimtab.lab.simulate.pulsar.recordings import RecordedCluster, recorded
+from trimtab.model.bundles.range import bundle_positions, initial_boundaries, topic_hashes
+from trimtab.model.bundles.reports import ReportTick
+from trimtab.model.bundles.settings import BundlesSettings
+from trimtab.model.bundles.snapshot import BundlesSnapshot
+from trimtab.plan.bundles.strategies import SHEDDERS, shedder
 from trimtab.plan.bundles.trim import plan_bundles
-from trimtab.plan.bundles.view import BrokerLoad, LoadView
-from trimtab.simulate.bundle_instances import skewed_bundles
-from trimtab.simulate.pulsar_recordings import RecordedCluster, recorded
+from trimtab.plan.pulsar.assign.select import PlacementRules, select_broker
+from trimtab.plan.pulsar.assign.state import AssignmentState
+from trimtab.plan.pulsar.averages import EMPTY_TABLE, BundleTable
+from trimtab.plan.pulsar.options import Options
+from trimtab.plan.pulsar.split.modular import find_splits
+from trimtab.plan.pulsar.strategies import PLACERS, placer
+from trimtab.plan.pulsar.view import BrokerLoad, LoadView
 
 LIMIT_SECONDS = 2.0
 BROKERS, BUNDLES, TOPICS = 1000, 100_000, 1_000_000

@@ -15,7 +15,6 @@ import statistics
 import sys
 import tempfile
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,11 +30,12 @@ from results import write_result
 from same_result import KEYS, difference
 
 from synthetic_telemetry import SyntheticCluster, land
-from trimtab.observe import replicas_pipeline
 from trimtab.observe.lake import Lake
 from trimtab.observe.pipeline import run_batch
+from trimtab.observe.replicas import stages
+from trimtab.observe.replicas.pipeline import PIPELINE as REPLICAS
+from trimtab.observe.replicas.settings import ReplicasPipelineSettings
 from trimtab.observe.session import SessionSettings, spark_session
-from trimtab.observe.settings import PipelineSettings
 from trimtab.observe.stream import Source, run_stream
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SAME_JOB = ("rates", "growth", "traffic", "brokers", "clients", "windows", "imbalance")
-WHOLE = replicas_pipeline.PIPELINE
+WHOLE = stages.STAGES
 
 
 def main() -> None:
@@ -55,10 +55,10 @@ def main() -> None:
     parser.add_argument("--files", type=int, default=12)
     parser.add_argument("--runs", type=int, default=3)
     asked = parser.parse_args()
-    settings = PipelineSettings(window_seconds=60, slide_seconds=60)
+    settings = ReplicasPipelineSettings(window_seconds=60, slide_seconds=60)
     with tempfile.TemporaryDirectory() as name:
         scratch = Path(name)
-        lake = Lake(scratch / "lake")
+        lake = Lake(scratch / "lake", REPLICAS)
         rows = fill(lake, asked.partitions, asked.ticks, asked.files)
         print(
             f"{rows:,} raw rows: {asked.partitions} partitions x 3 replicas x {asked.ticks} ticks", flush=True
@@ -113,7 +113,7 @@ def fill(lake: Lake, partitions: int, ticks: int, files: int) -> int:
 
 
 def engines(
-    session: SparkSession, lake: Lake, scratch: Path, settings: PipelineSettings
+    session: SparkSession, lake: Lake, scratch: Path, settings: ReplicasPipelineSettings
 ) -> dict[str, Callable[[], object]]:
     """What is timed, by name; each begins with nothing but the raw files."""
     files = lake.raw_files()
@@ -126,19 +126,19 @@ def engines(
 
     def spark_batch(same_job: bool) -> None:
         shutil.rmtree(lake.tables, ignore_errors=True)
-        chosen = [stage for stage in WHOLE.stages if not same_job or stage.table in SAME_JOB]
-        replicas_pipeline.PIPELINE = replace(WHOLE, stages=tuple(chosen))
+        chosen = [stage for stage in WHOLE if not same_job or stage.table in SAME_JOB]
+        stages.STAGES = tuple(chosen)
         try:
             run_batch(session, lake, settings)
         finally:
-            replicas_pipeline.PIPELINE = WHOLE
+            stages.STAGES = WHOLE
         if same_job:
             kept = {name: lake.table(name) for name in KEYS}
             for name, table in kept.items():
                 pyarrow.parquet.write_table(table, scratch / f"spark-{name}.parquet")
 
     def spark_stream() -> None:
-        other = Lake(scratch / "stream")
+        other = Lake(scratch / "stream", REPLICAS)
         shutil.rmtree(other.path, ignore_errors=True)
         shutil.copytree(lake.raw, other.raw)
         run_stream(session, other, settings, Source(most_per_batch=1), once=True)
@@ -172,7 +172,7 @@ def alternate(contenders: dict[str, Callable[[], object]], runs: int) -> dict[st
 def check(lake: Lake, scratch: Path) -> None:
     """Fail unless all engines, and the stream, made the same tables."""
     spark = {name: pyarrow.parquet.read_table(scratch / f"spark-{name}.parquet") for name in KEYS}
-    stream = Lake(scratch / "stream")
+    stream = Lake(scratch / "stream", REPLICAS)
     others = {
         "duckdb": {name: pyarrow.parquet.read_table(scratch / "duckdb" / f"{name}.parquet") for name in KEYS},
         "polars": {name: pyarrow.parquet.read_table(scratch / "polars" / f"{name}.parquet") for name in KEYS},

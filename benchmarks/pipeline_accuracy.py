@@ -18,21 +18,22 @@ import pyarrow as pa
 import pyarrow.parquet
 from results import write_result
 
-from trimtab.cli.pipeline_truth import bytes_by_partition
-from trimtab.demo.filling import PROMPT_RETENTION, fill, with_flat_disk
-from trimtab.demo.story import LIVE_BYTES
-from trimtab.demo.world import CLUSTER, level_capacity, watched
-from trimtab.observe.accuracy import compare, ticks_between
+from trimtab.lab.demo.replicas.demo import LIVE_BYTES
+from trimtab.lab.demo.replicas.filling import PROMPT_RETENTION, fill, with_flat_disk
+from trimtab.lab.demo.replicas.world import CLUSTER, level_capacity, watched
+from trimtab.lab.sandbox.kafka import KafkaSandbox
+from trimtab.lab.sandbox.kafka.accuracy import bytes_by_partition
+from trimtab.lab.sandbox.kafka.comparison import compare, ticks_between
+from trimtab.lab.sandbox.kafka.comparison_picture import draw
+from trimtab.lab.sandbox.kafka.properties import LOAD_DRIVEN_CPU
+from trimtab.lab.sandbox.kafka.workload import skewed
+from trimtab.lab.sandbox.load import Load
+from trimtab.lab.sandbox.truth import read_truth
 from trimtab.observe.lake import Lake
 from trimtab.observe.pipeline import run_batch
+from trimtab.observe.replicas.pipeline import PIPELINE as REPLICAS
+from trimtab.observe.replicas.settings import ReplicasPipelineSettings
 from trimtab.observe.session import SessionSettings, spark_session
-from trimtab.observe.settings import PipelineSettings
-from trimtab.report.accuracy import draw
-from trimtab.sandbox.kafka import KafkaSandbox
-from trimtab.sandbox.kafka.load import Load
-from trimtab.sandbox.kafka.properties import LOAD_DRIVEN_CPU
-from trimtab.sandbox.kafka.workload import skewed
-from trimtab.sandbox.truth import read_truth
 
 INTERVAL_SECONDS = 5.0
 COUNTERS = (
@@ -51,14 +52,14 @@ def main() -> None:
     asked.images.mkdir(parents=True, exist_ok=True)
     rows: dict[str, Any] = {"interval_seconds": INTERVAL_SECONDS, "ticks": asked.ticks, "seed": asked.seed}
     with tempfile.TemporaryDirectory() as scratch, contextlib.ExitStack() as stack:
-        lake, truth = Lake(Path(scratch) / "with"), Path(scratch) / "load"
+        lake, truth = Lake(Path(scratch) / "with", REPLICAS), Path(scratch) / "load"
         workload = with_flat_disk(skewed(asked.seed, 8e6), LIVE_BYTES)
         measure(lake, truth, workload, asked.ticks)
-        bare = Lake(Path(scratch) / "without")
+        bare = Lake(Path(scratch) / "without", REPLICAS)
         without_metrics(lake, bare)
         session = spark_session(SessionSettings(short=True))
         stack.callback(session.stop)
-        settings = PipelineSettings(
+        settings = ReplicasPipelineSettings(
             window_seconds=2 * INTERVAL_SECONDS, slide_seconds=2 * INTERVAL_SECONDS, learning_seconds=120
         )
         for name, where in (("with_metrics", lake), ("without_metrics", bare)):

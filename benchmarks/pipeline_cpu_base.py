@@ -13,11 +13,11 @@ import numpy as np
 from results import write_result
 
 from trimtab.model.imbalance import imbalance
-from trimtab.model.load import CPU
-from trimtab.model.replicas import Brokers, LogDirs, Partitions, ReplicasSnapshot, placement_load
-from trimtab.model.settings import ReplicasSettings
+from trimtab.model.replicas.resources import CPU, RESOURCES
+from trimtab.model.replicas.settings import ReplicasSettings
+from trimtab.model.replicas.snapshot import Brokers, LogDirs, Partitions, ReplicasSnapshot, placement_load
 from trimtab.model.snapshot import Quality, SnapshotReference
-from trimtab.plan.planner import plan_replicas
+from trimtab.plan.replicas.planner import plan_replicas
 
 BROKERS, PARTITIONS, IDLE_SHARE = 6, 41, 0.35
 CHOICES = ("apart", "replicas", "in proportion")
@@ -42,7 +42,7 @@ class TrueCluster:
             np.ones(BROKERS, dtype=bool),
         )
         load[:, CPU] += self.idle
-        return float(imbalance(load, np.ones_like(load), np.ones(BROKERS, dtype=bool)).sigma[CPU])
+        return float(imbalance(load, np.ones_like(load), np.ones(BROKERS, dtype=bool), RESOURCES).sigma[CPU])
 
     def partitions(self, leader_load: np.ndarray, follower_load: np.ndarray) -> Partitions:
         """The placement with some loads."""

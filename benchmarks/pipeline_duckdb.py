@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING
 
 import duckdb
 
-from trimtab.observe.raw import KEYS
-from trimtab.observe.schemas import COUNTERS, DELTAS, RAW, STATE
+from trimtab.observe.collect.kafka.raw import FORM, KEYS
+from trimtab.observe.replicas.schemas import COUNTERS, DELTAS, STATE
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from trimtab.observe.settings import PipelineSettings
+    from trimtab.observe.replicas.settings import ReplicasPipelineSettings
 
 OUTPUTS = ("cleaned", "rates", "growth", "traffic", "brokers", "windows", "imbalance")
 NO_RATE = 16 | 32 | 64
 
 
-def run(files: list[Path], out: Path, settings: PipelineSettings) -> None:
+def run(files: list[Path], out: Path, settings: ReplicasPipelineSettings) -> None:
     """Read raw files, write one Parquet file per table."""
     db = duckdb.connect()
     db.execute("SET TimeZone = 'UTC'")
@@ -32,14 +32,14 @@ def run(files: list[Path], out: Path, settings: PipelineSettings) -> None:
     db.close()
 
 
-def _queries(settings: PipelineSettings) -> dict[str, str]:
-    doubles = [name for name, kind in RAW if kind == "double"]
-    longs = [name for name, kind in RAW if kind == "bigint"]
+def _queries(settings: ReplicasPipelineSettings) -> dict[str, str]:
+    doubles = [name for name, kind in FORM.columns if kind == "double"]
+    longs = [name for name, kind in FORM.columns if kind == "bigint"]
     signed = ("committed_offset", "offset_lag")
     bad = {name: f"(isnan({name}) OR isinf({name}))" for name in doubles}
     bad |= {name: f"({name} < 0)" for name in longs if name != "offset_lag"}
     clean = [f"CASE WHEN {bad[name]} THEN NULL ELSE {name} END AS {name}" for name in bad]
-    plain = [f'"{name}"' for name, _ in RAW if name not in bad]
+    plain = [f'"{name}"' for name, _ in FORM.columns if name not in bad]
     keys = ", ".join(f'"{key}"' for key in KEYS)
     any_nan = " OR ".join(f"coalesce({bad[name]}, false)" for name in doubles)
     any_negative = " OR ".join(f"coalesce({bad[name]}, false)" for name in longs if name not in signed)

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from trimtab.observe.raw import KEYS
-from trimtab.observe.schemas import COUNTERS, DELTAS, RAW, STATE
+from trimtab.observe.collect.kafka.raw import FORM, KEYS
+from trimtab.observe.replicas.schemas import COUNTERS, DELTAS, STATE
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from trimtab.observe.settings import PipelineSettings
+    from trimtab.observe.replicas.settings import ReplicasPipelineSettings
 
 c = pl.col
 SOUND = (c("flags") & (16 | 32 | 64)) == 0
@@ -22,7 +22,7 @@ BROKER = ["cluster", "tick", "broker"]
 RESOURCES = ("cpu", "disk", "network_in", "network_out")
 
 
-def run(files: list[Path], out: Path, settings: PipelineSettings) -> None:
+def run(files: list[Path], out: Path, settings: ReplicasPipelineSettings) -> None:
     """Read raw files, write one Parquet file per table."""
     tables = {"cleaned": cleaned(pl.scan_parquet(files), settings).collect()}
     tables["rates"] = rates(tables["cleaned"].lazy(), settings).collect()
@@ -57,10 +57,10 @@ def scaled(name: str) -> pl.Expr:
     return pl.when(SOUND).then(whole(c(name) * factor))
 
 
-def cleaned(raw: pl.LazyFrame, settings: PipelineSettings) -> pl.LazyFrame:
+def cleaned(raw: pl.LazyFrame, settings: ReplicasPipelineSettings) -> pl.LazyFrame:
     """Flags, one row per sample."""
-    doubles = [name for name, kind in RAW if kind == "double"]
-    longs = [name for name, kind in RAW if kind == "bigint" and name != "offset_lag"]
+    doubles = [name for name, kind in FORM.columns if kind == "double"]
+    longs = [name for name, kind in FORM.columns if kind == "bigint" and name != "offset_lag"]
     bad = {name: c(name).is_nan() | c(name).is_infinite() for name in doubles} | {
         name: c(name) < 0 for name in longs
     }
@@ -79,7 +79,7 @@ def cleaned(raw: pl.LazyFrame, settings: PipelineSettings) -> pl.LazyFrame:
     )
 
 
-def rates(samples: pl.LazyFrame, settings: PipelineSettings) -> pl.LazyFrame:
+def rates(samples: pl.LazyFrame, settings: ReplicasPipelineSettings) -> pl.LazyFrame:
     """Changes between consecutive ticks of an entity."""
     entity = [key for key in KEYS if key != "tick"]
     accepted = samples.filter("accepted").sort("tick")
@@ -181,7 +181,7 @@ def growth(changes: pl.LazyFrame) -> pl.LazyFrame:
     )
 
 
-def traffic(logs: pl.LazyFrame, changes: pl.LazyFrame, settings: PipelineSettings) -> pl.LazyFrame:
+def traffic(logs: pl.LazyFrame, changes: pl.LazyFrame, settings: ReplicasPipelineSettings) -> pl.LazyFrame:
     """Bytes in and out of each partition."""
     uncut = (c("flags") & 256) == 0
     teaches = uncut & (c("growth_bytes") > 0) & (c("records_in") > 0)
@@ -327,7 +327,7 @@ def brokers(changes: pl.LazyFrame, logs: pl.LazyFrame) -> pl.LazyFrame:
     )
 
 
-def windows(logs: pl.LazyFrame, loads: pl.LazyFrame, settings: PipelineSettings) -> pl.LazyFrame:
+def windows(logs: pl.LazyFrame, loads: pl.LazyFrame, settings: ReplicasPipelineSettings) -> pl.LazyFrame:
     """Statistics per window."""
 
     def known(name: str) -> pl.Expr:

@@ -16,10 +16,10 @@ import time
 
 from results import FOLDER, write_result
 
+from trimtab.lab.simulate.instances import lognormal_skew
 from trimtab.model.plan import Verdict
-from trimtab.model.settings import ReplicasSettings, RoleAwareSettings
-from trimtab.plan.planner import plan_replicas
-from trimtab.simulate.instances import lognormal_skew
+from trimtab.model.replicas.settings import ReplicasSettings, RoleAwareSettings
+from trimtab.plan.replicas.planner import plan_replicas
 
 SIZES = ((6, 600, 5), (12, 2_400, 5), (30, 6_000, 3), (100, 30_000, 3), (300, 300_000, 3))
 LARGE = (1_000, 1_000_000, 1)

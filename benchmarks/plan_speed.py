@@ -13,10 +13,10 @@ from pathlib import Path
 from results import write_result
 from timing import time_call, time_commands
 
-from trimtab.files.replicas_snapshot import write_snapshot
-from trimtab.model.settings import ReplicasSettings
-from trimtab.plan.planner import plan_replicas
-from trimtab.simulate.instances import lognormal_skew
+from trimtab.files.replicas.snapshot import write_snapshot
+from trimtab.lab.simulate.instances import lognormal_skew
+from trimtab.model.replicas.settings import ReplicasSettings
+from trimtab.plan.replicas.planner import plan_replicas
 
 LIMITS_SECONDS = {(100, 30_000): 2.5, (300, 300_000): 8.0}
 LARGEST = (1000, 1_000_000)

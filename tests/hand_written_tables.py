@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet
 
-from trimtab.observe.lake import LEVELS, TIME_COLUMNS, Lake, microseconds
-from trimtab.observe.level_pipeline import pipeline_of
+from trimtab.observe.lake import Lake, microseconds
 from trimtab.observe.manifest import Manifest, publish_manifest
+from trimtab.observe.replicas.pipeline import PIPELINE as REPLICAS
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from trimtab.observe.level_pipeline import LevelPipeline
 
 _PLAIN = {
     "string": pa.string(),
@@ -34,10 +36,10 @@ def arrow_type(kind: str) -> pa.DataType:
     return _PLAIN[kind]
 
 
-def lake_with(folder: Path, tables: dict[str, list[dict[str, Any]]], level: str = LEVELS[0]) -> Lake:
+def lake_with(folder: Path, tables: dict[str, list[dict[str, Any]]], level: LevelPipeline = REPLICAS) -> Lake:
     """A lake whose tables hold exactly these rows; columns left out are null."""
     lake = Lake(folder, level)
-    columns = pipeline_of(level).tables
+    columns = level.tables
     manifest = Manifest()
     for name, rows in tables.items():
         schema = pa.schema([(column, arrow_type(kind)) for column, kind in columns[name]])
@@ -46,7 +48,7 @@ def lake_with(folder: Path, tables: dict[str, list[dict[str, Any]]], level: str 
         target = lake.tables / name / "one"
         target.mkdir(parents=True)
         pyarrow.parquet.write_table(pa.Table.from_pylist(rows, schema=schema), target / "rows.parquet")
-        times = [microseconds(row[TIME_COLUMNS.get(name, "tick")]) for row in rows]
+        times = [microseconds(row[level.time_column(name)]) for row in rows]
         span = (min(times), max(times))
         manifest = manifest.replaced(name, [(span[0], span[1] + 1)], f"{name}/one", span)
     publish_manifest(lake.tables, manifest)

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from trimtab.model.bundle_range import bundles_between, initial_boundaries
-from trimtab.model.bundles import BrokerReport, BundleStats, ReportTick, ResourceUsage
-from trimtab.observe.raw_bundles import COLUMNS
+from trimtab.model.bundles.range import bundles_between, initial_boundaries
+from trimtab.model.bundles.reports import BrokerReport, BundleStats, ReportTick, ResourceUsage
+from trimtab.observe.collect.pulsar.raw import COLUMNS
 
 START = datetime.datetime(2026, 11, 21, 5, 0, tzinfo=datetime.UTC)
 

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 
-from trimtab.observe.raw import COLUMNS
+from trimtab.observe.collect.kafka.raw import COLUMNS
 
 START = datetime.datetime(2026, 11, 21, 5, 0, tzinfo=datetime.UTC)
 

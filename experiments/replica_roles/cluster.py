@@ -8,14 +8,15 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from trimtab.demo.filling import PROMPT_RETENTION, fill
-from trimtab.demo.world import World, level_capacity, watched
+from trimtab.lab.demo.replicas.filling import PROMPT_RETENTION, fill
+from trimtab.lab.demo.replicas.world import level_capacity, watched
+from trimtab.lab.demo.sampling import Sampling as World
+from trimtab.lab.sandbox.kafka import KafkaSandbox
+from trimtab.lab.sandbox.kafka.placement import Placement
+from trimtab.lab.sandbox.kafka.properties import LOAD_DRIVEN_CPU
+from trimtab.lab.sandbox.kafka.workload import Workload
+from trimtab.lab.sandbox.load import Load
 from trimtab.observe.lake import Lake
-from trimtab.sandbox.kafka import KafkaSandbox
-from trimtab.sandbox.kafka.load import Load
-from trimtab.sandbox.kafka.placement import Placement
-from trimtab.sandbox.kafka.properties import LOAD_DRIVEN_CPU
-from trimtab.sandbox.kafka.workload import Workload
 
 INTERVAL_SECONDS = 8.0
 CPU_CORES = 0.24

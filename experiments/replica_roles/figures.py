@@ -7,9 +7,9 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from trimtab.model.load import RESOURCES
-from trimtab.report.heatmap import FAINT, INK, save_figure
-from trimtab.report.names import NAMES
+from trimtab.model.replicas.resources import RESOURCES
+from trimtab.report.formats import resource_name
+from trimtab.report.pictures import FAINT, INK, save_figure
 
 COLOURS = {
     "default": "#5b6675",
@@ -52,7 +52,7 @@ def _bars(draw: str, runs: list[dict[str, Any]], paper: dict[str, Any], folder: 
     axes.axhline(ETA, color="#b5341c", linewidth=1, linestyle="--")
     axes.text(3.45, ETA, " η", va="center", color="#b5341c", fontsize=9)
     _tidy(axes)
-    axes.set_xticks(range(len(RESOURCES)), [NAMES[resource] for resource in RESOURCES])
+    axes.set_xticks(range(len(RESOURCES)), [resource_name(resource) for resource in RESOURCES])
     axes.set_ylabel("σ, mean of the samples", color=FAINT)
     axes.legend(ncols=4, fontsize=8, frameon=False, loc="lower left", bbox_to_anchor=(0, 1.0), labelcolor=INK)
     figure.text(0.07, 0.94, f"Imbalance by strategy, draw {draw}", fontsize=13, fontweight="bold", color=INK)
@@ -72,7 +72,7 @@ def _lines(draw: str, runs: list[dict[str, Any]], folder: Path) -> tuple[Path, P
             )  # fmt: skip
         axes.axhline(ETA, color="#b5341c", linewidth=1, linestyle="--")
         axes.set_ylim(bottom=0)
-        axes.set_title(f"σ of {NAMES[resource]}", loc="left", fontsize=10, color=FAINT)
+        axes.set_title(f"σ of {resource_name(resource)}", loc="left", fontsize=10, color=FAINT)
         count = max(len(run["samples"]["sigma"][resource]) for run in runs)
         axes.set_xticks(range(1, count + 1), [f"P{number}" for number in range(1, count + 1)])
         _tidy(axes)

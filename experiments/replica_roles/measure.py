@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from validity import ProcessorLog, Validity, check
 
-from trimtab.demo.measuring import measured
-from trimtab.demo.sampling import Period
-from trimtab.demo.world import World
-from trimtab.model.load import RESOURCES, FloatArray
-from trimtab.report.measured import Measured
+from trimtab.lab.demo.measuring import Measured, measured
+from trimtab.lab.demo.sampling import Period
+from trimtab.lab.demo.sampling import Sampling as World
+from trimtab.model.load import FloatArray
+from trimtab.model.replicas.resources import RESOURCES
 
 SETTLE_SECONDS = 6.0
 
@@ -36,7 +36,7 @@ def validity_of(world: World, period: Period, processor: ProcessorLog) -> list[V
 
 def figures_of(world: World, period: Period, validity: list[Validity]) -> dict[str, Any]:
     """What the table `imbalance` says of a period, over its valid samples (over all, if none is valid)."""
-    found = measured(world.lake, period, world.hosts)
+    found = measured(world.lake, period, world.sandbox.hosts)
     ends = [
         period.begin(world.interval_seconds) + world.interval_seconds * (i + 1) for i in range(period.ticks)
     ]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 
-from trimtab.connect.kafka import admin_client
-from trimtab.connect.settings import KafkaConnection
-from trimtab.sandbox.kafka.placement import Placement
+from trimtab.connect.kafka.client import admin_client
+from trimtab.connect.kafka.settings import KafkaConnection
+from trimtab.lab.sandbox.kafka.placement import Placement
 
 PATIENCE_SECONDS = 120.0
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from trimtab.model.load import RESOURCES
-from trimtab.report.names import NAMES
+from trimtab.model.replicas.resources import RESOURCES
+from trimtab.report.formats import resource_name
 
 
 def print_table(runs: list[dict[str, Any]], expected: dict[str, Any]) -> int:
     """Print everything; 0 if `trim` reached every figure on every draw, 1 if not."""
-    short = [NAMES[name].replace("network ", "") for name in RESOURCES]
+    short = [resource_name(name).replace("network ", "") for name in RESOURCES]
     head = f"{'':22}" + "".join(f"{'σ ' + name:>10}" for name in short) + "   drop " + " / ".join(short)
     missed: list[str] = []
     for draw in dict.fromkeys(run["draw"] for run in runs):
@@ -44,12 +44,14 @@ def misses(run: dict[str, Any], default: dict[str, Any], expected: dict[str, Any
     eta = expected["epsilon"] / 6
     for name, drop in drops(run, default).items():
         if run["peak_usage"][name] > expected["theta"]:
-            found.append(f"peak of {NAMES[name]} is {run['peak_usage'][name]:.3f}, above {expected['theta']}")
+            found.append(
+                f"peak of {resource_name(name)} is {run['peak_usage'][name]:.3f}, above {expected['theta']}"
+            )
         if run["sigma"][name] > eta:
-            found.append(f"σ of {NAMES[name]} is {run['sigma'][name]:.4f}, above {eta:.4f}")
+            found.append(f"σ of {resource_name(name)} is {run['sigma'][name]:.4f}, above {eta:.4f}")
         if drop < expected["drop"][name]:
             found.append(
-                f"σ of {NAMES[name]} fell by {drop:.1%}, the paper's by {expected['drop'][name]:.1%}"
+                f"σ of {resource_name(name)} fell by {drop:.1%}, the paper's by {expected['drop'][name]:.1%}"
             )
     return found
 

@@ -28,23 +28,24 @@ from report import print_table
 from validity import OUTSIDE_CORES, PRODUCED_WITHIN, ProcessorLog
 
 from trimtab.act.replicas.settings import ExecutionSettings
-from trimtab.demo.ending import spent
-from trimtab.demo.interruption import Interrupted, orderly
-from trimtab.demo.sampling import Period
-from trimtab.demo.turn import Pipeline, carry_out, decide
-from trimtab.demo.warm_up import warm_up_planner
-from trimtab.demo.world import World
 from trimtab.files.atomic import write_atomically
-from trimtab.files.plan import write_plan
-from trimtab.files.replicas_snapshot import read_snapshot
+from trimtab.files.replicas.plan import write_plan
+from trimtab.files.replicas.snapshot import read_snapshot
+from trimtab.lab.demo.interruption import Interrupted, orderly
+from trimtab.lab.demo.replicas.demo import level_kafka, spent
+from trimtab.lab.demo.sampling import Period
+from trimtab.lab.demo.sampling import Sampling as World
+from trimtab.lab.demo.turn import Pipeline
+from trimtab.lab.demo.warm_up import warm_up_replicas
+from trimtab.lab.sandbox.kafka.placement import Placement, draw_placement, read_placement, record_placement
+from trimtab.lab.sandbox.kafka.workload import read_workload
 from trimtab.model.errors import TrimtabError
-from trimtab.model.plan import Plan
-from trimtab.model.replicas import ReplicasSnapshot
-from trimtab.model.settings import ReplicasSettings, RoleAwareSettings
-from trimtab.observe.settings import PipelineSettings
-from trimtab.observe.snapshot import write_newest_snapshots
-from trimtab.sandbox.kafka.placement import Placement, draw_placement, read_placement, record_placement
-from trimtab.sandbox.kafka.workload import read_workload
+from trimtab.model.replicas.plan import Plan
+from trimtab.model.replicas.settings import ReplicasSettings, RoleAwareSettings
+from trimtab.model.replicas.snapshot import ReplicasSnapshot
+from trimtab.observe.replicas.settings import ReplicasPipelineSettings
+from trimtab.observe.replicas.snapshot import write_newest_snapshots
+from trimtab.plan.replicas.planner import plan_replicas
 
 FOLDER = Path(__file__).parent
 WARM_UP_SECONDS = 30.0
@@ -61,7 +62,7 @@ STRATEGIES = {
     "trim": (replace(_PAPER, strategy="trim", epsilon=(AIM,) * 4), "repaired"),
     "trim, ε = 0.10": (replace(_PAPER, strategy="trim"), "repaired"),
 }
-PIPELINE = PipelineSettings(
+PIPELINE = ReplicasPipelineSettings(
     window_seconds=INTERVAL_SECONDS,
     slide_seconds=INTERVAL_SECONDS,
     windows=10,
@@ -126,7 +127,7 @@ class Draw:
         self, world: World, strategy: str, snapshot: ReplicasSnapshot, settings: ReplicasSettings
     ) -> dict[str, Any]:
         begun = time.perf_counter()
-        plan = decide(snapshot, settings)
+        plan = plan_replicas(snapshot, settings)
         planned = time.perf_counter() - begun
         self.plans[strategy] = plan
         cost = plan.cost
@@ -136,9 +137,7 @@ class Draw:
         facts: dict[str, Any] = {"cost": None}
         if plan.moves:
             folder = world.sandbox.state.folder / "state" / strategy.replace(" ", "-")
-            receipt = carry_out(
-                world.sandbox.connection, plan, snapshot, folder, ExecutionSettings(throttle="none")
-            )
+            receipt = level_kafka(world.sandbox, plan, snapshot, folder, ExecutionSettings(throttle="none"))
             facts["cost"] = asdict(spent(receipt)) | {"status": receipt.status}
         return facts | {
             "plan": {
@@ -174,7 +173,7 @@ def measure_draw(name: str, strategies: list[str], samples: int, control: bool, 
         try:
             with processor.running():
                 begun = time.monotonic()
-                warm_up_planner()
+                warm_up_replicas()
                 while not pipeline.started or time.monotonic() - begun < WARM_UP_SECONDS:
                     world.load.require_running()
                     time.sleep(0.2)
@@ -192,7 +191,7 @@ def measure_draw(name: str, strategies: list[str], samples: int, control: bool, 
 
 def _recorded(world: World) -> Placement:
     """Where everything is now, the topic of consumers' offsets too: a strategy may move that as well."""
-    from trimtab.connect.kafka import admin_client
+    from trimtab.connect.kafka.client import admin_client
 
     admin = admin_client(world.sandbox.connection)
     try:

@@ -22,20 +22,22 @@ from run import GOALS, machine
 from validity import ProcessorLog
 
 from trimtab.act.replicas.settings import ExecutionSettings
-from trimtab.demo.ending import spent
-from trimtab.demo.interruption import Interrupted, orderly
-from trimtab.demo.turn import Pipeline, carry_out, decide, newest
-from trimtab.demo.warm_up import warm_up_planner
-from trimtab.demo.world import World
 from trimtab.files.atomic import write_atomically
-from trimtab.model.settings import ReplicasSettings
-from trimtab.observe.settings import PipelineSettings
-from trimtab.sandbox.kafka.placement import Placement, draw_placement, read_placement
-from trimtab.sandbox.kafka.workload import TopicLoad, Workload, read_workload
+from trimtab.files.replicas.snapshot import read_snapshot
+from trimtab.lab.demo.interruption import Interrupted, orderly
+from trimtab.lab.demo.replicas.demo import level_kafka, spent
+from trimtab.lab.demo.sampling import Sampling as World
+from trimtab.lab.demo.turn import Pipeline
+from trimtab.lab.demo.warm_up import warm_up_replicas
+from trimtab.lab.sandbox.kafka.placement import Placement, draw_placement, read_placement
+from trimtab.lab.sandbox.kafka.workload import TopicLoad, Workload, read_workload
+from trimtab.model.replicas.settings import ReplicasSettings
+from trimtab.observe.replicas.settings import ReplicasPipelineSettings
+from trimtab.plan.replicas.planner import plan_replicas
 
 FOLDER = Path(__file__).parent
 INTERVAL_SECONDS, SAMPLES, WARM_UP_SECONDS, SETTLE_SECONDS = 4.0, 6, 20.0, 6.0
-PIPELINE = PipelineSettings(window_seconds=8.0, slide_seconds=8.0, windows=3)
+PIPELINE = ReplicasPipelineSettings(window_seconds=8.0, slide_seconds=8.0, windows=3)
 SETTINGS = ReplicasSettings(goals=GOALS)
 DEAD = 6
 
@@ -106,7 +108,7 @@ def dead_broker() -> Scenario:
         time.sleep(8.0)
         time.sleep(2 * INTERVAL_SECONDS)
         pipeline.run(world.lake, say)
-        plan = decide(newest(world), SETTINGS)
+        plan = plan_replicas(read_snapshot(world.lake.newest_snapshot()), SETTINGS)
         world.sandbox.restart(DEAD)
         world.sandbox.wait_until_serving()
         return {
@@ -172,18 +174,18 @@ def measure(scenario: Scenario) -> dict[str, Any]:
         try:
             with processor.running():
                 begun = time.monotonic()
-                warm_up_planner()
+                warm_up_replicas()
                 while not pipeline.started or time.monotonic() - begun < WARM_UP_SECONDS:
                     time.sleep(0.2)
                 facts = scenario.upset(world, pipeline)
                 before = _sample(world, pipeline, processor)
-                snapshot = newest(world)
-                plan = decide(snapshot, SETTINGS)
+                snapshot = read_snapshot(world.lake.newest_snapshot())
+                plan = plan_replicas(snapshot, SETTINGS)
                 say(f"{plan.verdict}: {plan.cost.replica_moves} replicas, {plan.cost.leader_moves} leaders")
                 started = time.time()
                 folder = world.sandbox.state.folder / "state"
-                receipt = carry_out(
-                    world.sandbox.connection, plan, snapshot, folder, ExecutionSettings(throttle="none")
+                receipt = level_kafka(
+                    world.sandbox, plan, snapshot, folder, ExecutionSettings(throttle="none")
                 )
                 clients = clients_between(world, started, time.time() + 1.0)
                 after = _sample(world, pipeline, processor)

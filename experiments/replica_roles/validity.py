@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from trimtab.sandbox.truth import TruthTick
+from trimtab.lab.sandbox.truth import TruthTick
 
 PRODUCED_WITHIN = 0.02
 """Produced bytes may differ from those due by this share."""

@@ -1,3 +1,63 @@
-"""trimtab: small moves that keep message clusters level."""
+"""trimtab: small moves that keep message clusters level.
+
+The names of `__all__` are the public Python face; docs/python.md shows them and says what is stable. They are
+imported when asked for, so that `import trimtab` costs next to nothing.
+"""
+
+from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "LEVELS",
+    "Level",
+    "Plan",
+    "Snapshot",
+    "TrimtabError",
+    "__version__",
+    "make_plan",
+    "measures",
+    "moves",
+    "plan_text",
+    "predicted",
+    "read_plan",
+    "read_snapshot",
+    "replay",
+    "usage",
+    "write_plan",
+    "write_snapshot",
+]
+
+if TYPE_CHECKING:
+    from trimtab.api import (
+        Plan,
+        Snapshot,
+        make_plan,
+        measures,
+        moves,
+        plan_text,
+        predicted,
+        read_plan,
+        read_snapshot,
+        replay,
+        usage,
+        write_plan,
+        write_snapshot,
+    )
+    from trimtab.levels import LEVELS, Level
+    from trimtab.model.errors import TrimtabError
+
+
+def __getattr__(name: str) -> object:
+    """A public name, imported now that somebody asks for it."""
+    if name not in __all__:
+        raise AttributeError(f"module 'trimtab' has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module("trimtab.api"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

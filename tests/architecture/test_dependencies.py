@@ -2,7 +2,12 @@
 
 import re
 import tomllib
+from importlib.metadata import packages_distributions
+from itertools import chain
 from pathlib import Path
+from typing import Any
+
+from trimtab.extras import EXTRAS
 
 ROOT = Path(__file__).parents[2]
 
@@ -20,10 +25,26 @@ def _pinned(name: str) -> dict[str, set[str]]:
     return found
 
 
+def _metadata() -> dict[str, Any]:
+    found: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    return found
+
+
 def test_metadata_and_runtime_list_are_the_same():
-    """What pip installs with the package is what was locked and tried."""
-    metadata = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    assert metadata["project"]["dependencies"] == _listed("runtime.in")
+    """What pip installs with the package and all its extras is what was locked and tried."""
+    metadata = _metadata()
+    listed = [*metadata["dependencies"], *chain(*metadata["optional-dependencies"].values())]
+    assert sorted({one for one in listed if not one.startswith("trimtab[")}) == _listed("runtime.in")
+
+
+def test_extras_bring_what_the_error_promises():
+    """Whoever follows the sentence about a missing package has it afterwards; every extra is named by one."""
+    extras = _metadata()["optional-dependencies"]
+    brought = packages_distributions()
+    for package, extra in EXTRAS.items():
+        names = {re.split(r"[<>=\[ ]", one)[0] for one in extras[extra]}
+        assert names & set(brought[package])
+    assert set(EXTRAS.values()) | {"lab"} == set(extras)
 
 
 def test_tests_run_on_the_versions_that_users_get():

@@ -8,16 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from trimtab.act.settings import ExecutionTable
-from trimtab.cli.replay_scenarios import asked
-from trimtab.connect.pulsar_settings import pulsar_connection_from_table
-from trimtab.connect.settings import connection_from_table
-from trimtab.files.replicas_snapshot import read_snapshot
-from trimtab.files.scenario_file import read_scenarios
-from trimtab.files.settings import Settings, load_settings
+from trimtab.connect.kafka.settings import kafka_connection
+from trimtab.connect.pulsar.settings import pulsar_connection
+from trimtab.files.bundles.scenario_file import read_scenarios
+from trimtab.files.replicas.snapshot import read_snapshot
+from trimtab.files.settings import Settings
+from trimtab.history.bundles.scenarios import asked
+from trimtab.levels.settings import execution_table, pipeline_table, read_settings
 from trimtab.observe.collect.capacity import CapacitySettings
 from trimtab.observe.collect.settings import CollectSettings
-from trimtab.observe.settings import PipelineSettings
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -25,10 +24,10 @@ TOML = re.compile(r"^```toml\n(.*?)^```|^cat > trimtab\.toml <<'(\w+)'\n(.*?)^\2
 OVERRIDE = re.compile(r"--set[ =]([a-z_]+\.[a-z_.]+=[^\s`]*[^\s`.,;:)])")
 VARIABLE = re.compile(r"\bTRIMTAB_[A-Z_]*[A-Z]\b")
 SECTIONS = {
-    "execution": ExecutionTable,
+    "execution": execution_table(),
     "collect": CollectSettings,
     "capacity": CapacitySettings,
-    "pipeline": PipelineSettings,
+    "pipeline": pipeline_table(),
 }
 
 
@@ -36,10 +35,10 @@ def _bound(settings: Settings) -> Settings:
     """The settings, once every section has been read as the command that uses it would."""
     for name, kind in SECTIONS.items():
         settings.section(name, kind)
-    if table := settings.table("kafka", ("user", "password")):
-        connection_from_table(table, {"TRIMTAB_KAFKA_PASSWORD": "secret"}, settings.folder)
-    if table := settings.table("pulsar", ("token",)):
-        pulsar_connection_from_table(table, {}, settings.folder)
+    if settings.table("kafka"):
+        kafka_connection(settings)
+    if settings.table("pulsar"):
+        pulsar_connection(settings)
     return settings
 
 
@@ -61,7 +60,8 @@ def test_settings_files_on_pages_are_taken(page: Path, tmp_path: Path) -> None:
             for one in chosen.values():
                 one.settled("article", 0, world_answers=True).scenario(java_order=True, world_answers=True)
         else:
-            _bound(load_settings(path, [], {}))
+            environ = {"TRIMTAB_KAFKA_PASSWORD": "secret"} if "[kafka]" in text else {}
+            _bound(read_settings(path, [], environ))
 
 
 def test_overrides_on_pages_are_taken() -> None:
@@ -74,7 +74,7 @@ def test_overrides_on_pages_are_taken() -> None:
     }
     assert len(found) > 3
     for override in sorted(found):
-        _bound(load_settings(None, [override], {}))
+        _bound(read_settings(None, [override], {}))
 
 
 def test_variables_on_pages_are_read_by_something() -> None:

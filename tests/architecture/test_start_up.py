@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from trimtab.cli.app import COMMANDS
-from trimtab.files.replicas_snapshot import write_snapshot
-from trimtab.simulate.instances import lognormal_skew
+from trimtab.files.replicas.snapshot import write_snapshot
+from trimtab.lab.simulate.instances import lognormal_skew
 
 HEAVY = {
     "duckdb",

@@ -9,17 +9,16 @@ from typing import Protocol
 import pytest
 from kafka.admin import KafkaAdminClient
 
+from simulate.kafka.cluster import SimulatedKafka, cluster_of
+from simulate.kafka.port import SimulatedPort
+from simulate.kafka.server import SimulatedKafkaServer
 from support.asking import PATIENCE_SECONDS, ask
 from trimtab.act.kafka.port import KafkaAdminPort
 from trimtab.act.port import PortError
 from trimtab.act.replicas.observation import TopicPartition
 from trimtab.act.replicas.port import ClusterPort
-from trimtab.connect.kafka import admin_client, producer
-from trimtab.sandbox.kafka import KafkaSandbox
-from trimtab.simulate.kafka_building import cluster_of
-from trimtab.simulate.kafka_cluster import SimulatedKafka
-from trimtab.simulate.kafka_port import SimulatedPort
-from trimtab.simulate.kafka_server import SimulatedKafkaServer
+from trimtab.connect.kafka.client import admin_client, producer
+from trimtab.lab.sandbox.kafka import KafkaSandbox
 
 BROKERS = 4
 QUOTA_SAMPLES = 2

@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from simulate.pulsar_admin.server import PulsarAdminServer
 from support.bundles_port_stories import STORIES, Stage
 from trimtab.act.pulsar.port import PulsarAdminPort
-from trimtab.connect.pulsar import PulsarAdmin, PulsarConnection
-from trimtab.simulate.pulsar_admin_server import PulsarAdminServer
+from trimtab.connect.pulsar.admin import PulsarAdmin, PulsarConnection
 
 NAMESPACE = "trimtab/port"
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import pytest
 
 from contracts.conftest import Cluster
-from trimtab.act.execution.failure import Failure
+from trimtab.act.execution.messages import Failure
 from trimtab.act.port import PortError
 from trimtab.act.replicas.observation import Observation, ThrottleConfig, TopicPartition
 

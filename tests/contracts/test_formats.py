@@ -385,7 +385,7 @@ def test_refusal_of_a_real_process(kind: str, tmp_path: Path) -> None:
 
 def test_fields_of_the_users_own_are_passed_over(tmp_path: Path) -> None:
     """Another tool's notes, in fields that begin with x_, may stand in every object and change nothing."""
-    from trimtab.files.replicas_snapshot import read_snapshot
+    from trimtab.files.replicas.snapshot import read_snapshot
 
     document = small()
     plain = tmp_path / "plain.json"
@@ -414,7 +414,7 @@ def test_every_form_holds_the_same(seed: int, tmp_path: Path) -> None:
     """JSON, compressed JSON and a folder of Parquet are one snapshot in three forms."""
     import numpy as np
 
-    from trimtab.files.replicas_snapshot import read_snapshot, write_snapshot
+    from trimtab.files.replicas.snapshot import read_snapshot, write_snapshot
 
     path = tmp_path / "first.json"
     path.write_text(json.dumps(random_snapshot(seed)))
@@ -445,7 +445,7 @@ def _folder(tmp_path: Path, document: Document | None = None) -> Path:
 
 def test_a_folder_of_another_tool_is_read(tmp_path: Path) -> None:
     """Whole numbers for fractions, 64-bit ids, optional columns left out: a folder need not be ours."""
-    from trimtab.files.replicas_snapshot import read_snapshot
+    from trimtab.files.replicas.snapshot import read_snapshot
 
     document = small()
     for partition in document["partitions"]:

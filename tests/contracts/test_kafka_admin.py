@@ -6,12 +6,12 @@ from collections.abc import Iterator
 import pytest
 from kafka.admin import KafkaAdminClient
 
-from trimtab.act.kafka.looks import METADATA_LAG_SECONDS
+from simulate.kafka.cluster import cluster_of
+from simulate.kafka.server import SimulatedKafkaServer
+from trimtab.act.kafka.observer import METADATA_LAG_SECONDS
 from trimtab.act.kafka.port import KafkaAdminPort
 from trimtab.act.port import PortError
 from trimtab.act.replicas.observation import TopicPartition
-from trimtab.simulate.kafka_building import cluster_of
-from trimtab.simulate.kafka_server import SimulatedKafkaServer
 
 BROKERS = (1, 2, 3, 4)
 NAME = TopicPartition("t", 0)

@@ -7,10 +7,10 @@ import pytest
 
 from support.plan_checker import check
 from support.random_snapshots import random_snapshot
-from trimtab.files.plan import plan_bytes
-from trimtab.files.replicas_json import snapshot_from_json
-from trimtab.files.settings import load_settings
-from trimtab.plan.planner import STRATEGIES, plan_replicas
+from trimtab.files.replicas.plan import plan_bytes
+from trimtab.files.replicas.snapshot import FORMAT
+from trimtab.levels.settings import read_settings
+from trimtab.plan.replicas.planner import STRATEGIES, plan_replicas
 
 SEEDS = range(24)
 WISHES = (
@@ -23,8 +23,8 @@ WISHES = (
 def planned(seed: int, strategy: str, wishes: list[str]) -> tuple[dict, dict]:
     """A random snapshot and its plan, both as plain JSON."""
     document = random_snapshot(seed)
-    settings = load_settings(None, [f"replicas.strategy={strategy}", *wishes], {}).replicas
-    snapshot = snapshot_from_json(Path("random.json"), json.dumps(document).encode(), "0" * 64)
+    settings = read_settings(None, [f"replicas.strategy={strategy}", *wishes], {}).levels["replicas"]
+    snapshot = FORMAT.from_json(Path("random.json"), json.dumps(document).encode(), "0" * 64)
     return document, json.loads(plan_bytes(plan_replicas(snapshot, settings)))
 
 

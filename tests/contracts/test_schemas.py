@@ -1,6 +1,8 @@
 """The published JSON Schemas and the strict readers are one opinion."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,16 +12,16 @@ import pytest
 from contracts.test_formats import BROKEN_VALUES, small
 from support.random_snapshots import random_snapshot
 from support.recordings import skewed, tick, written
-from trimtab.files.bundle_plan import bundle_plan_bytes
-from trimtab.files.plan import plan_bytes
-from trimtab.files.pulsar_reports import read_reports, report_line
-from trimtab.files.replicas_json import json_from_snapshot, snapshot_from_json
-from trimtab.files.settings import load_settings
+from trimtab.files.bundles.plan import bundle_plan_bytes
+from trimtab.files.bundles.reports import read_reports, report_line
+from trimtab.files.replicas.plan import plan_bytes
+from trimtab.files.replicas.snapshot import FORMAT
+from trimtab.levels.settings import read_settings
 from trimtab.model.errors import InputError
-from trimtab.plan.planner import plan_replicas
-from unit.files import test_bundles_snapshot as bundles
-from unit.files import test_pulsar_policies as policies
-from unit.files.test_bundle_plan import SLIPS, a_plan, changed
+from trimtab.plan.replicas.planner import plan_replicas
+from unit.files.bundles import test_bundles_snapshot as bundles
+from unit.files.bundles import test_pulsar_policies as policies
+from unit.files.bundles.test_bundle_plan import SLIPS, a_plan, changed
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
 
@@ -34,6 +36,13 @@ BEYOND_A_SCHEMA = {
     *("an unknown leader", "in sync without a replica", "a log dir too few", "an undeclared log dir"),
     *("a log dir declared twice", "an impossible day", "NaN", "Infinity"),
 }
+
+
+def test_the_schemas_are_those_of_the_records() -> None:
+    """What is published is what reads and writes; whoever changes a record runs scripts/schemas."""
+    script = REFERENCE.parents[1] / "scripts" / "schemas"
+    done = subprocess.run([sys.executable, script, "--check"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
 def schema(name: str) -> Any:
@@ -58,9 +67,9 @@ def test_what_we_read_and_write_fits_the_schema(seed: int) -> None:
     """Sound snapshots, our own export of them, and the plan made from them."""
     document = random_snapshot(seed)
     schema("replicas-snapshot-1").validate(document)
-    snapshot = snapshot_from_json(Path("random.json"), json.dumps(document).encode(), "0" * 64)
-    schema("replicas-snapshot-1").validate(json.loads(json_from_snapshot(snapshot)))
-    plan = plan_replicas(snapshot, load_settings(None, [], {}).replicas)
+    snapshot = FORMAT.from_json(Path("random.json"), json.dumps(document).encode(), "0" * 64)
+    schema("replicas-snapshot-1").validate(json.loads(FORMAT.to_json(snapshot)))
+    plan = plan_replicas(snapshot, read_settings(None, [], {}).levels["replicas"])
     schema("plan-1").validate(json.loads(plan_bytes(plan)))
 
 

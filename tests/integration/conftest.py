@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from trimtab.sandbox.kafka import KafkaSandbox
-from trimtab.sandbox.pulsar import PulsarSandbox
+from trimtab.lab.sandbox.kafka import KafkaSandbox
+from trimtab.lab.sandbox.pulsar import PulsarSandbox
 
 
 def _say(line: str) -> None:

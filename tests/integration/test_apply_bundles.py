@@ -12,8 +12,8 @@ from support.bundles_port_stories import STORIES, Stage
 from support.pulsar_trials import NAMESPACE, PulsarTrial
 from trimtab.act.bundles.observation import OFF, SHEDDING
 from trimtab.act.pulsar.port import PulsarAdminPort
-from trimtab.connect.pulsar import PulsarAdmin
-from trimtab.sandbox.pulsar import PulsarSandbox
+from trimtab.connect.pulsar.admin import PulsarAdmin
+from trimtab.lab.sandbox.pulsar import PulsarSandbox
 
 pytestmark = [pytest.mark.pulsar, pytest.mark.timeout(300)]
 
@@ -103,7 +103,7 @@ def test_a_destination_that_is_killed_on_the_way_takes_its_own_steps_with_it(tri
         trial.sandbox.kill(second)
         said, _ = process.communicate(timeout=120)
     finally:
-        trial.sandbox.start_broker(second)
+        trial.sandbox.restart(second)
         trial.sandbox.wait_until_serving()
     assert process.returncode == 1, said
     assert trial.status() == "incomplete"

@@ -14,9 +14,9 @@ import pytest
 from support.plans import plan_of
 from trimtab.act.kafka.port import KafkaAdminPort
 from trimtab.act.replicas.observation import ThrottleConfig, TopicPartition
-from trimtab.connect.kafka import admin_client, producer
-from trimtab.files.plan import write_plan
-from trimtab.sandbox.kafka import KafkaSandbox
+from trimtab.connect.kafka.client import admin_client, producer
+from trimtab.files.replicas.plan import write_plan
+from trimtab.lab.sandbox.kafka import KafkaSandbox
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(900)]
 

@@ -9,21 +9,24 @@ import numpy as np
 import pyarrow.compute as pc
 import pytest
 
+from support.bundle_views import update_bundles
 from synthetic_bundles import SyntheticPulsar, dirtied, table_of
 from synthetic_telemetry import land
-from trimtab.model.bundles import LONG_SAMPLES, SHORT_SAMPLES, TRAFFIC
-from trimtab.model.bundles_snapshot import RESOURCES
-from trimtab.observe.bundle_ticks import recent_ticks
-from trimtab.observe.bundles import observe
+from trimtab.files.bundles.snapshot import read_bundles_snapshot
+from trimtab.model.bundles.reports import LONG_SAMPLES, SHORT_SAMPLES, TRAFFIC
+from trimtab.model.bundles.snapshot import RESOURCES
+from trimtab.observe.bundles.pipeline import PIPELINE as BUNDLES
 from trimtab.observe.bundles.schemas import TABLES
+from trimtab.observe.bundles.settings import BundlesPipelineSettings
+from trimtab.observe.collect.pulsar.raw import FORM
+from trimtab.observe.collect.pulsar.recorded import recent_ticks
 from trimtab.observe.lake import Lake
 from trimtab.observe.pipeline import run_batch
-from trimtab.observe.settings import BundleFigures, PipelineSettings
 from trimtab.observe.stream import Source, run_stream
-from trimtab.plan.bundles.assign.least_resource import LeastResourceState, choose, noted
-from trimtab.plan.bundles.averages import EMPTY_TABLE, update_bundles
-from trimtab.plan.bundles.options import Options
-from trimtab.plan.bundles.view import BrokerLoad, LoadView
+from trimtab.plan.pulsar.assign.least_load import LeastResourceState, choose, noted
+from trimtab.plan.pulsar.averages import EMPTY_TABLE
+from trimtab.plan.pulsar.options import Options
+from trimtab.plan.pulsar.view import BrokerLoad, LoadView
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,13 +36,15 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
 TICKS = 14
-SETTINGS = PipelineSettings(
+SETTINGS = BundlesPipelineSettings(
     window_seconds=120,
     slide_seconds=60,
     lateness_seconds=360,
     gap_seconds=130,
     fit_windows=8,
-    bundles=BundleFigures(horizon_seconds=120, trend_windows=4, departure_seconds=400),
+    horizon_seconds=120,
+    trend_windows=4,
+    departure_seconds=400,
 )
 STEADY = SyntheticPulsar(name="steady", moves=((4, 3, 1), (6, 4, None), (7, 4, 2)))
 BAD = SyntheticPulsar(name="bad-day", moves=((5, 2, 1), (7, 2, 3)), seed=6)
@@ -59,7 +64,7 @@ def arrivals() -> list[Any]:
 @pytest.fixture(scope="module")
 def history(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
     """Tables of both clusters by one batch over all files."""
-    lake = Lake(tmp_path_factory.mktemp("bundles"), "bundles")
+    lake = Lake(tmp_path_factory.mktemp("bundles"), BUNDLES)
     for number, file in enumerate(arrivals()):
         land(file, lake.raw, f"file-{number:03d}")
     run_batch(spark, lake, SETTINGS)
@@ -70,7 +75,7 @@ def test_stream_and_batch_agree_to_the_bit(spark: SparkSession, history: Lake, t
     """Late, double and out-of-order reports in micro-batches, with a stop in between, end in one batch's
     tables.
     """
-    lake = Lake(tmp_path, "bundles")
+    lake = Lake(tmp_path, BUNDLES)
     files = arrivals()
     for begin, end in ((0, 15), (15, len(files))):
         for number in range(begin, end):
@@ -103,7 +108,7 @@ def test_averages_are_the_planners_own(history: Lake, tmp_path: Path) -> None:
         for row in accepted
         if not (row["flags"] and row["kind"] == "pulsar_broker")
     ]
-    lake = Lake(tmp_path, "bundles")
+    lake = Lake(tmp_path, BUNDLES)
     land(table_of(sound), lake.raw, "accepted")
     found: dict[str, dict[tuple[float, str], dict[str, Any]]] = {}
     for row in history.table("averages").to_pylist():
@@ -139,8 +144,8 @@ def test_averages_are_the_planners_own(history: Lake, tmp_path: Path) -> None:
 def test_a_mean_of_a_thousand_samples_is_carried_on(spark: SparkSession) -> None:
     """Past ten and a thousand samples, and past the blocks of the list, every state is the planner's."""
     from trimtab.observe.bundles.averages import averages
-    from trimtab.observe.bundles.schemas import AVERAGES, PULSAR
-    from trimtab.observe.schemas import ddl
+    from trimtab.observe.bundles.schemas import AVERAGES
+    from trimtab.observe.columns import ddl
 
     cluster = SyntheticPulsar(brokers=1, namespaces=1, bundles_per_namespace=1, seed=3)
     number = LONG_SAMPLES + 40
@@ -149,9 +154,9 @@ def test_a_mean_of_a_thousand_samples_is_carried_on(spark: SparkSession) -> None
         for row in cluster.rows(number)
         if row["kind"] in ("pulsar_broker", "pulsar_bundle")
     ]
-    names = [name for name, _ in PULSAR.cleaned]
+    names = [name for name, _ in FORM.cleaned]
     cleaned = spark.createDataFrame([tuple(row.get(name) for name in names) for row in rows],
-                                    ddl(PULSAR.cleaned))  # fmt: skip
+                                    ddl(FORM.cleaned))  # fmt: skip
     empty = spark.createDataFrame([], ddl(AVERAGES))
     made = averages(cleaned, empty, SETTINGS).where("kind = 'bundle'").orderBy("tick").collect()
     table = EMPTY_TABLE
@@ -199,7 +204,7 @@ def test_imbalance_is_the_models_own(history: Lake) -> None:
         load = np.array([[one["load"]] for one in row["by_broker"]])
         limited = row["by_broker"][0]["capacity"] is not None
         capacity = np.array([[one["capacity"] if limited else 1.0] for one in row["by_broker"]])
-        expected = imbalance(load, capacity, np.ones(len(load), dtype=bool))
+        expected = imbalance(load, capacity, np.ones(len(load), dtype=bool), (row["resource"],))
         np.testing.assert_allclose(row["sigma"], expected.sigma[0], rtol=1e-12)
         np.testing.assert_allclose(row["worst_deviation"], expected.worst_deviation[0], rtol=1e-12)
         assert row["usage_source"] == "measured"
@@ -222,7 +227,7 @@ def test_forecasts_are_held_against_what_came(history: Lake) -> None:
 
 def test_snapshot_has_owners_loads_and_what_is_expected(history: Lake) -> None:
     """Owners of the newest tick, the newest closed windows and a forecast, as one folder that reads back."""
-    snapshot = observe(history, "steady")
+    snapshot = read_bundles_snapshot(history.newest_snapshot("steady"))
     assert snapshot.taken_at == STEADY.at(TICKS - 1).timestamp()
     assert snapshot.views == ("window 0", "window -1", "window -2", "forecast +120")
     assert snapshot.brokers.name == STEADY.names
@@ -258,7 +263,7 @@ def test_snapshot_of_the_bad_day_keeps_what_it_can(history: Lake) -> None:
     """Gaps, false claims and moves: every bundle is there, its load is finite, and the share that is sound
     is told.
     """
-    snapshot = observe(history, "bad-day")
+    snapshot = read_bundles_snapshot(history.newest_snapshot("bad-day"))
     assert snapshot.bundles.key == BAD.keys
     np.testing.assert_array_equal(snapshot.bundles.owner, BAD.owners(TICKS - 1))
     assert np.isfinite(snapshot.bundles.load).all()

@@ -14,16 +14,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from trimtab.connect.kafka import admin_client, consumer
+from trimtab.connect.kafka.client import admin_client, consumer
+from trimtab.lab.sandbox.kafka import KafkaSandbox
+from trimtab.lab.sandbox.kafka.topics import create_topics, delete_topics
+from trimtab.lab.sandbox.kafka.workload import TopicLoad, Workload
+from trimtab.lab.sandbox.load import Load
 from trimtab.observe.collect.capacity import CapacitySettings
-from trimtab.observe.collect.run import Collected, collect, lake_landing, open_collector
+from trimtab.observe.collect.kafka.collecting import COLLECTING
+from trimtab.observe.collect.kafka.raw import KINDS
+from trimtab.observe.collect.run import Collected, collect, lake_landing
 from trimtab.observe.collect.settings import CollectSettings
 from trimtab.observe.lake import Lake
-from trimtab.observe.raw import KINDS
-from trimtab.sandbox.kafka import KafkaSandbox
-from trimtab.sandbox.kafka.load import Load
-from trimtab.sandbox.kafka.topics import create_topics, delete_topics
-from trimtab.sandbox.kafka.workload import TopicLoad, Workload
+from trimtab.observe.replicas.pipeline import PIPELINE as REPLICAS
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(900)]
 
@@ -75,8 +77,8 @@ def run_ticks(
     settings = settings_of(sandbox, truth)
     outcomes: list[Collected] = []
     with (
-        open_collector(sandbox.connection, settings, capacity) as collector,
-        lake_landing(lake.raw) as landing,
+        COLLECTING.open(sandbox.connection, settings, capacity) as collector,
+        lake_landing(lake.raw, COLLECTING.columns) as landing,
     ):
         for outcome in collect(collector, landing, settings.interval_seconds, threading.Event()):
             outcomes.append(outcome)
@@ -97,7 +99,7 @@ def test_every_kind_of_row_comes_from_a_cluster_under_load(
 ) -> None:
     """Counters rise, sizes grow, groups commit, clients tell: everything the pipeline needs is there."""
     sandbox, truth = loaded
-    lake = Lake(tmp_path)
+    lake = Lake(tmp_path, REPLICAS)
     hot = {"topic": "collect-read", "partition": 0}
 
     def values(kind: str, column: str, **where: object) -> list[int]:
@@ -149,13 +151,13 @@ def test_a_killed_broker_is_marked_and_the_others_land(
 ) -> None:
     """Kill -9: unreachable at once, fenced when its session ends, sampled again when it is back."""
     sandbox, truth = loaded
-    lake = Lake(tmp_path)
+    lake = Lake(tmp_path, REPLICAS)
     victim = 4
     settings = settings_of(sandbox, truth)
     seen: list[tuple[object, int]] = []
     with (
-        open_collector(sandbox.connection, settings, CapacitySettings()) as collector,
-        lake_landing(lake.raw) as landing,
+        COLLECTING.open(sandbox.connection, settings, CapacitySettings()) as collector,
+        lake_landing(lake.raw, COLLECTING.columns) as landing,
     ):
         ticks = collect(collector, landing, settings.interval_seconds, threading.Event())
         next(ticks)
@@ -193,7 +195,7 @@ def _newest(rows: list[Row]) -> list[Row]:
 def test_a_collector_that_is_killed_starts_again(loaded: tuple[KafkaSandbox, Path], tmp_path: Path) -> None:
     """Kill -9 of the command between and in ticks: every file is whole, and the next one goes on."""
     sandbox, _ = loaded
-    lake = Lake(tmp_path)
+    lake = Lake(tmp_path, REPLICAS)
     command = [
         *TRIMTAB,
         "collect",

@@ -10,20 +10,22 @@ from typing import Any
 
 import pytest
 
+from support.pulsar_trials import NAMESPACE
 from trimtab.cli.app import main
-from trimtab.connect.pulsar import PulsarAdmin, PulsarAdminError, PulsarConnection
-from trimtab.files.pulsar_reports import read_reports
-from trimtab.model.bundle_policies import is_system_namespace
-from trimtab.observe.bundle_ticks import recent_ticks
+from trimtab.connect.pulsar.admin import PulsarAdmin, PulsarAdminError, PulsarConnection
+from trimtab.files.bundles.reports import read_reports
+from trimtab.lab.sandbox.load import Load
+from trimtab.lab.sandbox.pulsar import PulsarSandbox
+from trimtab.lab.sandbox.pulsar.namespaces import create_namespaces, delete_namespaces
+from trimtab.lab.sandbox.pulsar.workload import NamespaceLoad, PulsarWorkload, TopicLoad
+from trimtab.model.bundles.policies import is_system_namespace
+from trimtab.observe.bundles.pipeline import PIPELINE as BUNDLES
 from trimtab.observe.collect import run
 from trimtab.observe.collect.capacity import CapacitySettings
+from trimtab.observe.collect.pulsar.collecting import COLLECTING
+from trimtab.observe.collect.pulsar.recorded import recent_ticks
 from trimtab.observe.collect.settings import CollectSettings, PulsarCollectSettings
 from trimtab.observe.lake import Lake
-from trimtab.observe.raw_bundles import COLUMNS
-from trimtab.sandbox.pulsar import PulsarSandbox
-from trimtab.sandbox.pulsar.load import PulsarLoad
-from trimtab.sandbox.pulsar.namespaces import create_namespaces, delete_namespaces
-from trimtab.sandbox.pulsar.workload import NamespaceLoad, PulsarWorkload, TopicLoad
 
 pytestmark = [pytest.mark.pulsar, pytest.mark.timeout(600)]
 
@@ -53,7 +55,7 @@ def loaded(
     with PulsarAdmin(connection_of(three_pulsar_brokers)) as admin:
         create_namespaces(admin, given)
         try:
-            with PulsarLoad.start(admin.connection, given, tmp_path_factory.mktemp("load")):
+            with Load.start(admin.connection, given, tmp_path_factory.mktemp("load")):
                 yield three_pulsar_brokers, admin
         finally:
             delete_namespaces(admin, given)
@@ -67,9 +69,9 @@ def collected(
         interval_seconds=1, timeout_seconds=1, pulsar=PulsarCollectSettings(usage="measured")
     )
     with (
-        run.open_pulsar_collector(connection, settings, CapacitySettings()) as collector,
-        run.lake_landing(lake.raw, COLUMNS) as below,
-        run.recording(below, record) as landing,
+        COLLECTING.open(connection, settings, CapacitySettings()) as collector,
+        run.lake_landing(lake.raw, COLLECTING.columns) as below,
+        COLLECTING.recording(below, record) as landing,
     ):
         for outcome in run.collect(collector, landing, 1.0, threading.Event(), TICKS_MAXIMUM):
             assert outcome.problem is None and outcome.sample is not None
@@ -90,8 +92,10 @@ def carried(rows: list[Row]) -> dict[str, float]:
 
 
 def loads_are_known(rows: list[Row]) -> bool:
-    """Whether brokers have counted the load, which they do every few seconds."""
+    """Whether brokers have counted the load, and forgotten the topics of a namespace that is gone."""
     rates = carried(rows)
+    if any(row["topic"].startswith(f"persistent://{NAMESPACE}/") for row in of(rows, "pulsar_topic")):
+        return False
     return all(rates.get(one, 0) > 0 for one in ("hot-7f3a", "warm-19c2", "warm-b04d", "warm-e5aa")) and any(
         row["has_stats"] and row.get("msg_rate_in", 0) > 0 for row in of(rows, "pulsar_bundle")
     )
@@ -102,7 +106,7 @@ def test_owners_topics_and_rates_are_the_clusters_own(
 ) -> None:
     """Every bundle has the owner that its broker tells, and the hot topic is found in its bundle."""
     sandbox, admin = loaded
-    rows, problems = collected(admin.connection, Lake(tmp_path, "bundles"), loads_are_known)
+    rows, problems = collected(admin.connection, Lake(tmp_path, BUNDLES), loads_are_known)
     assert problems == ()
     brokers = of(rows, "pulsar_broker")
     assert {row["owner"] for row in brokers} == set(sandbox.brokers)
@@ -137,7 +141,7 @@ def test_a_bundle_that_was_unloaded_has_its_new_owner_in_the_next_tick(
             for row in of(rows, "pulsar_bundle")
         )
 
-    rows, _ = collected(admin.connection, Lake(tmp_path, "bundles"), has_moved)
+    rows, _ = collected(admin.connection, Lake(tmp_path, BUNDLES), has_moved)
     (now,) = [row for row in of(rows, "pulsar_bundle") if row["bundle"] == bundle and "position" in row]
     assert now["owner"] == admin.topic_owner(topic).broker
 
@@ -147,7 +151,7 @@ def test_a_killed_broker_does_not_lose_the_others_and_the_recording_replays(
 ) -> None:
     """Believed in for ten seconds after its death; the lake and the recording tell the same of it."""
     sandbox, admin = loaded
-    lake, record = Lake(tmp_path, "bundles"), tmp_path / "reports.jsonl"
+    lake, record = Lake(tmp_path, BUNDLES), tmp_path / "reports.jsonl"
     collected(admin.connection, lake, loads_are_known, record)
     dead = next(one for one in sandbox.brokers if one != admin.leader().broker)
     sandbox.kill(dead)
@@ -167,7 +171,7 @@ def test_a_killed_broker_does_not_lose_the_others_and_the_recording_replays(
         rows, _ = collected(admin.connection, lake, is_forgotten, record)
         assert set(carried(rows)) >= {"hot-7f3a", "warm-19c2", "warm-b04d", "warm-e5aa"}
     finally:
-        sandbox.start_broker(dead)
+        sandbox.restart(dead)
         sandbox.wait_until_serving()
     recorded = list(read_reports(record))
     assert recorded == list(recent_ticks(lake))
@@ -194,14 +198,14 @@ def test_the_extensible_load_manager_is_heard_on_its_own_topics(
     given = workload("collect/published")
     with PulsarAdmin(secured.connection) as admin:
         create_namespaces(admin, given)
-        with PulsarLoad.start(admin.connection, given, tmp_path):
+        with Load.start(admin.connection, given, tmp_path):
 
             def all_are_heard(rows: list[Row]) -> bool:
                 return loads_are_known(rows) and all(
                     "weighted_max_ema" in row and "cpu_usage" in row for row in of(rows, "pulsar_broker")
                 )
 
-            lake = Lake(tmp_path / "lake", "bundles")
+            lake = Lake(tmp_path / "lake", BUNDLES)
             rows, problems = collected(admin.connection, lake, all_are_heard)
             told = {one.bundle: broker for broker in secured.brokers for one in admin.owned_bundles(broker)}
     assert problems == ()

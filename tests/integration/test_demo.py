@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from trimtab.model.load import RESOURCES
 from trimtab.model.plan import Verdict
+from trimtab.model.replicas.resources import RESOURCES
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(1200)]
 

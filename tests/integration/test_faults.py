@@ -7,7 +7,7 @@ import pytest
 from support.plans import plan_of
 from support.trials import Trial, finish, running_trial, was_killed
 from trimtab.act.replicas.observation import ThrottleConfig, TopicPartition
-from trimtab.model.plan import Plan
+from trimtab.model.replicas.plan import Plan
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(1200)]
 

@@ -10,15 +10,15 @@ import pyarrow.compute as pc
 import pytest
 
 from synthetic_telemetry import SyntheticCluster, land
+from trimtab.files.replicas.snapshot import read_snapshot
 from trimtab.model.errors import ObserveError
-from trimtab.model.load import CPU, DISK, NETWORK_IN, NETWORK_OUT
-from trimtab.observe.compact import FEWEST, compacted
+from trimtab.model.replicas.resources import CPU, DISK, NETWORK_IN, NETWORK_OUT
+from trimtab.observe.compact import FEWEST, compacted, sweep
 from trimtab.observe.lake import Lake
 from trimtab.observe.manifest import publish_manifest
 from trimtab.observe.pipeline import run_batch
-from trimtab.observe.replicas import observe
-from trimtab.observe.settings import PipelineSettings
-from trimtab.observe.tables import sweep
+from trimtab.observe.replicas.pipeline import PIPELINE as REPLICAS
+from trimtab.observe.replicas.settings import ReplicasPipelineSettings
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
-SETTINGS = PipelineSettings(window_seconds=20, slide_seconds=20)
+SETTINGS = ReplicasPipelineSettings(window_seconds=20, slide_seconds=20)
 TICKS = 13
 
 
@@ -40,7 +40,7 @@ def cluster() -> SyntheticCluster:
 @pytest.fixture(scope="module")
 def lake(spark: SparkSession, cluster: SyntheticCluster, tmp_path_factory: pytest.TempPathFactory) -> Lake:
     """Its tables and snapshot."""
-    lake = Lake(tmp_path_factory.mktemp("lake"))
+    lake = Lake(tmp_path_factory.mktemp("lake"), REPLICAS)
     land(cluster.raw(TICKS), lake.raw, "all")
     run_batch(spark, lake, SETTINGS)
     return lake
@@ -65,7 +65,7 @@ def test_snapshot_carries_the_true_loads(lake: Lake, cluster: SyntheticCluster) 
     """Latest window for disk and network in, mean of windows for CPU and network out; followers have no
     out.
     """
-    snapshot, true = observe(lake), truth(cluster)
+    snapshot, true = read_snapshot(lake.newest_snapshot()), truth(cluster)
     leader, follower = snapshot.partitions.leader_load, snapshot.partitions.follower_load
     np.testing.assert_allclose(leader[:, NETWORK_IN], true["latest"], rtol=1e-5)
     np.testing.assert_allclose(follower[:, NETWORK_IN], true["latest"], rtol=1e-5)
@@ -81,7 +81,7 @@ def test_snapshot_carries_the_true_loads(lake: Lake, cluster: SyntheticCluster) 
 
 def test_placement_is_kafkas_own(lake: Lake, cluster: SyntheticCluster) -> None:
     """Replicas in Kafka's order, leaders, log dirs and hosts are those of the samples."""
-    snapshot = observe(lake)
+    snapshot = read_snapshot(lake.newest_snapshot())
     np.testing.assert_array_equal(snapshot.brokers.id[snapshot.partitions.replicas], cluster.replicas)
     np.testing.assert_array_equal(snapshot.brokers.id[snapshot.partitions.leader], cluster.replicas[:, 0])
     assert snapshot.partitions.in_sync.all()
@@ -101,7 +101,7 @@ def test_imbalance_is_the_models_own(lake: Lake) -> None:
         load = np.array([[one["load"]] for one in row["by_broker"]])
         limited = row["by_broker"][0]["capacity"] is not None
         capacity = np.array([[one["capacity"] if limited else 1.0] for one in row["by_broker"]])
-        expected = imbalance(load, capacity, np.ones(len(load), dtype=bool))
+        expected = imbalance(load, capacity, np.ones(len(load), dtype=bool), (row["resource"],))
         np.testing.assert_allclose(row["sigma"], expected.sigma[0], rtol=1e-12)
         np.testing.assert_allclose(row["worst_deviation"], expected.worst_deviation[0], rtol=1e-12)
         np.testing.assert_allclose(
@@ -118,10 +118,10 @@ def test_brokers_without_metrics_still_give_three_resources(
     invented.
     """
     bare = SyntheticCluster(metrics=False)
-    lake = Lake(tmp_path)
+    lake = Lake(tmp_path, REPLICAS)
     land(bare.raw(5), lake.raw, "all")
     run_batch(spark, lake, SETTINGS)
-    snapshot, true = observe(lake), truth(bare, 5)
+    snapshot, true = read_snapshot(lake.newest_snapshot()), truth(bare, 5)
     np.testing.assert_allclose(snapshot.partitions.leader_load[:, NETWORK_IN], true["latest"], rtol=1e-5)
     np.testing.assert_allclose(
         snapshot.partitions.leader_load[:, NETWORK_OUT], true["mean"] * bare.fan_out, rtol=1e-5, atol=1.0
@@ -151,7 +151,9 @@ def test_other_settings_do_not_mix_into_old_tables(
 ) -> None:
     """Windows of 10 s among windows of 20 s would be read as one series: refused, with the way out."""
     with pytest.raises(ObserveError, match=r"window_seconds = 20.*not 10.*run `trimtab pipeline run`"):
-        run_batch(spark, lake, PipelineSettings(window_seconds=10, slide_seconds=10), since=cluster.start)
+        run_batch(
+            spark, lake, ReplicasPipelineSettings(window_seconds=10, slide_seconds=10), since=cluster.start
+        )
 
 
 def test_compaction_changes_no_row_and_no_reader(lake: Lake) -> None:
@@ -187,7 +189,7 @@ def test_truncated_raw_file_is_named_and_left_out(
     spark: SparkSession, cluster: SyntheticCluster, tmp_path: Path
 ) -> None:
     """A disk that ran full cut a file: the rest is worked in, and the file is named."""
-    lake = Lake(tmp_path)
+    lake = Lake(tmp_path, REPLICAS)
     raw = cluster.raw(3)
     land(raw, lake.raw, "good")
     land(raw, lake.raw, "cut")

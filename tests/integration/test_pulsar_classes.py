@@ -12,21 +12,22 @@ import pytest
 
 from support.pulsar_classes import Run, decisions_of
 from support.random_reports import SHEDDERS, options_for, ticks_for
-from trimtab.files.pulsar_records import BrokerRecord, report_from
+from trimtab.files.bundles.report_records import BrokerRecord, report_from
 from trimtab.history.bundles.replay import ReplayState, Scenario, first_state, step
-from trimtab.model.bundles import ReportTick
-from trimtab.plan.bundles.averages import take_in
-from trimtab.plan.bundles.decision import Decision
-from trimtab.plan.bundles.hash_order import hash_map_order
-from trimtab.plan.bundles.options import Options, make_options
-from trimtab.plan.bundles.split.modular import find_splits
-from trimtab.plan.bundles.strategies import placer, shedder
-from trimtab.plan.bundles.view import BrokerLoad, LoadView
-from trimtab.sandbox.java import find_java
+from trimtab.jars.java import find_java
+from trimtab.model.bundles.reports import ReportTick
+from trimtab.plan.bundles.strategies import shedder
+from trimtab.plan.pulsar.averages import take_in
+from trimtab.plan.pulsar.decision import Decision
+from trimtab.plan.pulsar.hash_order import hash_map_order
+from trimtab.plan.pulsar.options import Options, make_options
+from trimtab.plan.pulsar.split.modular import find_splits
+from trimtab.plan.pulsar.strategies import placer
+from trimtab.plan.pulsar.view import BrokerLoad, LoadView
 
 pytestmark = [
     pytest.mark.pulsar,
-    pytest.mark.skipif(find_java().compiler is None, reason="this Java has no compiler"),
+    pytest.mark.skipif(find_java("brokers").compiler is None, reason="this Java has no compiler"),
 ]
 
 RUNS = 150

@@ -11,16 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from trimtab.connect.kafka import admin_client
+from trimtab.connect.kafka.client import admin_client
+from trimtab.lab.sandbox.kafka import KafkaSandbox, serving_brokers
+from trimtab.lab.sandbox.kafka.placement import record_placement
+from trimtab.lab.sandbox.kafka.topics import create_topics, delete_topics
+from trimtab.lab.sandbox.kafka.workload import TopicLoad, Workload
+from trimtab.lab.sandbox.load import Load
+from trimtab.lab.sandbox.processes import Process
+from trimtab.lab.sandbox.state import sandboxes_folder
+from trimtab.lab.sandbox.teardown import sweep
 from trimtab.model.errors import SandboxError
-from trimtab.sandbox.kafka import KafkaSandbox, serving_brokers
-from trimtab.sandbox.kafka.load import Load
-from trimtab.sandbox.kafka.placement import record_placement
-from trimtab.sandbox.kafka.topics import create_topics, delete_topics
-from trimtab.sandbox.kafka.workload import TopicLoad, Workload
-from trimtab.sandbox.processes import Process
-from trimtab.sandbox.state import sandboxes_folder
-from trimtab.sandbox.teardown import sweep
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]
 
@@ -168,7 +168,7 @@ def test_a_broker_declared_absent_joins_later_new_and_empty(own_state):
 
 OWNER = """
 import os, sys, time
-from trimtab.sandbox.kafka import KafkaSandbox
+from trimtab.lab.sandbox.kafka import KafkaSandbox
 sandbox = KafkaSandbox.start(1, prometheus=False)
 print(*(f"{p.pid}:{p.started}" for p in sandbox.state.processes.values()), flush=True)
 time.sleep(600)

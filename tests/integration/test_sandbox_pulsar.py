@@ -7,16 +7,16 @@ from dataclasses import replace
 
 import pytest
 
-from trimtab.connect.pulsar import PulsarAdmin, PulsarAdminError
+from trimtab.connect.pulsar.admin import PulsarAdmin, PulsarAdminError
+from trimtab.lab.sandbox.interruptions import interruptions, summarize_interruptions
+from trimtab.lab.sandbox.load import Load
+from trimtab.lab.sandbox.pulsar.namespaces import create_namespaces, delete_namespaces
+from trimtab.lab.sandbox.pulsar.placing import bundles_of, place_bundles
+from trimtab.lab.sandbox.pulsar.state import PulsarState
+from trimtab.lab.sandbox.pulsar.workload import NamespaceLoad, PulsarWorkload, TopicLoad
+from trimtab.lab.sandbox.state import read_state
+from trimtab.lab.sandbox.teardown import sweep
 from trimtab.model.errors import SandboxError
-from trimtab.sandbox.interruptions import interruptions, summarize_interruptions
-from trimtab.sandbox.pulsar.load import PulsarLoad
-from trimtab.sandbox.pulsar.namespaces import create_namespaces, delete_namespaces
-from trimtab.sandbox.pulsar.placing import bundles_of, place_bundles
-from trimtab.sandbox.pulsar.state import PulsarState
-from trimtab.sandbox.pulsar.workload import NamespaceLoad, PulsarWorkload, TopicLoad
-from trimtab.sandbox.state import read_state
-from trimtab.sandbox.teardown import sweep
 
 TRIMTAB = [sys.executable, "-c", "from trimtab.cli.app import main; main()"]
 
@@ -75,7 +75,7 @@ def test_a_load_tells_what_an_unload_did_to_its_clients(three_pulsar_brokers, ad
     bundle, topics = max(bundles.items(), key=lambda item: len(item[1]))
     place_bundles(admin, bundles, dict.fromkeys(bundles, first))
     assert {admin.topic_owner(name).broker for name, _ in namespace.topics} == {first}
-    with PulsarLoad.start(three_pulsar_brokers.connection, namespace, tmp_path) as load:
+    with Load.start(three_pulsar_brokers.connection, namespace, tmp_path) as load:
         _wait_until(lambda: load.summary().produced_records > 100)
         begin = time.time()
         place_bundles(admin, bundles, {bundle: second})
@@ -103,11 +103,11 @@ def test_a_killed_broker_leaves_and_comes_back(three_pulsar_brokers, admin):
     three_pulsar_brokers.kill(first)
     assert not three_pulsar_brokers.is_running(first)
     with pytest.raises(SandboxError, match=r"broker 127\.0\.0\.1:7 is not declared"):
-        three_pulsar_brokers.start_broker("127.0.0.1:7")
+        three_pulsar_brokers.restart("127.0.0.1:7")
     _wait_until(lambda: first not in admin.brokers())
-    three_pulsar_brokers.start_broker(first)
+    three_pulsar_brokers.restart(first)
     with pytest.raises(SandboxError, match=f"broker {first} runs already"):
-        three_pulsar_brokers.start_broker(first)
+        three_pulsar_brokers.restart(first)
     three_pulsar_brokers.wait_until_serving()
     assert first in admin.brokers()
 
@@ -124,7 +124,7 @@ def test_a_namespace_that_exists_is_not_created_again(admin, namespace):
 
 OWNER = """
 import time
-from trimtab.sandbox.pulsar import PulsarSandbox
+from trimtab.lab.sandbox.pulsar import PulsarSandbox
 sandbox = PulsarSandbox.start(1, secured=True, cpus_per_broker=0.9)
 print(sandbox.state.folder, flush=True)
 time.sleep(600)

@@ -5,12 +5,13 @@ from dataclasses import replace
 
 import pytest
 
-from trimtab.connect.kafka import admin_client, consumer, producer
-from trimtab.connect.settings import KafkaConnection, connection_from_table
+from support.settings import settings_of
+from trimtab.connect.kafka.client import admin_client, consumer, producer
+from trimtab.connect.kafka.settings import KafkaConnection, kafka_connection
+from trimtab.lab.sandbox.kafka import KafkaSandbox
+from trimtab.lab.sandbox.kafka.topics import create_topics
+from trimtab.lab.sandbox.kafka.workload import TopicLoad, Workload
 from trimtab.model.errors import ConnectError
-from trimtab.sandbox.kafka import KafkaSandbox
-from trimtab.sandbox.kafka.topics import create_topics
-from trimtab.sandbox.kafka.workload import TopicLoad, Workload
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]
 
@@ -25,17 +26,20 @@ def guarded() -> Iterator[KafkaSandbox]:
 def test_the_settings_table_lets_us_in(guarded, tmp_path):
     """An operator's [kafka] table with a password file gives an admin client that sees both brokers."""
     (tmp_path / "password").write_text(f"{guarded.connection.password}\n")
-    connection = connection_from_table(
-        {
-            "bootstrap": guarded.bootstrap,
-            "security_protocol": "SASL_SSL",
-            "tls_ca": str(guarded.connection.tls_ca),
-            "sasl_mechanism": "SCRAM-SHA-512",
-            "user": guarded.connection.user,
-            "password_file": "password",
-        },
-        {},
-        tmp_path,
+    connection = kafka_connection(
+        settings_of(
+            "kafka",
+            {
+                "bootstrap": guarded.bootstrap,
+                "security_protocol": "SASL_SSL",
+                "tls_ca": str(guarded.connection.tls_ca),
+                "sasl_mechanism": "SCRAM-SHA-512",
+                "user": guarded.connection.user,
+                "password_file": "password",
+            },
+            {},
+            tmp_path,
+        )
     )
     admin = admin_client(connection)
     assert {broker["broker_id"] for broker in admin.describe_cluster()["brokers"]} == {1, 2}

@@ -18,26 +18,27 @@ import pyarrow.parquet
 import pytest
 
 from synthetic_telemetry import SyntheticCluster, dirtied, land
-from trimtab.connect.kafka import admin_client, producer
-from trimtab.connect.settings import connection_from_bootstrap
+from trimtab.connect.kafka.client import admin_client, producer
+from trimtab.connect.kafka.settings import connection_from_bootstrap
+from trimtab.lab.sandbox.kafka.topics import delete_topics
 from trimtab.observe.lake import Lake
 from trimtab.observe.pipeline import run_batch
-from trimtab.observe.schemas import TABLES
-from trimtab.observe.settings import PipelineSettings
+from trimtab.observe.replicas.pipeline import PIPELINE as REPLICAS
+from trimtab.observe.replicas.schemas import TABLES
+from trimtab.observe.replicas.settings import ReplicasPipelineSettings
 from trimtab.observe.stream import Source, run_stream
-from trimtab.sandbox.kafka.topics import delete_topics
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from trimtab.sandbox.kafka import KafkaSandbox
+    from trimtab.lab.sandbox.kafka import KafkaSandbox
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
 TICKS = 9
 SECONDS = 10.0
 PATIENCE_SECONDS = 240.0
-SETTINGS = PipelineSettings(
+SETTINGS = ReplicasPipelineSettings(
     window_seconds=20,
     slide_seconds=10,
     lateness_seconds=60,
@@ -80,7 +81,7 @@ def assert_same(stream: Lake, batch: Lake) -> None:
 @pytest.fixture(scope="module")
 def history(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
     """Tables of the bad day by one batch over all its files."""
-    lake = Lake(tmp_path_factory.mktemp("batch"))
+    lake = Lake(tmp_path_factory.mktemp("batch"), REPLICAS)
     for number, file in enumerate(bad_day()):
         land(file, lake.raw, f"file-{number:03d}")
     run_batch(spark, lake, SETTINGS)
@@ -103,7 +104,7 @@ def test_stream_and_batch_agree_to_the_bit(spark: SparkSession, history: Lake, t
     """Micro-batches of a few files, with late, double and out-of-order samples, end in the tables of one
     batch.
     """
-    lake = Lake(tmp_path / "stream")
+    lake = Lake(tmp_path / "stream", REPLICAS)
     for number, file in enumerate(bad_day()):
         land(file, lake.raw, f"file-{number:03d}")
         os.utime(*lake.raw.glob(f"*/file-{number:03d}.parquet"), (number, number))
@@ -121,7 +122,7 @@ def test_killed_stream_loses_and_doubles_nothing(history: Lake, tmp_path: Path) 
     """Python and its JVM are killed with -9 at random moments while samples arrive; a restart picks up
     exactly.
     """
-    lake = Lake(tmp_path / "killed")
+    lake = Lake(tmp_path / "killed", REPLICAS)
     files = bad_day()
     dice = random.Random(11)
     landed = 0
@@ -148,7 +149,7 @@ def test_stream_from_a_topic_makes_the_same_tables(
     history: Lake, six_brokers: KafkaSandbox, tmp_path: Path
 ) -> None:
     """Samples as JSON in a topic make the tables of the files, and land as raw files themselves."""
-    lake = Lake(tmp_path / "topic")
+    lake = Lake(tmp_path / "topic", REPLICAS)
     topic = f"samples-{os.getpid()}"
     connection = connection_from_bootstrap(six_brokers.bootstrap)
     files = bad_day()

@@ -8,16 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support import extensible_manager as extensible
+from support.extensible_manager import SplitState
 from support.placement_views import bundle_key, known, load, view_of
-from trimtab.model.bundle_policies import BundlePolicies, ClusterMetadata, IsolationPolicy
-from trimtab.model.bundles import BundleStats
-from trimtab.plan.bundles.assign.candidates import by_policies
-from trimtab.plan.bundles.assign.select import PlacementRules, assign
-from trimtab.plan.bundles.assign.state import AssignmentState, forget_preallocated
-from trimtab.plan.bundles.options import VARIANTS, make_options
-from trimtab.plan.bundles.split import extensible
-from trimtab.plan.bundles.split.extensible import SplitState
-from trimtab.plan.bundles.strategies import placer
+from trimtab.model.bundles.policies import BundlePolicies, ClusterMetadata, IsolationPolicy
+from trimtab.model.bundles.reports import BundleStats
+from trimtab.plan.pulsar.assign.candidates import by_policies
+from trimtab.plan.pulsar.assign.select import PlacementRules, assign
+from trimtab.plan.pulsar.assign.state import AssignmentState, forget_preallocated
+from trimtab.plan.pulsar.options import VARIANTS, make_options
+from trimtab.plan.pulsar.strategies import placer
 
 NAMES = [
     "LeastLongTermMessageRate",

@@ -9,11 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.bundle_views import key, report, stats, view_of
-from trimtab.plan.bundles.decision import Decision, Shedder
-from trimtab.plan.bundles.options import VARIANTS, Options, make_options
-from trimtab.plan.bundles.shed.avg import AvgShedder
-from trimtab.plan.bundles.shed.transfer import TransferShedder
-from trimtab.plan.bundles.view import LoadView
+from trimtab.model.bundles.policies import ClusterMetadata
+from trimtab.plan.pulsar.decision import Decision, Shedder
+from trimtab.plan.pulsar.options import VARIANTS, Options, make_options
+from trimtab.plan.pulsar.shed import avg
+from trimtab.plan.pulsar.shed.transfer import transfer_shedder
+from trimtab.plan.pulsar.view import LoadView
 
 EAGER: dict[str, object] = {
     "loadBalancerAvgShedderLowThreshold": 1,
@@ -29,7 +30,7 @@ EAGER: dict[str, object] = {
 """Settings under which something happens at nearly every decision."""
 
 BOTH = pytest.mark.parametrize(
-    "shedder", [AvgShedder(), TransferShedder()], ids=["AvgShedder", "TransferShedder"]
+    "shedder", [avg.SHEDDER, transfer_shedder(ClusterMetadata())], ids=["AvgShedder", "TransferShedder"]
 )
 
 
@@ -122,7 +123,7 @@ def test_what_decided_can_be_written_down(shedder: Shedder[Any], views: list[Loa
 def test_hits_of_avg_shedder_are_of_brokers_that_are_apart(views: list[LoadView]) -> None:
     """A high hit is a low one too, and nobody has as many as would have acted."""
     options = make_options(EAGER)
-    for decision, state in run(AvgShedder(), views, options):
+    for decision, state in run(avg.SHEDDER, views, options):
         assert set(state.hits_high) <= set(state.hits_low)
         assert all(hits < 2 for hits in state.hits_low.values())
         assert all(hits < 1 for hits in state.hits_high.values())
@@ -135,7 +136,7 @@ def test_transfer_shedder_predicts_less_deviation_wherever_it_moves_without_a_sw
 ) -> None:
     """Half a difference moved at most brings two brokers nearer to each other."""
     options = make_options({**EAGER, "loadBalancerTransferEnabled": False})
-    for decision, _ in run(TransferShedder(), views, options):
+    for decision, _ in run(transfer_shedder(ClusterMetadata()), views, options):
         before = decision.why.get("deviation")
         for pair in decision.why.get("pairs", []):
             if "predicted_deviation" in pair and pair["predicted_deviation"] is not None:

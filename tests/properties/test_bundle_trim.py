@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from support.bundle_plan_checker import check_plan
 from support.bundle_snapshots import random_bundles_snapshot, small_snapshot
-from trimtab.files.bundle_plan import bundle_plan_bytes, bundle_plan_from
-from trimtab.model.bundles_settings import BundlesSettings
-from trimtab.model.bundles_snapshot import BundlesSnapshot
+from trimtab.files.bundles.plan import bundle_plan_bytes, bundle_plan_from
+from trimtab.model.bundles.settings import BundlesSettings
+from trimtab.model.bundles.snapshot import BundlesSnapshot
 from trimtab.model.plan import Verdict
 from trimtab.plan.bundles.trim import plan_bundles
 

@@ -10,17 +10,16 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from support.executing import prepared
 from support.fake_port import FakeCluster, random_cluster
+from support.invariants import forbidden_changes, violations
 from support.memory_journal import MemoryJournal
 from support.plans import plan_of
-from trimtab.act.execution.commands import Command, Finish, GiveUp
-from trimtab.act.execution.failure import Failure
-from trimtab.act.replicas.invariants import forbidden_changes, violations
+from trimtab.act.execution.messages import Command, Failure, Finish, GiveUp
+from trimtab.act.replicas.machine import ReplicasMachine
 from trimtab.act.replicas.observation import TopicPartition
-from trimtab.act.replicas.performing import ReplicasMachine
 from trimtab.act.replicas.settings import ExecutionSettings
 from trimtab.act.replicas.state import ExecutionState
 from trimtab.act.runner import Runner
-from trimtab.model.plan import Plan
+from trimtab.model.replicas.plan import Plan
 
 BROKERS = 6
 SETTINGS = ExecutionSettings(

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from support.replica_clusters import broker, partition, snapshot
 from trimtab.model.plan import Verdict
-from trimtab.model.settings import ReplicasSettings
-from trimtab.plan.planner import plan_replicas
+from trimtab.model.replicas.settings import ReplicasSettings
+from trimtab.plan.replicas.planner import plan_replicas
 
 WISHES = ReplicasSettings(epsilon=(0.35,) * 4)
 

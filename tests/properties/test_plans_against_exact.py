@@ -7,8 +7,8 @@ import pytest
 from support.exact_plans import EPSILON, THETA, cheapest
 from support.replica_clusters import broker, partition, snapshot
 from trimtab.model.plan import Verdict
-from trimtab.model.settings import ReplicasSettings
-from trimtab.plan.planner import plan_replicas
+from trimtab.model.replicas.settings import ReplicasSettings
+from trimtab.plan.replicas.planner import plan_replicas
 
 CAPACITY = (10.0, 1e6, 100.0, 100.0)
 WISHES = ReplicasSettings(theta=(THETA,) * 4, epsilon=(EPSILON,) * 4)

@@ -7,10 +7,10 @@ import pytest
 
 from support.plan_checker import check
 from support.random_snapshots import random_snapshot
-from trimtab.files.plan import plan_bytes
-from trimtab.files.replicas_json import snapshot_from_json
-from trimtab.files.settings import load_settings
-from trimtab.plan.planner import STRATEGIES, plan_replicas
+from trimtab.files.replicas.plan import plan_bytes
+from trimtab.files.replicas.snapshot import FORMAT
+from trimtab.levels.settings import read_settings
+from trimtab.plan.replicas.planner import STRATEGIES, plan_replicas
 
 OVERRIDES = (
     [],
@@ -25,7 +25,7 @@ OVERRIDES = (
 def test_a_plan_keeps_its_promises(seed: int, strategy: str) -> None:
     """Moves can be carried out and end in the assignments; predictions, cost and verdict are true."""
     document = random_snapshot(seed)
-    snapshot = snapshot_from_json(Path("random.json"), json.dumps(document).encode(), "0" * 64)
+    snapshot = FORMAT.from_json(Path("random.json"), json.dumps(document).encode(), "0" * 64)
     overrides = [f"replicas.strategy={strategy}", *OVERRIDES[seed % len(OVERRIDES)]]
-    plan = plan_replicas(snapshot, load_settings(None, overrides, {}).replicas)
+    plan = plan_replicas(snapshot, read_settings(None, overrides, {}).levels["replicas"])
     assert check(document, json.loads(plan_bytes(plan))) == []

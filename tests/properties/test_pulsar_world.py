@@ -7,14 +7,14 @@ from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from trimtab.model.bundle_range import initial_boundaries
-from trimtab.plan.bundles.options import make_options
-from trimtab.simulate.pulsar_checkers import always, at_rest
-from trimtab.simulate.pulsar_leader import LeaderSettings, Unload
-from trimtab.simulate.pulsar_sequences import lookup, unload
-from trimtab.simulate.pulsar_settings import WorldSettings
-from trimtab.simulate.pulsar_topics import Topics, topics_at
-from trimtab.simulate.pulsar_world import PulsarWorld
+from trimtab.lab.simulate.pulsar.checkers import always, at_rest
+from trimtab.lab.simulate.pulsar.leader import LeaderSettings, Unload
+from trimtab.lab.simulate.pulsar.sequences import lookup, unload
+from trimtab.lab.simulate.pulsar.settings import WorldSettings
+from trimtab.lab.simulate.pulsar.topics import Topics, topics_at
+from trimtab.lab.simulate.pulsar.world import PulsarWorld
+from trimtab.model.bundles.range import initial_boundaries
+from trimtab.plan.pulsar.options import make_options
 
 BROKERS = [f"broker-{number}:8080" for number in range(4)]
 NAMESPACES = ("t/a", "t/b")

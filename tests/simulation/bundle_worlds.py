@@ -6,21 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from simulation.worlds import Killed, MortalJournal
-from support.bundle_plans import bundle_plan_of, split, unload
-from support.bundle_trials import NAMESPACE, Bed, Checked
-from trimtab.act.apply_bundles import begin_bundles, bundles_runner_of, prepare_bundles
-from trimtab.act.bundles.observation import SWITCHES
-from trimtab.act.bundles.settings import BundlesSettings, UnloadPace
-from trimtab.act.bundles.state import BundlesState
-from trimtab.act.execution.status import FINAL
-from trimtab.act.lease import Lease
-from trimtab.act.office import JOURNAL_FILE, Office
-from trimtab.act.port import PortError
-from trimtab.model.bundle_plan import BundleMove, BundlePlan
-from trimtab.model.bundle_range import BundleRange
-from trimtab.model.errors import ActError
-from trimtab.simulate.checkers.bundle_deeds import (
+from simulate.checkers.bundle_deeds import (
     balancing_given_back,
     balancing_off_while_unloading,
     no_bundle_half_split,
@@ -28,7 +14,24 @@ from trimtab.simulate.checkers.bundle_deeds import (
     nobody_left_without_owner,
     owners_as_planned,
 )
-from trimtab.simulate.pulsar_admin_faults import Fault, Trouble
+from simulate.pulsar_admin.faults import Fault, Trouble
+from simulation.worlds import Killed, mortal_journal
+from support.bundle_plans import bundle_plan_of, split, unload
+from support.bundle_trials import NAMESPACE, Bed, Checked
+from support.journals import CODECS
+from support.mortal import MortalJournal
+from trimtab.act.applying import begin, prepare, runner_of
+from trimtab.act.bundles.acting import ACTING
+from trimtab.act.bundles.observation import SWITCHES
+from trimtab.act.bundles.settings import UnloadPace, UnloadSettings
+from trimtab.act.bundles.state import BundlesState
+from trimtab.act.execution.state import FINAL
+from trimtab.act.lease import Lease
+from trimtab.act.port import PortError
+from trimtab.act.store import ExecutionStore
+from trimtab.model.bundles.plan import BundleMove, BundlePlan
+from trimtab.model.bundles.range import BundleRange
+from trimtab.model.errors import ActError
 
 SOMEBODY = "somebody"
 
@@ -50,7 +53,7 @@ class BundleWorld:
         folder: Path,
         bed: Bed,
         plan: BundlePlan,
-        settings: BundlesSettings,
+        settings: UnloadSettings,
         generator: np.random.Generator,
     ) -> None:
         self.seed = seed
@@ -69,17 +72,17 @@ class BundleWorld:
     def live(self, dies_at: int | None = None, before: bool = False, cancel: bool = False) -> bool:
         """One trimtab process, from start to end or death; whether it reached a final status."""
         self.lives += 1
-        with self._office(dies_at, before) as office:
+        with self._store(dies_at, before) as store:
             try:
                 prepared = None
                 if self.execution is None:
-                    prepared = prepare_bundles(self.bed.port, self.plan, rebase=True)
+                    prepared = prepare(ACTING, self.bed.port, self.plan, rebase=True)
                 with self._lease() as lease:
                     if prepared is not None:
-                        self.execution = begin_bundles(office, prepared, self.settings, "{}")
+                        self.execution = begin(ACTING, store, prepared, self.settings, "{}")
                     assert self.execution is not None
-                    runner = bundles_runner_of(
-                        office, self.bed.port, lease, self.execution, watch=Checked(self._remember)
+                    runner = runner_of(
+                        ACTING, store, self.bed.port, lease, self.execution, watch=Checked(self._remember)
                     )
                     if cancel:
                         runner.cancel()
@@ -89,9 +92,9 @@ class BundleWorld:
             except (ActError, PortError) as error:
                 self.log.append(f"{self.bed.now:.1f}: {error}")
             finally:
-                assert isinstance(office.journal, MortalJournal)
-                self.writes = office.journal.file.writes
-            entries = office.journal.entries()
+                assert isinstance(store.journal, MortalJournal)
+                self.writes = store.journal.file.writes
+            entries = store.journal.entries()
             self.execution = entries[0].id if entries else None
             return bool(entries) and entries[0].status in FINAL
 
@@ -137,14 +140,16 @@ class BundleWorld:
         return "\n".join(lines)
 
     @contextmanager
-    def _office(self, dies_at: int | None, before: bool) -> Iterator[Office]:
-        office = Office(self.folder, self.bed.clock, self.bed.sleep, lambda: f"life {self.lives}")
-        office.journal.close()
-        office.journal = MortalJournal(self.folder / JOURNAL_FILE, dies_at, before)
+    def _store(self, dies_at: int | None, before: bool) -> Iterator[ExecutionStore]:
+        store = ExecutionStore(
+            self.folder, CODECS, self.bed.clock, self.bed.sleep, lambda: f"life {self.lives}"
+        )
+        store.journal.close()
+        store.journal = mortal_journal(self.folder, dies_at, before)
         try:
-            yield office
+            yield store
         finally:
-            office.close()
+            store.close()
 
     @contextmanager
     def _lease(self) -> Iterator[Lease]:
@@ -193,7 +198,7 @@ def random_bundle_world(seed: int, folder: Path, faults: int = 0, lost_fraction:
     if generator.random() < 0.3:
         bed.cluster.overrides[SWITCHES[0]] = str(generator.choice(["true", "false"]))
     plan = bundle_plan_of(*_moves(generator, bed, brokers), cluster="simulated")
-    settings = BundlesSettings(
+    settings = UnloadSettings(
         poll_seconds=0.5,
         check_seconds=2.0,
         settle_seconds=3.0,

@@ -7,7 +7,7 @@ import pytest
 from simulation.bundle_worlds import BundleWorld, random_bundle_world
 from trimtab.act import claim as claim_module
 from trimtab.act import runner as runner_module
-from trimtab.act.execution.status import Status
+from trimtab.act.execution.state import Status
 
 
 @pytest.fixture(autouse=True)

@@ -7,7 +7,7 @@ import pytest
 from simulation.worlds import World, random_world
 from trimtab.act import claim as claim_module
 from trimtab.act import runner as runner_module
-from trimtab.act.execution.status import Status
+from trimtab.act.execution.state import Status
 
 SMALL = 20e6
 """Bytes of a middling partition where many lives of one plan are tried."""

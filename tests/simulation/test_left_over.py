@@ -5,23 +5,23 @@ from pathlib import Path
 
 import numpy as np
 
+from simulate.faults import BrokerKilled, FaultScript
+from simulate.kafka.cluster import SimulatedKafka, cluster_of
 from simulation.worlds import World
+from support.journals import CODECS
 from support.plans import REASON, plan_of
-from trimtab.act.apply import receipt_of
-from trimtab.act.execution.status import Status
+from trimtab.act.execution.state import Status
 from trimtab.act.journal import Journal
-from trimtab.act.office import JOURNAL_FILE
+from trimtab.act.replicas.acting import receipt_of
 from trimtab.act.replicas.sensing import LoadSense
 from trimtab.act.replicas.settings import ExecutionSettings
 from trimtab.act.replicas.steps import StepState
-from trimtab.model.load import DISK, NETWORK_IN
-from trimtab.model.plan import Plan
-from trimtab.model.replicas import Brokers, LogDirs, Partitions, ReplicasSnapshot
+from trimtab.act.store import JOURNAL_FILE
+from trimtab.model.replicas.plan import Plan
+from trimtab.model.replicas.resources import DISK, NETWORK_IN
+from trimtab.model.replicas.snapshot import Brokers, LogDirs, Partitions, ReplicasSnapshot
 from trimtab.model.snapshot import Quality, SnapshotReference
-from trimtab.report.execution_text import receipt_text
-from trimtab.simulate.faults import BrokerKilled, FaultScript
-from trimtab.simulate.kafka_building import cluster_of
-from trimtab.simulate.kafka_cluster import SimulatedKafka
+from trimtab.report.replicas.words import receipt_text
 
 SIZE = 200e6
 
@@ -35,8 +35,8 @@ def told(world: World) -> str:
     """The receipt, as people see it."""
     assert world.state is not None
     assert world.execution is not None
-    with Journal(world.folder / JOURNAL_FILE) as journal:
-        return receipt_text(receipt_of(journal.entry(world.execution), world.state))
+    with Journal(world.folder / JOURNAL_FILE, CODECS) as journal:
+        return receipt_text(receipt_of(journal.entry(world.execution), world.state, None))
 
 
 def test_a_dead_destination_leaves_its_own_steps_and_the_commands_to_go_on_with(tmp_path: Path) -> None:

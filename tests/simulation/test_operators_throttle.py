@@ -5,16 +5,23 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from simulate.faults import BrokerKilled, BrokerStarted, Fault, FaultScript
+from simulate.kafka.cluster import cluster_of
+from simulate.kafka.configs import (
+    FOLLOWER_RATE,
+    FOLLOWER_REPLICAS,
+    LEADER_RATE,
+    LEADER_REPLICAS,
+    WHOLE_CLUSTER,
+    ConfigOperation,
+    ResourceType,
+)
 from simulation.worlds import World
 from support.plans import plan_of
 from trimtab.act import claim as claim_module
-from trimtab.act.execution.status import Status
+from trimtab.act.execution.state import Status
 from trimtab.act.replicas.settings import ExecutionSettings
 from trimtab.act.replicas.steps import StepState
-from trimtab.simulate.faults import BrokerKilled, BrokerStarted, Fault, FaultScript
-from trimtab.simulate.kafka_building import cluster_of
-from trimtab.simulate.kafka_configs import WHOLE_CLUSTER, ConfigOperation, ResourceType
-from trimtab.simulate.kafka_throttles import FOLLOWER_RATE, FOLLOWER_REPLICAS, LEADER_RATE, LEADER_REPLICAS
 
 MB = 1e6
 Throttles = dict[tuple[ResourceType, str], dict[str, str]]

@@ -5,15 +5,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from simulate.faults import FaultScript
+from simulate.kafka.cluster import cluster_of
 from simulation.worlds import World
 from support.plans import plan_of
-from trimtab.act.execution.status import Status
-from trimtab.act.replicas.progress import ProgressMeter
+from trimtab.act.execution.state import Status
+from trimtab.act.replicas.figures import ProgressMeter
 from trimtab.act.replicas.settings import ExecutionSettings
 from trimtab.act.replicas.state import ExecutionState
 from trimtab.act.replicas.steps import StepState
-from trimtab.simulate.faults import FaultScript
-from trimtab.simulate.kafka_building import cluster_of
 
 MB = 1e6
 

@@ -2,16 +2,16 @@
 
 import pytest
 
-from trimtab.simulate.pulsar_checkers import at_rest
-from trimtab.simulate.pulsar_leader import LeaderSettings
-from trimtab.simulate.pulsar_scenarios import (
+from trimtab.lab.simulate.pulsar.checkers import at_rest
+from trimtab.lab.simulate.pulsar.leader import LeaderSettings
+from trimtab.lab.simulate.pulsar.scenarios import (
     broker_joins,
     broker_overloaded,
     lone_hot_bundle,
     outcome,
     owner_dies,
 )
-from trimtab.simulate.pulsar_settings import WorldSettings
+from trimtab.lab.simulate.pulsar.settings import WorldSettings
 
 IDLE = "broker-9:8080"
 

@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from trimtab.model.bundle_range import BundleRange, initial_boundaries
-from trimtab.plan.bundles.options import make_options
-from trimtab.simulate.pulsar_checkers import always, at_rest, only_bundles_are_served
-from trimtab.simulate.pulsar_leader import LeaderSettings
-from trimtab.simulate.pulsar_sequences import lookup
-from trimtab.simulate.pulsar_settings import WorldSettings
-from trimtab.simulate.pulsar_topics import Topics, one_topic_a_bundle, topics_at
-from trimtab.simulate.pulsar_world import PulsarWorld
+from trimtab.lab.simulate.pulsar.checkers import always, at_rest, only_bundles_are_served
+from trimtab.lab.simulate.pulsar.leader import LeaderSettings
+from trimtab.lab.simulate.pulsar.sequences import lookup
+from trimtab.lab.simulate.pulsar.settings import WorldSettings
+from trimtab.lab.simulate.pulsar.topics import Topics, one_topic_a_bundle, topics_at
+from trimtab.lab.simulate.pulsar.world import PulsarWorld
+from trimtab.model.bundles.range import BundleRange, initial_boundaries
+from trimtab.plan.pulsar.options import make_options
 
 NAMESPACE = "t/n"
 QUARTERS = initial_boundaries(4)

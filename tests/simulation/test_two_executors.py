@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
+from simulate.checkers.deeds import never_both_at_once
+from simulate.faults import ControllerRestarted, FaultScript
+from simulate.kafka.port import SimulatedPort
 from simulation.worlds import ACTOR, World, random_world
 from trimtab.act import claim as claim_module
 from trimtab.act import runner as runner_module
 from trimtab.act.lease import Lease
 from trimtab.act.port import PortError
 from trimtab.model.errors import ActError
-from trimtab.simulate.checkers.deeds import never_both_at_once
-from trimtab.simulate.faults import ControllerRestarted, FaultScript
-from trimtab.simulate.kafka_port import SimulatedPort
 
 RIVAL = "rival"
 

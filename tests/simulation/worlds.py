@@ -4,26 +4,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import NoReturn
 
 import numpy as np
 
-from support.executing import Checked
-from support.plans import REASON, plan_of
-from trimtab.act.apply import Prepared, begin, prepare, runner_of
-from trimtab.act.execution.status import FINAL
-from trimtab.act.journal import Journal
-from trimtab.act.journal_file import JournalFile
-from trimtab.act.lease import Lease
-from trimtab.act.office import JOURNAL_FILE, Office
-from trimtab.act.port import PortError
-from trimtab.act.replicas.performing import Sense
-from trimtab.act.replicas.port import ClusterPort
-from trimtab.act.replicas.settings import ExecutionSettings
-from trimtab.act.replicas.state import ExecutionState
-from trimtab.model.errors import ActError
-from trimtab.model.plan import Assignment, Move, MoveKind, Plan
-from trimtab.simulate.checkers.deeds import foreign_work_respected, no_copy_sent_to_the_dead
-from trimtab.simulate.checkers.ending import (
+from simulate.checkers.deeds import foreign_work_respected, no_copy_sent_to_the_dead
+from simulate.checkers.ending import (
     Before,
     every_step_accounted,
     no_lease_left,
@@ -32,13 +18,29 @@ from trimtab.simulate.checkers.ending import (
     no_throttle_left,
     replication_factor_kept,
 )
-from trimtab.simulate.checkers.watch import Watch
-from trimtab.simulate.faults import Fault, FaultScript, random_faults
-from trimtab.simulate.flaky_port import FlakyPort
-from trimtab.simulate.kafka_building import cluster_of
-from trimtab.simulate.kafka_cluster import SimulatedKafka
-from trimtab.simulate.kafka_configs import ConfigOperation, ResourceType
-from trimtab.simulate.kafka_port import SimulatedPort
+from simulate.checkers.watch import Watch
+from simulate.faults import Fault, FaultScript, random_faults
+from simulate.flaky_port import FlakyPort
+from simulate.kafka.cluster import SimulatedKafka, cluster_of
+from simulate.kafka.configs import ConfigOperation, ResourceType
+from simulate.kafka.port import SimulatedPort
+from support.executing import Checked
+from support.journals import CODECS
+from support.mortal import MortalJournal
+from support.plans import REASON, plan_of
+from trimtab.act.acting import Prepared
+from trimtab.act.applying import begin, prepare, runner_of
+from trimtab.act.execution.state import FINAL
+from trimtab.act.lease import Lease
+from trimtab.act.port import PortError
+from trimtab.act.replicas.acting import ACTING
+from trimtab.act.replicas.machine import Sense
+from trimtab.act.replicas.port import ClusterPort
+from trimtab.act.replicas.settings import ExecutionSettings
+from trimtab.act.replicas.state import ExecutionState
+from trimtab.act.store import JOURNAL_FILE, ExecutionStore
+from trimtab.model.errors import ActError
+from trimtab.model.replicas.plan import Assignment, Move, MoveKind, Plan
 
 ACTOR = "trimtab"
 LOOK_EVERY_SECONDS = 0.5
@@ -48,35 +50,17 @@ class Killed(BaseException):
     """What `kill -9` looks like from inside: nothing runs after it, no `except Exception`, no clean-up."""
 
 
-class MortalFile(JournalFile):
-    """A journal file whose process is killed right before or right after a given write of a state."""
-
-    def __init__(self, path: Path, dies_at: int | None, before: bool) -> None:
-        super().__init__(path)
-        # Nothing here survives the machine, only the process: waiting for the disk would test nothing.
-        self.execute("PRAGMA synchronous=OFF")
-        self.writes = 0
-        self._dies_at = dies_at
-        self._before = before
-
-    @contextmanager
-    def state_write(self) -> Iterator[None]:
-        self.writes += 1
-        due = self.writes == self._dies_at
-        if due and self._before:
-            raise Killed
-        with self.transaction():
-            yield
-        if due:
-            raise Killed
+def killed() -> NoReturn:
+    """Die."""
+    raise Killed
 
 
-class MortalJournal(Journal):
-    """A journal on such a file."""
-
-    def __init__(self, path: Path, dies_at: int | None, before: bool) -> None:
-        self.path = path
-        self._file = self.file = MortalFile(path, dies_at, before)
+def mortal_journal(folder: Path, dies_at: int | None, before: bool) -> MortalJournal:
+    """The journal of a process that is killed right before or right after a given write of a state."""
+    journal = MortalJournal(folder / JOURNAL_FILE, CODECS, dies_at, before, killed)
+    # Nothing here survives the machine, only the process: waiting for the disk would test nothing.
+    journal.file.execute("PRAGMA synchronous=OFF")
+    return journal
 
 
 @dataclass
@@ -131,11 +115,11 @@ class World:
     def live(self, dies_at: int | None = None, before: bool = False, cancel: bool = False) -> bool:
         """One trimtab process, from start to end or death; whether it reached a final status."""
         self.lives += 1
-        with self._office(dies_at, before) as office:
+        with self._store(dies_at, before) as store:
             try:
                 prepared = self._prepare() if self.execution is None else None
                 with self._lease(self.port) as lease:
-                    self._run(office, lease, prepared, cancel)
+                    self._run(store, lease, prepared, cancel)
             except Killed:
                 self.log.append(
                     f"{self.cluster.now:.1f}: killed at write {dies_at}{' (before)' if before else ''}"
@@ -143,9 +127,9 @@ class World:
             except (ActError, PortError) as error:
                 self.log.append(f"{self.cluster.now:.1f}: {error}")
             finally:
-                assert isinstance(office.journal, MortalJournal)
-                self.writes = office.journal.file.writes
-            entries = office.journal.entries()
+                assert isinstance(store.journal, MortalJournal)
+                self.writes = store.journal.file.writes
+            entries = store.journal.entries()
             self.execution = entries[0].id if entries else None
             return bool(entries) and entries[0].status in FINAL
 
@@ -197,17 +181,17 @@ class World:
     # ------------------------------------------------------------ inside
 
     @contextmanager
-    def _office(self, dies_at: int | None, before: bool) -> Iterator[Office]:
-        office = Office(self.folder, self.clock, self.pass_time, lambda: f"life {self.lives}")
-        office.journal.close()
-        office.journal = MortalJournal(self.folder / JOURNAL_FILE, dies_at, before)
+    def _store(self, dies_at: int | None, before: bool) -> Iterator[ExecutionStore]:
+        store = ExecutionStore(self.folder, CODECS, self.clock, self.pass_time, lambda: f"life {self.lives}")
+        store.journal.close()
+        store.journal = mortal_journal(self.folder, dies_at, before)
         try:
-            yield office
+            yield store
         finally:
-            office.close()
+            store.close()
 
     def _prepare(self) -> Prepared:
-        return prepare(self.port, self.plan, rebase=True)
+        return prepare(ACTING, self.port, self.plan, rebase=True)
 
     @contextmanager
     def _lease(self, port: ClusterPort) -> Iterator[Lease]:
@@ -234,12 +218,12 @@ class World:
             raise
         lease.release()
 
-    def _run(self, office: Office, lease: Lease, prepared: Prepared | None, cancel: bool) -> None:
+    def _run(self, store: ExecutionStore, lease: Lease, prepared: Prepared | None, cancel: bool) -> None:
         if self.execution is None:
             assert prepared is not None
-            self.execution = begin(office, prepared, self.settings, "{}")
+            self.execution = begin(ACTING, store, prepared, self.settings, "{}")
         checked = Checked(self._remember)
-        runner = runner_of(office, self.port, lease, self.execution, sense=self.sense, watch=checked)
+        runner = runner_of(ACTING, store, self.port, lease, self.execution, sense=self.sense, watch=checked)
         if cancel:
             runner.cancel()
         runner.run()

@@ -6,8 +6,8 @@ from urllib.parse import unquote
 
 import httpx
 
-from trimtab.simulate.pulsar_admin_answers import Asked
-from trimtab.simulate.pulsar_admin_brokers import AdminBrokers, BrokenError, RefusedError
+from simulate.pulsar_admin.answers import Asked
+from simulate.pulsar_admin.brokers import AdminBrokers, BrokenError, RefusedError
 
 
 class AdminTransport(httpx.BaseTransport):

@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 
 from kafka.errors import KafkaError, UnknownBrokerIdError, UnknownTopicOrPartitionError
 
-from trimtab.connect.kafka import admin_client
-from trimtab.connect.settings import KafkaConnection
+from trimtab.connect.kafka.client import admin_client
+from trimtab.connect.kafka.settings import KafkaConnection
 from trimtab.model.errors import ConnectError
 
 PATIENCE_SECONDS = 120.0

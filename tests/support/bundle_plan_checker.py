@@ -2,11 +2,11 @@
 
 import math
 
-from trimtab.model.bundle_plan import BundleMoveKind, BundlePlan
-from trimtab.model.bundle_policies import is_system_namespace
-from trimtab.model.bundle_range import bundles_between, parse_bundle
-from trimtab.model.bundles_settings import BundlesSettings
-from trimtab.model.bundles_snapshot import RESOURCES, BundlesSnapshot
+from trimtab.model.bundles.plan import BundleMoveKind, BundlePlan
+from trimtab.model.bundles.policies import is_system_namespace
+from trimtab.model.bundles.range import bundles_between, parse_bundle
+from trimtab.model.bundles.settings import BundlesSettings
+from trimtab.model.bundles.snapshot import RESOURCES, BundlesSnapshot
 from trimtab.model.plan import Verdict
 
 SLACK = 1e-6

@@ -2,7 +2,7 @@
 
 import math
 
-from trimtab.model.bundle_plan import (
+from trimtab.model.bundles.plan import (
     BundleBound,
     BundleCost,
     BundleMove,
@@ -11,7 +11,7 @@ from trimtab.model.bundle_plan import (
     BundleReason,
     Ownership,
 )
-from trimtab.model.bundle_range import BundleRange, bundles_between, parse_bundle
+from trimtab.model.bundles.range import BundleRange, bundles_between, parse_bundle
 from trimtab.model.imbalance import Measures
 from trimtab.model.plan import Prediction, Problem, Verdict
 from trimtab.model.snapshot import SnapshotReference

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from trimtab.model.bundle_policies import BundlePolicies, IsolationPolicy
-from trimtab.model.bundle_range import (
+from trimtab.model.bundles.policies import BundlePolicies, IsolationPolicy
+from trimtab.model.bundles.range import (
     FULL_UPPER,
     BundleRange,
     bundle_positions,
@@ -14,7 +14,7 @@ from trimtab.model.bundle_range import (
     initial_boundaries,
     topic_hash,
 )
-from trimtab.model.bundles_snapshot import (
+from trimtab.model.bundles.snapshot import (
     NO_OWNER,
     RESOURCES,
     BundleBrokers,

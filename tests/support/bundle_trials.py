@@ -5,26 +5,26 @@ from pathlib import Path
 
 import numpy as np
 
+from simulate.pulsar_admin.brokers import AdminBrokers
+from simulate.pulsar_admin.cluster import AdminCluster
+from simulate.pulsar_admin.faults import Fault
 from support.admin_transport import AdminTransport
-from trimtab.act.bundles.invariants import forbidden_changes, violations
-from trimtab.act.bundles.machine import new_execution
+from support.invariants import forbidden_changes, violations
+from support.journals import CODECS
+from trimtab.act.bundles.machine import BundlesMachine, new_execution
 from trimtab.act.bundles.observation import SWITCHES
-from trimtab.act.bundles.performing import BundlesMachine
-from trimtab.act.bundles.prepare import compare, refuse_if_changed, steps_of
-from trimtab.act.bundles.settings import BundlesSettings, UnloadPace
+from trimtab.act.bundles.prepare import compare, steps_of
+from trimtab.act.bundles.settings import UnloadPace, UnloadSettings
 from trimtab.act.bundles.state import BundlesState
 from trimtab.act.journal import Journal
 from trimtab.act.pulsar.port import PulsarAdminPort
 from trimtab.act.runner import Runner
-from trimtab.connect.pulsar import PulsarAdmin, PulsarConnection
-from trimtab.model.bundle_plan import BundlePlan
-from trimtab.simulate.pulsar_admin_brokers import AdminBrokers
-from trimtab.simulate.pulsar_admin_cluster import AdminCluster
-from trimtab.simulate.pulsar_admin_faults import Fault
+from trimtab.connect.pulsar.admin import PulsarAdmin, PulsarConnection
+from trimtab.model.bundles.plan import BundlePlan
 
 BROKERS = ("b1:8080", "b2:8080", "b3:8080")
 NAMESPACE = "acme/shop"
-SETTINGS = BundlesSettings(
+SETTINGS = UnloadSettings(
     backoff_seconds=0.1,
     pace=UnloadPace(pause_seconds=0.5, session_timeout_seconds=10.0, quiet_seconds=75.0),
 )
@@ -114,12 +114,12 @@ class Bed:
         return self.brokers.faults
 
     def prepared(
-        self, plan: BundlePlan, settings: BundlesSettings = SETTINGS, *, rebase: bool = False
+        self, plan: BundlePlan, settings: UnloadSettings = SETTINGS, *, rebase: bool = False
     ) -> BundlesState:
         """The state of an execution of that plan, before its first event."""
         seen = self.port.observe([NAMESPACE], deep=True)
         comparison = compare(plan, seen)
-        refuse_if_changed(comparison, rebase=rebase)
+        comparison.refuse_if_changed("moves have been overtaken", rebase=rebase)
         return new_execution(seen.cluster, steps_of(plan, comparison), settings, self.now)
 
     def run(
@@ -129,7 +129,7 @@ class Bed:
         watch: Callable[[BundlesState], None] | None = None,
     ) -> BundlesState:
         """Journal and run it to its end."""
-        with Journal(folder / "journal.sqlite") as journal:
+        with Journal(folder / "journal.sqlite", CODECS) as journal:
             # Nothing here survives the machine, only the process: waiting for the disk would test nothing.
             journal._file.execute("PRAGMA synchronous=OFF")
             execution = journal.create(state, "simulated", "{}", "test", {})

@@ -1,13 +1,13 @@
 """Small Pulsar clusters as the leader sees them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from trimtab.model.bundle_range import BundleRange
-from trimtab.model.bundles import BrokerReport, BundleData, BundleStats, ResourceUsage, TimeAverage
-from trimtab.plan.bundles.averages import table_of
-from trimtab.plan.bundles.view import BrokerLoad, LoadView
+from trimtab.model.bundles.range import BundleRange
+from trimtab.model.bundles.reports import BrokerReport, BundleData, BundleStats, ResourceUsage, TimeAverage
+from trimtab.plan.pulsar.averages import BundleTable, table_of, take_in
+from trimtab.plan.pulsar.view import BrokerLoad, LoadView
 
 MB = 1024 * 1024
 CHANCE = np.random.default_rng(0)
@@ -63,3 +63,8 @@ def view_of(
         table_of(data),
         dict.fromkeys(recently_unloaded, at),
     )
+
+
+def update_bundles(table: BundleTable, reports: Iterable[BrokerReport]) -> BundleTable:
+    """The table of `take_in` alone."""
+    return take_in(table, {str(number): report for number, report in enumerate(reports)})[0]

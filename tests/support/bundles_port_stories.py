@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from trimtab.act.bundles.observation import AUTO_SPLIT, OFF, SHEDDING, SWITCHES, BundlesSeen
 from trimtab.act.bundles.port import BundlesPort
-from trimtab.model.bundle_range import bundles_between
+from trimtab.model.bundles.range import bundles_between
 
 
 @dataclass(frozen=True)

@@ -4,16 +4,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 from support.fake_port import FakeCluster
+from support.invariants import forbidden_changes, violations
+from support.journals import CODECS
 from trimtab.act.journal import Journal
-from trimtab.act.replicas.invariants import forbidden_changes, violations
-from trimtab.act.replicas.machine import new_execution
+from trimtab.act.replicas.machine import ReplicasMachine, Sense, new_execution
 from trimtab.act.replicas.observation import TopicPartition
-from trimtab.act.replicas.performing import ReplicasMachine, Sense
 from trimtab.act.replicas.prepare import compare, steps_of
 from trimtab.act.replicas.settings import ExecutionSettings
 from trimtab.act.replicas.state import ExecutionState
 from trimtab.act.runner import Runner
-from trimtab.model.plan import Plan
+from trimtab.model.replicas.plan import Plan
 
 SETTINGS = ExecutionSettings(throttle="50000000", backoff_seconds=0.1)
 
@@ -52,7 +52,7 @@ def run(
     watch: Callable[[ExecutionState], None] | None = None,
 ) -> ExecutionState:
     """Journal and run it to its end."""
-    with Journal(folder / "journal.sqlite") as journal:
+    with Journal(folder / "journal.sqlite", CODECS) as journal:
         execution = journal.create(state, "fake", "{}", "test", {})
         runner = Runner(
             ReplicasMachine(cluster, cluster.clock, sense),

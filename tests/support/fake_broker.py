@@ -6,7 +6,7 @@ from typing import Any
 from kafka.protocol.admin import DescribeLogDirsResponse, ListGroupsResponse
 from kafka.protocol.consumer import ListOffsetsResponse, OffsetFetchResponse
 
-from trimtab.observe.collect.asking import Unanswered
+from trimtab.observe.collect.collecting import Unanswered
 
 Answer = Callable[[Any], Any]
 

@@ -2,20 +2,21 @@
 
 It answers as Kafka was measured to answer (a reassignment to a dead broker is accepted and never ends,
 cancelling deletes the half copy, a reordered list takes effect at once), so that the state machine can be
-tried in thousands of runs. `trimtab.simulate` speaks the real protocol; this one only stands for the port.
+tried in thousands of runs. `simulate.kafka` speaks the real protocol; this one only stands for the port.
 """
 
 import random
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from trimtab.act.execution.failure import Failure
+from trimtab.act.execution.messages import Failure
 from trimtab.act.port import PortError
 from trimtab.act.replicas.observation import (
     Answers,
     BrokerSeen,
     LogDirSeen,
     Observation,
+    OwnRates,
     Placement,
     ReassignmentSeen,
     ReplicaSeen,
@@ -308,6 +309,11 @@ class FakeCluster:
             {t: self.lists["leader"].get(t) for t in topics},
             {t: self.lists["follower"].get(t) for t in topics},
         )
+
+    def own_rates(self, brokers: Collection[int]) -> OwnRates:
+        """See `ClusterPort.own_rates`: none has any."""
+        self._call("own_rates")
+        return {}
 
     def write_throttle(self, config: ThrottleConfig) -> Mapping[str, Failure]:
         """See `ClusterPort.write_throttle`."""

@@ -18,12 +18,13 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+
 from support.plan_checker import check
 from support.random_snapshots import random_snapshot
-from trimtab.files.plan import plan_bytes, read_plan
-from trimtab.files.replicas_json import snapshot_from_json
-from trimtab.files.settings import load_settings
-from trimtab.plan.planner import plan_replicas
+from trimtab.files.replicas.plan import plan_bytes, read_plan
+from trimtab.files.replicas.snapshot import FORMAT
+from trimtab.levels.settings import read_settings
+from trimtab.plan.replicas.planner import plan_replicas
 
 SECONDS = 20
 
@@ -31,8 +32,8 @@ SECONDS = 20
 def judged(seed: int, strategy: str, overrides: list[str], folder: Path) -> tuple[str, list[str]]:
     """Verdict of one plan, and what is wrong with it."""
     document = random_snapshot(seed)
-    settings = load_settings(None, [f"replicas.strategy={strategy}", *overrides], {}).replicas
-    snapshot = snapshot_from_json(Path("random.json"), json.dumps(document).encode(), "0" * 64)
+    settings = read_settings(None, [f"replicas.strategy={strategy}", *overrides], {}).levels["replicas"]
+    snapshot = FORMAT.from_json(Path("random.json"), json.dumps(document).encode(), "0" * 64)
     try:
         data = plan_bytes(plan_replicas(snapshot, settings))
     except Exception:

@@ -2,14 +2,10 @@
 
 import json
 
-from trimtab.act.replicas.codec import (
-    head_to_json,
-    record_from_json,
-    record_to_json,
-    state_from_json,
-    step_to_json,
-)
+from trimtab.act.replicas.acting import ACTING
 from trimtab.act.replicas.state import ExecutionState
+
+CODEC = ACTING.codec
 
 
 class MemoryJournal:
@@ -36,10 +32,12 @@ class MemoryJournal:
     def state(self) -> ExecutionState:
         """As a new process reads it."""
         document = json.loads(self._text)
-        records = tuple(record_from_json(s, r) for s, r in document["records"])
-        return state_from_json(document["head"], records)
+        records = tuple(CODEC.record_from_json(s, r) for s, r in document["records"])
+        state = CODEC.state_from_json(document["head"], records)
+        assert isinstance(state, ExecutionState)
+        return state
 
 
 def _text(state: ExecutionState) -> str:
-    records = [[step_to_json(r.step), record_to_json(r)] for r in state.records]
-    return json.dumps({"head": head_to_json(state), "records": records})
+    records = [[CODEC.step_to_json(r), CODEC.record_to_json(r)] for r in state.records]
+    return json.dumps({"head": CODEC.head_to_json(state), "records": records})

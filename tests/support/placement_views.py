@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
-from trimtab.model.bundles import BrokerReport, BundleData, BundleStats, ResourceUsage, TimeAverage
-from trimtab.plan.bundles.averages import table_of
-from trimtab.plan.bundles.view import BrokerLoad, LoadView
+from trimtab.model.bundles.reports import BrokerReport, BundleData, BundleStats, ResourceUsage, TimeAverage
+from trimtab.plan.pulsar.averages import table_of
+from trimtab.plan.pulsar.view import BrokerLoad, LoadView
 
 RANGES = ("0x00000000_0x40000000", "0x40000000_0x80000000", "0x80000000_0xc0000000", "0xc0000000_0xffffffff")
 """The bundles of a namespace that was left as it was made."""

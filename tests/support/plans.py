@@ -1,17 +1,8 @@
 """Small plans made by hand, for tests of the executor."""
 
 from trimtab.model.imbalance import Measures
-from trimtab.model.plan import (
-    Assignment,
-    Bound,
-    Cost,
-    Move,
-    MoveKind,
-    Plan,
-    Prediction,
-    Reason,
-    Verdict,
-)
+from trimtab.model.plan import Prediction, Verdict
+from trimtab.model.replicas.plan import Assignment, Bound, Cost, Move, MoveKind, Plan, Reason
 from trimtab.model.snapshot import SnapshotReference
 
 REASON = Reason("epsilon", "disk", 1, 0.5, 0.4, 0.45, "relieves broker 1")

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from trimtab.model.bundle_range import topic_hash
-from trimtab.simulate.pulsar_admin_server import PulsarAdminServer
+from simulate.pulsar_admin.server import PulsarAdminServer
+from trimtab.model.bundles.range import topic_hash
 
 NAMESPACE = "acme/shop"
 

@@ -9,20 +9,19 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from support.asking import PATIENCE_SECONDS
-from support.trials import TRIMTAB
+from support.journals import CODECS
+from support.trials import trimtab
 from trimtab.act.bundles.observation import SWITCHES
 from trimtab.act.journal import Journal
-from trimtab.act.journal_file import CRASH_VARIABLE
-from trimtab.act.office import JOURNAL_FILE
-from trimtab.act.pulsar.claims import read_claims
-from trimtab.act.pulsar.probes import probe_topic
-from trimtab.connect.pulsar import PulsarAdmin
-from trimtab.files.bundle_plan import write_bundle_plan
-from trimtab.model.bundle_plan import BundlePlan
-from trimtab.model.bundle_range import bundles_between, parse_bundle
+from trimtab.act.pulsar.port import PulsarAdminPort, probe_topic
+from trimtab.act.store import JOURNAL_FILE
+from trimtab.connect.pulsar.admin import PulsarAdmin
+from trimtab.files.bundles.plan import write_bundle_plan
+from trimtab.lab.sandbox.pulsar import PulsarSandbox
+from trimtab.lab.sandbox.pulsar.namespaces import delete_namespace
+from trimtab.model.bundles.plan import BundlePlan
+from trimtab.model.bundles.range import bundles_between, parse_bundle
 from trimtab.model.snapshot import SnapshotReference
-from trimtab.sandbox.pulsar import PulsarSandbox
-from trimtab.sandbox.pulsar.namespaces import delete_namespace
 
 TENANT, NAMESPACE = "trimtab", "trimtab/act"
 IMPATIENT = {
@@ -101,7 +100,7 @@ class PulsarTrial:
                     self.admin.runtime_configuration(broker)[switch] == "true" for switch in SWITCHES
                 ),
             )
-        assert read_claims(self.admin) == frozenset()
+        assert PulsarAdminPort(self.admin, time.time).read_claims() == frozenset()
 
     def write(self, name: str, plan: BundlePlan) -> str:
         """A plan as a file, made just now."""
@@ -118,10 +117,15 @@ class PulsarTrial:
         environment = {
             **os.environ,
             "TRIMTAB_STATE": str(self.folder / "state"),
-            CRASH_VARIABLE: crash_at,
         }
         process = subprocess.Popen(
-            [str(TRIMTAB), *arguments, "--pulsar-admin", ",".join(self.sandbox.web_urls.values()), *sets],
+            [
+                *trimtab(crash_at),
+                *arguments,
+                "--pulsar-admin",
+                ",".join(self.sandbox.web_urls.values()),
+                *sets,
+            ],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -140,7 +144,7 @@ class PulsarTrial:
 
     def status(self) -> str:
         """Of the newest execution, as the journal has it."""
-        with Journal(self.folder / "state" / JOURNAL_FILE) as journal:
+        with Journal(self.folder / "state" / JOURNAL_FILE, CODECS) as journal:
             return journal.entries()[0].status
 
     def end_all(self) -> None:

@@ -3,8 +3,8 @@
 import numpy as np
 from hypothesis import strategies as st
 
-from trimtab.model.load import RESOURCES
-from trimtab.model.replicas import (
+from trimtab.model.replicas.resources import RESOURCES
+from trimtab.model.replicas.snapshot import (
     NOBODY,
     Brokers,
     BrokerState,

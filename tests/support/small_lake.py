@@ -6,9 +6,10 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from trimtab.model.load import RESOURCES
+from trimtab.model.replicas.resources import RESOURCES
 from trimtab.observe.lake import Lake, microseconds
 from trimtab.observe.manifest import Entry, Manifest, publish_manifest
+from trimtab.observe.replicas.pipeline import PIPELINE as REPLICAS
 
 NOON = datetime.datetime(2026, 11, 21, 12, tzinfo=datetime.UTC)
 STEP = datetime.timedelta(seconds=30)
@@ -72,7 +73,7 @@ def broker_rows(
 
 def publish(path: Path, tables: dict[str, list[list[dict[str, object]]]]) -> Lake:
     """Publish tables, each made of parts; a part is an entry from its first tick to just after its last."""
-    lake = Lake(path)
+    lake = Lake(path, REPLICAS)
     entries: dict[str, tuple[Entry, ...]] = {}
     for name, parts in tables.items():
         made = []

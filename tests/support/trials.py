@@ -14,17 +14,17 @@ from typing import Any, TypeVar
 from kafka.admin import ConfigResource, ConfigResourceType
 
 from support.asking import PATIENCE_SECONDS, ask
-from trimtab.act.execution.status import FINAL
+from support.journals import CODECS
+from trimtab.act.execution.state import FINAL
 from trimtab.act.journal import Journal
-from trimtab.act.journal_file import CRASH_VARIABLE
 from trimtab.act.kafka.port import KafkaAdminPort
-from trimtab.act.office import JOURNAL_FILE
 from trimtab.act.port import PortError
 from trimtab.act.replicas.observation import Observation, Placement, ThrottleConfig, TopicPartition
-from trimtab.connect.kafka import admin_client, producer
-from trimtab.files.plan import write_plan
-from trimtab.model.plan import Plan
-from trimtab.sandbox.kafka import KafkaSandbox
+from trimtab.act.store import JOURNAL_FILE
+from trimtab.connect.kafka.client import admin_client, producer
+from trimtab.files.replicas.plan import write_plan
+from trimtab.lab.sandbox.kafka import KafkaSandbox
+from trimtab.model.replicas.plan import Plan
 
 BROKERS = (1, 2, 3, 4)
 TRIMTAB = Path(sys.executable).with_name("trimtab")
@@ -38,6 +38,12 @@ IMPATIENT = {
 """Settings of all runs: real time is dear, but a busy machine's brokers may lag and miss a heartbeat."""
 
 T = TypeVar("T")
+
+
+def trimtab(crash_at: str) -> list[str]:
+    """The words that run trimtab, killed at that write of its journal where one is named."""
+    mortal = Path(__file__).with_name("mortal.py")
+    return [sys.executable, str(mortal), crash_at] if crash_at else [str(TRIMTAB)]
 
 
 @dataclass
@@ -186,10 +192,9 @@ class Trial:
             **os.environ,
             "TRIMTAB_STATE": str(self.folder / state),
             "TRIMTAB_LAKE": str(self.folder / "lake"),
-            CRASH_VARIABLE: crash_at,
         }
         process = subprocess.Popen(
-            [str(TRIMTAB), *arguments, "--bootstrap", self.sandbox.bootstrap, *sets],
+            [*trimtab(crash_at), *arguments, "--bootstrap", self.sandbox.bootstrap, *sets],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -206,7 +211,7 @@ class Trial:
                 process.kill()
                 process.communicate()
         self.processes.clear()
-        with Journal(self.folder / "state" / JOURNAL_FILE) as journal:
+        with Journal(self.folder / "state" / JOURNAL_FILE, CODECS) as journal:
             interrupted = [entry.id for entry in journal.entries() if entry.status not in FINAL]
         for execution in interrupted:
             finish(self.start("execution", "cancel", str(execution)))
@@ -215,7 +220,7 @@ class Trial:
 
     def status(self) -> str:
         """Of the newest execution, as another process reads it from the journal."""
-        with Journal(self.folder / "state" / JOURNAL_FILE) as journal:
+        with Journal(self.folder / "state" / JOURNAL_FILE, CODECS) as journal:
             return journal.entries()[0].status
 
     def run(self, *arguments: str, expect: int = 0, **options: str) -> str:

@@ -81,12 +81,12 @@ class Claim:
             ]
 
     def check(self) -> None:
-        """Make sure that the claim still holds, and renew it in time.
+        """Make sure that the claim is still ours, and renew it in time.
 
         Raises
         ------
         ActError
-            If another trimtab has taken over.
+            If another trimtab has taken over: nothing must be touched from then on.
         """
         now = self._clock()
         if not self._stands or now - self._looked_at < LOOK_AGAIN_SECONDS:
@@ -126,7 +126,7 @@ class Claim:
         dead = [self._require_dead(holder) for holder in _holders(texts).values()]
         self._port.write_claims([holder_text(self._me)], texts)
         self._sleep(SETTLE_SECONDS)
-        claims = self._claims()
+        claims = _holders(self._port.read_claims())
         rival = self._rival(claims)
         if rival is not None or self._me.token not in claims:
             self._remove()
@@ -134,9 +134,6 @@ class Claim:
         self._stands = True
         self._looked_at = self._clock()
         return [f"took the lease over from {holder}, which is no longer alive" for holder in dead]
-
-    def _claims(self) -> dict[str, Holder]:
-        return _holders(self._port.read_claims())
 
     def _rival(self, claims: Mapping[str, Holder]) -> Holder | None:
         """Who claimed before us; of two that claim at once, both agree on the one that goes on."""
@@ -152,7 +149,7 @@ class Claim:
                 raise refusal(holder, self._cluster_id)
             # Clocks differ between machines: only one that stays silent while we watch counts as dead.
             self._sleep(SECOND_LOOK_SECONDS)
-            if self._claims().get(holder.token) != holder:
+            if _holders(self._port.read_claims()).get(holder.token) != holder:
                 raise refusal(holder, self._cluster_id)
         return holder
 

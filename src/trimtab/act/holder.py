@@ -66,7 +66,7 @@ def parse_holder(text: str) -> Holder | None:
 
 
 def refusal(holder: Holder | None, cluster_id: str) -> ActError:
-    """What is said to whoever wants to act on a cluster while that one does; None: nobody knows who it is."""
+    """The answer to whoever wants to act on a cluster while that one does; None: nobody knows who it is."""
     who = "another trimtab" if holder is None else str(holder)
     return ActError(
         f"{who} is acting on cluster {cluster_id}: wait until it is through, or stop it with "
@@ -75,12 +75,12 @@ def refusal(holder: Holder | None, cluster_id: str) -> ActError:
 
 
 def is_here(holder: Holder) -> bool:
-    """Whether it is, or was, a process of this machine."""
+    """True if it is, or was, a process of this machine."""
     return holder.host == socket.gethostname()
 
 
 def lives(holder: Holder) -> bool:
-    """Whether it is a process of this machine that runs."""
+    """True if it is a process of this machine that runs."""
     return is_here(holder) and _born(holder.pid) == holder.born != ""
 
 

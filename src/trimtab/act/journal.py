@@ -9,18 +9,27 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
-from trimtab.act.codecs import LEVEL, codec_of
-from trimtab.act.execution.codec import Codec
-from trimtab.act.execution.state import AnyExecution, AnyRecord
-from trimtab.act.journal_entries import Entry, read_entries, read_entry
+from trimtab.act.acting import Entry
+from trimtab.act.execution.codec import LEVEL, Codecs
+from trimtab.act.execution.state import AnyExecution
 from trimtab.act.journal_file import JournalFile
+from trimtab.model.errors import ActError
 
 
 class Journal:
-    """All executions of one state folder; many processes may read, and add requests, while one writes."""
+    """All executions of one state folder; many processes may read, and add requests, while one writes.
 
-    def __init__(self, path: Path) -> None:
+    Parameters
+    ----------
+    path
+        The file; made anew where there is none.
+    codecs
+        Of all levels that it may hold.
+    """
+
+    def __init__(self, path: Path, codecs: Codecs) -> None:
         self.path = path
+        self._codecs = codecs
         self._file = JournalFile(path)
 
     def __enter__(self) -> Self:
@@ -37,8 +46,8 @@ class Journal:
         self, state: AnyExecution, cluster: str, plan: str, owner: str, facts: Mapping[str, Any]
     ) -> int:
         """Write a new execution down, before its first order; returns its id."""
-        codec = codec_of(state.level)
-        with self._file.state_write():
+        codec = self._codecs.of(state.level)
+        with self._file.transaction():
             cursor = self._file.execute(
                 "INSERT INTO executions (cluster_id, cluster, created_at, status, owner, plan, facts, head) "
                 "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
@@ -50,7 +59,7 @@ class Journal:
                     owner,
                     plan,
                     json.dumps(facts),
-                    json.dumps(_head(codec, state)),
+                    json.dumps(codec.head_to_json(state)),
                 ),
             )
             execution = cursor.lastrowid
@@ -61,7 +70,7 @@ class Journal:
                     (
                         execution,
                         r.step.number,
-                        json.dumps(codec.step_to_json(r.step)),
+                        json.dumps(codec.step_to_json(r)),
                         json.dumps(codec.record_to_json(r)),
                     )
                     for r in state.records
@@ -73,16 +82,16 @@ class Journal:
         self, execution: int, before: AnyExecution, after: AnyExecution, event: str, order: str
     ) -> bool:
         """Write a change of state down and make it durable; False if there was nothing worth writing."""
-        codec = codec_of(after.level)
+        codec = self._codecs.of(after.level)
         changed = [
             new
             for old, new in zip(before.records, after.records, strict=True)
-            if old is not new and _worth_writing(codec, old, new)
+            if old is not new and codec.worth_writing(old, new)
         ]
-        head = _head(codec, after)
-        if not changed and head == _head(codec, before):
+        head = codec.head_to_json(after)
+        if not changed and head == codec.head_to_json(before):
             return False
-        with self._file.state_write():
+        with self._file.transaction():
             self._file.execute(
                 "UPDATE executions SET status = ?, head = ?, ended_at = ? WHERE id = ?",
                 (after.status, json.dumps(head), after.now if after.final else None, execution),
@@ -135,7 +144,16 @@ class Journal:
 
     def entries(self, of_cluster: str | None = None) -> list[Entry]:
         """All executions, newest first."""
-        return read_entries(self._file, of_cluster)
+        rows = self._file.execute(
+            "SELECT id, cluster_id, cluster, created_at, ended_at, status, owner, facts, "
+            "coalesce(json_extract(head, '$.level'), ?) "
+            "FROM executions WHERE ? IS NULL OR cluster_id = ? ORDER BY id DESC",
+            (self._codecs.unnamed, of_cluster, of_cluster),
+        )
+        return [
+            Entry(id, cluster_id, cluster, created_at, ended_at, status, owner, json.loads(facts), level)
+            for id, cluster_id, cluster, created_at, ended_at, status, owner, facts, level in rows
+        ]
 
     def entry(self, execution: int) -> Entry:
         """One of them.
@@ -145,7 +163,15 @@ class Journal:
         ActError
             If there is none of that id.
         """
-        return read_entry(self._file, execution)
+        entries = self.entries()
+        for entry in entries:
+            if entry.id == execution:
+                return entry
+        known = ", ".join(str(entry.id) for entry in entries[:5]) or "none"
+        raise ActError(
+            f"there is no execution {execution} in {self.path} (the newest: {known}): "
+            "see `trimtab execution list`"
+        )
 
     def state(self, execution: int) -> AnyExecution:
         """Its state as last written; tell it `Resumed` before anything else."""
@@ -157,7 +183,7 @@ class Journal:
             "SELECT step, record FROM steps WHERE execution = ? ORDER BY number", (execution,)
         )
         head = json.loads(row[0])
-        codec = codec_of(head.get(LEVEL, "replicas"))
+        codec = self._codecs.of(head.get(LEVEL, self._codecs.unnamed))
         records = tuple(
             codec.record_from_json(json.loads(step), json.loads(record)) for step, record in steps
         )
@@ -175,12 +201,3 @@ class Journal:
             (execution,),
         )
         return [(at, event, order, json.loads(changes)) for at, event, order, changes in rows]
-
-
-def _head(codec: Codec, state: AnyExecution) -> dict[str, Any]:
-    return {LEVEL: state.level} | codec.head_to_json(state)
-
-
-def _worth_writing(codec: Codec, old: AnyRecord, new: AnyRecord) -> bool:
-    before, after = codec.record_to_json(old), codec.record_to_json(new)
-    return any(before[name] != after[name] for name in before if name not in codec.PROGRESS)

@@ -1,11 +1,5 @@
-"""The SQLite file of a journal: its tables, how it is opened, and what makes a write durable.
+"""The SQLite file of a journal: its tables, how it is opened, and what makes a write durable."""
 
-Test hook: `TRIMTAB_CRASH_AT=7` makes the process kill itself (SIGKILL) right after the seventh write of a
-state, `TRIMTAB_CRASH_AT=7-` right before it. Nothing else reads that variable.
-"""
-
-import os
-import signal
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -15,7 +9,6 @@ from typing import Any
 from trimtab.model.errors import ActError
 
 SCHEMA_VERSION = 1
-CRASH_VARIABLE = "TRIMTAB_CRASH_AT"
 
 _SCHEMA = """
 CREATE TABLE executions (
@@ -48,8 +41,6 @@ class JournalFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._writes = 0
-        self._crash_at = os.environ.get(CRASH_VARIABLE, "")
         path.parent.mkdir(parents=True, exist_ok=True)
         self._db = sqlite3.connect(path, timeout=30.0, isolation_level=None)
         try:
@@ -98,17 +89,6 @@ class JournalFile:
             self._db.execute("ROLLBACK")
             raise
         self._db.execute("COMMIT")
-
-    @contextmanager
-    def state_write(self) -> Iterator[None]:
-        """A transaction that changes the state of an execution, and that the test hook counts."""
-        self._writes += 1
-        if self._crash_at == f"{self._writes}-":
-            os.kill(os.getpid(), signal.SIGKILL)
-        with self.transaction():
-            yield
-        if self._crash_at == str(self._writes):
-            os.kill(os.getpid(), signal.SIGKILL)
 
 
 def _statements(script: str) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""What the ways to reach a cluster have in common, whatever its system.
+"""The part of a port to a cluster that all systems share.
 
 Each level has a port of its own (`trimtab.act.replicas.port.ClusterPort`, ...). Rules for every adapter:
 
@@ -11,7 +11,7 @@ Each level has a port of its own (`trimtab.act.replicas.port.ClusterPort`, ...).
 from collections.abc import Collection
 from typing import Protocol
 
-from trimtab.act.execution.failure import Failure
+from trimtab.act.execution.messages import Failure
 from trimtab.model.errors import ActError
 
 
@@ -30,11 +30,11 @@ class PortError(ActError):
 
 
 class ClaimPort(Protocol):
-    """Where trimtabs leave word in a cluster that they act there (`trimtab.act.claim`)."""
+    """The place in a cluster where trimtabs leave word that they act there (`trimtab.act.claim`)."""
 
     @property
     def claim_rights(self) -> str:
-        """What an operator has to do so that claims can be left there: `grant ... on ...`."""
+        """The right that an operator has to grant so that claims can be left there: `grant ... on ...`."""
         ...
 
     def read_claims(self) -> frozenset[str]:

@@ -3,16 +3,20 @@
 from collections.abc import Callable
 from typing import Final, Generic, Protocol
 
-from trimtab.act.execution.commands import Command, Finish, GiveUp, Look, Wait
-from trimtab.act.execution.events import (
+from trimtab.act.execution.machine import Machine
+from trimtab.act.execution.messages import (
     CancelRequested,
+    Command,
     CommandFailed,
     Event,
+    Finish,
+    GiveUp,
+    Look,
     Resumed,
     StopRequested,
+    Wait,
     WaitEnded,
 )
-from trimtab.act.execution.machine import Machine
 from trimtab.act.execution.state import AnyExecution, StateT
 from trimtab.act.lease import Lease
 from trimtab.act.port import PortError
@@ -23,7 +27,7 @@ NAP_SECONDS: Final = 0.1
 
 
 class Record(Protocol):
-    """What a runner needs of a journal."""
+    """The seam between a runner and a journal."""
 
     def write(
         self, execution: int, before: AnyExecution, after: AnyExecution, event: str, order: str
@@ -32,7 +36,7 @@ class Record(Protocol):
         ...
 
     def take_requests(self, execution: int) -> list[tuple[str, str]]:
-        """What other processes ask; see `Journal.take_requests`."""
+        """Requests of other processes; see `Journal.take_requests`."""
         ...
 
 

@@ -18,6 +18,7 @@ os.environ.setdefault("TYPER_USE_RICH", "0")
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from trimtab.extras import missing_extra_named
 from trimtab.model.errors import TrimtabError
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 COMMANDS = {
     "apply": ("trimtab.cli.apply", "Carry a plan out, batch after batch, ready to be resumed."),
-    "collect": ("trimtab.cli.collect", "Sample a Kafka cluster into the lake, tick after tick."),
+    "collect": ("trimtab.cli.collect", "Sample a cluster into the lake, tick after tick."),
     "execution": ("trimtab.cli.execution", "See, resume, stop and cancel what apply has begun."),
     "pipeline": ("trimtab.cli.pipeline", "Turn raw samples into tables and snapshots, over history or live."),
     "plan": ("trimtab.cli.plan", "Find the smallest set of moves that levels a cluster; changes nothing."),
@@ -88,7 +89,8 @@ def main(arguments: list[str] | None = None) -> None:
     """
     command: Any = typer.main.get_command(_root)
     try:
-        command.main(args=arguments, prog_name="trimtab")
+        with missing_extra_named():
+            command.main(args=arguments, prog_name="trimtab")
     except TrimtabError as error:
         print(f"trimtab: {error}", file=sys.stderr)
         sys.exit(error.exit_code)

@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import typer
 
-from trimtab.cli.options import SET, SETTINGS, read_settings
+from trimtab.cli.options import SET, SETTINGS
 from trimtab.model.errors import SettingsError
 
-if TYPE_CHECKING:
-    from trimtab.demo.screen import Screen
-    from trimtab.files.settings import Settings
-
 app = typer.Typer()
-
-FOLDERS = {"replicas": Path("trimtab-demo"), "bundles": Path("trimtab-demo-bundles")}
 
 
 @app.command()
@@ -37,38 +30,26 @@ def demo(
     Six Kafka brokers, or with `trimtab demo bundles` three Pulsar brokers. Takes about four minutes; needs
     Java 17 or newer. Leaves nothing behind but the folder --out.
     """
+    import os
     import sys
 
-    from trimtab.demo.interruption import Interrupted, orderly
+    from trimtab.extras import require
+    from trimtab.lab.demo.interruption import Interrupted, orderly
+    from trimtab.levels.settings import read_settings
+
+    require("lab")
+    from trimtab.lab.demo.levels import FOLDERS, demo_of
+    from trimtab.lab.demo.screen import Screen
+    from trimtab.lab.demo.story import STEPS, tell
 
     if level not in FOLDERS:
         raise SettingsError(f"there is no demo of {level}: write {' or '.join(FOLDERS)}")
-    asked = read_settings(settings, overrides)
+    asked = read_settings(settings, overrides, os.environ)
     try:
         with orderly():
-            tell = _replicas if level == "replicas" else _bundles
-            ok = tell(asked, out or FOLDERS[level], seed, quick=quick)
+            demo = demo_of(level, seed, asked.levels[level], quick=quick)
+            ok = tell(Screen(sys.stdout, STEPS), out or Path(FOLDERS[level]), demo).ok
     except Interrupted as interrupted:
         print("\ntrimtab: interrupted; the cluster is stopped and its data are deleted", file=sys.stderr)
         raise typer.Exit(interrupted.exit_code) from None
     raise typer.Exit(0 if ok else 1)
-
-
-def _replicas(asked: Settings, out: Path, seed: int, *, quick: bool) -> bool:
-    from trimtab.demo.story import QUICK, STEPS, Pace, tell
-
-    return tell(_screen(STEPS), out, QUICK if quick else Pace(), seed, asked.replicas).ok
-
-
-def _bundles(asked: Settings, out: Path, seed: int, *, quick: bool) -> bool:
-    from trimtab.demo.bundles.story import QUICK, STEPS, Pace, tell
-
-    return tell(_screen(STEPS), out, QUICK if quick else Pace(), seed, asked.bundles).ok
-
-
-def _screen(steps: int) -> Screen:
-    import sys
-
-    from trimtab.demo.screen import Screen
-
-    return Screen(sys.stdout, steps)

@@ -1,91 +1,71 @@
-"""What several commands share: where the lake is, which settings hold, how to reach the cluster."""
+"""Options that several commands share, and options that a level or a system adds to a command."""
 
 from __future__ import annotations
 
-import os
+import inspect
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import typer
 
-from trimtab.model.errors import InputError, SettingsError
-
-if TYPE_CHECKING:
-    import datetime
-
-    from trimtab.connect.pulsar_settings import PulsarConnection
-    from trimtab.connect.settings import KafkaConnection
-    from trimtab.files.settings import Settings
+from trimtab.levels import LEVELS, Option, systems
 
 LAKE = typer.Option(
     None, "--lake", help="Folder of telemetry; by default $TRIMTAB_LAKE, else ~/.local/share/trimtab/lake."
 )
-SETTINGS = typer.Option(None, "--settings", help="Settings file; by default trimtab.toml here, if there.")
+SETTINGS = typer.Option(
+    None, "--settings", help="Settings file; by default $TRIMTAB_SETTINGS, else trimtab.toml here, if there."
+)
 SET = typer.Option([], "--set", help="One setting, as section.key=value; may be repeated.")
-BOOTSTRAP = typer.Option(
-    None, "--bootstrap", help="Brokers to begin with, as host:port,host:port; goes before kafka.bootstrap."
-)
-PULSAR_ADMIN = typer.Option(
-    None,
-    "--pulsar-admin",
-    help="Web addresses of Pulsar's brokers to begin with, as http://host:8080; goes before pulsar.admin.",
-)
-TOKEN_FILE = typer.Option(
-    None, "--token-file", help="A file with the token to show to Pulsar; goes before pulsar.token_file."
-)
 CLUSTER = typer.Option(None, "--cluster", help="Which cluster, where the lake holds several.")
+SNAPSHOT = typer.Option(
+    None, "--snapshot", help="A snapshot file (.json, .json.gz) or folder; else the newest of the lake."
+)
+LEVEL = typer.Option(None, "--level", help=f"Which level, where it is not plain: {' or '.join(LEVELS)}.")
+FORMS = ("text", "json", *dict.fromkeys(form for level in LEVELS.values() for form in level.forms))
+"""Forms that a plan is shown in: for people, as it is, and as tools of the systems take it."""
+
+JSON = typer.Option(False, "--json", help="Print one JSON document instead of text.")
 
 
-def read_settings(file: Path | None, overrides: list[str]) -> Settings:
-    """The settings in force: defaults, file, environment, `--set`."""
-    from trimtab.files.settings import load_settings
-
-    return load_settings(file, overrides, os.environ)
+def connection_options() -> list[Option]:
+    """The options by which a cluster of any system is named and reached."""
+    return [option for system in systems() for option in system.all_options]
 
 
-def kafka_connection(settings: Settings, bootstrap: str | None) -> KafkaConnection:
-    """How to reach the cluster: the `[kafka]` table, with `--bootstrap` before its own."""
-    from trimtab.connect.settings import connection_from_table
+def with_options(command: Callable[..., None], options: Iterable[Option]) -> Callable[..., None]:
+    """A command with further options, whose values it is handed together as `given`, by name.
 
-    table = settings.table("kafka", ("user", "password"))
-    if bootstrap is not None:
-        table["bootstrap"] = bootstrap
-    return connection_from_table(table, os.environ, settings.folder)
-
-
-def pulsar_connection(
-    settings: Settings, admin: str | None, token_file: Path | None = None
-) -> PulsarConnection:
-    """How to reach a Pulsar cluster: the `[pulsar]` table, with what the options say before its own."""
-    from trimtab.connect.pulsar_settings import pulsar_connection_from_table
-
-    table = settings.table("pulsar", ("token",))
-    if admin is not None:
-        table["admin"] = admin
-    if token_file is not None:
-        table.pop("token", None)
-        table["token_file"] = str(token_file.absolute())
-    return pulsar_connection_from_table(table, os.environ, settings.folder)
-
-
-def is_pulsar(settings: Settings, bootstrap: str | None, admin: str | None) -> bool:
-    """Whether a Pulsar cluster is meant, not one of Kafka: by the options given, or else by the settings.
-
-    Raises
-    ------
-    SettingsError
-        If the settings name both, and no option says which.
+    Parameters
+    ----------
+    command
+        With a last parameter `given`, which is not an option itself.
+    options
+        The options to add, after the command's own.
     """
-    if admin is not None or bootstrap is not None:
-        return admin is not None
-    names = {name: "admin" if name == "pulsar" else "bootstrap" for name in ("kafka", "pulsar")}
-    named = [name for name, key in names.items() if settings.table(name).get(key) is not None]
-    if len(named) > 1:
-        raise SettingsError(
-            "the settings name a Kafka cluster (kafka.bootstrap) and a Pulsar cluster (pulsar.admin): say "
-            "which one with --bootstrap or --pulsar-admin"
+    further = list(options)
+    own = inspect.signature(command, eval_str=True).parameters.values()
+    parameters = [one for one in own if one.name != "given"]
+    parameters += [
+        inspect.Parameter(
+            one.name, inspect.Parameter.KEYWORD_ONLY, default=_declared(one), annotation=one.kind
         )
-    return named == ["pulsar"]
+        for one in further
+    ]
+
+    def called(**values: Any) -> None:
+        given = {one.name: values.pop(one.name) for one in further}
+        command(**values, given=given)
+
+    called.__name__, called.__doc__ = command.__name__, command.__doc__
+    called.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    called.__annotations__ = {one.name: one.annotation for one in parameters}
+    return called
+
+
+def _declared(option: Option) -> Any:
+    return typer.Option(option.default, option.flag, help=option.help, min=option.least)
 
 
 def lake_path(given: Path | None) -> Path:
@@ -93,24 +73,3 @@ def lake_path(given: Path | None) -> Path:
     from trimtab.files.places import lake_folder
 
     return lake_folder() if given is None else given
-
-
-def instant(option: str, text: str | None) -> datetime.datetime | None:
-    """An instant that somebody wrote; without a zone it is UTC."""
-    import datetime
-
-    if text is None:
-        return None
-    try:
-        found = datetime.datetime.fromisoformat(text)
-    except ValueError:
-        raise InputError(f"{option} is {text!r}: write a time as 2026-11-21T05:00 (UTC)") from None
-    return found if found.tzinfo else found.replace(tzinfo=datetime.UTC)
-
-
-def table_width() -> int:
-    """Columns for a wide table: those of the terminal, but not so few that figures would be cut off."""
-    import shutil
-    import sys
-
-    return max(shutil.get_terminal_size().columns, 108) if sys.stdout.isatty() else 120

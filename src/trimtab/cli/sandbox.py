@@ -1,30 +1,39 @@
-"""`trimtab sandbox kafka up|down|status|load|skew`, and `trimtab sandbox pulsar`."""
+"""`trimtab sandbox kafka|pulsar up|down|status|skew|load`; `up` and `skew` take options of their system."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+from typing import Any
 
 import typer
 
-from trimtab.cli.sandbox_pulsar import pulsar
-from trimtab.cli.sandbox_words import command, load_text, next_steps, say, stopped_text
-
 app = typer.Typer(help="A real cluster on this machine, for trying and testing.", no_args_is_help=True)
 kafka = typer.Typer(help="Six Kafka brokers on three declared hosts.", no_args_is_help=True)
+pulsar = typer.Typer(help="Three Pulsar brokers with what they stand on.", no_args_is_help=True)
 app.add_typer(kafka, name="kafka")
 app.add_typer(pulsar, name="pulsar")
 
-NAME = typer.Option("kafka", "--name", help="Which sandbox, where there are several.")
-SEED = typer.Option(5, "--seed", help="Draws the rates, readers and sizes of the load.")
-RATE = typer.Option(
+NAME = "Which sandbox, where there are several."
+KAFKA_NAME, PULSAR_NAME = (typer.Option(name, "--name", help=NAME) for name in ("kafka", "pulsar"))
+KAFKA_SEED = typer.Option(5, "--seed", help="Draws the rates, readers and sizes of the load.")
+PULSAR_SEED = typer.Option(5, "--seed", help="Draws the rates of the load.")
+KAFKA_RATE = typer.Option(
     8.0, "--rate", min=0.1, max=100.0, help="Megabytes per second that producers send in all."
 )
+PULSAR_RATE = typer.Option(
+    900.0, "--rate", min=1.0, max=20_000.0, help="Messages per second that producers send in all."
+)
+BROKERS = "How many brokers."
+SECONDS = typer.Option(0.0, "--seconds", min=0.0, help="How long; 0: until Ctrl-C.")
+WORKLOAD = typer.Option(None, "--workload", help="A workload file instead of --seed and --rate.")
+TRUTH = typer.Option(None, "--truth", help="Keep what each client did, per second, in this folder.")
 
 
-@kafka.command()
-def up(
-    name: str = NAME,
-    brokers: int = typer.Option(6, "--brokers", min=1, max=30, help="How many brokers."),
+@kafka.command(name="up")
+def up_kafka(
+    name: str = KAFKA_NAME,
+    brokers: int = typer.Option(6, "--brokers", min=1, max=30, help=BROKERS),
     port: int = typer.Option(
         0, "--port", min=0, max=65_000, help="Brokers listen on this port and the next ones; 0: any."
     ),
@@ -32,45 +41,79 @@ def up(
     metrics: bool = typer.Option(True, help="Give each broker a Prometheus endpoint."),
 ) -> None:
     """Start the brokers; they go on when this command ends."""
-    from trimtab.sandbox.kafka.named import describe, start_named
+    _up("kafka", name, brokers=brokers, first_port=port or None, scram=scram, prometheus=metrics)
 
-    state, fresh = start_named(
-        name, brokers=brokers, first_port=port or None, scram=scram, prometheus=metrics, say=say
+
+@pulsar.command(name="up")
+def up_pulsar(
+    name: str = PULSAR_NAME,
+    brokers: int = typer.Option(3, "--brokers", min=1, max=30, help=BROKERS),
+    version: str = typer.Option("4.2.4", "--version", help="Pulsar's version: 4.2.4 or 4.0.7."),
+    load_manager: str = typer.Option(
+        "modular", "--load-manager", help="Pulsar's own balancing: modular or extensible."
+    ),
+    secured: bool = typer.Option(False, "--secured", help="Let clients in only with a token over TLS."),
+    cpus: float = typer.Option(
+        0.0,
+        "--cpus",
+        min=0.0,
+        help="Processors that each broker may use, in a control group of its own, so that it reports its own "
+        "CPU (needs root); 0: no groups.",
+    ),
+    port: int = typer.Option(
+        0,
+        "--port",
+        min=0,
+        max=65_000,
+        help="Brokers listen on this port and the next ones, two each; 0: any.",
+    ),
+    settings: list[str] = typer.Option(
+        [], "--set", metavar="NAME=VALUE", help="One of Pulsar's own settings, for all brokers; repeatable."
+    ),
+) -> None:
+    """Start the brokers; they go on when this command ends."""
+    _up(
+        "pulsar",
+        name,
+        brokers=brokers,
+        first_port=port or None,
+        version=version,
+        load_manager=load_manager,
+        secured=secured,
+        cpus_per_broker=cpus or None,
+        settings=settings,
     )
-    typer.echo(describe(state))
-    if fresh:
-        typer.echo("\n" + next_steps("kafka", name, "create topics whose load is uneven"))
 
 
-@kafka.command()
-def down(name: str = NAME) -> None:
+@kafka.command(name="down")
+def down_kafka(name: str = KAFKA_NAME) -> None:
     """Stop the brokers and delete their data."""
-    from trimtab.sandbox.kafka.state import KafkaState
-    from trimtab.sandbox.names import stop_named
-
-    stopped = stop_named(name, KafkaState, say)
-    typer.echo(stopped_text(name, stopped=stopped))
+    _down("kafka", name)
 
 
-@kafka.command()
-def status(name: str = NAME) -> None:
+@pulsar.command(name="down")
+def down_pulsar(name: str = PULSAR_NAME) -> None:
+    """Stop the brokers and delete their data."""
+    _down("pulsar", name)
+
+
+@kafka.command(name="status")
+def status_kafka(name: str = KAFKA_NAME) -> None:
     """Show the brokers, and which of them serve."""
-    from trimtab.sandbox.kafka.named import describe
-    from trimtab.sandbox.kafka.state import KafkaState
-    from trimtab.sandbox.names import running_named
-
-    state = running_named(name, KafkaState)
-    if state is None:
-        typer.echo(f"no sandbox {name} is running: start one with trimtab sandbox kafka up")
-        raise typer.Exit(1)
-    typer.echo(describe(state))
+    _status("kafka", name)
 
 
-@kafka.command()
-def skew(
-    name: str = NAME,
-    seed: int = SEED,
-    rate: float = RATE,
+@pulsar.command(name="status")
+def status_pulsar(name: str = PULSAR_NAME) -> None:
+    """Show the brokers, which of them serve, and how many bundles each has."""
+    _status("pulsar", name)
+
+
+@kafka.command(name="skew")
+def skew_kafka(
+    name: str = KAFKA_NAME,
+    seed: int = KAFKA_SEED,
+    rate: float = KAFKA_RATE,
     placement: str = typer.Option(
         "controller",
         "--placement",
@@ -80,54 +123,126 @@ def skew(
     remove: bool = typer.Option(False, "--remove", help="Remove the topics instead."),
 ) -> None:
     """Create topics whose load comes out uneven, and fill the archives among them."""
-    from trimtab.connect.kafka import admin_client
-    from trimtab.sandbox.kafka.placement import choose_placement, record_placement
-    from trimtab.sandbox.kafka.state import KafkaState
-    from trimtab.sandbox.kafka.topics import create_topics, delete_topics
-    from trimtab.sandbox.kafka.workload import skewed
-    from trimtab.sandbox.names import require_named
+    _skew("kafka", name, seed, rate, remove, seed=seed, placement=placement, record=record)
 
-    state = require_named(name, KafkaState)
-    workload = skewed(seed, rate * 1e6, len(state.brokers))
-    topics = [topic.name for topic in workload.topics]
-    if remove:
-        delete_topics(state.connection, topics)
-        typer.echo(f"{len(topics)} topics removed")
-        return
-    racks = {node.id: node.rack for node in state.brokers if node.id in state.alive}
-    chosen = choose_placement(placement, workload, racks, seed)
-    create_topics(state.connection, workload, chosen, say)
-    if record is not None:
-        admin = admin_client(state.connection)
-        record.write_text(record_placement(admin, topics).to_json(), encoding="utf-8")
-        admin.close()
-    partitions = sum(topic.partitions for topic in workload.topics)
+
+@pulsar.command(name="skew")
+def skew_pulsar(
+    name: str = PULSAR_NAME,
+    seed: int = PULSAR_SEED,
+    rate: float = PULSAR_RATE,
+    place: bool = typer.Option(
+        True, help="Put most of the load on the first broker, half as much on the next, and so on."
+    ),
+    remove: bool = typer.Option(False, "--remove", help="Remove the namespaces instead."),
+) -> None:
+    """Create namespaces whose bundles carry uneven loads, and spread them unevenly over the brokers."""
+    _skew("pulsar", name, seed, rate, remove, place=place)
+
+
+@kafka.command(name="load")
+def load_kafka(
+    name: str = KAFKA_NAME,
+    seed: int = KAFKA_SEED,
+    rate: float = KAFKA_RATE,
+    seconds: float = SECONDS,
+    workload: Path | None = WORKLOAD,
+    truth: Path | None = TRUTH,
+) -> None:
+    """Produce to the skewed topics and consume from them until stopped."""
+    _load("kafka", name, seed, rate, seconds, workload, truth)
+
+
+@pulsar.command(name="load")
+def load_pulsar(
+    name: str = PULSAR_NAME,
+    seed: int = PULSAR_SEED,
+    rate: float = PULSAR_RATE,
+    seconds: float = SECONDS,
+    workload: Path | None = WORKLOAD,
+    truth: Path | None = TRUTH,
+) -> None:
+    """Produce to the skewed topics and consume from them until stopped."""
+    _load("pulsar", name, seed, rate, seconds, workload, truth)
+
+
+def _up(system: str, name: str, **options: Any) -> None:
+    from trimtab.lab.sandbox.names import start_named
+    from trimtab.lab.sandbox.systems import command, system_of
+
+    row = system_of(system)
+    state, fresh = start_named(
+        name, row.state, lambda folder: row.start(**options, folder=folder, say=_say), _say
+    )
+    typer.echo(row.describe(state))
+    if fresh:
+        steps = [
+            (command(system, name, "skew"), row.uneven),
+            (command(system, name, "load"), "produce and consume, until Ctrl-C"),
+            (command(system, name, "down"), "stop it and delete its data"),
+        ]
+        width = max(len(line) for line, _ in steps)
+        lines = "\n".join(f"  {line:{width}}  {what}" for line, what in steps)
+        typer.echo(f"\nWhat to try next:\n{lines}")
+
+
+def _down(system: str, name: str) -> None:
+    from trimtab.lab.sandbox.names import stop_named
+    from trimtab.lab.sandbox.systems import system_of
+
+    stopped = stop_named(name, system_of(system).state, _say)
     typer.echo(
-        f"{len(topics)} topics with {partitions} partitions created; now load them: "
-        f"{command('kafka', name, 'load')}"
+        f"the sandbox {name} is stopped and its data deleted" if stopped else f"no sandbox {name} is running"
     )
 
 
-@kafka.command()
-def load(
-    name: str = NAME,
-    seed: int = SEED,
-    rate: float = RATE,
-    seconds: float = typer.Option(0.0, "--seconds", min=0.0, help="How long; 0: until Ctrl-C."),
-    workload: Path | None = typer.Option(
-        None, "--workload", help="A workload file instead of --seed and --rate."
-    ),
-    truth: Path | None = typer.Option(
-        None, "--truth", help="Keep what each client did, per second, in this folder."
-    ),
-) -> None:
-    """Produce to the skewed topics and consume from them until stopped."""
-    from trimtab.sandbox.kafka.load_run import run_load
-    from trimtab.sandbox.kafka.state import KafkaState
-    from trimtab.sandbox.kafka.workload import read_workload, skewed
-    from trimtab.sandbox.names import require_named
+def _status(system: str, name: str) -> None:
+    from trimtab.lab.sandbox.names import running_named
+    from trimtab.lab.sandbox.systems import system_of
 
-    state = require_named(name, KafkaState)
-    chosen = read_workload(workload) if workload else skewed(seed, rate * 1e6, len(state.brokers))
-    done = run_load(state, chosen, seconds or None, truth, say)
-    typer.echo(load_text(done, "records"))
+    row = system_of(system)
+    state = running_named(name, row.state)
+    if state is None:
+        typer.echo(f"no sandbox {name} is running: start one with trimtab sandbox {system} up")
+        raise typer.Exit(1)
+    typer.echo(row.describe(state))
+
+
+def _skew(system: str, name: str, draw: int, rate: float, remove: bool, **options: Any) -> None:
+    from trimtab.lab.sandbox.names import require_named
+    from trimtab.lab.sandbox.systems import command, system_of
+
+    row = system_of(system)
+    state = require_named(name, row.state)
+    done = row.skew(state, row.skewed(state, draw, rate), remove=remove, say=_say, **options)
+    typer.echo(done if remove else f"{done}; now load them: {command(system, name, 'load')}")
+
+
+def _load(
+    system: str,
+    name: str,
+    seed: int,
+    rate: float,
+    seconds: float,
+    workload: Path | None,
+    truth: Path | None,
+) -> None:
+    from trimtab.lab.sandbox.load import run_load
+    from trimtab.lab.sandbox.names import require_named
+    from trimtab.lab.sandbox.systems import system_of
+
+    row = system_of(system)
+    state = require_named(name, row.state)
+    chosen = row.read_workload(workload) if workload else row.skewed(state, seed, rate)
+    present = row.present_topics(state, chosen)
+    done = run_load(state, state.connection, chosen, present, seconds or None, truth, _say)
+    late = f", {done.late_records} late by over a second" if done.late_records else ""
+    typer.echo(
+        f"{done.produced_records} of {done.planned_records} {row.records} produced in {done.seconds:.0f} s "
+        f"({done.produced_bytes / 1e6:.0f} MB; {done.consumed_bytes / 1e6:.0f} MB consumed){late}; "
+        f"{done.errors} errors"
+    )
+
+
+def _say(line: str) -> None:
+    print(f"trimtab: {line}", file=sys.stderr, flush=True)

@@ -14,7 +14,7 @@ app = typer.Typer(
 
 
 class Destination(StrEnum):
-    """Which comes first."""
+    """The order of two things."""
 
     FIRST = "first"
     LOOKUP = "lookup"
@@ -46,27 +46,21 @@ def bundles(
     """
     import json
 
-    from trimtab.plan.bundles.strategies import SHEDDERS, shedder
-    from trimtab.report.scenario_text import scenario_document, scenario_text
-    from trimtab.simulate.pulsar_catalogue import SCENARIOS, played
+    from trimtab.lab.simulate.pulsar.catalogue import SCENARIOS, played, strategies_named
+    from trimtab.lab.simulate.pulsar.scenario_text import scenario_document, scenario_text
 
-    # Ours is compiled before it first decides, which takes a minute; who wants it asks for it.
-    names = strategies or [name for name in SHEDDERS if name.endswith("Shedder")]
-    for name in names:
-        shedder(name)
     found = played(
-        scenarios or list(SCENARIOS), names, destination_first=destination is Destination.FIRST, seed=seed
+        scenarios or list(SCENARIOS),
+        strategies_named(strategies),
+        destination_first=destination is Destination.FIRST,
+        seed=seed,
     )
     if as_json:
         typer.echo(json.dumps(scenario_document(found), ensure_ascii=False, indent=1))
         return
-    from rich.console import Console
+    from trimtab.report.tables import print_wide
 
-    from trimtab.cli.options import table_width
-
-    console = Console(highlight=False, width=table_width())
-    for part in scenario_text(found):
-        console.print(part, soft_wrap=isinstance(part, str))
+    print_wide(scenario_text(found))
 
 
 @app.command()
@@ -82,10 +76,8 @@ def recording(
     A bundle is hot for an hour, an idle broker joins at half-time, and another dies in the last quarter. The
     same numbers give the same recording. Exit code 2: they cannot be recorded, or the file not be written.
     """
-    from trimtab.files.pulsar_recording import write_recording
-    from trimtab.simulate.pulsar_recordings import RecordedCluster, recorded
+    from trimtab.lab.simulate.pulsar.recordings import RecordedCluster, record
 
-    cluster = RecordedCluster(brokers=brokers, bundles=bundle_count, ticks=ticks, seed=seed)
-    write_recording(recorded(cluster), out)
+    record(RecordedCluster(brokers=brokers, bundles=bundle_count, ticks=ticks, seed=seed), out)
     size = out.stat().st_size
     print(f"trimtab: wrote {ticks:,} ticks into {out} ({size:,} bytes)", file=sys.stderr)

@@ -1,42 +1,23 @@
-"""Strict JSON documents: no repeated keys, no unknown fields but `x_...`, errors that say where and what.
+"""Strict JSON documents: no repeated keys, no unknown fields but `x_...`, errors that name place and value.
 
 Typed decoding is done by msgspec at full speed. Only when it fails is the document read a second time,
 slowly, to strip `x_` fields, or to tell the user the JSON path, the value there and what was expected.
 """
 
-import difflib
 import json
 import math
-import re
-from collections.abc import Iterator
+import typing
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 
+from trimtab.files.refusals import NotFinite, refusal, unknown_field, worded
 from trimtab.model.errors import InputError
 
 T = TypeVar("T")
-
-_WORDS = {
-    "float": "a number",
-    "int": "a whole number",
-    "str": "text in quotes",
-    "bool": "true or false",
-    "array": "a list",
-    "object": "an object",
-    "null": "null",
-}
-_FAULT = re.compile(r"(?P<what>.*?)(?: - at `(?P<path>\$[^`]*)`)?", re.DOTALL)
-_STEP = re.compile(r"\.(?P<name>[^.\[]+)|\[(?P<index>\d+)\]")
-
-
-class _NotFinite:
-    """Stands in a tree for NaN, Infinity, or a number beyond the range of doubles."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
 
 
 class _Repeated:
@@ -85,12 +66,12 @@ class JsonDocument:
         """Refuse the document unless its top level has these fields and no others but `x_...`."""
         for name in self.parts:
             if name not in required and name not in optional and not name.startswith("x_"):
-                raise self._unknown("$", name)
+                raise unknown_field(str(self.path), "$", name, self.names)
         for name in required:
             if name not in self.parts:
                 raise InputError(f'{self.path}: $ has no field "{name}"; add it')
 
-    def part(self, name: str, kind: type[T], *, own: tuple[str, ...] = ()) -> T:
+    def part(self, name: str, kind: type[T]) -> T:
         """Decode one top-level field.
 
         Parameters
@@ -98,19 +79,50 @@ class JsonDocument:
         name
             A field that `require` has seen.
         kind
-            What it must be: a msgspec struct, or a list of them, that forbids unknown fields.
-        own
-            Names beginning with `x_` that are fields of `kind`, and so must not be stripped.
+            The type that it must have: a msgspec struct, or a list of them, that forbids unknown fields.
         """
         try:
             return msgspec.json.decode(self.parts[name], type=kind)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             pass
-        assert isinstance(self.tree, dict)
         try:
-            return msgspec.convert(_without_own_fields(self.tree[name], own), type=kind)
+            loose = msgspec.json.decode(self.parts[name])
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            loose = typing.cast("dict[str, object]", self.tree)[name]  # mostly raises, with the place
+        try:
+            return msgspec.convert(_without_own_fields(loose, self.names), type=kind)
         except msgspec.ValidationError as fault:
-            raise self._translated(str(fault), f"$.{name}") from None
+            tree = typing.cast("dict[str, object]", self.tree)[name]
+            raise worded(str(self.path), f"$.{name}", fault, tree, kind, self.names) from None
+
+    def parts_as(self, kind: type[T]) -> T:
+        """Decode the top-level fields that a struct has, one by one; `require` has seen them."""
+        fields = msgspec.structs.fields(typing.cast("Any", kind))
+        return kind(**{field.name: self.part(field.encode_name, field.type) for field in fields})
+
+    def refuse_repeated_keys(self, records: Mapping[str, Sequence[Any]]) -> None:
+        """Refuse a text in which an object holds one key twice: msgspec silently keeps the last.
+
+        Reading the whole text strictly is slow. A JSON text without backslashes holds one colon for each key,
+        and those within strings; so do its records once written again, with each key once. Only where the
+        numbers differ is it read.
+
+        Parameters
+        ----------
+        records
+            The top-level lists that were decoded already, by name; other fields are small.
+        """
+        encoder = msgspec.json.Encoder()
+        again = sum(encoder.encode_lines(part).count(b":") for part in records.values())
+        small = {name: bytes(raw) for name, raw in self.parts.items() if name not in records}
+        colons = again + len(self.parts) + sum(name.count(":") for name in self.parts)
+        colons += sum(raw.count(b":") for raw in small.values())
+        if (
+            b"\\" in self.data
+            or self.data.count(b":") != colons
+            or any(_has_repeated_key(raw) for raw in small.values())
+        ):
+            _ = self.tree
 
     @cached_property
     def tree(self) -> object:
@@ -127,7 +139,7 @@ class JsonDocument:
             raise InputError(f"{self.path}: is empty; write or export it again")
         try:
             tree: object = json.loads(
-                text, object_pairs_hook=_unrepeated, parse_constant=_NotFinite, parse_float=_finite
+                text, object_pairs_hook=_unrepeated, parse_constant=NotFinite, parse_float=_finite
             )
             odd = next(_walk(tree, "$"), None)
         except json.JSONDecodeError as fault:
@@ -149,24 +161,7 @@ class JsonDocument:
 
     def refusal(self, at: str, found: object, expected: str, remedy: str = "correct it there") -> InputError:
         """The error for one value that is not what it must be."""
-        return InputError(f"{self.path}: {at} is {shown(found)}, expected {expected}; {remedy}")
-
-    def _unknown(self, at: str, name: str) -> InputError:
-        close = difflib.get_close_matches(name, self.names, n=1)
-        hint = f'did you mean "{close[0]}"? ' if close else ""
-        return InputError(
-            f'{self.path}: {at} has an unknown field "{name}"; {hint}fields of your own begin with x_'
-        )
-
-    def _translated(self, fault: str, prefix: str) -> InputError:
-        match = _FAULT.fullmatch(fault)
-        assert match is not None
-        what, at = match["what"], prefix + (match["path"] or "$")[1:]
-        if found := re.fullmatch(r"Object contains unknown field `(.*)`", what):
-            return self._unknown(at, found[1])
-        if found := re.fullmatch(r"Object missing required field `(.*)`", what):
-            return InputError(f'{self.path}: {at} has no field "{found[1]}"; add it')
-        return self.refusal(at, _value_at(self.tree, at), _expectation(what))
+        return refusal(str(self.path), at, found, expected, remedy)
 
 
 def one_of(document: JsonDocument, at: str, found: str, allowed: tuple[str, ...]) -> None:
@@ -175,44 +170,12 @@ def one_of(document: JsonDocument, at: str, found: str, allowed: tuple[str, ...]
         raise document.refusal(at, found, f"one of {', '.join(allowed)}")
 
 
-def shown(value: object) -> str:
-    """A value as JSON, short enough for a one-line message."""
-    if isinstance(value, _NotFinite):
-        return value.text
-    if isinstance(value, dict):
-        return "an object"
-    if isinstance(value, list) and len(value) > 12:
-        return f"a list of {len(value)}"
-    text = json.dumps(value, ensure_ascii=False, default=repr)
-    return text if len(text) <= 60 else f"{text[:57]}..."
-
-
-def has_repeated_key(data: bytes) -> bool:
-    """Whether an object in this sound JSON text holds one key twice; slow."""
+def _has_repeated_key(data: bytes) -> bool:
+    """True if an object in this sound JSON text holds one key twice; slow."""
     return any(
         isinstance(value, _Repeated)
         for _, value in _walk(json.loads(data, object_pairs_hook=_unrepeated), "$")
     )
-
-
-def shape_of(fault: msgspec.ValidationError) -> tuple[str, str]:
-    """Split msgspec's message into (what was expected, JSON path below the value that was converted)."""
-    match = _FAULT.fullmatch(str(fault))
-    assert match is not None
-    return _expectation(match["what"]), (match["path"] or "$")[1:]
-
-
-def _expectation(what: str) -> str:
-    if what == "Number out of range":
-        return "a finite number"
-    if length := re.fullmatch(r"Expected `(array|str)` of length >= 1", what):
-        return {"array": "a list that is not empty", "str": "text that is not empty"}[length[1]]
-    if bounded := re.fullmatch(r"Expected `(int|float)` (>=|<=|>|<) (\S+)", what):
-        number = float(bounded[3])
-        return f"{_WORDS[bounded[1]]} {bounded[2]} {int(number) if number.is_integer() else number}"
-    if kinds := re.match(r"Expected `([^`]*)`", what):
-        return " or ".join(_WORDS.get(kind.strip(), kind.strip()) for kind in kinds[1].split("|"))
-    return what
 
 
 def _without_own_fields(value: object, keep: tuple[str, ...]) -> object:
@@ -241,28 +204,18 @@ def _unrepeated(pairs: list[tuple[str, Any]]) -> object:
 
 def _finite(text: str) -> object:
     number = float(text)
-    return number if math.isfinite(number) else _NotFinite(text)
+    return number if math.isfinite(number) else NotFinite(text)
 
 
 def _walk(value: object, at: str) -> Iterator[tuple[str, object]]:
     """Every stand-in for something refused, with its path; plain values are passed over."""
     if isinstance(value, dict):
         for name, inner in value.items():
-            if isinstance(inner, dict | list | _NotFinite | _Repeated):
+            if isinstance(inner, dict | list | NotFinite | _Repeated):
                 yield from _walk(inner, f"{at}.{name}")
     elif isinstance(value, list):
         for index, inner in enumerate(value):
-            if isinstance(inner, dict | list | _NotFinite | _Repeated):
+            if isinstance(inner, dict | list | NotFinite | _Repeated):
                 yield from _walk(inner, f"{at}[{index}]")
-    elif isinstance(value, _NotFinite | _Repeated):
+    elif isinstance(value, NotFinite | _Repeated):
         yield at, value
-
-
-def _value_at(tree: object, at: str) -> object:
-    value: Any = tree
-    for step in _STEP.finditer(at):
-        try:
-            value = value[int(step["index"])] if step["index"] else value[step["name"]]
-        except (KeyError, IndexError, TypeError):
-            return value
-    return value

@@ -1,4 +1,4 @@
-"""Where trimtab keeps its own files, by the XDG convention, each movable by one environment variable."""
+"""The folders of trimtab's own files, by the XDG convention, each movable by one environment variable."""
 
 import os
 from pathlib import Path

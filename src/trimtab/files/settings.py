@@ -6,30 +6,19 @@ Every key `[section] key` is also `--set section.key=value`, and environment var
 import difflib
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from trimtab.files.bundles_settings import bundles_settings
-from trimtab.files.limit_settings import PER_RESOURCE
+from trimtab.files.binding import Given, Section, Sections, Table, bind, key_paths, plain_table, unknown_key
 from trimtab.files.reading import read_bytes
-from trimtab.files.replicas_settings import checked_replicas, replicas_settings
-from trimtab.files.settings_binding import Given, Table, bind, key_paths, plain_table, unknown_key
-from trimtab.model import bundles_snapshot
-from trimtab.model.bundles_settings import BundlesSettings
 from trimtab.model.errors import SettingsError
-from trimtab.model.load import RESOURCES
-from trimtab.model.settings import ReplicasSettings
 
 T = TypeVar("T")
-
-SECTIONS = ("replicas", "bundles", "kafka", "pulsar", "collect", "pipeline", "execution", "capacity")
-"""Tables of the settings file; all but `replicas` and `bundles` are bound by the room that reads them."""
+Words = tuple[tuple[tuple[str, ...], Given], ...]
+"""Values of the command line for one section, each with the path of its key."""
 
 DEFAULT_FILE = "trimtab.toml"
-
-_RESOURCES = {"replicas": RESOURCES, "bundles": bundles_snapshot.RESOURCES}
-"""What a table of θ or ε may name, by section."""
 
 
 @dataclass(frozen=True)
@@ -38,20 +27,23 @@ class Settings:
 
     Attributes
     ----------
-    replicas
-        The section `[replicas]`, checked.
-    bundles
-        The section `[bundles]`, checked.
     folder
         That of the settings file; relative paths in settings are relative to it.
+    levels
+        The sections that a `Section` describes, checked, by name.
     """
 
-    replicas: ReplicasSettings
-    bundles: BundlesSettings
     folder: Path
+    levels: Mapping[str, Any]
     _file: Mapping[str, Table]
-    _words: Mapping[str, tuple[tuple[tuple[str, ...], Given], ...]]
+    _words: Mapping[str, Words]
     _environment: Mapping[str, Given]
+    _sections: Sections
+
+    def of(self, section: Section[T]) -> T:
+        """The section of a level, checked."""
+        found: T = self.levels[section.name]
+        return found
 
     def section(self, name: str, kind: type[T]) -> T:
         """Another section as the frozen dataclass of the room that reads it.
@@ -61,35 +53,34 @@ class Settings:
         SettingsError
             If a key is unknown or a value does not fit.
         """
-        return bind(kind, self._merged(name, key_paths(kind, (), ())), name, self.folder)
+        return bind(kind, self._merged(name, key_paths(kind)), name, self.folder)
 
-    def table(self, name: str, texts: Sequence[str] = ()) -> dict[str, object]:
-        """Another section as plain values, unchecked, for a room that checks them itself.
+    def given(self, name: str) -> Table:
+        """The values of a section with their origins, for a room that binds them itself."""
+        return self._merged(name, None)
 
-        Parameters
-        ----------
-        name
-            Of the section.
-        texts
-            Keys whose values from the environment or the command line stay text, also where they look like a
-            number.
-        """
-        table = self._merged(name, None)
-        kept = {key: given.value for key in texts if isinstance(given := table.get(key), Given)}
-        return {**plain_table(table), **kept}
+    def table(self, name: str) -> dict[str, object]:
+        """The same without origins."""
+        return plain_table(self.given(name))
 
     def _merged(self, section: str, paths: list[tuple[str, ...]] | None) -> Table:
         table = _copy(self._file.get(section, {}))
         prefix = f"TRIMTAB_{section.upper()}_"
         for variable, given in self._environment.items():
             if variable.startswith(prefix):
-                _put(table, section, _path_of(variable, variable[len(prefix) :], paths), given)
+                path = _path_of(variable, variable[len(prefix) :], paths)
+                _put(table, section, self._sections.get(section), path, given)
         for path, given in self._words.get(section, ()):
-            _put(table, section, path, given)
+            _put(table, section, self._sections.get(section), path, given)
         return table
 
 
-def load_settings(path: Path | None, overrides: Sequence[str], environ: Mapping[str, str]) -> Settings:
+def load_settings(
+    path: Path | None,
+    overrides: Sequence[str],
+    environ: Mapping[str, str],
+    sections: Sections,
+) -> Settings:
     """Read the settings file and lay the environment and the overrides over it.
 
     Parameters
@@ -102,6 +93,8 @@ def load_settings(path: Path | None, overrides: Sequence[str], environ: Mapping[
         none.
     environ
         The environment.
+    sections
+        The tables that there may be, also those of the levels.
 
     Raises
     ------
@@ -112,32 +105,27 @@ def load_settings(path: Path | None, overrides: Sequence[str], environ: Mapping[
         path = Path(environ["TRIMTAB_SETTINGS"]).expanduser()
     if path is None and Path(DEFAULT_FILE).is_file():
         path = Path(DEFAULT_FILE)
-    file = {} if path is None else _read(path)
-    words: dict[str, tuple[tuple[tuple[str, ...], Given], ...]] = {}
+    file = {} if path is None else _read(path, sections)
+    words: dict[str, Words] = {}
     for override in overrides:
-        section, keys, given = _override(override)
+        section, keys, given = _override(override, sections)
         words[section] = (*words.get(section, ()), (keys, given))
     environment = {
         name: Given(value, f"environment variable {name}", as_text=True)
         for name, value in sorted(environ.items())
         if name.startswith("TRIMTAB_")
     }
-    unchecked = Settings(
-        replicas=ReplicasSettings(),
-        bundles=BundlesSettings(),
-        folder=Path() if path is None else path.parent,
-        _file=file,
-        _words=words,
-        _environment=environment,
-    )
-    table = unchecked._merged("replicas", key_paths(ReplicasSettings, PER_RESOURCE, RESOURCES))
-    replicas = checked_replicas(replicas_settings(table, unchecked.folder), table)
-    table = unchecked._merged("bundles", key_paths(BundlesSettings, PER_RESOURCE, bundles_snapshot.RESOURCES))
-    bundles = bundles_settings(table, unchecked.folder)
-    return Settings(replicas, bundles, unchecked.folder, file, words, environment)
+    folder = Path() if path is None else path.parent
+    unchecked = Settings(folder, {}, file, words, environment, sections)
+    levels = {
+        name: one.bound(unchecked._merged(name, one.key_paths), folder)
+        for name, one in sections.items()
+        if one is not None
+    }
+    return replace(unchecked, levels=levels)
 
 
-def _read(path: Path) -> dict[str, Table]:
+def _read(path: Path, sections: Sections) -> dict[str, Table]:
     data = read_bytes(path)
     try:
         document = tomllib.loads(data.decode("utf-8"))
@@ -149,7 +137,7 @@ def _read(path: Path) -> dict[str, Table]:
         raise SettingsError(f"{path}: is nested too deeply; no settings are") from None
     tables: dict[str, Table] = {}
     for name, value in document.items():
-        _check_section(str(path), name)
+        _check_section(str(path), name, sections)
         table = _given(value, str(path))
         if isinstance(table, Given):
             raise SettingsError(f"{path}: {name} is a value, expected a table; write [{name}]")
@@ -163,24 +151,24 @@ def _given(value: object, origin: str) -> Given | Table:
     return Given(value, origin)
 
 
-def _override(text: str) -> tuple[str, tuple[str, ...], Given]:
+def _override(text: str, sections: Sections) -> tuple[str, tuple[str, ...], Given]:
     dotted, equals, value = text.partition("=")
     section, *keys = dotted.strip().split(".")
     if not equals or not keys or not all(keys):
         raise SettingsError(f"--set {text}: expected section.key=value, like --set replicas.epsilon=0.1")
-    _check_section(f"--set {text}", section)
+    _check_section(f"--set {text}", section, sections)
     return section, tuple(keys), Given(value.strip(), f"--set {text}", as_text=True)
 
 
-def _check_section(origin: str, name: str) -> None:
-    if name not in SECTIONS:
-        close = difflib.get_close_matches(name, SECTIONS, n=1)
-        hint = f"did you mean {close[0]}?" if close else f"known are {', '.join(SECTIONS)}"
+def _check_section(origin: str, name: str, known: Sections) -> None:
+    if name not in known:
+        close = difflib.get_close_matches(name, known, n=1)
+        hint = f"did you mean {close[0]}?" if close else f"known are {', '.join(known)}"
         raise SettingsError(f"{origin}: there is no section [{name}]; {hint}")
 
 
 def _path_of(variable: str, rest: str, paths: list[tuple[str, ...]] | None) -> tuple[str, ...]:
-    """Which key a variable's name stands for; both words of a key and tables are parted by `_` there."""
+    """The key that a variable stands for; both words of a key and tables are parted by `_` there."""
     if paths is None:
         return (rest.lower(),)
     by_variable = {"_".join(path).upper(): path for path in paths}
@@ -191,18 +179,15 @@ def _path_of(variable: str, rest: str, paths: list[tuple[str, ...]] | None) -> t
     return by_variable[rest]
 
 
-def _put(table: Table, section: str, path: tuple[str, ...], given: Given) -> None:
-    for depth, name in enumerate(path[:-1]):
-        inner = table.setdefault(name, {})
+def _put(table: Table, name: str, section: Section[Any] | None, path: tuple[str, ...], given: Given) -> None:
+    """Lay a value over those of a table, at the path of its key."""
+    for depth, key in enumerate(path[:-1]):
+        inner = table.setdefault(key, {})
         if isinstance(inner, Given):
-            if section not in _RESOURCES or depth or name not in PER_RESOURCE:
-                raise unknown_key(
-                    ".".join((section, *path)), given, [".".join((section, *path[: depth + 1]))]
-                )
-            inner = {
-                resource: inner for resource in _RESOURCES[section]
-            }  # one number for all, then one of them apart
-            table[name] = inner
+            if section is None or depth or key not in section.per_resource:
+                raise unknown_key(".".join((name, *path)), given, [".".join((name, *path[: depth + 1]))])
+            # One number for all resources was given before: now one of them is set apart.
+            inner = table[key] = dict.fromkeys(section.resources, inner)
         table = inner
     table[path[-1]] = given
 

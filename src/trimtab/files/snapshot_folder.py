@@ -10,8 +10,8 @@ import msgspec
 
 from trimtab.files.atomic import in_the_making, sync_folder, writing
 from trimtab.files.document import JsonDocument
+from trimtab.files.head import checked_format
 from trimtab.files.reading import read_bytes
-from trimtab.files.snapshot_head import checked_format
 from trimtab.model.errors import InputError
 
 

@@ -7,7 +7,7 @@ exception.
 
 
 class TrimtabError(Exception):
-    """What trimtab says when it cannot go on; shown without a traceback.
+    """The root of the errors that end a command; shown without a traceback.
 
     Attributes
     ----------
@@ -45,6 +45,10 @@ class PlanError(TrimtabError):
 
 class ActError(TrimtabError):
     """An execution cannot start or go on as asked."""
+
+
+class JarsError(TrimtabError):
+    """Java or a jar is missing here and cannot be had."""
 
 
 class SandboxError(TrimtabError):

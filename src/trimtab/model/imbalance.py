@@ -1,4 +1,4 @@
-"""How uneven a load is: the one home of equations 1 to 6.
+"""Imbalance of a load: the one home of equations 1 to 6.
 
 Source: Gao Zi-yan, Wang Yong, "Load balancing strategy of distributed messaging system for cloud services",
 section 3. With B(j) the utilisation of broker j among N brokers: B̄ = ΣB/N (1), D(j) = B(j)/ΣB (2), mean D =
@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from trimtab.model.load import RESOURCES, BoolArray, FloatArray
+from trimtab.model.load import BoolArray, FloatArray
+from trimtab.model.values import Amount
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,28 +67,28 @@ class Imbalance:
 class Measures:
     """σ, worst γ and peak B, each keyed by resource name; resources that no broker limits are left out."""
 
-    sigma: dict[str, float]
-    worst_deviation: dict[str, float]
-    peak_usage: dict[str, float]
+    sigma: dict[str, Amount]
+    worst_deviation: dict[str, Amount]
+    peak_usage: dict[str, Amount]
 
 
 def imbalance(
     load: FloatArray,
     capacity: FloatArray,
     in_service: BoolArray,
-    resources: tuple[str, ...] = RESOURCES,
+    resources: tuple[str, ...],
 ) -> Imbalance:
     """Equations 1 to 5 for every resource at once.
 
     Parameters
     ----------
     load, capacity
-        Shape (brokers, resources), in `trimtab.model.load.UNITS`; infinite capacity means not limited and not
+        Shape (brokers, resources), in the units of the level; infinite capacity means not limited and not
         levelled.
     in_service
         Shape (brokers,): brokers that are there to carry load, that is, neither dead nor draining.
     resources
-        Names of the columns; those of the level `replicas` by default.
+        Names of the columns.
 
     Returns
     -------

@@ -3,12 +3,10 @@
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from trimtab.model.imbalance import Measures
-
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of one step, at any level.
+    """The outcome of one step, at any level.
 
     Attributes
     ----------
@@ -28,25 +26,6 @@ class Outcome:
     moves: tuple[int, ...]
     started_at: float | None
     ended_at: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class ReplicaOutcome(Outcome):
-    """What became of one step of the level `replicas`.
-
-    Attributes
-    ----------
-    kind
-        `lead` (leadership), `copy` (between brokers) or `log_dir` (within a broker).
-    bytes
-        What it copied, or would have.
-    """
-
-    topic: str
-    partition: int
-    before: tuple[int, ...]
-    after: tuple[int, ...]
-    bytes: int
 
 
 OutcomeT = TypeVar("OutcomeT", bound=Outcome)
@@ -74,35 +53,15 @@ class Receipt(Generic[OutcomeT]):
 
     @property
     def done(self) -> tuple[OutcomeT, ...]:
-        """What was done."""
+        """The steps that were done."""
         return tuple(outcome for outcome in self.outcomes if outcome.state == "done")
 
     @property
     def left(self) -> tuple[OutcomeT, ...]:
-        """What was not, for whatever reason but that it was not needed."""
+        """The steps that were not, for whatever reason but that they were not needed."""
         return tuple(outcome for outcome in self.outcomes if outcome.state not in ("done", "dropped"))
 
     @property
     def seconds(self) -> float:
         """From the first look to the last."""
         return self.ended_at - self.started_at
-
-
-@dataclass(frozen=True)
-class ReplicasReceipt(Receipt[ReplicaOutcome]):
-    """The end of an execution of the level `replicas`.
-
-    Attributes
-    ----------
-    measured
-        σ, worst γ and peak under the placement reached, by the newest telemetry, or by the plan's loads where
-        there is none from after the last step (`measured_from` says which); None where no load is known.
-    """
-
-    measured: Measures | None = None
-    measured_from: str = ""
-
-    @property
-    def copied_bytes(self) -> int:
-        """Bytes of all copies that were done."""
-        return sum(outcome.bytes for outcome in self.done)

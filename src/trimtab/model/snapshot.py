@@ -1,11 +1,13 @@
-"""Where a snapshot comes from and how far it can be trusted; the same for every level."""
+"""The origin of a snapshot and how far it can be trusted; the same for every level."""
 
 from dataclasses import dataclass
+
+from trimtab.model.values import Name
 
 
 @dataclass(frozen=True)
 class Quality:
-    """How trustworthy a snapshot's loads are.
+    """The trust that a snapshot's loads deserve.
 
     Attributes
     ----------
@@ -28,7 +30,7 @@ class Quality:
 
 @dataclass(frozen=True)
 class SnapshotReference:
-    """Which snapshot a plan was made from.
+    """The snapshot that a plan was made from.
 
     Attributes
     ----------
@@ -38,6 +40,6 @@ class SnapshotReference:
         Hex digest of the snapshot's bytes (of a folder: of its files' digests in name order).
     """
 
-    cluster: str
-    taken_at: str
-    sha256: str
+    cluster: Name
+    taken_at: Name
+    sha256: Name

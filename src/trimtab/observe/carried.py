@@ -1,4 +1,4 @@
-"""Where running means go on from: each cluster's newest rows of a table before some instant."""
+"""The rows that running means go on from: each cluster's newest rows of a table before some instant."""
 
 from __future__ import annotations
 
@@ -37,15 +37,14 @@ def newest_before(lake: Lake, manifest: Manifest, table: str, made: Ranges) -> R
     entries = [entry for entry in manifest.tables.get(table, ()) if entry.first < begin]
     if not entries:
         return []
-    samples = read_entries(
-        lake.tables, "cleaned", manifest.tables.get("cleaned", ()), ["cluster"], begin, end
-    )
+    cleaned = manifest.tables.get("cleaned", ())
+    samples = read_entries(lake.tables, "tick", cleaned, ["cluster"], begin, end)
     missing = set(samples["cluster"].unique().to_pylist()) if samples.num_rows else set()
     ticks = []
     for entry in sorted(entries, key=lambda entry: entry.begin, reverse=True):
         if not missing:
             break
-        rows = read_entries(lake.tables, table, (entry,), ["cluster", "tick"], None, begin)
+        rows = read_entries(lake.tables, "tick", (entry,), ["cluster", "tick"], None, begin)
         if not rows.num_rows:
             continue
         for row in rows.group_by("cluster").aggregate([("tick", "max")]).to_pylist():

@@ -2,68 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import reduce
 from operator import or_
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from trimtab.observe.flags import Flag, flagged_where
-from trimtab.observe.raw import KEYS, KINDS
-from trimtab.observe.schemas import RAW, conform, ddl, with_flags
+from pyspark.sql import Window
+from pyspark.sql import functions as F
+
+from trimtab.observe.columns import ddl, numbers
+from trimtab.observe.flags import Flag
+from trimtab.observe.spark_columns import conform, flagged_where, is_flagged
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from pyspark.sql import Column, DataFrame
 
-    from trimtab.observe.schemas import Columns
+    from trimtab.observe.columns import RawForm
     from trimtab.observe.settings import PipelineSettings
 
 
-@dataclass(frozen=True)
-class RawForm:
-    """What raw rows of a level look like, and what cannot be in them.
-
-    Attributes
-    ----------
-    columns
-        Name and type of each.
-    keys
-        Two rows that agree in all of these are the same sample.
-    kinds
-        What a row may describe.
-    negative
-        Columns that are never below zero.
-    minus_one
-        Columns in which -1 means that there is none; below that is dirt.
-    """
-
-    columns: Columns
-    keys: tuple[str, ...]
-    kinds: tuple[str, ...]
-    negative: tuple[str, ...]
-    minus_one: tuple[str, ...] = ()
-
-    @property
-    def cleaned(self) -> Columns:
-        """Columns of the table `cleaned`."""
-        return with_flags(self.columns)
-
-
-def numbers(columns: Columns, *kinds: str) -> tuple[str, ...]:
-    """Names of the columns of some types."""
-    return tuple(name for name, kind in columns if kind in kinds)
-
-
-# Kafka writes -1 for "no offset"; a lag may be anything.
-KAFKA: Final = RawForm(
-    columns=RAW,
-    keys=KEYS,
-    kinds=KINDS,
-    negative=tuple(name for name in numbers(RAW, "bigint") if name not in ("committed_offset", "offset_lag")),
-    minus_one=("committed_offset",),
-)
-
-
-def from_json(records: DataFrame, form: RawForm = KAFKA) -> DataFrame:
+def from_json(records: DataFrame, form: RawForm) -> DataFrame:
     """Rows of a Kafka topic as raw rows.
 
     Parameters
@@ -79,8 +38,6 @@ def from_json(records: DataFrame, form: RawForm = KAFKA) -> DataFrame:
         The form's columns. A value that is no JSON object becomes a row of nulls received at the
         record's own time, which `typed` flags as unreadable.
     """
-    from pyspark.sql import functions as F
-
     # Timestamps come as text: Spark's JSON reader alone would take its own idea of their precision.
     text = tuple((name, "string" if kind == "timestamp" else kind) for name, kind in form.columns)
     value = F.from_json(F.col("value").cast("string"), ddl(text))
@@ -96,7 +53,7 @@ def from_json(records: DataFrame, form: RawForm = KAFKA) -> DataFrame:
     return conform(parsed.select(*columns), form.columns)
 
 
-def typed(raw: DataFrame, settings: PipelineSettings, form: RawForm = KAFKA) -> DataFrame:
+def typed(raw: DataFrame, settings: PipelineSettings, form: RawForm) -> DataFrame:
     """Each raw row with its flags; whether it counts depends on the row alone, never on when or with what
     it came.
 
@@ -114,8 +71,6 @@ def typed(raw: DataFrame, settings: PipelineSettings, form: RawForm = KAFKA) -> 
     DataFrame
         Columns of `RawForm.cleaned`, one row per raw row.
     """
-    from pyspark.sql import functions as F
-
     late = F.unix_micros("received_at") - F.unix_micros("tick") > settings.lateness
     unreadable = (
         F.col("cluster").isNull()
@@ -142,13 +97,12 @@ def typed(raw: DataFrame, settings: PipelineSettings, form: RawForm = KAFKA) -> 
     cleaned["tick"] = F.coalesce("tick", "received_at", F.timestamp_micros(F.lit(0)))
     cleaned["cluster"] = F.coalesce("cluster", F.lit(""))
     cleaned["kind"] = F.when(unreadable, F.lit("unreadable")).otherwise(F.col("kind"))
-    is_late = F.col("flags").bitwiseAND(int(Flag.LATE)) != 0
     return conform(
         flagged.withColumns(
             {
-                "accepted": F.col("flags").bitwiseAND(int(Flag.LATE | Flag.UNREADABLE)) == 0,
+                "accepted": ~is_flagged(Flag.LATE | Flag.UNREADABLE),
                 "copies": F.lit(1),
-                "late_copies": is_late.cast("int"),
+                "late_copies": is_flagged(Flag.LATE).cast("int"),
                 **cleaned,
             }
         ),
@@ -156,7 +110,7 @@ def typed(raw: DataFrame, settings: PipelineSettings, form: RawForm = KAFKA) -> 
     )
 
 
-def deduplicated(samples: DataFrame, form: RawForm = KAFKA) -> DataFrame:
+def deduplicated(samples: DataFrame, form: RawForm) -> DataFrame:
     """One row per sample: the one received first; the others are only counted.
 
     The choice is a minimum over a total order, so it does not matter how often, in which order and in which
@@ -174,9 +128,6 @@ def deduplicated(samples: DataFrame, form: RawForm = KAFKA) -> DataFrame:
     DataFrame
         The same columns, unique in the form's keys.
     """
-    from pyspark.sql import Window
-    from pyspark.sql import functions as F
-
     same = Window.partitionBy(*form.keys)
     values = [name for name, _ in form.columns if name not in form.keys]
     first = same.orderBy(
@@ -195,7 +146,5 @@ def deduplicated(samples: DataFrame, form: RawForm = KAFKA) -> DataFrame:
     return conform(ranked.where("place = 1"), form.cleaned)
 
 
-def _any(conditions: object) -> Column:
-    from pyspark.sql import functions as F
-
-    return reduce(or_, (F.coalesce(condition, F.lit(False)) for condition in conditions))  # type: ignore[attr-defined]
+def _any(conditions: Iterable[Column]) -> Column:
+    return reduce(or_, (F.coalesce(condition, F.lit(False)) for condition in conditions))

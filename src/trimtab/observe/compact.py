@@ -1,14 +1,18 @@
-"""Many small files into few: a stream leaves a file per table and micro-batch."""
+"""Housekeeping of tables: many small files into few, and removal of those that no table needs any more.
+
+A stream leaves a file per table and micro-batch. Nothing here needs Spark.
+"""
 
 from __future__ import annotations
 
+import shutil
+import time
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from trimtab.observe.lake import TIME_COLUMNS, read_entries
-from trimtab.observe.manifest import Entry, Manifest
-from trimtab.observe.tables import new_path
+from trimtab.observe.lake import read_entries
+from trimtab.observe.manifest import Entry, Manifest, new_path
 
 if TYPE_CHECKING:
     from trimtab.observe.lake import Lake
@@ -19,10 +23,13 @@ FEWEST = 8
 LARGEST_BYTES = 128 * 2**20
 """Files that are larger together stay apart."""
 
+GRACE_SECONDS = 3600
+"""Files that no manifest names any more are kept so long for readers that still hold the manifest before."""
+
 
 @dataclass(frozen=True)
 class Compaction:
-    """How many folders of a table became how many."""
+    """Number of a table's folders before and after."""
 
     table: str
     before: int
@@ -43,12 +50,25 @@ def compacted(lake: Lake, manifest: Manifest) -> Manifest:
 
 
 def differences(before: Manifest, after: Manifest) -> list[Compaction]:
-    """What a compaction changed, table by table."""
+    """The tables that a compaction changed."""
     return [
         Compaction(table, len(entries), len(after.tables[table]))
         for table, entries in before.tables.items()
         if len(after.tables[table]) != len(entries)
     ]
+
+
+def sweep(lake: Lake, manifest: Manifest, grace_seconds: float = GRACE_SECONDS) -> int:
+    """Delete folders that no entry of the manifest names and no reader can still hold; returns how many."""
+    named = {entry.path for entries in manifest.tables.values() for entry in entries}
+    swept = 0
+    for table in lake.level.tables:
+        root = lake.tables / table
+        for folder in root.iterdir() if root.is_dir() else ():
+            if f"{table}/{folder.name}" not in named and folder.stat().st_mtime < time.time() - grace_seconds:
+                shutil.rmtree(folder, ignore_errors=True)
+                swept += 1
+    return swept
 
 
 def _runs(lake: Lake, entries: tuple[Entry, ...]) -> list[list[Entry]]:
@@ -69,8 +89,8 @@ def _runs(lake: Lake, entries: tuple[Entry, ...]) -> list[list[Entry]]:
 def _joined(lake: Lake, table: str, run: list[Entry]) -> Entry:
     import pyarrow.parquet
 
-    rows = read_entries(lake.tables, table, tuple(run), None, None, None)
-    column = TIME_COLUMNS.get(table, "tick")
+    column = lake.level.time_column(table)
+    rows = read_entries(lake.tables, column, tuple(run), None, None, None)
     rows = rows.sort_by(column)
     path = new_path(table)
     (lake.tables / path).mkdir(parents=True)

@@ -1,37 +1,34 @@
-"""How many cores what a broker carries costs it: a non-negative regression over brokers and windows."""
+"""The cost in cores of what a broker carries: a non-negative regression over brokers and windows."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from trimtab.model.load import FloatArray
+from trimtab.observe.lake import instant, microseconds
 
 if TYPE_CHECKING:
     import pyarrow
 
-CAUSES: Final = ("leader_in", "leader_out", "follower_in")
-"""Of a Kafka broker: bytes per second produced to leaders, fetched from them by consumers, and replicated to
-followers."""
-
-FIXED_SHARES: Final = (0.7, 0.15, 0.15)
-"""How a broker's CPU divides over `CAUSES` where nothing better is known; the shares Cruise Control
-assumes."""
+    from trimtab.observe.lake import Lake
+    from trimtab.observe.manifest import Manifest
+    from trimtab.observe.settings import PipelineSettings
 
 MEASURED, SHARES = "measured", "shares"
 
 Divide = Callable[[FloatArray], FloatArray]
-"""Which part of the CPU each cause is given where nothing better is known, by how much of it was carried in
-all, shape (causes,)."""
+"""The part of the CPU that each cause is given where nothing better is known, by how much of it was carried
+in all, shape (causes,)."""
 
 
-def by_fixed_shares(total: FloatArray) -> FloatArray:
-    """`FIXED_SHARES` of the causes of Kafka; that of a cause that is absent goes to the others."""
-    return np.where(total > 0, np.array(FIXED_SHARES), 0.0)
+def by_fixed_shares(shares: Sequence[float]) -> Divide:
+    """Fixed shares of the causes; that of a cause that is absent goes to the others."""
+    return lambda total: np.where(total > 0, np.array(shares), 0.0)
 
 
 _ROWS_PER_CAUSE = 3
@@ -63,7 +60,7 @@ class CpuFit:
     rows: int
 
 
-def fit_cpu(cores: FloatArray, carried: FloatArray, divide: Divide = by_fixed_shares) -> CpuFit:
+def fit_cpu(cores: FloatArray, carried: FloatArray, divide: Divide) -> CpuFit:
     """Fit CPU to load; fall back to fixed shares where the rows cannot tell.
 
     Every subset of causes is solved by least squares and the best one without a negative coefficient is
@@ -114,7 +111,7 @@ def fit_cpu(cores: FloatArray, carried: FloatArray, divide: Divide = by_fixed_sh
     return CpuFit(MEASURED, cost, float(solution[0]), r2, len(y))
 
 
-def by_shares(cores: FloatArray, carried: FloatArray, divide: Divide = by_fixed_shares) -> CpuFit:
+def by_shares(cores: FloatArray, carried: FloatArray, divide: Divide) -> CpuFit:
     """The whole CPU divided over the causes by fixed shares.
 
     Parameters
@@ -132,7 +129,7 @@ def by_shares(cores: FloatArray, carried: FloatArray, divide: Divide = by_fixed_
 
 
 def base_cores(fit: CpuFit, cores: FloatArray, carried: FloatArray) -> float:
-    """What one broker takes beyond what its load explains: idle cost and what is its own (a controller's
+    """Cores that one broker takes beyond what its load explains: idle cost and its own (a controller's
     work).
 
     Parameters
@@ -156,7 +153,7 @@ def base_cores(fit: CpuFit, cores: FloatArray, carried: FloatArray) -> float:
 
 
 def fits_of(
-    told: pyarrow.Table, causes: Sequence[str], reach: int, divide: Divide = by_fixed_shares
+    told: pyarrow.Table, causes: Sequence[str], reach: int, divide: Divide
 ) -> list[tuple[object, ...]]:
     """The fit of every cluster and window, over the brokers and windows of its reach.
 
@@ -206,3 +203,40 @@ def fits_of(
                 (name, int(at), fit.method, *map(float, fit.cost), fit.idle_cores, r2, fit.rows, base)
             )
     return rows
+
+
+def newest_cpu_fit(
+    lake: Lake, manifest: Manifest, settings: PipelineSettings, cluster: str, tick: int
+) -> dict[str, Any]:
+    """The CPU model of the newest closed window, without Spark.
+
+    Parameters
+    ----------
+    lake, manifest, settings
+        The tables, and how far fits look back.
+    cluster, tick
+        Whose, and up to when, microseconds.
+
+    Returns
+    -------
+    dict
+        `model` (empty without CPU), and `base`: idle cores by broker.
+    """
+    import pyarrow.compute as pc
+
+    rows = lake.table(
+        "cpu_model",
+        since=instant(tick - settings.fit_windows * settings.slide - settings.window),
+        until=instant(tick + settings.window + 1),
+        where=pc.field("cluster") == cluster,
+        manifest=manifest,
+    )
+    found = rows.sort_by("window_end").to_pylist() if rows.num_rows else []
+    closed = [row for row in found if microseconds(row["window_end"]) <= tick] or found
+    if not closed:
+        return {"base": {}, "model": {}}
+    row = closed[-1]
+    # The causes differ from level to level.
+    apart = ("cluster", "window_end", "base")
+    model = {name: value for name, value in row.items() if name not in apart and value is not None}
+    return {"base": {one["broker"]: one["cores"] for one in row["base"]}, "model": model}

@@ -1,16 +1,13 @@
-"""What can be wrong with a sample or an interval, and what may still be made of it."""
+"""Faults of a sample or an interval, and the use that may still be made of it."""
 
 from __future__ import annotations
 
 from enum import IntFlag
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column
+from typing import Final
 
 
 class Flag(IntFlag):
-    """What is wrong with a sample or an interval; several may be set."""
+    """A fault of a sample or an interval; several may be set."""
 
     LATE = 1
     """Received too long after its tick: not used."""
@@ -38,29 +35,3 @@ class Flag(IntFlag):
 
 NO_RATE: Final = Flag.RESET | Flag.GAP | Flag.CLOCK_BACK
 """Any of these, and the interval says nothing of how much was carried."""
-
-
-def flagged_where(condition: Column, flag: Flag) -> Column:
-    """The flag's bit where the condition holds, else 0; to be joined by `bitwiseOR`."""
-    from pyspark.sql import functions as F
-
-    return F.when(condition, F.lit(int(flag))).otherwise(F.lit(0))
-
-
-def sound() -> Column:
-    """Whether the row's interval tells rates."""
-    from pyspark.sql import functions as F
-
-    return F.col("flags").bitwiseAND(int(NO_RATE)) == 0
-
-
-def scaled(name: str) -> Column:
-    """A change, scaled from the time between its two samples to the time between their ticks.
-
-    Rounded to a whole number, so that partitions, groups and brokers add up alike in any order; null where
-    the interval is not sound.
-    """
-    from pyspark.sql import functions as F
-
-    interval = F.unix_micros("tick") - F.unix_micros("previous_tick")
-    return F.when(sound(), F.round(F.col(name) * (interval / F.col("elapsed_us")))).cast("bigint")

@@ -1,4 +1,4 @@
-"""How uneven every tick was: equations 1 to 6 of `trimtab.model.imbalance`, over history, as a table.
+"""Imbalance of every tick: equations 1 to 6 of `trimtab.model.imbalance`, over history, as a table.
 
 Source: Gao Zi-yan, Wang Yong, "Load balancing strategy of distributed messaging system for cloud services".
 σ belongs to one instant: it is averaged over ticks, never computed from averaged loads.
@@ -8,56 +8,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trimtab.model.load import RESOURCES
-from trimtab.observe.schemas import IMBALANCE, SECOND, broker_measures, conform
+from pyspark.sql import functions as F
+
+from trimtab.observe.columns import broker_measures
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pyspark.sql import Column, DataFrame
 
-    from trimtab.observe.settings import PipelineSettings
 
-NANOSECONDS_PER_US = 1000
-
-
-def imbalance(brokers: DataFrame, clients: DataFrame, settings: PipelineSettings) -> DataFrame:
-    """B, D, γ of every broker and B̄, σ, η, worst γ and peak per (cluster, tick, resource).
-
-    A tick counts for a resource only if every live broker has a value of it then (`complete`); otherwise
-    the measures are null. Where some live broker has no capacity for a resource, D and γ come from the
-    loads themselves, usage is null and no capacity can hold or not hold.
-
-    Parameters
-    ----------
-    brokers
-        Columns of `schemas.BROKERS`.
-    clients
-        Columns of `schemas.CLIENTS`; ticks without clients have `traffic_collapse` null.
-    settings
-        Gives θ and ε.
-
-    Returns
-    -------
-    DataFrame
-        Columns of `schemas.IMBALANCE`.
-    """
-    from pyspark.sql import functions as F
-
-    per_second = SECOND / F.col("elapsed_us")
-    loads = {
-        "cpu": F.col("cpu_ns") / (F.col("elapsed_us") * NANOSECONDS_PER_US),
-        "disk": F.col("disk_bytes").cast("double"),
-        "network_in": (F.col("leader_bytes_in") + F.col("follower_bytes_in")) * per_second,
-        "network_out": F.col("bytes_out") * per_second,
-    }
-    live = brokers.where("live").withColumns({f"{name}_load": load for name, load in loads.items()})
-    measured = imbalance_of(live, RESOURCES, settings.theta, settings.epsilon, "int")
-    collapse = clients.select("cluster", "tick", "traffic_collapse")
-    return conform(measured.join(collapse, on=["cluster", "tick"], how="left"), IMBALANCE)
-
-
-def imbalance_of(
+def imbalance(
     brokers: DataFrame,
     resources: Sequence[str],
     theta: Sequence[float],
@@ -79,10 +40,8 @@ def imbalance_of(
     Returns
     -------
     DataFrame
-        Columns of `schemas.imbalance_columns` but `traffic_collapse`.
+        Columns of `columns.imbalance_columns` but `traffic_collapse`.
     """
-    from pyspark.sql import functions as F
-
     one = F.struct(
         F.col("broker"),
         *(
@@ -105,8 +64,6 @@ def imbalance_of(
 
 
 def _of_resource(name: str) -> Column:
-    from pyspark.sql import functions as F
-
     loads = F.transform(
         "members",
         lambda it: F.struct(
@@ -119,58 +76,8 @@ def _of_resource(name: str) -> Column:
 
 
 def _measured(rows: DataFrame, limits: dict[str, Column], broker: str) -> DataFrame:
-    from pyspark.sql import functions as F
-
-    number = F.size("loads")
-    complete = F.forall("loads", lambda it: it["load"].isNotNull())
-    limited = F.forall("loads", lambda it: F.coalesce(it["capacity"] > 0, F.lit(False)))
-    # `weight` is B: usage where there are capacities, else the load itself; σ and γ do not depend on its
-    # unit.
-    weight = F.transform(
-        "loads",
-        lambda it: F.struct(
-            it["broker"].alias("broker"),
-            it["load"].alias("load"),
-            it["capacity"].alias("capacity"),
-            F.when(F.col("limited"), it["load"] / it["capacity"]).otherwise(it["load"]).alias("weight"),
-        ),
-    )
-    weighed = (
-        rows.withColumns({"brokers": number, "complete": complete & (number > 0), "limited": limited})
-        .withColumn("loads", weight)
-        .withColumns(
-            {
-                "_load": _sum("loads", "load"),
-                "_capacity": _sum("loads", "capacity"),
-                "_weight": _sum("loads", "weight"),
-            }
-        )
-        .withColumn(
-            "mean", F.col("_load") / F.when(F.col("limited"), F.col("_capacity")).otherwise(F.col("brokers"))
-        )
-    )
-    by_broker = F.transform(
-        "loads",
-        lambda it: F.struct(
-            it["broker"].alias("broker"),
-            it["load"].alias("load"),
-            it["capacity"].alias("capacity"),
-            F.when(F.col("limited"), it["weight"]).alias("usage"),
-            F.when(
-                F.col("complete"),
-                F.when(F.col("_weight") > 0, it["weight"] / F.col("_weight")).otherwise(
-                    1.0 / F.col("brokers")
-                ),
-            ).alias("share"),
-            F.when(
-                F.col("complete"),
-                F.when(F.col("mean") > 0, F.abs(it["weight"] - F.col("mean")) / F.col("mean")).otherwise(
-                    F.lit(0.0)
-                ),
-            ).alias("deviation"),
-        ),
-    )
-    judged = weighed.withColumn("by_broker", by_broker.cast(f"array<{broker_measures(broker)}>"))
+    measures = F.transform("loads", _measures_of_broker).cast(f"array<{broker_measures(broker)}>")
+    judged = _with_weights(rows).withColumn("by_broker", measures)
     spread = F.aggregate(
         "by_broker",
         F.lit(0.0),
@@ -178,15 +85,14 @@ def _measured(rows: DataFrame, limits: dict[str, Column], broker: str) -> DataFr
             total + (it["share"] - 1.0 / F.col("brokers")) * (it["share"] - 1.0 / F.col("brokers"))
         ),
     )
+    peak = F.array_max(F.transform("by_broker", lambda it: it["usage"]))
     sound = judged.withColumns(limits).withColumns(
         {
             "mean": F.when(F.col("complete"), F.col("mean")),
             "sigma": F.when(F.col("complete"), F.sqrt(spread / F.col("brokers"))),
             "eta": F.col("epsilon") / F.col("brokers"),
             "worst_deviation": F.array_max(F.transform("by_broker", lambda it: it["deviation"])),
-            "peak_usage": F.when(
-                F.col("complete"), F.array_max(F.transform("by_broker", lambda it: it["usage"]))
-            ),
+            "peak_usage": F.when(F.col("complete"), peak),
         }
     )
     return sound.withColumns(
@@ -198,15 +104,58 @@ def _measured(rows: DataFrame, limits: dict[str, Column], broker: str) -> DataFr
     )
 
 
+def _with_weights(rows: DataFrame) -> DataFrame:
+    """Rows with the weight of each broker, and the mean, the sums and whether all is known.
+
+    The weight is B: usage where there are capacities, else the load itself; σ and γ do not depend on its
+    unit.
+    """
+    number = F.size("loads")
+    complete = F.forall("loads", lambda it: it["load"].isNotNull())
+    limited = F.forall("loads", lambda it: F.coalesce(it["capacity"] > 0, F.lit(False)))
+    weight = F.transform(
+        "loads",
+        lambda it: F.struct(
+            it["broker"].alias("broker"),
+            it["load"].alias("load"),
+            it["capacity"].alias("capacity"),
+            F.when(F.col("limited"), it["load"] / it["capacity"]).otherwise(it["load"]).alias("weight"),
+        ),
+    )
+    summed = (
+        rows.withColumns({"brokers": number, "complete": complete & (number > 0), "limited": limited})
+        .withColumn("loads", weight)
+        .withColumns(
+            {
+                "_load": _sum("loads", "load"),
+                "_capacity": _sum("loads", "capacity"),
+                "_weight": _sum("loads", "weight"),
+            }
+        )
+    )
+    carriers = F.when(F.col("limited"), F.col("_capacity")).otherwise(F.col("brokers"))
+    return summed.withColumn("mean", F.col("_load") / carriers)
+
+
+def _measures_of_broker(one: Column) -> Column:
+    """B, D and γ of one broker, from its load, its weight and the row's mean and sums."""
+    share = F.when(F.col("_weight") > 0, one["weight"] / F.col("_weight")).otherwise(1.0 / F.col("brokers"))
+    deviation = F.when(F.col("mean") > 0, F.abs(one["weight"] - F.col("mean")) / F.col("mean"))
+    return F.struct(
+        one["broker"].alias("broker"),
+        one["load"].alias("load"),
+        one["capacity"].alias("capacity"),
+        F.when(F.col("limited"), one["weight"]).alias("usage"),
+        F.when(F.col("complete"), share).alias("share"),
+        F.when(F.col("complete"), deviation.otherwise(F.lit(0.0))).alias("deviation"),
+    )
+
+
 def _of_each(resources: Sequence[str], limits: Sequence[float]) -> Column:
     """The limit of the row's resource."""
-    from pyspark.sql import functions as F
-
     pairs = zip(resources, limits, strict=True)
     return F.coalesce(*(F.when(F.col("resource") == name, F.lit(float(limit))) for name, limit in pairs))
 
 
 def _sum(array: str, field: str) -> Column:
-    from pyspark.sql import functions as F
-
     return F.aggregate(array, F.lit(0.0), lambda total, it: total + it[field])

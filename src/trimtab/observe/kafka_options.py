@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from trimtab.connect.settings import KafkaConnection
+    from trimtab.connect.kafka.settings import KafkaConnection
 
 
 def spark_options(connection: KafkaConnection) -> dict[str, str]:

@@ -5,7 +5,7 @@ Layout::
     raw/date=YYYY-MM-DD/<file>.parquet    samples as collected; "." or "_" first: in the making
     tables/manifest.json                  which files make up each table now (`trimtab.observe.manifest`)
     tables/<table>/<version>/*.parquet    immutable files, never changed once the manifest names them
-    bundles/raw, bundles/tables, ...      the same of the level `bundles`: other samples, other tables
+    <place>/raw, <place>/tables, ...      the same of a level that has a place of its own
     snapshots/<cluster>/<taken_at>/       folder-format snapshots of all levels; `meta.json` tells which
 """
 
@@ -17,7 +17,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
 from trimtab.model.errors import ObserveError
@@ -26,16 +26,9 @@ from trimtab.observe.manifest import Entry, Manifest, read_manifest
 if TYPE_CHECKING:
     import pyarrow
 
+    from trimtab.observe.level_pipeline import LevelPipeline
+
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
-
-TIME_COLUMNS = dict.fromkeys(
-    ("windows", "cpu_model", "attributed", "hours", "forecasts", "forecast_errors"), "window_end"
-)
-"""The column that a table's files are cut by, where it is not `tick`."""
-
-
-LEVELS: Final = ("replicas", "bundles")
-"""The levels that have samples and tables, each in a place of its own."""
 
 
 class Lake:
@@ -46,46 +39,41 @@ class Lake:
     path
         The lake's folder; made by whoever writes first.
     level
-        Whose raw samples, tables and snapshots are meant: one of `LEVELS`.
+        Whose raw samples, tables and snapshots are meant.
     """
 
-    def __init__(self, path: Path | str, level: str = LEVELS[0]) -> None:
-        assert level in LEVELS, level
+    def __init__(self, path: Path | str, level: LevelPipeline) -> None:
         self.path = Path(path).expanduser().absolute()
         self.level = level
 
-    def of_level(self, level: str) -> Lake:
-        """The same lake, seen from another level."""
-        return Lake(self.path, level)
-
     @property
     def home(self) -> Path:
-        """Folder of the level: the lake's own for `replicas`, which was there first."""
-        return self.path if self.level == LEVELS[0] else self.path / self.level
+        """Folder of the level: the lake's own where the level has no place of its own."""
+        return self.path / self.level.place
 
     @property
     def raw(self) -> Path:
-        """Where collectors of the level's system land samples: `raw/date=YYYY-MM-DD/<file>.parquet`."""
+        """The collectors' folder of samples: `raw/date=YYYY-MM-DD/<file>.parquet`."""
         return self.home / "raw"
 
     @property
     def has_samples(self) -> bool:
-        """Whether anything was ever landed on this level; told without looking at the files."""
+        """True if anything was ever landed on this level; told without looking at the files."""
         return next(self.raw.glob("date=*"), None) is not None
 
     @property
     def tables(self) -> Path:
-        """Where the pipeline's tables lie."""
+        """The folder of the pipeline's tables."""
         return self.home / "tables"
 
     @property
     def snapshots(self) -> Path:
-        """Where snapshots of all levels lie, by cluster and time."""
+        """The folder of the snapshots of all levels, by cluster and time."""
         return self.path / "snapshots"
 
     @property
     def checkpoints(self) -> Path:
-        """Where streams remember how far they have read."""
+        """The folder in which streams remember how far they have read."""
         return self.home / "checkpoints"
 
     def clusters(self) -> list[str]:
@@ -99,22 +87,31 @@ class Lake:
         """Snapshots of this level in a cluster's folder, newest first."""
         entries = (entry for entry in folder.iterdir() if entry.is_dir() and entry.name[0] not in "._")
         for entry in sorted(entries, reverse=True):
-            if snapshot_level(entry) == self.level:
+            if self.has_as_snapshot(entry):
                 yield entry
 
     def snapshot_folder(self, cluster: str) -> Path:
-        """Where the snapshots of a cluster lie; its name may hold anything, the folder's may not."""
+        """The folder of a cluster's snapshots; its name may hold anything, the folder's may not."""
         return self.snapshots / quote(cluster, safe=" ").replace(".", "%2E")
 
-    def newest_snapshot(self, cluster: str | None = None, level: str | None = None) -> Path:
+    def has_as_snapshot(self, folder: Path) -> bool:
+        """True if a snapshot is of this level, by the format that its `meta.json` names.
+
+        Where none is named, it is of the level without a place of its own.
+        """
+        try:
+            format_name = json.loads((folder / "meta.json").read_bytes())["format"].split("/")[1]
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError):
+            return not self.level.place
+        return bool(format_name.removesuffix("-snapshot") == self.level.name)
+
+    def newest_snapshot(self, cluster: str | None = None) -> Path:
         """Folder of the newest snapshot.
 
         Parameters
         ----------
         cluster
             Its name; may be left out where the lake holds one cluster only.
-        level
-            Another one than the lake is seen from.
 
         Returns
         -------
@@ -126,8 +123,6 @@ class Lake:
         ObserveError
             If there is no snapshot, or several clusters to choose from.
         """
-        if level is not None and level != self.level:
-            return self.of_level(level).newest_snapshot(cluster)
         known = self.clusters()
         if cluster is None and len(known) > 1:
             raise ObserveError(
@@ -136,7 +131,7 @@ class Lake:
         name = cluster if cluster is not None else (known[0] if known else None)
         if name is None or name not in known:
             asked = "no snapshot" if name is None else f"no snapshot of cluster {name!r}"
-            asked += "" if self.level == LEVELS[0] else f" on level {self.level}"
+            asked += f" on level {self.level.name}" if self.level.place else ""
             raise ObserveError(
                 f"lake {self.path} holds {asked}: collect samples (`trimtab collect`), "
                 "then run `trimtab pipeline run` or `trimtab pipeline stream`"
@@ -180,7 +175,7 @@ class Lake:
         Parameters
         ----------
         name
-            As in `trimtab.observe.schemas`.
+            One of the level's tables.
         columns
             Which columns; None for all.
         since, until
@@ -198,7 +193,8 @@ class Lake:
         entries = (manifest or self.manifest()).tables.get(name, ())
         low = None if since is None else microseconds(since)
         high = None if until is None else microseconds(until)
-        return read_entries(self.tables, name, entries, columns, low, high, where)
+        column = self.level.time_column(name)
+        return read_entries(self.tables, column, entries, columns, low, high, where)
 
     @contextmanager
     def writing(self) -> Iterator[None]:
@@ -223,18 +219,18 @@ class Lake:
 
 def read_entries(
     tables: Path,
-    name: str,
+    time_column: str,
     entries: tuple[Entry, ...],
     columns: list[str] | None,
     low: int | None,
     high: int | None,
     where: Any = None,
 ) -> pyarrow.Table:
-    """Rows that `entries` of table `name` stand for, in [`low`, `high`) microseconds since 1970."""
+    """Rows that `entries` stand for, with their time in [`low`, `high`) microseconds since 1970."""
     import pyarrow
     import pyarrow.dataset
 
-    field = pyarrow.dataset.field(TIME_COLUMNS.get(name, "tick"))
+    field = pyarrow.dataset.field(time_column)
     parts = []
     for entry in entries:
         begin = entry.begin if low is None else max(entry.begin, low)
@@ -262,12 +258,3 @@ def _timestamp(value: int) -> Any:
     import pyarrow
 
     return pyarrow.scalar(value, pyarrow.timestamp("us", tz="UTC"))
-
-
-def snapshot_level(folder: Path) -> str:
-    """Which level a snapshot is of, by the format that its `meta.json` names; `replicas` where none tells."""
-    try:
-        told = json.loads((folder / "meta.json").read_bytes())["format"].split("/")[1]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError):
-        return LEVELS[0]
-    return str(told).removesuffix("-snapshot")

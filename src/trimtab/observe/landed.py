@@ -46,7 +46,7 @@ def land_rows(raw: DataFrame, folder: Path, name: str) -> None:
 
 
 def is_published(path: Path, manifest: Manifest) -> bool:
-    """Whether a raw file may be read as history: one that a stream landed, but has not published, may not
+    """True if a raw file may be read as history: one that a stream landed, but has not published, may not
     yet.
 
     The stream does that micro-batch again; read from here as well, its samples would be counted twice.

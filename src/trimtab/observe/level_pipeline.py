@@ -1,51 +1,145 @@
-"""What differs from level to level in the pipeline; everything else is one mechanism for all."""
+"""A level's part of the pipeline as a value; everything else is one mechanism for all levels."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import dataclasses
+import typing
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any
+
+from trimtab.observe.settings import LIMITS, PipelineSettings
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from trimtab.observe.clean import RawForm
-    from trimtab.observe.lake import Lake
+    from trimtab.observe.columns import Columns, RawForm
     from trimtab.observe.manifest import Manifest
-    from trimtab.observe.schemas import Columns
-    from trimtab.observe.settings import PipelineSettings
     from trimtab.observe.stage import Stage
-
-_MODULES: Final = {
-    "replicas": "trimtab.observe.replicas_pipeline",
-    "bundles": "trimtab.observe.bundles.pipeline",
-}
 
 
 @dataclass(frozen=True)
 class LevelPipeline:
-    """One level's part of the pipeline.
+    """One level's samples, tables and snapshots in a lake.
+
+    The value itself needs no Spark: its transformations are named, and imported when asked for.
 
     Attributes
     ----------
+    name
+        Of the level, as in formats of snapshots.
+    place
+        The level's folder in a lake, and its table below `[pipeline]`; empty for the one level whose samples
+        and tables lie in the lake itself.
+    resources
+        Names, in the order of the limits in `settings`.
+    settings
+        The settings its figures depend on.
     raw
-        What its raw rows look like.
+        Its raw rows.
     tables
-        Columns of each of its tables.
-    stages
-        How all of them but `cleaned` are made.
-    write_snapshots
-        The newest tables to a snapshot folder per cluster.
+        Columns of each of its tables. A table's rows have a `tick`, or else a `window_end`.
+    transformations
+        `module:name` of the stages that make all tables but `cleaned`.
+    snapshots
+        `module:name` of the function that writes the newest tables to a snapshot folder per cluster.
     """
 
+    name: str
+    place: str
+    resources: tuple[str, ...]
+    settings: type[PipelineSettings]
     raw: RawForm
     tables: Mapping[str, Columns]
-    stages: tuple[Stage, ...]
-    write_snapshots: Callable[[Lake, Manifest, PipelineSettings], list[Path]]
+    transformations: str
+    snapshots: str
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        """The transformations, in any order; asking for them loads Spark."""
+        found: tuple[Stage, ...] = _resolved(self.transformations)
+        return found
+
+    @property
+    def write_snapshots(self) -> Callable[[Any, Manifest, Any], list[Path]]:
+        """The function from a `Lake`, the tables and the level's settings to the folders written."""
+        found: Callable[[Any, Manifest, Any], list[Path]] = _resolved(self.snapshots)
+        return found
+
+    def time_column(self, table: str) -> str:
+        """The column that a table's files are cut by."""
+        columns = dict(self.tables[table])
+        return "tick" if "tick" in columns else "window_end"
 
 
-def pipeline_of(level: str) -> LevelPipeline:
-    """The pipeline of a level; imported when asked for, so that a lake without it costs nothing."""
-    found: LevelPipeline = import_module(_MODULES[level]).PIPELINE
+def section_of(levels: Iterable[LevelPipeline]) -> type[Any]:
+    """The dataclass that the section `[pipeline]` is bound to: keys of all levels, with their defaults."""
+    shared = _fields(PipelineSettings)
+    keys = dict(shared)
+    for level in levels:
+        own = {name: field for name, field in _fields(level.settings).items() if name not in shared}
+        if level.place:
+            table = dataclasses.make_dataclass(level.place, own.values(), frozen=True)
+            keys[level.place] = (level.place, table, dataclasses.field(default_factory=table))
+        else:
+            keys |= own
+    return dataclasses.make_dataclass("Pipeline", keys.values(), frozen=True)
+
+
+def settings_of(
+    section: Any,
+    levels: Iterable[LevelPipeline],
+    limits: Mapping[str, tuple[tuple[float, ...], tuple[float, ...]]],
+    window_seconds: float | None = None,
+) -> dict[str, PipelineSettings]:
+    """The settings of each level.
+
+    Parameters
+    ----------
+    section
+        What the section `[pipeline]` holds, as `section_of` has it.
+    levels
+        The same levels.
+    limits
+        θ and ε by the name of the level, in the order of its resources.
+    window_seconds
+        Another length of windows than the section's; where slides are as long as windows, they follow.
+
+    Returns
+    -------
+    dict
+        By the name of the level.
+
+    Raises
+    ------
+    SettingsError
+        If values cannot be, or do not fit one another.
+    """
+    shared = {name: getattr(section, name) for name in _fields(PipelineSettings)}
+    if window_seconds is not None:
+        if shared["slide_seconds"] == shared["window_seconds"]:
+            shared["slide_seconds"] = window_seconds
+        shared["window_seconds"] = window_seconds
+    found = {}
+    for level in levels:
+        table = getattr(section, level.place) if level.place else section
+        own = {name: getattr(table, name) for name in _fields(level.settings) if name not in shared}
+        theta, epsilon = limits[level.name]
+        found[level.name] = level.settings(**shared, **own, theta=theta, epsilon=epsilon)
     return found
+
+
+def _fields(kind: type[Any]) -> dict[str, tuple[str, Any, Any]]:
+    """Name, type and default of each field that is a key."""
+    hints = typing.get_type_hints(kind)
+    return {
+        field.name: (field.name, hints[field.name], dataclasses.field(default=field.default))
+        for field in dataclasses.fields(kind)
+        if field.name not in LIMITS
+    }
+
+
+def _resolved(name: str) -> Any:
+    module, _, attribute = name.partition(":")
+    return getattr(import_module(module), attribute)

@@ -6,13 +6,12 @@ import threading
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING
 
-from trimtab.observe.lake import LEVELS
 from trimtab.observe.pipeline import Run, run_batch
 from trimtab.observe.stream import run_stream
 
 if TYPE_CHECKING:
     import datetime
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
     from pyspark.sql import SparkSession
 
@@ -23,24 +22,32 @@ if TYPE_CHECKING:
     Say = Callable[[str], None]
 
 LOOK_EVERY_SECONDS = 2.0
-"""How often it is seen whether samples of another level have begun to arrive."""
+"""Time between two looks for samples of another level."""
 
 
-def levels_with_samples(
-    lake: Lake, since: datetime.datetime | None = None, until: datetime.datetime | None = None
-) -> list[str]:
-    """The levels that have raw files, of the days of a period if they have some there."""
-    known = [level for level in LEVELS if lake.of_level(level).has_samples]
+def lakes_with_samples(
+    lakes: Sequence[Lake], since: datetime.datetime | None = None, until: datetime.datetime | None = None
+) -> list[Lake]:
+    """The levels that have raw files, of the days of a period if they have some there.
+
+    Parameters
+    ----------
+    lakes
+        One lake, seen from each level.
+    since, until
+        The period.
+    """
+    known = [lake for lake in lakes if lake.has_samples]
     if since is None and until is None:
         return known
     days = (None if since is None else since.date(), None if until is None else until.date())
-    return [level for level in known if lake.of_level(level).raw_files(*days)] or known
+    return [lake for lake in known if lake.raw_files(*days)] or known
 
 
 def run_batches(
     session: SparkSession,
-    lake: Lake,
-    settings: PipelineSettings,
+    lakes: Sequence[Lake],
+    settings: Mapping[str, PipelineSettings],
     since: datetime.datetime | None = None,
     until: datetime.datetime | None = None,
     say: Say = lambda _: None,
@@ -49,32 +56,41 @@ def run_batches(
 
     Parameters
     ----------
-    session, lake, settings, since, until, say
-        As for `run_batch`; the lake is seen from any level.
+    lakes
+        One lake, seen from each level; the first is spoken of where there are no samples at all.
+    settings
+        By the name of the level.
+    session, since, until, say
+        As for `run_batch`.
 
     Returns
     -------
     dict
-        By level.
+        By the name of the level.
 
     Raises
     ------
     ObserveError
         As `run_batch`.
     """
-    levels = levels_with_samples(lake, since, until) or [lake.level]
+    chosen = lakes_with_samples(lakes, since, until) or lakes[:1]
     return {
-        level: run_batch(
-            session, lake.of_level(level), settings, since, until, _named(say, level, len(levels) > 1)
+        lake.level.name: run_batch(
+            session,
+            lake,
+            settings[lake.level.name],
+            since,
+            until,
+            _named(say, lake) if len(chosen) > 1 else say,
         )
-        for level in levels
+        for lake in chosen
     }
 
 
 def run_streams(
     session: SparkSession,
-    lake: Lake,
-    settings: PipelineSettings,
+    lakes: Sequence[Lake],
+    settings: Mapping[str, PipelineSettings],
     source: Source,
     trigger_seconds: float = 10.0,
     once: bool = False,
@@ -85,7 +101,9 @@ def run_streams(
 
     Parameters
     ----------
-    session, lake, settings, source, trigger_seconds, once, stop, say
+    lakes, settings
+        As for `run_batches`.
+    session, source, trigger_seconds, once, stop, say
         As for `run_stream`; the source is the lake's files.
 
     Raises
@@ -97,19 +115,19 @@ def run_streams(
     ended = threading.Event()
     running: dict[str, Future[None]] = {}
 
-    def start(level: str, workers: ThreadPoolExecutor) -> None:
-        told = _named(say, level, level != LEVELS[0])
-        view = lake.of_level(level)
-        running[level] = workers.submit(
-            run_stream, session, view, settings, source, trigger_seconds, once, ended, told
+    def start(lake: Lake, workers: ThreadPoolExecutor) -> None:
+        own = settings[lake.level.name]
+        told = _named(say, lake) if lake.level.place else say
+        running[lake.level.name] = workers.submit(
+            run_stream, session, lake, own, source, trigger_seconds, once, ended, told
         )
 
-    with ThreadPoolExecutor(len(LEVELS)) as workers:
+    with ThreadPoolExecutor(len(lakes)) as workers:
         try:
             while True:
-                for level in levels_with_samples(lake) or ([] if running else [lake.level]):
-                    if level not in running:
-                        start(level, workers)
+                for lake in lakes_with_samples(lakes) or ([] if running else lakes[:1]):
+                    if lake.level.name not in running:
+                        start(lake, workers)
                 wait(running.values(), LOOK_EVERY_SECONDS, FIRST_COMPLETED)
                 over = [one for one in running.values() if one.done()]
                 if asked.is_set() or (once and len(over) == len(running)):
@@ -122,5 +140,5 @@ def run_streams(
         one.result()
 
 
-def _named(say: Say, level: str, wanted: bool) -> Say:
-    return (lambda line: say(f"{level}: {line}")) if wanted else say
+def _named(say: Say, lake: Lake) -> Say:
+    return lambda line: say(f"{lake.level.name}: {line}")

@@ -1,8 +1,10 @@
-"""Which files make up each table: published in one rename, so that readers see a step wholly or not."""
+"""The files that make up each table: published in one rename, so that readers see a step wholly or not."""
 
 from __future__ import annotations
 
 import json
+import secrets
+import time
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
@@ -38,7 +40,7 @@ class Entry:
 
     @property
     def whole(self) -> bool:
-        """Whether every row in the folder counts."""
+        """True if every row in the folder counts."""
         return self.begin <= self.first and self.last < self.end
 
 
@@ -101,6 +103,11 @@ def _without(entry: Entry, ranges: list[tuple[int, int]]) -> list[Entry]:
             if max(part.begin, part.first) < min(part.end, part.last + 1)
         ]
     return pieces
+
+
+def new_path(table: str) -> str:
+    """A path that no process has used, relative to the tables' folder."""
+    return f"{table}/{time.time_ns():020d}-{secrets.token_hex(4)}"
 
 
 def read_manifest(tables: Path) -> Manifest:

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING
 
 from trimtab.model.errors import ObserveError
 from trimtab.observe.clean import typed
+from trimtab.observe.columns import ddl
+from trimtab.observe.compact import sweep
 from trimtab.observe.lake import instant, microseconds
 from trimtab.observe.landed import is_published
-from trimtab.observe.level_pipeline import pipeline_of
 from trimtab.observe.manifest import Manifest, publish_manifest
-from trimtab.observe.schemas import ddl
 from trimtab.observe.stages import Step, step, ticks_of
-from trimtab.observe.tables import sweep
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,7 +29,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Run:
-    """What a batch read and wrote.
+    """The input and output of a batch.
 
     Attributes
     ----------
@@ -67,9 +66,9 @@ def run_batch(
     session
         Spark.
     lake
-        Where raw samples lie and tables go; which level's is its own business.
+        Where raw samples lie and tables go, of the level it is seen from.
     settings
-        What the figures depend on.
+        Those of the lake's level.
     since, until
         Half-open period of ticks; by default all there is.
     say
@@ -78,7 +77,7 @@ def run_batch(
     Returns
     -------
     Run
-        What was read and written.
+        Its input and output.
 
     Raises
     ------
@@ -98,9 +97,9 @@ def run_batch(
                 f"lake {lake.path} holds no raw samples{'' if whole else ' of that period'}: "
                 "run `trimtab collect` first, or name another --lake"
             )
-        pipeline = pipeline_of(lake.level)
-        raw = session.read.schema(ddl(pipeline.raw.columns)).parquet(*(str(path) for path in files))
-        samples = typed(raw, settings, pipeline.raw)
+        form = lake.level.raw
+        raw = session.read.schema(ddl(form.columns)).parquet(*(str(path) for path in files))
+        samples = typed(raw, settings, form)
         low = 0 if since is None else microseconds(since)
         high = 2**62 if until is None else microseconds(until)
         found = ticks_of(samples)
@@ -122,7 +121,7 @@ def run_batch(
         # anew.
         shutil.rmtree(lake.checkpoints / "lake", ignore_errors=True)
         published = publish_manifest(lake.tables, replace(done.manifest, watermark=watermark))
-        snapshots = pipeline.write_snapshots(lake, published, settings)
+        snapshots = lake.level.write_snapshots(lake, published, settings)
         sweep(lake, published)
     tell(done, say)
     return Run(len(files), tuple(broken), found["rows"], len(wanted), done.rows, tuple(snapshots))
@@ -138,7 +137,7 @@ def refuse_mixture(lake: Lake, manifest: Manifest, settings: PipelineSettings, w
     """
     if whole or not manifest.tables:
         return
-    for name, value in settings.of_tables(lake.level).items():
+    for name, value in settings.of_tables().items():
         if manifest.settings.get(name) != value:
             raise ObserveError(
                 f"tables of lake {lake.path} were made with {name} = {manifest.settings.get(name)}, "
@@ -169,7 +168,7 @@ def _sound_files(
 
 
 def is_sound(path: Path) -> bool:
-    """Whether a file ends as a Parquet file must; one that was cut short does not."""
+    """True if a file ends as a Parquet file must; one that was cut short does not."""
     import pyarrow
     import pyarrow.parquet
 

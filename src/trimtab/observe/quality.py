@@ -1,43 +1,22 @@
-"""How many samples of each kind and tick were dirty, and in which way: nothing is dropped silently."""
+"""Counts of dirty samples of each kind and tick, by fault: nothing is dropped silently."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pyspark.sql import functions as F
+
+from trimtab.observe.columns import QUALITY
 from trimtab.observe.flags import Flag
-from trimtab.observe.schemas import QUALITY, conform
+from trimtab.observe.spark_columns import conform, is_flagged
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 _OF_SAMPLES = (Flag.UNREADABLE, Flag.NOT_A_NUMBER, Flag.NEGATIVE)
-_OF_INTERVALS = (Flag.RESET, Flag.GAP, Flag.CLOCK_BACK, Flag.MISSED)
-_OF_PARTITIONS = (Flag.CUT, Flag.COPYING, Flag.LEADER_CHANGED)
 
 
-def quality(cleaned: DataFrame, rates: DataFrame, traffic: DataFrame) -> DataFrame:
-    """Counts of each flag per (cluster, tick, kind).
-
-    Parameters
-    ----------
-    cleaned, rates, traffic
-        Columns of `schemas.CLEANED`, `RATES` and `TRAFFIC`.
-
-    Returns
-    -------
-    DataFrame
-        Columns of `schemas.QUALITY`.
-    """
-    from pyspark.sql import functions as F
-
-    return quality_of(
-        cleaned,
-        (rates, _OF_INTERVALS),
-        (traffic.withColumn("kind", F.lit("partition")), _OF_PARTITIONS),
-    )
-
-
-def quality_of(cleaned: DataFrame, *judged: tuple[DataFrame, tuple[Flag, ...]]) -> DataFrame:
+def quality(cleaned: DataFrame, *judged: tuple[DataFrame, tuple[Flag, ...]]) -> DataFrame:
     """Counts of any level's flags per (cluster, tick, kind).
 
     Parameters
@@ -50,10 +29,8 @@ def quality_of(cleaned: DataFrame, *judged: tuple[DataFrame, tuple[Flag, ...]]) 
     Returns
     -------
     DataFrame
-        Columns of `schemas.QUALITY`.
+        Columns of `columns.QUALITY`.
     """
-    from pyspark.sql import functions as F
-
     keys = ("cluster", "tick", "kind")
     together = cleaned.groupBy(*keys).agg(
         F.count(F.lit(1)).alias("entities"),
@@ -79,10 +56,4 @@ def quality_of(cleaned: DataFrame, *judged: tuple[DataFrame, tuple[Flag, ...]]) 
 
 
 def _counted(flags: tuple[Flag, ...]) -> list[Column]:
-    from pyspark.sql import functions as F
-
-    return [
-        F.count_if(F.col("flags").bitwiseAND(int(flag)) != 0).alias(flag.name.lower())
-        for flag in flags
-        if flag.name is not None
-    ]
+    return [F.count_if(is_flagged(flag)).alias(flag.name.lower()) for flag in flags if flag.name is not None]

@@ -21,7 +21,7 @@ def merged(ranges: Iterable[tuple[int, int]], apart: int = 0) -> Ranges:
 
 
 Reach = int | tuple[tuple[int, int], ...]
-"""How far a row depends on another table: on all of the last so many microseconds, or on some stretches
+"""Dependence of a row on another table: on all of the last so many microseconds, or on some stretches
 before it only, each from so many before it to so many before it."""
 
 

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import logging
 import os
-import re
-import shutil
-import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from trimtab.jars.java import find_java
 from trimtab.model.errors import ObserveError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-JAVA_VERSION_NEEDED = 17
 
 _FAST_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m"
 """Half the start-up time, but compiled code stays slow: right for tests and short runs, wrong for heavy jobs.
@@ -29,7 +25,7 @@ _LEAST_COMPILING = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.
 
 @dataclass(frozen=True)
 class SessionSettings:
-    """How Spark is started.
+    """Settings that Spark is started with.
 
     Attributes
     ----------
@@ -69,13 +65,15 @@ def spark_session(settings: SessionSettings | None = None, scratch: Path | None 
 
     Raises
     ------
+    JarsError
+        If Java is missing or too old.
     ObserveError
-        If Java is missing or too old, or Spark does not start.
+        If Spark does not start.
     """
     chosen = settings or SessionSettings()
     from pyspark.sql import SparkSession
 
-    require_java()
+    find_java("Spark")
     # Python workers must be this interpreter, not whatever `python3` happens to be on PATH.
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
@@ -142,32 +140,6 @@ def _query_options(settings: SessionSettings) -> dict[str, str]:
         "spark.sql.streaming.metricsEnabled": "false",
         "spark.sql.streaming.minBatchesToRetain": "20",
     }
-
-
-def require_java() -> int:
-    """The major version of the Java that Spark would start.
-
-    Raises
-    ------
-    ObserveError
-        If there is none, or it is older than `JAVA_VERSION_NEEDED`.
-    """
-    home = os.environ.get("JAVA_HOME")
-    found = str(Path(home) / "bin" / "java") if home else shutil.which("java")
-    remedy = f"install a Java {JAVA_VERSION_NEEDED} or newer runtime and put it on PATH, or set JAVA_HOME"
-    if found is None or not Path(found).exists():
-        raise ObserveError(f"Spark needs Java {JAVA_VERSION_NEEDED} or newer, none found: {remedy}")
-    try:
-        answer = subprocess.run([found, "-version"], capture_output=True, text=True, timeout=30, check=False)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise ObserveError(f"{found} does not run ({error}): {remedy}") from None
-    match = re.search(r'version "(\d+)(?:\.(\d+))?', answer.stderr + answer.stdout)
-    if match is None:
-        raise ObserveError(f"{found} -version gives no version: {remedy}")
-    major = int(match[1]) if match[1] != "1" else int(match[2] or 0)
-    if major < JAVA_VERSION_NEEDED:
-        raise ObserveError(f"{found} is Java {major}, Spark needs {JAVA_VERSION_NEEDED} or newer: {remedy}")
-    return major
 
 
 class _quiet_start:

@@ -1,4 +1,4 @@
-"""One transformation of the pipeline: which table it makes, from which others, and how far it looks back."""
+"""One transformation of the pipeline: the table it makes, those it reads, and how far it looks back."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Stage:
     Attributes
     ----------
     table
-        What it makes.
+        The table it makes.
     reach
         For every table it reads, how far before a row's own time (microseconds) rows of that table matter
         to it, by the settings.

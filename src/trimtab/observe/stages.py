@@ -15,9 +15,10 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from pyspark.sql import functions as F
+
 from trimtab.observe.carried import newest_before
 from trimtab.observe.clean import deduplicated
-from trimtab.observe.level_pipeline import pipeline_of
 from trimtab.observe.ranges import backward, forward, merged
 from trimtab.observe.tables import Written, read_table, within, write_table
 
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Step:
-    """What one step did.
+    """The result of one step.
 
     Attributes
     ----------
@@ -70,7 +71,7 @@ def step(
     ranges
         Covers the ticks of `samples`.
     settings
-        What the figures depend on.
+        Those of the lake's level.
     add
         True: `samples` come on top of those already in the tables (a micro-batch). False: they are all
         there is for these ticks (a batch over history).
@@ -82,14 +83,13 @@ def step(
     """
     if add:
         samples = read_table(session, lake, manifest, "cleaned", ranges).unionByName(samples)
-    pipeline = pipeline_of(lake.level)
-    cleaned = deduplicated(within(samples, "cleaned", ranges), pipeline.raw)
+    cleaned = deduplicated(within(samples, "tick", ranges), lake.level.raw)
     rows: dict[str, int] = {}
     files = write_table(cleaned, lake, "cleaned")
     manifest = manifest.replaced("cleaned", ranges, files.path, files.span)
     rows["cleaned"] = files.rows
     changed = {"cleaned": ranges}
-    waiting = list(pipeline.stages)
+    waiting = list(lake.level.stages)
     # Tables that do not need one another are made at the same time: small ones are bound by planning.
     with ThreadPoolExecutor(session.sparkContext.defaultParallelism) as workers:
         running: set[Future[tuple[str, Ranges, Written]]] = set()
@@ -102,7 +102,7 @@ def step(
                 table, made, files = future.result()
                 manifest = manifest.replaced(table, made, files.path, files.span)
                 rows[table], changed[table] = files.rows, made
-    return Step(replace(manifest, settings=settings.of_tables(lake.level)), rows, ranges)
+    return Step(replace(manifest, settings=settings.of_tables()), rows, ranges)
 
 
 def _make(
@@ -127,7 +127,7 @@ def _make(
     }
     if stage.carries:
         inputs[stage.table] = read_table(session, lake, manifest, stage.table, state)
-    frame = within(stage.build(inputs, settings), stage.table, made)
+    frame = within(stage.build(inputs, settings), lake.level.time_column(stage.table), made)
     return stage.table, made, write_table(frame, lake, stage.table)
 
 
@@ -152,8 +152,6 @@ def ticks_of(samples: DataFrame) -> dict[str, Any]:
     dict
         `ticks` ascending, `received` (0 where nothing says when), `rows`, `late`.
     """
-    from pyspark.sql import functions as F
-
     found = (
         samples.groupBy(F.unix_micros("tick").alias("tick"))
         .agg(

@@ -1,4 +1,4 @@
-"""How even a cluster is by the newest ticks of the table `imbalance`, read in a fraction of a second."""
+"""Evenness of a cluster by the newest ticks of the table `imbalance`, read in a fraction of a second."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from trimtab.model.bundles_snapshot import RESOURCES as BUNDLE_RESOURCES
 from trimtab.model.errors import ObserveError
-from trimtab.model.load import RESOURCES, FloatArray
-from trimtab.observe.lake import LEVELS, instant
+from trimtab.model.load import FloatArray
+from trimtab.observe.lake import instant
 from trimtab.observe.newest import Row, newest_rows
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from trimtab.observe.lake import Lake
 
 TICKS = 10
@@ -25,8 +26,8 @@ SEEN = 15
 
 _LIMITS = ("eta", "theta", "epsilon")
 _MEASURES = ("resource", "brokers", "complete", "sigma", *_LIMITS, "traffic_collapse", "by_broker")
-_BROKER = {"replicas": ("broker", "host", "rack", "broker_state"), "bundles": ("broker", "broker_state")}
-_RESOURCES = {"replicas": RESOURCES, "bundles": BUNDLE_RESOURCES}
+_BROKER = ("broker", "host", "rack", "broker_state")
+"""Columns of the table `brokers`, as far as a level has them."""
 
 
 @dataclass(frozen=True)
@@ -115,38 +116,38 @@ def read_status(lake: Lake, cluster: str | None = None) -> ClusterStatus:
             "then run `trimtab pipeline run` or `trimtab pipeline stream`"
         )
     found = {tick: {row["resource"]: row for row in at_once} for tick, at_once in rows.items()}
-    resources = _RESOURCES[lake.level]
-    ticks, known = _complete(found, resources)
+    ticks, known = _complete(found, lake.level.resources)
     if not ticks:
         raise ObserveError(
             f"none of the newest {len(found)} ticks of lake {lake.path} has two samples in a row of every "
             "broker: let `trimtab collect` run for a few ticks more, then the pipeline"
         )
-    states = _broker_states(newest_rows(lake, tables.get("brokers", ()), _BROKER[lake.level], name, 1))
+    columns = tuple(column for column in _BROKER if column in dict(lake.level.tables["brokers"]))
+    states = _broker_states(newest_rows(lake, tables.get("brokers", ()), columns, name, 1))
     return _status(lake, name, found, ticks, known, states)
 
 
-def read_statuses(lake: Lake, cluster: str | None = None) -> list[ClusterStatus]:
+def read_statuses(lakes: Sequence[Lake], cluster: str | None = None) -> list[ClusterStatus]:
     """The newest state of a cluster on every level that has tables of it.
 
     Parameters
     ----------
-    lake
-        Any level's view of it.
+    lakes
+        One lake, seen from each level.
     cluster
         May be left out where each level holds one only.
 
     Raises
     ------
     ObserveError
-        If no level has anything to read: what is said of the level that has samples at all.
+        If no level has anything to read: what is said of the first that has tables at all.
     """
     found: list[ClusterStatus] = []
     refused: list[ObserveError] = []
-    known = [level for level in LEVELS if lake.of_level(level).tables.is_dir()]
-    for level in known or [lake.level]:
+    known = [lake for lake in lakes if lake.tables.is_dir()]
+    for lake in known or lakes[:1]:
         try:
-            found.append(read_status(lake.of_level(level), cluster))
+            found.append(read_status(lake, cluster))
         except ObserveError as error:
             refused.append(error)
     if not found:
@@ -162,7 +163,7 @@ def _status(
     known: list[str],
     states: dict[int | str, BrokerState],
 ) -> ClusterStatus:
-    resources = _RESOURCES[lake.level]
+    resources = lake.level.resources
     loaded = {one["broker"] for tick in ticks for row in found[tick].values() for one in row["by_broker"]}
     brokers = tuple(
         states.get(broker, BrokerState(broker, None, None, "alive"))
@@ -188,7 +189,7 @@ def _status(
         for limit in _LIMITS
     }
     return ClusterStatus(
-        level=lake.level,
+        level=lake.level.name,
         resources=resources,
         cluster=cluster,
         last_tick=instant(ticks[-1]),
@@ -245,6 +246,24 @@ def _quality(lake: Lake, cluster: str) -> dict[str, Any]:
         return {}
     quality = meta.get("quality")
     return quality if isinstance(quality, dict) else {}
+
+
+def signed_deviation(values: FloatArray) -> FloatArray:
+    """Deviation from the mean over the brokers that told, in parts of the mean.
+
+    Parameters
+    ----------
+    values
+        Shape (brokers, figures); NaN for what a broker did not tell.
+
+    Returns
+    -------
+    FloatArray
+        The same shape, NaN in the same places; 0 where all is 0.
+    """
+    mean = _mean(values)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(mean > 0, (values - mean) / mean, 0.0 * values)
 
 
 def _number(value: float | None) -> float:

@@ -18,16 +18,14 @@ from typing import TYPE_CHECKING, Any
 
 from trimtab.model.errors import ObserveError
 from trimtab.observe.clean import from_json, typed
-from trimtab.observe.compact import compacted
+from trimtab.observe.columns import ddl
+from trimtab.observe.compact import compacted, sweep
 from trimtab.observe.lake import instant
 from trimtab.observe.landed import land_rows
-from trimtab.observe.level_pipeline import pipeline_of
 from trimtab.observe.manifest import publish_manifest
 from trimtab.observe.pipeline import is_sound, refuse_mixture
 from trimtab.observe.ranges import merged
-from trimtab.observe.schemas import ddl
 from trimtab.observe.stages import step, ticks_of
-from trimtab.observe.tables import sweep
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -44,7 +42,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Source:
-    """Where a stream's samples come from.
+    """The origin of a stream's samples.
 
     Attributes
     ----------
@@ -62,7 +60,7 @@ class Source:
 
     @property
     def name(self) -> str:
-        """What its checkpoint is called."""
+        """The name of its checkpoint."""
         return "lake" if self.topic is None else f"kafka-{self.topic}"
 
 
@@ -86,7 +84,7 @@ def run_stream(
         Where the tables go; samples of a topic are also landed as raw files there, so that history can be
         built anew.
     settings
-        What the figures depend on.
+        Those of the lake's level.
     source
         Where samples come from.
     trigger_seconds
@@ -133,7 +131,7 @@ def run_stream(
 
 
 def _samples(session: SparkSession, lake: Lake, settings: PipelineSettings, source: Source) -> DataFrame:
-    form = pipeline_of(lake.level).raw
+    form = lake.level.raw
     reader = session.readStream
     if source.topic is None:
         lake.raw.mkdir(parents=True, exist_ok=True)
@@ -191,7 +189,6 @@ class _Batches:
         """Publish micro-batch `number`, unless it is published already."""
         begun = time.monotonic()
         lake, settings = self._lake, self._settings
-        pipeline = pipeline_of(lake.level)
         stream = json.loads((self._checkpoint / "metadata").read_text())["id"]
         manifest = lake.manifest()
         if number <= manifest.streams.get(stream, -1):
@@ -206,7 +203,7 @@ class _Batches:
         try:
             if self._source.topic is not None:
                 land_rows(raw, lake.raw, f"stream-{stream}-{number:09d}")
-            samples = typed(raw, settings, pipeline.raw)
+            samples = typed(raw, settings, lake.level.raw)
             found = ticks_of(samples)
             if found["ticks"]:
                 ranges = merged(((tick, tick + 1) for tick in found["ticks"]), apart=settings.gap)
@@ -220,7 +217,7 @@ class _Batches:
         if number % HOUSEKEEPING_EVERY == HOUSEKEEPING_EVERY - 1:
             manifest = compacted(lake, manifest)
         published = publish_manifest(lake.tables, manifest)
-        pipeline.write_snapshots(lake, published, settings)
+        lake.level.write_snapshots(lake, published, settings)
         if number % HOUSEKEEPING_EVERY == HOUSEKEEPING_EVERY - 1:
             sweep(lake, published)
         if found["ticks"]:
@@ -232,7 +229,7 @@ class _Batches:
             )
 
     def _name_broken_files(self) -> None:
-        """Say which files of the last two days Spark will pass over because they are no sound Parquet."""
+        """Name the files of the last two days that Spark will pass over because they are no sound Parquet."""
         if self._source.topic is not None:
             return
         days = sorted(folder.name for folder in self._lake.raw.glob("date=*"))[-2:]

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import secrets
-import shutil
-import time
 from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from trimtab.observe.lake import TIME_COLUMNS, microseconds
-from trimtab.observe.level_pipeline import pipeline_of
-from trimtab.observe.schemas import ddl
+from pyspark.sql import functions as F
+
+from trimtab.observe.columns import ddl
+from trimtab.observe.lake import microseconds
+from trimtab.observe.manifest import new_path
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -20,13 +19,16 @@ if TYPE_CHECKING:
     from trimtab.observe.manifest import Entry, Manifest
     from trimtab.observe.ranges import Ranges
 
-GRACE_SECONDS = 3600
-"""How long files that no manifest names any more are kept for readers that still hold the manifest before."""
 
+def within(frame: DataFrame, time_column: str, ranges: Ranges) -> DataFrame:
+    """The rows whose time lies in `ranges`."""
+    time = F.col(time_column)
 
-def within(frame: DataFrame, table: str, ranges: Ranges) -> DataFrame:
-    """The rows of `table` whose time lies in `ranges`."""
-    return frame.where(_in(table, ranges))
+    def literal(value: int) -> Column:
+        return F.timestamp_micros(F.lit(value))
+
+    inside = [(time >= literal(begin)) & (time < literal(end)) for begin, end in ranges]
+    return frame.where(reduce(lambda one, other: one | other, inside, F.lit(False)))
 
 
 def read_table(
@@ -48,7 +50,8 @@ def read_table(
     DataFrame
         The table's columns; rows that a later step computed anew are there once.
     """
-    columns = ddl(pipeline_of(lake.level).tables[table])
+    columns = ddl(lake.level.tables[table])
+    time_column = lake.level.time_column(table)
     reader = session.read.schema(columns)
     wanted = [
         entry
@@ -62,11 +65,11 @@ def read_table(
     whole = [entry for entry in wanted if entry.whole]
     frames = [reader.parquet(*(_folder(lake, entry) for entry in whole))] if whole else []
     frames += [
-        within(reader.parquet(_folder(lake, entry)), table, [(entry.begin, entry.end)])
+        within(reader.parquet(_folder(lake, entry)), time_column, [(entry.begin, entry.end)])
         for entry in wanted
         if not entry.whole
     ]
-    return within(reduce(lambda one, other: one.unionByName(other), frames), table, ranges)
+    return within(reduce(lambda one, other: one.unionByName(other), frames), time_column, ranges)
 
 
 @dataclass(frozen=True)
@@ -99,16 +102,11 @@ def write_table(frame: DataFrame, lake: Lake, table: str) -> Written:
     return written(lake, table, path)
 
 
-def new_path(table: str) -> str:
-    """A path that no process has used, relative to the tables' folder."""
-    return f"{table}/{time.time_ns():020d}-{secrets.token_hex(4)}"
-
-
 def written(lake: Lake, table: str, path: str) -> Written:
-    """What lies in a folder of Parquet files, from the files' own footers."""
+    """The rows in a folder of Parquet files, from the files' own footers."""
     import pyarrow.parquet
 
-    column = TIME_COLUMNS.get(table, "tick")
+    column = lake.level.time_column(table)
     rows, times = 0, []
     for file in (lake.tables / path).glob("*.parquet"):
         footer = pyarrow.parquet.read_metadata(file)
@@ -122,30 +120,5 @@ def written(lake: Lake, table: str, path: str) -> Written:
     return Written(path, rows, (min(times), max(times)) if times else None)
 
 
-def sweep(lake: Lake, manifest: Manifest, grace_seconds: float = GRACE_SECONDS) -> int:
-    """Delete folders that no entry of the manifest names and no reader can still hold; returns how many."""
-    named = {entry.path for entries in manifest.tables.values() for entry in entries}
-    swept = 0
-    for table in pipeline_of(lake.level).tables:
-        root = lake.tables / table
-        for folder in root.iterdir() if root.is_dir() else ():
-            if f"{table}/{folder.name}" not in named and folder.stat().st_mtime < time.time() - grace_seconds:
-                shutil.rmtree(folder, ignore_errors=True)
-                swept += 1
-    return swept
-
-
 def _folder(lake: Lake, entry: Entry) -> str:
     return str(lake.tables / entry.path)
-
-
-def _in(table: str, ranges: Ranges) -> Column:
-    from pyspark.sql import functions as F
-
-    time_column = F.col(TIME_COLUMNS.get(table, "tick"))
-
-    def literal(value: int) -> Column:
-        return F.timestamp_micros(F.lit(value))
-
-    inside = [(time_column >= literal(begin)) & (time_column < literal(end)) for begin, end in ranges]
-    return reduce(lambda one, other: one | other, inside, F.lit(False))

@@ -1,50 +1,23 @@
-"""Rates, means and percentiles of every broker and partition over windows of configurable length and
-slide.
-"""
+"""Windows of configurable length and slide, and the statistics of a value over one, for any level."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from trimtab.observe.imbalance import NANOSECONDS_PER_US
-from trimtab.observe.schemas import SECOND, STATISTICS, WINDOWS, conform
+from pyspark.sql import functions as F
+
+from trimtab.observe.columns import STATISTICS
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from trimtab.observe.settings import PipelineSettings
 
-_SHARES = (0.5, 0.95, 0.99)
-
-
-def windows(traffic: DataFrame, brokers: DataFrame, settings: PipelineSettings) -> DataFrame:
-    """Statistics of each partition and broker per window (end − length, end], ends at multiples of the slide.
-
-    A mean is what was carried divided by the time it took, both whole numbers; the other statistics are
-    over the rates of the ticks. `valid_share` is the share of the window that measured intervals cover.
-
-    Parameters
-    ----------
-    traffic, brokers
-        Columns of `schemas.TRAFFIC` and `schemas.BROKERS`, reaching one window further back than the ends
-        wanted.
-    settings
-        Gives length and slide.
-
-    Returns
-    -------
-    DataFrame
-        Columns of `schemas.WINDOWS`; kind is `partition` or `broker`.
-    """
-    partition = _of_partitions(with_window_ends(traffic, settings), settings)
-    broker = _of_brokers(with_window_ends(brokers, settings), settings)
-    return conform(partition.unionByName(broker, allowMissingColumns=True), WINDOWS)
+_SHARES: Final = (0.5, 0.95, 0.99)
 
 
 def with_window_ends(rows: DataFrame, settings: PipelineSettings) -> DataFrame:
     """Each row once for every window that its tick lies in."""
-    from pyspark.sql import functions as F
-
     slide = settings.slide
     first = (F.ceil(F.unix_micros("tick") / slide) * slide).cast("bigint")
     if settings.window == slide:
@@ -53,94 +26,14 @@ def with_window_ends(rows: DataFrame, settings: PipelineSettings) -> DataFrame:
     return rows.withColumn("window_end", F.explode(ends))
 
 
-def _of_partitions(rows: DataFrame, settings: PipelineSettings) -> DataFrame:
-    from pyspark.sql import functions as F
-
-    measured = F.when(
-        ~F.coalesce("extrapolated", F.lit(False)) & F.col("bytes_in").isNotNull(), F.col("elapsed_us")
-    )
-    return (
-        rows.groupBy("cluster", "window_end", "topic", "partition")
-        .agg(
-            F.max_by("leader", "tick").alias("leader"),
-            F.max_by("replicas", "tick").alias("replicas"),
-            F.max_by("in_sync", "tick").alias("in_sync"),
-            _level("size_bytes").alias("disk"),
-            _rate("bytes_in").alias("network_in"),
-            _rate("bytes_out").alias("network_out"),
-            _mean_rate("bytes_in").alias("leader_in"),
-            _mean_rate("log_bytes").alias("follower_in"),
-            *_trust("bytes_in", measured, settings),
-            F.coalesce(F.bool_or("extrapolated"), F.lit(False)).alias("extrapolated"),
-        )
-        .withColumn("kind", F.lit("partition"))
-    )
-
-
-def _of_brokers(rows: DataFrame, settings: PipelineSettings) -> DataFrame:
-    from pyspark.sql import functions as F
-
-    summed = rows.withColumns(
-        {
-            "bytes_in": F.col("leader_bytes_in") + F.col("follower_bytes_in"),
-        }
-    )
-    measured = F.when(F.col("network_measured"), F.col("elapsed_us"))
-    return (
-        summed.groupBy("cluster", "window_end", "broker")
-        .agg(
-            _cores().alias("cpu"),
-            _level("disk_bytes").alias("disk"),
-            _rate("bytes_in").alias("network_in"),
-            _rate("bytes_out").alias("network_out"),
-            _mean_rate("leader_bytes_in").alias("leader_in"),
-            _mean_rate("follower_bytes_in").alias("follower_in"),
-            _mean_rate("requests").alias("requests"),
-            *_trust("bytes_in", measured, settings),
-            F.lit(False).alias("extrapolated"),
-        )
-        .withColumn("kind", F.lit("broker"))
-    )
-
-
-def _trust(name: str, measured: Column, settings: PipelineSettings) -> tuple[Column, Column]:
-    from pyspark.sql import functions as F
-
-    covered = F.coalesce(F.sum(measured), F.lit(0)) / settings.window
-    return F.count(name).alias("samples"), F.least(covered, F.lit(1.0)).alias("valid_share")
-
-
-def _rate(name: str) -> Column:
-    """Statistics of a change per second; its mean weighs every interval by its length."""
-    from pyspark.sql import functions as F
-
-    return statistics(F.col(name) * (SECOND / F.col("elapsed_us")), _mean_rate(name))
-
-
-def _cores() -> Column:
-    from pyspark.sql import functions as F
-
-    known = F.when(F.col("cpu_ns").isNotNull(), F.col("elapsed_us"))
-    mean = F.sum("cpu_ns") / (F.sum(known) * NANOSECONDS_PER_US)
-    return statistics(F.col("cpu_ns") / (F.col("elapsed_us") * NANOSECONDS_PER_US), mean)
-
-
-def _level(name: str) -> Column:
-    """Statistics of a size, as it stood at the ticks."""
-    from pyspark.sql import functions as F
-
-    return statistics(F.col(name).cast("double"), F.sum(name) / F.count(name))
-
-
-def _mean_rate(name: str) -> Column:
-    from pyspark.sql import functions as F
-
-    known = F.when(F.col(name).isNotNull(), F.col("elapsed_us"))
-    return F.sum(name) * float(SECOND) / F.sum(known)
+def coverage(elapsed: Column, settings: PipelineSettings) -> Column:
+    """Share of a window that intervals of so many microseconds cover, null counting as nothing; at most 1."""
+    covered = F.coalesce(F.sum(elapsed), F.lit(0)) / settings.window
+    return F.least(covered, F.lit(1.0))
 
 
 def statistics(value: Column, mean: Column) -> Column:
-    """What a window says of a value; null where no tick has it.
+    """Statistics of a value over a window; null where no tick has it.
 
     Parameters
     ----------
@@ -149,8 +42,6 @@ def statistics(value: Column, mean: Column) -> Column:
     mean
         An aggregate of its own, so that whoever knows what the ticks weigh takes it.
     """
-    from pyspark.sql import functions as F
-
     shares = F.percentile(value, F.array(*(F.lit(share) for share in _SHARES)))
     latest = F.max_by(value, F.when(value.isNotNull(), F.col("tick")))
     fields = F.struct(

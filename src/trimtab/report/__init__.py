@@ -1,1 +1,1 @@
-"""What people look at: tables, heat maps, charts."""
+"""Texts, tables and charts for people."""

@@ -1,154 +1,218 @@
-"""A plan for people, on a terminal: where the load is, what moves and why, the price, and the result."""
+"""A plan for people: where the load is, what moves and why, the price, the result; and two plans compared.
+
+Order and tables are one for all levels; a level puts its own words in (`trimtab.report.words`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
 
 from trimtab.model.imbalance import sigma_threshold
-from trimtab.model.load import RESOURCES
-from trimtab.model.plan import MoveKind, Plan, Verdict
-from trimtab.report.before_after import bytes_text, drop_text
-from trimtab.report.names import NAMES
-from trimtab.report.plan_parts import VERDICTS, counted, one_limit, problem_lines, table_lines
+from trimtab.model.plan import Verdict
+from trimtab.report.formats import counted, drop_text, figure_text, resource_name, signed_text
+from trimtab.report.tables import table_lines
 
 if TYPE_CHECKING:
-    from trimtab.model.plan import Move
-    from trimtab.model.replicas import ReplicasSnapshot
+    from trimtab.model.imbalance import Imbalance, Measures
+    from trimtab.model.plan import Problem
 
 BROKERS_SHOWN = 12
 GROUPS_SHOWN = 12
 MOVES_SHOWN = 5
 
+VERDICTS = {
+    Verdict.LEVEL: "level: every goal holds already, nothing to do",
+    Verdict.LEVELLED: "levelled: every goal holds after these moves",
+    Verdict.IMPROVED: "improved: some goals still do not hold after these moves (see problems)",
+    Verdict.INFEASIBLE: "infeasible: no plan can meet some hard limit (see problems)",
+}
 
-def plan_text(plan: Plan, snapshot: ReplicasSnapshot | None = None, *, all_moves: bool = False) -> str:
-    """The whole text, lines parted by line breaks.
+MoveT = TypeVar("MoveT")
+
+
+def text_of_plan(
+    plan: Any, load: Iterable[str], cost: str, bound: str, prediction: Iterable[str], moves: Iterable[str]
+) -> str:
+    """The whole text of a plan of any level, lines parted by line breaks.
 
     Parameters
     ----------
-    plan
-        What to tell.
-    snapshot
-        What it was made from; without it, where the load is cannot be told.
-    all_moves
-        Whether to list every move; else the first of each group, and how many more.
+    load
+        Lines on the snapshot that it was made from; none where that is not at hand.
+    cost, bound
+        The cost of carrying it out, and what is proven of it; the bound may be empty.
+    prediction, moves
+        Lines under their headings; of moves none where there are none.
     """
-    lines: list[str] = []
-    if snapshot is not None:
-        lines += [*load_lines(snapshot), ""]
-    lines += [*_headline(plan), ""]
-    lines += [*_before_after(plan, snapshot)]
+    lines = [*load, f"Plan by {plan.strategy}: {VERDICTS[plan.verdict]}"]
     if plan.moves:
-        lines += ["", *_moves(plan, all_moves)]
-    if plan.problems:
-        lines += ["", *problem_lines(plan.problems)]
+        lines += [f"cost: {cost}", *([f"bound: {bound}"] if bound else ())]
+    lines += ["", "Predicted:", *prediction, *moves, *_problem_lines(plan.problems)]
     return "\n".join(lines) + "\n"
 
 
-def load_lines(snapshot: ReplicasSnapshot) -> list[str]:
-    """Usage of the brokers, and how far each is from the mean; the furthest ones where there are many."""
-    import numpy as np
+def bound_text(plan: Any, paid: int, least: int, amount: Callable[[int], str], verb: str, beyond: str) -> str:
+    """The proven least that any plan costs, beside what this one costs.
 
-    brokers, partitions = snapshot.brokers, snapshot.partitions
-    measured = snapshot.imbalance()
-    replicas = np.bincount(partitions.replicas[partitions.replicas >= 0], minlength=len(brokers))
-    leaders = np.bincount(partitions.leader[partitions.leader >= 0], minlength=len(brokers))
-    worst = np.abs(measured.deviation).max(axis=1)
-    shown = np.sort(np.argsort(-worst, kind="stable")[:BROKERS_SHOWN])
-    signed = np.where(
-        measured.mean > 0, measured.usage / np.where(measured.mean > 0, measured.mean, 1) - 1, 0
-    )
-    rows = [["broker", "host", "state", *(NAMES[name] for name in RESOURCES), "leaders", "replicas"]]
-    for index in shown.tolist():
-        cells = [
-            f"{measured.usage[index, r]:.0%} ({_signed(float(signed[index, r]))})"
-            if measured.counted[index, r]
-            else "–"
-            for r in range(len(RESOURCES))
-        ]
-        state = _state_name(int(brokers.state[index]))
-        rows.append(
-            [
-                *(str(brokers.id[index]), brokers.host[index], state, *cells),
-                *(str(leaders[index]), str(replicas[index])),
-            ]
-        )
-    mean = [f"{value:.0%}" if np.isfinite(value) else "–" for value in measured.mean.tolist()]
-    rows.append(["mean", "", "", *mean, "", ""])
-    reference = snapshot.reference
-    head = (
-        f"{reference.cluster} at {reference.taken_at}: {len(brokers)} brokers, "
-        f"{len(partitions)} partitions, {int(replicas.sum())} replicas"
-    )
-    quality = snapshot.quality
-    lines = [head]
-    if quality.valid_share < 1 or quality.cpu != "measured":
-        lines.append(f"samples: {quality.valid_share:.0%} valid; CPU signal: {quality.cpu}")
-    more = "" if len(shown) == len(brokers) else f", the {len(shown)} furthest from it"
-    return [
-        *lines,
-        "",
-        f"Load of the brokers, and distance from the mean{more}:",
-        *table_lines(rows, align="lllrrrrrr"),
+    Parameters
+    ----------
+    paid, least
+        By this plan, and by any plan that meets the same goals, in the unit that the planner saves.
+    amount
+        An amount of that unit for people.
+    verb, beyond
+        `copies`, for a plan and an amount; and what is said where the least is no less than what was paid.
+    """
+    if not least:
+        return f"none above {amount(0)} ({plan.bound.proof})" if paid else ""
+    ratio = f"any plan {verb} {amount(least)} or more; this one {paid / least:.2f} times it"
+    if plan.verdict is Verdict.LEVELLED:
+        return ratio
+    if paid > least:
+        return f"to meet every goal, {ratio}"
+    # Held down to the plan's own cost, so the ratio would flatter.
+    return f"to meet every goal, if possible at all, {beyond}"
+
+
+def diff_of_plans(first: Any, second: Any, cost: Callable[[Any], str], step: Callable[[Any], str]) -> str:
+    """Lines with `-` for what only the first plan does, `+` for what only the second does; empty if none.
+
+    Order and reasons of moves are not compared: plans that end alike at the same price do the same.
+
+    Parameters
+    ----------
+    cost
+        The cost of a plan in a sentence.
+    step
+        All that a move changes, in a line.
+    """
+    lines = []
+    for name, one, other in (
+        ("snapshot", first.snapshot.sha256, second.snapshot.sha256),
+        ("strategy", first.strategy, second.strategy),
+        ("verdict", first.verdict, second.verdict),
+        ("settings", first.settings, second.settings),
+        ("cost", cost(first), cost(second)),
+    ):
+        if one != other:
+            lines += [f"- {name}: {one}", f"+ {name}: {other}"]
+    ours, theirs = ({step(move) for move in plan.moves} for plan in (first, second))
+    only = [(line, "-") for line in ours - theirs] + [(line, "+") for line in theirs - ours]
+    only.sort(key=lambda one: (_by_numbers(one[0]), one[1]))
+    return "".join(f"{line}\n" for line in [*lines, *(f"{sign} {line}" for line, sign in only)])
+
+
+def load_lines(
+    head: Sequence[str],
+    measured: Imbalance,
+    before: Mapping[str, Sequence[str]],
+    after: Mapping[str, Sequence[str]],
+    *,
+    only_counted: bool = False,
+) -> Iterator[str]:
+    """Usage of the brokers and their distance from the mean; the furthest ones where there are many.
+
+    Parameters
+    ----------
+    head
+        Lines above the table.
+    before, after
+        Further columns by heading, with a cell for each broker: texts to the left, counts to the right.
+    only_counted
+        Whether resources that no broker limits are left out, instead of shown as dashes.
+    """
+    some = measured.mean > 0
+    signed = np.where(some, measured.usage / np.where(some, measured.mean, 1) - 1, 0)
+    places = [
+        place
+        for place in range(len(measured.resources))
+        if not only_counted or measured.counted[:, place].any()
     ]
+    rows = [[*before, *(resource_name(measured.resources[place]) for place in places), *after]]
+    worst = np.argsort(-np.abs(measured.deviation).max(axis=1), kind="stable")[:BROKERS_SHOWN]
+    for row in np.sort(worst).tolist():
+        cells = [
+            f"{measured.usage[row, place]:.0%} ({signed_text(float(signed[row, place]))})"
+            if measured.counted[row, place]
+            else "–"
+            for place in places
+        ]
+        texts, counts = ([column[row] for column in side.values()] for side in (before, after))
+        rows.append([*texts, *cells, *counts])
+    means = [figure_text(float(measured.mean[place]), ".0%") for place in places]
+    rows.append(["mean", *[""] * (len(before) - 1), *means, *[""] * len(after)])
+    more = "" if len(worst) == len(measured.usage) else f", the {len(worst)} furthest from it"
+    yield from (*head, "", f"Load of the brokers, and distance from the mean{more}:")
+    yield from (*table_lines(rows, "l" * len(before) + "r" * (len(places) + len(after))), "")
 
 
-def _headline(plan: Plan) -> Iterator[str]:
-    yield f"Plan by {plan.strategy}: {VERDICTS[plan.verdict]}"
-    if not plan.moves:
-        return
-    cost = plan.cost
-    parts = [f"{counted(cost.replica_moves, 'replica')} to copy ({bytes_text(cost.bytes)})"]
-    parts.append(f"{counted(cost.leader_moves, 'leader role')} to hand over")
-    if cost.log_dir_moves:
-        parts.append(f"{counted(cost.log_dir_moves, 'replica')} to another log dir of its broker")
-    yield f"cost: {', '.join(parts)}"
-    if plan.bound.bytes:
-        bound, ratio = bytes_text(plan.bound.bytes), cost.bytes / plan.bound.bytes
-        if plan.verdict is Verdict.LEVELLED:
-            yield f"bound: any plan copies {bound} or more; this one {ratio:.2f} times it"
-        elif cost.bytes > plan.bound.bytes:
-            yield f"bound: to meet every goal, any plan copies {bound} or more; this one {ratio:.2f} times it"
-        else:
-            # Held down to the plan's own cost, so the ratio would flatter.
-            yield "bound: to meet every goal, if possible at all, takes more bytes than this plan copies"
-    elif cost.bytes:
-        yield f"bound: none above 0 B ({plan.bound.proof})"
+def prediction_lines(plan: Any, resources: Sequence[str], brokers: int | None) -> list[str]:
+    """Measures before and after, with the goals below where they are one for all resources.
 
-
-def _before_after(plan: Plan, snapshot: ReplicasSnapshot | None) -> list[str]:
+    Parameters
+    ----------
+    brokers
+        The number in service, which η depends on; None where it is not known.
+    """
     before, after = plan.predicted.before, plan.predicted.after
     rows = [["resource", "peak", "after", "worst deviation", "after", "σ", "after", "drop"]]
-    for name in RESOURCES:
-        if name not in before.sigma or name not in after.sigma:
-            rows.append([NAMES[name], *["–"] * 7])
-            continue
-        rows.append(
-            [
-                NAMES[name],
-                f"{before.peak_usage.get(name, 0):.1%}",
-                f"{after.peak_usage.get(name, 0):.1%}",
-                f"{before.worst_deviation.get(name, 0):.1%}",
-                f"{after.worst_deviation.get(name, 0):.1%}",
-                f"{before.sigma[name]:.4f}",
-                f"{after.sigma[name]:.4f}",
-                drop_text(before.sigma[name], after.sigma[name]),
-            ]
-        )
-    theta, epsilon = one_limit(plan, "theta"), one_limit(plan, "epsilon")
+    for name in resources:
+        known = name in before.sigma and name in after.sigma
+        rows.append([resource_name(name), *(_figures(before, after, name) if known else ["–"] * 7)])
+    theta, epsilon = (_one_limit(plan.settings.get(name)) for name in ("theta", "epsilon"))
     if theta is not None and epsilon is not None:
-        number = 0 if snapshot is None else int(snapshot.brokers.in_service.sum())
-        eta = f"{sigma_threshold(epsilon, number):.4f}" if number else ""
+        eta = f"{sigma_threshold(epsilon, brokers):.4f}" if brokers else ""
         rows.append(["goal", "", f"{theta:.1%}", "", f"{epsilon:.1%}", "", eta, ""])
-    return ["Predicted:", *table_lines(rows, align="lrrrrrrr")]
+    return table_lines(rows, "lrrrrrrr")
 
 
-def _moves(plan: Plan, all_moves: bool) -> Iterator[str]:
-    groups: dict[tuple[str, str | None, int], list[Move]] = {}
-    for move in plan.moves:
-        groups.setdefault((move.reason.goal, move.reason.resource, move.reason.broker), []).append(move)
-    yield f"{counted(len(plan.moves), 'move')}, by what they are for, with their order of execution:"
-    for number, ((goal, resource, broker), moves) in enumerate(groups.items()):
+def prediction_in_views(
+    plan: Any, resources: Sequence[str], views: Mapping[str, tuple[Measures, Measures]]
+) -> list[str]:
+    """The same with a row for each view, of measures before and after in each, and goals in columns."""
+    theta, epsilon = (_limits(plan.settings.get(name), resources) for name in ("theta", "epsilon"))
+    deviation = ["worst deviation", "after", "goal"]
+    rows = [["view", "resource", "peak", "after", "goal", *deviation, "σ", "after", "drop"]]
+    for view, (before, after) in views.items():
+        for name in resources:
+            if name in before.sigma and name in after.sigma:
+                cells = _figures(before, after, name)
+                cells[4:4], cells[2:2] = [epsilon.get(name, "")], [theta.get(name, "")]
+                rows.append([view, resource_name(name), *cells])
+    return table_lines(rows, "llrrrrrrrrr")
+
+
+def move_lines(
+    moves: Sequence[MoveT],
+    purpose: Callable[[MoveT], str],
+    together: Callable[[Sequence[MoveT]], str],
+    cells: Callable[[MoveT], tuple[str, str, str]],
+    *,
+    all_moves: bool,
+) -> Iterator[str]:
+    """The moves by what they are for; the first of each group, unless all are wanted.
+
+    Parameters
+    ----------
+    purpose
+        The goal that a move serves: moves with the same one are told together.
+    together
+        The cost of several moves.
+    cells
+        The thing that is moved, from where to where, and at what price (which may be empty).
+    """
+    if not moves:
+        return
+    groups: dict[str, list[Any]] = {}
+    for move in moves:
+        groups.setdefault(purpose(move), []).append(move)
+    yield ""
+    yield f"{counted(len(moves), 'move')}, by what they are for, with their order of execution:"
+    for number, (goal, group) in enumerate(groups.items()):
         if number == GROUPS_SHOWN and not all_moves:
             rest = list(groups.values())[number:]
             yield (
@@ -156,34 +220,54 @@ def _moves(plan: Plan, all_moves: bool) -> Iterator[str]:
                 f"{counted(len(rest), 'more reason')}; --all-moves lists them"
             )
             return
-        copied = sum(move.bytes for move in moves)
-        subject = f"{goal} of {NAMES[resource]}" if resource in NAMES else goal
-        yield f"  {subject}, broker {broker}: {counted(len(moves), 'move')}, {bytes_text(copied)}"
-        shown = moves if all_moves else moves[:MOVES_SHOWN]
-        yield from (
-            f"    {line}" for line in table_lines([_move_cells(move) for move in shown], align="rlllrl")
-        )
-        if len(shown) < len(moves):
-            yield f"    ... and {len(moves) - len(shown)} more"
+        yield f"  {goal}: {counted(len(group), 'move')}, {together(group)}"
+        shown = group if all_moves else group[:MOVES_SHOWN]
+        rows = [[str(m.order), str(m.kind), *cells(m), m.reason.text] for m in shown]
+        yield from table_lines(rows, "rlllrl", indent=" " * 6)
+        if len(shown) < len(group):
+            yield f"    ... and {len(group) - len(shown)} more"
 
 
-def _move_cells(move: Move) -> list[str]:
-    source = "nobody" if move.source is None else str(move.source)
-    if move.kind is MoveKind.LOG_DIR:
-        path = f"{move.source_dir or '?'} → {move.target_dir or '?'} on {move.target}"
-    else:
-        path = f"{source} → {move.target}"
-    what = f"{move.topic}-{move.partition}"
-    size = bytes_text(move.bytes) if move.bytes else ""
-    return [str(move.order), str(move.kind), what, path, size, move.reason.text]
+def purpose_text(reason: Any, view: str | None = None) -> str:
+    """Goal, resource and broker of a move's reason, with the view where there are several."""
+    where = "" if view is None else f" in {view}"
+    subject = "" if reason.resource is None else f" of {resource_name(reason.resource)}{where}"
+    return f"{reason.goal}{subject}, broker {reason.broker}"
 
 
-def _state_name(state: int) -> str:
-    from trimtab.model.replicas import BrokerState
+def _figures(before: Measures, after: Measures, resource: str) -> list[str]:
+    """Peak, worst deviation and σ, each before and after, and the drop of σ."""
+    sigma = before.sigma[resource], after.sigma[resource]
+    return [
+        *(f"{one.peak_usage.get(resource, 0):.1%}" for one in (before, after)),
+        *(f"{one.worst_deviation.get(resource, 0):.1%}" for one in (before, after)),
+        *(f"{one:.4f}" for one in sigma),
+        # A σ that is nothing but rounding has no drop.
+        drop_text(*sigma) if sigma[0] > 1e-6 else "–",
+    ]
 
-    return BrokerState(state).name.lower()
+
+def _one_limit(limit: object) -> float | None:
+    """The one limit of all resources, if it is one."""
+    values = set(limit.values()) if isinstance(limit, dict) else {limit}
+    value = values.pop() if len(values) == 1 else None
+    return float(value) if isinstance(value, int | float) else None
 
 
-def _signed(fraction: float) -> str:
-    text = f"{fraction:+.0%}"
-    return "±0%" if text in ("+0%", "-0%") else text
+def _limits(limit: object, resources: Sequence[str]) -> dict[str, str]:
+    """A goal's limit by resource."""
+    limits = limit if isinstance(limit, dict) else dict.fromkeys(resources, limit)
+    return {one: f"{value:.0%}" for one, value in limits.items() if isinstance(value, int | float)}
+
+
+def _problem_lines(problems: Sequence[Problem]) -> Iterator[str]:
+    yield from ("", "Problems:") if problems else ()
+    for problem in problems:
+        count = "" if problem.count is None else f" {problem.count}"
+        resource = "" if problem.resource is None else f" ({resource_name(problem.resource)})"
+        yield f"  {problem.kind.replace('_', ' ')}{count}{resource}: {problem.text}"
+
+
+def _by_numbers(text: str) -> list[int | str]:
+    """A key that sorts `orders-2` before `orders-10`."""
+    return [int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", text)]

@@ -1,4 +1,4 @@
-"""What `trimtab status` shows: the heat map, the measures with which goals hold, age and quality."""
+"""The text of `trimtab status`: the heat map, the measures with which goals hold, age and quality."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from trimtab.report.names import NAMES
-from trimtab.report.names import broker_name as called
+from trimtab.report.formats import broker_name, known_value, resource_name
+from trimtab.report.tables import figures_table
 from trimtab.report.terminal_heatmap import Cells, terminal_heatmap
 
 if TYPE_CHECKING:
@@ -47,11 +47,11 @@ def status_text(
     """
     yield _head(status, now)
     rows, hidden = worst_rows(status.deviation, every)
-    names = [broker_name(status.brokers[row]) for row in rows]
+    names = [broker_text(status.brokers[row]) for row in rows]
     yield terminal_heatmap(
         names,
         Cells(status.usage[rows], status.deviation[rows]),
-        columns=[NAMES[name] for name in status.resources],
+        columns=[resource_name(name) for name in status.resources],
         epsilon=np.nan_to_num(status.epsilon, nan=0.1),
     )
     if hidden:
@@ -114,20 +114,15 @@ def _head(status: ClusterStatus, now: datetime.datetime) -> str:
 
 
 def _measures(status: ClusterStatus) -> Table:
-    from rich.table import Table
-
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
-    table.add_column("resource")
-    for heading in ("peak", "θ", "worst γ", "ε", "σ", "η"):
-        table.add_column(heading, justify="right")
+    table = figures_table(["resource"], ["peak", "θ", "worst γ", "ε", "σ", "η"])
     table.add_column("")
     for place, name in enumerate(status.resources):
         if np.isnan(status.sigma[place]):
-            table.add_row(NAMES[name], *["–"] * 6, "[dim]not measured[/]")
+            table.add_row(resource_name(name), *["–"] * 6, "[dim]not measured[/]")
             continue
         broken = [goal for goal, held in (_holds(status, place) or {}).items() if held is False]
         table.add_row(
-            NAMES[name],
+            resource_name(name),
             _figure(status.peak_usage[place], "{:.0%}", "theta" in broken),
             _figure(status.theta[place], "{:.0%}", None),
             _figure(status.worst_deviation[place], "{:.1%}", "epsilon" in broken),
@@ -142,7 +137,7 @@ def _measures(status: ClusterStatus) -> Table:
 def _remarks(status: ClusterStatus, now: datetime.datetime) -> Iterator[str]:
     for broker in status.brokers:
         if broker.state != "alive":
-            yield f"[red]![/] {called(broker.id)} is {broker.state}"
+            yield f"[red]![/] {broker_name(broker.id)} is {broker.state}"
     if status.traffic_collapse:
         yield "[red]![/] clients are served less than half of what they offer"
     if (now - status.last_tick).total_seconds() > STALE_SECONDS:
@@ -151,7 +146,7 @@ def _remarks(status: ClusterStatus, now: datetime.datetime) -> Iterator[str]:
     if lag > 0:
         yield f"[yellow]![/] the newest {_seconds_text(lag)} of samples lack a broker; figures end before"
     held = {name: _holds(status, place) or {} for place, name in enumerate(status.resources)}
-    uneven = [NAMES[name] for name, goals in held.items() if False in goals.values()]
+    uneven = [resource_name(name) for name, goals in held.items() if False in goals.values()]
     if uneven:
         helps = f"`trimtab plan {status.level}` finds the fewest moves that help."
         yield f"{', '.join(uneven)}: not level. {helps}"
@@ -160,7 +155,7 @@ def _remarks(status: ClusterStatus, now: datetime.datetime) -> Iterator[str]:
 
 
 def _holds(status: ClusterStatus, place: int) -> dict[str, bool | None] | None:
-    """Whether θ, ε and η hold for one resource; None where a figure is not known."""
+    """θ, ε and η of one resource as held or not; None where a figure is not known."""
     if np.isnan(status.sigma[place]):
         return None
     pairs = {
@@ -183,11 +178,11 @@ def worst_rows(deviation: FloatArray, every: bool) -> tuple[Sequence[int], int]:
     return sorted(chosen.tolist()), len(worst) - SHOWN
 
 
-def broker_name(broker: BrokerState) -> str:
+def broker_text(broker: BrokerState) -> str:
     """A broker as rows are called, with its state where that matters."""
     state = "" if broker.state == "alive" else f" ({broker.state})"
     host = "" if broker.host is None else f" {broker.host}"
-    return f"{called(broker.id)}{host}{state}"
+    return f"{broker_name(broker.id)}{host}{state}"
 
 
 def _figure(value: float, form: str, broken: bool | None) -> str:
@@ -207,11 +202,6 @@ def _seconds_text(seconds: float) -> str:
 
 def _by_resource(resources: Sequence[str], values: FloatArray) -> dict[str, float | None]:
     return {name: known_value(value) for name, value in zip(resources, values, strict=True)}
-
-
-def known_value(value: float) -> float | None:
-    """A figure for JSON: null where it is not known."""
-    return float(value) if np.isfinite(value) else None
 
 
 def _rfc3339(at: datetime.datetime) -> str:

@@ -8,15 +8,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from trimtab.model.load import RESOURCES, FloatArray
-from trimtab.report.names import NAMES
+from trimtab.model.load import FloatArray
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from trimtab.report.measured import Measured
-
-COLUMNS = tuple(NAMES[name] for name in RESOURCES)
 RANGE = 0.6
 """Deviations beyond ±60 % of the mean get the strongest colour, as in the drawn heat map."""
 ABOVE, BELOW, LEVEL = (0xC8, 0x3E, 0x2B), (0x2B, 0x6C, 0xB8), (0xF2, 0xF2, 0xF0)
@@ -45,16 +41,12 @@ class Cells:
     percent: bool = True
 
 
-def cells_of(measured: Measured, heading: str = "") -> Cells:
-    """The panel of a stretch of measuring: mean usage, coloured by its deviation."""
-    return Cells(measured.usage.mean(axis=0), measured.signed_deviation(), heading)
-
-
 def terminal_heatmap(
     names: Sequence[str],
     before: Cells,
     after: Cells | None = None,
-    columns: Sequence[str] = COLUMNS,
+    *,
+    columns: Sequence[str],
     epsilon: float | FloatArray = 0.1,
 ) -> Table:
     """A table of coloured cells, one row per name.

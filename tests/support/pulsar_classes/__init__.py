@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from trimtab.sandbox.java import find_java
-from trimtab.sandbox.locked_jars import fetch_locked
-from trimtab.sandbox.maven import say_nothing
-from trimtab.sandbox.pulsar.runtime import lock_of
+from trimtab.jars.fetch import fetch
+from trimtab.jars.java import find_java
+from trimtab.lab.sandbox.pulsar.runtime import lock_of
 
 SOURCE = Path(__file__).with_name("DecisionRecorder.java")
 MARK = "decision "
@@ -40,9 +39,9 @@ class Run:
 
 def decisions_of(version: str, runs: Sequence[Run], scratch: Path) -> list[list[dict[str, Any]]]:
     """What the classes of a version of Pulsar decide at every tick of every run."""
-    java = find_java()
+    java = find_java("Pulsar's classes")
     assert java.compiler is not None
-    class_path = ":".join(map(str, fetch_locked(f"pulsar-{version}", lock_of(version), say_nothing)))
+    class_path = ":".join(map(str, fetch(f"pulsar-{version}", lock_of(version))))
     compiled = scratch / f"recorder-{version}"
     compiled.mkdir()
     subprocess.run(

@@ -11,10 +11,11 @@ import pytest
 
 from support.executing import assert_clean, prepared, run
 from support.fake_port import FakeCluster
+from support.journals import CODECS
 from support.plans import plan_of
-from trimtab.act.execution.status import Status
+from trimtab.act.execution.state import Status
 from trimtab.act.journal import Journal
-from trimtab.act.replicas.performing import ReplicasMachine
+from trimtab.act.replicas.machine import ReplicasMachine
 from trimtab.act.runner import Runner
 from trimtab.model.errors import ActError
 
@@ -34,7 +35,7 @@ def test_a_state_is_read_back_as_it_was_written(tmp_path: Path) -> None:
     """All that the state machine needs to go on is in the file."""
     cluster = new_cluster()
     state = run(cluster, prepared(cluster, PLAN), tmp_path)
-    with Journal(tmp_path / "journal.sqlite") as journal:
+    with Journal(tmp_path / "journal.sqlite", CODECS) as journal:
         read = journal.state(1)
         assert (read.status, read.records) == (state.status, state.records)
         assert read.throttle == state.throttle
@@ -45,7 +46,7 @@ def test_every_order_that_changes_the_cluster_is_written_before_and_after(tmp_pa
     """In the log, each reassignment appears as an order, and its answer as an event."""
     cluster = new_cluster()
     run(cluster, prepared(cluster, PLAN), tmp_path)
-    with Journal(tmp_path / "journal.sqlite") as journal:
+    with Journal(tmp_path / "journal.sqlite", CODECS) as journal:
         log = journal.log(1)
     orders = [order for _, _, order, _ in log]
     events = [event for _, event, _, _ in log]
@@ -67,12 +68,12 @@ def test_the_log_is_only_added_to(tmp_path: Path) -> None:
 def test_a_journal_of_another_version_is_refused(tmp_path: Path) -> None:
     """A file that a later trimtab wrote is not touched."""
     path = tmp_path / "journal.sqlite"
-    Journal(path).close()
+    Journal(path, CODECS).close()
     db = sqlite3.connect(path)
     db.execute("PRAGMA user_version=99")
     db.close()
     with pytest.raises(ActError, match="has version 99, this trimtab knows 1"):
-        Journal(path)
+        Journal(path, CODECS)
 
 
 def test_a_file_that_is_no_journal_is_refused(tmp_path: Path) -> None:
@@ -80,7 +81,7 @@ def test_a_file_that_is_no_journal_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "journal.sqlite"
     path.write_text("not a database" * 100)
     with pytest.raises(ActError, match="cannot be read .* no throttle is left in the cluster"):
-        Journal(path)
+        Journal(path, CODECS)
 
 
 def test_an_unknown_execution_is_named_with_those_that_are_known(tmp_path: Path) -> None:
@@ -88,7 +89,7 @@ def test_an_unknown_execution_is_named_with_those_that_are_known(tmp_path: Path)
     cluster = new_cluster()
     run(cluster, prepared(cluster, PLAN), tmp_path)
     with (
-        Journal(tmp_path / "journal.sqlite") as journal,
+        Journal(tmp_path / "journal.sqlite", CODECS) as journal,
         pytest.raises(ActError, match=r"there is no execution 7 .*the newest: 1"),
     ):
         journal.entry(7)
@@ -100,7 +101,7 @@ def test_an_execution_written_before_there_were_levels_is_one_of_replicas(tmp_pa
     _run_until(cluster, tmp_path, 6)
     path = tmp_path / "journal.sqlite"
     _change_head(path, "json_remove(head, '$.level')")
-    with Journal(path) as journal:
+    with Journal(path, CODECS) as journal:
         assert journal.entry(1).level == "replicas"
         state = journal.state(1)
         machine = ReplicasMachine(cluster, cluster.clock)
@@ -115,7 +116,7 @@ def test_an_execution_of_an_unknown_level_is_named(tmp_path: Path) -> None:
     path = tmp_path / "journal.sqlite"
     _change_head(path, "json_set(head, '$.level', 'masters')")
     with (
-        Journal(path) as journal,
+        Journal(path, CODECS) as journal,
         pytest.raises(ActError, match="of level masters, this trimtab carries out replicas, bundles"),
     ):
         journal.state(1)
@@ -132,7 +133,11 @@ CHILD = """
 import sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
+from support import executing, mortal
 from support.executing import prepared, run
+mortal.kill_at(sys.argv[3])
+from trimtab.act import store
+executing.Journal = store.Journal
 from unit_act_journal import PLAN, new_cluster
 cluster = new_cluster()
 run(cluster, prepared(cluster, PLAN), Path(sys.argv[2]))
@@ -140,14 +145,14 @@ run(cluster, prepared(cluster, PLAN), Path(sys.argv[2]))
 
 
 @pytest.mark.parametrize(("write", "when"), [(1, "-"), (5, ""), (9, "-")])
-def test_the_crash_hook_kills_at_that_write(write: int, when: str, tmp_path: Path) -> None:
-    """`TRIMTAB_CRASH_AT=5` dies right after the fifth write, `5-` right before it; the file is sound."""
+def test_a_process_may_be_killed_at_any_write(write: int, when: str, tmp_path: Path) -> None:
+    """SIGKILL right after the fifth write, or right before the first or ninth: the file is sound."""
     (tmp_path / "unit_act_journal.py").write_text(Path(__file__).read_text())
     path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
-    environment = dict(os.environ, TRIMTAB_CRASH_AT=f"{write}{when}", PYTHONPATH=path)
-    died = subprocess.run([sys.executable, "-c", CHILD, str(SUPPORT), str(tmp_path)], env=environment)
+    words = [sys.executable, "-c", CHILD, str(SUPPORT), str(tmp_path), f"{write}{when}"]
+    died = subprocess.run(words, env=dict(os.environ, PYTHONPATH=path))
     assert died.returncode == -signal.SIGKILL
-    with Journal(tmp_path / "journal.sqlite") as journal:
+    with Journal(tmp_path / "journal.sqlite", CODECS) as journal:
         entries = journal.entries()
         # The first write creates the execution; each later one adds a line to the log.
         written = write if when == "" else write - 1
@@ -166,7 +171,7 @@ def test_an_execution_can_be_resumed_from_every_write(tmp_path: Path) -> None:
         folder = tmp_path / str(cut)
         folder.mkdir()
         _run_until(cluster, folder, cut)
-        with Journal(folder / "journal.sqlite") as journal:
+        with Journal(folder / "journal.sqlite", CODECS) as journal:
             resumed = Runner(
                 ReplicasMachine(cluster, cluster.clock),
                 journal,
@@ -202,13 +207,13 @@ def _writes_of_a_whole_run(folder: Path) -> int:
     folder.mkdir()
     cluster = new_cluster()
     run(cluster, prepared(cluster, PLAN), folder)
-    with Journal(folder / "journal.sqlite") as journal:
+    with Journal(folder / "journal.sqlite", CODECS) as journal:
         return len(journal.log(1))
 
 
 def _run_until(cluster: FakeCluster, folder: Path, writes: int) -> None:
     state = prepared(cluster, PLAN)
-    with MortalJournal(folder / "journal.sqlite") as journal:
+    with MortalJournal(folder / "journal.sqlite", CODECS) as journal:
         journal.create(state, "fake", "{}", "test", {})
         journal.lives = writes
         runner = Runner(

@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 
 from support.fake_port import FakeCluster
-from trimtab.act.execution.failure import Failure
+from trimtab.act.execution.messages import Failure
 from trimtab.act.holder import holder_text, parse_holder, this_process
-from trimtab.act.lease import Lease
-from trimtab.act.lock_file import locked
+from trimtab.act.lease import Lease, locked
 from trimtab.act.port import PortError
 from trimtab.model.errors import ActError
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from trimtab.act.bundles import steps as bundles
-from trimtab.act.execution.status import FINAL, STATUS_TRANSITIONS, Status
+from trimtab.act.execution.state import FINAL, STATUS_TRANSITIONS, Status
 from trimtab.act.replicas.steps import ACTIVE, ENDED, STEP_TRANSITIONS, StepState
 
 LEVELS = Path(__file__).parents[3] / "docs" / "levels"

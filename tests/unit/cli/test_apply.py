@@ -4,17 +4,17 @@ from pathlib import Path
 
 import pytest
 
+from simulate.kafka.cluster import cluster_of
+from simulate.kafka.configs import FOLLOWER_RATE, LEADER_RATE, WHOLE_CLUSTER, ConfigOperation, ResourceType
+from simulate.kafka.port import SimulatedPort
+from simulate.kafka.server import SimulatedKafkaServer
 from support.plans import plan_of
-from trimtab.act.apply import begin, prepare
+from trimtab.act.applying import begin, prepare
+from trimtab.act.replicas.acting import ACTING
 from trimtab.act.replicas.settings import ExecutionSettings
 from trimtab.cli.app import main
-from trimtab.cli.executing import open_office
-from trimtab.files.plan import plan_bytes, write_plan
-from trimtab.simulate.kafka_building import cluster_of
-from trimtab.simulate.kafka_configs import WHOLE_CLUSTER, ConfigOperation, ResourceType
-from trimtab.simulate.kafka_port import SimulatedPort
-from trimtab.simulate.kafka_server import SimulatedKafkaServer
-from trimtab.simulate.kafka_throttles import FOLLOWER_RATE, LEADER_RATE
+from trimtab.cli.bodies.apply import open_store
+from trimtab.files.replicas.plan import plan_bytes, write_plan
 
 
 def test_an_operators_lower_throttles_are_told_before_anything_begins(
@@ -45,9 +45,9 @@ def test_a_brokers_own_throttle_is_told_when_an_execution_is_taken_up_again(
     cluster = cluster_of(4)
     cluster.controller.create_topic("t", {0: [1, 2]}, size_bytes=60e6)
     plan = plan_of(("t", 0, (1, 2), (1, 3)))
-    with open_office() as office:
-        prepared = prepare(SimulatedPort(cluster), plan)
-        begin(office, prepared, ExecutionSettings(), plan_bytes(plan).decode())
+    with open_store() as store:
+        prepared = prepare(ACTING, SimulatedPort(cluster), plan)
+        begin(ACTING, store, prepared, ExecutionSettings(), plan_bytes(plan).decode())
     for broker, key in ((WHOLE_CLUSTER, LEADER_RATE), ("3", FOLLOWER_RATE)):
         cluster.controller.alter_configs(ResourceType.BROKER, broker, [(key, ConfigOperation.SET, "2000000")])
     cluster.controller.reassign("t", 0, [1, 3])

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from simulate.pulsar_admin.faults import Fault, Trouble
+from simulate.pulsar_admin.server import PulsarAdminServer
 from support.bundle_plans import bundle_plan_of, split, unload
 from trimtab.cli.app import main
-from trimtab.files.bundle_plan import write_bundle_plan
-from trimtab.model.bundle_plan import BundlePlan
+from trimtab.files.bundles.plan import write_bundle_plan
+from trimtab.model.bundles.plan import BundlePlan
 from trimtab.model.snapshot import SnapshotReference
-from trimtab.simulate.pulsar_admin_faults import Fault, Trouble
-from trimtab.simulate.pulsar_admin_server import PulsarAdminServer
 
 NAMESPACE = "acme/shop"
 FIRST, SECOND = f"{NAMESPACE}/0x00000000_0x40000000", f"{NAMESPACE}/0x40000000_0x80000000"

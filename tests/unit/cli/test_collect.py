@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from simulate.kafka.cluster import cluster_of
+from simulate.kafka.server import SimulatedKafkaServer
 from trimtab.cli.app import main
 from trimtab.observe.lake import Lake
-from trimtab.simulate.kafka_building import cluster_of
-from trimtab.simulate.kafka_server import SimulatedKafkaServer
+from trimtab.observe.replicas.pipeline import PIPELINE as REPLICAS
 
 
 @pytest.fixture
@@ -48,7 +49,7 @@ def test_some_ticks_land_in_the_lake(
     assert err.count("3 of 3 brokers, 15 rows") == 2
     assert "no metrics endpoint is set" in err
     assert "2 ticks landed" in err
-    assert len(Lake(tmp_path).raw_files()) == 2
+    assert len(Lake(tmp_path, REPLICAS).raw_files()) == 2
 
 
 def test_a_signal_ends_it_cleanly(bootstrap: str, tmp_path: Path) -> None:
@@ -62,14 +63,14 @@ def test_a_signal_ends_it_cleanly(bootstrap: str, tmp_path: Path) -> None:
     ) as child:
         assert child.stderr is not None
         deadline = time.monotonic() + 60
-        while not Lake(tmp_path).raw_files():
+        while not Lake(tmp_path, REPLICAS).raw_files():
             assert time.monotonic() < deadline
             time.sleep(0.02)
         child.send_signal(signal.SIGTERM)
         err = child.stderr.read()
         assert child.wait(timeout=30) == 0
     assert "ticks landed" in err.splitlines()[-1]
-    assert "-orders-" in Lake(tmp_path).raw_files()[0].name
+    assert "-orders-" in Lake(tmp_path, REPLICAS).raw_files()[0].name
 
 
 def test_ticks_that_cannot_be_landed_are_lost_and_counted(

@@ -12,12 +12,14 @@ from pathlib import Path
 
 import pytest
 
+from simulate.pulsar_admin.faults import Fault, Trouble
+from simulate.pulsar_admin.server import PulsarAdminServer
 from support.pulsar_admin import loaded_server
 from trimtab.cli.app import main
-from trimtab.files.pulsar_reports import read_reports
+from trimtab.files.bundles.reports import read_reports
+from trimtab.observe.bundles.pipeline import PIPELINE as BUNDLES
 from trimtab.observe.lake import Lake
-from trimtab.simulate.pulsar_admin_faults import Fault, Trouble
-from trimtab.simulate.pulsar_admin_server import PulsarAdminServer
+from trimtab.observe.replicas.pipeline import PIPELINE as REPLICAS
 
 
 @pytest.fixture
@@ -51,8 +53,8 @@ def test_some_ticks_land_and_are_recorded(
     assert err.count("3 of 3 brokers, 18 rows") == 2
     assert f"load reports are recorded in {record}" in err
     assert "2 ticks landed" in err
-    assert len(Lake(tmp_path, "bundles").raw_files()) == 2
-    assert Lake(tmp_path).raw_files() == []
+    assert len(Lake(tmp_path, BUNDLES).raw_files()) == 2
+    assert Lake(tmp_path, REPLICAS).raw_files() == []
     assert len(list(read_reports(record))) == 2
     decisions = tmp_path / "decisions.jsonl"
     arguments = ["--reports", str(record), "--strategy", "ThresholdShedder", "--out", str(decisions)]
@@ -86,14 +88,14 @@ def test_a_signal_ends_it_cleanly(server: PulsarAdminServer, tmp_path: Path) -> 
     ) as child:
         assert child.stderr is not None
         deadline = time.monotonic() + 60
-        while not Lake(tmp_path, "bundles").raw_files():
+        while not Lake(tmp_path, BUNDLES).raw_files():
             assert time.monotonic() < deadline
             time.sleep(0.02)
         child.send_signal(signal.SIGINT)
         err = child.stderr.read()
         assert child.wait(timeout=30) == 0
     assert "ticks landed" in err.splitlines()[-1]
-    assert "-orders-" in Lake(tmp_path, "bundles").raw_files()[0].name
+    assert "-orders-" in Lake(tmp_path, BUNDLES).raw_files()[0].name
 
 
 def test_a_half_written_recording_is_mended(server: PulsarAdminServer, tmp_path: Path) -> None:
@@ -119,7 +121,7 @@ def test_a_half_written_recording_is_mended(server: PulsarAdminServer, tmp_path:
         ),
         (["--set", "pulsar.admin=127.0.0.1:1"], "no Pulsar broker answers", 1),
         (["--pulsar-admin", "b:1", "--set", "collect.pulsar.usage=guessed"], "usage is 'guessed'", 2),
-        (["--pulsar-admin", "b:1", "--set", "pulsar.tokn=x"], "did you mean token", 2),
+        (["--pulsar-admin", "b:1", "--set", "pulsar.tokn=x"], "did you mean pulsar.token", 2),
         (["--pulsar-admin", "b:1", "--to", "elsewhere"], "write lake, or kafka:TOPIC", 2),
     ],
 )

@@ -12,9 +12,11 @@ from support.recordings import skewed, tick, written
 from synthetic_bundles import SyntheticPulsar
 from synthetic_telemetry import land
 from trimtab.cli.app import main
-from trimtab.files.bundle_plan import read_bundle_plan
-from trimtab.files.bundles_snapshot import write_bundles_snapshot
+from trimtab.files.bundles.plan import read_bundle_plan
+from trimtab.files.bundles.snapshot import write_bundles_snapshot
+from trimtab.observe.bundles.pipeline import PIPELINE as BUNDLES
 from trimtab.observe.lake import Lake
+from trimtab.observe.replicas.pipeline import PIPELINE as REPLICAS
 from trimtab.plan.bundles.strategies import SHEDDERS
 
 
@@ -70,7 +72,7 @@ def test_the_newest_snapshot_of_the_lake_is_planned_from(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """An older one, and one of the other level, lie beside it."""
-    folder = Lake(tmp_path).snapshot_folder("small")
+    folder = Lake(tmp_path, REPLICAS).snapshot_folder("small")
     folder.mkdir(parents=True)
     write_bundles_snapshot(small_snapshot([0, 1], [10, 10]), folder / "20261121T050000Z")
     write_bundles_snapshot(small_snapshot([0, 0, 0, 1], [12] * 4), folder / "20261121T060000Z")
@@ -162,7 +164,7 @@ def test_strategies_are_fed_with_what_the_lake_holds(
 ) -> None:
     """Collected reports, without a recording in a file."""
     cluster = SyntheticPulsar()
-    land(cluster.raw(5), Lake(tmp_path).of_level("bundles").raw, "all")
+    land(cluster.raw(5), Lake(tmp_path, BUNDLES).raw, "all")
     assert run("plan", "bundles", "--lake", tmp_path, "--strategy", "all", "--json") == 0
     document = json.loads(capsys.readouterr().out)["strategies"]
     assert len(document) == len(SHEDDERS)

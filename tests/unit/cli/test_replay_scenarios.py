@@ -2,7 +2,7 @@
 
 import pytest
 
-from trimtab.cli.replay_scenarios import Asked, asked
+from trimtab.history.bundles.scenarios import Asked, asked
 from trimtab.model.errors import SettingsError
 
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from simulate.kafka.cluster import cluster_of
+from simulate.kafka.server import SimulatedKafkaServer
 from support.small_lake import NOON, broker_rows, imbalance_rows, publish, snapshot_folder
 from trimtab.cli.app import main
-from trimtab.simulate.kafka_building import cluster_of
-from trimtab.simulate.kafka_server import SimulatedKafkaServer
 
 UNEVEN = {1: (0.6, 0.3, 0.3, 0.1), 2: (0.2, 0.3, 0.1, 0.3)}
 SNAPSHOT = {
@@ -83,7 +83,7 @@ def test_status_straight_from_the_brokers(capsys: pytest.CaptureFixture[str]) ->
 
 def test_a_snapshot_is_exported_in_each_form(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """JSON, gzip and folder hold the same snapshot; a wrong ending is refused and nothing is written."""
-    from trimtab.files.replicas_snapshot import read_snapshot, write_snapshot
+    from trimtab.files.replicas.snapshot import read_snapshot, write_snapshot
 
     source = tmp_path / "source.json"
     source.write_text(json.dumps(SNAPSHOT))
@@ -108,18 +108,19 @@ def test_the_level_of_a_snapshot_is_told_by_cluster_or_option(
 ) -> None:
     """A lake of both systems: what is exported is never guessed."""
     from hand_written_tables import lake_with
-    from trimtab.files.bundles_snapshot import read_bundles_snapshot
-    from trimtab.files.replicas_snapshot import read_snapshot, write_snapshot
+    from trimtab.files.bundles.snapshot import read_bundles_snapshot
+    from trimtab.files.replicas.snapshot import read_snapshot, write_snapshot
+    from trimtab.observe.bundles.pipeline import PIPELINE as BUNDLES
+    from trimtab.observe.bundles.settings import BundlesPipelineSettings
     from trimtab.observe.bundles.snapshot import write_newest_snapshots
-    from trimtab.observe.settings import PipelineSettings
 
     key = "public/shop/0x00000000_0xffffffff"
     rows = {
         "brokers": [{"cluster": "pulsar", "tick": NOON, "broker": "a:1", "broker_state": "alive"}],
         "bundles": [{"cluster": "pulsar", "tick": NOON, "bundle": key, "owner": "a:1", "told": False}],
     }
-    bundles = lake_with(tmp_path / "lake", rows, "bundles")
-    write_newest_snapshots(bundles, bundles.manifest(), PipelineSettings())
+    bundles = lake_with(tmp_path / "lake", rows, BUNDLES)
+    write_newest_snapshots(bundles, bundles.manifest(), BundlesPipelineSettings())
     lake, out = f"--lake={bundles.path}", f"--out={tmp_path / 'out.json'}"
     assert run("snapshot", "export", lake, out) == 0
     assert "1 brokers, 1 bundles and 0 topics of pulsar" in capsys.readouterr().out

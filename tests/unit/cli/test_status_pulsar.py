@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from simulate.pulsar_admin.faults import Fault, Trouble
+from simulate.pulsar_admin.server import PulsarAdminServer
 from support.pulsar_admin import NAMESPACE, loaded_server
 from trimtab.cli.app import main
-from trimtab.simulate.pulsar_admin_faults import Fault, Trouble
-from trimtab.simulate.pulsar_admin_server import PulsarAdminServer
 
 
 @pytest.fixture

@@ -11,10 +11,10 @@ from typing import Any
 import httpx
 import pytest
 
-from trimtab.connect.pulsar import PulsarAdmin, PulsarAdminError, PulsarConnection
-from trimtab.connect.pulsar_answers import BundleQuota, Leader, OwnedBundle
-from trimtab.connect.pulsar_errors import told_reason
-from trimtab.model.bundle_policies import BundlePolicies
+from trimtab.connect.pulsar.admin import PulsarAdmin, PulsarAdminError, PulsarConnection
+from trimtab.connect.pulsar.answers import BundleQuota, Leader, OwnedBundle
+from trimtab.connect.pulsar.errors import told_reason
+from trimtab.model.bundles.policies import BundlePolicies
 
 BUNDLE = "t/n/0x00000000_0x40000000"
 BROKERS = ["b1:8080", "b2:8080", "b3:8080"]

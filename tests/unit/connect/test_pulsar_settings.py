@@ -4,10 +4,16 @@ from pathlib import Path
 
 import pytest
 
-from trimtab.cli.options import pulsar_connection
-from trimtab.connect.pulsar_settings import PulsarConnection, pulsar_connection_from_table
-from trimtab.files.settings import load_settings
+from support.settings import settings_of
+from trimtab.connect.pulsar.settings import PulsarConnection, pulsar_connection
+from trimtab.levels.settings import read_settings
 from trimtab.model.errors import SettingsError
+
+
+def pulsar_connection_from_table(table, environment=None, folder=Path()):
+    """The connection of a settings file in `folder` that holds the table `[pulsar]`."""
+    return pulsar_connection(settings_of("pulsar", table, environment, folder))
+
 
 TLS = {"admin": "https://b:8443"}
 
@@ -29,19 +35,26 @@ def test_token_comes_from_the_environment_the_file_or_the_table(tmp_path: Path):
 
 
 def test_token_from_the_environment_goes_before_the_file(tmp_path: Path):
-    """As with every setting, also through the loader, which hands it over as if it stood in the table."""
+    """As with every setting."""
     (tmp_path / "secret").write_text("old")
     (tmp_path / "t.toml").write_text('[pulsar]\nadmin = "http://b:1"\ntoken_file = "secret"\n')
     environment = {"TRIMTAB_PULSAR_TOKEN": "12345"}
-    settings = load_settings(tmp_path / "t.toml", [], environment)
-    table = settings.table("pulsar", ("token",))
-    assert pulsar_connection_from_table(table, environment, tmp_path).token == "12345"
+    settings = read_settings(tmp_path / "t.toml", [], environment)
+    assert pulsar_connection(settings).token == "12345"
+
+
+def test_a_token_file_that_an_option_names_goes_before_the_table_and_the_environment(tmp_path: Path):
+    """`--token-file` is what the operator says now."""
+    (tmp_path / "now").write_text("new\n")
+    (tmp_path / "t.toml").write_text('[pulsar]\nadmin = "http://b:1"\ntoken = "old"\n')
+    settings = read_settings(tmp_path / "t.toml", [], {"TRIMTAB_PULSAR_TOKEN": "older"})
+    assert pulsar_connection(settings, None, tmp_path / "now").token == "new"
 
 
 def test_option_goes_before_the_table(tmp_path: Path):
     """`--pulsar-admin` names another cluster than the settings file; the rest of the table holds."""
     (tmp_path / "t.toml").write_text('[pulsar]\nadmin = "http://b:1"\ntimeout_seconds = 2\n')
-    found = pulsar_connection(load_settings(tmp_path / "t.toml", [], {}), "c:2")
+    found = pulsar_connection(read_settings(tmp_path / "t.toml", [], {}), "c:2")
     assert (found.admin, found.timeout_seconds) == (("http://c:2",), 2.0)
 
 
@@ -71,16 +84,19 @@ def test_relative_files_count_from_the_settings_file(tmp_path: Path):
         ({"admin": "http://u:hush@b:1"}, "an address with a password in it"),
         ({"admin": "http://a:1,https://b:2"}, "mixes http and https"),
         ({"admin": "b:1", "service_url": "http://b:6650"}, "pulsar.service_url holds 'http://b:6650'"),
-        ({"admin": "b:1", "admn": "x"}, "did you mean admin"),
+        ({"admin": "b:1", "admn": "x"}, "did you mean pulsar.admin"),
         ({"admin": "b:1", "token": 5}, "a secret of the wrong type"),
         ({"admin": "b:1", "token": ""}, "the token for Pulsar is empty"),
         ({"admin": "b:1", "token": "Bearer x"}, "give the bare token"),
         ({"admin": "b:1", "token_file": "gone"}, "there is no such file"),
         ({"admin": "b:1", "tls_ca": __file__}, "pulsar.admin is plain http"),
         (TLS | {"tls_key": __file__}, "go together"),
-        (TLS | {"tls_verify_hostname": "yes"}, "write true or false"),
+        (TLS | {"tls_verify_hostname": "yes"}, 'is "yes", expected true or false'),
         ({"admin": "b:1", "timeout_seconds": 0}, "pulsar.timeout_seconds is 0.0"),
-        ({"admin": "b:1", "change_timeout_seconds": "soon"}, "write a number of seconds"),
+        (
+            {"admin": "b:1", "change_timeout_seconds": "soon"},
+            'change_timeout_seconds is "soon", expected a number',
+        ),
     ],
 )
 def test_what_cannot_work_is_one_sentence(table: dict[str, object], said: str):

@@ -8,8 +8,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from trimtab.connect.reach import reach, tls_context
-from trimtab.connect.settings import KafkaConnection
+from trimtab.connect.kafka.reach import reach
+from trimtab.connect.kafka.settings import KafkaConnection
+from trimtab.connect.tls import tls_context
 from trimtab.model.errors import ConnectError, SettingsError
 
 

@@ -4,13 +4,20 @@ from pathlib import Path
 
 import pytest
 
-from trimtab.connect.settings import (
+from support.settings import settings_of
+from trimtab.connect.kafka.settings import (
     KafkaConnection,
     connection_from_bootstrap,
-    connection_from_table,
+    kafka_connection,
     split_address,
 )
 from trimtab.model.errors import SettingsError
+
+
+def connection_from_table(table, environment=None, folder=Path()):
+    """The connection of a settings file in `folder` that holds the table `[kafka]`."""
+    return kafka_connection(settings_of("kafka", table, environment, folder))
+
 
 SCRAM = {
     "bootstrap": "b:9092",
@@ -48,10 +55,16 @@ def test_password_file_is_read_without_its_line_end(tmp_path):
 
 
 def test_password_from_the_environment_goes_before_the_file(tmp_path):
-    """As with every setting; the loader hands the variable over as if it stood in the table."""
+    """As with every setting."""
     (tmp_path / "secret").write_text("old", encoding="utf-8")
-    table = SCRAM | {"password_file": "secret", "password": "new"}
+    table = SCRAM | {"password_file": "secret"}
     assert connection_from_table(table, {"TRIMTAB_KAFKA_PASSWORD": "new"}, tmp_path).password == "new"
+
+
+def test_a_password_is_taken_as_it_is_written():
+    """One that looks like a number, a list or a text in quotes is none of these."""
+    for word in ("1234", "true", '"quoted"', "a,b"):
+        assert connection_from_table(SCRAM, {"TRIMTAB_KAFKA_PASSWORD": word}).password == word
 
 
 def test_password_is_not_shown():
@@ -75,9 +88,9 @@ def test_relative_files_count_from_the_settings_file(tmp_path):
         ({"bootstrap": "broker:0"}, "is not host:port"),
         ({"bootstrap": "broker:99999"}, "is not host:port"),
         ({"bootstrap": 9092}, "bootstrap is 9092"),
-        ({"bootstrap": "b:1", "bootstrp": "x"}, "did you mean bootstrap"),
+        ({"bootstrap": "b:1", "bootstrp": "x"}, "did you mean kafka.bootstrap"),
         ({"bootstrap": "b:1", "security_protocol": "TLS"}, "PLAINTEXT, SSL"),
-        ({"bootstrap": "b:1", "security_protocol": 3}, "write a string"),
+        ({"bootstrap": "b:1", "security_protocol": 3}, "security_protocol is 3, expected text in quotes"),
         ({"bootstrap": "b:1", "user": "ann"}, "security_protocol is PLAINTEXT"),
         ({"bootstrap": "b:1", "security_protocol": "SASL_SSL"}, "sasl_mechanism is missing"),
         (SCRAM | {"sasl_mechanism": "GSSAPI", "password": "x"}, "SCRAM-SHA-512"),
@@ -87,11 +100,11 @@ def test_relative_files_count_from_the_settings_file(tmp_path):
         (SCRAM | {"password_file": "absent"}, "no such file"),
         ({"bootstrap": "b:1", "tls_ca": __file__}, "set it to SSL or SASL_SSL"),
         ({"bootstrap": "b:1", "security_protocol": "SSL", "tls_certificate": __file__}, "go together"),
-        ({"bootstrap": "b:1", "tls_verify_hostname": "no"}, "write true or false"),
-        ({"bootstrap": "b:1", "timeout_seconds": "5"}, "write a number"),
+        ({"bootstrap": "b:1", "tls_verify_hostname": "no"}, 'is "no", expected true or false'),
+        ({"bootstrap": "b:1", "timeout_seconds": "5"}, 'is "5", expected a number'),
         ({"bootstrap": "b:1", "timeout_seconds": 0}, "above 0"),
-        ({"bootstrap": "b:1", "timeout_seconds": float("nan")}, "above 0"),
-        ({"bootstrap": "b:1", "timeout_seconds": True}, "write a number"),
+        ({"bootstrap": "b:1", "timeout_seconds": float("nan")}, "is nan, expected a finite number"),
+        ({"bootstrap": "b:1", "timeout_seconds": True}, "is true, expected a number"),
     ],
 )
 def test_what_cannot_work_is_refused_with_its_remedy(table, said, tmp_path):
@@ -99,6 +112,7 @@ def test_what_cannot_work_is_refused_with_its_remedy(table, said, tmp_path):
     with pytest.raises(SettingsError) as caught:
         connection_from_table(table, {}, tmp_path)
     assert said in str(caught.value)
+    assert "kafka" in str(caught.value) or "bootstrap address" in str(caught.value)
 
 
 def test_a_secret_of_the_wrong_type_is_not_quoted():

@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from trimtab.files.binding import Given, Refuse, Section
 from trimtab.files.settings import load_settings
+from trimtab.levels.settings import read_settings
 from trimtab.model.errors import SettingsError
-from trimtab.model.settings import ReplicasSettings
+from trimtab.model.replicas.settings import ReplicasSettings
 
 
 @dataclass(frozen=True)
@@ -18,7 +20,7 @@ class Inner:
 
 
 @dataclass(frozen=True)
-class Section:
+class OwnSection:
     """One field of each kind."""
 
     name: str = "x"
@@ -46,14 +48,14 @@ def written(tmp_path: Path, text: str) -> Path:
 def test_nothing_set_gives_the_defaults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without file, environment and overrides, everything is as documented."""
     monkeypatch.chdir(tmp_path)
-    assert load_settings(None, [], {}).replicas == ReplicasSettings()
+    assert read_settings(None, [], {}).levels["replicas"] == ReplicasSettings()
 
 
 def test_the_later_one_wins(tmp_path: Path) -> None:
     """Defaults yield to the file, the file to the environment, the environment to --set."""
     path = written(tmp_path, "[replicas]\nseed = 1\nmax_moves = 1\ntheta = 0.7\nmax_bytes = 1\n")
     environ = {"TRIMTAB_REPLICAS_MAX_MOVES": "2", "TRIMTAB_REPLICAS_THETA": "0.6", "TRIMTAB_LAKE": "/lake"}
-    found = load_settings(path, ["replicas.theta=0.5", "replicas.theta=0.4"], environ).replicas
+    found = read_settings(path, ["replicas.theta=0.5", "replicas.theta=0.4"], environ).levels["replicas"]
     assert (found.seed, found.max_bytes, found.max_moves) == (1, 1, 2)
     assert found.theta == (0.4, 0.4, 0.4, 0.4)
     assert found.epsilon == ReplicasSettings().epsilon
@@ -63,10 +65,15 @@ def test_limits_per_resource(tmp_path: Path) -> None:
     """One number holds for all resources; a table, or a dotted key, sets some apart."""
     path = written(tmp_path, "[replicas]\ntheta = 0.7\n[replicas.epsilon]\ncpu = 0.2\n")
     environ = {"TRIMTAB_REPLICAS_EPSILON_DISK": "0.3"}
-    found = load_settings(path, ["replicas.theta.network_out=0.9"], environ).replicas
+    found = read_settings(path, ["replicas.theta.network_out=0.9"], environ).levels["replicas"]
     assert found.theta == (0.7, 0.7, 0.7, 0.9)
     assert found.epsilon == (0.2, 0.3, 0.1, 0.1)
-    assert load_settings(path, ["replicas.theta={disk = 0.5}"], {}).replicas.theta == (0.8, 0.5, 0.8, 0.8)
+    assert read_settings(path, ["replicas.theta={disk = 0.5}"], {}).levels["replicas"].theta == (
+        0.8,
+        0.5,
+        0.8,
+        0.8,
+    )
 
 
 def test_lists_and_nested_tables(tmp_path: Path) -> None:
@@ -74,15 +81,15 @@ def test_lists_and_nested_tables(tmp_path: Path) -> None:
     path = written(
         tmp_path, '[replicas]\nexcluded_topics = ["a", "b*"]\n[replicas.role_aware]\nliteral = true\n'
     )
-    assert load_settings(path, [], {}).replicas.excluded_topics == ("a", "b*")
-    found = load_settings(
+    assert read_settings(path, [], {}).levels["replicas"].excluded_topics == ("a", "b*")
+    found = read_settings(
         path,
         ["replicas.excluded_topics=c,d", "replicas.excluded_brokers_for_leaders=[3, 4]"],
         {
             "TRIMTAB_REPLICAS_ROLE_AWARE_LITERAL": "false",
             "TRIMTAB_REPLICAS_EXCLUDED_BROKERS_FOR_REPLICAS": "7",
         },
-    ).replicas
+    ).levels["replicas"]
     assert found.excluded_topics == ("c", "d")
     assert found.excluded_brokers_for_leaders == (3, 4)
     assert found.excluded_brokers_for_replicas == (7,)
@@ -95,20 +102,20 @@ def test_where_the_file_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     written(tmp_path, "[replicas]\nseed = 1\n")
     (tmp_path / "other.toml").write_text("[replicas]\nseed = 2\n")
     environ = {"TRIMTAB_SETTINGS": str(tmp_path / "other.toml")}
-    assert load_settings(None, [], {}).replicas.seed == 1
-    assert load_settings(None, [], environ).replicas.seed == 2
-    assert load_settings(Path("trimtab.toml"), [], environ).replicas.seed == 1
+    assert read_settings(None, [], {}).levels["replicas"].seed == 1
+    assert read_settings(None, [], environ).levels["replicas"].seed == 2
+    assert read_settings(Path("trimtab.toml"), [], environ).levels["replicas"].seed == 1
     with pytest.raises(SettingsError.__mro__[1], match="no such file"):
-        load_settings(Path("nothing.toml"), [], {})
+        read_settings(Path("nothing.toml"), [], {})
 
 
 def test_another_room_binds_its_own_section(tmp_path: Path) -> None:
     """A section becomes the dataclass of the room that reads it; words take the type of their field."""
     path = written(tmp_path, '[collect]\nname = "5"\nfolder = "data"\n[collect.table]\na = 1\n')
     overrides = ["collect.name=7", "collect.limit=3", "collect.names=a", "collect.inner.depth=2"]
-    settings = load_settings(path, overrides, {"TRIMTAB_COLLECT_SHARE": "1", "TRIMTAB_COLLECT_ON": "true"})
-    found = settings.section("collect", Section)
-    assert found == Section(
+    settings = read_settings(path, overrides, {"TRIMTAB_COLLECT_SHARE": "1", "TRIMTAB_COLLECT_ON": "true"})
+    found = settings.section("collect", OwnSection)
+    assert found == OwnSection(
         name="7",
         share=1.0,
         on=True,
@@ -118,7 +125,7 @@ def test_another_room_binds_its_own_section(tmp_path: Path) -> None:
         table={"a": 1.0},
         inner=Inner(2),
     )
-    assert settings.section("capacity", Section) == Section()
+    assert settings.section("capacity", OwnSection) == OwnSection()
 
 
 @pytest.mark.parametrize(
@@ -136,18 +143,43 @@ def test_another_room_binds_its_own_section(tmp_path: Path) -> None:
 )
 def test_a_slip_in_a_section_is_named(override: str, told: str, tmp_path: Path) -> None:
     """The room's own section is as strict as ours."""
-    settings = load_settings(written(tmp_path, ""), [override], {})
+    settings = read_settings(written(tmp_path, ""), [override], {})
     with pytest.raises(SettingsError, match=told):
-        settings.section("collect", Section)
+        settings.section("collect", OwnSection)
 
 
 def test_a_room_may_take_its_section_raw(tmp_path: Path) -> None:
-    """Plain values, with those kept as text that look like numbers and are none."""
+    """Plain values, and each with the place it was given at."""
     path = written(tmp_path, '[kafka]\nbootstrap = ["a:1"]\n')
-    settings = load_settings(path, ["kafka.timeout_seconds=3"], {"TRIMTAB_KAFKA_PASSWORD": "1234"})
-    assert settings.table("kafka", ["password"]) == {
-        "bootstrap": ["a:1"],
-        "password": "1234",
-        "timeout_seconds": 3,
-    }
+    settings = read_settings(path, ["kafka.timeout_seconds=3"], {"TRIMTAB_KAFKA_CLIENT_ID": "mine"})
+    assert settings.table("kafka") == {"bootstrap": ["a:1"], "client_id": "mine", "timeout_seconds": 3}
+    origins = [given.origin for given in settings.given("kafka").values() if isinstance(given, Given)]
+    assert origins == [
+        *(str(path), "environment variable TRIMTAB_KAFKA_CLIENT_ID", "--set kafka.timeout_seconds=3")
+    ]
     assert settings.folder == tmp_path
+
+
+def test_the_sections_are_told_to_the_loader(tmp_path: Path) -> None:
+    """A section of a level is checked at once, by its own description; no other is known."""
+    sizes = Section("sizes", Sizes, ("share",), ("one", "two", "three"), _no_halves)
+    path = written(tmp_path, "[sizes]\nshare = 0.25\nx_note = 1\n[own]\na = 1\n")
+    settings = load_settings(path, ["sizes.share.two=0.1"], {}, {"sizes": sizes, "own": None})
+    assert settings.of(sizes) == Sizes((0.25, 0.1, 0.25))
+    with pytest.raises(SettingsError, match=r"--set sizes.share=0.5: sizes.share is 0.5, expected no half"):
+        load_settings(path, ["sizes.share=0.5"], {}, {"sizes": sizes, "own": None})
+    with pytest.raises(SettingsError, match=r"there is no section \[own\]; known are sizes"):
+        load_settings(path, [], {}, {"sizes": sizes})
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """The settings of a toy level with three resources."""
+
+    share: tuple[float, ...] = (0.1, 0.2, 0.3)
+
+
+def _no_halves(settings: Sizes, refuse: Refuse) -> None:
+    for value in settings.share:
+        if value == 0.5:
+            refuse("share", value, "no half")

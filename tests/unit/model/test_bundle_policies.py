@@ -2,7 +2,7 @@
 
 import pytest
 
-from trimtab.model.bundle_policies import (
+from trimtab.model.bundles.policies import (
     BundlePolicies,
     IsolationPolicy,
     host_of,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.model.bundle_range import (
+from trimtab.model.bundles.range import (
     FULL_UPPER,
     BundleRange,
     bundle_positions,

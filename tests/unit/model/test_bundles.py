@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.model.bundles import BrokerReport, ResourceUsage
+from trimtab.model.bundles.reports import BrokerReport, ResourceUsage
 
 ALL_ALIKE = (1.0, 1.0, 1.0, 1.0, 1.0)
 

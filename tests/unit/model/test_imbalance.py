@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from trimtab.model.imbalance import imbalance, sigma_threshold
-from trimtab.model.load import RESOURCES
+from trimtab.model.replicas.resources import RESOURCES
 
 
 def four(column: list[float]) -> np.ndarray:
@@ -17,7 +17,9 @@ def four(column: list[float]) -> np.ndarray:
 
 def test_the_papers_disk_column_is_reproduced() -> None:
     """Six brokers at 75, 62, 45, 40, 20 and 18 % give the σ that the source's default run shows for disk."""
-    found = imbalance(four([0.75, 0.62, 0.45, 0.40, 0.20, 0.18]), np.ones((6, 4)), np.ones(6, dtype=bool))
+    found = imbalance(
+        four([0.75, 0.62, 0.45, 0.40, 0.20, 0.18]), np.ones((6, 4)), np.ones(6, dtype=bool), RESOURCES
+    )
     assert found.sigma[1] == pytest.approx(0.0793, abs=5e-5)
     assert found.mean[1] == pytest.approx(2.6 / 6)
     assert found.peak_usage[1] == 0.75
@@ -26,13 +28,13 @@ def test_the_papers_disk_column_is_reproduced() -> None:
 
 def test_deviation_is_share_times_brokers_minus_one() -> None:
     """Equation 4 says the same thing twice where capacities are equal."""
-    found = imbalance(four([3.0, 1.0, 2.0]), np.full((3, 4), 10.0), np.ones(3, dtype=bool))
+    found = imbalance(four([3.0, 1.0, 2.0]), np.full((3, 4), 10.0), np.ones(3, dtype=bool), RESOURCES)
     assert found.deviation == pytest.approx(np.abs(found.share - 1 / 3) * 3)
 
 
 def test_unequal_brokers_are_level_when_equally_full() -> None:
     """A broker twice as large carries twice the load, and nothing deviates."""
-    found = imbalance(four([4.0, 8.0]), four([10.0, 20.0]), np.ones(2, dtype=bool))
+    found = imbalance(four([4.0, 8.0]), four([10.0, 20.0]), np.ones(2, dtype=bool), RESOURCES)
     assert found.sigma == pytest.approx(0)
     assert found.worst_deviation == pytest.approx(0)
 
@@ -40,7 +42,7 @@ def test_unequal_brokers_are_level_when_equally_full() -> None:
 def test_dead_and_unlimited_brokers_do_not_count() -> None:
     """A broker without a capacity is not levelled; one that is out of service is not measured."""
     capacity = four([10.0, 10.0, 10.0, np.inf])
-    found = imbalance(four([4.0, 4.0, 9.0, 9.0]), capacity, np.array([True, True, False, True]))
+    found = imbalance(four([4.0, 4.0, 9.0, 9.0]), capacity, np.array([True, True, False, True]), RESOURCES)
     assert found.peak_usage == pytest.approx(0.4)
     assert found.sigma == pytest.approx(0)
 
@@ -49,14 +51,14 @@ def test_a_resource_that_nobody_limits_is_left_out_of_the_measures() -> None:
     """Without any CPU capacity there is no CPU figure, rather than a zero that looks like success."""
     capacity = four([10.0, 10.0])
     capacity[:, 0] = np.inf
-    measures = imbalance(four([1.0, 2.0]), capacity, np.ones(2, dtype=bool)).measures()
+    measures = imbalance(four([1.0, 2.0]), capacity, np.ones(2, dtype=bool), RESOURCES).measures()
     assert "cpu" not in measures.sigma
     assert set(measures.sigma) == set(RESOURCES) - {"cpu"}
 
 
 def test_no_load_at_all_is_level() -> None:
     """An idle cluster has no deviation and no division by zero."""
-    found = imbalance(four([0.0, 0.0]), four([1.0, 1.0]), np.ones(2, dtype=bool))
+    found = imbalance(four([0.0, 0.0]), four([1.0, 1.0]), np.ones(2, dtype=bool), RESOURCES)
     assert found.sigma == pytest.approx(0)
     assert found.worst_deviation == pytest.approx(0)
 
@@ -67,6 +69,6 @@ def test_no_load_at_all_is_level() -> None:
 )
 def test_sigma_holds_whenever_every_deviation_does(load: np.ndarray, epsilon: float) -> None:
     """γ(j) <= ε for all j implies σ <= η (the reverse does not hold)."""
-    found = imbalance(np.tile(load[:, None], (1, 4)), np.full((6, 4), 1e4), np.ones(6, dtype=bool))
+    found = imbalance(np.tile(load[:, None], (1, 4)), np.full((6, 4), 1e4), np.ones(6, dtype=bool), RESOURCES)
     if (found.deviation <= epsilon).all():
         assert (found.sigma <= sigma_threshold(epsilon, 6) * (1 + 1e-9)).all()

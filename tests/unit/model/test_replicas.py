@@ -3,7 +3,14 @@
 import numpy as np
 import pytest
 
-from trimtab.model.replicas import NOBODY, Brokers, BrokerState, LogDirs, Partitions, ReplicasSnapshot
+from trimtab.model.replicas.snapshot import (
+    NOBODY,
+    Brokers,
+    BrokerState,
+    LogDirs,
+    Partitions,
+    ReplicasSnapshot,
+)
 from trimtab.model.snapshot import Quality, SnapshotReference
 
 

@@ -6,6 +6,7 @@ import datetime
 from typing import TYPE_CHECKING, Any
 
 from hand_written_tables import lake_with
+from trimtab.observe.bundles.pipeline import PIPELINE as BUNDLES
 from trimtab.observe.carried import newest_before
 from trimtab.observe.lake import microseconds
 
@@ -33,7 +34,7 @@ def test_each_cluster_goes_on_from_its_own_newest_row(tmp_path: Path) -> None:
             "averages": rows("a", 0, 1, 2, 3) + rows("b", 0, 1) + rows("idle", 0, 1, 2),
             "cleaned": rows("a", 0, 1, 2, 3, 4) + rows("b", 0, 1, 4) + rows("idle", 0, 1) + rows("new", 4),
         },
-        "bundles",
+        BUNDLES,
     )
     found = newest_before(lake, lake.manifest(), "averages", [(at(4), at(5))])
     assert found == [(at(1), at(1) + 1), (at(3), at(3) + 1)]
@@ -41,5 +42,5 @@ def test_each_cluster_goes_on_from_its_own_newest_row(tmp_path: Path) -> None:
 
 def test_a_table_without_earlier_rows_goes_on_from_nothing(tmp_path: Path) -> None:
     """The first step, and a batch over everything."""
-    lake = lake_with(tmp_path, {"averages": rows("a", 4), "cleaned": rows("a", 4)}, "bundles")
+    lake = lake_with(tmp_path, {"averages": rows("a", 4), "cleaned": rows("a", 4)}, BUNDLES)
     assert newest_before(lake, lake.manifest(), "averages", [(at(4), at(5))]) == []

@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from trimtab.observe.bundles.loads import by_messages
-from trimtab.observe.cpu_fit import FIXED_SHARES, base_cores, fit_cpu
+from trimtab.observe.cpu_fit import base_cores, by_fixed_shares, fit_cpu
+from trimtab.observe.replicas.schemas import FIXED_SHARES
 
+SHARES = by_fixed_shares(FIXED_SHARES)
 COST = np.array([5e-8, 1e-8, 4e-9])
 
 
@@ -19,7 +21,7 @@ def test_costs_and_idle_cores_come_back_from_noisy_brokers() -> None:
     """Two hundred rows with 2 % noise tell the costs of leading and reading within a few per cent."""
     load = carried(200)
     noise = np.random.default_rng(2).normal(1.0, 0.02, 200)
-    fit = fit_cpu((0.04 + load @ COST) * noise, load)
+    fit = fit_cpu((0.04 + load @ COST) * noise, load, SHARES)
     assert fit.method == "measured"
     np.testing.assert_allclose(fit.cost[:2], COST[:2], rtol=0.1)
     np.testing.assert_allclose(fit.idle_cores, 0.04, atol=0.01)
@@ -33,7 +35,7 @@ def test_no_cost_is_ever_negative() -> None:
     rng = np.random.default_rng(4)
     load = carried(40)
     cores = 0.03 + load[:, 0] * 4e-8 - load[:, 2] * 1e-9 + rng.normal(0, 1e-3, 40)
-    fit = fit_cpu(cores, load)
+    fit = fit_cpu(cores, load, SHARES)
     assert (fit.cost >= 0).all()
     assert fit.idle_cores >= 0
     assert fit.cost[2] == 0
@@ -44,7 +46,7 @@ def test_fit_is_the_best_non_negative_one() -> None:
     rng = np.random.default_rng(9)
     load = carried(30)
     cores = 0.02 + load @ np.array([3e-8, 0.0, 2e-9]) + rng.normal(0, 5e-3, 30)
-    fit = fit_cpu(cores, load)
+    fit = fit_cpu(cores, load, SHARES)
 
     def error(cost: np.ndarray, idle: float) -> float:
         return float(((cores - idle - load @ cost) ** 2).sum())
@@ -59,7 +61,7 @@ def test_too_few_rows_fall_back_to_fixed_shares_of_the_whole_cpu() -> None:
     """Six brokers in one window cannot carry a fit of four unknowns; the CPU is then split, all of it."""
     load = carried(6)
     cores = 0.04 + load @ COST
-    fit = fit_cpu(cores, load)
+    fit = fit_cpu(cores, load, SHARES)
     assert fit.method == "shares"
     np.testing.assert_allclose(fit.cost * load.sum(axis=0), np.array(FIXED_SHARES) * cores.sum())
     assert base_cores(fit, cores, load) == 0.0
@@ -69,7 +71,7 @@ def test_share_of_an_absent_cause_goes_to_the_others() -> None:
     """Without consumers the CPU is what producing and replicating cost."""
     load = carried(3)
     load[:, 1] = 0.0
-    fit = fit_cpu(np.full(3, 0.5), load)
+    fit = fit_cpu(np.full(3, 0.5), load, SHARES)
     np.testing.assert_allclose(
         fit.cost[[0, 2]] * load.sum(axis=0)[[0, 2]], [1.5 * 0.7 / 0.85, 1.5 * 0.15 / 0.85]
     )
@@ -78,7 +80,7 @@ def test_share_of_an_absent_cause_goes_to_the_others() -> None:
 
 def test_silent_cluster_costs_nothing() -> None:
     """No traffic at all: no cost is invented, and nothing divides by zero."""
-    fit = fit_cpu(np.full(30, 0.02), np.zeros((30, 3)))
+    fit = fit_cpu(np.full(30, 0.02), np.zeros((30, 3)), SHARES)
     assert (fit.cost == 0).all()
 
 
@@ -88,7 +90,7 @@ def test_broker_with_work_of_its_own_has_a_base_of_its_own() -> None:
     cores = 0.03 + load @ COST
     broker = np.arange(60) % 6
     cores[broker == 2] += 0.05
-    fit = fit_cpu(cores, load)
+    fit = fit_cpu(cores, load, SHARES)
     bases = [base_cores(fit, cores[broker == one], load[broker == one]) for one in range(6)]
     assert np.argmax(bases) == 2
     for one in range(6):
@@ -102,7 +104,7 @@ def test_rows_with_gaps_are_left_out() -> None:
     cores = 0.01 + load @ COST
     cores[7] = np.nan
     load[9, 1] = np.nan
-    fit = fit_cpu(cores, load)
+    fit = fit_cpu(cores, load, SHARES)
     assert fit.rows == 48
     np.testing.assert_allclose(fit.cost, COST, rtol=1e-6)
 
@@ -111,7 +113,7 @@ def test_four_causes_and_shares_of_ones_own() -> None:
     """Pulsar's brokers: messages and bytes, each way; with too few rows every message costs the same."""
     load = np.random.default_rng(1).uniform(1e2, 1e4, (60, 4))
     cost = np.array([2e-8, 1e-8, 2e-4, 1e-4])
-    fit = fit_cpu(0.3 + load @ cost, load)
+    fit = fit_cpu(0.3 + load @ cost, load, SHARES)
     np.testing.assert_allclose(fit.cost[2:], cost[2:], rtol=1e-3)
     np.testing.assert_allclose(fit.idle_cores, 0.3, rtol=1e-3)
     few = fit_cpu(load[:3] @ cost, load[:3], by_messages)

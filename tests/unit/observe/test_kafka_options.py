@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from trimtab.connect.settings import KafkaConnection
+from trimtab.connect.kafka.settings import KafkaConnection
 from trimtab.observe.kafka_options import spark_options
 
 

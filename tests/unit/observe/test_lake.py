@@ -7,12 +7,14 @@ from pathlib import Path
 import pytest
 
 from trimtab.model.errors import ObserveError
+from trimtab.observe.bundles.pipeline import PIPELINE as BUNDLES
 from trimtab.observe.lake import Lake
+from trimtab.observe.replicas.pipeline import PIPELINE as REPLICAS
 
 
 def test_newest_snapshot_is_the_latest_tick(tmp_path: Path) -> None:
     """Ticks and folders in the making: the latest finished one wins."""
-    lake = Lake(tmp_path)
+    lake = Lake(tmp_path, REPLICAS)
     for name in ("2026-11-21T05:00:00.000000Z", "2026-11-21T05:00:30.000000Z", ".2026-11-21T06.making"):
         (lake.snapshots / "orders" / name).mkdir(parents=True)
     assert lake.newest_snapshot().name == "2026-11-21T05:00:30.000000Z"
@@ -22,12 +24,12 @@ def test_newest_snapshot_is_the_latest_tick(tmp_path: Path) -> None:
 def test_empty_lake_says_what_to_run_first(tmp_path: Path) -> None:
     """A newcomer who plans before collecting is told the two commands that come first."""
     with pytest.raises(ObserveError, match=r"no snapshot: collect samples .*pipeline run"):
-        Lake(tmp_path / "nowhere").newest_snapshot()
+        Lake(tmp_path / "nowhere", REPLICAS).newest_snapshot()
 
 
 def test_several_clusters_must_be_told_apart(tmp_path: Path) -> None:
     """Guessing the cluster would act on the wrong one."""
-    lake = Lake(tmp_path)
+    lake = Lake(tmp_path, REPLICAS)
     for name in ("a", "b"):
         (lake.snapshots / name / "2026").mkdir(parents=True)
     with pytest.raises(ObserveError, match=r"2 clusters \(a, b\): say which with --cluster"):
@@ -39,7 +41,7 @@ def test_several_clusters_must_be_told_apart(tmp_path: Path) -> None:
 @pytest.mark.parametrize("cluster", ["../escape", "with/slash", ".hidden", "blank and ä"])
 def test_no_cluster_name_leaves_the_lake(tmp_path: Path, cluster: str) -> None:
     """A cluster's name is its own business: it becomes one folder inside the lake, whatever it holds."""
-    lake = Lake(tmp_path / "lake")
+    lake = Lake(tmp_path / "lake", REPLICAS)
     folder = lake.snapshot_folder(cluster)
     assert folder.parent == lake.snapshots
     (folder / "2026").mkdir(parents=True)
@@ -49,7 +51,7 @@ def test_no_cluster_name_leaves_the_lake(tmp_path: Path, cluster: str) -> None:
 
 def test_files_in_the_making_are_no_samples(tmp_path: Path) -> None:
     """A collector killed in mid-write leaves a hidden file; days are read in order."""
-    lake = Lake(tmp_path)
+    lake = Lake(tmp_path, REPLICAS)
     for name in ("date=2026-11-22/b.parquet", "date=2026-11-21/a.parquet", "date=2026-11-21/.c.parquet",
                  "date=2026-11-21/_d.parquet", "notes/e.parquet"):  # fmt: skip
         path = lake.raw / name
@@ -60,9 +62,12 @@ def test_files_in_the_making_are_no_samples(tmp_path: Path) -> None:
 
 def test_second_writer_is_refused_and_the_first_one_goes_on(tmp_path: Path) -> None:
     """Two pipelines on one lake would overwrite each other's manifest."""
-    lake = Lake(tmp_path)
+    lake = Lake(tmp_path, REPLICAS)
     with lake.writing():
-        with pytest.raises(ObserveError, match="being written by another"), Lake(tmp_path).writing():
+        with (
+            pytest.raises(ObserveError, match="being written by another"),
+            Lake(tmp_path, REPLICAS).writing(),
+        ):
             pass
         lake.manifest()
     with lake.writing():
@@ -71,13 +76,13 @@ def test_second_writer_is_refused_and_the_first_one_goes_on(tmp_path: Path) -> N
 
 def test_table_that_was_never_written_is_empty(tmp_path: Path) -> None:
     """Readers of a new lake get no rows instead of an error."""
-    assert Lake(tmp_path).table("imbalance").num_rows == 0
+    assert Lake(tmp_path, REPLICAS).table("imbalance").num_rows == 0
 
 
 def test_levels_have_places_of_their_own(tmp_path: Path) -> None:
     """Samples of both systems lie apart; snapshots of one name lie side by side and are told by format."""
-    lake = Lake(tmp_path)
-    other = lake.of_level("bundles")
+    lake = Lake(tmp_path, REPLICAS)
+    other = Lake(lake.path, BUNDLES)
     assert (lake.raw, lake.tables) == (tmp_path / "raw", tmp_path / "tables")
     assert (other.raw, other.tables) == (tmp_path / "bundles" / "raw", tmp_path / "bundles" / "tables")
     for name, level in (("2026-1", "replicas"), ("2026-2", "bundles"), ("2026-3", "replicas")):
@@ -85,7 +90,7 @@ def test_levels_have_places_of_their_own(tmp_path: Path) -> None:
         folder.mkdir(parents=True)
         (folder / "meta.json").write_text(f'{{"format": "trimtab/{level}-snapshot/1"}}')
     assert lake.newest_snapshot("orders").name == "2026-3"
-    assert lake.newest_snapshot("orders", level="bundles").name == "2026-2"
+    assert other.newest_snapshot("orders").name == "2026-2"
     (lake.snapshots / "payments" / "2026").mkdir(parents=True)
     assert (lake.clusters(), other.clusters()) == (["orders", "payments"], ["orders"])
     with pytest.raises(ObserveError, match="no snapshot of cluster 'payments' on level bundles"):

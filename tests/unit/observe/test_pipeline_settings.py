@@ -5,7 +5,11 @@ from __future__ import annotations
 import pytest
 
 from trimtab.model.errors import SettingsError
-from trimtab.observe.settings import BundleFigures, PipelineSettings
+from trimtab.observe.bundles.pipeline import PIPELINE as BUNDLES
+from trimtab.observe.bundles.settings import BundlesPipelineSettings
+from trimtab.observe.level_pipeline import section_of, settings_of
+from trimtab.observe.replicas.pipeline import PIPELINE as REPLICAS
+from trimtab.observe.replicas.settings import ReplicasPipelineSettings
 
 
 @pytest.mark.parametrize(
@@ -24,15 +28,15 @@ from trimtab.observe.settings import BundleFigures, PipelineSettings
 def test_impossible_settings_are_refused(values: dict[str, object], sentence: str) -> None:
     """Each names the setting, the value and what is expected."""
     with pytest.raises(SettingsError, match=sentence):
-        PipelineSettings(**values)  # type: ignore[arg-type]
+        ReplicasPipelineSettings(**values)  # type: ignore[arg-type]
 
 
 def test_tables_do_not_depend_on_how_snapshots_are_made() -> None:
     """Changing the number of windows or the rule of the load value needs no rebuilding of tables."""
-    one = PipelineSettings().of_tables()
-    other = PipelineSettings(windows=3, value="literal", cpu_base="replicas").of_tables()
+    one = ReplicasPipelineSettings().of_tables()
+    other = ReplicasPipelineSettings(windows=3, value="literal", cpu_base="replicas").of_tables()
     assert one == other
-    assert PipelineSettings(gap_seconds=60).of_tables() != one
+    assert ReplicasPipelineSettings(gap_seconds=60).of_tables() != one
 
 
 @pytest.mark.parametrize(
@@ -50,28 +54,69 @@ def test_tables_do_not_depend_on_how_snapshots_are_made() -> None:
 def test_impossible_settings_of_bundles_are_refused(values: dict[str, object], sentence: str) -> None:
     """The same for what only that level has."""
     with pytest.raises(SettingsError, match=sentence):
-        BundleFigures(**values)  # type: ignore[arg-type]
+        BundlesPipelineSettings(**values)  # type: ignore[arg-type]
+
+
+def each_level(**keys: object) -> list[dict[str, object]]:
+    """The settings that tables depend on, level by level, where the section `[pipeline]` holds some keys."""
+    levels = (REPLICAS, BUNDLES)
+    section = section_of(levels)
+    if "bundles" in keys:
+        keys["bundles"] = type(section().bundles)(**keys["bundles"])  # type: ignore[arg-type]
+    limits = {level.name: ((0.8,) * 4, (0.1,) * 4) for level in levels}
+    return [one.of_tables() for one in settings_of(section(**keys), levels, limits).values()]
 
 
 def test_each_level_depends_on_its_own_settings() -> None:
     """A lake with both systems keeps the tables of one when a setting of the other is changed."""
-    usual = PipelineSettings()
-    forecasts = PipelineSettings(bundles=BundleFigures(trend_windows=20))
-    assert forecasts.of_tables() == usual.of_tables()
-    assert forecasts.of_tables("bundles") != usual.of_tables("bundles")
-    kafka = PipelineSettings(learning_seconds=60, theta=(0.5, 0.5, 0.5, 0.5))
-    assert kafka.of_tables("bundles") == usual.of_tables("bundles")
-    views = PipelineSettings(bundles=BundleFigures(views=9))
-    assert views.of_tables("bundles") == usual.of_tables("bundles")
+    replicas, bundles = each_level()
+    forecasts = each_level(bundles={"trend_windows": 20})
+    assert forecasts[0] == replicas
+    assert forecasts[1] != bundles
+    assert each_level(learning_seconds=60.0)[1] == bundles
+    assert each_level(learning_seconds=60.0)[0] != replicas
+    assert each_level(bundles={"views": 9})[1] == bundles
+    assert all(new != old for new, old in zip(each_level(gap_seconds=60.0), each_level(), strict=True))
+
+
+def test_tables_of_older_lakes_are_taken() -> None:
+    """Their manifests name these settings; one more name, and all tables would have to be built anew."""
+    shared = {"window_seconds", "slide_seconds", "lateness_seconds", "gap_seconds", "fit_windows"}
+    replicas, bundles = (set(one) for one in each_level())
+    assert replicas == shared | {"learning_seconds", "collapse_seconds", "theta", "epsilon"}
+    own = {"horizon_seconds", "trend_windows", "weeks", "departure_seconds", "history_weight",
+           "usage_weights", "theta", "epsilon"}  # fmt: skip
+    assert bundles == shared | {f"bundles.{name}" for name in own}
+
+
+def test_limits_of_a_level_are_its_own() -> None:
+    """Tables and plans of a level speak of the same limits; those of Kafka leave Pulsar's tables."""
+    levels = (REPLICAS, BUNDLES)
+    limits = {"replicas": ((0.5,) * 4, (0.1,) * 4), "bundles": ((0.8,) * 4, (0.2,) * 4)}
+    found = settings_of(section_of(levels)(), levels, limits)
+    assert found == {
+        "replicas": ReplicasPipelineSettings(theta=(0.5,) * 4),
+        "bundles": BundlesPipelineSettings(epsilon=(0.2,) * 4),
+    }
+    assert found["bundles"].of_tables()["bundles.epsilon"] == [0.2] * 4
+
+
+def test_slides_as_long_as_windows_follow_them() -> None:
+    """Another window from the command line is refused only where slides were set apart from it."""
+    levels = (REPLICAS, BUNDLES)
+    limits = {level.name: ((0.8,) * 4, (0.1,) * 4) for level in levels}
+    for one in settings_of(section_of(levels)(), levels, limits, window_seconds=20.0).values():
+        assert (one.window_seconds, one.slide_seconds) == (20.0, 20.0)
+    apart = section_of(levels)(slide_seconds=30.0)
+    with pytest.raises(SettingsError, match=r"window_seconds is 20.0, not a multiple of slide_seconds \(30"):
+        settings_of(apart, levels, limits, window_seconds=20.0)
 
 
 def test_a_forecast_is_for_the_end_of_a_window() -> None:
     """The horizon is rounded up to whole slides, so that what comes can be held against it."""
     second = 1_000_000
     ahead = {
-        seconds: PipelineSettings(
-            window_seconds=60, slide_seconds=30, bundles=BundleFigures(horizon_seconds=seconds)
-        ).horizon
+        seconds: BundlesPipelineSettings(window_seconds=60, slide_seconds=30, horizon_seconds=seconds).horizon
         for seconds in (1.0, 30.0, 31.0, 600.0)
     }
     assert ahead == {1.0: 30 * second, 30.0: 30 * second, 31.0: 60 * second, 600.0: 600 * second}

@@ -9,9 +9,11 @@ import pytest
 
 from hand_written_tables import lake_with
 from support.small_lake import NOON, STEP, broker_rows, imbalance_rows, publish, snapshot_folder
-from trimtab.model.bundles_snapshot import RESOURCES as BUNDLE_RESOURCES
+from trimtab.model.bundles.snapshot import RESOURCES as BUNDLE_RESOURCES
 from trimtab.model.errors import ObserveError
+from trimtab.observe.bundles.pipeline import PIPELINE as BUNDLES
 from trimtab.observe.lake import Lake
+from trimtab.observe.replicas.pipeline import PIPELINE as REPLICAS
 from trimtab.observe.status import TICKS, read_status, read_statuses
 
 UNEVEN = {1: (0.6, 0.3, 0.3, 0.1), 2: (0.2, 0.3, 0.1, 0.3)}
@@ -116,7 +118,7 @@ def test_rows_outside_their_entry_do_not_count(tmp_path: Path) -> None:
 def test_an_empty_lake_says_what_to_run(tmp_path: Path) -> None:
     """No lake, or one without that cluster: one sentence with the commands."""
     with pytest.raises(ObserveError, match="no load of any cluster: collect samples"):
-        read_status(Lake(tmp_path))
+        read_status(Lake(tmp_path, REPLICAS))
     with pytest.raises(ObserveError, match="no load of cluster 'other'"):
         read_status(one_tick(tmp_path), "other")
 
@@ -134,7 +136,8 @@ def test_neither_pandas_nor_spark_is_loaded(tmp_path: Path) -> None:
     one_tick(tmp_path)
     script = (
         "import sys; from trimtab.observe.lake import Lake; from trimtab.observe.status import read_status\n"
-        "read_status(Lake(sys.argv[1]))\n"
+        "from trimtab.observe.replicas.pipeline import PIPELINE\n"
+        "read_status(Lake(sys.argv[1], PIPELINE))\n"
         "print([name for name in ('pandas', 'pyspark', 'pyarrow.dataset', 'numba') if name in sys.modules])"
     )
     found = subprocess.run(
@@ -155,14 +158,15 @@ def test_both_levels_of_a_lake_are_told_of(tmp_path: Path) -> None:
         for name in BUNDLE_RESOURCES
     ]  # fmt: skip
     brokers = [{"cluster": "pulsar", "tick": NOON, "broker": name, "broker_state": "alive"} for name in names]
-    lake_with(tmp_path, {"imbalance": imbalance, "brokers": brokers}, "bundles")
-    assert [one.cluster for one in read_statuses(lake, "pulsar")] == ["pulsar"]
+    views = [lake, Lake(tmp_path, BUNDLES)]
+    lake_with(tmp_path, {"imbalance": imbalance, "brokers": brokers}, BUNDLES)
+    assert [one.cluster for one in read_statuses(views, "pulsar")] == ["pulsar"]
     (lake.snapshots / "pulsar" / "2026").mkdir(parents=True)
     (lake.snapshots / "pulsar" / "2026" / "meta.json").write_text('{"format": "trimtab/bundles-snapshot/1"}')
-    kafka, pulsar = read_statuses(lake)
+    kafka, pulsar = read_statuses(views)
     assert (kafka.level, pulsar.level) == ("replicas", "bundles")
     assert [broker.id for broker in pulsar.brokers] == ["a:1", "b:1"]
     assert pulsar.resources == BUNDLE_RESOURCES
     np.testing.assert_allclose(pulsar.deviation, [[np.nan, 0.5, 0.5, 0.5], [np.nan, -0.5, -0.5, -0.5]])
     with pytest.raises(ObserveError, match="no load of cluster 'other'"):
-        read_statuses(lake, "other")
+        read_statuses(views, "other")

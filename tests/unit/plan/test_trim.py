@@ -3,10 +3,11 @@
 import pytest
 
 from support.replica_clusters import broker, partition, snapshot
-from trimtab.model.plan import MoveKind, Plan, Verdict
-from trimtab.model.settings import ReplicasSettings
-from trimtab.plan.planner import plan_replicas
-from trimtab.simulate.instances import lognormal_skew
+from trimtab.lab.simulate.instances import lognormal_skew
+from trimtab.model.plan import Verdict
+from trimtab.model.replicas.plan import MoveKind, Plan
+from trimtab.model.replicas.settings import ReplicasSettings
+from trimtab.plan.replicas.planner import plan_replicas
 
 EVEN = ReplicasSettings()
 HARD_ONLY = ReplicasSettings(goals=("rack", "host"))

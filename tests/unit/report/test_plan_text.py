@@ -5,8 +5,9 @@ from dataclasses import replace
 import pytest
 
 from support.plans import plan_of
-from trimtab.model.plan import Bound, Verdict
-from trimtab.report.plan_text import plan_text
+from trimtab.model.plan import Verdict
+from trimtab.model.replicas.plan import Bound
+from trimtab.report.replicas.words import plan_text
 
 PLAN = plan_of(("orders", 0, (1, 2), (3, 2)), size=10_000_000)
 

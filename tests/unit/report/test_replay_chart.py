@@ -10,9 +10,9 @@ from PIL import Image
 from support.bundle_views import key, report
 from trimtab.history.bundles.compare import Comparison
 from trimtab.history.bundles.effect import Effect, EffectMeter, Ruler
-from trimtab.model.bundles import ReportTick
-from trimtab.plan.bundles.decision import Decision
-from trimtab.report.replay_chart import draw_replay
+from trimtab.model.bundles.reports import ReportTick
+from trimtab.plan.pulsar.decision import Decision
+from trimtab.report.bundles.replay_chart import draw_replay
 
 RULER = Ruler(weights=(1, 0, 0, 1, 1), overload=0.85)
 

@@ -131,7 +131,9 @@ def test_two_panels_stand_side_by_side_and_colours_follow_the_deviation() -> Non
     console = Console(
         width=200, record=True, file=io.StringIO(), force_terminal=True, color_system="truecolor"
     )
-    console.print(terminal_heatmap(["broker 1"], before, after))
+    console.print(
+        terminal_heatmap(["broker 1"], before, after, columns=("CPU", "disk", "network in", "network out"))
+    )
     text = console.export_text(clear=False)
     assert text.count("90% ▲+60%") == text.count("50%   +0%") == 4
     html = console.export_html()

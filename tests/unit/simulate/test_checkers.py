@@ -2,18 +2,16 @@
 
 import pytest
 
+from simulate.checkers import deeds, ending
+from simulate.checkers.watch import Watch
+from simulate.kafka.cluster import SimulatedKafka, cluster_of
+from simulate.kafka.configs import FOLLOWER_REPLICAS, LEADER_RATE, ConfigOperation, ResourceType
+from simulate.kafka.port import SimulatedPort
 from trimtab.act.replicas.machine import new_execution
 from trimtab.act.replicas.observation import TopicPartition
 from trimtab.act.replicas.settings import ExecutionSettings
 from trimtab.act.replicas.state import ExecutionState
 from trimtab.act.replicas.steps import Phase, Step, StepKind, StepState
-from trimtab.simulate.checkers import deeds, ending
-from trimtab.simulate.checkers.watch import Watch
-from trimtab.simulate.kafka_building import cluster_of
-from trimtab.simulate.kafka_cluster import SimulatedKafka
-from trimtab.simulate.kafka_configs import ConfigOperation, ResourceType
-from trimtab.simulate.kafka_port import SimulatedPort
-from trimtab.simulate.kafka_throttles import FOLLOWER_REPLICAS, LEADER_RATE
 
 MB = 1e6
 US = "trimtab"

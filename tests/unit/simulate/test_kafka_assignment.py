@@ -2,14 +2,19 @@
 
 import pytest
 
-from trimtab.simulate.kafka_assignment import (
+from simulate.kafka.assignment import (
     begin_reassignment,
     elect,
     elect_preferred,
     finish_reassignment,
     revert_reassignment,
 )
-from trimtab.simulate.kafka_state import ErrorCode, KafkaRefusal, PartitionName, SimulatedPartition
+from simulate.kafka.state import (
+    ErrorCode,
+    KafkaRefusal,
+    PartitionName,
+    SimulatedPartition,
+)
 
 
 def partition(*replicas: int) -> SimulatedPartition:

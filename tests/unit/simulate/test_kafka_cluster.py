@@ -2,11 +2,16 @@
 
 import pytest
 
-from trimtab.simulate.kafka_building import cluster_of
-from trimtab.simulate.kafka_cluster import SimulatedKafka
-from trimtab.simulate.kafka_configs import ConfigOperation, ResourceType
-from trimtab.simulate.kafka_state import ErrorCode, KafkaRefusal
-from trimtab.simulate.kafka_throttles import FOLLOWER_RATE, FOLLOWER_REPLICAS, LEADER_RATE, LEADER_REPLICAS
+from simulate.kafka.cluster import SimulatedKafka, cluster_of
+from simulate.kafka.configs import (
+    FOLLOWER_RATE,
+    FOLLOWER_REPLICAS,
+    LEADER_RATE,
+    LEADER_REPLICAS,
+    ConfigOperation,
+    ResourceType,
+)
+from simulate.kafka.state import ErrorCode, KafkaRefusal
 
 MB = 1e6
 

@@ -9,9 +9,9 @@ from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
 from kafka.errors import InvalidReplicationAssignmentError, NoReassignmentInProgressError
 from kafka.structs import TopicPartitionReplica
 
-from trimtab.simulate.kafka_building import cluster_of
-from trimtab.simulate.kafka_server import SimulatedKafkaServer
-from trimtab.simulate.kafka_state import PartitionName
+from simulate.kafka.cluster import cluster_of
+from simulate.kafka.server import SimulatedKafkaServer
+from simulate.kafka.state import PartitionName
 
 
 @pytest.fixture

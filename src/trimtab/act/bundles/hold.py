@@ -3,20 +3,18 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from trimtab.act.bundles.commands import ReadBalancing, WriteBalancing
-from trimtab.act.bundles.events import BalancingRead, BalancingWritten
+from trimtab.act.bundles.messages import BalancingRead, BalancingWritten, ReadBalancing, WriteBalancing
 from trimtab.act.bundles.observation import OFF, SWITCHES, Balancing
-from trimtab.act.bundles.state import BundlesState, Hold
-from trimtab.act.execution.commands import Command, Wait
-from trimtab.act.execution.failing import failed, well
-from trimtab.act.execution.failure import Failure
-from trimtab.act.execution.status import Status
+from trimtab.act.bundles.state import BundlesState
+from trimtab.act.execution.messages import Command, Failure, Wait
+from trimtab.act.execution.state import Status
+from trimtab.act.execution.transitions import failed, well
 
 
-def order_to_hold(state: BundlesState) -> tuple[BundlesState, Command] | None:
+def order_to_hold(state: BundlesState) -> tuple[BundlesState, Command | None]:
     """The next order on the way to having the brokers' balancing off everywhere; None when it is."""
     if state.verified:
-        return None
+        return state, None
     if state.overrides is None:
         return state, ReadBalancing(everywhere=state.held_since is not None)
     wrong = {switch: OFF for switch in SWITCHES if state.overrides.get(switch) != OFF}
@@ -26,8 +24,8 @@ def order_to_hold(state: BundlesState) -> tuple[BundlesState, Command] | None:
         return replace(state, status=Status.STOPPING, reason=reason), Wait(state.now)
     if wrong:
         # In the state, and so in the journal, before it is changed in the cluster.
-        missing = {s: state.overrides.get(s) for s in SWITCHES if s not in state.hold.original}
-        hold = Hold({**state.hold.original, **missing})
+        missing = {s: state.overrides.get(s) for s in SWITCHES if s not in state.hold}
+        hold = {**state.hold, **missing}
         return replace(state, hold=hold, overrides=None, held_since=state.now), WriteBalancing(dict(wrong))
     if state.held_since is None:
         # Off already, by somebody's will: theirs, and nothing of ours to give back; but is it in force?
@@ -36,32 +34,32 @@ def order_to_hold(state: BundlesState) -> tuple[BundlesState, Command] | None:
     return replace(state, overrides=None), Wait(state.now + state.settings.poll_seconds)
 
 
-def order_to_give_back(state: BundlesState) -> tuple[BundlesState, Command] | None:
+def order_to_give_back(state: BundlesState) -> tuple[BundlesState, Command | None]:
     """The next order on the way to having given everything back; None when nothing is ours any more."""
-    if state.hold.empty:
-        return None
+    if not state.hold:
+        return state, None
     if state.overrides is None:
         return state, ReadBalancing()
     back = {
         switch: original
-        for switch, original in state.hold.original.items()
+        for switch, original in state.hold.items()
         if state.overrides.get(switch) == OFF and original != OFF
     }
-    return (replace(state, overrides=None), WriteBalancing(back)) if back else None
+    return (replace(state, overrides=None), WriteBalancing(back)) if back else (state, None)
 
 
 def changed_by_others(state: BundlesState, overrides: Mapping[str, str]) -> str:
-    """What somebody else has made of the switches that we hold; empty if they are ours, or as before us."""
+    """The changes that somebody else made to switches that we hold; empty if they are ours or as before."""
     changed = [
         f"{switch} is {overrides.get(switch, 'no longer set')}"
-        for switch, original in state.hold.original.items()
+        for switch, original in state.hold.items()
         if overrides.get(switch) not in (OFF, original)
     ]
     return " and ".join(changed)
 
 
 def balancing_read(state: BundlesState, event: BalancingRead) -> BundlesState:
-    """How the switches stand; on the way out, what is no longer ours is let go of."""
+    """The switches are known again; on the way out, what is no longer ours is let go of."""
     state = well(replace(state, overrides=event.balancing.overrides))
     if state.status is Status.CLEANING:
         return _letting_go(state, event.balancing.overrides)
@@ -101,9 +99,9 @@ def _still_on(balancing: Balancing) -> list[tuple[str, str]]:
 
 
 def _letting_go(state: BundlesState, overrides: Mapping[str, str]) -> BundlesState:
-    """What has been given back, and what somebody else has changed meanwhile, is ours no more."""
+    """Let go of what has been given back, and of what somebody else has changed meanwhile."""
     kept = {}
-    for switch, original in state.hold.original.items():
+    for switch, original in state.hold.items():
         value = overrides.get(switch)
         if value == original:
             continue
@@ -115,4 +113,4 @@ def _letting_go(state: BundlesState, overrides: Mapping[str, str]) -> BundlesSta
         state = state.noted(
             f"{switch} was {theirs} by somebody else meanwhile: left so (before us it was {before})"
         )
-    return replace(state, hold=Hold(kept))
+    return replace(state, hold=kept)

@@ -1,9 +1,7 @@
-"""An execution of this level as a pure state machine: facts in, one order at a time out.
+"""The state machine of executions of this level: its facts, its orders, and the hands that perform them.
 
-As `trimtab.act.replicas.machine`, with this difference: an unload cannot be rolled back. Whoever cancels gets
-an owner for every bundle that is under way, and nothing is begun any more.
-
-What holds after every event (checked by `trimtab.act.bundles.invariants`):
+An unload cannot be rolled back: whoever cancels gets an owner for every bundle that is under way, and nothing
+is begun any more. What holds after every event:
 
 - a final status means that nothing of ours is in flight and no switch of the brokers' balancing is ours;
 - before a switch is changed, its old value is in the state;
@@ -11,62 +9,177 @@ What holds after every event (checked by `trimtab.act.bundles.invariants`):
   that answers, and the cluster was looked at since the last order.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
+from typing import ClassVar
 
-from trimtab.act.bundles import answers
-from trimtab.act.bundles.between_batches import between_batches
-from trimtab.act.bundles.ending import clean_up
-from trimtab.act.bundles.looks import next_look
-from trimtab.act.bundles.settings import BundlesSettings
+from trimtab.act.bundles.batch import begin, choose_batch
+from trimtab.act.bundles.changes import command_failed, looked_up, order_for_active, split, unloaded
+from trimtab.act.bundles.hold import balancing_read, balancing_written, order_to_give_back, order_to_hold
+from trimtab.act.bundles.messages import (
+    BalancingRead,
+    BalancingWritten,
+    ClusterSeen,
+    LookedUp,
+    LookUp,
+    Observe,
+    ReadBalancing,
+    Split,
+    SplitAnswered,
+    Unload,
+    UnloadAnswered,
+    WriteBalancing,
+)
+from trimtab.act.bundles.port import BundlesPort
+from trimtab.act.bundles.reconcile import current, observed, taken_back, why_wait
+from trimtab.act.bundles.settings import UnloadSettings
 from trimtab.act.bundles.state import BundlesState
-from trimtab.act.bundles.steps import BundleRecord, Step
-from trimtab.act.bundles.under_way import order_for_active
-from trimtab.act.execution.commands import Command, Finish, GiveUp, Wait
-from trimtab.act.execution.events import Event
-from trimtab.act.execution.status import Status
+from trimtab.act.bundles.steps import BundleRecord, Step, StepState
+from trimtab.act.execution.machine import Machine
+from trimtab.act.execution.messages import Command, CommandFailed, Event, Wait
+from trimtab.act.execution.record import Blocked, Choice
+from trimtab.act.execution.settings import Patience
+from trimtab.act.execution.state import Status
+from trimtab.act.execution.transitions import COMMON, without_destination
 
 
-def new_execution(cluster: str, steps: Iterable[Step], settings: BundlesSettings, now: float) -> BundlesState:
+def new_execution(cluster: str, steps: Iterable[Step], settings: UnloadSettings, now: float) -> BundlesState:
     """The state before the first look; its first event is `Resumed`."""
-    return BundlesState(
-        settings=settings,
-        cluster_id=cluster,
-        records=tuple(BundleRecord(step) for step in steps),
-        now=now,
-    )
+    records = tuple(BundleRecord(step) for step in steps)
+    return BundlesState(settings=settings, cluster_id=cluster, records=records, now=now)
 
 
-def handle(state: BundlesState, event: Event) -> tuple[BundlesState, Command]:
-    """The state after a fact, and what to do next."""
-    return decide(absorb(state, event))
+class BundlesMachine(Machine[BundlesState]):
+    """The state machine of this level.
 
+    Parameters
+    ----------
+    port
+        The cluster.
+    clock
+        Seconds since 1970.
+    """
 
-def absorb(state: BundlesState, event: Event) -> BundlesState:
-    """The state after a fact; nothing is ordered yet."""
-    return answers.absorb(replace(state, now=max(state.now, event.at)), event)
+    changes = (Unload, Split, WriteBalancing, LookUp)
+    facts: ClassVar = {
+        **COMMON,
+        ClusterSeen: observed,
+        BalancingRead: balancing_read,
+        BalancingWritten: balancing_written,
+        UnloadAnswered: unloaded,
+        SplitAnswered: split,
+        LookedUp: looked_up,
+        CommandFailed: command_failed,
+    }
+    good = frozenset({StepState.DONE})
 
+    def __init__(self, port: BundlesPort, clock: Callable[[], float]) -> None:
+        super().__init__(clock)
+        self._port = port
 
-def decide(state: BundlesState) -> tuple[BundlesState, Command]:
-    """The next order, with the state marked as having given it."""
-    state, command = _decide(state)
-    return replace(state, awaiting=command), command
+    @classmethod
+    def look(cls, state: BundlesState, *, whole: bool = False) -> Command:
+        """Owners and boundaries while something is under way; switches and health, too, between batches."""
+        records = [record for record in state.records if not record.ended]
+        namespaces = dict.fromkeys(record.step.namespace for record in records)
+        deep = whole or not state.active
+        destinations = dict.fromkeys(broker for record in records for broker in record.step.destinations)
+        return Observe(tuple(namespaces), tuple(destinations) if deep else (), deep=deep)
 
+    @classmethod
+    def under_way(cls, state: BundlesState) -> tuple[BundlesState, Command | None]:
+        """See `Machine.under_way`."""
+        state, order = order_for_active(state)
+        if order is None and state.active:
+            order = Wait(state.now + max(state.settings.poll_seconds, 4 * state.look_seconds))
+        return state, order
 
-def _decide(state: BundlesState) -> tuple[BundlesState, Command]:
-    if state.final:
-        return state, Finish()
-    if state.give_up:
-        return state, GiveUp(state.give_up)
-    if state.pause_until > state.now:
-        return state, Wait(state.pause_until)
-    if state.status is Status.CLEANING and state.hold.empty and not state.active:
-        return clean_up(state)
-    if not state.fresh or state.seen is None:
-        return state, next_look(state)
-    order = order_for_active(state)
-    if order is not None:
-        return order
-    if state.active:
-        return state, Wait(state.now + max(state.settings.poll_seconds, 4 * state.look_seconds))
-    return between_batches(state)
+    @classmethod
+    def judge(cls, state: BundlesState) -> BundlesState:
+        """See `Machine.judge`: switches that others changed; steps whose turn has come, or never will."""
+        seen = state.seen
+        assert seen is not None
+        theirs = taken_back(state, seen)
+        if theirs:
+            reason = f"somebody else has changed the brokers' balancing since: {theirs}; theirs is left"
+            return replace(state, status=Status.STOPPING, reason=reason)
+        done = {r.step.number for r in state.records if r.state is StepState.DONE}
+        state = state.changing(
+            [record for record in state.pending if record.step.follows in done],
+            lambda record: current(record, seen, state.now, state.settings),
+        )
+        dead = without_destination(state, state.pending)
+        return state.changing(
+            [record for record in state.pending if record.step.number in dead],
+            lambda record: record.end(
+                StepState.FAILED, state.now, f"{dead[record.step.number]}, its destination, is dead"
+            ),
+        )
+
+    @classmethod
+    def why_wait(cls, state: BundlesState) -> tuple[str, float] | None:
+        """See `Machine.why_wait`."""
+        return why_wait(state)
+
+    @classmethod
+    def before_batch(cls, state: BundlesState) -> tuple[BundlesState, Command | None]:
+        """See `Machine.before_batch`: balancing is off everywhere, and clients have had time to settle."""
+        state, order = order_to_hold(state)
+        if order is not None or state.batch_ended_at is None:
+            return state, order
+        settled_at = state.batch_ended_at + state.settings.pace.pause_seconds
+        return state, Wait(settled_at) if state.now < settled_at else None
+
+    @classmethod
+    def choose(cls, state: BundlesState) -> Choice[Step]:
+        """See `Machine.choose`."""
+        assert state.seen is not None
+        return choose_batch(state.records, state.seen, state.now, state.settings.pace)
+
+    @classmethod
+    def begin(cls, state: BundlesState, batch: tuple[Step, ...]) -> tuple[BundlesState, Command]:
+        """See `Machine.begin`."""
+        return begin(state, batch)
+
+    @classmethod
+    def end(cls, state: BundlesState, outcome: Status) -> tuple[BundlesState, Command]:
+        """See `Machine.end`: how the switches stand is read anew, others may have changed them since."""
+        return super().end(replace(state, overrides=None), outcome)
+
+    @classmethod
+    def give_back(cls, state: BundlesState) -> tuple[BundlesState, Command | None]:
+        """See `Machine.give_back`: the switches."""
+        return order_to_give_back(state)
+
+    @classmethod
+    def ends_as(cls, record: BundleRecord, blocked: Blocked) -> StepState:
+        """See `Machine.ends_as`."""
+        return StepState.SKIPPED if blocked.for_good else StepState.FAILED
+
+    @classmethod
+    def blocked_seconds(cls, settings: UnloadSettings) -> float:
+        """See `Machine.blocked_seconds`."""
+        return settings.unhealthy_wait_seconds
+
+    @classmethod
+    def waiting_seconds(cls, settings: Patience) -> float:
+        """See `Machine.waiting_seconds`: a deep look asks every broker."""
+        return settings.check_seconds
+
+    def perform(self, command: Command, state: BundlesState) -> Event:
+        """See `Machine.perform`."""
+        port = self._port
+        match command:
+            case Observe(namespaces, destinations, deep):
+                return self.told(ClusterSeen, port.observe(namespaces, destinations, deep=deep))
+            case ReadBalancing(everywhere):
+                return self.told(BalancingRead, port.read_balancing(everywhere=everywhere))
+            case WriteBalancing(values):
+                return self.told(BalancingWritten, port.write_balancing(values))
+            case Unload(targets):
+                return self.told(UnloadAnswered, port.unload(targets))
+            case Split(_, bundle, boundaries):
+                return self.told(SplitAnswered, port.split(bundle, boundaries))
+            case LookUp(bundles):
+                return self.told(LookedUp, port.look_up(bundles))
+        raise AssertionError(f"no way to perform {command}")

@@ -1,12 +1,12 @@
-"""What can be seen of a Pulsar cluster while an execution runs: values only, in Pulsar's own names."""
+"""Observations of a Pulsar cluster while an execution runs: values only, in Pulsar's own names."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final
 
-from trimtab.act.execution.failure import Failure
-from trimtab.model.bundle_range import BundleRange
+from trimtab.act.execution.messages import Failure
+from trimtab.model.bundles.range import BundleRange
 
 SHEDDING: Final = "loadBalancerSheddingEnabled"
 AUTO_SPLIT: Final = "loadBalancerAutoBundleSplitEnabled"
@@ -67,7 +67,7 @@ class BundlesSeen:
         return self.brokers - frozenset(self.silent)
 
     def has(self, bundle: BundleRange) -> bool:
-        """Whether this is a bundle of its namespace now."""
+        """True if this is a bundle of its namespace now."""
         return (bundle.low, bundle.high) in pairwise(self.boundaries.get(bundle.namespace, ()))
 
     def cuts(self, bundle: BundleRange) -> tuple[int, ...] | None:
@@ -87,7 +87,7 @@ class BundlesSeen:
 
 @dataclass(frozen=True)
 class Balancing:
-    """How the switches of the brokers' own balancing stand.
+    """The state of the switches of the brokers' own balancing.
 
     Attributes
     ----------

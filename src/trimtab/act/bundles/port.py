@@ -12,12 +12,12 @@ from collections.abc import Collection, Mapping
 from typing import Protocol
 
 from trimtab.act.bundles.observation import Answers, Balancing, BundlesSeen
-from trimtab.act.execution.failure import Failure
+from trimtab.act.execution.messages import Failure
 from trimtab.act.port import ClaimPort
 
 
 class BundlesPort(ClaimPort, Protocol):
-    """What an execution needs of a cluster."""
+    """The seam between an execution and a cluster."""
 
     def observe(
         self, namespaces: Collection[str], destinations: Collection[str] = (), *, deep: bool = False

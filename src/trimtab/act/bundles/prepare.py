@@ -1,23 +1,20 @@
-"""From a plan and the cluster as it is now to the steps that lead from one to the other.
-
-A plan is never applied blindly: a bundle that is gone, or that is neither where the plan found it nor where
-the plan wants it, is named, and left out (rebase) or the whole plan is refused.
-"""
+"""From a plan and the cluster as it is now to the steps that lead from one to the other."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
 
+from trimtab.act.acting import Comparison
 from trimtab.act.bundles.observation import BundlesSeen
 from trimtab.act.bundles.steps import Step, StepKind
-from trimtab.model.bundle_plan import BundleMove, BundleMoveKind, BundlePlan
-from trimtab.model.bundle_range import BundleRange, parse_bundle
+from trimtab.model.bundles.plan import BundleMove, BundleMoveKind, BundlePlan
+from trimtab.model.bundles.range import BundleRange, parse_bundle
 from trimtab.model.errors import ActError
 
 
 class Standing(StrEnum):
-    """How a move stands to the cluster."""
+    """The standing of a move to the cluster."""
 
     AS_PLANNED = "as planned"
     """The bundle is where the plan found it, or nobody owns it now."""
@@ -54,15 +51,7 @@ class Difference:
         return f"{self.move.kind} {self.move.bundle}: {self.standing}: {self.found}"
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """A plan held against the cluster as it is; `standing` is keyed by the moves' order."""
-
-    standing: Mapping[int, Standing]
-    differences: tuple[Difference, ...]
-
-
-def compare(plan: BundlePlan, seen: BundlesSeen) -> Comparison:
+def compare(plan: BundlePlan, seen: BundlesSeen) -> Comparison[int, Standing]:
     """Hold every move of the plan against the cluster.
 
     Parameters
@@ -165,27 +154,7 @@ def refuse_if_elsewhere(plan: BundlePlan, seen: BundlesSeen) -> None:
         )
 
 
-def refuse_if_changed(comparison: Comparison, *, rebase: bool) -> None:
-    """Refuse a plan whose bundles have changed since.
-
-    Raises
-    ------
-    ActError
-        Naming them; not with `rebase`, which leaves them out.
-    """
-    if not comparison.differences or rebase:
-        return
-    shown = "\n  ".join(str(difference) for difference in comparison.differences[:10])
-    more = len(comparison.differences) - 10
-    tail = f"\n  and {more} more" if more > 0 else ""
-    raise ActError(
-        f"the plan does not fit the cluster any more: {len(comparison.differences)} of its "
-        f"{len(comparison.standing)} moves have been overtaken since it was made:\n  {shown}{tail}\n"
-        "make a new plan, or apply what still fits with --rebase"
-    )
-
-
-def steps_of(plan: BundlePlan, comparison: Comparison) -> tuple[Step, ...]:
+def steps_of(plan: BundlePlan, comparison: Comparison[int, Standing]) -> tuple[Step, ...]:
     """The steps that carry out what is left of a plan, in its order.
 
     Each follows the last one before it that makes or moves its bundle.

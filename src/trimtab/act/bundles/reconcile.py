@@ -1,17 +1,49 @@
-"""What one look at the cluster means for one step: leaves of the state machine, without memory of their own.
+"""The meaning of one look at the cluster: for the execution, what holds it up, and each of its steps.
 
 Everything is decided from what the cluster shows, not from what we think we did, nor from what Pulsar
 answered: it says yes to unloads and splits that do nothing.
 """
 
 from dataclasses import replace
+from typing import Final
 
-from trimtab.act.bundles.observation import BundlesSeen
-from trimtab.act.bundles.settings import BundlesSettings
+from trimtab.act.bundles.messages import ClusterSeen, Observe
+from trimtab.act.bundles.observation import OFF, SWITCHES, BundlesSeen
+from trimtab.act.bundles.settings import UnloadSettings
+from trimtab.act.bundles.state import BundlesState
 from trimtab.act.bundles.steps import BundleRecord, StepKind, StepState
+from trimtab.act.execution.state import Status
+from trimtab.act.execution.transitions import looked, lost_brokers
 
 
-def reconcile(record: BundleRecord, seen: BundlesSeen, now: float, settings: BundlesSettings) -> BundleRecord:
+def observed(state: BundlesState, event: ClusterSeen) -> BundlesState:
+    """The state after a look: steps that got on or ended, brokers that are gone, what others moved."""
+    seen = event.observation
+    state = looked(replace(state, seen=seen), seen.cluster, seen.alive)
+    if state.give_up:
+        return state
+    state = replace(state, look_seconds=max(0.0, state.now - seen.at))
+    if seen.unhealthy is not None and state.unwell is None:
+        state = replace(state, unwell=frozenset(seen.unhealthy))
+    state = noticing(state, seen)
+    asked = state.awaiting.namespaces if isinstance(state.awaiting, Observe) else ()
+    disturbing = any(record.step.kind is StepKind.UNLOAD for record in state.active)
+    changed: dict[int, BundleRecord] = {}
+    for record in state.records:
+        if record.step.namespace not in asked:
+            continue
+        after = reconcile(record, seen, state.now, state.settings)
+        if state.status is Status.CANCELLING and after.state is StepState.PENDING and record.active:
+            after = replace(after, reason=f"cancelled; {after.reason}")
+        if after is not record:
+            changed[record.step.number] = after
+    state = state.with_records(changed)
+    if disturbing and not any(record.step.kind is StepKind.UNLOAD for record in state.active):
+        state = replace(state, batch_ended_at=state.now)
+    return state
+
+
+def reconcile(record: BundleRecord, seen: BundlesSeen, now: float, settings: UnloadSettings) -> BundleRecord:
     """The record after a look that covered its namespace and all brokers."""
     if record.ended:
         return record
@@ -20,52 +52,17 @@ def reconcile(record: BundleRecord, seen: BundlesSeen, now: float, settings: Bun
     return current(record, seen, now, settings)
 
 
-def current(record: BundleRecord, seen: BundlesSeen, now: float, settings: BundlesSettings) -> BundleRecord:
+def current(record: BundleRecord, seen: BundlesSeen, now: float, settings: UnloadSettings) -> BundleRecord:
     """The record after a look, whatever it follows."""
     record = _awaited(record, seen, settings)
     namespace = record.step.namespace
     if namespace not in seen.boundaries:
-        return ended(record, StepState.SKIPPED, now, f"namespace {namespace} is gone")
+        return record.end(StepState.SKIPPED, now, f"namespace {namespace} is gone")
     kind = _unload if record.step.kind is StepKind.UNLOAD else _split
     return kind(record, seen, now, settings)
 
 
-def ended(record: BundleRecord, state: StepState, now: float, reason: str = "") -> BundleRecord:
-    """The record at its end."""
-    return replace(
-        record, state=state, reason=reason, ended_at=now, advanced_at=now, not_before=0.0, waits_for=None
-    )
-
-
-def advanced(record: BundleRecord, state: StepState, now: float) -> BundleRecord:
-    """The record a state further (or as it was, if it is there already)."""
-    return record if record.state is state else replace(record, state=state, advanced_at=now)
-
-
-def set_back(record: BundleRecord, now: float, settings: BundlesSettings, why: str) -> BundleRecord:
-    """The record to be tried again later, or failed if it has been tried often enough."""
-    attempts = record.attempts + 1
-    if attempts >= settings.attempts:
-        return ended(
-            replace(record, attempts=attempts), StepState.FAILED, now, f"{why} ({attempts} attempts)"
-        )
-    return replace(
-        record,
-        state=StepState.CUTTING if record.cut else StepState.PENDING,
-        attempts=attempts,
-        not_before=now + settings.backoff(attempts),
-        advanced_at=now,
-        reason=why,
-        waits_for=None,
-    )
-
-
-def is_lagging(record: BundleRecord, now: float, settings: BundlesSettings) -> bool:
-    """Whether what was asked for a moment ago may just not be seen yet."""
-    return record.advanced_at is not None and now - record.advanced_at < settings.settle_seconds
-
-
-def _awaited(record: BundleRecord, seen: BundlesSeen, settings: BundlesSettings) -> BundleRecord:
+def _awaited(record: BundleRecord, seen: BundlesSeen, settings: UnloadSettings) -> BundleRecord:
     """A broker that was waited for answers again, or its session is over: no need to wait so long."""
     if record.waits_for is None or record.waits_for in seen.silent:
         return record
@@ -76,64 +73,62 @@ def _awaited(record: BundleRecord, seen: BundlesSeen, settings: BundlesSettings)
     return replace(record, waits_for=None, not_before=min(record.not_before, soon))
 
 
-def _unload(record: BundleRecord, seen: BundlesSeen, now: float, settings: BundlesSettings) -> BundleRecord:
+def _unload(record: BundleRecord, seen: BundlesSeen, now: float, settings: UnloadSettings) -> BundleRecord:
     step = record.step
     if not seen.has(step.range):
         begun = record.active or record.attempts > 0
-        return ended(record, StepState.FAILED if begun else StepState.SKIPPED, now, gone(record, seen))
+        return record.end(StepState.FAILED if begun else StepState.SKIPPED, now, gone(record, seen))
     owner = seen.owners.get(step.bundle)
     if owner == step.target:
-        return ended(record, StepState.DONE, now, "" if record.started_at else "was so already")
+        return record.end(StepState.DONE, now, "" if record.started_at else "was so already")
     if record.state is StepState.PENDING:
         return _still_applies(record, owner, now)
     if owner is None:
         return _unowned(record, seen, now, settings)
     if owner != record.origin:
-        return set_back(record, now, settings, f"went to {owner}, not to {step.target}")
-    if is_lagging(record, now, settings):
+        return record.set_back(now, settings, f"went to {owner}, not to {step.target}")
+    if record.lagging(now, settings):
         return record
-    return set_back(record, now, settings, f"Pulsar left it with {owner}")
+    return record.set_back(now, settings, f"Pulsar left it with {owner}")
 
 
 def _still_applies(record: BundleRecord, owner: str | None, now: float) -> BundleRecord:
     """A step that has not been begun is for the owner that the plan knew."""
     step = record.step
     if record.attempts == 0 and owner is not None and step.source is not None and owner != step.source:
-        return ended(
-            record, StepState.SKIPPED, now, f"{owner} owns it now, the step was made for {step.source}"
-        )
+        return record.end(StepState.SKIPPED, now, f"{owner} owns it now, the step was made for {step.source}")
     return record
 
 
-def _unowned(record: BundleRecord, seen: BundlesSeen, now: float, settings: BundlesSettings) -> BundleRecord:
+def _unowned(record: BundleRecord, seen: BundlesSeen, now: float, settings: UnloadSettings) -> BundleRecord:
     since = record.advanced_at if record.advanced_at is not None else now
     if seen.silent and now - since < settings.pace.session_timeout_seconds:
         return record  # a broker that does not answer may have it
     if now - since < settings.pace.owner_seconds:
         return record
-    return set_back(record, now, settings, f"nobody took it in {now - since:.0f} s")
+    return record.set_back(now, settings, f"nobody took it in {now - since:.0f} s")
 
 
-def _split(record: BundleRecord, seen: BundlesSeen, now: float, settings: BundlesSettings) -> BundleRecord:
+def _split(record: BundleRecord, seen: BundlesSeen, now: float, settings: UnloadSettings) -> BundleRecord:
     step = record.step
     cuts = seen.cuts(step.range)
     begun = record.state is not StepState.PENDING or record.attempts > 0
     if cuts is None:
-        return ended(record, StepState.FAILED if begun else StepState.SKIPPED, now, gone(record, seen))
+        return record.end(StepState.FAILED if begun else StepState.SKIPPED, now, gone(record, seen))
     foreign = sorted(set(cuts) - set(step.boundaries))
     missing = [one for one in step.boundaries if one not in cuts]
     if foreign and not begun:
-        return ended(record, StepState.SKIPPED, now, f"somebody else has split it at {_hex(foreign)}")
+        return record.end(StepState.SKIPPED, now, f"somebody else has split it at {_hex(foreign)}")
     if not missing:
         also = f"somebody else has split it, too, at {_hex(foreign)}" if foreign else ""
-        return ended(record, StepState.DONE, now, also or ("" if begun else "was so already"))
+        return record.end(StepState.DONE, now, also or ("" if begun else "was so already"))
     cut = len(step.boundaries) - len(missing)
     if cut > record.cut and begun:
-        return replace(advanced(record, StepState.CUTTING, now), cut=cut, not_before=0.0)
-    if record.state is not StepState.REQUESTED or is_lagging(record, now, settings):
+        return replace(record.advanced(StepState.CUTTING, now), cut=cut, not_before=0.0)
+    if record.state is not StepState.REQUESTED or record.lagging(now, settings):
         return record
     why = "Pulsar said yes and cut nothing (it cuts no bundle of fewer than two topics)"
-    return set_back(record, now, settings, why)
+    return record.set_back(now, settings, why)
 
 
 def gone(record: BundleRecord, seen: BundlesSeen) -> str:
@@ -147,3 +142,71 @@ def gone(record: BundleRecord, seen: BundlesSeen) -> str:
 def _hex(boundaries: "tuple[int, ...] | list[int]") -> str:
     shown = ", ".join(f"0x{one:08x}" for one in boundaries[:4])
     return shown if len(boundaries) <= 4 else f"{shown} and {len(boundaries) - 4} more"
+
+
+BROKERS_OWN: Final = ("pulsar/", "sla-monitor/")
+"""Tenants of the brokers themselves: heartbeats, and what they tell each other."""
+
+
+def foreign_moves(state: BundlesState, seen: BundlesSeen) -> list[str]:
+    """Bundles that went from one living broker to another, and not by our doing; for people, in order.
+
+    Those of the brokers' own namespaces go where the leader is.
+    """
+    ours = {
+        record.step.bundle
+        for record in state.records
+        if record.active or (record.state is StepState.PENDING and record.attempts > 0)
+    }
+    return [
+        f"{bundle} from {before} to {seen.owners[bundle]}"
+        for bundle, before in sorted(state.last_owner.items())
+        if bundle not in ours
+        and not bundle.startswith(BROKERS_OWN)
+        and before in seen.alive
+        and before in (state.brokers or ())
+        and seen.owners.get(bundle, before) != before
+    ]
+
+
+def noticing(state: BundlesState, seen: BundlesSeen) -> BundlesState:
+    """The state with what others have moved since the last look, and who owns what now."""
+    found = foreign_moves(state, seen)
+    # Before the brokers' own balancing is off, it is its right to move what it likes.
+    if found and (state.verified or state.foreign_at is not None):
+        shown = ", ".join(found[:3]) + (f" and {len(found) - 3} more" if len(found) > 3 else "")
+        text = f"somebody else has moved {shown}"
+        # Whoever did it may have switched the brokers' own balancing on again.
+        state = replace(state, foreign_at=state.now, foreign=text, verified=False, held_since=None)
+        state = state.noted(text)
+    return replace(state, last_owner={**state.last_owner, **seen.owners})
+
+
+def why_wait(state: BundlesState) -> tuple[str, float] | None:
+    """The reason to begin nothing just now, and how many seconds to bear it; None when there is none."""
+    settings, seen = state.settings, state.seen
+    assert seen is not None
+    if seen.leader is None:
+        return "the cluster has no leader", settings.unhealthy_wait_seconds
+    lost = lost_brokers(state, seen.alive)
+    if lost:
+        return f"broker {', '.join(lost)} is gone", float("inf")  # the grace ends it
+    if state.foreign_at is not None and state.now - state.foreign_at < settings.pace.quiet_seconds:
+        return state.foreign, settings.foreign_wait_seconds
+    unwell = sorted((set(seen.unhealthy or ()) & seen.alive) - (state.unwell or frozenset()))
+    if unwell:
+        why = (seen.unhealthy or {})[unwell[0]]
+        return f"broker {', '.join(unwell)} cannot serve a message ({why})", settings.unhealthy_wait_seconds
+    return None
+
+
+def taken_back(state: BundlesState, seen: BundlesSeen) -> str:
+    """The switches of ours that somebody else has changed, in words; empty if they are as we left them."""
+    if seen.overrides is None or not (state.verified or state.foreign_at is not None):
+        return ""
+    changed = [
+        f"{switch} is {seen.overrides.get(switch, 'no longer set')}"
+        for switch in SWITCHES
+        if seen.overrides.get(switch) != OFF
+    ]
+    return " and ".join(changed)

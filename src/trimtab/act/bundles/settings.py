@@ -1,6 +1,7 @@
-"""The `[execution.bundles]` table of trimtab.toml, and what an execution of this level goes by in all."""
+"""The `[execution.bundles]` table of trimtab.toml, and all settings of an execution of this level."""
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from trimtab.act.execution.settings import Patience
 from trimtab.model.errors import SettingsError
@@ -8,7 +9,7 @@ from trimtab.model.errors import SettingsError
 
 @dataclass(frozen=True)
 class UnloadPace:
-    """How many clients an execution of bundles may disturb, and how long it waits for Pulsar.
+    """The pace of an execution of bundles: clients that it may disturb, and its patience with Pulsar.
 
     Attributes
     ----------
@@ -54,7 +55,9 @@ class UnloadPace:
 
 
 @dataclass(frozen=True)
-class BundlesSettings(Patience):
-    """What an execution of bundles goes by: the shared keys of `[execution]`, and its own pace."""
+class UnloadSettings(Patience):
+    """The settings of an execution of bundles: the shared keys of `[execution]`, and its own pace."""
+
+    table: ClassVar[str] = "bundles"
 
     pace: UnloadPace = field(default_factory=UnloadPace)

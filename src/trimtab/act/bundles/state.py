@@ -5,47 +5,48 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar, Self
 
 from trimtab.act.bundles.observation import BundlesSeen
-from trimtab.act.bundles.settings import BundlesSettings
+from trimtab.act.bundles.settings import UnloadSettings
 from trimtab.act.bundles.steps import BundleRecord
-from trimtab.act.execution.state import Execution
-
-
-@dataclass(frozen=True)
-class Hold:
-    """The brokers' own balancing, which we have switched off or are about to, and what was set before.
-
-    Attributes
-    ----------
-    original
-        Switch -> what was set for all brokers before us; None where nothing was. Only switches that are, or
-        may be, ours at present.
-    """
-
-    original: Mapping[str, str | None] = field(default_factory=dict)
-
-    @property
-    def empty(self) -> bool:
-        """Whether nothing in the cluster's settings is ours."""
-        return not self.original
+from trimtab.act.execution.state import Execution, Kept
 
 
 @dataclass(frozen=True, kw_only=True)
-class BundlesState(Execution[BundleRecord, BundlesSettings]):
-    """Everything the state machine knows.
-
-    The first group is what the journal keeps besides what all levels keep (`Execution`); the second group is
-    learnt anew from the cluster.
+class KeptBundles(Kept[BundleRecord, UnloadSettings]):
+    """The part that the journal keeps, and all that a resumed execution needs.
 
     Attributes
     ----------
     hold
-        What must be given back.
+        The brokers' own balancing, which we have switched off or are about to: switch -> what was set for all
+        brokers before us, None where nothing was. Only switches that are, or may be, ours at present.
     notes
         What is worth telling people at the end: what others did meanwhile, what was left to them.
-    brokers
-        Alive at the first look; None before it.
     unwell
         Brokers that were silent or unhealthy before we touched anything; None before the first deep look.
+    """
+
+    hold: Mapping[str, str | None] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    unwell: frozenset[str] | None = None
+
+    @property
+    def clean(self) -> bool:
+        """True if no switch of the brokers' balancing is ours."""
+        return not self.hold
+
+    def noted(self, text: str) -> Self:
+        """The same with something to tell people, once."""
+        return self if text in self.notes else replace(self, notes=(*self.notes, text))
+
+
+@dataclass(frozen=True, kw_only=True)
+class BundlesState(KeptBundles, Execution[BundleRecord, UnloadSettings]):
+    """Everything the state machine knows.
+
+    Attributes
+    ----------
+    seen, look_seconds
+        The last look, and how long it took.
     batch_ended_at
         When the last batch that disconnected somebody was over.
     verified
@@ -61,11 +62,7 @@ class BundlesState(Execution[BundleRecord, BundlesSettings]):
     """
 
     level: ClassVar[str] = "bundles"
-
-    hold: Hold = field(default_factory=Hold)
-    notes: tuple[str, ...] = ()
-    brokers: frozenset[str] | None = None
-    unwell: frozenset[str] | None = None
+    kept: ClassVar[type[KeptBundles]] = KeptBundles
 
     seen: BundlesSeen | None = None
     look_seconds: float = 0.0
@@ -76,9 +73,8 @@ class BundlesState(Execution[BundleRecord, BundlesSettings]):
     last_owner: Mapping[str, str] = field(default_factory=dict)
     foreign_at: float | None = None
     foreign: str = ""
-    gone_since: Mapping[str, float] = field(default_factory=dict)
-    blocked_since: Mapping[int, float] = field(default_factory=dict)
 
-    def noted(self, text: str) -> Self:
-        """The same with something to tell people, once."""
-        return self if text in self.notes else replace(self, notes=(*self.notes, text))
+    @property
+    def seen_whole(self) -> bool:
+        """True if the last look was a deep one."""
+        return self.seen is not None and self.seen.overrides is not None

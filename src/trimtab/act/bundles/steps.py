@@ -4,24 +4,26 @@ A step's states and the only ways between them are the table `STEP_TRANSITIONS`;
 bundles-execution.md says them in words, and a test holds the two together.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Final
+from typing import Final, Self
 
-from trimtab.model.bundle_range import BundleRange, parse_bundle
+from trimtab.act.execution.record import Record, transitions
+from trimtab.act.execution.settings import Patience
+from trimtab.model.bundles.range import BundleRange, parse_bundle
 
 
 class StepKind(StrEnum):
-    """What a step changes."""
+    """The thing that a step changes."""
 
     UNLOAD = "unload"
-    """Who owns a bundle: its clients are disconnected for a moment."""
+    """The owner of a bundle: its clients are disconnected for a moment."""
     SPLIT = "split"
-    """Where a bundle ends: its parts stay with its owner, and nobody is disconnected."""
+    """The ends of a bundle: its parts stay with its owner, and nobody is disconnected."""
 
 
 class StepState(StrEnum):
-    """How far a step is."""
+    """The progress of a step."""
 
     PENDING = "pending"
     """Not begun, or to be tried again."""
@@ -45,32 +47,16 @@ ACTIVE: Final = frozenset({StepState.REQUESTED, StepState.MOVING, StepState.CUTT
 ENDED: Final = frozenset({StepState.DONE, StepState.SKIPPED, StepState.FAILED})
 """States that a step never leaves."""
 
-STEP_TRANSITIONS: Final[dict[StepState, frozenset[StepState]]] = {
-    StepState.PENDING: frozenset(
-        {
-            StepState.REQUESTED,
-            StepState.CUTTING,
-            StepState.DONE,
-            StepState.SKIPPED,
-            StepState.FAILED,
-        }
-    ),
-    StepState.REQUESTED: frozenset(
-        {
-            StepState.PENDING,
-            StepState.MOVING,
-            StepState.CUTTING,
-            StepState.DONE,
-            StepState.SKIPPED,
-            StepState.FAILED,
-        }
-    ),
-    StepState.MOVING: frozenset({StepState.PENDING, StepState.DONE, StepState.SKIPPED, StepState.FAILED}),
-    StepState.CUTTING: frozenset({StepState.REQUESTED, StepState.DONE, StepState.FAILED}),
-    StepState.DONE: frozenset(),
-    StepState.SKIPPED: frozenset(),
-    StepState.FAILED: frozenset(),
-}
+STEP_TRANSITIONS: Final = transitions(
+    StepState,
+    pending="requested cutting done skipped failed",
+    requested="pending moving cutting done skipped failed",
+    moving="pending done skipped failed",
+    cutting="requested done failed",
+    done="",
+    skipped="",
+    failed="",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,26 +104,24 @@ class Step:
         """`tenant/namespace`."""
         return self.bundle.rpartition("/")[0]
 
+    @property
+    def destinations(self) -> tuple[str, ...]:
+        """Brokers without which it cannot be done."""
+        return () if self.target is None else (self.target,)
+
     def __str__(self) -> str:
         return f"step {self.number} ({self.kind} {self.bundle})"
 
 
 @dataclass(frozen=True, slots=True)
-class BundleRecord:
+class BundleRecord(Record[Step, StepState]):
     """A step and how far it is; this is what the journal keeps.
 
     Attributes
     ----------
-    reason
-        Why it ended as it did, where that is not plain; or why it is to be tried again.
-    attempts
-        How many times it was asked for in vain.
-    not_before
-        Earliest time of the next attempt, seconds since 1970.
-    started_at, asked_at, advanced_at, ended_at
-        When it was first, and last, asked for; when it last got further; when it ended. The time from
-        `asked_at` to `ended_at` of an unload that is done is the longest that its clients can have been
-        without an owner in this attempt.
+    asked_at
+        When it was last asked for. The time from then to `ended_at` of an unload that is done is the longest
+        that its clients can have been without an owner in this attempt.
     origin
         Who owned it when it was last asked for.
     waits_for
@@ -148,26 +132,26 @@ class BundleRecord:
         When a lookup was last made for it, to get an owner for a bundle that nobody asks for.
     """
 
-    step: Step
+    ACTIVE = ACTIVE
+    ENDED = ENDED
+
     state: StepState = StepState.PENDING
-    reason: str = ""
-    attempts: int = 0
-    not_before: float = 0.0
-    started_at: float | None = None
     asked_at: float | None = None
-    advanced_at: float | None = None
-    ended_at: float | None = None
     origin: str | None = None
     waits_for: str | None = None
     cut: int = 0
     looked_up_at: float | None = None
 
-    @property
-    def active(self) -> bool:
-        """Whether something of it may be under way in the cluster."""
-        return self.state in ACTIVE
+    def set_back(self, now: float, settings: Patience, why: str) -> Self:
+        """The record to be tried again later; a bundle that is cut in part is cut to the end."""
+        back = replace(Record.set_back(self, now, settings, why), waits_for=None)
+        return back if back.ended or not self.cut else replace(back, state=StepState.CUTTING)
 
-    @property
-    def ended(self) -> bool:
-        """Whether it has come to an end, of whatever kind."""
-        return self.state in ENDED
+    def resumed(self, now: float, ended: bool) -> Self:
+        """See `Record.resumed`: what was tried in vain before has all its attempts again."""
+        if self.active:
+            # Time in which nobody looked does not count as time in which Pulsar did nothing.
+            return replace(self, advanced_at=now, looked_up_at=None)
+        if ended and self.state is StepState.PENDING and self.attempts:
+            return replace(self, attempts=0, not_before=0.0, waits_for=None)
+        return self

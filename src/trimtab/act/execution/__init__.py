@@ -1,1 +1,1 @@
-"""What executions of all levels share: facts in, one order at a time out; no I/O, no clock, no chance."""
+"""The kit of executions of all levels: facts in, one order at a time out; no I/O, clock or chance."""

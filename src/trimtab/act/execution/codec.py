@@ -1,35 +1,96 @@
-"""What a journal needs of a level: its steps and states as plain JSON values, and back."""
+"""Steps and states as plain JSON values, for the journal: the fields of the level's own types, by msgspec."""
 
-from collections.abc import Collection
-from typing import Any, Protocol
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import msgspec
 
 from trimtab.act.execution.state import AnyExecution, AnyRecord
+from trimtab.model.errors import ActError
+
+LEVEL = "level"
+"""Key of an execution's head; executions written before there was a second level have none."""
 
 
-class Codec(Protocol):
-    """One level's steps and states as JSON; a module of functions will do."""
+@dataclass(frozen=True)
+class Codec:
+    """One level's steps and states as JSON, and back.
 
-    @property
-    def PROGRESS(self) -> Collection[str]:
-        """Fields of a record that change at every look; they alone are not worth a write."""
-        ...
+    Attributes
+    ----------
+    state, record
+        The level's types.
+    progress
+        Fields of a record that change at every look; they alone are not worth a write.
+    """
 
-    def step_to_json(self, step: Any, /) -> dict[str, Any]:
+    state: type[AnyExecution]
+    record: type[Any]
+    progress: frozenset[str] = frozenset()
+
+    def step_to_json(self, record: AnyRecord) -> dict[str, Any]:
         """A step, all of it."""
-        ...
+        step: dict[str, Any] = _plain(record.step)
+        return step
 
-    def record_to_json(self, record: Any, /) -> dict[str, Any]:
-        """How far a step is, without the step."""
-        ...
+    def record_to_json(self, record: AnyRecord) -> dict[str, Any]:
+        """The progress of a step, without the step."""
+        names = (one.name for one in fields(self.record) if one.name != "step")
+        return {name: _plain(getattr(record, name)) for name in names}
 
-    def record_from_json(self, step: dict[str, Any], record: dict[str, Any], /) -> AnyRecord:
+    def record_from_json(self, step: Mapping[str, Any], record: Mapping[str, Any]) -> AnyRecord:
         """The inverse of `step_to_json` and `record_to_json`."""
-        ...
+        read: AnyRecord = msgspec.convert({**record, "step": step}, self.record)
+        return read
 
-    def head_to_json(self, state: Any, /) -> dict[str, Any]:
-        """What is to be kept of a state besides its steps."""
-        ...
+    def head_to_json(self, state: AnyExecution) -> dict[str, Any]:
+        """The kept part of a state without its steps, and its level."""
+        names = (one.name for one in fields(self.state.kept) if one.name != "records")
+        return {LEVEL: state.level} | {name: _plain(getattr(state, name)) for name in names}
 
-    def state_from_json(self, head: dict[str, Any], records: Any, /) -> AnyExecution:
+    def state_from_json(self, head: Mapping[str, Any], records: tuple[AnyRecord, ...]) -> AnyExecution:
         """The state that a journal holds; its next event must be `Resumed`."""
-        ...
+        kept = msgspec.convert(head, self.state.kept)
+        return self.state.of(replace(kept, records=records), now=0.0)
+
+    def worth_writing(self, old: AnyRecord, new: AnyRecord) -> bool:
+        """True if more has changed of a record than its progress."""
+        before, after = self.record_to_json(old), self.record_to_json(new)
+        return any(before[name] != after[name] for name in before if name not in self.progress)
+
+
+@dataclass(frozen=True)
+class Codecs:
+    """The codecs of all levels that a journal may hold.
+
+    Attributes
+    ----------
+    by_level
+        Level -> its codec.
+    unnamed
+        Level of the executions that name none.
+    """
+
+    by_level: Mapping[str, Codec]
+    unnamed: str
+
+    def of(self, level: str) -> Codec:
+        """The codec of a level.
+
+        Raises
+        ------
+        ActError
+            If this trimtab knows no such level.
+        """
+        if level not in self.by_level:
+            raise ActError(
+                f"the execution is of level {level}, this trimtab carries out {', '.join(self.by_level)}: "
+                "use the trimtab that began it"
+            )
+        return self.by_level[level]
+
+
+def _plain(value: object) -> Any:
+    # In order, so that equal sets are equal text.
+    return msgspec.to_builtins(value, order="deterministic")

@@ -1,35 +1,55 @@
-"""What a runner needs of a level: a pure state machine, and hands that perform its orders."""
+"""The state machine of an execution, as far as it is the same at every level.
 
-from typing import Protocol, TypeVar
+Facts go in, one order at a time comes out. Whoever writes each state down before performing its order can be
+killed at any moment: the state read back, told `Resumed`, looks at the cluster and goes on from what it sees.
+"""
 
-from trimtab.act.execution.commands import Command
-from trimtab.act.execution.events import Event
-from trimtab.act.execution.state import AnyExecution
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, ClassVar, Final, Generic, TypeVar
 
-MachineT = TypeVar("MachineT", bound=AnyExecution)
+from trimtab.act.execution.messages import Command, Event, Finish, GiveUp, Wait
+from trimtab.act.execution.record import Blocked, Choice
+from trimtab.act.execution.settings import Patience
+from trimtab.act.execution.state import StateT, Status
+from trimtab.act.execution.transitions import without_destination
+
+AnswerT = TypeVar("AnswerT")
+
+ENDS: Final = {Status.CANCELLING: Status.CANCELLED, Status.STOPPING: Status.STOPPED}
+"""The final status of an execution that was asked to end, once nothing is in flight."""
 
 
-class Machine(Protocol[MachineT]):
+class Machine(ABC, Generic[StateT]):
     """One level's execution on one cluster.
 
     `absorb` and `decide` are pure, and the only way from one state to the next; `perform` is the only thing
     that touches the cluster.
+
+    Attributes
+    ----------
+    changes
+        Orders that change the cluster: the lease is looked at before each.
+    facts
+        Event -> what it changes in a state.
+    good
+        States of a step that is done, or is not needed.
     """
 
-    @property
-    def changes(self) -> tuple[type[Command], ...]:
-        """Orders that change the cluster: the lease is looked at before each."""
-        ...
+    changes: ClassVar[tuple[type[Command], ...]]
+    facts: ClassVar[Mapping[type[Event], Callable[[Any, Any], Any]]]
+    good: ClassVar[frozenset[str]]
 
-    def absorb(self, state: MachineT, event: Event) -> MachineT:
-        """The state after a fact; nothing is ordered yet."""
-        ...
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self.clock = clock
 
-    def decide(self, state: MachineT) -> tuple[MachineT, Command]:
-        """The next order, with the state marked as having given it."""
-        ...
+    def told(self, kind: Callable[[float, AnswerT], Event], answer: AnswerT) -> Event:
+        """The cluster's answer as an event of that kind, as of now."""
+        return kind(self.clock(), answer)
 
-    def perform(self, command: Command, state: MachineT) -> Event:
+    @abstractmethod
+    def perform(self, command: Command, state: StateT) -> Event:
         """Perform an order that is for the cluster; the event that answers it.
 
         Raises
@@ -37,4 +57,157 @@ class Machine(Protocol[MachineT]):
         PortError
             If the call failed as a whole.
         """
-        ...
+
+    @classmethod
+    def absorb(cls, state: StateT, event: Event) -> StateT:
+        """The state after a fact; nothing is ordered yet."""
+        after: StateT = cls.facts[type(event)](replace(state, now=max(state.now, event.at)), event)
+        return after
+
+    @classmethod
+    def decide(cls, state: StateT) -> tuple[StateT, Command]:
+        """The next order, with the state marked as having given it."""
+        state, command = cls._decide(state)
+        return replace(state, awaiting=command), command
+
+    @classmethod
+    def _decide(cls, state: StateT) -> tuple[StateT, Command]:
+        if state.final:
+            return state, Finish()
+        if state.give_up:
+            return state, GiveUp(state.give_up)
+        if state.pause_until > state.now:
+            return state, Wait(state.pause_until)
+        if state.status is Status.CLEANING and state.clean and not state.active:
+            return cls.clean_up(state)
+        if not state.fresh:
+            return state, cls.look(state)
+        state, command = cls.under_way(state)
+        return cls.between(state) if command is None else (state, command)
+
+    @classmethod
+    def between(cls, state: StateT) -> tuple[StateT, Command]:
+        """End, wait, or begin the next batch; nothing of ours is in flight."""
+        if not state.seen_whole:
+            return state, cls.look(state, whole=True)
+        if state.status is Status.CLEANING:
+            return cls.clean_up(state)
+        if state.status not in ENDS:
+            state = cls.judge(state)
+        if state.status in ENDS:
+            return cls.end(state, ENDS[state.status])
+        if not state.pending:
+            good = all(record.state in cls.good for record in state.records)
+            return cls.end(state, Status.FINISHED if good else Status.INCOMPLETE)
+        why = cls.why_wait(state)
+        if why is not None:
+            return cls._wait(state, *why)
+        if state.status is Status.WAITING:
+            state = replace(state, status=Status.RUNNING, reason="", waiting_since=None)
+        state, command = cls.before_batch(state)
+        if command is not None:
+            return state, command
+        choice = cls.choose(state)
+        return cls.begin(state, choice.batch) if choice.batch else cls._nothing_to_begin(state, choice)
+
+    @classmethod
+    def end(cls, state: StateT, outcome: Status) -> tuple[StateT, Command]:
+        """Clean up, to end with that status; nothing may be in flight."""
+        return cls.clean_up(replace(state, status=Status.CLEANING, outcome=outcome))
+
+    @classmethod
+    def clean_up(cls, state: StateT) -> tuple[StateT, Command]:
+        """Give back what we changed, then end."""
+        state, command = cls.give_back(state)
+        if command is not None:
+            return state, command
+        assert state.outcome is not None
+        return replace(state, status=state.outcome, outcome=None), Finish()
+
+    @classmethod
+    def _wait(cls, state: StateT, reason: str, patience_seconds: float) -> tuple[StateT, Command]:
+        since = state.now if state.waiting_since is None else state.waiting_since
+        if state.now - since >= patience_seconds:
+            stopped = f"{reason}, for {state.now - since:.0f} s: stopped; resume when it is over"
+            return cls.end(replace(state, reason=stopped), Status.STOPPED)
+        state = replace(state, status=Status.WAITING, reason=reason, waiting_since=since)
+        return state, Wait(state.now + cls.waiting_seconds(state.settings))
+
+    @classmethod
+    def _nothing_to_begin(cls, state: StateT, choice: Choice[Any]) -> tuple[StateT, Command]:
+        """Every pending step is blocked: end those that will stay so, wait for the others."""
+        changed = {}
+        since = dict(state.blocked_since)
+        gone = without_destination(state, state.pending)
+        patience_seconds = cls.blocked_seconds(state.settings)
+        for record in state.pending:
+            number = record.step.number
+            blocked = choice.blocked[number]
+            # Nothing of ours is in flight, so what comes from outside will not come from our own doing.
+            if not blocked.in_the_way:
+                late = state.now - since.setdefault(number, state.now) >= patience_seconds
+            if blocked.for_good or (not blocked.in_the_way and (late or number in gone)):
+                changed[number] = record.end(cls.ends_as(record, blocked), state.now, blocked.reason)
+        state = replace(state.with_records(changed), blocked_since=since)
+        if changed:
+            return cls.between(state)
+        known = [blocked.until for blocked in choice.blocked.values() if blocked.until is not None]
+        soon = state.now + state.settings.poll_seconds
+        # A broker may come back earlier than its session ends, so that is looked for meanwhile.
+        latest = state.now + state.settings.check_seconds
+        return state, Wait(min(latest, max(soon, min(known, default=soon))))
+
+    @classmethod
+    @abstractmethod
+    def look(cls, state: StateT, *, whole: bool = False) -> Command:
+        """The look that is due; `whole`: at all that has to be known before a batch."""
+
+    @classmethod
+    @abstractmethod
+    def under_way(cls, state: StateT) -> tuple[StateT, Command | None]:
+        """The next order for steps under way, a wait among them; None when none is under way."""
+
+    @classmethod
+    def judge(cls, state: StateT) -> StateT:
+        """The state after a whole look, before anything is begun; `STOPPING` where nothing must be."""
+        return state
+
+    @classmethod
+    @abstractmethod
+    def why_wait(cls, state: StateT) -> tuple[str, float] | None:
+        """The reason to begin nothing just now, and how many seconds to bear it; None when there is none."""
+
+    @classmethod
+    @abstractmethod
+    def before_batch(cls, state: StateT) -> tuple[StateT, Command | None]:
+        """An order that has to be given before the next batch can be chosen; None when there is none."""
+
+    @classmethod
+    @abstractmethod
+    def choose(cls, state: StateT) -> Choice[Any]:
+        """The next batch."""
+
+    @classmethod
+    @abstractmethod
+    def begin(cls, state: StateT, batch: tuple[Any, ...]) -> tuple[StateT, Command]:
+        """Ask the cluster for a batch, or for what it needs first."""
+
+    @classmethod
+    @abstractmethod
+    def give_back(cls, state: StateT) -> tuple[StateT, Command | None]:
+        """The next order on the way to having given all settings back; None when none is ours any more."""
+
+    @classmethod
+    @abstractmethod
+    def ends_as(cls, record: Any, blocked: Blocked) -> Any:
+        """The state that a step ends in which will never be begun."""
+
+    @classmethod
+    @abstractmethod
+    def blocked_seconds(cls, settings: Any) -> float:
+        """The longest time that something outside may keep a step from being begun."""
+
+    @classmethod
+    def waiting_seconds(cls, settings: Patience) -> float:
+        """The wait between two looks for what holds everything up."""
+        return settings.poll_seconds

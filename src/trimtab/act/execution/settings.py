@@ -1,16 +1,25 @@
-"""What executions of all levels are patient about: part of the `[execution]` table of trimtab.toml."""
+"""The `[execution]` table of trimtab.toml: patience that all levels share, and each level's own keys."""
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field, fields, make_dataclass
+from typing import Any, ClassVar, TypeVar, get_type_hints
 
 from trimtab.model.errors import SettingsError
+
+PatienceT = TypeVar("PatienceT", bound="Patience")
 
 
 @dataclass(frozen=True)
 class Patience:
-    """How often an execution looks, tries again and waits, whatever its level.
+    """The patience of an execution of any level: how often it looks, tries again and waits.
+
+    A level's settings inherit from this. Their own keys stand in `[execution]` itself, or, where `table`
+    names one, in a table below it: then they have one field of their own, the dataclass of that table.
 
     Attributes
     ----------
+    table
+        Name of the level's own table; empty where there is none.
     poll_seconds, check_seconds
         How often progress, and how often the whole cluster, is looked at while a batch runs.
     attempts, backoff_seconds, backoff_maximum_seconds
@@ -28,6 +37,8 @@ class Patience:
     lease_seconds
         After how long without a sign of life another trimtab may take over.
     """
+
+    table: ClassVar[str] = ""
 
     poll_seconds: float = 0.5
     check_seconds: float = 5.0
@@ -62,3 +73,31 @@ class Patience:
     def backoff(self, attempts: int) -> float:
         """Seconds to wait after that many attempts in vain."""
         return float(min(self.backoff_maximum_seconds, self.backoff_seconds * 2 ** max(0, attempts - 1)))
+
+
+def execution_table(kinds: Iterable[type[Patience]]) -> type[Any]:
+    """The dataclass of the whole `[execution]` table, for these levels' settings."""
+    kinds = tuple(kinds)
+    below = [
+        (kind.table, own, field(default_factory=own)) for kind in kinds if kind.table for _, own in _own(kind)
+    ]
+    table = make_dataclass(
+        "ExecutionTable", below, bases=tuple(k for k in kinds if not k.table) or (Patience,), frozen=True
+    )
+    table.__doc__ = "Limits, patience and pace of an execution; every key has a default for a busy cluster."
+    return table
+
+
+def of_level(table: Any, kind: type[PatienceT]) -> PatienceT:
+    """One level's settings out of a value of the whole table."""
+    if not kind.table:
+        return kind(**{one.name: getattr(table, one.name) for one in fields(kind)})
+    shared = {one.name: getattr(table, one.name) for one in fields(Patience)}
+    below = getattr(table, kind.table)
+    return kind(**shared, **{name: below for name, _ in _own(kind)})
+
+
+def _own(kind: type[Patience]) -> list[tuple[str, type[Any]]]:
+    """Name and type of each field that a level adds."""
+    shared = {one.name for one in fields(Patience)}
+    return [(name, hint) for name, hint in get_type_hints(kind).items() if name not in {*shared, "table"}]

@@ -1,61 +1,67 @@
-"""What the states of executions of all levels have in common: a value, made anew by every event."""
+"""The state of an execution of any level, its status among it: a value, made anew by every event.
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
+It has two parts. The fields of `Kept` are written down by the journal; all others are learnt anew from the
+cluster, and `Execution.anew` resets every one of them at once.
+"""
 
-from trimtab.act.execution.commands import Command
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from enum import StrEnum
+from typing import Any, ClassVar, Final, Generic, Self, TypeVar
+
+from trimtab.act.execution.messages import Command
+from trimtab.act.execution.record import Record, transitions
 from trimtab.act.execution.settings import Patience
-from trimtab.act.execution.status import FINAL, Status
 
 
-class NumberedStep(Protocol):
-    """A step of any level; never changes once the execution is made."""
+class Status(StrEnum):
+    """The progress of an execution."""
 
-    @property
-    def number(self) -> int:
-        """Position in the execution, from 1."""
-        ...
+    RUNNING = "running"
+    WAITING = "waiting"
+    """Begins nothing new until something in the cluster is over; `Execution.reason` says what."""
+    STOPPING = "stopping"
+    """Begins nothing new; ends when what is in flight has finished."""
+    CANCELLING = "cancelling"
+    """Rolls back what is in flight, where that can be done."""
+    CLEANING = "cleaning"
+    """Nothing is in flight; gives back the settings of the cluster that it has changed."""
+    FINISHED = "finished"
+    """Every step is done, or was found not to be needed any more."""
+    INCOMPLETE = "incomplete"
+    """Ended, but some step failed or did not apply any more."""
+    STOPPED = "stopped"
+    """Ended early; steps not begun are still pending and can be resumed."""
+    CANCELLED = "cancelled"
+    """Ended early, with what was in flight rolled back; can be resumed."""
 
 
-class AnyRecord(Protocol):
-    """A step and how far it is, at any level."""
+FINAL: Final = frozenset({Status.FINISHED, Status.INCOMPLETE, Status.STOPPED, Status.CANCELLED})
+"""In these, nothing of the execution is left in the cluster: nothing in flight, no setting of ours."""
 
-    @property
-    def step(self) -> NumberedStep:
-        """What is to be done."""
-        ...
+STATUS_TRANSITIONS: Final = transitions(
+    Status,
+    running="waiting stopping cancelling cleaning",
+    waiting="running stopping cancelling cleaning",
+    stopping="running cancelling cleaning",
+    cancelling="running cleaning",
+    cleaning="running finished incomplete stopped cancelled",
+    stopped="running",
+    cancelled="running",
+    finished="",
+    incomplete="",
+)
 
-    @property
-    def state(self) -> str:
-        """How far it is; the words are the level's own."""
-        ...
-
-    @property
-    def reason(self) -> str:
-        """Why it ended as it did, where that is not plain."""
-        ...
-
-    @property
-    def active(self) -> bool:
-        """Whether something of it may be under way in the cluster."""
-        ...
-
-    @property
-    def ended(self) -> bool:
-        """Whether it has come to an end, of whatever kind."""
-        ...
-
+AnyRecord = Record[Any, Any]
+"""A step of whatever level, and how far it is."""
 
 RecordT = TypeVar("RecordT", bound=AnyRecord)
 SettingsT = TypeVar("SettingsT", bound=Patience)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Execution(Generic[RecordT, SettingsT]):
-    """What every state machine knows of its execution.
-
-    The first group is what the journal keeps; the second is learnt anew.
+class Kept(Generic[RecordT, SettingsT]):
+    """The part of a state that the journal keeps; a level adds fields of its own.
 
     Attributes
     ----------
@@ -71,36 +77,29 @@ class Execution(Generic[RecordT, SettingsT]):
         The final status that `CLEANING` leads to.
     batches
         How many have been begun.
-    awaiting
-        The order given last.
-    fresh
-        Whether the cluster has been looked at since.
-    give_up
-        Why the process is to end here; empty while it goes on.
+    brokers
+        Alive at the first look; None before it.
     """
 
     level: ClassVar[str]
 
     settings: SettingsT
     cluster_id: str
-    records: tuple[RecordT, ...]
+    records: tuple[RecordT, ...] = ()
     status: Status = Status.RUNNING
     reason: str = ""
     outcome: Status | None = None
     batches: int = 0
+    brokers: frozenset[Any] | None = None
 
-    now: float = 0.0
-    awaiting: Command | None = None
-    fresh: bool = False
-    waiting_since: float | None = None
-    failing_since: float | None = None
-    failures_in_a_row: int = 0
-    pause_until: float = 0.0
-    give_up: str = ""
+    @property
+    def clean(self) -> bool:
+        """True if no setting of the cluster is ours, so that nothing has to be given back."""
+        raise NotImplementedError
 
     @property
     def final(self) -> bool:
-        """Whether it has ended, with nothing of it left in the cluster."""
+        """True if it has ended, with nothing of it left in the cluster."""
         return self.status in FINAL
 
     @property
@@ -118,6 +117,63 @@ class Execution(Generic[RecordT, SettingsT]):
         if not changed:
             return self
         return replace(self, records=tuple(changed.get(r.step.number, r) for r in self.records))
+
+    def changing(self, records: Iterable[RecordT], change: Callable[[RecordT], RecordT]) -> Self:
+        """The same with these records changed."""
+        return self.with_records({record.step.number: change(record) for record in records})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Execution(Kept[RecordT, SettingsT]):
+    """A whole state: what is kept, and what is learnt anew whenever a process takes the execution up.
+
+    A level's state inherits from its own `Kept` and from this.
+
+    Attributes
+    ----------
+    kept
+        The level's own `Kept`, whose fields alone outlive the process.
+    now
+        Time of the last event, seconds since 1970.
+    awaiting
+        The order given last.
+    fresh
+        Whether the cluster has been looked at since.
+    gone_since
+        Broker -> since when it has not been alive.
+    blocked_since
+        Step number -> since when something outside has kept it from being begun.
+    give_up
+        Why the process is to end here; empty while it goes on.
+    """
+
+    kept: ClassVar[type[Kept[Any, Any]]]
+
+    now: float = 0.0
+    awaiting: Command | None = None
+    fresh: bool = False
+    waiting_since: float | None = None
+    failing_since: float | None = None
+    failures_in_a_row: int = 0
+    pause_until: float = 0.0
+    gone_since: Mapping[Any, float] = field(default_factory=dict)
+    blocked_since: Mapping[int, float] = field(default_factory=dict)
+    give_up: str = ""
+
+    @classmethod
+    def of(cls, kept: Kept[RecordT, SettingsT], now: float) -> Self:
+        """The state that knows what was kept, and nothing else."""
+        values = {one.name: getattr(kept, one.name) for one in fields(cls.kept)}
+        return cls(**values, now=now)
+
+    @property
+    def seen_whole(self) -> bool:
+        """True if the last look was at all that has to be known before a batch."""
+        raise NotImplementedError
+
+    def anew(self, now: float) -> Self:
+        """The same with everything forgotten that is not kept."""
+        return self.of(self, now)
 
 
 AnyExecution = Execution[Any, Any]

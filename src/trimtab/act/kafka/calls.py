@@ -8,7 +8,7 @@ resource with the empty name), and errors per partition instead of one exception
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
-from trimtab.act.execution.failure import Failure
+from trimtab.act.execution.messages import Failure
 from trimtab.act.port import PortError
 
 _T = TypeVar("_T")
@@ -27,7 +27,7 @@ class Calls:
         self.admin = admin
 
     def __call__(self, call: Callable[[], _T]) -> _T:
-        """What a call answers; every failure of the client as a `PortError`."""
+        """The answer to a call; every failure of the client as a `PortError`."""
         from kafka.errors import KafkaError, UnknownBrokerIdError
 
         try:

@@ -1,14 +1,16 @@
 """Dynamic settings of a Kafka cluster: of its default for all brokers, and of topics."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
-from trimtab.act.execution.failure import Failure
+from trimtab.act.execution.messages import Failure
 from trimtab.act.kafka.calls import Calls, answer_of, failure_of
 from trimtab.act.port import PortError
+from trimtab.act.replicas.observation import OwnRates
 
 LEADER_RATE: Final = "leader.replication.throttled.rate"
 FOLLOWER_RATE: Final = "follower.replication.throttled.rate"
+RATES: Final = (LEADER_RATE, FOLLOWER_RATE)
 LEADER_REPLICAS: Final = "leader.replication.throttled.replicas"
 FOLLOWER_REPLICAS: Final = "follower.replication.throttled.replicas"
 MIN_IN_SYNC: Final = "min.insync.replicas"
@@ -35,6 +37,27 @@ class Configs:
 
         found = self._describe([ConfigResource(ConfigResourceType.BROKER, "")], {"": None})
         return {name: value for name, (value, _) in found[""].items()}
+
+    def own_rates(self, brokers: Collection[int]) -> OwnRates:
+        """See `ClusterPort.own_rates`."""
+        from kafka.admin import ConfigResource, ConfigResourceType
+        from kafka.errors import KafkaError
+
+        found: dict[int, dict[str, float]] = {}
+        for broker in sorted(brokers):
+            resource = ConfigResource(ConfigResourceType.BROKER, str(broker), list(RATES))
+            try:
+                settings = self._calls.admin.describe_configs([resource])["broker"][str(broker)]
+            except (KafkaError, OSError):
+                continue
+            rates = {
+                name: float(setting["value"])
+                for name, setting in settings.items()
+                if name in RATES and setting["config_source"] == "DYNAMIC_BROKER_CONFIG" and setting["value"]
+            }
+            if rates:
+                found[broker] = rates
+        return found
 
     def of_topics(self, topics: list[str], names: list[str]) -> dict[str, dict[str, tuple[str | None, bool]]]:
         """Topic -> name -> (value, whether it is inherited rather than the topic's own)."""

@@ -1,21 +1,18 @@
 """A Kafka cluster behind `trimtab.act.replicas.port.ClusterPort`."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
 from typing import Any, Final
 
-from trimtab.act.execution.failure import Failure
-from trimtab.act.kafka.calls import Calls
-from trimtab.act.kafka.configs import (
-    FOLLOWER_RATE,
-    FOLLOWER_REPLICAS,
-    LEADER_RATE,
-    LEADER_REPLICAS,
-    Configs,
-)
-from trimtab.act.kafka.looks import Looks
-from trimtab.act.kafka.placing import Placing
+from trimtab.act.execution.messages import Failure
+from trimtab.act.kafka.calls import Calls, answer_of, failure_of
+from trimtab.act.kafka.configs import FOLLOWER_RATE, FOLLOWER_REPLICAS, LEADER_RATE, LEADER_REPLICAS, Configs
+from trimtab.act.kafka.observer import Observer
 from trimtab.act.port import PortError
-from trimtab.act.replicas.observation import Answers, Observation, ThrottleConfig, TopicPartition
+from trimtab.act.replicas.observation import Answers, Observation, OwnRates, ThrottleConfig, TopicPartition
+from trimtab.connect.kafka.client import admin_client
+from trimtab.connect.kafka.settings import KafkaConnection
 
 CLAIM: Final = "trimtab.lease."
 
@@ -26,7 +23,7 @@ class KafkaAdminPort:
     Parameters
     ----------
     admin
-        A `kafka.KafkaAdminClient`, as `trimtab.connect.kafka.admin_client` makes it.
+        A `kafka.KafkaAdminClient`, as `trimtab.connect.kafka.client.admin_client` makes it.
     clock
         Seconds since 1970; stamps the looks.
     """
@@ -34,32 +31,83 @@ class KafkaAdminPort:
     claim_rights = "grant AlterConfigs and DescribeConfigs on the cluster"
 
     def __init__(self, admin: Any, clock: Callable[[], float]) -> None:
-        calls = Calls(admin)
-        self._configs = Configs(calls)
-        self._looks = Looks(calls, self._configs, clock)
-        self._placing = Placing(calls)
+        self._calls = Calls(admin)
+        self._configs = Configs(self._calls)
+        self._observer = Observer(self._calls, self._configs, clock)
 
     def observe(
         self, partitions: Collection[TopicPartition], brokers: Collection[int], *, wide: bool
     ) -> Observation:
         """See `ClusterPort.observe`."""
-        return self._looks.observe(partitions, brokers, wide=wide)
+        return self._observer.observe(partitions, brokers, wide=wide)
 
     def reassign(self, targets: Mapping[TopicPartition, tuple[int, ...]]) -> Answers:
         """See `ClusterPort.reassign`."""
-        return self._placing.reassign(targets)
+        return self._alter_reassignments({p: list(replicas) for p, replicas in targets.items()})
 
     def cancel_reassignments(self, partitions: Collection[TopicPartition]) -> Answers:
         """See `ClusterPort.cancel_reassignments`."""
-        return self._placing.cancel_reassignments(partitions)
+        return self._alter_reassignments(dict.fromkeys(partitions))
+
+    def _alter_reassignments(self, targets: Mapping[TopicPartition, list[int] | None]) -> Answers:
+        from kafka import errors
+        from kafka.protocol.admin import AlterPartitionReassignmentsRequest as Request
+
+        topics: dict[str, list[Any]] = {}
+        for (topic, number), replicas in targets.items():
+            part = Request.ReassignableTopic.ReassignablePartition(partition_index=number, replicas=replicas)
+            topics.setdefault(topic, []).append(part)
+        request = Request(
+            timeout_ms=30_000,
+            allow_replication_factor_change=False,
+            topics=[Request.ReassignableTopic(name=name, partitions=parts) for name, parts in topics.items()],
+        )
+        response = self._calls.send_to_controller(request, lambda r: [errors.for_code(r.error_code)])
+        found: dict[TopicPartition, Failure | None] = {}
+        for topic in response.responses:
+            for part in topic.partitions:
+                found[TopicPartition(topic.name, part.partition_index)] = answer_of(
+                    part.error_code, part.error_message
+                )
+        return found
 
     def elect_preferred(self, partitions: Collection[TopicPartition]) -> Answers:
         """See `ClusterPort.elect_preferred`."""
-        return self._placing.elect_preferred(partitions)
+        from kafka import errors
+
+        asked: dict[str, list[int]] = {}
+        for topic, number in partitions:
+            asked.setdefault(topic, []).append(number)
+        response = self._calls(lambda: self._calls.admin.elect_leaders(0, asked, raise_errors=False))
+        top = errors.for_code(getattr(response, "error_code", 0))
+        if top is not errors.NoError:
+            raise PortError(failure_of(top, "electing preferred leaders"))
+        found: dict[TopicPartition, Failure | None] = dict.fromkeys(partitions)
+        for result in response.replica_election_results:
+            for part in result.partition_result:
+                if errors.for_code(part.error_code) is not errors.ElectionNotNeededError:
+                    found[TopicPartition(result.topic, part.partition_id)] = answer_of(
+                        part.error_code, part.error_message
+                    )
+        return found
 
     def move_log_dirs(self, targets: Mapping[tuple[TopicPartition, int], str]) -> Answers:
         """See `ClusterPort.move_log_dirs`."""
-        return self._placing.move_log_dirs(targets)
+        from kafka import errors
+
+        found: dict[TopicPartition, Failure | None] = {partition: None for partition, _ in targets}
+        for broker in sorted({broker for _, broker in targets}):
+            asked = {(p.topic, p.partition, b): path for (p, b), path in targets.items() if b == broker}
+            try:
+                answers = self._calls(partial(self._calls.admin.alter_replica_log_dirs, asked))
+            except PortError as failed:
+                found.update({TopicPartition(topic, number): failed.failure for topic, number, _ in asked})
+                continue
+            for replica, error in answers.items():
+                if error not in (errors.NoError, errors.ReplicaNotAvailableError):
+                    partition = TopicPartition(replica.topic, replica.partition)
+                    found[partition] = failure_of(error, f"log dir on broker {broker}")
+        return found
 
     def read_throttle(self, topics: Collection[str]) -> ThrottleConfig:
         """See `ClusterPort.read_throttle`."""
@@ -76,6 +124,10 @@ class KafkaAdminPort:
             leader_replicas={topic: own(topic, LEADER_REPLICAS) for topic in topics},
             follower_replicas={topic: own(topic, FOLLOWER_REPLICAS) for topic in topics},
         )
+
+    def own_rates(self, brokers: Collection[int]) -> OwnRates:
+        """See `ClusterPort.own_rates`."""
+        return self._configs.own_rates(brokers)
 
     def write_throttle(self, config: ThrottleConfig) -> Mapping[str, Failure]:
         """See `ClusterPort.write_throttle`: one call for all, also while a broker is dead."""
@@ -107,3 +159,19 @@ class KafkaAdminPort:
             return
         for failure in self._configs.change(changes).values():
             raise PortError(failure)
+
+
+@contextmanager
+def open_port(connection: KafkaConnection, clock: Callable[[], float]) -> Iterator[KafkaAdminPort]:
+    """A cluster to act on, by a client of its own.
+
+    Raises
+    ------
+    ConnectError
+        If it cannot be reached.
+    """
+    admin = admin_client(connection, request_timeout_ms=15_000)
+    try:
+        yield KafkaAdminPort(admin, clock)
+    finally:
+        admin.close()

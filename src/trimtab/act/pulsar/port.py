@@ -1,18 +1,45 @@
 """A Pulsar cluster behind `trimtab.act.bundles.port.BundlesPort`."""
 
-from collections.abc import Callable, Collection, Mapping
+import json
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import partial
+from hashlib import sha256
+from itertools import count
+from typing import Final
 
 from trimtab.act.bundles.observation import Answers, Balancing, BundlesSeen
-from trimtab.act.execution.failure import Failure
-from trimtab.act.pulsar import claims
-from trimtab.act.pulsar.failures import failure_of, port_error
-from trimtab.act.pulsar.looks import THREADS, Looks
-from trimtab.act.pulsar.probes import probe_topic
-from trimtab.connect.pulsar import PulsarAdmin, PulsarAdminError
-from trimtab.model.bundle_range import BundleRange, parse_bundle, topic_hash
+from trimtab.act.execution.messages import Failure
+from trimtab.act.port import PortError
+from trimtab.act.pulsar.observer import MISSING, THREADS, Observer
+from trimtab.connect.pulsar.admin import PulsarAdmin, PulsarAdminError, PulsarConnection
+from trimtab.model.bundles.range import BundleRange, parse_bundle, topic_hash
 
-BOUNDARIES_GIVEN = "specified_positions_divide"
+BOUNDARIES_GIVEN: Final = "specified_positions_divide"
+CLAIMS: Final = "pulsar/system"
+CLAIM: Final = "trimtab.lease."
+"""Claims are properties of a namespace that every cluster has. A property is named by its text, so that two
+trimtabs do not overwrite each other; Pulsar compares versions, so that neither gets lost (decision 0014)."""
+
+
+NO_ANSWER: Final = "no answer"
+
+
+def failure_of(error: PulsarAdminError) -> Failure:
+    """The meaning of a refused or unanswered request; the code is the HTTP status."""
+    code = NO_ANSWER if error.status is None else str(error.status)
+    # Pulsar says 500 for what passes (a bundle being unloaded) and for what does not alike.
+    return Failure(code, str(error), transient=error.transient or code == "500")
+
+
+@contextmanager
+def _failing() -> Iterator[None]:
+    """An error of the client inside is the failure of a whole call."""
+    try:
+        yield
+    except PulsarAdminError as error:
+        raise PortError(failure_of(error)) from error
 
 
 class PulsarAdminPort:
@@ -32,37 +59,36 @@ class PulsarAdminPort:
 
     def __init__(self, admin: PulsarAdmin, clock: Callable[[], float], threads: int = THREADS) -> None:
         self._admin = admin
-        self._looks = Looks(admin, clock, threads)
+        self._observer = Observer(admin, clock, threads)
 
+    @_failing()
     def observe(
         self, namespaces: Collection[str], destinations: Collection[str] = (), *, deep: bool = False
     ) -> BundlesSeen:
         """See `BundlesPort.observe`."""
-        return self._looks.observe(namespaces, destinations, deep=deep)
+        return self._observer.observe(namespaces, destinations, deep=deep)
 
+    @_failing()
     def read_balancing(self, *, everywhere: bool = False) -> Balancing:
         """See `BundlesPort.read_balancing`."""
-        return self._looks.balancing(everywhere=everywhere)
+        return self._observer.balancing(everywhere=everywhere)
 
     def write_balancing(self, values: Mapping[str, str | None]) -> Mapping[str, Failure]:
         """See `BundlesPort.write_balancing`."""
-        failures = {}
-        for name, value in values.items():
-            try:
-                if value is None:
-                    self._admin.delete_configuration(name)
-                else:
-                    self._admin.set_configuration(name, value)
-            except PulsarAdminError as error:
-                failures[name] = failure_of(error)
-        return failures
+        admin = self._admin
+        told = {
+            name: self._told(
+                partial(admin.delete_configuration, name)
+                if value is None
+                else partial(admin.set_configuration, name, value)
+            )
+            for name, value in values.items()
+        }
+        return {name: failure for name, failure in told.items() if failure is not None}
 
     def unload(self, targets: Mapping[str, str]) -> Answers:
         """See `BundlesPort.unload`."""
-        answers: dict[str, Failure | None] = {}
-        for bundle, target in targets.items():
-            answers[bundle] = self._told(partial(self._admin.unload, bundle, target))
-        return answers
+        return {b: self._told(partial(self._admin.unload, b, target)) for b, target in targets.items()}
 
     def split(self, bundle: str, boundaries: Collection[int]) -> Failure | None:
         """See `BundlesPort.split`."""
@@ -70,10 +96,7 @@ class PulsarAdminPort:
 
     def look_up(self, bundles: Collection[str]) -> Answers:
         """See `BundlesPort.look_up`."""
-        answers: dict[str, Failure | None] = {}
-        for bundle in bundles:
-            answers[bundle] = self._told(partial(self._look_up, parse_bundle(bundle)))
-        return answers
+        return {bundle: self._told(partial(self._look_up, parse_bundle(bundle))) for bundle in bundles}
 
     def _look_up(self, bundle: BundleRange) -> None:
         """Look up a topic of the bundle; where it has none, one that does not exist.
@@ -84,19 +107,26 @@ class PulsarAdminPort:
         topic = next((name for name in topics if bundle.holds(topic_hash(name))), None)
         self._admin.topic_owner(topic or probe_topic(bundle))
 
+    @_failing()
     def read_claims(self) -> frozenset[str]:
         """See `ClaimPort.read_claims`."""
-        try:
-            return claims.read_claims(self._admin)
-        except PulsarAdminError as error:
-            raise port_error(error) from error
+        found = self._admin.get_json(f"namespaces/{CLAIMS}/properties", dict[str, str])
+        return frozenset(value for name, value in found.items() if name.startswith(CLAIM))
 
+    @_failing()
     def write_claims(self, added: Collection[str], removed: Collection[str]) -> None:
         """See `ClaimPort.write_claims`."""
-        try:
-            claims.write_claims(self._admin, added, removed)
-        except PulsarAdminError as error:
-            raise port_error(error) from error
+        if added:
+            body = json.dumps({_name(text): text for text in added}).encode()
+            self._admin.change("PUT", f"namespaces/{CLAIMS}/properties", body=body)
+        for text in removed:
+            if text in added:
+                continue
+            try:
+                self._admin.change("DELETE", f"namespaces/{CLAIMS}/property/{_name(text)}")
+            except PulsarAdminError as error:
+                if error.status != MISSING:
+                    raise
 
     def _told(self, call: Callable[[], object]) -> Failure | None:
         try:
@@ -104,3 +134,39 @@ class PulsarAdminPort:
         except PulsarAdminError as error:
             return failure_of(error)
         return None
+
+
+@contextmanager
+def open_port(connection: PulsarConnection, clock: Callable[[], float]) -> Iterator[PulsarAdminPort]:
+    """A cluster to act on, by a client of its own.
+
+    It asks any of the cluster's brokers, those that were named first: who names one broker, and moves bundles
+    off it before it is stopped, would be cut off half way.
+
+    Raises
+    ------
+    PulsarAdminError
+        If no broker that was named answers.
+    """
+    with PulsarAdmin(connection) as first:
+        urls = list(connection.admin)
+        for broker in first.brokers():
+            with suppress(PulsarAdminError):
+                urls.append(first.web_url(broker))
+    with PulsarAdmin(replace(connection, admin=tuple(dict.fromkeys(urls)))) as admin:
+        yield PulsarAdminPort(admin, clock)
+
+
+def _name(text: str) -> str:
+    return CLAIM + sha256(text.encode()).hexdigest()[:16]
+
+
+def probe_topic(bundle: BundleRange) -> str:
+    """The name of a topic that does not exist and falls into a bundle: looked up, it gives that an owner.
+
+    A lookup assigns an unowned bundle whether the topic exists or not, as long as clients may create topics,
+    and creates none itself.
+    A bundle of 2^-n of its namespace is hit after 2^n names on average: a second or so at n = 20.
+    """
+    names = (f"persistent://{bundle.namespace}/trimtab-lookup-{number}" for number in count())
+    return next(name for name in names if bundle.holds(topic_hash(name)))

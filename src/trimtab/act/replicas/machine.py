@@ -1,31 +1,64 @@
-"""An execution as a pure state machine: facts in, one order at a time out.
+"""The state machine of executions of this level: its facts, its orders, and the hands that perform them.
 
-`handle(state, event)` is the only way to change a state; it knows no network, no journal and no clock (times
-come in with the events). The runner performs the order and answers it with one event, and so on until the
-order is `Finish`. Whoever writes each state down before performing its order can be killed at any moment: the
-state read back, told `Resumed`, looks at the cluster and goes on from what it sees.
-
-What holds after every event (checked by `trimtab.act.replicas.invariants`):
+What holds after every event:
 
 - a final status means that nothing of ours is in flight and no throttle setting is ours;
 - before a throttle setting is changed, its old value is in the state;
 - nothing is begun unless the status is `RUNNING` and the cluster was looked at since the last order.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from typing import ClassVar, Protocol
 
-from trimtab.act.execution.commands import Command, Finish, GiveUp, Wait
-from trimtab.act.execution.events import Event
-from trimtab.act.execution.status import Status
-from trimtab.act.replicas import answers
-from trimtab.act.replicas.between_batches import between_batches
-from trimtab.act.replicas.looks import next_look
+from trimtab.act.execution.machine import Machine
+from trimtab.act.execution.messages import Command, CommandFailed, Event, Wait
+from trimtab.act.execution.record import Blocked, Choice
+from trimtab.act.execution.state import Status
+from trimtab.act.execution.transitions import COMMON, well
+from trimtab.act.replicas.batch import begin, choose_batch
+from trimtab.act.replicas.messages import (
+    CancelAnswered,
+    CancelReassignments,
+    ClusterObserved,
+    ElectionAnswered,
+    ElectPreferred,
+    LoadSensed,
+    LogDirMovesAnswered,
+    MoveLogDirs,
+    Observe,
+    ReadThrottle,
+    Reassign,
+    ReassignAnswered,
+    SenseLoad,
+    ThrottleRead,
+    ThrottleWritten,
+    WriteThrottle,
+)
+from trimtab.act.replicas.observation import Answers, TopicPartition
+from trimtab.act.replicas.port import ClusterPort
+from trimtab.act.replicas.reassignment import (
+    cancelled,
+    elected,
+    give_up_hopeless,
+    log_dirs_moved,
+    order_for_active,
+    reassigned,
+    roll_back,
+)
+from trimtab.act.replicas.reconcile import observed, why_wait
 from trimtab.act.replicas.settings import ExecutionSettings
 from trimtab.act.replicas.state import ExecutionState
-from trimtab.act.replicas.steps import Step, StepRecord, StepState
-from trimtab.act.replicas.throttle_orders import order_for_throttle
-from trimtab.act.replicas.under_way import give_up_hopeless, order_for_active, roll_back
+from trimtab.act.replicas.steps import Step, StepKind, StepRecord, StepState
+from trimtab.act.replicas.throttle import command_failed, order_for_throttle, throttle_read, throttle_written
+
+
+class Sense(Protocol):
+    """Finds out whether what is left to do is still needed."""
+
+    def __call__(self, records: tuple[StepRecord, ...], at: float) -> LoadSensed:
+        """`LoadSensed` for all steps as they are now, from load measured as late as can be had."""
+        ...
 
 
 def new_execution(
@@ -41,39 +74,160 @@ def new_execution(
     )
 
 
-def handle(state: ExecutionState, event: Event) -> tuple[ExecutionState, Command]:
-    """The state after a fact, and what to do next."""
-    return decide(absorb(state, event))
+def load_sensed(state: ExecutionState, event: LoadSensed) -> ExecutionState:
+    """Load as it is now: what is no longer needed is dropped."""
+    state = state.changing(
+        [record for record in state.pending if record.step.partition in event.unneeded],
+        lambda r: r.end(StepState.DROPPED, state.now, event.unneeded[r.step.partition]),
+    )
+    known = replace(state, headroom=event.headroom, free=event.free, gains=event.gains)
+    return well(replace(known, sensed_for_batch=state.batches))
 
 
-def absorb(state: ExecutionState, event: Event) -> ExecutionState:
-    """The state after a fact; nothing is ordered yet."""
-    return answers.absorb(replace(state, now=max(state.now, event.at)), event)
+class ReplicasMachine(Machine[ExecutionState]):
+    """The state machine of this level.
+
+    Parameters
+    ----------
+    port
+        The cluster.
+    clock
+        Seconds since 1970.
+    sense
+        Asked before every batch; None: nothing is dropped.
+    """
+
+    changes = (Reassign, MoveLogDirs, CancelReassignments, ElectPreferred, WriteThrottle)
+    facts: ClassVar = {
+        **COMMON,
+        ClusterObserved: observed,
+        ReassignAnswered: reassigned,
+        LogDirMovesAnswered: log_dirs_moved,
+        CancelAnswered: cancelled,
+        ElectionAnswered: elected,
+        ThrottleRead: throttle_read,
+        ThrottleWritten: throttle_written,
+        LoadSensed: load_sensed,
+        CommandFailed: command_failed,
+    }
+    good = frozenset({StepState.DONE, StepState.DROPPED})
+
+    def __init__(self, port: ClusterPort, clock: Callable[[], float], sense: Sense | None = None) -> None:
+        super().__init__(clock)
+        self._port = port
+        self._sense = sense
+
+    @classmethod
+    def look(cls, state: ExecutionState, *, whole: bool = False) -> Command:
+        """A narrow look at what is under way, or a wide one between batches and every `check_seconds`."""
+        # In a large cluster a wide look takes seconds: it must not be all that we do.
+        interval = max(state.settings.check_seconds, 9 * state.wide_look_seconds)
+        last = state.looked_wide_at
+        wide = whole or not state.active or last is None or state.now - last >= interval
+        records = [record for record in state.records if record.active or (wide and not record.ended)]
+        brokers: set[int] = set()
+        for record in records:
+            brokers.update(record.step.added, (broker for broker, _ in record.step.directories))
+            if wide and record.active and record.step.kind is StepKind.COPY and state.seen is not None:
+                # Whom a copy is read from: its size tells how much of the copy is left.
+                placement = state.seen.placements.get(record.step.partition)
+                if placement is not None and placement.leader is not None:
+                    brokers.add(placement.leader)
+        partitions = dict.fromkeys(record.step.partition for record in records)
+        return Observe(tuple(partitions), tuple(sorted(brokers)), wide=wide)
+
+    @classmethod
+    def under_way(cls, state: ExecutionState) -> tuple[ExecutionState, Command | None]:
+        """See `Machine.under_way`: what is cancelled or without hope is rolled back first."""
+        if state.status is Status.CANCELLING:
+            everything = {record.step.number: "" for record in state.active}
+            state = roll_back(state, everything, StepState.ROLLED_BACK)
+        else:
+            state = give_up_hopeless(state)
+        state, order = order_for_active(state)
+        if order is None and state.active:
+            order = order_for_throttle(state, [record.step for record in state.active])
+            order = order or Wait(state.now + state.settings.poll_seconds)
+        return state, order
+
+    @classmethod
+    def why_wait(cls, state: ExecutionState) -> tuple[str, float] | None:
+        """See `Machine.why_wait`."""
+        return why_wait(state)
+
+    @classmethod
+    def before_batch(cls, state: ExecutionState) -> tuple[ExecutionState, Command | None]:
+        """See `Machine.before_batch`: the load is sensed once for each batch."""
+        if state.sensed_for_batch == state.batches:
+            return state, None
+        return state, SenseLoad(tuple(dict.fromkeys(record.step.partition for record in state.pending)))
+
+    @classmethod
+    def choose(cls, state: ExecutionState) -> Choice[Step]:
+        """See `Machine.choose`."""
+        assert state.seen is not None
+        return choose_batch(
+            state.records,
+            state.seen,
+            state.now,
+            state.copies_per_broker,
+            state.settings,
+            free=state.free,
+            gains=state.gains,
+        )
+
+    @classmethod
+    def begin(cls, state: ExecutionState, batch: tuple[Step, ...]) -> tuple[ExecutionState, Command]:
+        """See `Machine.begin`."""
+        return begin(state, batch)
+
+    @classmethod
+    def give_back(cls, state: ExecutionState) -> tuple[ExecutionState, Command | None]:
+        """See `Machine.give_back`: the throttle."""
+        return state, order_for_throttle(state, [])
+
+    @classmethod
+    def ends_as(cls, record: StepRecord, blocked: Blocked) -> StepState:
+        """See `Machine.ends_as`: a leadership that never could be moved does not apply any more."""
+        return StepState.SKIPPED if record.step.kind is StepKind.LEAD else StepState.FAILED
+
+    @classmethod
+    def blocked_seconds(cls, settings: ExecutionSettings) -> float:
+        """See `Machine.blocked_seconds`."""
+        return settings.in_sync_wait_seconds
+
+    def perform(self, command: Command, state: ExecutionState) -> Event:
+        """See `Machine.perform`."""
+        port = self._port
+        match command:
+            case SenseLoad():
+                at = self.clock()
+                return LoadSensed(at) if self._sense is None else self._sense(state.records, at)
+            case Observe(partitions, brokers, wide):
+                return self.told(ClusterObserved, port.observe(partitions, brokers, wide=wide))
+            case Reassign(targets, directories):
+                return self.told(ReassignAnswered, _reassign(port, targets, directories))
+            case MoveLogDirs(targets):
+                return self.told(LogDirMovesAnswered, port.move_log_dirs(targets))
+            case CancelReassignments(partitions):
+                return self.told(CancelAnswered, port.cancel_reassignments(partitions))
+            case ElectPreferred(partitions):
+                return self.told(ElectionAnswered, port.elect_preferred(partitions))
+            case ReadThrottle(topics):
+                return self.told(ThrottleRead, port.read_throttle(topics))
+            case WriteThrottle(config):
+                return self.told(ThrottleWritten, port.write_throttle(config))
+        raise AssertionError(f"no way to perform {command}")
 
 
-def decide(state: ExecutionState) -> tuple[ExecutionState, Command]:
-    """The next order, with the state marked as having given it."""
-    state, command = _decide(state)
-    return replace(state, awaiting=command), command
-
-
-def _decide(state: ExecutionState) -> tuple[ExecutionState, Command]:
-    if state.final:
-        return state, Finish()
-    if state.give_up:
-        return state, GiveUp(state.give_up)
-    if state.pause_until > state.now:
-        return state, Wait(state.pause_until)
-    if not state.fresh or state.seen is None:
-        return state, next_look(state)
-    if state.status is Status.CANCELLING:
-        state = roll_back(state, {record.step.number: "" for record in state.active}, StepState.ROLLED_BACK)
-    else:
-        state = give_up_hopeless(state)
-    order = order_for_active(state)
-    if order is not None:
-        return order
-    if state.active:
-        order = order_for_throttle(state, [record.step for record in state.active])
-        return order or (state, Wait(state.now + state.settings.poll_seconds))
-    return between_batches(state)
+def _reassign(
+    port: ClusterPort,
+    targets: Mapping[TopicPartition, tuple[int, ...]],
+    directories: Mapping[tuple[TopicPartition, int], str],
+) -> Answers:
+    refused = {}
+    if directories:
+        told = port.move_log_dirs(directories)
+        refused = {partition: failure for partition, failure in told.items() if failure is not None}
+    answers = port.reassign({p: r for p, r in targets.items() if p not in refused})
+    return dict(answers) | refused

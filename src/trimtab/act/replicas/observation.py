@@ -1,10 +1,10 @@
-"""What can be seen of a cluster while an execution runs: values only, in Kafka's own ids and names."""
+"""Observations of a cluster while an execution runs: values only, in Kafka's own ids and names."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from trimtab.act.execution.failure import Failure
+from trimtab.act.execution.messages import Failure
 
 
 class TopicPartition(NamedTuple):
@@ -29,7 +29,7 @@ class BrokerSeen:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Where a partition is, as any broker's metadata tells it (which may lag the controller by a moment).
+    """A partition's place by any broker's metadata, which may lag the controller by a moment.
 
     Attributes
     ----------
@@ -149,3 +149,7 @@ class ThrottleConfig:
     follower_rate: str | None = None
     leader_replicas: Mapping[str, str | None] = field(default_factory=dict)
     follower_replicas: Mapping[str, str | None] = field(default_factory=dict)
+
+
+OwnRates = Mapping[int, Mapping[str, float]]
+"""Broker -> name of a throttle's rate -> bytes per second, for those that a broker has of its own."""

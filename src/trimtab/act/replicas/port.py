@@ -10,13 +10,13 @@ those of `trimtab.act.port`:
 from collections.abc import Collection, Mapping
 from typing import Protocol
 
-from trimtab.act.execution.failure import Failure
+from trimtab.act.execution.messages import Failure
 from trimtab.act.port import ClaimPort
-from trimtab.act.replicas.observation import Answers, Observation, ThrottleConfig, TopicPartition
+from trimtab.act.replicas.observation import Answers, Observation, OwnRates, ThrottleConfig, TopicPartition
 
 
 class ClusterPort(ClaimPort, Protocol):
-    """What an execution needs of a cluster."""
+    """The seam between an execution and a cluster."""
 
     def observe(
         self, partitions: Collection[TopicPartition], brokers: Collection[int], *, wide: bool
@@ -60,6 +60,13 @@ class ClusterPort(ClaimPort, Protocol):
 
     def read_throttle(self, topics: Collection[str]) -> ThrottleConfig:
         """The cluster-wide default rates, and the lists of these topics (those that exist)."""
+        ...
+
+    def own_rates(self, brokers: Collection[int]) -> OwnRates:
+        """The throttle rates that these brokers have of their own.
+
+        Each is asked itself; one that does not answer is left out: it throttles nobody.
+        """
         ...
 
     def write_throttle(self, config: ThrottleConfig) -> Mapping[str, Failure]:

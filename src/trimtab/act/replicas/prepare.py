@@ -1,8 +1,4 @@
-"""From a plan and the placement as it is now to the steps that lead from one to the other.
-
-A plan is never applied blindly: a partition that is neither where the plan found it nor where the plan wants
-it is named, and left out (rebase) or the whole plan is refused.
-"""
+"""From a plan and the placement as it is now to the steps that lead from one to the other."""
 
 import re
 from collections import defaultdict
@@ -10,14 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from trimtab.act.acting import Comparison
 from trimtab.act.replicas.observation import Observation, Placement, TopicPartition
 from trimtab.act.replicas.steps import Phase, Step, StepKind
 from trimtab.model.errors import ActError
-from trimtab.model.plan import Assignment, Move, MoveKind, Plan
+from trimtab.model.replicas.plan import Assignment, Move, MoveKind, Plan
 
 
 class Standing(StrEnum):
-    """How a partition stands to the plan."""
+    """The standing of a partition to the plan."""
 
     AS_PLANNED = "as planned"
     """Where the plan found it."""
@@ -36,7 +33,7 @@ class Standing(StrEnum):
 
 
 KAFKA_CLUSTER_ID = re.compile(r"[A-Za-z0-9_-]{22}")
-"""What Kafka's own cluster ids look like; a snapshot carries one unless the operator named the cluster."""
+"""The form of Kafka's own cluster ids; a snapshot carries one unless the operator named the cluster."""
 HARMLESS = frozenset({Standing.AS_PLANNED, Standing.ALREADY_DONE})
 
 
@@ -58,22 +55,9 @@ class Difference:
         )
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """A plan held against the placement as it is."""
-
-    standing: Mapping[TopicPartition, Standing]
-    differences: tuple[Difference, ...]
-
-    @property
-    def identical(self) -> bool:
-        """Whether every partition is where the plan found it, or where it wants it."""
-        return not self.differences
-
-
 def compare(
     plan: Plan, placements: Mapping[TopicPartition, Placement], busy: frozenset[TopicPartition]
-) -> Comparison:
+) -> Comparison[TopicPartition, Standing]:
     """Hold the plan's `assignments.before` against the cluster.
 
     Parameters
@@ -134,30 +118,10 @@ def refuse_if_elsewhere(plan: Plan, seen: Observation) -> None:
         )
 
 
-def refuse_if_changed(comparison: Comparison, *, rebase: bool) -> None:
-    """Refuse a plan whose partitions have changed since.
-
-    Raises
-    ------
-    ActError
-        Naming the partitions; not with `rebase`, which leaves them out.
-    """
-    if comparison.identical or rebase:
-        return
-    shown = "\n  ".join(str(difference) for difference in comparison.differences[:10])
-    more = len(comparison.differences) - 10
-    tail = f"\n  and {more} more" if more > 0 else ""
-    raise ActError(
-        f"the plan does not fit the cluster any more: {len(comparison.differences)} of its "
-        f"{len(comparison.standing)} partitions have changed since it was made:\n  {shown}{tail}\n"
-        "make a new plan, or apply what still fits with --rebase"
-    )
-
-
 def steps_of(
     plan: Plan,
     seen: Observation,
-    comparison: Comparison,
+    comparison: Comparison[TopicPartition, Standing],
 ) -> tuple[Step, ...]:
     """The steps that lead from the placement as it is to the plan's, in the order of the plan's moves.
 

@@ -11,13 +11,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from trimtab.act.replicas.events import Headroom, LoadSensed
+from trimtab.act.replicas.messages import Headroom, LoadSensed
 from trimtab.act.replicas.observation import TopicPartition
 from trimtab.act.replicas.steps import StepKind, StepRecord, StepState
 from trimtab.model.imbalance import Measures
-from trimtab.model.load import NETWORK_IN, NETWORK_OUT, RESOURCES, BoolArray, FloatArray, IntArray
-from trimtab.model.plan import Move, Plan
-from trimtab.model.replicas import NOBODY, ReplicasSnapshot
+from trimtab.model.load import BoolArray, FloatArray, IntArray
+from trimtab.model.replicas.plan import Move, Plan
+from trimtab.model.replicas.resources import NETWORK_IN, NETWORK_OUT, RESOURCES
+from trimtab.model.replicas.snapshot import NOBODY, ReplicasSnapshot
 
 INNER_MARGIN = 0.9
 """A goal counts as held when it holds with a tenth of ε to spare."""
@@ -90,7 +91,7 @@ class LoadSense:
         return self._planned, "the plan's own loads"
 
     def __call__(self, records: tuple[StepRecord, ...], at: float) -> LoadSensed:
-        """See `trimtab.act.runner.Sense`."""
+        """See `trimtab.act.replicas.machine.Sense`."""
         snapshot, source = self._loads(records)
         view = View.of(snapshot, records)
         pending = tuple(r for r in records if not r.ended and not r.active)
@@ -111,7 +112,7 @@ class View:
     Attributes
     ----------
     replicas, leader
-        As in `trimtab.model.replicas.Partitions`.
+        As in `trimtab.model.replicas.snapshot.Partitions`.
     row, broker
         Index of each partition and of each broker id.
     """
@@ -187,7 +188,7 @@ class View:
         }
 
     def free(self, pending: tuple[StepRecord, ...], goals: Goals) -> dict[int, tuple[float, ...]]:
-        """What each broker may still take on the way, in the resources' units.
+        """The room of each broker on the way, in the resources' units.
 
         Up to θ, or up to where it is now or will be at the end where that is higher.
         """

@@ -1,11 +1,11 @@
-"""The state of an execution: a value; `machine` makes each from the one before and an event."""
+"""The state of an execution of this level: a value; `machine` makes each from the one before and an event."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from trimtab.act.execution.state import Execution
-from trimtab.act.replicas.events import Headroom
+from trimtab.act.execution.state import Execution, Kept
+from trimtab.act.replicas.messages import Headroom
 from trimtab.act.replicas.observation import Observation, ThrottleConfig, TopicPartition
 from trimtab.act.replicas.settings import ExecutionSettings
 from trimtab.act.replicas.steps import StepRecord
@@ -13,7 +13,7 @@ from trimtab.act.replicas.steps import StepRecord
 
 @dataclass(frozen=True)
 class ThrottleMemory:
-    """What we have changed, or are about to change, and what was there before.
+    """The settings that we have changed, or are about to change, and their values before.
 
     Attributes
     ----------
@@ -33,21 +33,16 @@ class ThrottleMemory:
 
     @property
     def empty(self) -> bool:
-        """Whether nothing in the cluster is ours."""
+        """True if nothing in the cluster is ours."""
         return not self.rates_touched and not self.topics
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExecutionState(Execution[StepRecord, ExecutionSettings]):
-    """Everything the state machine knows.
-
-    The first group is what the journal keeps, and all that a resumed execution needs besides what all levels
-    keep (`Execution`); the second group is learnt anew from the cluster.
+class KeptReplicas(Kept[StepRecord, ExecutionSettings]):
+    """The part that the journal keeps, and all that a resumed execution needs.
 
     Attributes
     ----------
-    brokers
-        Alive at the first look; None before it.
     baseline
         Partitions that were unhealthy before we touched anything; None before the first look.
     throttle
@@ -56,13 +51,37 @@ class ExecutionState(Execution[StepRecord, ExecutionSettings]):
         The pace at present; a rate of None is no throttle.
     """
 
-    level: ClassVar[str] = "replicas"
-
-    brokers: frozenset[int] | None = None
     baseline: frozenset[TopicPartition] | None = None
     throttle: ThrottleMemory = field(default_factory=ThrottleMemory)
     copies_per_broker: int = 1
     rate_bytes_per_second: float | None = None
+
+    @property
+    def clean(self) -> bool:
+        """True if no throttle setting is ours."""
+        return self.throttle.empty
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExecutionState(KeptReplicas, Execution[StepRecord, ExecutionSettings]):
+    """Everything the state machine knows.
+
+    Attributes
+    ----------
+    seen
+        The last look.
+    looked_wide_at, wide_look_seconds
+        When the whole cluster was looked at last, and how long that took.
+    sensed_for_batch
+        Number of batches begun when the load was sensed last.
+    headroom, free, gains
+        As in `LoadSensed`.
+    throttle_in_force
+        What we set last; None where that is not known.
+    """
+
+    level: ClassVar[str] = "replicas"
+    kept: ClassVar[type[KeptReplicas]] = KeptReplicas
 
     seen: Observation | None = None
     looked_wide_at: float | None = None
@@ -71,8 +90,9 @@ class ExecutionState(Execution[StepRecord, ExecutionSettings]):
     headroom: Mapping[int, Headroom] = field(default_factory=dict)
     free: Mapping[int, tuple[float, ...]] = field(default_factory=dict)
     gains: Mapping[int, Mapping[int, tuple[float, ...]]] = field(default_factory=dict)
-    load_source: str = ""
-    chosen: tuple[int, ...] = ()
     throttle_in_force: ThrottleConfig | None = None
-    gone_since: Mapping[int, float] = field(default_factory=dict)
-    blocked_since: Mapping[int, float] = field(default_factory=dict)
+
+    @property
+    def seen_whole(self) -> bool:
+        """True if the last look was at the whole cluster."""
+        return self.seen is not None and self.seen.unhealthy is not None

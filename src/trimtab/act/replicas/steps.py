@@ -4,15 +4,16 @@ A step's states and the only ways between them are the table `STEP_TRANSITIONS`;
 replicas-execution.md says them in words, and a test holds the two together.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum, StrEnum
-from typing import Final
+from typing import Any, Final, Self
 
+from trimtab.act.execution.record import Record, transitions
 from trimtab.act.replicas.observation import TopicPartition
 
 
 class StepKind(StrEnum):
-    """What a step changes."""
+    """The thing that a step changes."""
 
     LEAD = "lead"
     """The order of the replica list (same brokers), then preferred election: metadata only."""
@@ -23,7 +24,7 @@ class StepKind(StrEnum):
 
 
 class Phase(IntEnum):
-    """When a step's turn comes; a later phase begins when nothing of an earlier one can be begun."""
+    """The time when a step's turn comes; a later phase begins when nothing of an earlier one can be begun."""
 
     RELIEF = 0
     """Leadership that goes to a replica which is there already: relieves at once."""
@@ -34,7 +35,7 @@ class Phase(IntEnum):
 
 
 class StepState(StrEnum):
-    """How far a step is."""
+    """The progress of a step."""
 
     PENDING = "pending"
     """Not begun."""
@@ -66,49 +67,29 @@ ENDED: Final = frozenset(
 )
 """States that a step never leaves, except that a resumed execution may begin `ROLLED_BACK` ones again."""
 
-STEP_TRANSITIONS: Final[dict[StepState, frozenset[StepState]]] = {
-    StepState.PENDING: frozenset(
-        {StepState.REQUESTED, StepState.DONE, StepState.DROPPED, StepState.SKIPPED, StepState.FAILED}
-    ),
-    StepState.REQUESTED: frozenset(
-        {
-            StepState.PENDING,
-            StepState.MOVING,
-            StepState.ELECTING,
-            StepState.ROLLING_BACK,
-            StepState.DONE,
-            StepState.SKIPPED,
-            StepState.FAILED,
-        }
-    ),
-    StepState.MOVING: frozenset(
-        {
-            StepState.PENDING,
-            StepState.ELECTING,
-            StepState.ROLLING_BACK,
-            StepState.DONE,
-            StepState.SKIPPED,
-            StepState.FAILED,
-        }
-    ),
-    StepState.ELECTING: frozenset(
-        {StepState.ROLLING_BACK, StepState.DONE, StepState.SKIPPED, StepState.FAILED}
-    ),
-    StepState.ROLLING_BACK: frozenset(
-        {
-            StepState.REQUESTED,
-            StepState.ROLLED_BACK,
-            StepState.DONE,
-            StepState.SKIPPED,
-            StepState.FAILED,
-        }
-    ),
-    StepState.ROLLED_BACK: frozenset({StepState.PENDING}),
-    StepState.DONE: frozenset(),
-    StepState.DROPPED: frozenset(),
-    StepState.SKIPPED: frozenset(),
-    StepState.FAILED: frozenset(),
+STEP_TRANSITIONS: Final = transitions(
+    StepState,
+    pending="requested done dropped skipped failed",
+    requested="pending moving electing rolling_back done skipped failed",
+    moving="pending electing rolling_back done skipped failed",
+    electing="rolling_back done skipped failed",
+    rolling_back="requested rolled_back done skipped failed",
+    rolled_back="pending",
+    done="",
+    dropped="",
+    skipped="",
+    failed="",
+)
+
+UNMEASURED: Final[dict[str, Any]] = {
+    "least_left_bytes": None,
+    "most_left_bytes": None,
+    "nearer_at": None,
+    "source_bytes": None,
+    "measured_at": None,
+    "written_bytes_per_second": 0.0,
 }
+"""The fields of a record that `trimtab.act.replicas.catch_up` keeps, before the first look."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,47 +139,49 @@ class Step:
         """Brokers that lose theirs."""
         return tuple(broker for broker in self.before if broker not in self.after)
 
+    @property
+    def destinations(self) -> tuple[int, ...]:
+        """Brokers without which it cannot be done."""
+        if self.kind is StepKind.COPY:
+            return self.added
+        if self.kind is StepKind.LEAD:
+            return () if self.leader is None else (self.leader,)
+        return tuple(broker for broker, _ in self.directories)
+
+    @property
+    def copies(self) -> int:
+        """The number of copies that it makes."""
+        return len(self.added) or len(self.directories)
+
     def __str__(self) -> str:
         return f"step {self.number} ({self.kind} {self.partition})"
 
 
 @dataclass(frozen=True, slots=True)
-class StepRecord:
+class StepRecord(Record[Step, StepState]):
     """A step and how far it is; this is what the journal keeps.
 
     Attributes
     ----------
-    reason
-        Why it ended as it did, where that is not plain.
-    attempts
-        How many times it was asked for in vain.
-    not_before
-        Earliest time of the next attempt, seconds since 1970.
     copied_bytes
-        What the new copies were seen to hold at the last look.
-    advanced_at
-        When it last got further: a change of state or more bytes.
-    least_left_bytes, most_left_bytes, nearer_at
-        When its copy was last seen to get nearer to its end, what was left of it then, and the most that has
-        been left since (`trimtab.act.replicas.approach`).
-    source_bytes, measured_at, written_bytes_per_second
-        Size of what it is copied from, when that was last seen, and how fast it grows.
+        Size that the new copies were seen to have at the last look; more bytes count as getting further.
     topic_id
         The topic's id when first seen, to tell a topic created anew under the same name.
     rollback
         The state to end in once rolled back: `ROLLED_BACK` when cancelled by the user, `FAILED` when given
         up.
+    least_left_bytes, most_left_bytes, nearer_at
+        When its copy was last seen to get nearer to its end, what was left of it then, and the most that has
+        been left since (`trimtab.act.replicas.catch_up`).
+    source_bytes, measured_at, written_bytes_per_second
+        Size of what it is copied from, when that was last seen, and how fast it grows.
     """
 
-    step: Step
+    ACTIVE = ACTIVE
+    ENDED = ENDED
+
     state: StepState = StepState.PENDING
-    reason: str = ""
-    attempts: int = 0
-    not_before: float = 0.0
     copied_bytes: int = 0
-    started_at: float | None = None
-    advanced_at: float | None = None
-    ended_at: float | None = None
     topic_id: str | None = None
     rollback: StepState | None = None
     least_left_bytes: int | None = None
@@ -208,12 +191,18 @@ class StepRecord:
     measured_at: float | None = None
     written_bytes_per_second: float = 0.0
 
-    @property
-    def active(self) -> bool:
-        """Whether something of it may be under way in the cluster."""
-        return self.state in ACTIVE
+    def end(self, state: StepState, now: float, reason: str = "") -> Self:
+        """The record at its end; without another reason it keeps the one it has."""
+        return Record.end(self, state, now, reason or self.reason)
 
-    @property
-    def ended(self) -> bool:
-        """Whether it has come to an end, of whatever kind."""
-        return self.state in ENDED
+    def resumed(self, now: float, ended: bool) -> Self:
+        """See `Record.resumed`: what was rolled back begins again."""
+        # Time in which nobody looked does not count as time in which a copy got no nearer.
+        record = replace(self, **UNMEASURED) if self.active and self.nearer_at is not None else self
+        if record.state is StepState.ROLLED_BACK:
+            state = StepState.PENDING
+        elif record.state is StepState.ROLLING_BACK and record.rollback is StepState.ROLLED_BACK:
+            state = StepState.REQUESTED  # whether the cancelling took effect is for the next look to tell
+        else:
+            return record
+        return replace(record, state=state, rollback=None, ended_at=None, attempts=0, reason="")

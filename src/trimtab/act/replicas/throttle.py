@@ -1,12 +1,21 @@
-"""Which replication throttle an execution wants in force, and how its pace follows the cluster's health."""
+"""The replication throttle: ours, what was there before us, and how its rate follows the cluster's health."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from trimtab.act.replicas.events import Headroom
-from trimtab.act.replicas.observation import ThrottleConfig
+from trimtab.act.execution.messages import Command, CommandFailed, Failure
+from trimtab.act.execution.state import Status
+from trimtab.act.execution.transitions import failed, well
+from trimtab.act.replicas.messages import (
+    Headroom,
+    ReadThrottle,
+    ThrottleRead,
+    ThrottleWritten,
+    WriteThrottle,
+)
+from trimtab.act.replicas.observation import OwnRates, ThrottleConfig
 from trimtab.act.replicas.settings import ExecutionSettings
-from trimtab.act.replicas.state import ThrottleMemory
+from trimtab.act.replicas.state import ExecutionState, ThrottleMemory
 from trimtab.act.replicas.steps import Step, StepKind
 
 
@@ -90,7 +99,7 @@ def first_rate(
 def rate_ceiling(
     settings: ExecutionSettings, headroom: Mapping[int, Headroom], brokers: Iterable[int]
 ) -> float | None:
-    """What the tightest network path allows; None where no path's limit is known."""
+    """The rate that the tightest network path allows; None where no path's limit is known."""
     tightest = free_network(headroom, brokers)
     if tightest == float("inf"):
         return None
@@ -98,7 +107,7 @@ def rate_ceiling(
 
 
 def free_network(headroom: Mapping[int, Headroom], brokers: Iterable[int]) -> float:
-    """What the tightest of these brokers has free, bytes per second; infinite where no limit is known."""
+    """The room of the tightest of these brokers, bytes per second; infinite where no limit is known."""
     return min(
         (
             min(headroom[broker].network_in, headroom[broker].network_out)
@@ -143,3 +152,96 @@ def next_copies_per_broker(settings: ExecutionSettings, copies: int, healthy: bo
 def rate_text(bytes_per_second: float) -> str:
     """A throttle's rate, or what it is held against, in decimal megabytes."""
     return f"{bytes_per_second / 1e6:.3g} MB/s"
+
+
+def warnings(ours: float | None, default: ThrottleConfig, own: OwnRates) -> list[str]:
+    """A sentence for each throttle that somebody has set before us, for whoever begins an execution.
+
+    The rate for all brokers we replace for as long as copies are in flight, and put back. A rate that a
+    broker has of its own Kafka prefers to that: we leave it alone, so it decides how fast copies through that
+    broker are.
+
+    Parameters
+    ----------
+    ours
+        Bytes per second and broker that the execution begins with; None for no throttle.
+    default
+        Rates set for all brokers.
+    own
+        Rates of the brokers that take part.
+    """
+    found = []
+    lowest = min((float(r) for r in (default.leader_rate, default.follower_rate) if r), default=None)
+    if ours is not None and lowest is not None and lowest < ours:
+        found.append(
+            f"a throttle of {rate_text(lowest)} is set for all brokers, lower than ours of "
+            f"{rate_text(ours)}: ours holds while copies are in flight, then theirs is put back; keep to it "
+            f"with --throttle {lowest:.0f}"
+        )
+    for broker, rates in sorted(own.items()):
+        for name, rate in sorted(rates.items()):
+            if ours is None or rate < ours:
+                effect = "copies through it go no faster" if ours is not None else "it may hold copies back"
+            elif rate > ours:
+                effect = "copies through it are not held to ours"
+            else:
+                continue
+            than = (
+                ""
+                if ours is None
+                else f", {'lower' if rate < ours else 'higher'} than ours of {rate_text(ours)}"
+            )
+            found.append(
+                f"broker {broker} has a throttle of its own, {name} = {rate_text(rate)}{than}: Kafka prefers "
+                f"it, so {effect}; it is left alone, remove it if it was forgotten there"
+            )
+    return found
+
+
+def order_for_throttle(state: ExecutionState, steps: Sequence[Step]) -> Command | None:
+    """The order that puts the throttle for these steps in force; None when it is."""
+    rate = state.rate_bytes_per_second
+    copies = topics_of(steps) if rate is not None else frozenset()
+    unknown = copies - state.throttle.topics
+    if unknown or (copies and not state.throttle.rates_touched):
+        return ReadThrottle(tuple(sorted(unknown)))
+    if state.throttle.empty:
+        return None
+    wanted = wanted_config(state.throttle, rate if copies else None, steps)
+    if wanted == state.throttle_in_force:
+        return None
+    return WriteThrottle(wanted, kept_topics=copies, kept_rates=bool(copies))
+
+
+def throttle_read(state: ExecutionState, event: ThrottleRead) -> ExecutionState:
+    """Settings that were there are remembered, to be given back."""
+    return well(replace(state, throttle=remembering(state.throttle, event.config), throttle_in_force=None))
+
+
+def throttle_written(state: ExecutionState, event: ThrottleWritten) -> ExecutionState:
+    """Our throttle is in force, or Kafka refused it."""
+    order = state.awaiting
+    assert isinstance(order, WriteThrottle)
+    if event.failures:
+        name, failure = sorted(event.failures.items())[0]
+        subject = f"the throttle list of {name}" if name else "the throttle rate"
+        if failure.code.endswith("AuthorizationFailed") and state.batches == 0:
+            # Refused outright before anything was begun: nothing of ours is there to be given back.
+            reason = f"Kafka refuses {subject}: {failure.message}: grant AlterConfigs or use --throttle none"
+            return replace(state, status=Status.STOPPING, reason=reason, throttle=ThrottleMemory())
+        named = Failure(failure.code, f"{subject}: {failure.message}", failure.transient)
+        return failed(replace(state, throttle_in_force=None), named)
+    config, kept = order.config, order.kept_topics
+    memory = forgetting(state.throttle, kept, rates_touched=order.kept_rates)
+    in_force = replace(
+        config,
+        leader_replicas={t: v for t, v in config.leader_replicas.items() if t in kept},
+        follower_replicas={t: v for t, v in config.follower_replicas.items() if t in kept},
+    )
+    return well(replace(state, throttle=memory, throttle_in_force=in_force))
+
+
+def command_failed(state: ExecutionState, event: CommandFailed) -> ExecutionState:
+    """A whole call failed; a throttle that may or may not have been written is no longer known."""
+    state = failed(state, event.failure)
+    return replace(state, throttle_in_force=None) if isinstance(state.awaiting, WriteThrottle) else state

@@ -1,4 +1,4 @@
-"""What a strategy did to a cluster over a replay: imbalance tick by tick, and what it cost its clients.
+"""The effect of a strategy on a cluster over a replay: imbalance tick by tick, and the cost to its clients.
 
 Imbalance is σ of `trimtab.model.imbalance` (equation 5) over the brokers' weighted usage, at every tick as
 the strategy saw it, so with all its earlier unloads in it and the one of that tick not yet.
@@ -10,26 +10,27 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.model.bundle_returns import BundleMove, Oscillation, oscillations
-from trimtab.model.bundles import BrokerReport, ReportTick
+from trimtab.model.bundles.reports import BrokerReport, ReportTick
+from trimtab.model.bundles.returns import Oscillation, Unload, oscillations
 from trimtab.model.imbalance import imbalance
 from trimtab.model.load import FloatArray
-from trimtab.plan.bundles.decision import Decision
-from trimtab.plan.bundles.options import Options
+from trimtab.plan.pulsar.decision import Decision
+from trimtab.plan.pulsar.options import Options
 
 MEASURED_PAUSE_SECONDS = 0.21
-"""How long clients of an unloaded bundle pause: the median on three real brokers (at most 0.6 s), 512-byte
+"""The pause of an unloaded bundle's clients: the median on three real brokers (at most 0.6 s), 512-byte
 messages at 25/s a topic, so that up to 0.04 s of it is their spacing."""
 
 
 @dataclass(frozen=True)
 class Ruler:
-    """What every strategy of a comparison is measured by, whatever its own options are.
+    """The measures of every strategy of a comparison, whatever its own options are.
 
     Attributes
     ----------
     weights
-        Of `trimtab.model.bundles.BROKER_RESOURCES`; a broker's usage is its most used resource, weighted.
+        Of `trimtab.model.bundles.reports.BROKER_RESOURCES`; a broker's usage is its most used resource,
+        weighted.
     overload
         A broker with this usage or more is overloaded, as for `OverloadShedder`; a fraction.
     pause_seconds
@@ -105,7 +106,7 @@ class Effect:
 
     @property
     def overload_seconds(self) -> float:
-        """How long some broker was overloaded; every tick stands until the next, the last for no time."""
+        """Time with some overloaded broker; every tick stands until the next, the last for no time."""
         return float(np.diff(self.at)[self.overloaded[:-1] > 0].sum())
 
     @property
@@ -126,7 +127,7 @@ class EffectMeter:
     def __init__(self, measured_by: Ruler) -> None:
         self._ruler = measured_by
         self._ticks: list[tuple[float, float, float, int, int]] = []
-        self._moves: list[BundleMove] = []
+        self._moves: list[Unload] = []
         self._clients = 0
         self._traffic = 0.0
         self._without_stats = 0
@@ -141,7 +142,7 @@ class EffectMeter:
         self._ticks.append((seen.at, sigma, peak, overloaded, unloads))
 
     def effect(self) -> Effect:
-        """What was added up so far."""
+        """The sums so far."""
         table = np.array(self._ticks, dtype=np.float64).reshape(-1, 5)
         return Effect(
             at=table[:, 0],
@@ -162,7 +163,9 @@ class EffectMeter:
         usage = np.array([one.weighted_usage(self._ruler.weights) for one in brokers.values()])
         if not len(usage):
             return float("nan"), float("nan"), 0
-        uneven = imbalance(usage[:, None], np.ones((len(usage), 1)), np.ones(len(usage), dtype=bool))
+        uneven = imbalance(
+            usage[:, None], np.ones((len(usage), 1)), np.ones(len(usage), dtype=bool), ("usage",)
+        )
         return float(uneven.sigma[0]), float(usage.max()), int((usage >= self._ruler.overload).sum())
 
     def _unloaded(self, seen: ReportTick, bundle: str, source: str, target: str | None) -> None:
@@ -172,4 +175,4 @@ class EffectMeter:
         else:
             self._clients += stats.producer_count + stats.consumer_count
             self._traffic += stats.msg_throughput_in + stats.msg_throughput_out
-        self._moves.append(BundleMove(seen.at, bundle, source, target))
+        self._moves.append(Unload(seen.at, bundle, source, target))

@@ -1,4 +1,4 @@
-"""What reports tell of bundles that are just changing hands or being split: taken as it is, and told.
+"""Bundles that are just changing hands or being split, as reports tell: taken as they are, and told.
 
 Brokers report one after the other, so that a moving bundle is at two of them for a moment, and a split one
 lies beside its parts. Pulsar's leader counts all of it, and so does a replay; whoever reads the decisions
@@ -9,9 +9,9 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from trimtab.files.pulsar_reports import time_text
-from trimtab.model.bundle_range import overlapping, parse_bundle
-from trimtab.model.bundles import ReportTick
+from trimtab.files.head import time_text
+from trimtab.model.bundles.range import overlapping, parse_bundle
+from trimtab.model.bundles.reports import ReportTick
 
 
 @dataclass
@@ -81,4 +81,4 @@ KINDS = {
     "unlisted": "have statistics of a bundle that its broker does not list: they count in its means, and it "
     "is not shed from there, as in Pulsar",
 }
-"""What is told of each kind, in this order."""
+"""The sentence about each kind, in this order."""

@@ -1,12 +1,12 @@
-"""What a strategy would do now, fed with the ticks that led here."""
+"""The decision of a strategy now, fed with the ticks that led here."""
 
 from collections.abc import Sequence
 from dataclasses import replace
 
 from trimtab.history.bundles.replay import Scenario, first_state, step
-from trimtab.model.bundles import ReportTick
-from trimtab.plan.bundles.decision import Decision
+from trimtab.model.bundles.reports import ReportTick
 from trimtab.plan.bundles.reported import departed, owners
+from trimtab.plan.pulsar.decision import Decision
 
 
 def decide_now(ticks: Sequence[ReportTick], scenario: Scenario) -> tuple[ReportTick, Decision]:

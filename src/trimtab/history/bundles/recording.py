@@ -1,4 +1,4 @@
-"""Where a replay's ticks come from: files, or the lake; each begins anew whenever it is gone through.
+"""Sources of a replay's ticks: files, or the lake; each begins anew whenever it is gone through.
 
 A recording is a small value, which a task on another machine can open for itself.
 """
@@ -10,21 +10,21 @@ from itertools import dropwhile, takewhile
 from pathlib import Path
 from typing import Protocol
 
-from trimtab.files.pulsar_recording import read_recording, recording_files
-from trimtab.model.bundles import ReportTick
+from trimtab.files.bundles.recording import read_recording, recording_files
+from trimtab.model.bundles.reports import ReportTick
 from trimtab.model.errors import ObserveError
 
 
 class Recording(Protocol):
-    """What can be replayed."""
+    """A recording that can be replayed."""
 
     @property
     def name(self) -> str:
-        """What it is called in a heading."""
+        """Its name in a heading."""
         ...
 
     def check(self) -> None:
-        """Refuse what holds nothing, before anybody waits for it."""
+        """Refuse a recording that holds nothing, before anybody waits for it."""
         ...
 
     def ticks(self) -> Iterator[ReportTick]:
@@ -34,7 +34,7 @@ class Recording(Protocol):
 
 @dataclass(frozen=True)
 class Period:
-    """Which ticks are wanted.
+    """The ticks that are wanted.
 
     Attributes
     ----------
@@ -68,7 +68,7 @@ class FileRecording:
     Attributes
     ----------
     path
-        As for `trimtab.files.pulsar_recording.recording_files`.
+        As for `trimtab.files.bundles.recording.recording_files`.
     period
         Which ticks are wanted.
     """
@@ -82,7 +82,7 @@ class FileRecording:
         return self.path.name
 
     def check(self) -> None:
-        """Refuse what is not there.
+        """Refuse a path without recordings.
 
         Raises
         ------
@@ -97,14 +97,14 @@ class FileRecording:
         Raises
         ------
         InputError
-            As `trimtab.files.pulsar_recording.read_recording`.
+            As `trimtab.files.bundles.recording.read_recording`.
         """
         return self.period.of(read_recording(self.path))
 
 
 @dataclass(frozen=True)
 class LakeRecording:
-    """What was collected into the lake; a day of it is in memory at a time.
+    """Reports collected into the lake; a day of them is in memory at a time.
 
     Attributes
     ----------
@@ -144,9 +144,10 @@ class LakeRecording:
         Raises
         ------
         ObserveError
-            As `trimtab.observe.bundle_ticks.recent_ticks`.
+            As `trimtab.observe.collect.pulsar.recorded.recent_ticks`.
         """
-        from trimtab.observe.bundle_ticks import recent_ticks
+        from trimtab.observe.bundles.pipeline import PIPELINE
+        from trimtab.observe.collect.pulsar.recorded import recent_ticks
         from trimtab.observe.lake import Lake
 
-        return self.period.of(recent_ticks(Lake(self.path), self.cluster, self.period.since))
+        return self.period.of(recent_ticks(Lake(self.path, PIPELINE), self.cluster, self.period.since))

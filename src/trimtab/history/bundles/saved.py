@@ -1,21 +1,31 @@
-"""The state of a replay as JSON, so that it can be stopped, kept, and gone on with."""
+"""A replay as bytes: its state as JSON, to be gone on with; its effect, to come home from a task."""
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, cast
 
 import msgspec
 import numpy as np
 
 from trimtab.files.atomic import write_atomically
 from trimtab.files.reading import read_bytes
+from trimtab.history.bundles.effect import Effect
 from trimtab.history.bundles.replay import ReplayState, Scenario, first_state
 from trimtab.history.bundles.world import World
+from trimtab.model.bundles.reports import TRAFFIC
 from trimtab.model.errors import InputError
-from trimtab.plan.bundles.assign.state import AssignmentState
-from trimtab.plan.bundles.averages import BundleTable
-from trimtab.plan.bundles.view import MapOrder
+from trimtab.plan.pulsar.assign.state import AssignmentState
+from trimtab.plan.pulsar.averages import BundleTable
+from trimtab.plan.pulsar.view import MapOrder
 
-FORMAT = "trimtab/bundles-replay-state/1"
+FORMAT: Final = "trimtab/bundles-replay-state/1"
+_KINDS: Final[dict[str, Any]] = {
+    "recently_unloaded": dict[str, float],
+    "recently_unloaded_brokers": dict[str, float],
+    "world": World,
+    "order": MapOrder,
+    "bundles": BundleTable,
+}
 
 
 def write_state(state: ReplayState, scenario: Scenario, strategy: str, path: Path) -> None:
@@ -30,27 +40,16 @@ def write_state(state: ReplayState, scenario: Scenario, strategy: str, path: Pat
     path
         The file to make or replace.
     """
-    table = state.bundles
     document = {
         "format": FORMAT,
         "scenario": _identity(scenario, strategy),
         "shedder": state.shedder,
         "assignment": state.assignment,
         "chance": _texts(state.chance),
-        "recently_unloaded": state.recently_unloaded,
-        "recently_unloaded_brokers": state.recently_unloaded_brokers,
-        "world": state.world,
-        "order": state.order,
-        "bundles": {
-            "names": table.names,
-            "short": table.short.tolist(),
-            "long": table.long.tolist(),
-            "short_samples": table.short_samples.tolist(),
-            "long_samples": table.long_samples.tolist(),
-            "topics": table.topics.tolist(),
-        },
+        **{name: getattr(state, name) for name in _KINDS},
     }
-    write_atomically(path, msgspec.json.format(msgspec.json.encode(document), indent=0) + b"\n")
+    encoded = msgspec.json.encode(document, enc_hook=_listed)
+    write_atomically(path, msgspec.json.format(encoded, indent=0) + b"\n")
 
 
 def read_state(scenario: Scenario, strategy: str, path: Path) -> ReplayState:
@@ -62,6 +61,11 @@ def read_state(scenario: Scenario, strategy: str, path: Path) -> ReplayState:
         If the file is not one of these, or is of a replay with another strategy, seed or option.
     """
     initial = first_state(scenario)
+    kinds = {
+        **_KINDS,
+        "shedder": type(initial.shedder),
+        "assignment": cast("Any", AssignmentState)[type(initial.assignment.placement)],
+    }
     try:
         document = msgspec.json.decode(read_bytes(path), type=dict[str, Any])
         if document["format"] != FORMAT:
@@ -73,44 +77,41 @@ def read_state(scenario: Scenario, strategy: str, path: Path) -> ReplayState:
                 f"{path}: is of a replay with another {' and '.join(differing)}; give the same, or begin "
                 "anew with another file"
             )
-        table = document["bundles"]
-        return ReplayState(
-            shedder=msgspec.convert(document["shedder"], type(initial.shedder)),
-            assignment=_assignment(document["assignment"], initial.assignment),
-            chance=_numbers(document["chance"]),
-            recently_unloaded=msgspec.convert(document["recently_unloaded"], dict[str, float]),
-            recently_unloaded_brokers=msgspec.convert(
-                document["recently_unloaded_brokers"], dict[str, float]
-            ),
-            world=msgspec.convert(document["world"], World),
-            order=msgspec.convert(document["order"], MapOrder),
-            bundles=BundleTable(
-                tuple(table["names"]),
-                np.array(table["short"], dtype=np.float64).reshape(-1, 4),
-                np.array(table["long"], dtype=np.float64).reshape(-1, 4),
-                np.array(table["short_samples"], dtype=np.int32),
-                np.array(table["long_samples"], dtype=np.int32),
-                np.array(table["topics"], dtype=np.int32),
-            ),
-        )
-    except (msgspec.MsgspecError, KeyError, TypeError, ValueError, UnicodeDecodeError):
+        found = {name: msgspec.convert(document[name], kind, dec_hook=_array) for name, kind in kinds.items()}
+        table = found["bundles"]
+        shape = (len(table.names), len(TRAFFIC))
+        found["bundles"] = replace(table, short=table.short.reshape(shape), long=table.long.reshape(shape))
+        return ReplayState(chance=_numbers(document["chance"]), **found)
+    except (msgspec.MsgspecError, KeyError, TypeError, ValueError, AttributeError, UnicodeDecodeError):
         raise InputError(
             f"{path}: is not a sound state of a replay ({FORMAT}); name the file that --state wrote, or "
             "begin anew with another"
         ) from None
 
 
-def _assignment(saved: dict[str, Any], initial: AssignmentState[Any]) -> AssignmentState[Any]:
-    return AssignmentState(
-        placement=msgspec.convert(saved["placement"], type(initial.placement)),
-        round_robin=msgspec.convert(saved["round_robin"], type(initial.round_robin)),
-        preallocated=msgspec.convert(saved["preallocated"], dict[str, str]),
-        destinations=msgspec.convert(saved["destinations"], dict[str, str]),
-    )
+def effect_bytes(effect: Effect) -> bytes:
+    """The effect as MessagePack, which keeps NaN and every bit of a double."""
+    return msgspec.msgpack.encode(effect, enc_hook=_listed)
+
+
+def effect_from(data: bytes) -> Effect:
+    """The effect that these bytes are of."""
+    return msgspec.msgpack.decode(data, type=Effect, dec_hook=_array)
+
+
+def _listed(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    raise NotImplementedError(f"{type(value).__name__} has no form in a file")
+
+
+def _array(kind: Any, value: Any) -> Any:
+    """An array of the type that its field declares, `NDArray[...]`."""
+    return np.array(value, dtype=kind.__args__[1].__args__[0])
 
 
 def _identity(scenario: Scenario, strategy: str) -> dict[str, Any]:
-    """What two replays must have in common, as JSON brings it back."""
+    """The settings that two replays must have in common, as JSON brings them back."""
     identity: dict[str, Any] = {
         "strategy": strategy,
         "seed": scenario.seed,

@@ -17,14 +17,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from trimtab.files.decision_folder import DecisionFolder
-from trimtab.history.bundles.compare import Comparison
+from trimtab.files.bundles.decision_folder import DecisionFolder
+from trimtab.history.bundles.compare import PROGRESS_SECONDS, Comparison, run_scenario
 from trimtab.history.bundles.effect import Effect, Ruler
-from trimtab.history.bundles.effect_record import effect_bytes, effect_from
 from trimtab.history.bundles.hand_overs import HandOvers
 from trimtab.history.bundles.recording import Recording
 from trimtab.history.bundles.replay import Scenario
-from trimtab.history.bundles.scenario_run import PROGRESS_SECONDS, run_scenario
+from trimtab.history.bundles.saved import effect_bytes, effect_from
 from trimtab.model.errors import InputError, ObserveError, PlanError, TrimtabError
 
 if TYPE_CHECKING:
@@ -36,12 +35,12 @@ ROW = "task int, effect binary, told array<string>, error string"
 ERRORS: Mapping[str, type[TrimtabError]] = {
     one.__name__: one for one in (InputError, PlanError, ObserveError)
 }
-"""What a task may come upon that its user can mend."""
+"""Errors of a task that its user can mend."""
 
 
 @dataclass(frozen=True)
 class Standing:
-    """How far a task has come.
+    """The progress of a task.
 
     Attributes
     ----------
@@ -63,7 +62,7 @@ Heard = Callable[[Mapping[str, Standing]], None]
 
 @dataclass(frozen=True)
 class Task:
-    """What one task is to do; sent to wherever it runs.
+    """The work of one task; sent to wherever it runs.
 
     Attributes
     ----------
@@ -130,7 +129,7 @@ def replay_on_spark(
     heard: Heard | None = None,
     warned: Callable[[str], None] | None = None,
 ) -> Comparison:
-    """What each scenario does to a recording, a task each; the same to the last bit as `compare` says.
+    """The effect of each scenario on a recording, a task each; the same to the last bit as by `compare`.
 
     Parameters
     ----------
@@ -182,7 +181,7 @@ def _run(session: SparkSession, tasks: Sequence[Task]) -> list[tuple[Effect, lis
 
 
 def _worker(tasks: Sequence[Task]) -> Callable[[Iterator[RecordBatch]], Iterator[RecordBatch]]:
-    """What Spark calls, with the numbers of the tasks that are this worker's."""
+    """The function that Spark calls with the numbers of a worker's tasks."""
 
     def work(batches: Iterator[RecordBatch]) -> Iterator[RecordBatch]:
         import pyarrow
@@ -202,7 +201,7 @@ def _worker(tasks: Sequence[Task]) -> Callable[[Iterator[RecordBatch]], Iterator
 
 
 def _outcome(task: Task) -> tuple[bytes | None, list[str], str | None]:
-    """What a user can mend comes home as words; Spark would try it again, and wrap it in a stack trace."""
+    """A user's errors come home as words: Spark would try again, and bury them in a stack trace."""
     try:
         effect, told = task.run()
         return effect_bytes(effect), told, None

@@ -10,7 +10,7 @@ here, and not a measurement.
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from trimtab.model.bundles import TRAFFIC, BrokerReport, BundleStats, ReportTick, ResourceUsage
+from trimtab.model.bundles.reports import TRAFFIC, BrokerReport, BundleStats, ReportTick, ResourceUsage
 
 MOVING = ("cpu", "bandwidth_in", "bandwidth_out")
 """Resources that follow a bundle."""
@@ -18,7 +18,7 @@ MOVING = ("cpu", "bandwidth_in", "bandwidth_out")
 
 @dataclass(frozen=True)
 class World:
-    """Which bundles are elsewhere than in the recording.
+    """Bundles that are elsewhere than in the recording.
 
     Attributes
     ----------
@@ -73,7 +73,7 @@ class _Changing:
             self._totals[name] = max(0.0, self._totals[name] + sign * float(getattr(stats, name)))
 
     def report(self) -> BrokerReport:
-        """What the broker would have reported."""
+        """The report that the broker would have made."""
         resources = {
             name: replace(getattr(self._report, name), usage=usage) for name, usage in self._usage.items()
         }

@@ -9,7 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from trimtab.model.bundles import (
+from pyspark.sql import Window
+from pyspark.sql import functions as F
+
+from trimtab.model.bundles.reports import (
     BROKER_RESOURCES,
     DEFAULT_MESSAGE_RATE,
     DEFAULT_MESSAGE_THROUGHPUT,
@@ -19,12 +22,12 @@ from trimtab.model.bundles import (
 )
 from trimtab.observe.bundles.schemas import AVERAGES
 from trimtab.observe.flags import Flag
-from trimtab.observe.schemas import conform
+from trimtab.observe.spark_columns import conform, is_flagged
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from trimtab.observe.settings import PipelineSettings
+    from trimtab.observe.bundles.settings import BundlesPipelineSettings
 
 BLOCK: Final = 64
 """A running value over a list is a list that is copied as it grows: in blocks, the cost stays linear."""
@@ -35,7 +38,7 @@ _STATE: Final = (
 )
 
 
-def averages(cleaned: DataFrame, before: DataFrame, settings: PipelineSettings) -> DataFrame:
+def averages(cleaned: DataFrame, before: DataFrame, settings: BundlesPipelineSettings) -> DataFrame:
     """`TimeAverageMessageData` of every bundle and the running mean of every broker's usage, tick by tick.
 
     A bundle that no report names at a tick is forgotten, and begins anew with its next sample
@@ -46,7 +49,7 @@ def averages(cleaned: DataFrame, before: DataFrame, settings: PipelineSettings) 
     Parameters
     ----------
     cleaned
-        Columns of `PULSAR.cleaned`, from the first tick wanted to the last there is.
+        Columns of `FORM.cleaned`, from the first tick wanted to the last there is.
     before
         Columns of `schemas.AVERAGES`: each cluster's rows of the tick before those.
     settings
@@ -57,10 +60,7 @@ def averages(cleaned: DataFrame, before: DataFrame, settings: PipelineSettings) 
     DataFrame
         Columns of `schemas.AVERAGES`, without the rows of `before`.
     """
-    from pyspark.sql import Window
-    from pyspark.sql import functions as F
-
-    wrong = F.col("flags").bitwiseAND(int(Flag.NOT_A_NUMBER | Flag.NEGATIVE)) != 0
+    wrong = is_flagged(Flag.NOT_A_NUMBER | Flag.NEGATIVE)
     sound = cleaned.where("accepted and owner is not null").where(~wrong)
     reports = sound.where("kind = 'pulsar_broker' and broker_state = 'alive'")
     newest = before.groupBy("cluster").agg(F.max("tick").alias("tick"))
@@ -104,8 +104,6 @@ def averages(cleaned: DataFrame, before: DataFrame, settings: PipelineSettings) 
 
 
 def _of_bundles(told: DataFrame) -> DataFrame:
-    from pyspark.sql import functions as F
-
     traffic = F.array(*(F.coalesce(name, F.lit(0.0)) for name in TRAFFIC))
     return told.select(
         "cluster",
@@ -122,10 +120,8 @@ def _of_bundles(told: DataFrame) -> DataFrame:
     )
 
 
-def _of_brokers(reports: DataFrame, settings: PipelineSettings) -> DataFrame:
-    from pyspark.sql import functions as F
-
-    weights = zip(BROKER_RESOURCES, settings.bundles.usage_weights, strict=True)
+def _of_brokers(reports: DataFrame, settings: BundlesPipelineSettings) -> DataFrame:
+    weights = zip(BROKER_RESOURCES, settings.usage_weights, strict=True)
     usage = F.greatest(*(_percent(name) * F.lit(weight) for name, weight in weights)) / 100.0
     rate_in, rate_out = (F.coalesce(name, F.lit(0.0)) for name in ("msg_rate_in", "msg_rate_out"))
     return reports.select(
@@ -144,25 +140,23 @@ def _of_brokers(reports: DataFrame, settings: PipelineSettings) -> DataFrame:
 
 
 def _percent(name: str) -> Column:
-    """`ResourceUsage.percentUsage`: in single precision, as `trimtab.model.bundles` has it.
+    """`ResourceUsage.percentUsage`: in single precision, as `trimtab.model.bundles.reports` has it.
 
     Spark divides and multiplies in doubles; rounding the result of one operation on two singles to single
     is the same as operating in singles.
     """
-    from pyspark.sql import functions as F
-
     usage, limit = (F.coalesce(f"{name}_{part}", F.lit(0.0)) for part in ("usage", "limit"))
     share = (usage.cast("float").cast("double") / limit.cast("float").cast("double")).cast("float")
     percent = (share.cast("double") * 100.0).cast("float").cast("double")
     return F.when(limit > 0, percent).otherwise(F.lit(0.0))
 
 
-def _running(settings: PipelineSettings) -> str:
+def _running(settings: BundlesPipelineSettings) -> str:
     """The states after each of `samples`, from `seed.state` on, as a SQL expression.
 
     Written as text: nested functions of functions are a hundred calls into the JVM otherwise.
     """
-    weight = settings.bundles.history_weight
+    weight = settings.history_weight
     defaults = ", ".join(
         f"{DEFAULT_MESSAGE_THROUGHPUT if 'throughput' in name else DEFAULT_MESSAGE_RATE}D" for name in TRAFFIC
     )

@@ -1,4 +1,4 @@
-"""Which brokers there are, who owns which bundle and what is laid down, as of one tick."""
+"""The state of a cluster as of one tick: brokers, owners of bundles, policies."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pyarrow.compute as pc
 
-from trimtab.model.bundle_policies import BundlePolicies, is_system_namespace
-from trimtab.model.bundle_range import BundleRange, bundles_between, parse_bundle
-from trimtab.model.bundles_snapshot import NO_OWNER, RESOURCES, Departure
+from trimtab.model.bundles.policies import BundlePolicies, is_system_namespace
+from trimtab.model.bundles.range import BundleRange, bundles_between, parse_bundle
+from trimtab.model.bundles.snapshot import NO_OWNER, RESOURCES, Departure
 from trimtab.model.errors import InputError
-from trimtab.observe.bundle_policies_text import policies_from
+from trimtab.observe.collect.pulsar.policies_text import policies_from
 from trimtab.observe.lake import instant, microseconds
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from trimtab.model.load import BoolArray, FloatArray, IntArray
+    from trimtab.observe.bundles.settings import BundlesPipelineSettings
     from trimtab.observe.lake import Lake
     from trimtab.observe.manifest import Manifest
-    from trimtab.observe.settings import PipelineSettings
 
 Row = dict[str, Any]
 
@@ -65,7 +65,7 @@ class ClusterState:
 
 
 def cluster_state(
-    lake: Lake, manifest: Manifest, settings: PipelineSettings, cluster: str, tick: int
+    lake: Lake, manifest: Manifest, settings: BundlesPipelineSettings, cluster: str, tick: int
 ) -> ClusterState:
     """The state of a cluster at a tick.
 
@@ -115,7 +115,7 @@ def cluster_state(
     seen = {row["bundle"]: row for row in rows("bundles", _BUNDLE, settings.gap)}
     keys = _keys(set(seen), boundaries)
     owner, topics, sessions = _owned(keys, seen, now, names, tick)
-    departed = rows("departures", ("tick", "bundle", "broker"), settings.bundles.departure)
+    departed = rows("departures", ("tick", "bundle", "broker"), settings.departure)
     managers = [row["load_manager"] for row in now.values() if row["load_manager"] is not None]
     sources = [row["usage_source"] for row in now.values() if row["usage_source"] is not None]
     return ClusterState(
@@ -148,7 +148,7 @@ def _rising(boundaries: list[int] | None) -> bool:
 
 
 def _policies(namespaces: list[Row]) -> tuple[BundlePolicies, tuple[str, ...]]:
-    """What is laid down, and the namespaces whose text cannot be read: a snapshot must not fail over one."""
+    """The policies, and the namespaces whose text cannot be read: a snapshot must not fail over one."""
     texts, unreadable = {}, []
     for row in namespaces:
         try:

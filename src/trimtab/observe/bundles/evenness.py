@@ -1,23 +1,25 @@
-"""How uneven the brokers were at every tick, by the measures that all levels share."""
+"""Imbalance of the brokers at every tick, and faults of samples, by the measures that all levels share."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trimtab.model.bundles_snapshot import RESOURCES
+from pyspark.sql import functions as F
+
+from trimtab.model.bundles.snapshot import RESOURCES
+from trimtab.observe import imbalance as measures
+from trimtab.observe import quality as counts
 from trimtab.observe.bundles.schemas import IMBALANCE
 from trimtab.observe.flags import Flag
-from trimtab.observe.imbalance import imbalance_of
-from trimtab.observe.quality import quality_of
-from trimtab.observe.schemas import conform
+from trimtab.observe.spark_columns import conform
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from trimtab.observe.settings import PipelineSettings
+    from trimtab.observe.bundles.settings import BundlesPipelineSettings
 
 
-def imbalance(brokers: DataFrame, settings: PipelineSettings) -> DataFrame:
+def imbalance(brokers: DataFrame, settings: BundlesPipelineSettings) -> DataFrame:
     """The measures per (cluster, tick, resource), with where the brokers' usage came from.
 
     Every broker that the cluster names is live: a tick counts only if all of them answered.
@@ -34,10 +36,8 @@ def imbalance(brokers: DataFrame, settings: PipelineSettings) -> DataFrame:
     DataFrame
         Columns of `schemas.IMBALANCE`; `traffic_collapse` is null.
     """
-    from pyspark.sql import functions as F
-
     loaded = brokers.withColumns({f"{name}_load": F.col(name) for name in RESOURCES})
-    measured = imbalance_of(loaded, RESOURCES, settings.bundles.theta, settings.bundles.epsilon, "string")
+    measured = measures.imbalance(loaded, RESOURCES, settings.theta, settings.epsilon, "string")
     # One broker that is only declared makes the whole picture a declared one.
     source = brokers.groupBy("cluster", "tick").agg(F.min("usage_source").alias("usage_source"))
     joined = measured.join(source, on=["cluster", "tick"], how="left")
@@ -45,22 +45,20 @@ def imbalance(brokers: DataFrame, settings: PipelineSettings) -> DataFrame:
 
 
 def quality(cleaned: DataFrame, brokers: DataFrame, bundles: DataFrame) -> DataFrame:
-    """How many samples of each kind and tick were dirty, and in which way.
+    """Counts of each flag per (cluster, tick, kind).
 
     Parameters
     ----------
     cleaned, brokers, bundles
-        Columns of `PULSAR.cleaned`, `schemas.BROKERS` and `schemas.BUNDLES`.
+        Columns of `FORM.cleaned`, `schemas.BROKERS` and `schemas.BUNDLES`.
 
     Returns
     -------
     DataFrame
-        Columns of `trimtab.observe.schemas.QUALITY`.
+        Columns of `columns.QUALITY`.
     """
-    from pyspark.sql import functions as F
-
     flags = (Flag.GAP, Flag.CLOCK_BACK, Flag.MISSED)
-    return quality_of(
+    return counts.quality(
         cleaned,
         (brokers.withColumn("kind", F.lit("pulsar_broker")), flags),
         (bundles.withColumn("kind", F.lit("pulsar_bundle")), flags),

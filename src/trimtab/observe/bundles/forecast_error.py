@@ -1,4 +1,4 @@
-"""How far a cluster's forecasts have been off lately."""
+"""The error of a cluster's forecasts, lately."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow.compute as pc
 
-from trimtab.model.bundles_snapshot import RESOURCES
+from trimtab.model.bundles.snapshot import RESOURCES
 from trimtab.observe.lake import instant
 
 if TYPE_CHECKING:
+    from trimtab.observe.bundles.settings import BundlesPipelineSettings
     from trimtab.observe.lake import Lake
     from trimtab.observe.manifest import Manifest
-    from trimtab.observe.settings import PipelineSettings
 
 
 def forecast_error(
-    lake: Lake, manifest: Manifest, settings: PipelineSettings, cluster: str, end: int
+    lake: Lake, manifest: Manifest, settings: BundlesPipelineSettings, cluster: str, end: int
 ) -> dict[str, dict[str, float]]:
     """Σ|forecast − actual| / Σ actual over bundles and the last `trend_windows` windows, by resource.
 
@@ -37,7 +37,7 @@ def forecast_error(
     rows = lake.table(
         "forecast_errors",
         ["actual", "error", "error_of_latest"],
-        since=instant(end - (settings.bundles.trend_windows - 1) * settings.slide),
+        since=instant(end - (settings.trend_windows - 1) * settings.slide),
         until=instant(end + 1),
         where=pc.field("cluster") == cluster,
         manifest=manifest,

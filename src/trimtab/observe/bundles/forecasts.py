@@ -1,19 +1,22 @@
-"""What each bundle is expected to carry shortly, and how far such forecasts were off."""
+"""Forecasts of what each bundle will carry shortly, and how far such forecasts were off."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from trimtab.model.bundles_snapshot import RESOURCES
+from pyspark.sql import functions as F
+
+from trimtab.model.bundles.snapshot import RESOURCES
 from trimtab.observe.bundles.recent_lines import with_recent_lines
 from trimtab.observe.bundles.schemas import FORECAST_ERRORS, FORECASTS, HOURS, LOAD
-from trimtab.observe.schemas import SECOND, conform
+from trimtab.observe.columns import SECOND
+from trimtab.observe.spark_columns import conform
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
+    from trimtab.observe.bundles.settings import BundlesPipelineSettings
     from trimtab.observe.ranges import Reach
-    from trimtab.observe.settings import PipelineSettings
 
 HOUR: Final = 3600 * SECOND
 WEEK: Final = 7 * 24 * HOUR
@@ -22,12 +25,10 @@ FEWEST_WEEKS: Final = 2
 """A single week ago says as much of that day as of the hour."""
 
 
-def hour_reach(settings: PipelineSettings) -> Reach:
-    """Which stretches of `hours` a forecast looks at: that hour of its target, week by week."""
+def hour_reach(settings: BundlesPipelineSettings) -> Reach:
+    """The stretches of `hours` that a forecast looks at: that hour of its target, week by week."""
     ahead = settings.horizon
-    return tuple(
-        (week * WEEK - ahead, week * WEEK - ahead - HOUR) for week in range(1, settings.bundles.weeks + 1)
-    )
+    return tuple((week * WEEK - ahead, week * WEEK - ahead - HOUR) for week in range(1, settings.weeks + 1))
 
 
 def hours(attributed: DataFrame) -> DataFrame:
@@ -43,8 +44,6 @@ def hours(attributed: DataFrame) -> DataFrame:
     DataFrame
         Columns of `schemas.HOURS`.
     """
-    from pyspark.sql import functions as F
-
     end = F.timestamp_micros((F.ceil(F.unix_micros("window_end") / HOUR) * HOUR).cast("bigint"))
     told = _of_bundles(attributed).withColumn("window_end", end)
     # Over sorted lists: sums of fractions depend on the order.
@@ -57,7 +56,7 @@ def hours(attributed: DataFrame) -> DataFrame:
     )
 
 
-def forecasts(attributed: DataFrame, hours: DataFrame, settings: PipelineSettings) -> DataFrame:
+def forecasts(attributed: DataFrame, hours: DataFrame, settings: BundlesPipelineSettings) -> DataFrame:
     """Load of each bundle `settings.horizon` after each window.
 
     Level and trend are a straight line through the last `trend_windows`, if it explains enough of them, else
@@ -78,10 +77,8 @@ def forecasts(attributed: DataFrame, hours: DataFrame, settings: PipelineSetting
     DataFrame
         Columns of `schemas.FORECASTS`.
     """
-    from pyspark.sql import functions as F
-
     told = _of_bundles(attributed).select("cluster", "window_end", "bundle", "load")
-    most = settings.bundles.trend_windows
+    most = settings.trend_windows
     lines = with_recent_lines(told, most, (most - 1) * settings.slide)
     target = F.timestamp_micros(F.unix_micros("window_end") + settings.horizon)
     # From the loads, not from the lines: those would be drawn twice.
@@ -114,8 +111,10 @@ def forecasts(attributed: DataFrame, hours: DataFrame, settings: PipelineSetting
     )
 
 
-def forecast_errors(forecasts: DataFrame, attributed: DataFrame, settings: PipelineSettings) -> DataFrame:
-    """How far each forecast was off, once its time had come: history it had not seen.
+def forecast_errors(
+    forecasts: DataFrame, attributed: DataFrame, settings: BundlesPipelineSettings
+) -> DataFrame:
+    """The error of each forecast once its time had come: history it had not seen.
 
     Parameters
     ----------
@@ -131,8 +130,6 @@ def forecast_errors(forecasts: DataFrame, attributed: DataFrame, settings: Pipel
         Columns of `schemas.FORECAST_ERRORS`: forecast minus actual, and, to be compared with, what the load
         at the time of the forecast would have been off.
     """
-    from pyspark.sql import functions as F
-
     actual = _of_bundles(attributed).select("cluster", "bundle", "window_end", F.col("load").alias("actual"))
     made = forecasts.select(
         "cluster",
@@ -162,12 +159,10 @@ def _of_bundles(attributed: DataFrame) -> DataFrame:
     return attributed.where("kind = 'bundle' and load is not null")
 
 
-def _hour_of_week(wanted: DataFrame, hours: DataFrame, settings: PipelineSettings) -> DataFrame:
+def _hour_of_week(wanted: DataFrame, hours: DataFrame, settings: BundlesPipelineSettings) -> DataFrame:
     """Mean of the target's hour over the weeks before, where there are enough of them."""
-    from pyspark.sql import functions as F
-
     hour = (F.ceil(F.unix_micros("target") / HOUR) * HOUR).cast("bigint")
-    weeks = F.explode(F.sequence(F.lit(1), F.lit(max(1, settings.bundles.weeks))))
+    weeks = F.explode(F.sequence(F.lit(1), F.lit(max(1, settings.weeks))))
     asked = wanted.withColumn("week", weeks).select(
         "cluster", "bundle", F.col("window_end").alias("made"),
         F.timestamp_micros(hour - F.col("week") * F.lit(WEEK)).alias("window_end"),
@@ -183,7 +178,5 @@ def _hour_of_week(wanted: DataFrame, hours: DataFrame, settings: PipelineSetting
 
 def _mean_of_list(values: Column) -> Column:
     """Mean of a list in its order; null where it is empty."""
-    from pyspark.sql import functions as F
-
     total = F.aggregate(values, F.lit(0.0), lambda total, value: total + value)
     return F.when(F.size(values) > 0, total / F.size(values))

@@ -1,15 +1,16 @@
-"""What each bundle and topic costs its broker: bandwidth and messages as counted, CPU by a fit."""
+"""Load of each bundle and topic on its broker: bandwidth and messages as counted, CPU by a fit."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 import numpy as np
+from pyspark.sql import functions as F
 
-from trimtab.model.bundles import TRAFFIC
-from trimtab.observe.attribute import fitted
+from trimtab.model.bundles.reports import TRAFFIC
 from trimtab.observe.bundles.schemas import ATTRIBUTED, CPU_MODEL, LOAD
-from trimtab.observe.schemas import conform
+from trimtab.observe.cpu_model import fitted, with_costs
+from trimtab.observe.spark_columns import conform
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -21,7 +22,7 @@ _RATES = np.array([name.startswith("msg_rate") for name in TRAFFIC])
 
 
 def by_messages(total: FloatArray) -> FloatArray:
-    """Where a fit is impossible: every message costs the same, in or out; bytes cost nothing."""
+    """The costs where a fit is impossible: every message costs the same, in or out; bytes cost nothing."""
     return np.where(_RATES, total, 0.0)
 
 
@@ -38,18 +39,9 @@ def cpu_model(windows: DataFrame, settings: PipelineSettings) -> DataFrame:
     Returns
     -------
     DataFrame
-        Columns of `schemas.CPU_MODEL`; no row for windows in whose reach no broker tells its CPU.
+        Columns of `schemas.CPU_MODEL`.
     """
-    from pyspark.sql import functions as F
-
-    told = windows.where("kind = 'broker' and cpu is not null").select(
-        "cluster",
-        F.unix_micros("window_end").alias("end"),
-        "broker",
-        F.col("cpu.mean").alias("cores"),
-        *TRAFFIC,
-    )
-    return fitted(told, CPU_MODEL, TRAFFIC, settings, by_messages)
+    return fitted(windows, {name: F.col(name) for name in TRAFFIC}, CPU_MODEL, settings, by_messages)
 
 
 def attributed(windows: DataFrame, model: DataFrame) -> DataFrame:
@@ -70,27 +62,11 @@ def attributed(windows: DataFrame, model: DataFrame) -> DataFrame:
     DataFrame
         Columns of `schemas.ATTRIBUTED`.
     """
-    from pyspark.sql import functions as F
-
     carriers = windows.where("kind in ('bundle', 'topic')")
-    costs = model.select(
-        "cluster",
-        "window_end",
-        F.col("method").alias("cpu_method"),
-        *(F.col(name).alias(f"_per_{name}") for name in TRAFFIC),
-    )
-    joined = carriers.join(F.broadcast(costs), on=["cluster", "window_end"], how="left")
+    joined = with_costs(carriers, model, TRAFFIC)
     cpu = F.lit(0.0)
     for name in TRAFFIC:
         cpu = cpu + F.col(f"_per_{name}") * F.col(name)
     load = F.struct(cpu, F.col("bandwidth_in.mean"), F.col("bandwidth_out.mean"), F.col("message_rate.mean"))
     known = F.col("message_rate").isNotNull()
-    return conform(
-        joined.withColumns(
-            {
-                "load": F.when(known, load.cast(LOAD)),
-                "cpu_method": F.coalesce("cpu_method", F.lit("absent")),
-            }
-        ),
-        ATTRIBUTED,
-    )
+    return conform(joined.withColumn("load", F.when(known, load.cast(LOAD))), ATTRIBUTED)

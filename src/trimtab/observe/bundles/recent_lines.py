@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from trimtab.model.bundles_snapshot import RESOURCES
+from trimtab.model.bundles.snapshot import RESOURCES
 from trimtab.observe.bundles.schemas import LOAD
-from trimtab.observe.schemas import SECOND
+from trimtab.observe.columns import SECOND
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -41,7 +41,7 @@ _ROW: Final = (
 
 @dataclass(frozen=True)
 class RecentLines:
-    """What the last windows of every row say.
+    """The line through the last windows of every row.
 
     Attributes
     ----------
@@ -137,7 +137,7 @@ def with_recent_lines(loads: DataFrame, most: int, reach: int) -> DataFrame:
 def _steps(
     bundle: LongArray, end: LongArray, most: int, reach: int
 ) -> Iterator[tuple[int, BoolArray, FloatArray]]:
-    """How many rows back, which of the rows that far on are near enough, and how many seconds lie between.
+    """Rows back, which of the rows that far on are near enough, and the seconds that lie between.
 
     Time is counted from each row's own window, not from 1970: squares would lose their last digits.
     """
@@ -151,7 +151,7 @@ def _steps(
 
 
 def _pass(most: int, reach: int) -> Callable[[Iterator[RecordBatch]], Iterator[RecordBatch]]:
-    """What Spark calls with the sorted batches of a partition; a bundle's rows may lie in several."""
+    """The function that Spark calls with a partition's sorted batches; a bundle's rows may lie in several."""
 
     def work(batches: Iterator[RecordBatch]) -> Iterator[RecordBatch]:
         last: tuple[Any, Any] | None = None

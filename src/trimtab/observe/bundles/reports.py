@@ -4,21 +4,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from trimtab.model.bundles import TRAFFIC
+from pyspark.sql import Window
+from pyspark.sql import functions as F
+
+from trimtab.model.bundles.reports import TRAFFIC
 from trimtab.observe.bundles.schemas import BROKERS, BUNDLES, DEPARTURES
-from trimtab.observe.flags import Flag, flagged_where
-from trimtab.observe.schemas import conform
+from trimtab.observe.flags import Flag
+from trimtab.observe.spark_columns import conform, flagged_where, is_flagged
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from trimtab.observe.settings import PipelineSettings
+    from trimtab.observe.bundles.settings import BundlesPipelineSettings
 
 BYTES_PER_KBIT: Final = 125.0
 _BAD_FIGURE: Final = Flag.NOT_A_NUMBER | Flag.NEGATIVE
 
 
-def brokers(cleaned: DataFrame, settings: PipelineSettings) -> DataFrame:
+def brokers(cleaned: DataFrame, settings: BundlesPipelineSettings) -> DataFrame:
     """Load and capacity of each broker per tick, by its own report.
 
     Where usage is declared (one host carries all brokers, so that the host's counters tell nothing of any),
@@ -28,7 +31,7 @@ def brokers(cleaned: DataFrame, settings: PipelineSettings) -> DataFrame:
     Parameters
     ----------
     cleaned
-        Columns of `PULSAR.cleaned`, reaching `settings.gap` further back than the ticks wanted.
+        Columns of `FORM.cleaned`, reaching `settings.gap` further back than the ticks wanted.
     settings
         Gives the longest gap.
 
@@ -38,12 +41,10 @@ def brokers(cleaned: DataFrame, settings: PipelineSettings) -> DataFrame:
         Columns of `schemas.BROKERS`, one row per broker that the cluster names, also where it did not
         answer: its loads are null then.
     """
-    from pyspark.sql import functions as F
-
     own = cleaned.where("accepted and kind = 'pulsar_broker' and owner is not null")
     judged = _judged(own.withColumn("broker", F.col("owner")), own, ("broker",), settings)
     answered = F.coalesce(F.col("broker_state") == "alive", F.lit(False))
-    sound = answered & (F.col("flags").bitwiseAND(int(Flag.CLOCK_BACK)) == 0)
+    sound = answered & ~is_flagged(Flag.CLOCK_BACK)
     declared = F.coalesce(F.col("usage_source") == "declared", F.lit(False))
 
     def bandwidth(way: str) -> Column:
@@ -76,7 +77,7 @@ def brokers(cleaned: DataFrame, settings: PipelineSettings) -> DataFrame:
     )
 
 
-def bundles(cleaned: DataFrame, settings: PipelineSettings) -> DataFrame:
+def bundles(cleaned: DataFrame, settings: BundlesPipelineSettings) -> DataFrame:
     """Owner and traffic of each bundle per tick.
 
     Two brokers may say that they own a bundle while it changes hands: the one that told figures of it, and
@@ -94,9 +95,6 @@ def bundles(cleaned: DataFrame, settings: PipelineSettings) -> DataFrame:
     DataFrame
         Columns of `schemas.BUNDLES`, one row per bundle that somebody owns.
     """
-    from pyspark.sql import Window
-    from pyspark.sql import functions as F
-
     # Figures of a bundle that is not in the list are of one that was just given up.
     owned = cleaned.where(
         "accepted and kind = 'pulsar_bundle' and owner is not null and bundle is not null "
@@ -109,7 +107,7 @@ def bundles(cleaned: DataFrame, settings: PipelineSettings) -> DataFrame:
         {"_place": F.row_number().over(best), "claims": F.count(F.lit(1)).over(same)}
     ).where("_place = 1")
     judged = _judged(one, cleaned, ("bundle",), settings)
-    wrong = F.col("flags").bitwiseAND(int(_BAD_FIGURE | Flag.CLOCK_BACK)) != 0
+    wrong = is_flagged(_BAD_FIGURE | Flag.CLOCK_BACK)
     told = has_stats & ~wrong
     return conform(
         judged.withColumns(
@@ -126,13 +124,13 @@ def bundles(cleaned: DataFrame, settings: PipelineSettings) -> DataFrame:
     )
 
 
-def departures(bundles: DataFrame, settings: PipelineSettings) -> DataFrame:
+def departures(bundles: DataFrame, settings: BundlesPipelineSettings) -> DataFrame:
     """Bundles that another broker has than the last time they were seen, whoever moved them.
 
     Parameters
     ----------
     bundles
-        Columns of `schemas.BUNDLES`, reaching `settings.bundles.departure` further back than the ticks
+        Columns of `schemas.BUNDLES`, reaching `settings.departure` further back than the ticks
         wanted.
     settings
         Gives how long a bundle may have been nobody's in between.
@@ -143,9 +141,6 @@ def departures(bundles: DataFrame, settings: PipelineSettings) -> DataFrame:
         Columns of `schemas.DEPARTURES`: at `tick` a bundle was seen at `target` for the first time, at
         `last_seen` at `broker` for the last.
     """
-    from pyspark.sql import Window
-    from pyspark.sql import functions as F
-
     history = Window.partitionBy("cluster", "bundle").orderBy("tick")
     seen = bundles.select(
         "cluster",
@@ -155,21 +150,18 @@ def departures(bundles: DataFrame, settings: PipelineSettings) -> DataFrame:
         F.lag("owner").over(history).alias("broker"),
         F.lag("tick").over(history).alias("last_seen"),
     )
-    near = F.unix_micros("tick") - F.unix_micros("last_seen") <= settings.bundles.departure
+    near = F.unix_micros("tick") - F.unix_micros("last_seen") <= settings.departure
     return conform(seen.where(near & (F.col("broker") != F.col("target"))), DEPARTURES)
 
 
 def _judged(
-    rows: DataFrame, cleaned: DataFrame, entity: tuple[str, ...], settings: PipelineSettings
+    rows: DataFrame, cleaned: DataFrame, entity: tuple[str, ...], settings: BundlesPipelineSettings
 ) -> DataFrame:
     """Rows with `elapsed_us`, and flags that tell gaps, missed ticks and clocks that went back.
 
     `elapsed_us` is the time since the cluster's tick before: what a rate told at this tick stands for. It is
     null at the first tick and after a gap.
     """
-    from pyspark.sql import Window
-    from pyspark.sql import functions as F
-
     said = cleaned.where("accepted and kind = 'pulsar_broker'").select("cluster", "tick").distinct()
     cluster = Window.partitionBy("cluster").orderBy("tick")
     ticks = said.withColumn("_cluster_before", F.lag("tick").over(cluster))

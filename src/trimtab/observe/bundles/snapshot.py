@@ -5,30 +5,31 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+import pyarrow.compute as pc
 
-from trimtab.files.bundles_snapshot import write_bundles_snapshot
-from trimtab.model.bundles_snapshot import RESOURCES, BundleBrokers, Bundles, BundlesSnapshot
+from trimtab.files.bundles.snapshot import write_bundles_snapshot
+from trimtab.model.bundles.snapshot import RESOURCES, BundleBrokers, Bundles, BundlesSnapshot
 from trimtab.model.errors import ObserveError
 from trimtab.model.snapshot import Quality, SnapshotReference
 from trimtab.observe.bundles.cluster_state import ClusterState, cluster_state
 from trimtab.observe.bundles.forecast_error import forecast_error
 from trimtab.observe.bundles.views import Views, views_at
-from trimtab.observe.lake import instant, microseconds
-from trimtab.observe.schemas import SECOND
-from trimtab.observe.snapshot_folders import new_snapshot_folder, remove_old_snapshots
+from trimtab.observe.columns import SECOND
+from trimtab.observe.lake import instant
+from trimtab.observe.snapshot_folders import newest_ticks, write_snapshots
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from trimtab.model.load import FloatArray
+    from trimtab.observe.bundles.settings import BundlesPipelineSettings
     from trimtab.observe.lake import Lake
     from trimtab.observe.manifest import Manifest
-    from trimtab.observe.settings import PipelineSettings
 
 CPU: Final = RESOURCES.index("cpu")
 
 
-def write_newest_snapshots(lake: Lake, manifest: Manifest, settings: PipelineSettings) -> list[Path]:
+def write_newest_snapshots(lake: Lake, manifest: Manifest, settings: BundlesPipelineSettings) -> list[Path]:
     """Write a snapshot of every cluster's newest tick.
 
     Returns
@@ -36,32 +37,16 @@ def write_newest_snapshots(lake: Lake, manifest: Manifest, settings: PipelineSet
     list of Path
         One folder per cluster that has brokers.
     """
-    paths = []
-    for cluster, tick in newest_ticks(lake, manifest, settings).items():
-        path = new_snapshot_folder(lake, manifest, cluster, tick)
+    ticks = newest_ticks(lake, manifest, settings, "brokers", pc.field("broker_state") == "alive")
+
+    def write(cluster: str, tick: int, path: Path) -> None:
         write_bundles_snapshot(snapshot_at(lake, manifest, settings, cluster, tick), path)
-        paths.append(path)
-        remove_old_snapshots(lake, cluster)
-    return paths
 
-
-def newest_ticks(lake: Lake, manifest: Manifest, settings: PipelineSettings) -> dict[str, int]:
-    """Each cluster's newest tick at which some broker answered, microseconds."""
-    last = max((entry.last for entry in manifest.tables.get("brokers", ())), default=None)
-    if last is None:
-        return {}
-    # A second cluster may lag: look back a day.
-    since = instant(last - max(86400 * SECOND, settings.gap))
-    rows = lake.table("brokers", ["cluster", "tick", "broker_state"], since=since, manifest=manifest)
-    newest: dict[str, int] = {}
-    for row in rows.group_by(["cluster", "broker_state"]).aggregate([("tick", "max")]).to_pylist():
-        if row["broker_state"] == "alive":
-            newest[row["cluster"]] = microseconds(row["tick_max"])
-    return dict(sorted(newest.items()))
+    return write_snapshots(lake, manifest, ticks, write)
 
 
 def snapshot_at(
-    lake: Lake, manifest: Manifest, settings: PipelineSettings, cluster: str, tick: int
+    lake: Lake, manifest: Manifest, settings: BundlesPipelineSettings, cluster: str, tick: int
 ) -> BundlesSnapshot:
     """The snapshot of one cluster at one tick.
 

@@ -10,19 +10,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from trimtab.model.bundle_range import BundleRange, namespace_of, parse_bundle, topic_hashes
-from trimtab.model.bundles import RATE_IN, RATE_OUT, THROUGHPUT_IN, THROUGHPUT_OUT, TRAFFIC
-from trimtab.model.bundles_snapshot import NO_OWNER, RESOURCES, BundleTopics
+from trimtab.model.bundles.range import BundleRange, namespace_of, parse_bundle, topic_hashes
+from trimtab.model.bundles.reports import RATE_IN, RATE_OUT, THROUGHPUT_IN, THROUGHPUT_OUT, TRAFFIC
+from trimtab.model.bundles.snapshot import NO_OWNER, RESOURCES, BundleTopics
+from trimtab.observe.columns import SECOND
+from trimtab.observe.cpu_fit import newest_cpu_fit
 from trimtab.observe.lake import instant
-from trimtab.observe.role_loads import newest_cpu_fit
-from trimtab.observe.schemas import SECOND
 
 if TYPE_CHECKING:
     from trimtab.model.load import FloatArray
     from trimtab.observe.bundles.cluster_state import ClusterState
+    from trimtab.observe.bundles.settings import BundlesPipelineSettings
     from trimtab.observe.lake import Lake
     from trimtab.observe.manifest import Manifest
-    from trimtab.observe.settings import PipelineSettings
 
 MEASURED: Final = ("bandwidth_in", "bandwidth_out", "message_rate")
 """Of which brokers count the whole themselves."""
@@ -66,12 +66,12 @@ class Views:
 def views_at(
     lake: Lake,
     manifest: Manifest,
-    settings: PipelineSettings,
+    settings: BundlesPipelineSettings,
     cluster: str,
     tick: int,
     state: ClusterState,
 ) -> Views:
-    """The views of a cluster at a tick: `settings.bundles.views` closed windows and one forecast.
+    """The views of a cluster at a tick: `settings.views` closed windows and one forecast.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ def views_at(
     """
     rows = lake.table(
         "windows",
-        since=instant(tick - settings.bundles.views * settings.slide - settings.window),
+        since=instant(tick - settings.views * settings.slide - settings.window),
         until=instant(tick + settings.window + 1),
         where=pc.field("cluster") == cluster,
         manifest=manifest,
@@ -93,7 +93,7 @@ def views_at(
     ends = np.unique(end)
     # A window that is still open has fewer samples; it only counts where there is nothing else.
     closed = ends[ends <= tick]
-    used = (closed if len(closed) else ends[:1])[-settings.bundles.views :][::-1]
+    used = (closed if len(closed) else ends[:1])[-settings.views :][::-1]
     newest = int(used[0]) if len(used) else tick
     fit = newest_cpu_fit(lake, manifest, settings, cluster, tick)
     cost = np.array([fit["model"].get(name, 0.0) for name in TRAFFIC])
@@ -132,7 +132,7 @@ def views_at(
 
 
 def _places(names: pa.ChunkedArray, index: dict[str, int]) -> tuple[np.ndarray, np.ndarray]:
-    """Where rows belong, of those that belong anywhere; and which these are."""
+    """The places of the rows that belong anywhere; and which these are."""
     place = np.array([index.get(name, -1) for name in names.to_pylist()], dtype=np.int64)
     return place[place >= 0], place >= 0
 
@@ -172,7 +172,12 @@ def _filled(traffic: FloatArray, latest: FloatArray) -> FloatArray:
 
 
 def _latest(
-    lake: Lake, manifest: Manifest, settings: PipelineSettings, cluster: str, tick: int, index: dict[str, int]
+    lake: Lake,
+    manifest: Manifest,
+    settings: BundlesPipelineSettings,
+    cluster: str,
+    tick: int,
+    index: dict[str, int],
 ) -> FloatArray:
     """Shape (bundles, traffic): what was told last within the gap; NaN where nothing was."""
     rows = lake.table(
@@ -219,7 +224,7 @@ def _base(
     state: ClusterState,
     idle_cores: dict[str, float],
 ) -> FloatArray:
-    """What each broker carries beyond its bundles: measured minus their sum, the median of the windows."""
+    """The load of each broker beyond its bundles: measured minus their sum, the median of the windows."""
     index = {name: place for place, name in enumerate(state.brokers)}
     base = np.zeros((len(index), len(RESOURCES)))
     for name, cores in idle_cores.items():

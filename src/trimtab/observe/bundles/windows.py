@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from trimtab.model.bundles import TRAFFIC
+from pyspark.sql import functions as F
+
+from trimtab.model.bundles.reports import TRAFFIC
 from trimtab.observe.bundles.schemas import WINDOWS
 from trimtab.observe.flags import Flag
-from trimtab.observe.schemas import conform
-from trimtab.observe.windows import statistics, with_window_ends
+from trimtab.observe.spark_columns import conform, is_flagged
+from trimtab.observe.windows import coverage, statistics, with_window_ends
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -32,7 +34,7 @@ def windows(
     Parameters
     ----------
     cleaned, brokers, bundles
-        Columns of `PULSAR.cleaned` (topics), `schemas.BROKERS` and `schemas.BUNDLES`, reaching one window
+        Columns of `FORM.cleaned` (topics), `schemas.BROKERS` and `schemas.BUNDLES`, reaching one window
         further back than the ends wanted.
     settings
         Gives length and slide.
@@ -42,9 +44,7 @@ def windows(
     DataFrame
         Columns of `schemas.WINDOWS`; kind is `broker`, `bundle` or `topic`.
     """
-    from pyspark.sql import functions as F
-
-    wrong = F.col("flags").bitwiseAND(int(Flag.NOT_A_NUMBER | Flag.NEGATIVE | Flag.CLOCK_BACK)) != 0
+    wrong = is_flagged(Flag.NOT_A_NUMBER | Flag.NEGATIVE | Flag.CLOCK_BACK)
     # While a bundle changes hands two brokers tell of its topics: those of its owner count.
     owners = bundles.select("cluster", "tick", "bundle", "owner", "elapsed_us")
     topics = (
@@ -81,8 +81,6 @@ def _summed(
     rows: DataFrame, keys: tuple[str, ...], own_counters: bool, settings: PipelineSettings
 ) -> DataFrame:
     """Statistics of rows by some keys; of brokers (`own_counters`) those that they measured themselves."""
-    from pyspark.sql import functions as F
-
     values: dict[str, Column] = (
         {name: F.col(name) for name in ("cpu", "bandwidth_in", "bandwidth_out", "message_rate")}
         if own_counters
@@ -102,7 +100,6 @@ def _summed(
         }
     )
     told = F.coalesce(F.col("told"), F.lit(False))
-    covered = F.coalesce(F.sum(F.when(told, F.col("elapsed_us"))), F.lit(0)) / settings.window
     return (
         with_window_ends(rows, settings)
         .groupBy(*keys)
@@ -111,14 +108,12 @@ def _summed(
             *(_mean(name, F.col(name)).alias(name) for name in TRAFFIC),
             *(column.alias(name) for name, column in newest.items()),
             F.count_if(told).alias("samples"),
-            F.least(covered, F.lit(1.0)).alias("valid_share"),
+            coverage(F.when(told, F.col("elapsed_us")), settings).alias("valid_share"),
             F.coalesce(F.bool_or(~told), F.lit(False)).alias("extrapolated"),
         )
     )
 
 
 def _mean(name: str, value: Column) -> Column:
-    from pyspark.sql import functions as F
-
     per_unit = PER_UNIT.get(name, 1e3)
     return F.sum(F.round(value * per_unit).cast("bigint")) / F.count(value) / per_unit

@@ -1,1 +1,1 @@
-"""Agentless collectors: what a cluster says about itself, as raw samples (`trimtab.observe.raw`)."""
+"""Agentless collectors: what a cluster says about itself, as raw samples."""

@@ -14,7 +14,7 @@ class Batch:
     Attributes
     ----------
     kind
-        One of `trimtab.observe.raw.KINDS`.
+        One of the kinds that the raw form of the system names.
     columns
         Lists of equal length, by column name; None where a row has no value.
     common
@@ -55,5 +55,5 @@ class BatchWriter:
             append(value)
 
     def batch(self) -> Batch:
-        """What was collected."""
+        """The rows collected."""
         return Batch(self._kind, self._columns, self._common)

@@ -1,4 +1,4 @@
-"""What brokers can carry, as their operator declares it: the `[capacity]` table of the settings."""
+"""Capacities of brokers, as their operator declares them: the `[capacity]` table of the settings."""
 
 from __future__ import annotations
 
@@ -62,28 +62,9 @@ class CapacitySettings(BrokerCapacity):
             _check(f"capacity.brokers.{broker}", own)
 
     def of(self, broker: int | str) -> BrokerCapacity:
-        """What is declared for one broker: its own table first, then the values for all."""
+        """Capacities declared for one broker: its own table first, then the values for all."""
         own = self.brokers.get(str(broker), {})
         return BrokerCapacity(**{key: own.get(key, getattr(self, key)) for key in KEYS})
-
-
-def capacity_columns(declared: BrokerCapacity) -> dict[str, object]:
-    """The columns of a `broker` row that declare capacity."""
-    return {
-        "cpu_capacity_cores": declared.cpu_cores,
-        "network_in_capacity_bytes_per_second": declared.network_in_bytes_per_second,
-        "network_out_capacity_bytes_per_second": declared.network_out_bytes_per_second,
-    }
-
-
-def bundle_capacity_columns(declared: BrokerCapacity) -> dict[str, object]:
-    """The columns of a `pulsar_broker` row that declare capacity."""
-    return {
-        "cpu_capacity_cores": declared.cpu_cores,
-        "bandwidth_in_capacity_bytes_per_second": declared.network_in_bytes_per_second,
-        "bandwidth_out_capacity_bytes_per_second": declared.network_out_bytes_per_second,
-        "message_rate_capacity_per_second": declared.message_rate_per_second,
-    }
 
 
 def _check(subject: str, declared: Mapping[str, float | None]) -> None:

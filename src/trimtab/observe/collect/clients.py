@@ -1,4 +1,4 @@
-"""What producers and consumers say of themselves: files of JSON lines that they append to.
+"""Samples that producers and consumers take of themselves: files of JSON lines that they append to.
 
 A line is one client at one instant, with totals since it started::
 
@@ -44,7 +44,7 @@ class _Client:
 
 @dataclass
 class _File:
-    """How far one file has been read; the inode tells a file from the one that replaces it."""
+    """The part of one file that has been read; the inode tells a file from the one that replaces it."""
 
     inode: int
     offset: int = 0
@@ -65,7 +65,7 @@ class ClientFiles:
         self._clients: dict[str, _Client] = {}
 
     def read(self, not_before: datetime.datetime) -> tuple[Batch, tuple[str, ...]]:
-        """What is new since the last reading.
+        """The lines that are new since the last reading.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""Where samples go: one Parquet file per tick in the lake, whole or not there."""
+"""Destinations of samples; in the lake one Parquet file per tick, whole or not there."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Protocol
 from trimtab.files.atomic import sync_folder
 from trimtab.model.errors import ObserveError
 from trimtab.observe.collect.batch import Batch
-from trimtab.observe.raw import COLUMNS
 
 if TYPE_CHECKING:
     import pyarrow
@@ -44,8 +43,8 @@ class Landing(Protocol):
 Columns = Sequence[tuple[str, str]]
 
 
-def arrow_schema(columns: Columns = COLUMNS) -> pyarrow.Schema:
-    """Raw columns as pyarrow types: `trimtab.observe.raw.COLUMNS`, or those of another level."""
+def arrow_schema(columns: Columns) -> pyarrow.Schema:
+    """Raw columns as pyarrow types."""
     import pyarrow as pa
 
     types = {
@@ -66,7 +65,7 @@ def to_table(
     cluster: str,
     tick: datetime.datetime,
     received_at: datetime.datetime,
-    columns: Columns = COLUMNS,
+    columns: Columns,
 ) -> pyarrow.Table:
     """One wide table of all rows of a tick."""
     import pyarrow as pa
@@ -100,10 +99,10 @@ class LakeLanding:
         The lake's folder of raw samples; made when the first samples land. Files of collectors that were
         killed while writing are removed from it.
     columns
-        Of the level that the samples are of.
+        Of the system that the samples are of.
     """
 
-    def __init__(self, raw: Path, columns: Columns = COLUMNS) -> None:
+    def __init__(self, raw: Path, columns: Columns) -> None:
         # Loading pyarrow, and what its first conversion loads, takes seconds: better before the first tick.
         import pyarrow.parquet
 

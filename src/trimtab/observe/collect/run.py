@@ -1,4 +1,4 @@
-"""Collecting tick after tick: what is wrong at one tick is said, and the next one is tried."""
+"""The engine of collectors, tick after tick: what is wrong at one tick is said, and the next one is tried."""
 
 from __future__ import annotations
 
@@ -6,45 +6,25 @@ import datetime
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass, replace
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-from trimtab.connect.kafka import admin_client, producer
-from trimtab.connect.pulsar import PulsarAdmin, PulsarConnection
-from trimtab.connect.settings import KafkaConnection
+from trimtab.connect.kafka.client import producer
+from trimtab.connect.kafka.settings import KafkaConnection
 from trimtab.model.errors import ObserveError
-from trimtab.observe.collect.asking import AdminAsker
-from trimtab.observe.collect.capacity import CapacitySettings
-from trimtab.observe.collect.collector import Collector, TickSample
+from trimtab.observe.collect.collecting import Sampler, TickSample
 from trimtab.observe.collect.landing import Columns, LakeLanding, Landing
-from trimtab.observe.collect.pulsar.collector import PulsarCollector
-from trimtab.observe.collect.pulsar.recording import RecordingLanding
 from trimtab.observe.collect.settings import CollectSettings
 from trimtab.observe.collect.ticks import MICROSECONDS, ticks
 from trimtab.observe.collect.topic_landing import TopicLanding
-from trimtab.observe.raw import COLUMNS
-
-
-class Sampler(Protocol):
-    """A collector of any system."""
-
-    def sample(self) -> TickSample:
-        """Ask everything once.
-
-        Raises
-        ------
-        ObserveError
-            If nobody at all tells what the cluster is.
-        """
-        ...
 
 
 @dataclass(frozen=True)
 class Collected:
-    """How one tick went.
+    """The outcome of one tick.
 
     Attributes
     ----------
@@ -66,65 +46,9 @@ class Collected:
 
 
 @contextmanager
-def open_collector(
-    connection: KafkaConnection, settings: CollectSettings, capacity: CapacitySettings
-) -> Iterator[Collector]:
-    """A collector on a connection of its own.
-
-    Raises
-    ------
-    ConnectError
-        If the cluster cannot be reached now.
-    """
-    # The client's default would leave a broker that comes back unasked for up to 30 s.
-    admin = admin_client(connection, reconnect_backoff_max_ms=1000)
-    collector = Collector(AdminAsker(admin), settings, capacity)
-    try:
-        yield collector
-    finally:
-        collector.close()
-        admin.close()
-
-
-@contextmanager
-def open_pulsar_collector(
-    connection: PulsarConnection, settings: CollectSettings, capacity: CapacitySettings
-) -> Iterator[PulsarCollector]:
-    """A collector of a Pulsar cluster.
-
-    Raises
-    ------
-    ConnectError
-        If no broker can be reached now, or they refuse us.
-    """
-    patient = replace(connection, timeout_seconds=settings.patience_seconds)
-    with PulsarAdmin(patient) as admin, closing(PulsarCollector(admin, settings, capacity)) as collector:
-        admin.brokers()
-        yield collector
-
-
-@contextmanager
-def lake_landing(raw: Path, columns: Columns = COLUMNS) -> Iterator[Landing]:
-    """Land in the raw folder of a lake; `columns` are those of the level that the samples are of."""
+def lake_landing(raw: Path, columns: Columns) -> Iterator[Landing]:
+    """Land in the raw folder of a lake; `columns` are those of the system."""
     yield LakeLanding(raw, columns)
-
-
-@contextmanager
-def recording(landing: Landing, path: Path | None) -> Iterator[Landing]:
-    """Record load reports as well, where a file is given.
-
-    Raises
-    ------
-    InputError
-        If the file is there and is no recording.
-    ObserveError
-        If it cannot be written.
-    """
-    if path is None:
-        yield landing
-        return
-    with closing(RecordingLanding(landing, path)) as both:
-        yield both
 
 
 @contextmanager

@@ -12,7 +12,7 @@ USAGE = ("auto", "measured", "declared")
 
 @dataclass(frozen=True)
 class PulsarCollectSettings:
-    """What is particular to Pulsar.
+    """Settings that only Pulsar has.
 
     Attributes
     ----------
@@ -38,7 +38,7 @@ class PulsarCollectSettings:
 
 @dataclass(frozen=True)
 class CollectSettings:
-    """How samples are taken.
+    """Settings of the collector.
 
     Attributes
     ----------

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from trimtab.model.bundle_plan import BundleMoveKind, BundlePlan
-from trimtab.model.bundles_snapshot import NO_OWNER, BundlesSnapshot
-from trimtab.plan.bundles.trim.splitting import Cut, after_cut
+from trimtab.model.bundles.plan import BundleMoveKind, BundlePlan
+from trimtab.model.bundles.snapshot import NO_OWNER, BundlesSnapshot
+from trimtab.plan.bundles.splitting import Cut, after_cut
 
 
 def carried_out(snapshot: BundlesSnapshot, plan: BundlePlan) -> BundlesSnapshot:

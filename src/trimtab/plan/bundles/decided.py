@@ -1,4 +1,4 @@
-"""What a strategy of Pulsar's decided as a plan: unloads with destinations, judged by the goals of `trim`."""
+"""A decision of Pulsar's strategies as a plan: unloads with destinations, judged by the goals of `trim`."""
 
 import math
 from collections.abc import Mapping
@@ -6,7 +6,7 @@ from typing import TypeGuard
 
 import numpy as np
 
-from trimtab.model.bundle_plan import (
+from trimtab.model.bundles.plan import (
     BundleBound,
     BundleCost,
     BundleMove,
@@ -15,13 +15,13 @@ from trimtab.model.bundle_plan import (
     BundleReason,
     Ownership,
 )
-from trimtab.model.bundles_settings import BundlesSettings
-from trimtab.model.bundles_snapshot import RESOURCES, BundlesSnapshot
+from trimtab.model.bundles.settings import BundlesSettings
+from trimtab.model.bundles.snapshot import RESOURCES, BundlesSnapshot
 from trimtab.model.plan import Prediction
-from trimtab.plan.bundles.decision import Decision
-from trimtab.plan.bundles.trim.planning import settings_document
-from trimtab.plan.bundles.trim.problem import problem_data
-from trimtab.plan.bundles.trim.verdicts import judge
+from trimtab.plan.bundles.problem import problem_data
+from trimtab.plan.bundles.trim import settings_document
+from trimtab.plan.bundles.verdicts import judge
+from trimtab.plan.pulsar.decision import Decision
 
 
 def plan_of_decision(
@@ -103,7 +103,7 @@ def plan_of_decision(
 
 
 def _numbers(decision: Decision, source: str, bundle: str) -> str:
-    """What decided, of this broker and bundle, as far as the strategy says it by name."""
+    """The reason for this broker and bundle, as far as the strategy says it by name."""
     said = []
     for name, value in decision.why.items():
         one = value.get(source) if isinstance(value, Mapping) else None

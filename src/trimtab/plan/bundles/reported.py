@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from trimtab.model.bundle_policies import BundlePolicies, is_system_namespace
-from trimtab.model.bundle_range import namespace_of
-from trimtab.model.bundles import BrokerReport, BundleStats, ReportTick, ResourceUsage
-from trimtab.model.bundles_snapshot import (
+from trimtab.model.bundles.policies import BundlePolicies, is_system_namespace
+from trimtab.model.bundles.range import namespace_of
+from trimtab.model.bundles.reports import BrokerReport, BundleStats, ReportTick, ResourceUsage
+from trimtab.model.bundles.snapshot import (
     RESOURCES,
     BundleBrokers,
     Bundles,
@@ -28,14 +28,14 @@ Load = tuple[float, float, float, float]
 """Of one bundle, in the order and the units of `RESOURCES`."""
 
 VIEWS = 3
-"""How many ticks a plan looks back by default."""
+"""Ticks that a plan looks back by default."""
 
 _SCALE = {"cpu": 1 / 100, "bandwidth_in": 125.0, "bandwidth_out": 125.0}
 """From Pulsar's units (percent of a core, kbit/s) to ours (cores, bytes per second)."""
 
 
 def bundle_loads(reports: Mapping[str, BrokerReport]) -> dict[str, Load]:
-    """What each bundle brings along, of those that brokers tell something of.
+    """The load of each bundle that brokers tell something of.
 
     A bundle at two brokers is changing hands; the first that tells something of it counts.
     """
@@ -187,7 +187,7 @@ def _base(
     owner: Mapping[str, str],
     now: Mapping[str, Load],
 ) -> FloatArray:
-    """What brokers use beyond what their bundles account for."""
+    """The usage of brokers beyond what their bundles account for."""
     index = {name: row for row, name in enumerate(names)}
     base = np.zeros((len(names), len(RESOURCES)))
     for name, row in index.items():

@@ -4,17 +4,8 @@ The descent stops where no change of one or two replicas helps. In a small clust
 that is soon, and the better placement lies several changes away, each of which makes things worse at first.
 """
 
-import numpy as np
-
-from trimtab.plan.replicas.placement import (
-    MOVABLE,
-    copies_more,
-    give_lead,
-    may_move,
-    may_take_lead,
-    move,
-    value,
-)
+from trimtab.plan.replicas.board import copies_more, give_lead, may_move, may_take_lead, move, row_of
+from trimtab.plan.search.board import accepted, value
 from trimtab.plan.search.compiled import entry, leaf
 
 LEADERSHIP, REPLICA = 0.35, 0.3
@@ -22,54 +13,48 @@ LEADERSHIP, REPLICA = 0.35, 0.3
 
 
 @leaf
-def _accepted(rise, heat, chance):  # type: ignore[no-untyped-def]
-    """Metropolis' rule; `chance` is uniform in [0, 1)."""
-    return rise <= 0.0 or chance < np.exp(-rise / heat)
-
-
-@leaf
-def _try_leadership(g, p, s, heat, chance):  # type: ignore[no-untyped-def]
+def _try_leadership(g, p, s, heat, chance):
     old = g.lead[p]
     b = g.place[p, s]
     if old < 0 or old == s or b < 0 or not may_take_lead(g.seat, g.home, g.flags, p, b):
         return
     here = g.place[p, old]
-    after = value(g.use, g.band, here, p, 0, p, 1)[0] + value(g.use, g.band, b, p, 1, p, 0)[0]
-    if _accepted(after - g.worth[here, 0] - g.worth[b, 0], heat, chance):
+    after = value(g.use, g.band, here, 2 * p, 2 * p + 1)[0] + value(g.use, g.band, b, 2 * p + 1, 2 * p)[0]
+    if accepted(after - g.worth[here, 0] - g.worth[b, 0], heat, chance):
         give_lead(g, p, s)
 
 
 @leaf
-def _try_replica(g, p, s, b, price, heat, chance):  # type: ignore[no-untyped-def]
+def _try_replica(g, p, s, b, price, heat, chance):
     here = g.place[p, s]
     if here < 0 or here == b:
         return
-    role = 1 if g.lead[p] == s else 0
-    after = value(g.use, g.band, here, -1, 0, p, role)[0] + value(g.use, g.band, b, p, role, -1, 0)[0]
+    row = row_of(g.lead, p, s)
+    after = value(g.use, g.band, here, -1, row)[0] + value(g.use, g.band, b, row, -1)[0]
     rise = after - g.worth[here, 0] - g.worth[b, 0] + price[p] * copies_more(g.home, g.place, p, s, b)
-    if _accepted(rise, heat, chance) and may_move(g, p, s, b):
+    if accepted(rise, heat, chance) and may_move(g, p, s, b):
         move(g, p, s, b)
 
 
 @leaf
-def _try_exchange(g, p, s, q, t, price, heat, chance):  # type: ignore[no-untyped-def]
+def _try_exchange(g, p, s, q, t, price, heat, chance):
     a, b = g.place[p, s], g.place[q, t]
-    if p == q or a < 0 or b < 0 or a == b or g.rule[q, MOVABLE] == 0:
+    if p == q or a < 0 or b < 0 or a == b or not g.movable[q]:
         return
-    rp = 1 if g.lead[p] == s else 0
-    rq = 1 if g.lead[q] == t else 0
-    after = value(g.use, g.band, a, q, rq, p, rp)[0] + value(g.use, g.band, b, p, rp, q, rq)[0]
+    rp = row_of(g.lead, p, s)
+    rq = row_of(g.lead, q, t)
+    after = value(g.use, g.band, a, rq, rp)[0] + value(g.use, g.band, b, rp, rq)[0]
     rise = after - g.worth[a, 0] - g.worth[b, 0]
     rise += price[p] * copies_more(g.home, g.place, p, s, b) + price[q] * copies_more(
         g.home, g.place, q, t, a
     )
-    if _accepted(rise, heat, chance) and may_move(g, p, s, b) and may_move(g, q, t, a):
+    if accepted(rise, heat, chance) and may_move(g, p, s, b) and may_move(g, q, t, a):
         move(g, p, s, b)
         move(g, q, t, a)
 
 
 @entry
-def anneal(g, price, heats, chances):  # type: ignore[no-untyped-def]
+def anneal(g, price, heats, chances):
     """Try one random change per row of `chances`.
 
     Parameters
@@ -87,7 +72,7 @@ def anneal(g, price, heats, chances):  # type: ignore[no-untyped-def]
         kind, chance, heat = chances[i, 0], chances[i, 5], heats[i]
         p = int(chances[i, 1] * partitions)
         s = int(chances[i, 2] * width)
-        if g.rule[p, MOVABLE] == 0:
+        if not g.movable[p]:
             continue
         if kind < LEADERSHIP:
             _try_leadership(g, p, s, heat, chance)

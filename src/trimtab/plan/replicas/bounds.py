@@ -1,4 +1,4 @@
-"""How few bytes any plan that meets the goals must copy.
+"""A lower bound of the bytes that any plan that meets the goals must copy.
 
 Every overloaded broker must lose its excess: replicas leave it at the cost of their bytes, leaderships free
 of charge. That is a small covering problem, minimise c·x with U x >= e and 0 <= x <= 1; by duality every
@@ -10,13 +10,13 @@ bigger of the two is the bound.
 
 import numpy as np
 
-from trimtab.model.load import BoolArray, FloatArray
-from trimtab.model.plan import Bound
-from trimtab.plan.replicas.limits import Limits
-from trimtab.plan.replicas.placement import WIDE
+from trimtab.model.load import FloatArray
+from trimtab.model.replicas.plan import Bound
+from trimtab.plan.replicas.board import WIDE
 from trimtab.plan.replicas.problem import ProblemData
 from trimtab.plan.search.compiled import entry
 from trimtab.plan.search.covering import dual_bound
+from trimtab.plan.search.limits import Limits
 
 SWEEPS = 3
 SLACK = 1e-6
@@ -24,7 +24,7 @@ SLACK = 1e-6
 
 
 @entry
-def departures(place, lead_slot, leaving, use, size, movable, load, ceiling, sweeps):  # type: ignore[no-untyped-def]
+def departures(place, lead_slot, leaving, use, size, movable, need, sweeps):
     """Bytes that must leave the brokers above their ceilings, besides the replicas that must leave anyway.
 
     Parameters
@@ -33,12 +33,10 @@ def departures(place, lead_slot, leaving, use, size, movable, load, ceiling, swe
         The placement of the snapshot, in slots.
     leaving
         Shape of `place`: replicas that must leave; their load goes without being counted here.
-    load, ceiling
-        Shape (brokers, resources): load now, and the most that the goals allow (infinite where nothing is
-        asked).
+    need
+        Shape (brokers, resources): load beyond the most that the goals allow; changed.
     """
-    brokers, width = len(load), place.shape[1]
-    need = load - ceiling
+    brokers, width = len(need), place.shape[1]
     count = np.zeros(brokers, np.int64)
     for p in range(len(place)):
         if not movable[p]:
@@ -54,10 +52,13 @@ def departures(place, lead_slot, leaving, use, size, movable, load, ceiling, swe
                 need[b, r] -= freed
             if not leaving[p, s]:
                 count[b] += 1
+    # The members of all brokers in one array, those of broker b from start[b] on.
     start = np.zeros(brokers + 1, np.int64)
-    start[1:] = np.cumsum(count)
-    fill = start[:-1].copy()
-    member = np.empty(start[-1], np.int64)
+    fill = np.zeros(brokers, np.int64)
+    for b in range(brokers):
+        fill[b] = start[b]
+        start[b + 1] = start[b] + count[b]
+    member = np.empty(start[brokers], np.int64)
     for p in range(len(place)):
         for s in range(width):
             b = place[p, s]
@@ -66,7 +67,10 @@ def departures(place, lead_slot, leaving, use, size, movable, load, ceiling, swe
                 fill[b] += 1
     total = 0.0
     for b in range(brokers):
-        if need[b].max() <= 0.0:
+        most = 0.0
+        for r in range(WIDE):
+            most = max(most, need[b, r])
+        if most <= 0.0:
             continue
         mine = member[start[b] : start[b + 1]]
         items = np.empty((len(mine), WIDE))
@@ -80,9 +84,14 @@ def departures(place, lead_slot, leaving, use, size, movable, load, ceiling, swe
 
 
 @entry
-def arrivals(place, lead_slot, use, size, movable, load, floor, sweeps):  # type: ignore[no-untyped-def]
-    """Bytes that must arrive at the brokers below their floors, which are taken together."""
-    need = np.maximum(floor - load, 0.0)
+def arrivals(place, lead_slot, use, size, movable, need, sweeps):
+    """Bytes that must arrive at the brokers below their floors, which are taken together.
+
+    Parameters
+    ----------
+    need
+        Shape (brokers, resources): what load lacks to the least that the goals allow, 0 for nothing; changed.
+    """
     width = place.shape[1]
     copies = np.zeros(len(place))
     for p in range(len(place)):
@@ -96,7 +105,7 @@ def arrivals(place, lead_slot, use, size, movable, load, floor, sweeps):  # type
                 gain = use[p, 1, r] - use[p, 0, r] if lead_slot[p] != s else use[p, 0, r] - use[p, 1, r]
                 need[b, r] -= max(gain, 0.0)
     total = np.zeros(WIDE)
-    for b in range(len(load)):
+    for b in range(len(need)):
         for r in range(WIDE):
             total[r] += max(need[b, r], 0.0)
     items = np.empty((len(place), WIDE))
@@ -108,7 +117,7 @@ def arrivals(place, lead_slot, use, size, movable, load, floor, sweeps):  # type
     return dual_bound(total, items, cost, sweeps)
 
 
-def bound_of(problem: ProblemData, goal: Limits, load: FloatArray, fixed_mean: BoolArray) -> Bound:
+def bound_of(problem: ProblemData, goal: Limits, load: FloatArray) -> Bound:
     """The bound, with its proof in words.
 
     Parameters
@@ -117,22 +126,21 @@ def bound_of(problem: ProblemData, goal: Limits, load: FloatArray, fixed_mean: B
         The goals' own limits, around the mean that every plan that meets them ends with.
     load
         Shape (brokers, resources): of the snapshot.
-    fixed_mean
-        Shape (resources,): whether that mean is the same for all plans.
     """
     arrays = problem.arrays
     forced = _forced_bytes(problem)
     crowded = _crowded_bytes(problem)
     capacity = problem.snapshot.brokers.capacity
-    top = np.where(fixed_mean, goal.high, goal.theta)
-    bottom = np.where(fixed_mean, goal.low, -np.inf)
+    top = np.where(problem.fixed_mean, goal.high, goal.theta)
+    bottom = np.where(problem.fixed_mean, goal.low, -np.inf)
     asked = problem.counted
     with np.errstate(invalid="ignore"):
         ceiling = np.where(asked & np.isfinite(top), top * capacity * (1 + SLACK), np.inf)
         floor = np.where(asked & np.isfinite(bottom), bottom * capacity * (1 - SLACK), -np.inf)
-    rest = (arrays.use, arrays.size, arrays.movable, load)
-    over = float(departures(arrays.home, problem.home_lead, arrays.leaving, *rest, ceiling, SWEEPS))
-    under = float(arrivals(arrays.home, problem.home_lead, *rest, floor, SWEEPS))
+    rest = (arrays.use, arrays.size, arrays.movable)
+    over = float(departures(arrays.home, problem.home_lead, arrays.leaving, *rest, load - ceiling, SWEEPS))
+    lack = np.maximum(floor - load, 0.0)
+    under = float(arrivals(arrays.home, problem.home_lead, *rest, lack, SWEEPS))
     least = max(forced + max(over, crowded), under)
     proof = (
         f"{forced:.0f} bytes of replicas that must leave their brokers, {over:.0f} to bring every "

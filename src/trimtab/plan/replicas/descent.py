@@ -1,4 +1,4 @@
-"""Compiled: the descent.
+"""Compiled: the descent, and what goes home after it.
 
 Take the broker that is furthest out; shed or fill it; go on until all hold or nothing helps. For each broker
 in turn: leaderships out or in (no bytes), then replicas out, then replicas in, best gain per byte first and
@@ -7,19 +7,73 @@ each gain computed again when its turn comes; when none of these helps, the best
 
 import numpy as np
 
-from trimtab.plan.replicas.exchanging import exchange
+from trimtab.plan.replicas.board import (
+    LEAVING,
+    copies_more,
+    give_lead,
+    holds,
+    may_move,
+    may_take_lead,
+    move,
+    row_of,
+)
 from trimtab.plan.replicas.leaderships import change_leaders
-from trimtab.plan.replicas.placement import NEGLIGIBLE
-from trimtab.plan.replicas.pulling import pull
-from trimtab.plan.replicas.shedding import shed
-from trimtab.plan.search.compiled import entry
+from trimtab.plan.replicas.relief import pull, shed
+from trimtab.plan.search.board import NEGLIGIBLE, VISITS, helps, opposites, sample, value, worst
+from trimtab.plan.search.compiled import entry, inner, leaf
 
-VISITS = 40
-"""Most visits a broker on average: a descent in ever smaller steps is not worth its time."""
+
+@leaf
+def _best_pair(g, h, b, floor, mine, others, least):
+    """The exchange between `h` and `b` that is worth most per byte and more than `least`: (worth, code,
+    code).
+    """
+    both = g.worth[h, 0] + g.worth[b, 0]
+    best, best_mine, best_other = least, -1, -1
+    for x in mine:
+        p, s = x // g.width, x % g.width
+        rp = row_of(g.lead, p, s)
+        for y in others:
+            q, t = y // g.width, y % g.width
+            rq = row_of(g.lead, q, t)
+            v1 = value(g.use, g.band, h, rq, rp)[0]
+            if p == q or v1 >= both:
+                continue
+            fall = both - v1 - value(g.use, g.band, b, rp, rq)[0]
+            if not helps(fall, both):
+                continue
+            copied = max(copies_more(g.home, g.place, p, s, b), 0) * g.size[p]
+            copied += max(copies_more(g.home, g.place, q, t, h), 0) * g.size[q]
+            worth = fall / (2 * floor + copied)
+            if worth > best and may_move(g, p, s, b) and may_move(g, q, t, h):
+                best, best_mine, best_other = worth, x, y
+    return best, best_mine, best_other
+
+
+@inner
+def exchange(g, h, floor):
+    """Make the best exchange of a replica of `h` against one of another broker; returns whether there is
+    one.
+    """
+    mine = sample(g.head, g.links, g.movable, g.width, h)
+    best = 0.0
+    best_mine = -1
+    best_other = -1
+    for b in opposites(g.band, h):
+        worth, x, y = _best_pair(g, h, b, floor, mine, sample(g.head, g.links, g.movable, g.width, b), best)
+        if x >= 0:
+            best, best_mine, best_other = worth, x, y
+    if best_mine < 0:
+        return False
+    q, t = best_other // g.width, best_other % g.width
+    b = g.place[q, t]
+    move(g, best_mine // g.width, best_mine % g.width, b)
+    move(g, q, t, h)
+    return True
 
 
 @entry
-def level(g, floor, rounds):  # type: ignore[no-untyped-def]
+def level(g, floor, rounds):
     """Make the potentials fall until all are negligible or no change of one or two replicas helps.
 
     Parameters
@@ -28,21 +82,12 @@ def level(g, floor, rounds):  # type: ignore[no-untyped-def]
         Bytes that a move is deemed to cost besides its copy, so that fewer moves win among equals.
     rounds
         How often brokers that found no help are tried again after others have changed.
-
-    Returns
-    -------
-    int
-        How many brokers are still out of their band.
     """
     brokers = len(g.worth)
     stuck = np.zeros(brokers, np.bool_)
     changed_since = 0
     for _ in range(VISITS * brokers + 1000):
-        h = -1
-        worst = NEGLIGIBLE
-        for b in range(brokers):
-            if not stuck[b] and g.worth[b, 0] > worst:
-                h, worst = b, g.worth[b, 0]
+        h = worst(g.worth, stuck)
         if h < 0:
             if changed_since == 0 or rounds <= 0:
                 break
@@ -57,10 +102,47 @@ def level(g, floor, rounds):  # type: ignore[no-untyped-def]
             changed += pull(g, h, floor)
         if changed == 0:
             changed = 1 if exchange(g, h, floor) else 0
-        if changed == 0:
-            stuck[h] = True
+        stuck[h] = changed == 0
         changed_since += changed
-    left = 0
-    for b in range(brokers):
-        left += g.worth[b, 0] > NEGLIGIBLE
-    return left
+
+
+@entry
+def send_home(g, order, home_lead):
+    """Undo every move and every change of leader that the goals do not need; returns how many.
+
+    Parameters
+    ----------
+    order
+        Partitions, biggest first: a big one that goes home saves more than the small ones that then cannot.
+    home_lead
+        Shape (partitions,): slot that led in the snapshot.
+    """
+    undone = 0
+    for p in order:
+        for s in range(g.place.shape[1]):
+            home = g.home[p, s]
+            here = g.place[p, s]
+            if here < 0 or here == home or g.flags[p, s] & LEAVING or holds(g.place, p, home):
+                continue
+            if not may_move(g, p, s, home):
+                continue
+            row = row_of(g.lead, p, s)
+            after = value(g.use, g.band, here, -1, row)[0]
+            after += value(g.use, g.band, home, row, -1)[0]
+            if after <= g.worth[here, 0] + g.worth[home, 0]:
+                move(g, p, s, home)
+                undone += 1
+    for p in order:
+        s = home_lead[p]
+        old = g.lead[p]
+        if s < 0 or old < 0 or old == s or g.place[p, s] != g.home[p, s]:
+            continue
+        b = g.place[p, s]
+        if not may_take_lead(g.seat, g.home, g.flags, p, b):
+            continue
+        here = g.place[p, old]
+        after = value(g.use, g.band, here, 2 * p, 2 * p + 1)[0] + value(g.use, g.band, b, 2 * p + 1, 2 * p)[0]
+        if after <= g.worth[here, 0] + g.worth[b, 0]:
+            give_lead(g, p, s)
+            undone += 1
+    return undone

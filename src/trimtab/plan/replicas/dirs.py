@@ -1,8 +1,8 @@
-"""Which log dir of its new broker a replica goes to: the one that is left emptiest."""
+"""The log dir of its new broker that a replica goes to: the one that is left emptiest."""
 
 import numpy as np
 
-from trimtab.model.replicas import NOBODY, LogDirState, ReplicasSnapshot
+from trimtab.model.replicas.snapshot import NOBODY, LogDirState, ReplicasSnapshot
 from trimtab.plan.replicas.moves import REPLICA_STEP, Steps
 from trimtab.plan.replicas.problem import ProblemData
 

@@ -2,21 +2,12 @@
 
 from collections.abc import Callable
 
-from trimtab.model.load import RESOURCES
-from trimtab.model.plan import Reason
+from trimtab.model.replicas.plan import Reason
+from trimtab.model.replicas.resources import RESOURCES
 from trimtab.plan.replicas.moves import LEADER_STEP, Steps
 from trimtab.plan.replicas.problem import ProblemData
-from trimtab.plan.replicas.reasons import (
-    DRAIN_GOAL,
-    EPSILON_GOAL,
-    HOST_GOAL,
-    OFFLINE_GOAL,
-    RACK_GOAL,
-    ROOM_GOAL,
-    THETA_GOAL,
-    WAY_GOAL,
-    Reasons,
-)
+from trimtab.plan.replicas.reasons import DRAIN_GOAL, HOST_GOAL, OFFLINE_GOAL, RACK_GOAL, WAY_GOAL
+from trimtab.plan.search.reasons import EPSILON_GOAL, ROOM_GOAL, THETA_GOAL, Reasons
 
 NAMES = {
     THETA_GOAL: "theta",
@@ -35,7 +26,7 @@ def narrator(problem: ProblemData, steps: Steps, reasons: Reasons) -> Callable[[
     """A function from the number of a step to its reason; everything it needs is looked up once."""
     ids: list[int] = problem.snapshot.brokers.id.tolist()
     brokers = problem.snapshot.brokers
-    goal, resource, broker = reasons.goal.tolist(), reasons.resource.tolist(), reasons.broker.tolist()
+    goal, resource, broker = reasons.goal.tolist(), reasons.column.tolist(), reasons.broker.tolist()
     measure, other, rejected = reasons.measure.tolist(), reasons.other.tolist(), reasons.rejected.tolist()
     kind, source, target = steps.kind.tolist(), steps.source.tolist(), steps.target.tolist()
     gigabytes = (problem.arrays.size[steps.partition] / 1e9).tolist()

@@ -7,7 +7,7 @@ there is none: that proves a partition to have no lawful place.
 
 import numpy as np
 
-from trimtab.plan.replicas.placement import (
+from trimtab.plan.replicas.board import (
     HOST,
     HOST_CAP,
     LEADS,
@@ -20,8 +20,8 @@ from trimtab.plan.replicas.placement import (
     give_lead,
     home_slot,
     move,
-    value,
 )
+from trimtab.plan.search.board import value
 from trimtab.plan.search.compiled import entry, inner, leaf
 
 COPY = 1.0
@@ -31,7 +31,7 @@ NOTHING = 1e-12
 
 
 @leaf
-def _path(rack, host, rack_cap, host_cap, cost, fixed, chosen, nodes, links):  # type: ignore[no-untyped-def]
+def _path(rack, host, rack_cap, host_cap, cost, fixed, chosen, nodes, links):
     """Add one broker to the chosen ones, others changing for it, at the least cost; inf if it cannot be.
 
     `nodes` of shape (4, groups): use of racks and hosts, distance of racks and hosts; `links` of shape
@@ -77,7 +77,7 @@ def _path(rack, host, rack_cap, host_cap, cost, fixed, chosen, nodes, links):  #
 
 
 @inner
-def cheapest_set(rack, host, rack_cap, host_cap, number, cost, fixed, chosen):  # type: ignore[no-untyped-def]
+def cheapest_set(rack, host, rack_cap, host_cap, number, cost, fixed, chosen):
     """Choose `number` brokers, no rack or host holding more than its cap; returns their cost, inf if none.
 
     Parameters
@@ -89,10 +89,12 @@ def cheapest_set(rack, host, rack_cap, host_cap, number, cost, fixed, chosen):  
     chosen
         Shape (brokers,), written.
     """
-    groups = max(rack.max(), host.max()) + 1
+    groups = 0
+    for b in range(len(chosen)):
+        groups = max(groups, rack[b] + 1, host[b] + 1)
+        chosen[b] = False
     nodes = np.zeros((4, groups))
     links = np.empty((2, groups), np.int32)
-    chosen[:] = False
     total = 0.0
     left = number
     if fixed >= 0:
@@ -112,13 +114,19 @@ def cheapest_set(rack, host, rack_cap, host_cap, number, cost, fixed, chosen):  
 
 
 @leaf
-def _in_sync(g, p, b):  # type: ignore[no-untyped-def]
+def _copy(values, into):
+    for i in range(len(values)):
+        into[i] = values[i]
+
+
+@leaf
+def _in_sync(g, p, b):
     s = home_slot(g.home, p, b)
     return s >= 0 and (g.flags[p, s] & READY) != 0
 
 
 @inner
-def _best_led(g, p, leader, cost, chosen):  # type: ignore[no-untyped-def]
+def _best_led(g, p, leader, cost, chosen):
     """The cheapest lawful set with somebody in it who may lead: (cost, who leads); `chosen` is written."""
     rack, host = g.seat[:, RACK], g.seat[:, HOST]
     rack_cap, host_cap = g.rule[p, RACK_CAP], g.rule[p, HOST_CAP]
@@ -139,7 +147,7 @@ def _best_led(g, p, leader, cost, chosen):  # type: ignore[no-untyped-def]
             total = cheapest_set(rack, host, rack_cap, host_cap, number, cost, b, trial)
             if total + (b != leader) * 0.5 < best:
                 best, who = total + (b != leader) * 0.5, b
-                chosen[:] = trial
+                _copy(trial, chosen)
             if turn == 1 and who >= 0:
                 break
         if who >= 0:
@@ -148,7 +156,7 @@ def _best_led(g, p, leader, cost, chosen):  # type: ignore[no-untyped-def]
 
 
 @inner
-def lawful_set(g, p, leader, cost, chosen):  # type: ignore[no-untyped-def]
+def lawful_set(g, p, leader, cost, chosen):
     """The cheapest lawful brokers that moves can lead to: (cost, who leads), (inf, -1) if there are none.
 
     Parameters
@@ -181,31 +189,23 @@ def lawful_set(g, p, leader, cost, chosen):  # type: ignore[no-untyped-def]
             cost[b] = was
         if rest[0] < best:
             best, who = rest
-            chosen[:] = trial
+            _copy(trial, chosen)
     return best, who
 
 
 @inner
-def _must_hold(g, p, leader, cost, chosen):  # type: ignore[no-untyped-def]
+def _must_hold(g, p, leader, cost, chosen):
     """As `_best_led`, with the leader that there is."""
     number = 0
     for s in range(g.home.shape[1]):
         number += g.home[p, s] >= 0
-    total = cheapest_set(
-        g.seat[:, RACK],
-        g.seat[:, HOST],
-        g.rule[p, RACK_CAP],
-        g.rule[p, HOST_CAP],
-        number,
-        cost,
-        leader,
-        chosen,
-    )
+    rack_cap, host_cap = g.rule[p, RACK_CAP], g.rule[p, HOST_CAP]
+    total = cheapest_set(g.seat[:, RACK], g.seat[:, HOST], rack_cap, host_cap, number, cost, leader, chosen)
     return total, (leader if total < np.inf else -1)
 
 
 @inner
-def costs_of(g, p, cost):  # type: ignore[no-untyped-def]
+def costs_of(g, p, cost):
     """Fill in what each broker costs as a holder of the partition, see `lawful_set`."""
     worst = 0.0
     for b in range(len(cost)):
@@ -215,7 +215,7 @@ def costs_of(g, p, cost):  # type: ignore[no-untyped-def]
             if (g.flags[p, t] & LEAVING) == 0:
                 cost[b] = 0.0
         elif g.seat[b, RECEIVES]:
-            potential, guidance = value(g.use, g.band, b, p, 0, -1, 0)
+            potential, guidance = value(g.use, g.band, b, 2 * p, -1)
             cost[b] = max(potential + guidance - g.worth[b, 0] - g.worth[b, 1], 0.0)
             worst = max(worst, cost[b])
     for b in range(len(cost)):
@@ -225,7 +225,7 @@ def costs_of(g, p, cost):  # type: ignore[no-untyped-def]
 
 
 @inner
-def place_exactly(g, p, leader):  # type: ignore[no-untyped-def]
+def place_exactly(g, p, leader):
     """Put the partition where the hard rules allow it at the fewest copies; returns whether there is a place.
 
     Parameters
@@ -262,7 +262,7 @@ def place_exactly(g, p, leader):  # type: ignore[no-untyped-def]
 
 
 @entry
-def find_places(g, rows, leaders, found):  # type: ignore[no-untyped-def]
+def find_places(g, rows, leaders, found):
     """Say for each partition whether any plan at all could place it by the hard rules.
 
     Counts a broker from whose offline dir the replica has gone, and that has another dir, as able to take it

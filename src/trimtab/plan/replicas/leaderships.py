@@ -2,14 +2,14 @@
 
 import numpy as np
 
-from trimtab.plan.replicas.candidates import STALE, count, pressure_at
-from trimtab.plan.replicas.placement import MOVABLE, NEGLIGIBLE, give_lead, helps, may_take_lead, value
+from trimtab.plan.replicas.board import give_lead, may_take_lead
+from trimtab.plan.search.board import NEGLIGIBLE, count, helps, pressure_at, value
 from trimtab.plan.search.compiled import inner, leaf
-from trimtab.plan.search.queue import drop_first, order, sink
+from trimtab.plan.search.queue import STALE, drop_first, order, sink
 
 
 @leaf
-def _lead_gain(g, p, s):  # type: ignore[no-untyped-def]
+def _lead_gain(g, p, s):
     """Fall of potential with guidance if slot `s` took the lead; 0 where it may not, or where it does no
     good.
     """
@@ -18,8 +18,8 @@ def _lead_gain(g, p, s):  # type: ignore[no-untyped-def]
     if old < 0 or old == s or b < 0 or not may_take_lead(g.seat, g.home, g.flags, p, b):
         return 0.0
     here = g.place[p, old]
-    v1, g1 = value(g.use, g.band, here, p, 0, p, 1)
-    v2, g2 = value(g.use, g.band, b, p, 1, p, 0)
+    v1, g1 = value(g.use, g.band, here, 2 * p, 2 * p + 1)
+    v2, g2 = value(g.use, g.band, b, 2 * p + 1, 2 * p)
     fall = g.worth[here, 0] + g.worth[b, 0] - v1 - v2
     if not helps(fall, g.worth[here, 0] + g.worth[b, 0]):
         return 0.0
@@ -27,11 +27,11 @@ def _lead_gain(g, p, s):  # type: ignore[no-untyped-def]
 
 
 @leaf
-def _best_lead_change(g, p, s):  # type: ignore[no-untyped-def]
+def _best_lead_change(g, p, s):
     """Best (gain, slot that takes the lead) for a partition that sits on the broker in slot `s`."""
     best = 0.0
     slot = -1
-    if g.rule[p, MOVABLE] == 0:
+    if not g.movable[p]:
         return best, slot
     if g.lead[p] == s:
         for t in range(g.place.shape[1]):
@@ -46,13 +46,12 @@ def _best_lead_change(g, p, s):  # type: ignore[no-untyped-def]
 
 
 @leaf
-def _list_leaderships(g, h, keys, items, targets):  # type: ignore[no-untyped-def]
+def _list_leaderships(g, h, keys, items, targets):
     """Fill a queue with the changes of leader that help broker `h`; returns its size."""
-    width = g.place.shape[1]
     size = 0
     code = g.head[h]
     while code >= 0:
-        gain, slot = _best_lead_change(g, code // width, code % width)
+        gain, slot = _best_lead_change(g, code // g.width, code % g.width)
         if gain > 0.0:
             keys[size], items[size], targets[size] = gain / pressure_at(g.worth, h), code, slot
             size += 1
@@ -62,12 +61,11 @@ def _list_leaderships(g, h, keys, items, targets):  # type: ignore[no-untyped-de
 
 
 @leaf
-def _take_leaderships(g, h, keys, items, targets, size):  # type: ignore[no-untyped-def]
+def _take_leaderships(g, h, keys, items, targets, size):
     """Work the queue off while `h` is out of its band; returns how many leaders changed."""
-    width = g.place.shape[1]
     changed = 0
     while size > 0 and g.worth[h, 0] > NEGLIGIBLE:
-        p, s = items[0] // width, items[0] % width
+        p, s = items[0] // g.width, items[0] % g.width
         gain, slot = _best_lead_change(g, p, s)
         pressure = pressure_at(g.worth, h)
         if gain > 0.0 and gain < STALE * keys[0] * pressure:
@@ -82,7 +80,7 @@ def _take_leaderships(g, h, keys, items, targets, size):  # type: ignore[no-unty
 
 
 @inner
-def change_leaders(g, h):  # type: ignore[no-untyped-def]
+def change_leaders(g, h):
     """Give away or take leaderships, best first, while broker `h` is out of its band; returns how many."""
     number = count(g.head, g.links, h)
     keys = np.empty(number)

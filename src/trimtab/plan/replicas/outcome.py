@@ -1,64 +1,44 @@
 """From the placement that a strategy ends with to the plan that tells it."""
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from trimtab.model.imbalance import imbalance
-from trimtab.model.load import RESOURCES, FloatArray, IntArray
-from trimtab.model.plan import Assignment, Bound, Cost, Move, MoveKind, Plan, Prediction, Problem
-from trimtab.model.replicas import BrokerState
-from trimtab.plan.replicas import moves as moves_
+from trimtab.model.load import FloatArray, IntArray
+from trimtab.model.plan import Prediction, Problem
+from trimtab.model.replicas.plan import Assignment, Bound, Cost, Move, MoveKind, Plan
+from trimtab.model.replicas.resources import RESOURCES
+from trimtab.model.replicas.snapshot import BrokerState
 from trimtab.plan.replicas.bounds import bound_of
 from trimtab.plan.replicas.dirs import dirs_of
 from trimtab.plan.replicas.explain import narrator
-from trimtab.plan.replicas.limits import Limits, limits
-from trimtab.plan.replicas.problem import ProblemData
-from trimtab.plan.replicas.reasons import Reasons, reasons_of
+from trimtab.plan.replicas.moves import LEADER_STEP, Steps, path_to
+from trimtab.plan.replicas.problem import Placement, ProblemData
+from trimtab.plan.replicas.reasons import reasons_of
+from trimtab.plan.replicas.schedule import schedule, urgency
 from trimtab.plan.replicas.verdicts import judge
+from trimtab.plan.search.limits import Limits
+from trimtab.plan.search.reasons import Reasons, blank_reasons
 
 
-@dataclass(frozen=True, eq=False)
-class Outcome:
-    """Where a strategy ends.
-
-    Attributes
-    ----------
-    place
-        Shape (partitions, width): broker index of each slot.
-    lead
-        Shape (partitions,): slot that leads, -1 for none.
-    """
-
-    place: IntArray
-    lead: IntArray
-
-
-def plan_of(problem: ProblemData, strategy: str, outcome: Outcome, cut: Problem | None = None) -> Plan:
-    """Steps, reasons, cost, predictions and verdict of an outcome; `cut` says if limits left out a part of
+def plan_of(problem: ProblemData, strategy: str, placement: Placement, cut: Problem | None = None) -> Plan:
+    """Steps, reasons, cost, predictions and verdict of a placement; `cut` says if limits left out a part of
     it.
     """
     snapshot, settings, arrays = problem.snapshot, problem.settings, problem.arrays
     parts, brokers = snapshot.partitions, snapshot.brokers
-    dead = brokers.state == BrokerState.DEAD
-    # A dead broker leads nothing, whatever the snapshot still says.
-    first_leader = np.where((parts.leader >= 0) & dead[parts.leader], -1, parts.leader).astype(np.int32)
-    chosen = moves_.changed_partitions(arrays.home, first_leader, outcome.place, outcome.lead)
-    *columns, rows, leaders = moves_.steps_of(
-        arrays, problem.home_lead, first_leader, outcome.place, outcome.lead, chosen
-    )
-    replicas, leader = parts.replicas.copy(), first_leader.copy()
+    steps, chosen, rows, leaders = path_to(problem, placement)
+    replicas, leader = parts.replicas.copy(), problem.first_leader
     replicas[chosen], leader[chosen] = rows, leaders
     load_before, load = snapshot.broker_load(), snapshot.broker_load(replicas, leader)
-    before = imbalance(load_before, brokers.capacity, brokers.in_service)
-    after = imbalance(load, brokers.capacity, brokers.in_service)
-    goal = limits(problem, load, 1.0)
+    before = imbalance(load_before, brokers.capacity, brokers.in_service, RESOURCES)
+    after = imbalance(load, brokers.capacity, brokers.in_service, RESOURCES)
+    goal = problem.limits(load)
     usage = load_before * arrays.inverse
     ceiling = _ceiling(problem, usage, load * arrays.inverse)
-    steps = _in_order(problem, moves_.Steps(*columns), goal, usage, ceiling)
+    steps = _in_order(problem, steps, goal, usage, ceiling)
     moves = _moves(problem, steps, _reasons(problem, steps, goal, usage, ceiling))
     cost = cost_of(moves)
-    judgement = judge(problem, outcome.place, outcome.lead, load, after, bool(moves), cut)
+    judgement = judge(problem, *placement, load, after, bool(moves), cut)
     return Plan(
         level="replicas",
         strategy=strategy,
@@ -105,7 +85,7 @@ def settings_document(problem: ProblemData) -> dict[str, object]:
 
 
 def _ceiling(problem: ProblemData, before: FloatArray, after: FloatArray) -> FloatArray:
-    """What no broker should pass on the way: θ (or its capacity), or where it is or ends if that is
+    """The most that a broker should bear on the way: θ (or its capacity), or where it is or ends if that is
     higher.
     """
     asked = "theta" in problem.settings.goals
@@ -114,34 +94,28 @@ def _ceiling(problem: ProblemData, before: FloatArray, after: FloatArray) -> Flo
 
 
 def _in_order(
-    problem: ProblemData, steps: moves_.Steps, goal: Limits, usage: FloatArray, ceiling: FloatArray
-) -> moves_.Steps:
+    problem: ProblemData, steps: Steps, goal: Limits, usage: FloatArray, ceiling: FloatArray
+) -> Steps:
     """The steps in the order of execution."""
     leaving = ~problem.snapshot.brokers.in_service[np.maximum(steps.source, 0)]
     distance = np.maximum(usage - goal.high, 0.0).sum(axis=1)
-    priority = moves_.urgency(steps, leaving, distance)
-    order = moves_.schedule(problem.arrays, usage.copy(), ceiling, *steps, priority)
-    return moves_.Steps(*(np.ascontiguousarray(column[order]) for column in steps))
+    priority = urgency(steps, leaving, distance)
+    order = schedule(problem.arrays, usage.copy(), ceiling, *steps, priority)
+    return Steps(*(np.ascontiguousarray(column[order]) for column in steps))
 
 
 def _reasons(
-    problem: ProblemData, steps: moves_.Steps, goal: Limits, usage: FloatArray, ceiling: FloatArray
+    problem: ProblemData, steps: Steps, goal: Limits, usage: FloatArray, ceiling: FloatArray
 ) -> Reasons:
-    number = len(steps.kind)
-    reasons = Reasons(
-        goal=np.zeros(number, np.int8),
-        resource=np.zeros(number, np.int8),
-        broker=np.zeros(number, np.int32),
-        measure=np.zeros((number, 3)),
-        other=np.zeros((number, 2)),
-        rejected=np.zeros((number, 4), np.int32),
-    )
-    draining = ~problem.snapshot.brokers.in_service & (problem.snapshot.brokers.state != BrokerState.DEAD)
-    reasons_of(problem.arrays, goal, steps, usage.copy(), ceiling, draining, *reasons)
+    arrays, brokers = problem.arrays, problem.snapshot.brokers
+    reasons = blank_reasons(len(steps.kind), rules=4)
+    draining = ~brokers.in_service & (brokers.state != BrokerState.DEAD)
+    held = np.bincount(arrays.home[arrays.home >= 0], minlength=len(brokers)).astype(np.float64)
+    reasons_of(arrays, goal, steps, usage.copy(), ceiling, draining, arrays.home.copy(), held, reasons)
     return reasons
 
 
-def _moves(problem: ProblemData, steps: moves_.Steps, reasons: Reasons) -> tuple[Move, ...]:
+def _moves(problem: ProblemData, steps: Steps, reasons: Reasons) -> tuple[Move, ...]:
     parts, ids = problem.snapshot.partitions, problem.snapshot.brokers.id.tolist()
     topics, topic, number = parts.topics, parts.topic.tolist(), parts.number.tolist()
     size = np.rint(problem.arrays.size).astype(np.int64).tolist()
@@ -158,12 +132,12 @@ def _moves(problem: ProblemData, steps: moves_.Steps, reasons: Reasons) -> tuple
         made.append(
             Move(
                 order=i + 1,
-                kind=MoveKind.LEADER if kind == moves_.LEADER_STEP else MoveKind.REPLICA,
+                kind=MoveKind.LEADER if kind == LEADER_STEP else MoveKind.REPLICA,
                 topic=topics[topic[p]],
                 partition=number[p],
                 source=ids[source] if source >= 0 else None,
                 target=ids[target],
-                bytes=0 if kind == moves_.LEADER_STEP else size[p],
+                bytes=0 if kind == LEADER_STEP else size[p],
                 reason=reason(i),
                 source_dir=source_dir,
                 target_dir=target_dir,
@@ -196,9 +170,7 @@ def _assignments(
 
 
 def _bound(problem: ProblemData, goal: Limits, load: FloatArray, cost: Cost, goals_met: bool) -> Bound:
-    in_service = problem.snapshot.brokers.in_service
-    fixed_mean = (problem.counted == in_service[:, None]).all(axis=0)
-    bound = bound_of(problem, goal, load, fixed_mean)
+    bound = bound_of(problem, goal, load)
     if goals_met or bound.bytes <= cost.bytes:
         return bound
     # Fewer bytes than the goals would take: no bound on this plan, so none above its cost is claimed.

@@ -8,9 +8,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.model.load import DISK, BoolArray, FloatArray, IntArray
-from trimtab.model.replicas import NOBODY, BrokerState, LogDirState, ReplicasSnapshot
-from trimtab.model.settings import ReplicasSettings
+from trimtab.model.load import BoolArray, FloatArray, IntArray
+from trimtab.model.replicas.resources import DISK
+from trimtab.model.replicas.settings import ReplicasSettings
+from trimtab.model.replicas.snapshot import NOBODY, BrokerState, LogDirState, ReplicasSnapshot
+from trimtab.plan.search.limits import Limits, limits_around, mean_of
 
 FOLLOWER, LEADER = 0, 1
 UNBOUNDED = 1 << 20
@@ -18,7 +20,7 @@ UNBOUNDED = 1 << 20
 
 
 class Arrays(NamedTuple):
-    """What stays the same during a search; a named tuple, because compiled code takes it as it is.
+    """The constants of a search; a named tuple, because compiled code takes it as it is.
 
     Attributes
     ----------
@@ -63,6 +65,27 @@ class Arrays(NamedTuple):
     leaving: BoolArray
 
 
+class Placement(NamedTuple):
+    """Who holds and who leads every partition.
+
+    Attributes
+    ----------
+    place
+        Shape (partitions, width): broker index of each slot, -1 in padding.
+    lead
+        Shape (partitions,): slot that leads, -1 for none.
+    """
+
+    place: IntArray
+    lead: IntArray
+
+    @property
+    def leader(self) -> IntArray:
+        """Shape (partitions,): broker index, -1 for none."""
+        rows = np.arange(len(self.place))
+        return np.where(self.lead >= 0, self.place[rows, np.maximum(self.lead, 0)], -1).astype(np.int32)
+
+
 @dataclass(frozen=True, eq=False)
 class ProblemData:
     """One planning problem.
@@ -93,6 +116,47 @@ class ProblemData:
     orphaned: BoolArray
     racks: int
     hosts: int
+
+    @property
+    def home(self) -> Placement:
+        """The placement of the snapshot."""
+        return Placement(self.arrays.home, self.home_lead)
+
+    @property
+    def biggest_first(self) -> IntArray:
+        """All partitions, those of which a copy is dearest first."""
+        return np.argsort(-self.arrays.size, kind="stable").astype(np.int32)
+
+    @property
+    def first_leader(self) -> IntArray:
+        """Shape (partitions,): leader's broker index as the snapshot has it; -1 for a dead broker, which
+        leads nothing.
+        """
+        leader, state = self.snapshot.partitions.leader, self.snapshot.brokers.state
+        return np.where((leader >= 0) & (state[leader] == BrokerState.DEAD), -1, leader).astype(np.int32)
+
+    @property
+    def fixed_mean(self) -> BoolArray:
+        """Shape (resources,): every broker in service counts, so the mean is the same for all plans."""
+        return np.asarray((self.counted == self.snapshot.brokers.in_service[:, None]).all(axis=0))
+
+    def load(self, placement: Placement) -> FloatArray:
+        """Load of every broker, shape (brokers, resources)."""
+        return self.snapshot.broker_load(placement.place, placement.leader)
+
+    def mean(self, load: FloatArray) -> FloatArray:
+        """B̄ under a load, shape (resources,); NaN where no broker counts."""
+        return mean_of(load, self.snapshot.brokers.capacity, self.counted)
+
+    def limits(self, load: FloatArray, share: float = 1.0) -> Limits:
+        """The bounds around the mean under a load, with `share` of ε (1: the goal itself).
+
+        The mean is taken from the load, so it should be that of the placement aimed at.
+        """
+        goals = self.settings.goals
+        theta = np.where("theta" in goals, np.array(self.settings.theta), np.inf)
+        epsilon = np.where("epsilon" in goals, np.array(self.settings.epsilon) * share, np.inf)
+        return limits_around(self.mean(load), self.counted, theta, epsilon)
 
 
 def problem_data(snapshot: ReplicasSnapshot, settings: ReplicasSettings) -> ProblemData:
@@ -183,3 +247,23 @@ def _cap(goal: str, settings: ReplicasSettings, factor: NDArray[np.int32], group
     if goal not in settings.goals or groups == 0:
         return np.full(len(factor), UNBOUNDED, dtype=np.int32)
     return np.asarray(-(-factor // groups), dtype=np.int32)
+
+
+def crowding(place: IntArray, group: IntArray, cap: IntArray) -> BoolArray:
+    """Shape (partitions,): whether some group holds more of the partition's replicas than the cap.
+
+    Parameters
+    ----------
+    place
+        Shape (partitions, width): broker indices, -1 in padding.
+    group
+        Shape (brokers,): rack or host number.
+    cap
+        Shape (partitions,).
+    """
+    of = np.where(place >= 0, group[place], -1)
+    over = np.zeros(len(place), dtype=np.bool_)
+    for column in range(of.shape[1]):
+        same = (of == of[:, column : column + 1]).sum(axis=1)
+        over |= (of[:, column] >= 0) & (same > cap)
+    return over

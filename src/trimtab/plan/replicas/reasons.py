@@ -1,54 +1,21 @@
-"""Compiled: why each step is made, as numbers: which goal, on which broker, from what to what, and what was
-rejected.
-"""
-
-from typing import NamedTuple
+"""Compiled: the goal that each step of a plan of replicas serves."""
 
 import numpy as np
-from numpy.typing import NDArray
 
-from trimtab.model.load import FloatArray, IntArray
-from trimtab.plan.replicas.moves import LEADER_STEP, apply_step
-from trimtab.plan.replicas.placement import WIDE
+from trimtab.plan.replicas.board import WIDE
+from trimtab.plan.replicas.moves import LEADER_STEP
+from trimtab.plan.replicas.schedule import apply_step
 from trimtab.plan.search.compiled import entry, leaf
+from trimtab.plan.search.reasons import OWN_GOALS, load_goal
 
-THETA_GOAL, EPSILON_GOAL, DRAIN_GOAL, OFFLINE_GOAL, RACK_GOAL, HOST_GOAL, ROOM_GOAL, WAY_GOAL = range(8)
-"""What a step serves; `ROOM_GOAL` makes room for others, `WAY_GOAL` is on the way to a later step."""
+DRAIN_GOAL, OFFLINE_GOAL, RACK_GOAL, HOST_GOAL, WAY_GOAL = range(OWN_GOALS, OWN_GOALS + 5)
+"""What a step serves besides load; `WAY_GOAL` is on the way to a later step."""
 
 STATE_REJECTED, SIBLING_REJECTED, GROUP_REJECTED, LIMIT_REJECTED = range(4)
 
 
-class Reasons(NamedTuple):
-    """One row a step, in the order of execution.
-
-    Attributes
-    ----------
-    goal, resource, broker
-        Shape (steps,): goal code, resource index (-1 for none), broker index.
-    measure
-        Shape (steps, 3): the goal's measure on that broker before and after, and its limit.
-    other
-        Shape (steps, 2): the same resource on the other broker, before and after.
-    rejected
-        Shape (steps, 4): brokers that were no destination: by their state, for a sibling, for rack or host,
-        because they would pass a limit.
-    """
-
-    goal: NDArray[np.int8]
-    resource: NDArray[np.int8]
-    broker: IntArray
-    measure: FloatArray
-    other: FloatArray
-    rejected: IntArray
-
-
 @leaf
-def _off(level, high, low):  # type: ignore[no-untyped-def]
-    return max(level - high, low - level, 0.0)
-
-
-@leaf
-def _in_group(place, group, p, g):  # type: ignore[no-untyped-def]
+def _in_group(place, group, p, g):
     number = 0
     for s in range(place.shape[1]):
         b = place[p, s]
@@ -58,7 +25,7 @@ def _in_group(place, group, p, g):  # type: ignore[no-untyped-def]
 
 
 @leaf
-def _reject(a, usage, ceiling, place, p, source, target, role, counts):  # type: ignore[no-untyped-def]
+def _reject(a, usage, ceiling, place, p, source, target, role, counts):
     """Count the brokers, other than source and target, that could not have been the destination, by why."""
     width = place.shape[1]
     for b in range(len(usage)):
@@ -91,7 +58,7 @@ def _reject(a, usage, ceiling, place, p, source, target, role, counts):  # type:
 
 
 @leaf
-def _placement_goal(a, place, p, source, target, held, draining, measure):  # type: ignore[no-untyped-def]
+def _placement_goal(a, place, p, source, target, held, draining, measure):
     """Goal code of a replica step that the hard goals ask for, -1 if they do not; fills `measure`."""
     for s in range(place.shape[1]):
         if a.home[p, s] == source and a.leaving[p, s]:
@@ -108,64 +75,25 @@ def _placement_goal(a, place, p, source, target, held, draining, measure):  # ty
     return -1
 
 
-@leaf
-def _load_goal(usage, before, limits, source, target, row):  # type: ignore[no-untyped-def]
-    """Which broker and resource a step helps most: (goal, broker, resource); fills the row of measures."""
-    best = 0.0
-    broker = target
-    resource = -1
-    for side in range(2):
-        b = source if side == 0 else target
-        if b < 0:
-            continue
-        for r in range(WIDE):
-            old = _off(before[side, r], limits.high[b, r], limits.low[b, r])
-            new = _off(usage[b, r], limits.high[b, r], limits.low[b, r])
-            relief = limits.weight[b, r] * (old * old - new * new)
-            if relief > best:
-                best, broker, resource = relief, b, r
-    goal = EPSILON_GOAL if resource >= 0 else ROOM_GOAL
-    if resource < 0:
-        # Nothing got nearer to its band by this step alone: say which resource it moves most.
-        most = -1.0
-        for r in range(WIDE):
-            change = limits.weight[target, r] * abs(usage[target, r] - before[1, r])
-            if change > most:
-                most, resource = change, r
-    mine = 0 if broker == source else 1
-    level = before[mine, resource]
-    if level > limits.theta[broker, resource]:
-        goal = THETA_GOAL if goal == EPSILON_GOAL else goal
-        row[2] = limits.theta[broker, resource]
-    elif level < limits.low[broker, resource]:
-        row[2] = limits.low[broker, resource]
-    else:
-        row[2] = limits.high[broker, resource]
-    row[0], row[1] = level, usage[broker, resource]
-    return goal, broker, resource
-
-
 @entry
-def reasons_of(  # type: ignore[no-untyped-def]
-    a, limits, steps, usage, ceiling, draining, goal, resource, broker, measure, other, rejected
-):
-    """Walk through the steps and say what each is for; the last six are written, see `Reasons`.
+def reasons_of(a, limits, steps, usage, ceiling, draining, place, held, out):
+    """Walk through the steps and say what each is for.
 
     Parameters
     ----------
     usage
         Shape (brokers, resources), at the start; changed.
     ceiling
-        As in `moves.schedule`.
+        As in `schedule.schedule`.
     draining
         Shape (brokers,).
+    place
+        Shape (partitions, width): brokers at the start; changed.
+    held
+        Shape (brokers,): how many replicas each holds at the start; changed.
+    out
+        `Reasons`, written.
     """
-    place = a.home.copy()
-    held = np.zeros(len(usage))
-    for p in range(len(place)):
-        for s in range(place.shape[1]):
-            if place[p, s] >= 0:
-                held[place[p, s]] += 1.0
     before = np.zeros((2, WIDE))
     for i in range(len(steps.kind)):
         p, source, target = steps.partition[i], steps.source[i], steps.target[i]
@@ -173,27 +101,21 @@ def reasons_of(  # type: ignore[no-untyped-def]
         for r in range(WIDE):
             before[0, r] = usage[source, r] if source >= 0 else 0.0
             before[1, r] = usage[target, r]
-        resource[i] = -1
-        goal[i] = -1
-        broker[i] = source if source >= 0 else target
+        out.goal[i] = -1
+        out.broker[i] = source if source >= 0 else target
         if steps.kind[i] == LEADER_STEP:
             if source < 0:
-                goal[i] = OFFLINE_GOAL
+                out.goal[i] = OFFLINE_GOAL
             else:
                 for s in range(place.shape[1]):
                     if a.home[p, s] == source and a.leaving[p, s]:
-                        goal[i] = DRAIN_GOAL if draining[source] else OFFLINE_GOAL
+                        out.goal[i] = DRAIN_GOAL if draining[source] else OFFLINE_GOAL
         else:
-            _reject(a, usage, ceiling, place, p, source, target, role, rejected[i])
-            goal[i] = _placement_goal(a, place, p, source, target, held, draining, measure[i])
+            _reject(a, usage, ceiling, place, p, source, target, role, out.rejected[i])
+            out.goal[i] = _placement_goal(a, place, p, source, target, held, draining, out.measure[i])
         apply_step(a, usage, steps.kind[i], p, source, target, role, 1.0)
-        if goal[i] < 0:
-            goal[i], broker[i], resource[i] = _load_goal(usage, before, limits, source, target, measure[i])
-            far = 1 if broker[i] == source else 0
-            there = target if far == 1 else source
-            if there >= 0:
-                other[i, 0] = before[far, resource[i]]
-                other[i, 1] = usage[there, resource[i]]
+        if out.goal[i] < 0:
+            load_goal(out, i, limits, before, usage, source, target, target)
         if steps.kind[i] != LEADER_STEP:
             for s in range(place.shape[1]):
                 if place[p, s] == source:

@@ -3,12 +3,10 @@
 Offline leaders, replicas that must leave, crowded racks and hosts.
 """
 
-from trimtab.plan.replicas.lawful import place_exactly
-from trimtab.plan.replicas.placement import (
+from trimtab.plan.replicas.board import (
     HOST,
     HOST_CAP,
     LEAVING,
-    MOVABLE,
     PINNED,
     RACK,
     RACK_CAP,
@@ -19,15 +17,16 @@ from trimtab.plan.replicas.placement import (
     home_slot,
     may_take_lead,
     move,
-    value,
 )
+from trimtab.plan.replicas.lawful import place_exactly
+from trimtab.plan.search.board import value
 from trimtab.plan.search.compiled import entry, leaf
 
 ANY_SPREAD = 1 << 30
 
 
 @leaf
-def _least_harmful_leader(g, p, without):  # type: ignore[no-untyped-def]
+def _least_harmful_leader(g, p, without):
     """Slot that may lead with the least harm, -1 if none; `without` is a slot that may not."""
     best = -1
     least = 0.0
@@ -36,7 +35,7 @@ def _least_harmful_leader(g, p, without):  # type: ignore[no-untyped-def]
         b = g.place[p, s]
         if b < 0 or s == without or s == old or not may_take_lead(g.seat, g.home, g.flags, p, b):  # noqa: SIM109
             continue
-        potential, guidance = value(g.use, g.band, b, p, 1, p, 0)
+        potential, guidance = value(g.use, g.band, b, 2 * p + 1, 2 * p)
         harm = potential + guidance - g.worth[b, 0] - g.worth[b, 1]
         if best < 0 or harm < least:
             best, least = s, harm
@@ -44,8 +43,8 @@ def _least_harmful_leader(g, p, without):  # type: ignore[no-untyped-def]
 
 
 @leaf
-def _spread(seat, rule, place, p, s, b):  # type: ignore[no-untyped-def]
-    """How far the partition is over the caps of racks (first) and hosts with slot `s` on broker `b`."""
+def _spread(seat, rule, place, p, s, b):
+    """Excess of the partition over the caps of racks (first) and hosts with slot `s` on broker `b`."""
     over = 0
     for t in range(place.shape[1]):
         one = b if t == s else place[p, t]
@@ -63,7 +62,7 @@ def _spread(seat, rule, place, p, s, b):  # type: ignore[no-untyped-def]
 
 
 @leaf
-def _destination(g, p, s, role, spread_limit):  # type: ignore[no-untyped-def]
+def _destination(g, p, s, role, spread_limit):
     """Broker with the fewest spread breaches (below `spread_limit`), then the least harm; -1 if none."""
     best = -1
     least = 0.0
@@ -80,7 +79,7 @@ def _destination(g, p, s, role, spread_limit):  # type: ignore[no-untyped-def]
         over = _spread(g.seat, g.rule, g.place, p, s, b)
         if over > fewest or over >= spread_limit:
             continue
-        potential, guidance = value(g.use, g.band, b, p, role, -1, 0)
+        potential, guidance = value(g.use, g.band, b, 2 * p + role, -1)
         harm = potential + guidance - g.worth[b, 0] - g.worth[b, 1]
         if best < 0 or over < fewest or harm < least:
             best, least, fewest = b, harm, over
@@ -88,7 +87,7 @@ def _destination(g, p, s, role, spread_limit):  # type: ignore[no-untyped-def]
 
 
 @leaf
-def _relocate(g, p, s, spread_limit):  # type: ignore[no-untyped-def]
+def _relocate(g, p, s, spread_limit):
     """Move the slot to its best destination, its leadership going elsewhere where no destination may lead."""
     if g.rule[p, PINNED] == s and g.lead[p] == s and not _copy_a_leader(g, p, s):
         return False
@@ -119,13 +118,12 @@ def _relocate(g, p, s, spread_limit):  # type: ignore[no-untyped-def]
 
 
 @leaf
-def _copy_a_leader(g, p, without):  # type: ignore[no-untyped-def]
+def _copy_a_leader(g, p, without):
     """Copy one replica, best one that must leave or is not in sync, to a broker that may lead, and let it
     lead.
     """
-    width = g.place.shape[1]
     for turn in range(3):
-        for s in range(width):
+        for s in range(g.width):
             here = g.place[p, s]
             if here < 0 or s == without or here != g.home[p, s]:
                 continue
@@ -144,8 +142,8 @@ def _copy_a_leader(g, p, without):  # type: ignore[no-untyped-def]
 
 
 @leaf
-def _lawful(g, p):  # type: ignore[no-untyped-def]
-    """Whether the partition has a leader, and no replica where none may be."""
+def _lawful(g, p):
+    """True if the partition has a leader, and no replica where none may be."""
     if g.lead[p] < 0:
         return False
     for s in range(g.place.shape[1]):
@@ -160,7 +158,7 @@ def _lawful(g, p):  # type: ignore[no-untyped-def]
 
 
 @entry
-def repair(g, order):  # type: ignore[no-untyped-def]
+def repair(g, order):
     """Make the placement lawful where it can be; what cannot be stays as it is.
 
     Parameters
@@ -168,9 +166,8 @@ def repair(g, order):  # type: ignore[no-untyped-def]
     order
         Partitions in the order to be served (big ones first: they are the hardest to place).
     """
-    width = g.place.shape[1]
     for p in order:
-        if g.rule[p, MOVABLE] == 0:
+        if not g.movable[p]:
             continue
         leader = g.place[p, g.lead[p]] if g.lead[p] >= 0 else -1
         if g.lead[p] < 0:
@@ -179,11 +176,11 @@ def repair(g, order):  # type: ignore[no-untyped-def]
                 give_lead(g, p, s)
             else:
                 _copy_a_leader(g, p, -1)
-        for s in range(width):
+        for s in range(g.width):
             if g.place[p, s] >= 0 and g.flags[p, s] & LEAVING and g.place[p, s] == g.home[p, s]:
                 _relocate(g, p, s, ANY_SPREAD)
-        for _ in range(width):
-            for s in range(width):
+        for _ in range(g.width):
+            for s in range(g.width):
                 if g.place[p, s] >= 0:
                     over = _spread(g.seat, g.rule, g.place, p, s, g.place[p, s])
                     if over > 0:

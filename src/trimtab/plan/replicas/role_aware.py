@@ -17,16 +17,16 @@ from typing import Final
 import numpy as np
 
 from trimtab.model.errors import PlanError
-from trimtab.model.load import CPU, DISK, NETWORK_IN, NETWORK_OUT, BoolArray, FloatArray
-from trimtab.model.plan import Plan
-from trimtab.model.replicas import ReplicasSnapshot
-from trimtab.model.settings import ReplicasSettings
-from trimtab.plan.replicas import repair
+from trimtab.model.load import BoolArray, FloatArray
+from trimtab.model.replicas.plan import Plan
+from trimtab.model.replicas.resources import CPU, DISK, NETWORK_IN, NETWORK_OUT
+from trimtab.model.replicas.settings import ReplicasSettings
+from trimtab.model.replicas.snapshot import ReplicasSnapshot
+from trimtab.plan.replicas.board import ReplicasBoard, give_lead_once, move_once, new_board
 from trimtab.plan.replicas.budget import within_budget
-from trimtab.plan.replicas.limits import limits, mean_usage
-from trimtab.plan.replicas.outcome import Outcome, plan_of
-from trimtab.plan.replicas.placement import Board, give_lead_once, move_once, new_board
-from trimtab.plan.replicas.problem import ProblemData, problem_data
+from trimtab.plan.replicas.outcome import plan_of
+from trimtab.plan.replicas.problem import Placement, ProblemData, problem_data
+from trimtab.plan.replicas.repair import repair
 
 ORDER: Final = (CPU, NETWORK_OUT, DISK, NETWORK_IN)
 
@@ -41,7 +41,7 @@ REPAIRS: Final = {
     "in_sync": "leadership only to replicas in sync; the paper does not look",
     "placement": "racks and hosts spread, dead and draining brokers emptied; the paper knows neither",
 }
-"""What `literal=False` mends, by name."""
+"""Repairs that `literal=False` makes, by name."""
 
 MOST_PASSES = 10
 
@@ -49,8 +49,8 @@ MOST_PASSES = 10
 def plan(snapshot: ReplicasSnapshot, settings: ReplicasSettings) -> Plan:
     """Plan with the paper's procedure."""
     problem = problem_data(snapshot, settings)
-    outcome, cut = within_budget(problem, level(problem))
-    return plan_of(problem, "role_aware", outcome, cut)
+    kept, cut = within_budget(problem, level(problem))
+    return plan_of(problem, "role_aware", kept, cut)
 
 
 def repairs_of(settings: ReplicasSettings) -> frozenset[str]:
@@ -70,7 +70,7 @@ def repairs_of(settings: ReplicasSettings) -> frozenset[str]:
     return frozenset(REPAIRS if named is None else named)
 
 
-def level(problem: ProblemData) -> Outcome:
+def level(problem: ProblemData) -> Placement:
     """The placement that the procedure ends with."""
     run = _Run.start(problem)
     passes = MOST_PASSES if "passes" in run.repairs else 1
@@ -83,7 +83,7 @@ def level(problem: ProblemData) -> Outcome:
                     run.fill(b, r)
         if run.changed == changed:
             break
-    return Outcome(run.board.place, run.board.lead)
+    return Placement(run.board.place, run.board.lead)
 
 
 @dataclass(eq=False)
@@ -97,7 +97,7 @@ class _Run:
     """
 
     problem: ProblemData
-    board: Board
+    board: ReplicasBoard
     repairs: frozenset[str]
     mean: FloatArray
     theta: FloatArray
@@ -110,11 +110,9 @@ class _Run:
         settings, arrays = problem.settings, problem.arrays
         repairs = repairs_of(settings)
         load = problem.snapshot.broker_load()
-        board = new_board(
-            arrays, arrays.home, problem.home_lead, load * arrays.inverse, limits(problem, load, 1.0)
-        )
+        board = new_board(arrays, *problem.home, load * arrays.inverse, problem.limits(load))
         if "placement" in repairs:
-            repair.repair(board, np.argsort(-arrays.size, kind="stable").astype(np.int32))
+            repair(board, problem.biggest_first)
         run = cls(
             problem,
             board,
@@ -124,7 +122,7 @@ class _Run:
             np.where("epsilon" in settings.goals, np.array(settings.epsilon), np.inf),
             np.zeros(problem.counted.shape, dtype=np.bool_),
         )
-        run.mean = np.nan_to_num(mean_usage(problem, run.usage * np.nan_to_num(run.capacity, posinf=0.0)))
+        run.mean = np.nan_to_num(problem.mean(run.usage * np.nan_to_num(run.capacity, posinf=0.0)))
         return run
 
     @property
@@ -148,13 +146,13 @@ class _Run:
         return order
 
     def within(self, usage: FloatArray) -> BoolArray:
-        """Whether utilisations, of shape (..., resources), meet θ and ε."""
+        """True where utilisations, of shape (..., resources), meet θ and ε."""
         low = -np.inf if "signed_deviation" in self.repairs else self.mean * (1 - self.epsilon)
         high = np.where(self.mean > 0, self.mean * (1 + self.epsilon), np.inf)
         return np.asarray((usage <= self.theta) & (usage <= high) & (usage >= low))
 
     def leadership_first(self, r: int) -> bool:
-        """Which resources the role is moved for before any data is."""
+        """True for resources that the role is moved for before any data is."""
         right = (CPU, NETWORK_OUT) if "resource_roles" in self.repairs else (CPU, NETWORK_IN)
         return r in right
 
@@ -178,7 +176,7 @@ class _Run:
         leads = self.board.lead[rows] == slots
         keep = self.problem.arrays.movable[rows] & (leads | (not leading_only))
         rows, slots, leads = rows[keep], slots[keep], leads[keep]
-        order = np.argsort(-self.board.use[rows, leads.astype(np.int64), r], kind="stable")
+        order = np.argsort(-self.problem.arrays.use[rows, leads.astype(np.int64), r], kind="stable")
         return list(zip(rows[order].tolist(), slots[order].tolist(), strict=True))
 
     def _spoils(self, brokers: "np.ndarray", after: FloatArray) -> BoolArray:
@@ -186,14 +184,14 @@ class _Run:
         return np.asarray((self.completed[brokers] & ~self.within(after)).any(axis=1))
 
     def _accepts(self, brokers: "np.ndarray", after: FloatArray, r: int) -> BoolArray:
-        """Whether destinations stay within θ and ε of the resource and nothing completed is spoiled."""
+        """True where destinations stay within θ and ε of the resource and nothing completed is spoiled."""
         free = ~self.problem.counted[brokers, r]
         return np.asarray((self.within(after)[:, r] | free) & ~self._spoils(brokers, after))
 
     def _shed_leaders(self, b: int, r: int) -> None:
         arrays, board = self.problem.arrays, self.board
         for p, s in self._sitting(b, r, leading_only=True):
-            more = board.use[p, 1] - board.use[p, 0]
+            more = arrays.use[p, 1] - arrays.use[p, 0]
             others = np.array(
                 [t for t in range(board.place.shape[1]) if t != s and board.place[p, t] >= 0], dtype=np.int64
             )
@@ -222,7 +220,7 @@ class _Run:
         arrays, board = self.problem.arrays, self.board
         role = int(board.lead[p] == s)
         everyone = np.arange(len(self.usage))
-        after = self.usage + board.use[p, role] * arrays.inverse
+        after = self.usage + arrays.use[p, role] * arrays.inverse
         if arrays.pinned[p] >= 0:
             return np.zeros(len(self.usage), dtype=np.bool_)
         allowed = arrays.may_receive & self._accepts(everyone, after, r)
@@ -251,9 +249,9 @@ class _Run:
         arrays, board = self.problem.arrays, self.board
         for p, s in self._sitting(b, r, leading_only=False):
             role = int(board.lead[p] == s)
-            if board.use[p, role, r] <= 0:
+            if arrays.use[p, role, r] <= 0:
                 return
-            mine = self.usage[[b]] - board.use[p, role] * arrays.inverse[[b]]
+            mine = self.usage[[b]] - arrays.use[p, role] * arrays.inverse[[b]]
             allowed = self._destinations(p, s, r)
             if not allowed.any() or self._spoils(np.array([b]), mine)[0]:
                 continue
@@ -274,7 +272,7 @@ class _Run:
             if donor == b or not counted[donor, r] or self.usage[donor, r] <= self.mean[r]:
                 continue
             for p, s in self._sitting(donor, r, leading_only=False):
-                load = self.board.use[p, int(self.board.lead[p] == s)]
+                load = self.problem.arrays.use[p, int(self.board.lead[p] == s)]
                 left = self.usage[[donor]] - load * self.problem.arrays.inverse[[donor]]
                 if load[r] <= 0 or left[0, r] < low[r] or not self._destinations(p, s, r)[b]:
                     continue

@@ -1,42 +1,75 @@
 """`trim`: the fewest bytes, then the fewest moves, that meet the goals.
 
 First what must move (`repair`), then the descent towards the inner band, then everything that the goals
-themselves do not need goes home again, and where the cluster is small the search goes on (`improve`).
+themselves do not need goes home again, and where the cluster is small the search goes on
+(`trimtab.plan.search.rounds`).
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from trimtab.model.plan import Plan
-from trimtab.model.replicas import ReplicasSnapshot
-from trimtab.model.settings import ReplicasSettings
-from trimtab.plan.replicas import repair
+from trimtab.model.replicas.plan import Plan
+from trimtab.model.replicas.settings import ReplicasSettings
+from trimtab.model.replicas.snapshot import ReplicasSnapshot
+from trimtab.plan.replicas.annealing import anneal
+from trimtab.plan.replicas.board import ReplicasBoard, new_board
 from trimtab.plan.replicas.budget import within_budget
-from trimtab.plan.replicas.improve import MOVE_COSTS, improved, levelled
-from trimtab.plan.replicas.limits import MARGIN, limits
-from trimtab.plan.replicas.outcome import Outcome, plan_of
-from trimtab.plan.replicas.placement import new_board
-from trimtab.plan.replicas.problem import ProblemData, problem_data
-from trimtab.plan.replicas.rating import loads_of
+from trimtab.plan.replicas.descent import level, send_home
+from trimtab.plan.replicas.outcome import plan_of
+from trimtab.plan.replicas.problem import Placement, ProblemData, problem_data
+from trimtab.plan.replicas.repair import repair
+from trimtab.plan.search.board import NEGLIGIBLE, set_limits
+from trimtab.plan.search.limits import MARGIN, potential
+from trimtab.plan.search.rounds import CHANGES, MOVE_COSTS, RETRIES, Effort, Rating, heats, improved
+
+EFFORT = Effort(free=100_000, per_second=200_000)
+LEAST_CHANGES, MOST_CHANGES = 200_000, 600_000
+"""Random changes of one annealing, at least and at most."""
+
+CHUNK = 1 << 16
+"""Random changes drawn at a time."""
 
 
 def plan(snapshot: ReplicasSnapshot, settings: ReplicasSettings) -> Plan:
     """Plan with `trim`."""
     problem = problem_data(snapshot, settings)
-    outcome, cut = within_budget(problem, level(problem))
-    return plan_of(problem, "trim", outcome, cut)
+    kept, cut = within_budget(problem, searched(problem))
+    return plan_of(problem, "trim", kept, cut)
 
 
-def level(problem: ProblemData) -> Outcome:
+def searched(problem: ProblemData) -> Placement:
     """The placement that `trim` ends with."""
     lawful = repaired(problem)
-    settled = _settled(problem, lawful)
-    first = levelled(settled, lawful, MARGIN, MOVE_COSTS[0])
-    return improved(settled, lawful, first)
+    replicas = int((problem.arrays.home >= 0).sum())
+    search = TrimSearch(_settled(problem, lawful), lawful, _changes(replicas))
+    first = search.levelled(lawful, MARGIN, MOVE_COSTS[0])
+    settings = problem.settings
+    return improved(
+        search,
+        first,
+        replicas,
+        EFFORT,
+        settings.time_budget_seconds,
+        settings.seed,
+        anneals=search.changes > 0,
+    )
 
 
-def _settled(problem: ProblemData, lawful: Outcome) -> ProblemData:
+def repaired(problem: ProblemData) -> Placement:
+    """The placement after what must move whatever it costs."""
+    board = board_of(problem, problem.home, MARGIN)
+    repair(board, problem.biggest_first)
+    return Placement(board.place, board.lead)
+
+
+def board_of(problem: ProblemData, start: Placement, share: float) -> ReplicasBoard:
+    """A board for a placement, with `share` of ε around its own mean."""
+    load = problem.load(start)
+    return new_board(problem.arrays, *start, load * problem.arrays.inverse, problem.limits(load, share))
+
+
+def _settled(problem: ProblemData, lawful: Placement) -> ProblemData:
     """The same problem, but pinned leaders that could be freed stay as `repair` left them.
 
     They needed a copy to hand over to, and a later change of that copy would leave them stranded again.
@@ -48,12 +81,82 @@ def _settled(problem: ProblemData, lawful: Outcome) -> ProblemData:
     return replace(problem, arrays=problem.arrays._replace(movable=problem.arrays.movable & ~freed))
 
 
-def repaired(problem: ProblemData) -> Outcome:
-    """The placement after what must move whatever it costs."""
-    arrays = problem.arrays
-    load = loads_of(problem, Outcome(arrays.home, problem.home_lead))
-    board = new_board(
-        arrays, arrays.home, problem.home_lead, load * arrays.inverse, limits(problem, load, MARGIN)
-    )
-    repair.repair(board, np.argsort(-arrays.size, kind="stable").astype(np.int32))
-    return Outcome(board.place, board.lead)
+def _changes(replicas: int) -> int:
+    """Random changes of one annealing; none where a cluster is too big to try enough of them."""
+    if CHANGES * replicas > 2 * MOST_CHANGES:
+        return 0
+    return min(max(CHANGES * replicas, LEAST_CHANGES), MOST_CHANGES)
+
+
+@dataclass(frozen=True, eq=False)
+class TrimSearch:
+    """The steps of a round, see `trimtab.plan.search.rounds.Search`.
+
+    Attributes
+    ----------
+    lawful
+        The snapshot's placement after what had to move: where partitions are sent back to.
+    changes
+        Random changes of one annealing.
+    """
+
+    problem: ProblemData
+    lawful: Placement
+    changes: int
+
+    def rating(self, placement: Placement) -> Rating:
+        """Distance from the goals, bytes copied, moves made."""
+        problem, arrays = self.problem, self.problem.arrays
+        load = problem.load(placement)
+        breach = potential(problem.limits(load), load * arrays.inverse)
+        arrived = (placement.place >= 0) & ~(placement.place[:, :, None] == arrays.home[:, None, :]).any(
+            axis=2
+        )
+        copies = arrived.sum(axis=1)
+        new_leaders = int((placement.leader != problem.home.leader).sum())
+        copied, moves = float((copies * arrays.size).sum()), int(copies.sum()) + new_leaders
+        return Rating(breach, copied, moves, breach <= NEGLIGIBLE and copied == 0 and moves <= 1)
+
+    def levelled(self, start: Placement, margin: float, move_cost: float) -> Placement:
+        """Descend to `margin` of the band, then send home what the goals do not need."""
+        problem = self.problem
+        board = board_of(problem, start, margin)
+        self._descend(board, move_cost)
+        if (board.worth[:, 0] > NEGLIGIBLE).any():
+            # The band moved with the mean, or the margin was too narrow to be met: once more towards the
+            # goals themselves.
+            self._descend(board, move_cost)
+        return Placement(board.place, board.lead)
+
+    def _descend(self, board: ReplicasBoard, move_cost: float) -> None:
+        problem = self.problem
+        level(board, self._floor(move_cost), RETRIES)
+        load = problem.load(Placement(board.place, board.lead))
+        set_limits(board, load * problem.arrays.inverse, problem.limits(load))
+        send_home(board, problem.biggest_first, problem.home_lead)
+
+    def _floor(self, move_cost: float) -> float:
+        """Bytes that a move is deemed to cost besides its copy."""
+        size = self.problem.arrays.size
+        return move_cost * float(size.mean() if len(size) else 0.0) + 1.0
+
+    def annealed(self, random: np.random.Generator, price: float, margin: float) -> Placement:
+        """A placement far from the lawful one, near a deep minimum of potential and price."""
+        arrays = self.problem.arrays
+        board = board_of(self.problem, self.lawful, margin)
+        dear = arrays.size + self._floor(MOVE_COSTS[0])
+        prices = price * dear / float((dear * (arrays.home >= 0).sum(axis=1)).sum())
+        falling = heats(self.changes)
+        for first in range(0, self.changes, CHUNK):
+            part = falling[first : first + CHUNK]
+            anneal(board, prices, part, random.random((len(part), 6)))
+        return Placement(board.place, board.lead)
+
+    def partly_home(self, best: Placement, random: np.random.Generator, share: float) -> Placement:
+        """`best`, but some of the partitions that it moves are where they had lawfully been."""
+        lawful = self.lawful
+        changed = np.flatnonzero((best.place != lawful.place).any(axis=1) | (best.lead != lawful.lead))
+        chosen = changed[random.random(len(changed)) < share]
+        place, lead = best.place.copy(), best.lead.copy()
+        place[chosen], lead[chosen] = lawful.place[chosen], lawful.lead[chosen]
+        return Placement(place, lead)

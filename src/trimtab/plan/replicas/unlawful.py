@@ -4,11 +4,9 @@ import numpy as np
 
 from trimtab.model.load import BoolArray, FloatArray, IntArray
 from trimtab.model.plan import Problem
+from trimtab.plan.replicas.board import new_board
 from trimtab.plan.replicas.lawful import find_places
-from trimtab.plan.replicas.limits import limits
-from trimtab.plan.replicas.placement import new_board
-from trimtab.plan.replicas.placement_rules import crowding
-from trimtab.plan.replicas.problem import ProblemData
+from trimtab.plan.replicas.problem import ProblemData, crowding
 
 NAMED = 5
 """Partitions named in a text; the proof counts them all."""
@@ -17,7 +15,7 @@ NAMED = 5
 def hard_problems(
     problem: ProblemData, place: IntArray, lead: IntArray, load: FloatArray
 ) -> tuple[list[Problem], list[Problem]]:
-    """What is proven that no plan can do, and what this one only leaves undone.
+    """Problems proven to be beyond every plan, and those that this one only leaves undone.
 
     Parameters
     ----------
@@ -62,9 +60,8 @@ def _placeable(
 ) -> BoolArray:
     """Shape of `rows`: whether some plan could place the partition by every hard rule."""
     arrays = problem.arrays
-    board = new_board(arrays, place, lead, load * arrays.inverse, limits(problem, load, 1.0))
-    first = problem.home_lead[rows]
-    leaders = np.where(first >= 0, arrays.home[rows, np.maximum(first, 0)], -1).astype(np.int32)
+    board = new_board(arrays, place, lead, load * arrays.inverse, problem.limits(load))
+    leaders = problem.home.leader[rows]
     found = np.zeros(len(rows), dtype=np.bool_)
     find_places(board, rows, leaders, found)
     return found

@@ -1,32 +1,14 @@
-"""What a final placement achieves, and for what it does not, the numbers that prove why.
-
-A problem is called proven only by an argument that holds for every plan: a total that no number of moves
-changes, a replica that no broker can bear, a partition that its rules leave no place for. What is merely
-not found is `unmet_goal`, and says so.
-"""
-
-import math
-from dataclasses import dataclass
+"""The goals held against a final placement, and for what it misses, the numbers that prove why."""
 
 import numpy as np
 
 from trimtab.model.imbalance import Imbalance
-from trimtab.model.load import RESOURCES, UNITS, BoolArray, FloatArray, IntArray
-from trimtab.model.plan import Problem, Verdict
-from trimtab.plan.replicas.limits import mean_usage
+from trimtab.model.load import BoolArray, FloatArray, IntArray
+from trimtab.model.plan import Problem
+from trimtab.model.replicas.resources import RESOURCES, UNITS
 from trimtab.plan.replicas.problem import ProblemData
 from trimtab.plan.replicas.unlawful import hard_problems
-
-ROUNDING = 1e-9
-
-
-@dataclass(frozen=True)
-class Judgement:
-    """Verdict and problems of a final placement; `goals_met` says whether nothing is left to wish for."""
-
-    verdict: Verdict
-    problems: tuple[Problem, ...]
-    goals_met: bool
+from trimtab.plan.search.verdicts import ROUNDING, Judgement, judgement_of, too_few_brokers
 
 
 def judge(
@@ -56,11 +38,7 @@ def judge(
     proven, open_ = _capacity(problem, load, after, led)
     level = _deviation(problem, load, after, led)
     problems = (*impossible, *unmet, *proven, *open_, *level)
-    if problems and cut is not None:
-        problems = (cut, *problems)
-    if not problems:
-        return Judgement(Verdict.LEVELLED if any_move else Verdict.LEVEL, (), True)
-    return Judgement(Verdict.INFEASIBLE if impossible or proven else Verdict.IMPROVED, problems, False)
+    return judgement_of(problems, proven=bool(impossible or proven), any_move=any_move, cut=cut)
 
 
 def _borne(problem: ProblemData, place: IntArray, lead: IntArray) -> BoolArray:
@@ -106,33 +84,12 @@ def _capacity(
 
 def _too_few_brokers(problem: ProblemData, load: FloatArray, r: int) -> Problem | None:
     """The total is more than all brokers together may carry: how many more of their kind it takes."""
-    brokers = problem.snapshot.brokers
-    counted = problem.counted[:, r]
-    if not np.array_equal(counted, brokers.in_service):
-        # A broker without a limit could take any amount, so no total proves anything.
+    if not problem.fixed_mean[r]:
         return None
-    theta, name = problem.settings.theta[r], RESOURCES[r]
-    total, capacity = float(load[counted, r].sum()), float(brokers.capacity[counted, r].sum())
-    if total <= theta * capacity * (1 + ROUNDING):
-        return None
-    typical = float(np.median(brokers.capacity[counted, r]))
-    count = max(1, math.ceil((total - theta * capacity) / (theta * typical) - ROUNDING))
-    return Problem(
-        kind="add_brokers",
-        count=count,
-        resource=name,
-        text=(
-            f"{name}: the load of {total:.6g} {UNITS[name]} is more than {theta:g} of the capacity of "
-            f"{int(counted.sum())} brokers, {theta * capacity:.6g}; add {count} brokers of {typical:.6g} each"
-        ),
-        proof={
-            "total": total,
-            "capacity": capacity,
-            "theta": theta,
-            "brokers": int(counted.sum()),
-            "capacity_of_an_added_broker": typical,
-        },
-    )
+    name, counted = RESOURCES[r], problem.counted[:, r]
+    capacity = problem.snapshot.brokers.capacity[counted, r]
+    theta = problem.settings.theta[r]
+    return too_few_brokers(name, name, UNITS[name], load[counted, r], capacity, theta, {})
 
 
 def _indivisible(problem: ProblemData, r: int, limit: float, goal: str, led: BoolArray) -> Problem | None:
@@ -172,17 +129,16 @@ def _deviation(problem: ProblemData, load: FloatArray, after: Imbalance, led: Bo
     if "epsilon" not in problem.settings.goals:
         return []
     found = []
-    mean = mean_usage(problem, load)
+    mean = problem.mean(load)
     for r, name in enumerate(RESOURCES):
         epsilon = problem.settings.epsilon[r]
         out = after.counted[:, r] & (after.deviation[:, r] > epsilon)
         if not out.any():
             continue
-        fixed = np.array_equal(problem.counted[:, r], problem.snapshot.brokers.in_service)
         limit = float(mean[r]) * (1 + epsilon)
         why = (
             (_indivisible(problem, r, limit, "epsilon", led) or _too_few_replicas(problem, r))
-            if fixed
+            if problem.fixed_mean[r]
             else None
         )
         if why is not None:

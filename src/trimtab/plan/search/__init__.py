@@ -1,1 +1,1 @@
-"""What searches of several levels have in common: how they are compiled, queues, lower bounds."""
+"""The parts that searches of several levels share: compilation, queues, lower bounds."""

@@ -1,46 +1,119 @@
-"""How the numeric cores of all levels are compiled, and where the compiled code is kept.
+"""Kernels: functions compiled by numba, once for each set of arrays, and kept on disk.
 
-Numba keeps the machine code of a function until that function's own file changes, and does not notice that
-another file, from which code was inlined, did. So the folder is named after a digest of all such sources
-together.
+Numba compiles a function again for every width of integer and for every constant that it is called with, and
+all that it calls: 21 times for a broker's value, twice for the whole descent. A kernel takes every integer as
+64 bits wide, so that it is compiled once. Kernels that only kernels call get no wrapper for Python.
+With NUMBA_DISABLE_JIT they are plain Python.
+
+Numba keeps machine code until the file of the function itself changes, and does not notice a change of what
+it calls. The name of what is kept therefore ends in a digest of all kernels that can be reached.
 """
 
-import os
+from collections.abc import Callable
+from contextlib import suppress
 from hashlib import sha256
-from pathlib import Path
+from types import FunctionType
+from typing import Any
 
-import numba
-from numba.core import config
+from numba.core import config, types
+from numba.core.caching import CompileResultCacheImpl, FunctionCache
+from numba.core.registry import CPUDispatcher
 
-FOLDER = "trimtab-plan"
-
-
-def _digest() -> str:
-    texts = [source.read_bytes() for source in sorted(Path(__file__).parent.parent.rglob("*.py"))]
-    kernels = [text for text in texts if b"search.compiled" in text or b"numba.njit" in text]
-    parts = [sha256(text).digest() for text in kernels]
-    return sha256(b"".join(parts) + numba.__version__.encode()).hexdigest()[:16]
+CONSTANTS = (int, float, tuple)
 
 
-def _folder() -> str:
-    """Below `NUMBA_CACHE_DIR` if set, else beside the sources if these may be written, else wherever numba
-    likes.
+def leaf(function: Callable[..., Any]) -> Any:
+    """A kernel that kernels call and that makes no arrays.
+
+    It counts no references, which for a tuple of arrays costs more than the arithmetic (0.8 of 1.0
+    microseconds a call, measured).
     """
-    named = os.environ.get("NUMBA_CACHE_DIR")
-    beside = Path(__file__).parent / "__pycache__"
-    if not named and not os.access(beside if beside.exists() else beside.parent, os.W_OK):
-        return ""
-    return str((Path(named) if named else beside) / f"{FOLDER}-{_digest()}")
+    return _kernel(Inner, function, no_cpython_wrapper=True, _nrt=False)
 
 
-config.CACHE_DIR = _folder()  # type: ignore[attr-defined]
+def inner(function: Callable[..., Any]) -> Any:
+    """A kernel that kernels call and that makes arrays."""
+    return _kernel(Inner, function, no_cpython_wrapper=True)
 
-leaf = numba.njit(nogil=True, error_model="numpy", _nrt=False)  # type: ignore[call-overload]
-"""For functions that compiled code calls and that make no arrays: without counting references, which for a
-tuple of arrays costs more than the arithmetic (0.8 of 1.0 microseconds a call, measured)."""
 
-inner = numba.njit(nogil=True, error_model="numpy")
-"""For functions that compiled code calls and that make arrays."""
+def entry(function: Callable[..., Any]) -> Any:
+    """A kernel that Python calls and that is kept; the fewer, the quicker they are all there again."""
+    kernel = _kernel(Kernel, function)
+    if isinstance(kernel, Kernel):
+        kernel.kept = True
+    return kernel
 
-entry = numba.njit(nogil=True, error_model="numpy", cache=True)
-"""For functions that Python calls; the fewer, the quicker they are all there again."""
+
+def _kernel(kind: "type[Kernel]", function: Callable[..., Any], **options: bool) -> Any:
+    if config.DISABLE_JIT:  # type: ignore[attr-defined]
+        return function
+    common = {"nopython": True, "nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
+    return kind(function, {}, {**common, **options})
+
+
+class Kernel(CPUDispatcher):
+    """A compiled function: division as in numpy, the interpreter's lock released, integers of 64 bits.
+
+    Attributes
+    ----------
+    kept
+        Whether its machine code is to be read from disk, or written there.
+    """
+
+    kept = False
+
+    def get_call_template(self, args: Any, kws: Any) -> Any:
+        """Say how another kernel calls this one; numba converts what it is called with."""
+        return super().get_call_template(tuple(_widest(one) for one in args), kws)
+
+    def compile(self, sig: Any) -> Any:
+        """Compile for the types of some arguments, or read that from disk."""
+        if self.kept:
+            # Not before the first call: only then is everything imported that the digest is made of.
+            self.kept = False
+            with suppress(RuntimeError):  # No folder may be written: every process compiles for itself.
+                self._cache = _Kept(self.py_func)
+        return super().compile(sig)
+
+
+class Inner(Kernel):
+    """A kernel without a wrapper for Python: for other kernels alone."""
+
+    def __call__(self, *args: Any, **kws: Any) -> Any:
+        """Refuse; numba itself would jump to address 0."""
+        raise TypeError(f"{self.py_func.__qualname__} is called by kernels only; call its py_func instead")
+
+
+def _widest(one: Any) -> Any:
+    one = types.unliteral(one)
+    return types.int64 if isinstance(one, types.Integer) else one
+
+
+class _NameWithDigest(CompileResultCacheImpl):
+    def __init__(self, function: FunctionType) -> None:
+        self.digest = digest(function)
+        super().__init__(function)
+
+    def get_filename_base(self, fullname: str, abiflags: str) -> str:
+        return f"{super().get_filename_base(fullname, abiflags)}-{self.digest}"
+
+
+class _Kept(FunctionCache):
+    _impl_class = _NameWithDigest
+
+
+def digest(function: FunctionType) -> str:
+    """16 hexadecimal digits of a kernel's code, of all kernels that it can reach, and of their constants."""
+    found: dict[str, str] = {}
+    todo: list[Any] = [function]
+    while todo:
+        one = todo.pop()
+        code, name = one.__code__, f"{one.__module__}.{one.__qualname__}"
+        if name in found:
+            continue
+        named = {used: one.__globals__.get(used) for used in code.co_names}
+        todo += [value.py_func for value in named.values() if isinstance(value, Kernel)]
+        constants = {used: value for used, value in named.items() if isinstance(value, CONSTANTS)}
+        inline = [value for value in code.co_consts if isinstance(value, CONSTANTS)]
+        found[name] = repr((code.co_code, code.co_varnames, inline, constants))
+    return sha256(repr(sorted(found.items())).encode()).hexdigest()[:16]

@@ -10,7 +10,7 @@ from trimtab.plan.search.compiled import inner
 
 
 @inner
-def _best_price(need, use, cost, price, r):  # type: ignore[no-untyped-def]
+def _best_price(need, use, cost, price, r):
     """The price of resource `r` that maximises the dual, the others held: a walk over its breakpoints."""
     wide = use.shape[1]
     number = 0
@@ -37,7 +37,7 @@ def _best_price(need, use, cost, price, r):  # type: ignore[no-untyped-def]
 
 
 @inner
-def dual_bound(need, use, cost, sweeps):  # type: ignore[no-untyped-def]
+def dual_bound(need, use, cost, sweeps):
     """Lower bound of the covering problem.
 
     Parameters

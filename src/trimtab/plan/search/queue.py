@@ -1,12 +1,16 @@
 """Compiled: a queue of changes by worth, biggest first, kept as a heap in three arrays."""
 
-import numpy as np
-
 from trimtab.plan.search.compiled import leaf
+
+LONG_LIST = 400
+"""Items of a broker that are tried against all destinations; the others wait for their turn."""
+
+STALE = 0.8
+"""A gain that has fallen below this share of what it was goes back into the queue."""
 
 
 @leaf
-def sink(keys, items, targets, size, i):  # type: ignore[no-untyped-def]
+def sink(keys, items, targets, size, i):
     """Let entry `i` sink to where it belongs."""
     while True:
         child = 2 * i + 1
@@ -23,21 +27,15 @@ def sink(keys, items, targets, size, i):  # type: ignore[no-untyped-def]
 
 
 @leaf
-def order(keys, items, targets, size):  # type: ignore[no-untyped-def]
+def order(keys, items, targets, size):
     """Make a heap of the first `size` entries."""
     for i in range(size // 2 - 1, -1, -1):
         sink(keys, items, targets, size, i)
 
 
 @leaf
-def drop_first(keys, items, targets, size):  # type: ignore[no-untyped-def]
+def drop_first(keys, items, targets, size):
     """Take the biggest entry out; returns the new size. The caller lets the new first entry sink."""
     size -= 1
     keys[0], items[0], targets[0] = keys[size], items[size], targets[size]
     return size
-
-
-@leaf
-def smallest(keys, count):  # type: ignore[no-untyped-def]
-    """Indices of the `count` smallest keys, ascending, ties by index."""
-    return np.argsort(keys, kind="mergesort")[:count]

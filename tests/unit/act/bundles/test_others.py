@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from simulate.pulsar_admin.faults import Fault, Trouble
 from support.bundle_plans import bundle_plan_of, split, unload
 from support.bundle_trials import BROKERS, NAMESPACE, SETTINGS, Bed
 from trimtab.act.bundles.prepare import compare, steps_of
 from trimtab.act.bundles.state import BundlesState
 from trimtab.act.bundles.steps import StepState
-from trimtab.act.execution.status import Status
-from trimtab.simulate.pulsar_admin_faults import Fault, Trouble
+from trimtab.act.execution.state import Status
 
 ONE, TWO, THREE = BROKERS
 SHEDDING = "loadBalancerSheddingEnabled"

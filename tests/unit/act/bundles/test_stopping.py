@@ -6,17 +6,18 @@ from pathlib import Path
 
 import pytest
 
+from simulate.pulsar_admin.faults import Fault, Trouble
 from support.bundle_plans import bundle_plan_of, split, unload
 from support.bundle_trials import BROKERS, NAMESPACE, SETTINGS, Bed
+from support.journals import CODECS
 from trimtab.act.bundles.state import BundlesState
 from trimtab.act.bundles.steps import BundleRecord, StepState
-from trimtab.act.execution.status import Status
+from trimtab.act.execution.state import Status
 from trimtab.act.journal import Journal
 from trimtab.act.lease import Lease
 from trimtab.act.runner import Runner
-from trimtab.model.bundle_plan import BundlePlan
+from trimtab.model.bundles.plan import BundlePlan
 from trimtab.model.errors import ActError
-from trimtab.simulate.pulsar_admin_faults import Fault, Trouble
 
 ONE, TWO, THREE = BROKERS
 ONE_AT_A_TIME = replace(SETTINGS, pace=replace(SETTINGS.pace, unloads_per_batch=1))
@@ -27,7 +28,7 @@ class Session:
 
     def __init__(self, folder: Path, bed: Bed, plan: BundlePlan) -> None:
         self.bed = bed
-        self.journal = Journal(folder / "journal.sqlite")
+        self.journal = Journal(folder / "journal.sqlite", CODECS)
         self.journal._file.execute("PRAGMA synchronous=OFF")
         self.journal.create(bed.prepared(plan, ONE_AT_A_TIME), "simulated", "{}", "test", {})
         self.runner: Runner[BundlesState]

@@ -9,10 +9,11 @@ from support.bundle_views import MB, key, report, stats
 from trimtab.history.bundles.compare import compare, side_by_side
 from trimtab.history.bundles.effect import ruler
 from trimtab.history.bundles.replay import Scenario, replay
-from trimtab.model.bundles import BundleStats, ReportTick
+from trimtab.model.bundles.reports import BundleStats, ReportTick
 from trimtab.model.errors import PlanError
-from trimtab.plan.bundles.options import Options, make_options
-from trimtab.plan.bundles.strategies import placer, shedder
+from trimtab.plan.bundles.strategies import shedder
+from trimtab.plan.pulsar.options import Options, make_options
+from trimtab.plan.pulsar.strategies import placer
 
 COMMON = {"loadBalancerHistoryResourcePercentage": "0.1", "loadBalancerSheddingGracePeriodMinutes": "2"}
 

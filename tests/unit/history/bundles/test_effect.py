@@ -6,10 +6,10 @@ import pytest
 
 from support.bundle_views import key, report
 from trimtab.history.bundles.effect import Effect, EffectMeter, Ruler, ruler
-from trimtab.model.bundle_returns import Oscillation
-from trimtab.model.bundles import BundleStats, ReportTick
-from trimtab.plan.bundles.decision import Decision
-from trimtab.plan.bundles.options import make_options
+from trimtab.model.bundles.reports import BundleStats, ReportTick
+from trimtab.model.bundles.returns import Oscillation
+from trimtab.plan.pulsar.decision import Decision
+from trimtab.plan.pulsar.options import make_options
 
 RULER = Ruler(weights=(1, 0, 0, 1, 1), overload=0.85, pause_seconds=0.5)
 BUSY = BundleStats(msg_throughput_in=300.0, msg_throughput_out=100.0, producer_count=2, consumer_count=5)

@@ -8,16 +8,17 @@ import pytest
 from support.recordings import replay, skewed, tick, written
 from synthetic_bundles import SyntheticPulsar, table_of
 from synthetic_telemetry import land_by_tick
-from trimtab.files.pulsar_reports import read_reports, report_line
+from trimtab.files.bundles.reports import read_reports, report_line
 from trimtab.history.bundles.recording import FileRecording, LakeRecording, Period
 from trimtab.model.errors import InputError, ObserveError
+from trimtab.observe.bundles.pipeline import PIPELINE as BUNDLES
 from trimtab.observe.lake import Lake
 
 
 @pytest.fixture
 def lake(tmp_path: Path) -> Path:
     """Six ticks of a cluster as a collector landed them."""
-    land_by_tick(table_of(SyntheticPulsar().rows(6)), Lake(tmp_path / "lake").of_level("bundles").raw)
+    land_by_tick(table_of(SyntheticPulsar().rows(6)), Lake(tmp_path / "lake", BUNDLES).raw)
     return tmp_path / "lake"
 
 

@@ -11,12 +11,13 @@ from support.bundle_views import MB, key, report, stats
 from trimtab.history.bundles.replay import ReplayState, Scenario, replay
 from trimtab.history.bundles.saved import read_state, write_state
 from trimtab.history.bundles.world import World
-from trimtab.model.bundles import ReportTick, ResourceUsage
+from trimtab.model.bundles.reports import ReportTick, ResourceUsage
 from trimtab.model.errors import InputError, PlanError
-from trimtab.plan.bundles.decision import Decision, Placement, Placer, Shedder
-from trimtab.plan.bundles.options import Options, make_options
-from trimtab.plan.bundles.strategies import PLACERS, SHEDDERS, placer, shedder
-from trimtab.plan.bundles.view import LoadView
+from trimtab.plan.bundles.strategies import SHEDDERS, shedder
+from trimtab.plan.pulsar.decision import Decision, Placement, Placer, Shedder
+from trimtab.plan.pulsar.options import Options, make_options
+from trimtab.plan.pulsar.strategies import PLACERS, placer
+from trimtab.plan.pulsar.view import LoadView
 
 THRESHOLD = Scenario(shedder("ThresholdShedder"), make_options({}))
 

@@ -10,18 +10,20 @@ from pyspark.sql import SparkSession
 from support.recordings import replay as replay_command
 from synthetic_bundles import SyntheticPulsar, table_of
 from synthetic_telemetry import land_by_tick
-from trimtab.files.pulsar_reports import report_line
+from trimtab.files.bundles.reports import report_line
 from trimtab.history.bundles.compare import Comparison, compare
 from trimtab.history.bundles.effect import Effect, ruler
 from trimtab.history.bundles.recording import FileRecording, LakeRecording
 from trimtab.history.bundles.replay import Scenario
 from trimtab.history.bundles.spark import Standing, replay_on_spark
-from trimtab.model.bundles import ReportTick
+from trimtab.lab.simulate.pulsar.recordings import RecordedCluster, recorded
+from trimtab.model.bundles.reports import ReportTick
 from trimtab.model.errors import InputError, PlanError
+from trimtab.observe.bundles.pipeline import PIPELINE as BUNDLES
 from trimtab.observe.lake import Lake
-from trimtab.plan.bundles.options import Options, make_options
-from trimtab.plan.bundles.strategies import placer, shedder
-from trimtab.simulate.pulsar_recordings import RecordedCluster, recorded
+from trimtab.plan.bundles.strategies import shedder
+from trimtab.plan.pulsar.options import Options, make_options
+from trimtab.plan.pulsar.strategies import placer
 
 pytestmark = pytest.mark.spark
 
@@ -117,7 +119,7 @@ def test_the_lake_is_replayed_like_the_files_that_it_was_recorded_from(
 ) -> None:
     """Samples of a cluster in Parquet: the same figures as from its reports."""
     cluster = SyntheticPulsar(moves=((2, 3, 1), (3, 4, None)))
-    land_by_tick(table_of(cluster.rows(8)), Lake(tmp_path).of_level("bundles").raw)
+    land_by_tick(table_of(cluster.rows(8)), Lake(tmp_path, BUNDLES).raw)
     one = Scenario(shedder("OverloadShedder"), Options(), placer=placer("LeastLongTermMessageRate"))
     found = replay_on_spark(spark, LakeRecording(tmp_path), {"one": one}, RULER)
     local = compare(cluster.reports(8), {"one": one}, RULER)

@@ -2,14 +2,14 @@
 
 import pytest
 
-from trimtab.files.settings import load_settings
+from trimtab.levels.settings import read_settings
 from trimtab.model.errors import SettingsError
 from trimtab.observe.collect.capacity import BrokerCapacity, CapacitySettings
 
 
 def declared(*overrides: str) -> CapacitySettings:
     """The table that these settings make."""
-    settings = load_settings(None, [f"capacity.{text}" for text in overrides], {})
+    settings = read_settings(None, [f"capacity.{text}" for text in overrides], {})
     return settings.section("capacity", CapacitySettings)
 
 

@@ -16,15 +16,11 @@ import pytest
 
 from trimtab.model.errors import ObserveError
 from trimtab.observe.collect.batch import Batch, BatchWriter
-from trimtab.observe.collect.landing import (
-    ABANDONED_SECONDS,
-    LakeLanding,
-    arrow_schema,
-    to_table,
-)
+from trimtab.observe.collect.kafka.raw import COLUMNS
+from trimtab.observe.collect.landing import ABANDONED_SECONDS, LakeLanding, arrow_schema, to_table
 from trimtab.observe.collect.topic_landing import TopicLanding
 from trimtab.observe.lake import Lake
-from trimtab.observe.raw import COLUMNS
+from trimtab.observe.replicas.pipeline import PIPELINE as REPLICAS
 
 TICK = datetime.datetime(2025, 11, 21, 12, 0, 30, tzinfo=datetime.UTC)
 READ_AT = TICK + datetime.timedelta(milliseconds=250)
@@ -43,11 +39,11 @@ def two_kinds() -> list[Batch]:
 
 def test_a_row_has_the_columns_of_the_schema_and_nulls_elsewhere(tmp_path: Path) -> None:
     """Both kinds lie in one file of the day, typed as documented."""
-    LakeLanding(tmp_path / "raw").land(two_kinds(), "orders", TICK)
-    (file,) = Lake(tmp_path).raw_files()
+    LakeLanding(tmp_path / "raw", COLUMNS).land(two_kinds(), "orders", TICK)
+    (file,) = Lake(tmp_path, REPLICAS).raw_files()
     assert file.parent.name == "date=2025-11-21"
     table = pyarrow.parquet.ParquetFile(file).read()
-    assert table.schema.equals(arrow_schema())
+    assert table.schema.equals(arrow_schema(COLUMNS))
     assert table.column_names == [name for name, _ in COLUMNS]
     replica, partition = table.to_pylist()
     received = replica.pop("received_at")
@@ -70,7 +66,7 @@ def test_a_row_has_the_columns_of_the_schema_and_nulls_elsewhere(tmp_path: Path)
 
 def test_two_collectors_of_one_cluster_do_not_overwrite_each_other(tmp_path: Path) -> None:
     """The second file of the same tick gets a name of its own; the pipeline drops the duplicate rows."""
-    landing = LakeLanding(tmp_path)
+    landing = LakeLanding(tmp_path, COLUMNS)
     for _ in range(2):
         landing.land(two_kinds(), "a/strange: name", TICK)
     names = sorted(path.name for path in tmp_path.glob("*/*"))
@@ -81,11 +77,12 @@ def test_two_collectors_of_one_cluster_do_not_overwrite_each_other(tmp_path: Pat
 WRITER = """
 import sys, pathlib, datetime, pyarrow.parquet
 from trimtab.observe.collect.batch import BatchWriter
+from trimtab.observe.collect.kafka.raw import COLUMNS
 from trimtab.observe.collect.landing import LakeLanding
 writer = BatchWriter("replica", "topic", "partition", "size_bytes")
 for number in range(200_000):
     writer.add("topic-" + str(number * 7919), number, number)
-landing, batch = LakeLanding(pathlib.Path(sys.argv[1])), writer.batch()
+landing, batch = LakeLanding(pathlib.Path(sys.argv[1]), COLUMNS), writer.batch()
 print("ready", flush=True)
 for second in range(10_000):
     landing.land([batch], "c", datetime.datetime.fromtimestamp(1_795_262_400 + second, datetime.UTC))
@@ -113,11 +110,11 @@ def test_a_collector_killed_while_writing_leaves_nothing_that_readers_trip_over(
     seen = pyarrow.dataset.dataset(tmp_path, format="parquet").count_rows()
     assert seen == 200_000 * len(list(tmp_path.glob("*/[!.]*.parquet")))
 
-    LakeLanding(tmp_path)
+    LakeLanding(tmp_path, COLUMNS)
     assert torn[0].exists(), "it may belong to a collector that is alive"
     long_ago = time.time() - ABANDONED_SECONDS - 1
     os.utime(torn[0], (long_ago, long_ago))
-    LakeLanding(tmp_path)
+    LakeLanding(tmp_path, COLUMNS)
     assert not torn[0].exists()
 
 
@@ -133,12 +130,12 @@ def test_a_lake_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> None:
     """A file where the folder should be: nothing lands, and it says what to do."""
     (tmp_path / "raw").write_text("in the way")
     with pytest.raises(ObserveError, match=r"cannot be written into .*--lake"):
-        LakeLanding(tmp_path / "raw").land(two_kinds(), "c", TICK)
+        LakeLanding(tmp_path / "raw", COLUMNS).land(two_kinds(), "c", TICK)
 
 
 def test_no_rows_make_an_empty_table_of_the_same_schema() -> None:
     """A tick without anything can still be read."""
-    assert to_table([], "c", TICK, TICK).schema.equals(arrow_schema())
+    assert to_table([], "c", TICK, TICK, COLUMNS).schema.equals(arrow_schema(COLUMNS))
 
 
 class FakeFuture:
@@ -194,7 +191,7 @@ def test_records_that_a_topic_does_not_take_are_an_error() -> None:
 
 def test_the_arrow_types_are_those_of_the_documented_columns() -> None:
     """Counters are whole numbers, instants are UTC with microseconds."""
-    schema = arrow_schema()
+    schema = arrow_schema(COLUMNS)
     assert schema.field("tick").type == pa.timestamp("us", tz="UTC")
     assert schema.field("size_bytes").type == pa.int64()
     assert schema.field("replicas").type.value_type == pa.int32()

@@ -7,12 +7,12 @@ import pytest
 
 from support.bundle_views import key
 from trimtab.history.bundles.replay import Scenario, replay
-from trimtab.model.bundles import BrokerReport, BundleStats, ReportTick, ResourceUsage
-from trimtab.model.bundles_snapshot import RESOURCES
+from trimtab.model.bundles.reports import BrokerReport, BundleStats, ReportTick, ResourceUsage
+from trimtab.model.bundles.snapshot import RESOURCES
 from trimtab.model.snapshot import SnapshotReference
-from trimtab.plan.bundles.options import make_options
 from trimtab.plan.bundles.reported import snapshot_of_ticks
 from trimtab.plan.bundles.strategies import shedder
+from trimtab.plan.pulsar.options import make_options
 
 REFERENCE = SnapshotReference("c", "2026-11-21T05:00:00Z", "0" * 64)
 

@@ -1,4 +1,4 @@
-"""What one broker tells: its report, what it owns, its topics; or its metrics, where these are refused."""
+"""The answer of one broker: its report, what it owns, its topics; or its metrics, where these are refused."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 
-from trimtab.connect.pulsar import PulsarAdmin, PulsarAdminError
+from trimtab.connect.pulsar.admin import PulsarAdmin, PulsarAdminError
 
 Clock = Callable[[], datetime.datetime]
 
@@ -46,7 +46,7 @@ class BrokerAnswer:
 
 @dataclass(frozen=True)
 class Wanted:
-    """What to ask.
+    """The questions to a broker.
 
     Attributes
     ----------
@@ -107,7 +107,7 @@ def ask_broker(admin: PulsarAdmin, broker: str, wanted: Wanted, now: Clock) -> B
 
 
 def _has_none(admin: PulsarAdmin, broker: str, error: PulsarAdminError) -> bool:
-    """Whether a report is missing because the extensible load manager makes none."""
+    """True if a report is missing because the extensible load manager makes none."""
     if error.status != HTTPStatus.INTERNAL_SERVER_ERROR:
         return False
     try:

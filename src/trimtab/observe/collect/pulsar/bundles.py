@@ -1,4 +1,4 @@
-"""Which bundles a broker has: by its report, by what it owns now, and by its topics; none twice over."""
+"""The bundles of a broker, by its report, by what it owns now, and by its topics; each counted once."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from trimtab.model.bundle_range import BundleRange, bundles_between, parse_bundle
+from trimtab.model.bundles.range import BundleRange, bundles_between, parse_bundle
 from trimtab.observe.collect.pulsar.faults import Faults
 from trimtab.observe.collect.pulsar.figures import Figures
 
@@ -18,7 +18,7 @@ class BundleSample:
     Attributes
     ----------
     position
-        In the list of those that the broker owns; None: it has figures of it, and owns it no more.
+        In the list of those that the broker owns; None: it has figures of it, and no longer owns it.
     figures, stats_position
         None where it has none yet.
     """
@@ -100,7 +100,7 @@ def current_bundles(
 
 
 def sound_boundaries(boundaries: Sequence[int]) -> bool:
-    """Whether they cut all hashes into bundles that do not overlap."""
+    """True if they cut all hashes into bundles that do not overlap."""
     return (
         len(boundaries) > 1
         and boundaries[0] == 0

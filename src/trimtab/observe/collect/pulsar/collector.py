@@ -9,10 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Final
 
-from trimtab.connect.pulsar import PulsarAdmin, PulsarAdminError
-from trimtab.observe.collect.asking import Unanswered
-from trimtab.observe.collect.capacity import CapacitySettings, bundle_capacity_columns
-from trimtab.observe.collect.collector import TickSample
+from trimtab.connect.pulsar.admin import PulsarAdmin, PulsarAdminError
+from trimtab.observe.collect.capacity import CapacitySettings
+from trimtab.observe.collect.collecting import TickSample, Unanswered
 from trimtab.observe.collect.pulsar.broker import BrokerAnswer, Wanted, ask_broker
 from trimtab.observe.collect.pulsar.bundles import bundle_samples, current_bundles
 from trimtab.observe.collect.pulsar.faults import Faults
@@ -30,6 +29,7 @@ from trimtab.observe.collect.pulsar.rows import (
     BrokerSample,
     broker_batch,
     bundle_batches,
+    capacity_columns,
     namespace_batch,
     topic_batches,
 )
@@ -175,7 +175,7 @@ class PulsarCollector:
     def _sample(self, answer: BrokerAnswer, namespaces: NamespacesSample, faults: Faults) -> BrokerSample:
         """One broker's answers, joined: its report, or what it published, or its metrics."""
         broker = answer.broker
-        capacity = bundle_capacity_columns(self._capacity.of(broker))
+        capacity = capacity_columns(self._capacity.of(broker))
         if not answer.reachable:
             return BrokerSample(broker, False, answer.read_at, answer.read_at, capacity)
         report = self._report(answer, faults)
@@ -219,7 +219,7 @@ class PulsarCollector:
         return replace(report, stats=published_bundles(top, answer.broker, faults))
 
     def _remarks(self, samples: Sequence[BrokerSample], answers: Sequence[BrokerAnswer]) -> list[str]:
-        """What holds for the whole tick and must be known to whoever reads it."""
+        """Remarks that hold for the whole tick and must be known to whoever reads it."""
         remarks = [self._usage.remark()]
         declared = {one.broker: one.capacity for one in samples if one.source == DECLARED and one.reachable}
         remarks.append(undeclared(declared) if declared else None)

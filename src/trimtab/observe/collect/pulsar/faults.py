@@ -1,4 +1,4 @@
-"""What was wrong with the values of a tick: each is left out, counted, and told in a sentence."""
+"""Faults in the values of a tick: each value is left out, counted, and told in a sentence."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Faults:
 
     @property
     def count(self) -> int:
-        """How many values were left out."""
+        """The number of values left out."""
         return sum(self._counts.values())
 
     def sentences(self) -> tuple[str, ...]:

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 
-from trimtab.connect.pulsar import PulsarAdmin, PulsarAdminError
-from trimtab.model.bundle_policies import is_heartbeat_or_sla
+from trimtab.connect.pulsar.admin import PulsarAdmin, PulsarAdminError, PulsarConnection
+from trimtab.model.bundles.policies import is_heartbeat_or_sla
 from trimtab.model.load import FloatArray
-from trimtab.observe.collect.collector import TickSample
+from trimtab.observe.collect.capacity import CapacitySettings
+from trimtab.observe.collect.collecting import TickSample
+from trimtab.observe.collect.pulsar.collector import PulsarCollector
 from trimtab.observe.collect.pulsar.figures import TRAFFIC
+from trimtab.observe.collect.settings import CollectSettings
+from trimtab.observe.status import signed_deviation
 
 FIGURES: Final = ("traffic bytes per second", "messages per second", "bundles", "sessions")
-"""What is shown of each broker: in and out together; bundles and sessions without those of its own upkeep."""
+"""Figures shown of each broker: in and out together; bundles and sessions without those of its own upkeep."""
 
 SWITCHES: Final = {
     "shedding": "loadBalancerSheddingEnabled",
@@ -78,9 +83,24 @@ class PulsarGlance:
         return tuple(dict.fromkeys(broker.version for broker in self.brokers if broker.version))
 
 
+def look(connection: PulsarConnection, settings: CollectSettings) -> PulsarGlance:
+    """Ownership and traffic now, straight from the brokers.
+
+    Raises
+    ------
+    ObserveError
+        If no broker tells what the cluster is.
+    """
+    with (
+        PulsarAdmin(connection) as admin,
+        closing(PulsarCollector(admin, settings, CapacitySettings(), listen=False)) as collector,
+    ):
+        return pulsar_glance(collector.sample(), admin)
+
+
 def pulsar_glance(sample: TickSample, admin: PulsarAdmin) -> PulsarGlance:
-    """What one tick's samples tell, and how the brokers are set."""
-    told = sorted(_rows(sample, "pulsar_broker"), key=lambda row: str(row["owner"]))
+    """Ownership and traffic by one tick's samples, and how the brokers are set."""
+    told = sorted(sample.rows_of("pulsar_broker"), key=lambda row: str(row["owner"]))
     with ThreadPoolExecutor(max(1, min(64, len(told)))) as pool:
         brokers = tuple(pool.map(lambda row: _broker(admin, row), told))
     place = {broker.name: row for row, broker in enumerate(brokers)}
@@ -89,7 +109,7 @@ def pulsar_glance(sample: TickSample, admin: PulsarAdmin) -> PulsarGlance:
         values[row, 0] = sum(one.get(name, np.nan) for name in TRAFFIC if "throughput" in name)
         values[row, 1] = sum(one.get(name, np.nan) for name in TRAFFIC if "rate" in name)
     owned: Counter[str] = Counter()
-    for one in _rows(sample, "pulsar_bundle"):
+    for one in sample.rows_of("pulsar_bundle"):
         if is_heartbeat_or_sla(one["bundle"].rpartition("/")[0]) or "position" not in one:
             continue
         owned[one["bundle"]] += 1
@@ -98,22 +118,18 @@ def pulsar_glance(sample: TickSample, admin: PulsarAdmin) -> PulsarGlance:
     values[[row for row, one in enumerate(told) if one["broker_state"] != "alive"]] = np.nan
     bundles = {
         f"{one['namespace']}/0x{low:08x}_0x{high:08x}"
-        for one in _rows(sample, "pulsar_namespace")
+        for one in sample.rows_of("pulsar_namespace")
         for low, high in zip(one["boundaries"], one["boundaries"][1:], strict=False)
     }
-    known = np.isfinite(values)
-    mean = np.where(known, values, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        deviation = np.where(mean > 0, (values - mean) / mean, 0.0 * values)
     return PulsarGlance(
         sample.cluster,
         brokers,
         values,
-        deviation,
+        signed_deviation(values),
         next((one["load_manager"] for one in told if "load_manager" in one), None),
         len(bundles),
         len(bundles - owned.keys()),
-        sum(1 for _ in _rows(sample, "pulsar_topic")),
+        sum(1 for _ in sample.rows_of("pulsar_topic")),
         sample.problems,
     )
 
@@ -129,7 +145,3 @@ def _broker(admin: PulsarAdmin, row: Mapping[str, Any]) -> PulsarBroker:
         except PulsarAdminError:
             pass
     return PulsarBroker(name, state, leads, version, settings)
-
-
-def _rows(sample: TickSample, kind: str) -> Iterator[dict[str, Any]]:
-    return (row for batch in sample.batches if batch.kind == kind for row in batch.rows())

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from trimtab.model.bundle_range import bundle_positions, bundles_between, topic_hashes
+from trimtab.model.bundles.range import bundle_positions, bundles_between, topic_hashes
 from trimtab.observe.collect.pulsar.faults import Faults
 from trimtab.observe.collect.pulsar.figures import TRAFFIC, Figures
 from trimtab.observe.collect.pulsar.topics import TopicSample
@@ -131,7 +131,7 @@ def usage_of(metrics: BrokerMetrics, capacity: Mapping[str, object]) -> dict[str
     Parameters
     ----------
     capacity
-        As of `capacity.bundle_capacity_columns`.
+        As of `rows.capacity_columns`.
     """
     # Percent of a core, kbit/s.
     scales = {

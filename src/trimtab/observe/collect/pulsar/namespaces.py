@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final
 
-from trimtab.connect.pulsar import PulsarAdmin, PulsarAdminError
-from trimtab.model.bundle_policies import BundlePolicies, is_heartbeat_or_sla
-from trimtab.observe.bundle_policies_text import policies_text
+from trimtab.connect.pulsar.admin import PulsarAdmin, PulsarAdminError
+from trimtab.model.bundles.policies import BundlePolicies, is_heartbeat_or_sla
 from trimtab.observe.collect.pulsar.bundles import sound_boundaries
 from trimtab.observe.collect.pulsar.faults import Faults
+from trimtab.observe.collect.pulsar.policies_text import policies_text
 
 POLICIES_SECONDS: Final = 300.0
 """Operators change policies rarely; boundaries are asked at every tick."""
@@ -21,7 +21,7 @@ POLICIES_SECONDS: Final = 300.0
 
 @dataclass(frozen=True)
 class NamespacesSample:
-    """What a tick tells of namespaces.
+    """The namespaces of a tick.
 
     Attributes
     ----------

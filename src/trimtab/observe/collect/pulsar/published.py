@@ -1,4 +1,4 @@
-"""What brokers under the extensible load manager publish of their load, on two topics of the system.
+"""Loads that brokers under the extensible load manager publish, on two topics of the system.
 
 Its load report is refused by the admin API. The topics are not persistent: only what is published while we
 listen arrives, a broker at a time, when its load has changed or its longest interval is over.
@@ -17,8 +17,8 @@ from uuid import uuid4
 
 import msgspec
 
-from trimtab.connect.pulsar_client import pulsar_client
-from trimtab.connect.pulsar_settings import PulsarConnection
+from trimtab.connect.pulsar.client import pulsar_client
+from trimtab.connect.pulsar.settings import PulsarConnection
 from trimtab.model.errors import TrimtabError
 
 BROKERS: Final = "non-persistent://pulsar/system/loadbalancer-broker-load-data"

@@ -10,13 +10,13 @@ from typing import Any
 
 import msgspec
 
-from trimtab.files.pulsar_reports import report_line
-from trimtab.model.bundles import ReportTick
+from trimtab.files.bundles.reports import report_line
+from trimtab.model.bundles.reports import ReportTick
 from trimtab.model.errors import InputError, ObserveError
-from trimtab.observe.bundle_ticks import reports_of
 from trimtab.observe.collect.batch import Batch
 from trimtab.observe.collect.landing import Landing
-from trimtab.observe.raw_bundles import COLUMNS
+from trimtab.observe.collect.pulsar.raw import COLUMNS
+from trimtab.observe.collect.pulsar.recorded import reports_of
 
 _EMPTY: dict[str, Any] = {name: None for name, _ in COLUMNS}
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from trimtab.model.bundle_range import parse_bundle
+from trimtab.model.bundles.range import parse_bundle
 from trimtab.model.errors import InputError
 from trimtab.observe.collect.pulsar.faults import Faults
 from trimtab.observe.collect.pulsar.figures import TRAFFIC, Figures, figure, figures
@@ -64,7 +64,7 @@ class Report:
 
 
 def modular_report(told: Mapping[str, Any], broker: str, faults: Faults) -> Report:
-    """What is sound of a `LocalBrokerData`."""
+    """The sound part of a `LocalBrokerData`."""
     subject = f"broker {broker}"
     bundles = [bundle for bundle in _listed(told, subject, faults) if _is_bundle(bundle, subject, faults)]
     stats = told.get("lastStats")
@@ -86,7 +86,7 @@ def modular_report(told: Mapping[str, Any], broker: str, faults: Faults) -> Repo
 
 
 def published_report(told: Mapping[str, Any], broker: str, faults: Faults) -> Report:
-    """What is sound of a `BrokerLoadData`; bundles are not in it."""
+    """The sound part of a `BrokerLoadData`; bundles are not in it."""
     subject = f"broker {broker}"
     return Report(
         usage=_usage(told, subject, faults),
@@ -98,7 +98,7 @@ def published_report(told: Mapping[str, Any], broker: str, faults: Faults) -> Re
 
 
 def published_bundles(told: Mapping[str, Any], broker: str, faults: Faults) -> dict[str, Figures]:
-    """What is sound of a `TopBundlesLoadData`, in its order."""
+    """The sound part of a `TopBundlesLoadData`, in its order."""
     subject = f"broker {broker}"
     found: dict[str, Figures] = {}
     listed = told.get("topBundlesLoadData")
@@ -125,7 +125,7 @@ def bundle_figures(told: object, bundle: str, subject: str, faults: Faults) -> F
 
 
 class Clocks:
-    """When reports were made, by brokers' clocks as far as these can be right."""
+    """The times of reports, by brokers' clocks as far as these can be right."""
 
     def __init__(self) -> None:
         self._told: dict[str, float] = {}

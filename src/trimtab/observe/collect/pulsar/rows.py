@@ -1,4 +1,4 @@
-"""Rows of a tick: brokers, bundles, topics and namespaces, as `trimtab.observe.raw_bundles` has them."""
+"""Rows of a tick: brokers, bundles, topics and namespaces, as `.raw` has them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from trimtab.model.bundle_policies import is_heartbeat_or_sla
+from trimtab.model.bundles.policies import is_heartbeat_or_sla
 from trimtab.observe.collect.batch import Batch, BatchWriter
+from trimtab.observe.collect.capacity import BrokerCapacity
 from trimtab.observe.collect.pulsar.bundles import BundleSample
 from trimtab.observe.collect.pulsar.figures import TRAFFIC, Figures
 from trimtab.observe.collect.pulsar.namespaces import NamespacesSample
@@ -16,12 +17,14 @@ from trimtab.observe.collect.pulsar.report import RESOURCES
 from trimtab.observe.collect.pulsar.topics import TopicSample
 
 _USAGE: Final = tuple(f"{name}_{part}" for name in RESOURCES for part in ("usage", "limit"))
-_CAPACITY: Final = (
-    "cpu_capacity_cores",
-    "bandwidth_in_capacity_bytes_per_second",
-    "bandwidth_out_capacity_bytes_per_second",
-    "message_rate_capacity_per_second",
-)
+_CAPACITY: Final = {
+    "cpu_capacity_cores": "cpu_cores",
+    "bandwidth_in_capacity_bytes_per_second": "network_in_bytes_per_second",
+    "bandwidth_out_capacity_bytes_per_second": "network_out_bytes_per_second",
+    "message_rate_capacity_per_second": "message_rate_per_second",
+}
+"""Columns that declare capacity, and fields of `BrokerCapacity`."""
+
 _COUNTS: Final = ("topics", "producers", "consumers", "cache_size_bytes")
 _TOPIC_COUNTS: Final = ("producers", "consumers", "subscriptions", "backlog_messages", "storage_size_bytes")
 
@@ -55,6 +58,11 @@ class BrokerSample:
     topics: tuple[TopicSample, ...] = ()
     weighted_max_ema: float | None = None
     msg_throughput_ema: float | None = None
+
+
+def capacity_columns(declared: BrokerCapacity) -> dict[str, float | None]:
+    """Columns of a `pulsar_broker` row that declare capacity."""
+    return {column: getattr(declared, field) for column, field in _CAPACITY.items()}
 
 
 def broker_batch(brokers: Iterable[BrokerSample], leader: str | None) -> Batch:

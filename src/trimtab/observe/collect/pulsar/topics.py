@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from trimtab.model.bundle_range import parse_bundle
+from trimtab.model.bundles.range import parse_bundle
 from trimtab.model.errors import InputError
 from trimtab.observe.collect.pulsar.faults import Faults
 from trimtab.observe.collect.pulsar.figures import TRAFFIC, Figures, figure, figures
@@ -22,7 +22,7 @@ class TopicSample:
 
 
 def topic_samples(told: Mapping[str, Any], broker: str, faults: Faults) -> tuple[TopicSample, ...]:
-    """What is sound of the answer to `broker-stats/topics`; a topic whose traffic cannot be is left out."""
+    """The sound part of the answer to `broker-stats/topics`; a topic whose traffic cannot be is left out."""
     subject = f"broker {broker}"
     return tuple(
         sample

@@ -1,4 +1,4 @@
-"""Where brokers' usage comes from: their own reports, or message traffic over declared capacities."""
+"""Sources of brokers' usage: their own reports, or message traffic over declared capacities."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from trimtab.model.bundle_policies import host_of
+from trimtab.model.bundles.policies import host_of
 
 ALIKE_POINTS: Final = 10.0
 """CPU of brokers that differs by less, in points of percent, may be one and the same host's."""
@@ -88,7 +88,7 @@ def undeclared(brokers: Mapping[str, Mapping[str, object]]) -> str | None:
     Parameters
     ----------
     brokers
-        Columns of `capacity.bundle_capacity_columns`, of each broker whose usage is declared.
+        Columns of `rows.capacity_columns`, of each broker whose usage is declared.
     """
     needed = {
         "bandwidth_in_capacity_bytes_per_second": "network_in_bytes_per_second",

@@ -11,21 +11,21 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from simulate.pulsar_admin.faults import Fault, Trouble
+from simulate.pulsar_admin.server import PulsarAdminServer
 from support.pulsar_admin import NAMESPACE, bundle_holding, loaded_server
-from trimtab.connect.pulsar import PulsarAdmin, PulsarConnection
-from trimtab.files.pulsar_reports import read_reports
-from trimtab.observe.bundle_ticks import recent_ticks
-from trimtab.observe.collect.asking import Unanswered
+from trimtab.connect.pulsar.admin import PulsarAdmin, PulsarConnection
+from trimtab.files.bundles.reports import read_reports
+from trimtab.observe.bundles.pipeline import PIPELINE as BUNDLES
 from trimtab.observe.collect.capacity import CapacitySettings
-from trimtab.observe.collect.collector import TickSample
+from trimtab.observe.collect.collecting import TickSample, Unanswered
 from trimtab.observe.collect.landing import LakeLanding, arrow_schema
 from trimtab.observe.collect.pulsar.collector import PulsarCollector
+from trimtab.observe.collect.pulsar.raw import COLUMNS, KINDS
+from trimtab.observe.collect.pulsar.recorded import recent_ticks
 from trimtab.observe.collect.pulsar.recording import RecordingLanding
 from trimtab.observe.collect.settings import CollectSettings, PulsarCollectSettings
 from trimtab.observe.lake import Lake
-from trimtab.observe.raw_bundles import COLUMNS, KINDS
-from trimtab.simulate.pulsar_admin_faults import Fault, Trouble
-from trimtab.simulate.pulsar_admin_server import PulsarAdminServer
 
 Row = dict[str, Any]
 ORDERS = f"persistent://{NAMESPACE}/orders-0"
@@ -118,7 +118,7 @@ def test_rows_have_exactly_the_declared_columns(server: PulsarAdminServer, tmp_p
     """The pipeline reads what the collector lands, column for column, type for type."""
     found = sample(server)
     LakeLanding(tmp_path / "bundles/raw", COLUMNS).land(found.batches, found.cluster, TICK)
-    (file,) = Lake(tmp_path, "bundles").raw_files()
+    (file,) = Lake(tmp_path, BUNDLES).raw_files()
     table = pq.ParquetFile(file).read()
     assert table.schema.equals(arrow_schema(COLUMNS))
     assert set(table["kind"].to_pylist()) <= set(KINDS)
@@ -529,7 +529,7 @@ def test_a_recording_is_what_the_lake_holds(server: PulsarAdminServer, tmp_path:
         landing.close()
     collector.close()
     recorded = list(read_reports(path))
-    assert recorded == list(recent_ticks(Lake(tmp_path)))
+    assert recorded == list(recent_ticks(Lake(tmp_path, BUNDLES)))
     assert [tick.at - TICK.timestamp() for tick in recorded] == [0.0, 30.0, 60.0]
     assert set(recorded[0].brokers) == set(server.ids)
     assert recorded[0].brokers[server.ids[0]].cpu.usage == 20.0

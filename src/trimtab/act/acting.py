@@ -1,0 +1,165 @@
+"""A level as those who carry plans out see it: one value that joins its preparation, machine and receipt.
+
+A plan is never applied blindly: what is neither where the plan found it nor where the plan wants it is named,
+and left out (rebase) or the whole plan is refused (`Comparison`).
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Generic, TypeVar
+
+from trimtab.act.execution.codec import Codec
+from trimtab.act.execution.machine import Machine
+from trimtab.act.execution.settings import Patience
+from trimtab.act.execution.state import AnyExecution
+from trimtab.act.port import ClaimPort
+from trimtab.model.errors import ActError
+from trimtab.model.receipt import Receipt
+
+PortT = TypeVar("PortT", bound=ClaimPort)
+PlanT = TypeVar("PlanT")
+SettingsT = TypeVar("SettingsT", bound=Patience)
+StateT = TypeVar("StateT", bound=AnyExecution)
+
+Newest = Callable[[], "tuple[float, Any] | None"]
+"""Gives a cluster's newest snapshot and when it was taken (seconds since 1970); None where there is none."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One execution as the journal lists it.
+
+    Attributes
+    ----------
+    owner
+        Who ran it last: `user@host, process 4711`.
+    facts
+        What was said at the start (plan file, strategy, predictions), for receipts.
+    level
+        Whose state machine carries it out.
+    """
+
+    id: int
+    cluster_id: str
+    cluster: str
+    created_at: float
+    ended_at: float | None
+    status: str
+    owner: str
+    facts: Mapping[str, Any]
+    level: str
+
+    def receipt_fields(self, state: AnyExecution) -> dict[str, Any]:
+        """The fields that a receipt of any level has, but for the outcomes of its steps."""
+        return {
+            "execution": self.id,
+            "cluster": self.cluster,
+            "cluster_id": self.cluster_id,
+            "status": state.status,
+            "reason": state.reason,
+            "started_at": self.created_at,
+            "ended_at": self.ended_at if self.ended_at is not None else max(state.now, self.created_at),
+            "batches": state.batches,
+        }
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A plan held against the cluster, and the steps that are left of it; each part is the level's own."""
+
+    plan: Any
+    cluster_id: str
+    seen: Any
+    comparison: Any
+    steps: tuple[Any, ...]
+
+
+def _with_settings(state: StateT, settings: Any) -> StateT:
+    return replace(state, settings=settings)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Acting(Generic[PortT, PlanT, SettingsT, StateT]):
+    """The parts of a level that an execution is put together from.
+
+    Attributes
+    ----------
+    codec
+        Reads and writes its states in the journal.
+    settings
+        Its settings: the shared keys of `[execution]`, and its own.
+    prepare
+        Holds a plan against the cluster behind a port, and changes nothing; the last argument is whether to
+        leave out what has changed since, instead of refusing the plan.
+    warnings, warnings_again
+        What is worth saying before an execution begins (at that time), and before one is gone on with.
+    new_execution
+        The state before the first look of a cluster's execution of these steps, at that time.
+    with_settings
+        A state that goes on with other settings.
+    sense
+        What finds out between batches which steps are still needed, for machines that ask; None for none.
+    machine
+        The state machine with hands in the cluster, by a clock, asking what `sense` gave.
+    receipt
+        The receipt of an execution, as far as it is; with measures where `sense` gave something.
+    """
+
+    codec: Codec
+    settings: type[SettingsT]
+    prepare: Callable[[PortT, PlanT, bool], Prepared]
+    warnings: Callable[[PortT, Prepared, SettingsT, float], list[str]]
+    new_execution: Callable[[str, tuple[Any, ...], SettingsT, float], StateT]
+    machine: Callable[[PortT, Callable[[], float], Any], Machine[StateT]]
+    receipt: Callable[[Entry, StateT, Any], Receipt[Any]]
+    warnings_again: Callable[[PortT, StateT], list[str]] = lambda port, state: []
+    with_settings: Callable[[StateT, SettingsT], StateT] = _with_settings
+    sense: Callable[[PlanT, Newest, SettingsT], Any] = lambda plan, newest, settings: None
+
+    @property
+    def level(self) -> str:
+        """Its name."""
+        return self.codec.state.level
+
+
+AnyActing = Acting[Any, Any, Any, Any]
+"""The parts of whatever level."""
+
+
+KeyT = TypeVar("KeyT")
+StandingT = TypeVar("StandingT", bound=str)
+
+SHOWN = 10
+"""Differences that a refusal names."""
+
+
+@dataclass(frozen=True)
+class Comparison(Generic[KeyT, StandingT]):
+    """A plan held against the cluster: the standing of each part, and the parts that no longer fit."""
+
+    standing: Mapping[KeyT, StandingT]
+    differences: tuple[Any, ...]
+
+    def refuse_if_changed(self, changed: str, *, rebase: bool) -> None:
+        """Refuse a plan whose parts have changed since it was made.
+
+        Parameters
+        ----------
+        changed
+            Words after their number: `partitions have changed`.
+
+        Raises
+        ------
+        ActError
+            Naming them; not with `rebase`, which leaves them out.
+        """
+        if not self.differences or rebase:
+            return
+        shown = "\n  ".join(str(difference) for difference in self.differences[:SHOWN])
+        more = len(self.differences) - SHOWN
+        tail = f"\n  and {more} more" if more > 0 else ""
+        raise ActError(
+            f"the plan does not fit the cluster any more: {len(self.differences)} of its "
+            f"{len(self.standing)} {changed} since it was made:\n  {shown}{tail}\n"
+            "make a new plan, or apply what still fits with --rebase"
+        )

@@ -1,0 +1,239 @@
+"""Carrying a plan of any level out, and taking an execution up again: one flow for all levels.
+
+Commands show, ask and watch between the pieces; whoever need not calls `apply`.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, cast
+
+from trimtab.act.acting import Acting, AnyActing, Entry, PlanT, PortT, Prepared, SettingsT, StateT
+from trimtab.act.execution.state import FINAL, Status
+from trimtab.act.holder import this_process
+from trimtab.act.lease import Lease
+from trimtab.act.runner import Runner
+from trimtab.act.store import ExecutionStore
+from trimtab.model.errors import ActError
+from trimtab.model.receipt import Receipt
+
+Watch = Callable[[StateT], None]
+Run = Callable[[Callable[[Watch[StateT]], Runner[StateT]]], StateT]
+"""Runs a runner to its end; given what makes one, to be told whom to tell its states."""
+Say = Callable[[str], None]
+
+
+def run_unwatched(make: Callable[[Watch[StateT]], Runner[StateT]]) -> StateT:
+    """Run to the end without a word."""
+    return make(lambda _: None).run()
+
+
+def silent(_: str) -> None:
+    """Say nothing."""
+
+
+def prepare(
+    acting: Acting[PortT, PlanT, SettingsT, StateT], port: PortT, plan: PlanT, *, rebase: bool = False
+) -> Prepared:
+    """Hold a plan against the cluster as it is; changes nothing.
+
+    Raises
+    ------
+    ActError
+        If the plan is of another level, for another cluster, or what it moves has changed since and `rebase`
+        is not asked.
+    """
+    level: str = getattr(plan, "level", acting.level)
+    if level != acting.level:
+        raise ActError(f"the plan is of level {level}, not {acting.level}: apply it to a cluster of its own")
+    return acting.prepare(port, plan, rebase)
+
+
+def begin(
+    acting: Acting[PortT, PlanT, SettingsT, StateT],
+    store: ExecutionStore,
+    prepared: Prepared,
+    settings: SettingsT,
+    plan_text: str,
+    facts: Mapping[str, Any] | None = None,
+) -> int:
+    """Write a new execution down; returns its id."""
+    state = acting.new_execution(prepared.cluster_id, prepared.steps, settings, store.clock())
+    return store.create(state, prepared.plan.snapshot.cluster, plan_text, facts)
+
+
+def runner_of(
+    acting: Acting[PortT, PlanT, SettingsT, StateT],
+    store: ExecutionStore,
+    port: PortT,
+    lease: Lease | None,
+    execution: int,
+    *,
+    sense: Any = None,
+    watch: Watch[StateT] | None = None,
+    settings: SettingsT | None = None,
+) -> Runner[StateT]:
+    """A runner that goes on from wherever the journal has it; other settings than then may be given."""
+    state = state_of(acting, store, execution)
+    if settings is not None:
+        state = acting.with_settings(state, settings)
+    store.journal.take_over(execution, store.owner())
+    machine = acting.machine(port, store.clock, sense)
+    return Runner(
+        machine, store.journal, lease, execution, state, clock=store.clock, sleep=store.sleep, watch=watch
+    )
+
+
+def state_of(
+    acting: Acting[PortT, PlanT, SettingsT, StateT], store: ExecutionStore, execution: int
+) -> StateT:
+    """The state of an execution of a level, as the journal has it."""
+    state = store.journal.state(execution)
+    assert isinstance(state, acting.codec.state), f"execution {execution} is of level {state.level}"
+    return cast("StateT", state)
+
+
+def carry_out(
+    acting: Acting[PortT, PlanT, SettingsT, StateT],
+    store: ExecutionStore,
+    port: PortT,
+    prepared: Prepared,
+    settings: SettingsT,
+    plan_text: str,
+    *,
+    facts: Mapping[str, Any] | None = None,
+    sense: Any = None,
+    run: Run[StateT] = run_unwatched,
+    say: Say = silent,
+) -> Receipt[Any]:
+    """Carry a prepared plan out to its end: lease, journal, execution, receipt.
+
+    Raises
+    ------
+    ActError
+        If another trimtab acts there, an earlier execution is interrupted, or the cluster is out of reach for
+        too long.
+    """
+    with store.lease(port, prepared.cluster_id, settings) as (lease, notes):
+        for note in notes:
+            say(note)
+        store.refuse_if_interrupted(prepared.cluster_id)
+        execution = begin(acting, store, prepared, settings, plan_text, facts)
+        state = run(lambda watch: runner_of(acting, store, port, lease, execution, sense=sense, watch=watch))
+        return acting.receipt(store.journal.entry(execution), state, sense)
+
+
+def apply(
+    acting: Acting[PortT, PlanT, SettingsT, StateT],
+    store: ExecutionStore,
+    port: PortT,
+    plan: PlanT,
+    plan_text: str,
+    settings: SettingsT,
+    *,
+    sense: Any = None,
+    watch: Watch[StateT] = lambda _: None,
+) -> Receipt[Any]:
+    """Prepare a plan and carry it out to its end.
+
+    Raises
+    ------
+    ActError
+        As `prepare` and `carry_out`.
+    """
+    prepared = prepare(acting, port, plan)
+    return carry_out(
+        acting,
+        store,
+        port,
+        prepared,
+        settings,
+        plan_text,
+        sense=sense,
+        run=lambda make: make(watch).run(),
+    )
+
+
+def take_up(
+    acting: Acting[PortT, PlanT, SettingsT, StateT],
+    store: ExecutionStore,
+    port: PortT,
+    entry: Entry,
+    settings: SettingsT,
+    *,
+    changed: SettingsT | None = None,
+    request: str | None = None,
+    sense: Any = None,
+    run: Run[StateT] = run_unwatched,
+    say: Say = silent,
+) -> Receipt[Any]:
+    """Go on with an execution that nobody runs, or stop or cancel it, up to its receipt.
+
+    Parameters
+    ----------
+    settings
+        How long a lease lasts.
+    changed
+        Settings that replace those it was begun with.
+    request
+        `stop` or `cancel`; None to go on.
+
+    Raises
+    ------
+    ActError
+        If another trimtab acts there, another execution of the cluster is interrupted, too, or the cluster is
+        out of reach for too long.
+    """
+    with store.lease(port, entry.cluster_id, settings) as (lease, notes):
+        for note in notes:
+            say(note)
+        store.refuse_if_interrupted(entry.cluster_id, besides=entry.id)
+        store.journal.take_requests(entry.id)  # meant for a process that is gone
+        if request is None:
+            state = state_of(acting, store, entry.id)
+            if changed is not None:
+                state = acting.with_settings(state, changed)
+            for warning in acting.warnings_again(port, state):
+                say(f"warning: {warning}")
+        else:
+            store.journal.request(entry.id, request, "you", store.clock())
+        state = run(
+            lambda watch: runner_of(
+                acting, store, port, lease, entry.id, sense=sense, watch=watch, settings=changed
+            )
+        )
+        return acting.receipt(store.journal.entry(entry.id), state, sense)
+
+
+def refuse_if_ended(entry: Entry) -> None:
+    """Refuse to go on with an execution that has nothing left to do.
+
+    Raises
+    ------
+    ActError
+        If it is finished or incomplete.
+    """
+    if Status(entry.status) in (Status.FINISHED, Status.INCOMPLETE):
+        raise ActError(f"execution {entry.id} has ended ({entry.status}): make a new plan and apply that")
+
+
+def ask(store: ExecutionStore, entry: Entry, request: str) -> bool:
+    """Ask whoever runs an execution to `stop` or `cancel`; False where nobody does.
+
+    Raises
+    ------
+    ActError
+        If it has ended already.
+    """
+    status = store.status(entry)
+    if status in FINAL:
+        raise ActError(f"execution {entry.id} has ended already ({status}): there is nothing to {request}")
+    if status == "interrupted":
+        return False
+    now = store.clock()
+    store.journal.request(entry.id, request, str(this_process("", now)), now)
+    return True
+
+
+def receipt_of(acting: AnyActing, store: ExecutionStore, execution: int) -> Receipt[Any]:
+    """The receipt of an execution as the journal has it, as far as it is."""
+    state = state_of(acting, store, execution)
+    return acting.receipt(store.journal.entry(execution), state, None)

@@ -1,0 +1,96 @@
+"""The level `bundles` as those who carry plans out see it."""
+
+from datetime import datetime
+
+from trimtab.act.acting import Acting, Entry, Prepared
+from trimtab.act.bundles.machine import BundlesMachine, new_execution
+from trimtab.act.bundles.port import BundlesPort
+from trimtab.act.bundles.prepare import compare, refuse_if_elsewhere, steps_of
+from trimtab.act.bundles.settings import UnloadSettings
+from trimtab.act.bundles.state import BundlesState
+from trimtab.act.bundles.steps import BundleRecord, StepKind, StepState
+from trimtab.act.execution.codec import Codec
+from trimtab.model.bundles.plan import BundlePlan
+from trimtab.model.bundles.range import namespace_of
+from trimtab.model.bundles.receipt import BundleOutcome, BundlesReceipt
+
+
+def prepare(port: BundlesPort, plan: BundlePlan, rebase: bool) -> Prepared:
+    """See `Acting.prepare`.
+
+    Raises
+    ------
+    ActError
+        If the plan is for another cluster, or its bundles have changed since.
+    """
+    namespaces = dict.fromkeys(namespace_of(move.bundle) for move in plan.moves)
+    seen = port.observe(tuple(namespaces), (), deep=True)
+    refuse_if_elsewhere(plan, seen)
+    comparison = compare(plan, seen)
+    comparison.refuse_if_changed("moves have been overtaken", rebase=rebase)
+    return Prepared(plan, seen.cluster, seen, comparison, steps_of(plan, comparison))
+
+
+def warnings(port: BundlesPort, prepared: Prepared, settings: UnloadSettings, now: float) -> list[str]:
+    """See `Acting.warnings`: an old plan, silent brokers, bundles with more clients than a minute allows."""
+    found = []
+    taken_at = prepared.plan.snapshot.taken_at
+    age = now - datetime.fromisoformat(taken_at).timestamp()
+    if age > settings.pace.plan_age_seconds:
+        found.append(
+            f"the plan was made from loads of {taken_at}, {age / 3600:.1f} h ago: load may have moved since; "
+            "make a new plan unless you know better"
+        )
+    if prepared.seen.silent:
+        broker, why = sorted(prepared.seen.silent.items())[0]
+        found.append(f"{len(prepared.seen.silent)} brokers do not answer, {broker} for one ({why})")
+    over = [s for s in prepared.steps if s.sessions > settings.pace.sessions_per_minute]
+    if over:
+        found.append(
+            f"{over[0].bundle} alone has {over[0].sessions} clients, more than "
+            f"execution.bundles.sessions_per_minute ({settings.pace.sessions_per_minute}): they are "
+            "disconnected at once, since a bundle moves as a whole"
+        )
+    return found
+
+
+def receipt_of(entry: Entry, state: BundlesState, sense: object) -> BundlesReceipt:
+    """See `Acting.receipt`."""
+    return BundlesReceipt(
+        outcomes=tuple(_outcome(record) for record in state.records),
+        notes=state.notes,
+        **entry.receipt_fields(state),
+    )
+
+
+def _outcome(record: BundleRecord) -> BundleOutcome:
+    step = record.step
+    asked, done = record.asked_at, record.ended_at
+    moved = step.kind is StepKind.UNLOAD and record.state is StepState.DONE
+    seconds = done - asked if moved and asked is not None and done is not None else None
+    return BundleOutcome(
+        kind=step.kind,
+        state=record.state,
+        reason=record.reason,
+        moves=step.moves,
+        started_at=record.started_at,
+        ended_at=record.ended_at,
+        bundle=step.bundle,
+        source=step.source,
+        target=step.target,
+        boundaries=step.boundaries,
+        sessions=step.sessions if record.asked_at is not None else 0,
+        attempts=record.attempts,
+        unowned_seconds=seconds,
+    )
+
+
+ACTING = Acting(
+    codec=Codec(BundlesState, BundleRecord),
+    settings=UnloadSettings,
+    prepare=prepare,
+    warnings=warnings,
+    new_execution=new_execution,
+    machine=lambda port, clock, _: BundlesMachine(port, clock),
+    receipt=receipt_of,
+)

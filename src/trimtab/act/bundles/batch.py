@@ -1,0 +1,132 @@
+"""Batches: the steps to begin now, in the plan's order, few at a time, few clients a minute."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from trimtab.act.bundles.changes import requested, split_order
+from trimtab.act.bundles.messages import Unload
+from trimtab.act.bundles.observation import BundlesSeen
+from trimtab.act.bundles.settings import UnloadPace
+from trimtab.act.bundles.state import BundlesState
+from trimtab.act.bundles.steps import BundleRecord, Step, StepKind, StepState
+from trimtab.act.execution.messages import Command
+from trimtab.act.execution.record import Blocked, Choice
+
+MINUTE = 60.0
+
+
+def choose_batch(
+    records: Sequence[BundleRecord], seen: BundlesSeen, now: float, pace: UnloadPace
+) -> Choice[Step]:
+    """Pick the next batch: one split, or a few unloads.
+
+    Parameters
+    ----------
+    records
+        All steps of the execution; none may be active.
+    seen
+        A fresh deep look.
+
+    Returns
+    -------
+    Choice
+        Steps in order of number. A step that is blocked holds nobody up but those that follow it.
+    """
+    by_number = {record.step.number: record for record in records}
+    batch: list[Step] = []
+    blocked: dict[int, Blocked] = {}
+    spent = sessions_disturbed(records, now)
+    for record in records:
+        if record.ended or record.active:
+            continue
+        step = record.step
+        why = _held_up(record, by_number, seen, now) or _over_limit(step, batch, spent, records, now, pace)
+        if why is not None:
+            blocked[step.number] = why
+            continue
+        batch.append(step)
+        spent += step.sessions if step.kind is StepKind.UNLOAD else 0
+    return Choice(tuple(batch), blocked)
+
+
+def sessions_disturbed(records: Sequence[BundleRecord], now: float) -> int:
+    """The number of clients that we have disconnected within the last minute, by the plan's count."""
+    return sum(record.step.sessions for record in _disturbing(records, now))
+
+
+def _disturbing(records: Sequence[BundleRecord], now: float) -> list[BundleRecord]:
+    return [
+        record
+        for record in records
+        if record.step.kind is StepKind.UNLOAD
+        and record.asked_at is not None
+        and now - record.asked_at < MINUTE
+    ]
+
+
+def _held_up(
+    record: BundleRecord, by_number: Mapping[int, BundleRecord], seen: BundlesSeen, now: float
+) -> Blocked | None:
+    step = record.step
+    if step.follows is not None:
+        earlier = by_number[step.follows]
+        if not earlier.ended:
+            return Blocked(f"waits for {earlier.step}", in_the_way=True)
+        if earlier.state is not StepState.DONE:
+            return Blocked(f"{earlier.step} ended as {earlier.state}", for_good=True)
+    if record.waits_for is not None:
+        return Blocked(record.reason, in_the_way=True, until=record.not_before)
+    if record.not_before > now:
+        return Blocked(f"will be tried again ({record.reason})", in_the_way=True, until=record.not_before)
+    if step.target is not None and step.target not in seen.brokers:
+        return Blocked(f"{step.target}, its destination, is gone")
+    if step.target is not None and step.target in seen.silent:
+        return Blocked(f"{step.target}, its destination, does not answer ({seen.silent[step.target]})")
+    if step.target is not None and step.target in (seen.unhealthy or {}):
+        why = (seen.unhealthy or {})[step.target]
+        return Blocked(f"{step.target}, its destination, is not healthy ({why})")
+    return None
+
+
+def _over_limit(
+    step: Step,
+    batch: Sequence[Step],
+    spent: int,
+    records: Sequence[BundleRecord],
+    now: float,
+    pace: UnloadPace,
+) -> Blocked | None:
+    if batch and (batch[0].kind is not step.kind or step.kind is StepKind.SPLIT):
+        return Blocked("its turn is after the batch before it", in_the_way=True)
+    if step.kind is StepKind.SPLIT:
+        return None
+    if len(batch) >= pace.unloads_per_batch:
+        return Blocked("the batch is full", in_the_way=True)
+    if spent and spent + step.sessions > pace.sessions_per_minute:
+        asked = [record.asked_at for record in _disturbing(records, now) if record.asked_at is not None]
+        return Blocked(
+            f"{spent} clients were disconnected within a minute, {step.sessions} more would pass "
+            f"{pace.sessions_per_minute}",
+            in_the_way=True,
+            until=min(asked) + MINUTE if asked else None,
+        )
+    return None
+
+
+def begin(state: BundlesState, batch: tuple[Step, ...]) -> tuple[BundlesState, Command]:
+    """Ask Pulsar for a batch: a split, or unloads."""
+    state = replace(state, batches=state.batches + 1, blocked_since={})
+    chosen = {step.number for step in batch}
+    records = [record for record in state.records if record.step.number in chosen]
+    if batch[0].kind is StepKind.SPLIT:
+        return split_order(state, records[0])
+    seen = state.seen
+    assert seen is not None
+    state = state.changing(
+        records,
+        lambda record: replace(
+            requested(record, state.now, seen.owners.get(record.step.bundle)), looked_up_at=None, reason=""
+        ),
+    )
+    targets = {step.bundle: step.target for step in batch if step.target is not None}
+    return state, Unload(targets)

@@ -1,0 +1,164 @@
+"""Unloads, splits and lookups: asking Pulsar for them, and what its answers change.
+
+Whether anything was done a look tells, not an answer.
+"""
+
+from dataclasses import replace
+from typing import Final
+
+from trimtab.act.bundles.messages import LookedUp, LookUp, Split, SplitAnswered, UnloadAnswered
+from trimtab.act.bundles.observation import BundlesSeen
+from trimtab.act.bundles.state import BundlesState
+from trimtab.act.bundles.steps import BundleRecord, StepKind, StepState
+from trimtab.act.execution.messages import Command, CommandFailed, Failure
+from trimtab.act.execution.state import Status
+from trimtab.act.execution.transitions import failed, well
+
+REFUSED: Final = frozenset({"401", "403"})
+"""Not a matter of trying again: the brokers do not know us, or do not let us."""
+OWNER_DOWN: Final = "307"
+"""Redirected to a broker that does not answer: it owns the bundle, or leads, and has just died."""
+UNKNOWN: Final = "no answer"
+"""True if Pulsar got it is not known."""
+
+
+def order_for_active(state: BundlesState) -> tuple[BundlesState, Command | None]:
+    """The next order for what is under way; None when there is nothing to do but to wait."""
+    assert state.seen is not None
+    for record in state.active:
+        if record.state is StepState.CUTTING and record.not_before <= state.now:
+            return split_order(state, record)
+    unowned = [record for record in state.active if _needs_lookup(state, record)]
+    if unowned:
+        state = state.changing(unowned, lambda record: replace(record, looked_up_at=state.now))
+        return state, LookUp(tuple(record.step.bundle for record in unowned))
+    return state, None
+
+
+def split_order(state: BundlesState, record: BundleRecord) -> tuple[BundlesState, Command]:
+    """Ask for the cuts that are missing, as many at once as the load manager takes."""
+    assert state.seen is not None
+    bundle, boundaries = cuts_at_once(record, state.seen)
+    origin = state.seen.owners.get(bundle)
+    state = state.changing([record], lambda one: requested(one, state.now, origin))
+    return state, Split(record.step.number, bundle, boundaries)
+
+
+def requested(record: BundleRecord, now: float, origin: str | None) -> BundleRecord:
+    """The record as written down before Pulsar is asked."""
+    return replace(
+        record,
+        state=StepState.REQUESTED,
+        started_at=now if record.started_at is None else record.started_at,
+        asked_at=now,
+        advanced_at=now,
+        origin=origin,
+    )
+
+
+def cuts_at_once(record: BundleRecord, seen: BundlesSeen) -> tuple[str, tuple[int, ...]]:
+    """The bundle that holds the first boundary still missing, and those of them that it can be asked for.
+
+    The modular load manager takes several boundaries of one bundle in one call, the extensible one refuses
+    more than one (apache/pulsar#22254).
+    """
+    step = record.step
+    there = seen.cuts(step.range) or ()
+    missing = [one for one in step.boundaries if one not in there]
+    around = seen.bundle_around(step.namespace, missing[0])
+    assert around is not None, f"{step}: no bundle around 0x{missing[0]:08x}"
+    inside = tuple(one for one in missing if around.low < one < around.high)
+    return around.key, inside[:1] if seen.extensible else inside
+
+
+def _needs_lookup(state: BundlesState, record: BundleRecord) -> bool:
+    """True if an unloaded bundle has been without an owner for so long that no client seems to ask for it."""
+    assert state.seen is not None
+    if record.step.kind is not StepKind.UNLOAD or record.step.bundle in state.seen.owners:
+        return False
+    if state.seen.silent and record.origin in state.seen.silent:
+        return False  # its owner may have it still: a lookup would tell a dead address
+    pace = state.settings.pace
+    since = record.advanced_at if record.looked_up_at is None else record.looked_up_at
+    patience = pace.assign_after_seconds if record.looked_up_at is None else state.settings.settle_seconds
+    return since is not None and state.now - since >= patience
+
+
+def unloaded(state: BundlesState, event: UnloadAnswered) -> BundlesState:
+    """Pulsar's answer to each unload."""
+    changed = {}
+    refused: Failure | None = None
+    for record in state.active:
+        if record.state is not StepState.REQUESTED or record.step.bundle not in event.answers:
+            continue
+        failure = event.answers[record.step.bundle]
+        if failure is not None and failure.code in REFUSED:
+            refused = failure
+        changed[record.step.number] = _answered(state, record, failure, StepState.MOVING)
+    return _after(state, changed, refused)
+
+
+def split(state: BundlesState, event: SplitAnswered) -> BundlesState:
+    """Pulsar's answer to a split."""
+    changed = {}
+    failure = event.failure
+    for record in state.active:
+        if record.state is StepState.REQUESTED and record.asked_at is not None:
+            changed[record.step.number] = _answered(state, record, failure, StepState.REQUESTED)
+    refused = failure if failure is not None and failure.code in REFUSED else None
+    return _after(state, changed, refused)
+
+
+def looked_up(state: BundlesState, event: LookedUp) -> BundlesState:
+    """A lookup gives an owner or does not; the next look tells which."""
+    return well(replace(state, fresh=False))
+
+
+def _after(state: BundlesState, changed: dict[int, BundleRecord], refused: Failure | None) -> BundlesState:
+    state = replace(state.with_records(changed), fresh=False)
+    if refused is None:
+        return well(state)
+    return replace(failed(state, refused), give_up=f"{refused.message}: the brokers' balancing is still off")
+
+
+def _answered(
+    state: BundlesState, record: BundleRecord, failure: Failure | None, accepted: StepState
+) -> BundleRecord:
+    now, settings = state.now, state.settings
+    if failure is None:
+        return replace(record, state=accepted, advanced_at=now)
+    if failure.code in REFUSED or failure.code == UNKNOWN:
+        return record  # the next look tells what became of it
+    why = f"Pulsar refused: {failure.code}: {failure.message}"
+    if failure.code == OWNER_DOWN:
+        leader = None if state.seen is None else state.seen.leader
+        whom = leader if record.origin is None else record.origin
+        later = now + settings.pace.session_timeout_seconds
+        back = record.set_back(now, settings, failure.message)
+        return back if back.ended else replace(back, waits_for=whom, not_before=later)
+    if failure.code == "404":
+        # Gone, or just not known to the broker that was asked: the next look at its boundaries tells.
+        return record.set_back(now, settings, why)
+    if failure.transient or failure.code in ("409", "412", "500"):
+        return record.set_back(now, settings, why)
+    return record.end(StepState.FAILED, now, why)
+
+
+def command_failed(state: BundlesState, event: CommandFailed) -> BundlesState:
+    """A whole call failed; with the wrong token nothing more is tried."""
+    state = replace(failed(state, event.failure), overrides=None)
+    if event.failure.code not in REFUSED:
+        return state
+    if not state.hold and not state.active:
+        # Nothing of ours is there to be given back: it can end here.
+        return replace(
+            state,
+            status=Status.CLEANING,
+            outcome=Status.STOPPED,
+            reason=event.failure.message,
+            fresh=True,
+            pause_until=0.0,
+            give_up="",
+        )
+    left = "the brokers' own balancing is still switched off by us" if state.hold else ""
+    return replace(state, give_up=": ".join(filter(None, [event.failure.message, left])))

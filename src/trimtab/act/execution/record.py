@@ -1,0 +1,147 @@
+"""A step and how far it is, at any level, and the reasons that keep one from being begun."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
+
+from trimtab.act.execution.settings import Patience
+
+WordT = TypeVar("WordT", bound=Enum)
+
+
+class AnyStep(Protocol):
+    """A step of any level; never changes once the execution is made."""
+
+    @property
+    def number(self) -> int:
+        """Position in the execution, from 1."""
+        ...
+
+    @property
+    def follows(self) -> int | None:
+        """Number of a step that must have ended before this one begins."""
+        ...
+
+    @property
+    def destinations(self) -> tuple[Any, ...]:
+        """Brokers without which it cannot be done."""
+        ...
+
+
+StepT = TypeVar("StepT", bound=AnyStep)
+StateWordT = TypeVar("StateWordT", bound=str)
+
+
+@dataclass(frozen=True, slots=True)
+class Record(Generic[StepT, StateWordT]):
+    """A step and how far it is; this is what the journal keeps of a step.
+
+    A level's states are words of its own, of which `pending` and `failed` are two.
+
+    Attributes
+    ----------
+    reason
+        Why it ended as it did, where that is not plain; or why it is to be tried again.
+    attempts
+        How many times it was asked for in vain.
+    not_before
+        Earliest time of the next attempt, seconds since 1970.
+    started_at, advanced_at, ended_at
+        When it was first asked for, when it last got further, when it ended; seconds since 1970.
+    """
+
+    ACTIVE: ClassVar[Collection[str]]
+    ENDED: ClassVar[Collection[str]]
+
+    step: StepT
+    state: StateWordT
+    reason: str = ""
+    attempts: int = 0
+    not_before: float = 0.0
+    started_at: float | None = None
+    advanced_at: float | None = None
+    ended_at: float | None = None
+
+    @property
+    def active(self) -> bool:
+        """True if something of it may be under way in the cluster."""
+        return self.state in self.ACTIVE
+
+    @property
+    def ended(self) -> bool:
+        """True if it has come to an end, of whatever kind."""
+        return self.state in self.ENDED
+
+    def end(self, state: StateWordT, now: float, reason: str = "") -> Self:
+        """The record at its end."""
+        return replace(self, state=state, reason=reason, ended_at=now, advanced_at=now, not_before=0.0)
+
+    def advanced(self, state: StateWordT, now: float) -> Self:
+        """The record a state further (or as it was, if it is there already)."""
+        return self if self.state is state else replace(self, state=state, advanced_at=now)
+
+    def set_back(self, now: float, settings: Patience, why: str) -> Self:
+        """The record to be tried again later, or failed if it has been tried often enough."""
+        word = type(self.state)
+        attempts = self.attempts + 1
+        if attempts >= settings.attempts:
+            tried = replace(self, attempts=attempts)
+            return tried.end(word("failed"), now, f"{why} ({attempts} attempts)")
+        return replace(
+            self,
+            state=word("pending"),
+            attempts=attempts,
+            not_before=now + settings.backoff(attempts),
+            advanced_at=now,
+            reason=why,
+        )
+
+    def lagging(self, now: float, settings: Patience) -> bool:
+        """True if what was asked for a moment ago may just not be seen yet."""
+        return self.advanced_at is not None and now - self.advanced_at < settings.settle_seconds
+
+    def resumed(self, now: float, ended: bool) -> Self:
+        """The record when a process takes the execution up (again).
+
+        Parameters
+        ----------
+        ended
+            Whether the execution had ended early, and begins again.
+        """
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True)
+class Blocked:
+    """The reason why a pending step cannot be begun now.
+
+    Attributes
+    ----------
+    for_good
+        Whether waiting cannot help: the step will never be begun.
+    in_the_way
+        Whether only our own steps or our own pace are in the way, so that its turn will come by itself.
+    until
+        When its turn may come, where that is known.
+    """
+
+    reason: str
+    for_good: bool = False
+    in_the_way: bool = False
+    until: float | None = None
+
+
+@dataclass(frozen=True)
+class Choice(Generic[StepT]):
+    """The next batch, and why the other pending steps are not in it (by step number)."""
+
+    batch: tuple[StepT, ...] = ()
+    blocked: Mapping[int, Blocked] = field(default_factory=dict)
+
+
+def transitions(words: type[WordT], **to: str) -> dict[WordT, frozenset[WordT]]:
+    """The states that may follow each state, given by name and parted by blanks."""
+    return {
+        words(state): frozenset(words(one) for one in following.split()) for state, following in to.items()
+    }

@@ -1,0 +1,123 @@
+"""The level `replicas` as those who carry plans out see it."""
+
+from dataclasses import replace
+
+from trimtab.act.acting import Acting, Entry, Newest, Prepared
+from trimtab.act.execution.codec import Codec
+from trimtab.act.replicas.machine import ReplicasMachine, new_execution
+from trimtab.act.replicas.observation import ThrottleConfig, TopicPartition
+from trimtab.act.replicas.port import ClusterPort
+from trimtab.act.replicas.prepare import compare, refuse_if_elsewhere, steps_of
+from trimtab.act.replicas.sensing import LoadSense
+from trimtab.act.replicas.settings import ExecutionSettings
+from trimtab.act.replicas.state import ExecutionState
+from trimtab.act.replicas.steps import UNMEASURED, Step, StepRecord
+from trimtab.act.replicas.throttle import first_rate, warnings
+from trimtab.model.replicas.plan import MoveKind, ReplicasPlan
+from trimtab.model.replicas.receipt import ReplicaOutcome, ReplicasReceipt
+
+
+def prepare(port: ClusterPort, plan: ReplicasPlan, rebase: bool) -> Prepared:
+    """See `Acting.prepare`.
+
+    Raises
+    ------
+    ActError
+        If the plan is for another cluster or for brokers that this one does not have, or its partitions have
+        changed since.
+    """
+    partitions = [TopicPartition(a.topic, a.partition) for a in plan.assignments]
+    brokers = {b for a in plan.assignments for b in (*a.before, *a.after)}
+    brokers |= {move.target for move in plan.moves if move.kind is MoveKind.LOG_DIR}
+    seen = port.observe(partitions, sorted(brokers), wide=True)
+    refuse_if_elsewhere(plan, seen)
+    comparison = compare(plan, seen.placements, frozenset(seen.reassignments))
+    comparison.refuse_if_changed("partitions have changed", rebase=rebase)
+    return Prepared(plan, seen.cluster_id, seen, comparison, steps_of(plan, seen, comparison))
+
+
+def warnings_before(
+    port: ClusterPort, prepared: Prepared, settings: ExecutionSettings, now: float
+) -> list[str]:
+    """See `Acting.warnings`: throttles that others have set."""
+    rate = first_rate(settings, {}, ())
+    # Without a throttle of ours nothing is replaced, and the right to read settings may be missing.
+    default = ThrottleConfig() if rate is None else port.read_throttle([])
+    return _of_throttles(port, prepared.steps, prepared.seen.alive, rate, default)
+
+
+def warnings_again(port: ClusterPort, state: ExecutionState) -> list[str]:
+    """See `Acting.warnings_again`: the brokers' own throttles; the rate for all brokers may be ours."""
+    left = tuple(record.step for record in state.records if not record.ended)
+    alive = port.observe((), (), wide=False).alive
+    return _of_throttles(port, left, alive, first_rate(state.settings, {}, ()), ThrottleConfig())
+
+
+def _of_throttles(
+    port: ClusterPort,
+    steps: tuple[Step, ...],
+    alive: frozenset[int],
+    rate: float | None,
+    default: ThrottleConfig,
+) -> list[str]:
+    # Steps without copies are held back by no throttle.
+    brokers = {broker for step in steps if step.added for broker in (*step.before, *step.added)}
+    return warnings(rate, default, port.own_rates(brokers & alive)) if brokers else []
+
+
+def with_settings(state: ExecutionState, settings: ExecutionSettings) -> ExecutionState:
+    """See `Acting.with_settings`: the pace begins anew."""
+    return replace(
+        state,
+        settings=settings,
+        copies_per_broker=settings.copies_per_broker,
+        rate_bytes_per_second=first_rate(settings, {}, ()),
+    )
+
+
+def sense(plan: ReplicasPlan, newest: Newest, settings: ExecutionSettings) -> LoadSense | None:
+    """See `Acting.sense`: the load of the newest snapshots; None where there is none."""
+    first = newest()
+    return None if first is None else LoadSense(plan, first[1], newest, drop=settings.drop_unneeded)
+
+
+def receipt_of(entry: Entry, state: ExecutionState, sense: object) -> ReplicasReceipt:
+    """See `Acting.receipt`."""
+    measured, source = sense.measures(state.records) if isinstance(sense, LoadSense) else (None, "")
+    return ReplicasReceipt(
+        measured=measured,
+        measured_from=source,
+        outcomes=tuple(_outcome(record) for record in state.records),
+        **entry.receipt_fields(state),
+    )
+
+
+def _outcome(record: StepRecord) -> ReplicaOutcome:
+    step = record.step
+    return ReplicaOutcome(
+        kind=step.kind,
+        topic=step.partition.topic,
+        partition=step.partition.partition,
+        before=step.before,
+        after=step.after,
+        bytes=step.bytes,
+        state=record.state,
+        reason=record.reason,
+        moves=step.moves,
+        started_at=record.started_at,
+        ended_at=record.ended_at,
+    )
+
+
+ACTING = Acting(
+    codec=Codec(ExecutionState, StepRecord, frozenset({"copied_bytes", "advanced_at", *UNMEASURED})),
+    settings=ExecutionSettings,
+    prepare=prepare,
+    warnings=warnings_before,
+    warnings_again=warnings_again,
+    new_execution=new_execution,
+    with_settings=with_settings,
+    sense=sense,
+    machine=ReplicasMachine,
+    receipt=receipt_of,
+)

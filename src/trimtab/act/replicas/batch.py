@@ -1,0 +1,247 @@
+"""Batches: the steps to begin now, within the limits in flight and with room on every disk."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+
+from trimtab.act.execution.messages import Command
+from trimtab.act.execution.record import Blocked, Choice
+from trimtab.act.replicas.messages import MoveLogDirs, Reassign
+from trimtab.act.replicas.observation import Observation
+from trimtab.act.replicas.settings import ExecutionSettings
+from trimtab.act.replicas.state import ExecutionState
+from trimtab.act.replicas.steps import UNMEASURED, Phase, Step, StepKind, StepRecord, StepState
+from trimtab.act.replicas.throttle import first_rate, order_for_throttle
+from trimtab.model.replicas.resources import RESOURCES
+
+
+def choose_batch(
+    records: tuple[StepRecord, ...],
+    seen: Observation,
+    now: float,
+    copies_per_broker: int,
+    settings: ExecutionSettings,
+    *,
+    free: Mapping[int, tuple[float, ...]] | None = None,
+    gains: Mapping[int, Mapping[int, tuple[float, ...]]] | None = None,
+) -> Choice[Step]:
+    """Pick the next batch from the earliest phase that has a step to begin.
+
+    Parameters
+    ----------
+    records
+        All steps of the execution; none may be active.
+    seen
+        A fresh look that covers every pending step and the log dirs of their destinations.
+    free, gains
+        As in `LoadSensed`, where the load is known: a step that would take a broker past θ on the way waits
+        for those that relieve it. When nothing else is left, the first such step goes all the same, alone:
+        a plan may have no other way, and the end is what counts.
+
+    Returns
+    -------
+    Choice
+        Steps in order of number. A phase waits for the one before it only where a step follows another of
+        its partition; otherwise a blocked step holds nobody up.
+    """
+    by_number = {record.step.number: record for record in records}
+    pending = [record for record in records if not record.ended and not record.active]
+    room = _free_bytes(seen, settings)
+    strength = {broker: list(values) for broker, values in (free or {}).items()}
+    crowded: list[Step] = []
+    blocked: dict[int, Blocked] = {}
+    for phase in Phase:
+        batch: list[Step] = []
+        load: Counter[int] = Counter()
+        busy = set()
+        for record in pending:
+            step = record.step
+            if step.phase is not phase:
+                continue
+            why = _held_up(record, by_number, seen, now)
+            if why is None and step.partition in busy:
+                why = Blocked("another step of its partition is in this batch", in_the_way=True)
+            if why is None:
+                why = _over_limit(step, len(batch), load, copies_per_broker, settings)
+            if why is None:
+                why = _no_room(step, room)
+            if why is None:
+                why = _too_much(step, strength, gains or {})
+                crowded += [step] if why is not None else []
+            if why is not None:
+                blocked[step.number] = why
+                continue
+            batch.append(step)
+            busy.add(step.partition)
+            load.update(_endpoints(step))
+            _take_room(step, room)
+            _take_strength(step, strength, gains or {})
+        if batch:
+            return Choice(tuple(batch), blocked)
+    return Choice(tuple(crowded[:1]), blocked)
+
+
+def _held_up(
+    record: StepRecord, by_number: Mapping[int, StepRecord], seen: Observation, now: float
+) -> Blocked | None:
+    step = record.step
+    if step.follows is not None:
+        earlier = by_number[step.follows]
+        if not earlier.ended:
+            return Blocked(f"waits for {earlier.step}", in_the_way=True)
+        if step.phase is Phase.SETTLE and earlier.state is not StepState.DONE:
+            return Blocked(f"{earlier.step} ended as {earlier.state}", for_good=True)
+    if record.not_before > now:
+        return Blocked(f"will be tried again ({record.reason})", in_the_way=True)
+    if step.partition in seen.reassignments:
+        return Blocked("another reassignment of its partition is in flight")
+    # A broker that is to move a replica between its own dirs is asked even while it is away.
+    for broker in () if step.kind is StepKind.LOG_DIR else step.destinations:
+        if broker not in seen.alive:
+            return Blocked(f"broker {broker} is dead or unknown")
+    placement = seen.placements[step.partition]
+    if step.kind is StepKind.LEAD and frozenset(placement.replicas) != frozenset(step.after):
+        # A new order for other brokers would be a copy: somebody has moved it since our own copy ended.
+        return Blocked(f"its replicas are now {list(placement.replicas)}, not {list(step.after)}")
+    if step.leader is not None and step.leader not in placement.in_sync:
+        return Blocked(f"the replica on broker {step.leader} is not in sync")
+    if step.kind is StepKind.COPY and placement.leader is None:
+        return Blocked("it is offline, so there is nothing to copy from")
+    return None
+
+
+def _over_limit(
+    step: Step, chosen: int, load: Counter[int], copies_per_broker: int, settings: ExecutionSettings
+) -> Blocked | None:
+    if step.kind is StepKind.LEAD:
+        if chosen >= settings.leaders_per_batch:
+            return Blocked("the batch is full", in_the_way=True)
+        return None
+    if chosen >= settings.copies_per_cluster:
+        return Blocked("the batch is full", in_the_way=True)
+    for broker in _endpoints(step):
+        if load[broker] >= copies_per_broker:
+            return Blocked(f"broker {broker} takes part in {load[broker]} copies already", in_the_way=True)
+    return None
+
+
+def _endpoints(step: Step) -> tuple[int, ...]:
+    """Brokers that a copy keeps busy: those that get one, and those that lose theirs.
+
+    Data is read from the leader, wherever that is; the replica that leaves stands for it, so that evacuating
+    one broker is limited too.
+    """
+    return () if step.kind is StepKind.LEAD else (*step.destinations, *step.removed)
+
+
+def _free_bytes(seen: Observation, settings: ExecutionSettings) -> dict[tuple[int, str], float]:
+    """Room of every log dir that takes replicas, above the reserve; infinite where it is not told."""
+    room = {}
+    for broker, dirs in seen.log_dirs.items():
+        for log_dir in dirs:
+            if log_dir.online and not log_dir.cordoned:
+                free = float("inf")
+                if log_dir.usable_bytes is not None and log_dir.usable_bytes >= 0:
+                    free = log_dir.usable_bytes - settings.disk_reserve_fraction * (log_dir.total_bytes or 0)
+                room[broker, log_dir.path] = free
+    return room
+
+
+def _destinations(step: Step, room: Mapping[tuple[int, str], float]) -> list[tuple[int, str, int]]:
+    """(broker, log dir, bytes) of each arriving copy.
+
+    Where no dir is asked for, Kafka takes the one with the fewest partitions, whatever its room: we count on
+    the fullest.
+    """
+    if step.kind is StepKind.LEAD:
+        return []
+    asked = dict(step.directories)
+    arriving = step.added if step.kind is StepKind.COPY else tuple(asked)
+    size = step.bytes // max(1, len(arriving))
+    found = []
+    for broker in arriving:
+        path = asked.get(broker)
+        if path is None:
+            dirs = sorted((free, p) for (b, p), free in room.items() if b == broker)
+            if not dirs:
+                continue  # the broker did not tell; Kafka will refuse what it cannot hold
+            path = dirs[0][1]
+        found.append((broker, path, size))
+    return found
+
+
+def _no_room(step: Step, room: Mapping[tuple[int, str], float]) -> Blocked | None:
+    for broker, path, size in _destinations(step, room):
+        free = room.get((broker, path))
+        if free is None:
+            if any(b == broker for b, _ in room):
+                return Blocked(f"broker {broker} has no log dir {path} that takes replicas", for_good=True)
+            continue
+        if size > free:
+            return Blocked(
+                f"broker {broker} has {max(0, int(free))} bytes free in {path} above the reserve, "
+                f"the copy needs {size}"
+            )
+    return None
+
+
+def _take_room(step: Step, room: dict[tuple[int, str], float]) -> None:
+    for broker, path, size in _destinations(step, room):
+        if (broker, path) in room:
+            room[broker, path] -= size
+
+
+def _too_much(
+    step: Step, strength: Mapping[int, list[float]], gains: Mapping[int, Mapping[int, tuple[float, ...]]]
+) -> Blocked | None:
+    for broker, gain in gains.get(step.number, {}).items():
+        for resource, (more, left) in enumerate(zip(gain, strength.get(broker, []), strict=False)):
+            if more > 0 and more > left * (1 + 1e-9) + 1e-9:
+                return Blocked(
+                    f"would take broker {broker} past its limit of {RESOURCES[resource]} on the way",
+                    in_the_way=True,
+                )
+    return None
+
+
+def _take_strength(
+    step: Step, strength: dict[int, list[float]], gains: Mapping[int, Mapping[int, tuple[float, ...]]]
+) -> None:
+    """Load that the batch adds counts at once; load that it relieves counts after the next look."""
+    for broker, gain in gains.get(step.number, {}).items():
+        if broker in strength:
+            strength[broker] = [
+                left - max(0.0, more) for left, more in zip(strength[broker], gain, strict=False)
+            ]
+
+
+def begin(state: ExecutionState, batch: tuple[Step, ...]) -> tuple[ExecutionState, Command]:
+    """Put the throttle in force, then ask Kafka for the batch."""
+    copies = [step for step in batch if step.kind is StepKind.COPY]
+    if copies and state.rate_bytes_per_second is None and state.settings.throttle != "none":
+        brokers = {broker for step in copies for broker in (*step.added, *step.before)}
+        rate = first_rate(state.settings, state.headroom, brokers)
+        state = replace(state, rate_bytes_per_second=rate)
+    order = order_for_throttle(state, batch)
+    if order is not None:
+        return state, order
+    if copies:
+        batch = tuple(step for step in batch if step.kind is not StepKind.LOG_DIR)
+    chosen = {step.number for step in batch}
+    state = replace(state, batches=state.batches + 1, blocked_since={}, looked_wide_at=state.now)
+    state = state.changing(
+        [record for record in state.records if record.step.number in chosen],
+        lambda record: replace(
+            record,
+            state=StepState.REQUESTED,
+            started_at=record.started_at or state.now,
+            advanced_at=state.now,
+            reason="",
+            copied_bytes=0,
+            **UNMEASURED,
+        ),
+    )
+    directories = {(step.partition, broker): path for step in batch for broker, path in step.directories}
+    if batch[0].kind is StepKind.LOG_DIR:
+        return state, MoveLogDirs(directories)
+    return state, Reassign({step.partition: step.after for step in batch}, directories)

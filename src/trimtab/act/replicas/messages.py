@@ -1,0 +1,149 @@
+"""Facts of Kafka that an execution is told, and orders that it gives, besides those of all levels."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from trimtab.act.execution.messages import Command, Event, Failure, Look
+from trimtab.act.replicas.observation import Answers, Observation, ThrottleConfig, TopicPartition
+
+
+@dataclass(frozen=True)
+class Observe(Look):
+    """Look at the cluster (`ClusterPort.observe`). Answer: `ClusterObserved`."""
+
+    partitions: tuple[TopicPartition, ...]
+    brokers: tuple[int, ...]
+    wide: bool = False
+
+
+@dataclass(frozen=True)
+class Reassign(Command):
+    """Ask for these replica lists. Answer: `ReassignAnswered`.
+
+    `directories` are told to the brokers first, so that new replicas land there.
+    """
+
+    targets: Mapping[TopicPartition, tuple[int, ...]]
+    directories: Mapping[tuple[TopicPartition, int], str]
+
+
+@dataclass(frozen=True)
+class MoveLogDirs(Command):
+    """Send replicas to other log dirs of their brokers. Answer: `LogDirMovesAnswered`."""
+
+    targets: Mapping[tuple[TopicPartition, int], str]
+
+
+@dataclass(frozen=True)
+class OfPartitions(Command):
+    """An order about partitions."""
+
+    partitions: tuple[TopicPartition, ...]
+
+
+class CancelReassignments(OfPartitions):
+    """Roll these partitions back. Answer: `CancelAnswered`."""
+
+
+class ElectPreferred(OfPartitions):
+    """Let the first of each list lead. Answer: `ElectionAnswered`."""
+
+
+@dataclass(frozen=True)
+class ReadThrottle(Command):
+    """Find out what others have set, so that it can be given back. Answer: `ThrottleRead`."""
+
+    topics: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class WriteThrottle(Command):
+    """Set, change or give back rates and lists. Answer: `ThrottleWritten`.
+
+    `kept_topics` and `kept_rates` say what is ours afterwards; all else in `config` is given back.
+    """
+
+    config: ThrottleConfig
+    kept_topics: frozenset[str] = frozenset()
+    kept_rates: bool = False
+
+
+class SenseLoad(OfPartitions):
+    """Find out whether the partitions still to be moved need moving. Answer: `LoadSensed`."""
+
+
+@dataclass(frozen=True)
+class ClusterObserved(Event):
+    """Answer to `Observe`."""
+
+    observation: Observation
+
+
+@dataclass(frozen=True)
+class Answered(Event):
+    """Kafka's word on each partition."""
+
+    answers: Answers
+
+
+class ReassignAnswered(Answered):
+    """Answer to `Reassign`."""
+
+
+class LogDirMovesAnswered(Answered):
+    """Answer to `MoveLogDirs`."""
+
+
+class CancelAnswered(Answered):
+    """Answer to `CancelReassignments`."""
+
+
+class ElectionAnswered(Answered):
+    """Answer to `ElectPreferred`."""
+
+
+@dataclass(frozen=True)
+class ThrottleRead(Event):
+    """Answer to `ReadThrottle`: what others had set before us."""
+
+    config: ThrottleConfig
+
+
+@dataclass(frozen=True)
+class ThrottleWritten(Event):
+    """Answer to `WriteThrottle`; failures by topic, the empty string stands for the rates."""
+
+    failures: Mapping[str, Failure] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Headroom:
+    """The room of a broker's network for copies, bytes per second; infinite where not limited."""
+
+    network_in: float
+    network_out: float
+
+
+@dataclass(frozen=True)
+class LoadSensed(Event):
+    """Answer to `SenseLoad`.
+
+    Attributes
+    ----------
+    unneeded
+        Partition -> why none of its remaining steps is needed any more.
+    headroom
+        Broker -> free network, where known.
+    free
+        Broker -> what it may still take on the way, per resource and in its unit, before it passes θ.
+    gains
+        Step number -> broker -> what it takes on when the step is done, per resource.
+    source
+        What the load was read from, for people.
+    """
+
+    unneeded: Mapping[TopicPartition, str] = field(default_factory=dict)
+    headroom: Mapping[int, Headroom] = field(default_factory=dict)
+    free: Mapping[int, tuple[float, ...]] = field(default_factory=dict)
+    gains: Mapping[int, Mapping[int, tuple[float, ...]]] = field(default_factory=dict)
+    source: str = ""

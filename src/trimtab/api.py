@@ -1,0 +1,281 @@
+"""The functions and values behind `import trimtab`, for notebooks, scripts and services of one's own.
+
+One function a verb, over every level: the level is found by the value's own kind. `docs/python.md` shows them
+and says what is stable.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from trimtab.extras import require
+from trimtab.files.plan_format import level_of, open_plan
+from trimtab.files.snapshot_format import format_of
+from trimtab.levels import LEVELS, Level, level_named
+from trimtab.levels.planning import planner_of
+from trimtab.levels.settings import read_settings
+from trimtab.model.errors import InputError, TrimtabError
+from trimtab.model.imbalance import Imbalance
+from trimtab.model.plan import Plan
+from trimtab.model.snapshot import SnapshotReference
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+__all__ = [
+    "LEVELS",
+    "Level",
+    "Plan",
+    "Snapshot",
+    "TrimtabError",
+]  # which trimtab takes from here, with the functions
+
+
+class Snapshot(Protocol):
+    """A cluster at one moment, as arrays: what every level's snapshot has; each adds its own."""
+
+    @property
+    def reference(self) -> SnapshotReference:
+        """Cluster, time, and digest of the bytes it was read from."""
+
+    def imbalance(self) -> Imbalance:
+        """The measures of its newest loads."""
+
+    @property
+    def row_names(self) -> Sequence[int | str]:
+        """Names of the rows of `imbalance().usage`: what carries the load."""
+
+
+def read_snapshot(path: str | Path) -> Snapshot:
+    """Read and check a snapshot of any level.
+
+    Parameters
+    ----------
+    path
+        A JSON file, plain or compressed by gzip, or a folder, as the pipeline leaves it in the lake.
+
+    Raises
+    ------
+    InputError
+        If there is none, or it is malformed or contradicts itself.
+    """
+    formats = {level.snapshot().name: level.snapshot() for level in LEVELS.values()}
+    snapshot: Snapshot = formats[format_of(Path(path), tuple(formats))].read(Path(path))
+    return snapshot
+
+
+def write_snapshot(snapshot: Snapshot, path: str | Path) -> SnapshotReference:
+    """Write a snapshot; the form is chosen by the name: `.json`, `.json.gz`, else a folder.
+
+    Raises
+    ------
+    InputError
+        If the place cannot be written.
+    """
+    reference: SnapshotReference = _level_of_snapshot(snapshot).snapshot().write(snapshot, Path(path))
+    return reference
+
+
+def make_plan(
+    snapshot: Snapshot,
+    settings: str | Path | None = None,
+    *,
+    strategy: str | None = None,
+    **overrides: object,
+) -> Plan[Any]:
+    """Find the smallest set of moves that levels a cluster; changes nothing.
+
+    The same snapshot, settings and seed give the same plan. The first plan on a machine compiles the planner,
+    which takes a minute or two.
+
+    Parameters
+    ----------
+    settings
+        A settings file; None for `trimtab.toml` in the working folder if there is one. Environment variables
+        are not read.
+    strategy
+        A planner of the level by its name; None for that of the settings.
+    overrides
+        Settings of the level's section by name, like `epsilon=0.05` or `theta={"cpu": 0.7}`.
+
+    Raises
+    ------
+    TrimtabError
+        If a setting is unknown, of the wrong type or out of range, or there is no such strategy.
+    """
+    level = _level_of_snapshot(snapshot)
+    words = [word for name, value in overrides.items() for word in _words(f"{level.name}.{name}", value)]
+    file = None if settings is None else Path(settings)
+    asked = read_settings(file, words, {}).of(level.settings())
+    name = strategy if strategy is not None else getattr(asked, "strategy", next(iter(level.planners)))
+    found: Plan[Any] = planner_of(level, name)(snapshot, asked)
+    return found
+
+
+def read_plan(path: str | Path) -> Plan[Any]:
+    """Read and check a plan of any level, also one that was edited by hand.
+
+    Raises
+    ------
+    InputError
+        If it is no plan, or its moves, assignments and cost contradict each other.
+    """
+    document = open_plan(Path(path))
+    found: Plan[Any] = LEVELS[level_of(document, tuple(LEVELS))].plan().from_document(document)
+    return found
+
+
+def write_plan(plan: Plan[Any], path: str | Path) -> None:
+    """Write a plan as `trimtab apply` takes it; equal plans have equal bytes.
+
+    Raises
+    ------
+    InputError
+        If the place cannot be written.
+    """
+    _level_of_plan(plan).plan().write(plan, Path(path))
+
+
+def plan_text(plan: Plan[Any], snapshot: Snapshot | None = None, *, all_moves: bool = False) -> str:
+    """A plan for people, as `trimtab plan` shows it; with the load, if the snapshot is given.
+
+    Parameters
+    ----------
+    all_moves
+        Every move, instead of the first of each group.
+    """
+    return _level_of_plan(plan).words().plan_text(plan, snapshot, all_moves=all_moves)
+
+
+def moves(plan: Plan[Any]) -> DataFrame:
+    """The moves of a plan in order, a row each; the fields of its reason stand in columns `reason_...`."""
+    return _frames()([dict(_flat("", move)) for move in plan.moves])
+
+
+def predicted(plan: Plan[Any]) -> DataFrame:
+    """The measures before and after a plan, a row a resource.
+
+    Returns
+    -------
+    DataFrame
+        Columns `sigma_before`, `sigma_after`, and the same for `worst_deviation` and `peak_usage`; fractions.
+    """
+    before, after = plan.predicted.before, plan.predicted.after
+    columns = {
+        f"{name}_{when}": getattr(measured, name)
+        for name in ("sigma", "worst_deviation", "peak_usage")
+        for when, measured in (("before", before), ("after", after))
+    }
+    return _frames()(columns).rename_axis("resource")
+
+
+def measures(snapshot: Snapshot) -> DataFrame:
+    """Imbalance of a cluster, a row a resource.
+
+    Returns
+    -------
+    DataFrame
+        Columns `mean` (utilisation), `sigma`, `worst_deviation`, `peak_usage`, as `docs/glossary.md` defines
+        them; NaN where no broker limits the resource.
+    """
+    found = snapshot.imbalance()
+    columns = {name: getattr(found, name) for name in ("mean", "sigma", "worst_deviation", "peak_usage")}
+    return _frames()(columns, index=list(found.resources)).rename_axis("resource")
+
+
+def usage(snapshot: Snapshot) -> DataFrame:
+    """The load of each broker, a row a broker and a column a resource.
+
+    Returns
+    -------
+    DataFrame
+        Fractions of capacity; NaN where a broker is out of service or does not limit the resource.
+    """
+    found = snapshot.imbalance()
+    frame = _frames()(found.usage, index=list(snapshot.row_names), columns=list(found.resources))
+    return frame.where(found.counted).rename_axis("broker")
+
+
+def replay(
+    recording: str | Path, strategies: Sequence[str], *, level: str | None = None, **asked: Any
+) -> DataFrame:
+    """Effects of strategies on recorded load, a row a strategy, the recording as it is first.
+
+    Parameters
+    ----------
+    recording
+        A file of recorded load, or a folder of them.
+    strategies
+        Names, as `trimtab replay` takes them.
+    level
+        The level that the recording is of; None where only one has recordings.
+    asked
+        Further choices of that level's replay, by the names of its options.
+
+    Returns
+    -------
+    DataFrame
+        The level's figures in columns: how uneven, at what price.
+
+    Raises
+    ------
+    TrimtabError
+        If the recording, a strategy or a choice is wrong.
+    """
+    replayed = [one for one in LEVELS.values() if one.figures is not None]
+    chosen = level_named(level, "level") if level is not None else replayed[0]
+    if chosen.figures is None or (level is None and len(replayed) > 1):
+        names = " or ".join(one.name for one in replayed)
+        raise InputError(f"level is {level!r}, and recordings are replayed of {names}: name one")
+    rows = chosen.figures()(Path(recording), strategies, **asked)
+    return _frames().from_dict(rows, orient="index").rename_axis("strategy")
+
+
+def _level_of_snapshot(snapshot: Snapshot) -> Level:
+    """The level whose snapshots are of this kind.
+
+    Raises
+    ------
+    InputError
+        If it is no snapshot.
+    """
+    for level in LEVELS.values():
+        if isinstance(snapshot, level.snapshot().kind):
+            return level
+    raise InputError(f"{type(snapshot).__name__} is no snapshot: read one by trimtab.read_snapshot")
+
+
+def _frames() -> type[DataFrame]:
+    require("pandas")
+    from pandas import DataFrame
+
+    found: type[DataFrame] = DataFrame
+    return found
+
+
+def _level_of_plan(plan: Plan[Any]) -> Level:
+    return level_named(plan.level, "the plan's level")
+
+
+def _words(name: str, value: object) -> Iterator[str]:
+    """Overrides as `--set` takes them: the same parser checks them and says what is wrong."""
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _words(f"{name}.{key}", inner)
+    else:
+        yield f"{name}={json.dumps(value)}"
+
+
+def _flat(prefix: str, value: Any) -> Iterator[tuple[str, object]]:
+    """The fields of a dataclass, those of dataclasses in it by longer names."""
+    for field in fields(value):
+        inner = getattr(value, field.name)
+        if is_dataclass(inner):
+            yield from _flat(f"{prefix}{field.name}_", inner)
+        else:
+            yield f"{prefix}{field.name}", inner.value if isinstance(inner, Enum) else inner

@@ -1,0 +1,119 @@
+"""Samples taken tick after tick, whatever their system, with a line for each tick and each problem."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from trimtab.cli.bodies.saying import say
+from trimtab.cli.bodies.settings import connection_of, system_meant
+from trimtab.cli.bodies.stopping import stop_on_signals
+from trimtab.cli.options import lake_path
+from trimtab.files.settings import Settings
+from trimtab.levels import LEVELS, System, systems
+from trimtab.levels.settings import read_settings
+from trimtab.levels.systems import KAFKA
+from trimtab.model.errors import SettingsError
+from trimtab.observe.collect import run
+from trimtab.observe.collect.capacity import CapacitySettings
+from trimtab.observe.collect.landing import Landing
+from trimtab.observe.collect.settings import CollectSettings
+from trimtab.observe.lake import Lake
+
+
+def collect(
+    settings: Path | None,
+    overrides: list[str],
+    given: Mapping[str, Any],
+    lake: Path | None,
+    *,
+    to: str,
+    record: Path | None,
+    ticks: int | None,
+) -> None:
+    """`trimtab collect`."""
+    found = read_settings(settings, overrides, os.environ)
+    how = found.section("collect", CollectSettings)
+    capacity = found.section("capacity", CapacitySettings)
+    system = system_meant(found, given)
+    collecting = system.collecting()
+    if record is not None and collecting.recorder is None:
+        recorded = next(one for one in systems() if one.collecting().recorder is not None)
+        raise SettingsError(
+            f"--record keeps load reports of {recorded.title}, and a {system.title} cluster is named: leave "
+            f"it out, or name a {recorded.title} cluster with {recorded.address.flag}"
+        )
+    target, _, topic = to.partition(":")
+    if (target, bool(topic)) not in (("lake", False), ("kafka", True)):
+        raise SettingsError(f"--to is {to!r}: write lake, or kafka:TOPIC")
+    stop = stop_on_signals()
+    landed = lost = 0
+    with (
+        collecting.open(connection_of(system, found, given), how, capacity) as collector,
+        _landing(system, found, given, how, lake, topic) as (below, where),
+        collecting.recording(below, record) as landing,
+    ):
+        say(f"a tick every {how.interval_seconds:g} s into {where}; end with Ctrl-C")
+        if record is not None:
+            say(f"load reports are recorded in {record}")
+        for remark in collecting.remarks(how):
+            say(remark)
+        known: frozenset[str] = frozenset()
+        for outcome in run.collect(collector, landing, how.interval_seconds, stop, ticks):
+            known = _tell(outcome, known)
+            landed, lost = landed + (outcome.problem is None), lost + (outcome.problem is not None)
+    say(f"{landed} ticks landed" + (f", {lost} lost" if lost else ""))
+    if ticks is not None and lost:
+        raise typer.Exit(1)
+
+
+@contextmanager
+def _landing(
+    system: System,
+    found: Settings,
+    given: Mapping[str, Any],
+    how: CollectSettings,
+    lake: Path | None,
+    topic: str,
+) -> Iterator[tuple[Landing, str]]:
+    """The place where samples go, and its name: a topic, or the lake of the first level on the system."""
+    if topic:
+        with run.topic_landing(connection_of(KAFKA, found, given), topic, how) as landing:
+            yield landing, f"kafka:{topic}"
+        return
+    level = next(one for one in LEVELS.values() if one.system is system)
+    folder = Lake(lake_path(lake), level.pipeline()).raw
+    with run.lake_landing(folder, system.collecting().columns) as landing:
+        yield landing, str(folder)
+
+
+def _tell(outcome: run.Collected, known: frozenset[str]) -> frozenset[str]:
+    """One line for the tick, and one for each problem that is new or over; returns the problems of now."""
+    sample = outcome.sample
+    at = f"{outcome.tick:%H:%M:%S}"
+    if outcome.missed:
+        say(f"{at} {outcome.missed} ticks missed: one took longer than the interval, or the machine slept")
+    if sample is not None:
+        metrics = f", {sample.scraped} of {sample.endpoints} endpoints" if sample.endpoints else ""
+        dropped = f", {sample.dropped_values} unusable values dropped" if sample.dropped_values else ""
+        milliseconds = (sample.seconds + outcome.landing_seconds) * 1000
+        say(
+            f"{at} {sample.answered} of {sample.brokers} brokers{metrics}, {sample.rows} rows, "
+            f"{milliseconds:.0f} ms{dropped}"
+        )
+    if outcome.problem is not None:
+        say(f"{at} tick lost: {outcome.problem}")
+    if sample is None:
+        return known
+    now = frozenset(sample.problems)
+    for problem in sample.problems:
+        if problem not in known:
+            say(f"{at} {problem}")
+    for problem in sorted(known - now):
+        say(f"{at} over: {problem}")
+    return now

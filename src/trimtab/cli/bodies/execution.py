@@ -1,0 +1,107 @@
+"""Executions listed, shown, resumed, stopped and cancelled, whatever their level."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import asdict
+from functools import partial
+from typing import Any
+
+import typer
+
+from trimtab.act.acting import Entry
+from trimtab.act.applying import ask, receipt_of, refuse_if_ended, state_of, take_up
+from trimtab.act.store import ExecutionStore
+from trimtab.cli.bodies.apply import Where, open_store, show_receipt
+from trimtab.cli.bodies.saying import say
+from trimtab.cli.bodies.watching import run_watched
+from trimtab.levels import level_named
+from trimtab.levels.settings import execution_settings
+from trimtab.model.errors import ActError
+from trimtab.report.execution_text import entries_text
+
+
+def list_executions(*, as_json: bool) -> None:
+    """`trimtab execution list`."""
+    with open_store() as store:
+        rows = [(entry, store.status(entry)) for entry in store.journal.entries()]
+    if as_json:
+        print(json.dumps([asdict(entry) | {"status": status} for entry, status in rows], indent=2))
+    else:
+        print(entries_text(rows))
+
+
+def show(execution: int | None, *, as_json: bool) -> None:
+    """`trimtab execution show`."""
+    with open_store() as store:
+        entry = _chosen(store, execution)
+        level = level_named(entry.level, f"execution {entry.id}: level")
+        acting = level.acting()
+        status = store.status(entry)
+        if as_json:
+            receipt = receipt_of(acting, store, entry.id)
+            print(json.dumps(asdict(receipt) | {"status": status}, indent=2))
+        else:
+            state, log = state_of(acting, store, entry.id), store.journal.log(entry.id)
+            print(level.words().execution_text(entry, state, status, log))
+
+
+def _ask(request: str, execution: int | None, where: Where, *, as_json: bool) -> None:
+    """Ask whoever runs it; where nobody does, do it here."""
+    with open_store() as store:
+        entry = _chosen(store, execution)
+        if ask(store, entry, request):
+            say(f"asked {entry.owner} to {request} execution {entry.id}")
+            return
+    _take_up(request, entry.id, where, as_json=as_json)
+
+
+def _take_up(request: str | None, execution: int | None, where: Where, *, as_json: bool) -> None:
+    """Go on with an execution that nobody runs, or stop or cancel it."""
+    with open_store() as store:
+        entry = _chosen(store, execution)
+        refuse_if_ended(entry)
+        level = level_named(entry.level, f"execution {entry.id}: level")
+        acting, words = level.acting(), level.words()
+        settings = where.read(level)
+        how = execution_settings(settings, level)
+        # Unless told otherwise here, it goes on with the settings that it was begun with.
+        told = any(word.startswith("execution.") for word in where.overrides)
+        plan = level.plan().from_bytes(store.journal.path, store.journal.plan(entry.id).encode("utf-8"))
+        line = words.progress_line()
+        with level.open()(where.connection(level, settings), time.time) as port:
+            receipt = take_up(
+                acting,
+                store,
+                port,
+                entry,
+                how,
+                changed=how if told else None,
+                request=request,
+                sense=acting.sense(plan, where.newest(level, plan.snapshot.cluster), how),
+                run=lambda make: run_watched(make, line, cancelling=words.cancelling),
+                say=say,
+            )
+    show_receipt(level, receipt, as_json=as_json)
+    wanted = {"finished", "stopped" if request == "stop" else "", "cancelled" if request else ""}
+    if receipt.status not in wanted:
+        raise typer.Exit(1)
+
+
+REQUESTS: dict[str, Any] = {
+    "resume": partial(_take_up, None),
+    "stop": partial(_ask, "stop"),
+    "cancel": partial(_ask, "cancel"),
+}
+"""The requests to an execution, by the names of their commands."""
+
+
+def _chosen(store: ExecutionStore, execution: int | None) -> Entry:
+    """The execution that is meant: by its number, or the newest."""
+    if execution is not None:
+        return store.journal.entry(execution)
+    entries = store.journal.entries()
+    if not entries:
+        raise ActError(f"there are no executions in {store.folder}: `trimtab apply` begins one")
+    return entries[0]

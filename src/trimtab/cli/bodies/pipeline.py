@@ -1,0 +1,158 @@
+"""The pipeline over history and live, for every level that has samples."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow.compute as pc
+import typer
+
+from trimtab.cli.bodies.saying import say
+from trimtab.cli.bodies.settings import connection_of
+from trimtab.cli.bodies.stopping import stop_on_signals
+from trimtab.cli.options import lake_path
+from trimtab.files.head import instant
+from trimtab.files.settings import Settings
+from trimtab.levels import FIRST, LEVELS, level_named
+from trimtab.levels.settings import pipeline_table, read_settings
+from trimtab.levels.systems import KAFKA
+from trimtab.model.errors import InputError, ObserveError, SettingsError
+from trimtab.observe.lake import Lake
+from trimtab.observe.level_pipeline import settings_of
+from trimtab.observe.levels_together import lakes_with_samples, run_batches, run_streams
+from trimtab.observe.session import SessionSettings, spark_session
+from trimtab.observe.settings import PipelineSettings
+from trimtab.observe.stream import Source, run_stream
+
+
+def run(
+    since: str | None,
+    until: str | None,
+    window: float | None,
+    lake: Path | None,
+    master: str,
+    settings: Path | None,
+    overrides: Sequence[str],
+    *,
+    heavy: bool,
+) -> None:
+    """`trimtab pipeline run`."""
+    chosen = _settings(read_settings(settings, overrides, os.environ), window)
+    period = instant("--since", since), instant("--until", until)
+    where = _lakes(lake)
+    if not lakes_with_samples(list(where.values())):
+        # Before Spark starts: nobody should wait ten seconds to be told this.
+        raise ObserveError(
+            f"lake {lake_path(lake)} holds no raw samples: run `trimtab collect` first, or name another "
+            "--lake"
+        )
+    session = spark_session(SessionSettings(master=master, short=not heavy))
+    try:
+        done = run_batches(session, list(where.values()), chosen, *period, say=say)
+    finally:
+        session.stop()
+    for name, one in done.items():
+        for path in one.snapshots:
+            say(f"snapshot {path}")
+        _tell_quality(where[name])
+    if any(one.unreadable_files for one in done.values()):
+        raise typer.Exit(1)
+
+
+def stream(
+    source: str,
+    level: str | None,
+    trigger: str,
+    most: int | None,
+    window: float | None,
+    lake: Path | None,
+    master: str,
+    settings: Path | None,
+    overrides: Sequence[str],
+    given: Mapping[str, Any],
+    *,
+    once: bool,
+    heavy: bool,
+) -> None:
+    """`trimtab pipeline stream`."""
+    chosen_level = FIRST if level is None else level_named(level, "--level")
+    found = read_settings(settings, overrides, os.environ)
+    chosen = _settings(found, window)
+    seconds = _seconds("--trigger", trigger)
+    origin, jars = _source(source, found, given, most)
+    stop = stop_on_signals()
+    where = _lakes(lake)
+    session = spark_session(SessionSettings(master=master, short=not heavy, jars=jars))
+    try:
+        # A topic holds the samples of one level; a lake's files lie apart.
+        if origin.topic is None:
+            run_streams(session, list(where.values()), chosen, origin, seconds, once, stop, say)
+        else:
+            name = chosen_level.name
+            run_stream(session, where[name], chosen[name], origin, seconds, once, stop, say)
+    finally:
+        session.stop()
+
+
+def _lakes(lake: Path | None) -> dict[str, Lake]:
+    """One lake, seen from each level, by the level's name."""
+    return {level.name: Lake(lake_path(lake), level.pipeline()) for level in LEVELS.values()}
+
+
+def _settings(found: Settings, window: float | None) -> dict[str, PipelineSettings]:
+    """The settings of each level's pipeline; θ and ε are those that its plans are asked for."""
+    pipelines = [level.pipeline() for level in LEVELS.values()]
+    given = found.table("pipeline")
+    for one in pipelines:
+        table = given.get(one.place) if one.place else given
+        for name in ("theta", "epsilon"):
+            if isinstance(table, dict) and name in table:
+                section = f"pipeline.{one.place}" if one.place else "pipeline"
+                raise SettingsError(f"{section}.{name} is no setting of its own: set {one.name}.{name}")
+    asked = {name: found.of(level.settings()) for name, level in LEVELS.items()}
+    limits = {name: (one.theta, one.epsilon) for name, one in asked.items()}
+    return settings_of(found.section("pipeline", pipeline_table()), pipelines, limits, window)
+
+
+def _source(
+    text: str, settings: Settings, given: Mapping[str, Any], most: int | None
+) -> tuple[Source, tuple[Path, ...]]:
+    """The source that `--from` names, and the jars that Spark needs for it."""
+    target, _, topic = text.partition(":")
+    if (target, bool(topic)) not in (("lake", False), ("kafka", True)):
+        raise SettingsError(f"--from is {text!r}: write lake, or kafka:TOPIC")
+    if not topic:
+        return Source(most_per_batch=most), ()
+    from trimtab.jars.spark import spark_kafka_jars
+    from trimtab.observe.kafka_options import spark_options
+
+    options = spark_options(connection_of(KAFKA, settings, given))
+    return Source(topic, options, most), tuple(spark_kafka_jars(say))
+
+
+def _seconds(option: str, text: str) -> float:
+    units = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0}
+    number = text.rstrip("abcdefghijklmnopqrstuvwxyz ")
+    try:
+        seconds = float(number) * units[text[len(number) :].strip() or "s"]
+    except (ValueError, KeyError):
+        raise InputError(f"{option} is {text!r}: write seconds, as 10s") from None
+    if not 0 < seconds <= 86_400:
+        raise InputError(f"{option} is {text!r}: write more than 0 seconds, a day at most")
+    return seconds
+
+
+def _tell_quality(lake: Lake) -> None:
+    """Say what was wrong with the samples, if anything."""
+    counts = lake.table("quality")
+    names = [
+        name
+        for name in counts.column_names
+        if name not in ("cluster", "tick", "kind", "entities", "accepted")
+    ]
+    wrong = {name: pc.sum(counts[name]).as_py() or 0 for name in names}
+    told = ", ".join(f"{name} {count:,}" for name, count in wrong.items() if count)
+    say(f"flagged: {told}" if told else "flagged: nothing")

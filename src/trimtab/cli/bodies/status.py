@@ -1,0 +1,103 @@
+"""The state of clusters: from the lake, or in one look at their brokers, whatever their level."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import typer
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+
+from trimtab.cli.bodies.settings import addressed, connection_of
+from trimtab.cli.options import lake_path
+from trimtab.levels import LEVELS, System
+from trimtab.levels.settings import read_settings
+from trimtab.model.errors import ObserveError, SettingsError
+from trimtab.observe.collect.settings import CollectSettings
+from trimtab.observe.lake import Lake
+from trimtab.observe.status import read_statuses
+from trimtab.report.status_text import status_document, status_text
+
+WATCH_SECONDS = 2.0
+
+Look = Callable[[], tuple[dict[str, Any], Iterable[RenderableType]]]
+"""Gives what is to be shown now: as plain JSON values, and as text."""
+
+
+def look(
+    lake: Path | None,
+    cluster: str | None,
+    settings: Path | None,
+    overrides: list[str],
+    given: Mapping[str, Any],
+    *,
+    every: bool,
+) -> Look:
+    """The look that is asked for: at brokers where a cluster is named, else at the lake."""
+    system = addressed(given)
+    if system is not None:
+        return _of_brokers(system, settings, overrides, given, every=every)
+    path = lake_path(lake)
+
+    def from_lake() -> tuple[dict[str, Any], Iterable[RenderableType]]:
+        now = datetime.datetime.now(datetime.UTC)
+        found = read_statuses([Lake(path, level.pipeline()) for level in LEVELS.values()], cluster)
+        documents = [status_document(one, now) for one in found]
+        texts = [part for one in found for part in (*status_text(one, now, every), "")][:-1]
+        return documents[0] if len(documents) == 1 else {"clusters": documents}, texts
+
+    return from_lake
+
+
+def _of_brokers(
+    system: System, settings: Path | None, overrides: list[str], given: Mapping[str, Any], *, every: bool
+) -> Look:
+    """A look at the brokers of a system, by the first of its levels that knows how to look."""
+    level = next((one for one in LEVELS.values() if one.system is system and one.glance is not None), None)
+    if level is None or level.glance is None:
+        raise SettingsError(
+            f"{system.address.flag}: no level looks at {system.title} without a lake; leave it out"
+        )
+    glance, words = level.glance(), level.words()
+    found = read_settings(settings, overrides, os.environ)
+    connection = connection_of(system, found, given)
+    how = found.section("collect", CollectSettings)
+
+    def from_brokers() -> tuple[dict[str, Any], Iterable[RenderableType]]:
+        seen = glance(connection, how)
+        return words.glance_document(seen), words.glance_text(seen, every)
+
+    return from_brokers
+
+
+def show(seen: Look, *, watch: bool, as_json: bool) -> None:
+    """Show it once, or again and again."""
+    if as_json:
+        typer.echo(json.dumps(seen()[0], indent=1))
+    elif watch:
+        _watch(seen)
+    else:
+        console = Console(highlight=False)
+        for part in seen()[1]:
+            console.print(part, soft_wrap=isinstance(part, str))
+
+
+def _watch(seen: Look) -> None:
+    with (
+        suppress(KeyboardInterrupt),
+        Live(console=Console(highlight=False), auto_refresh=False, vertical_overflow="visible") as live,
+    ):
+        while True:
+            try:
+                live.update(Group(*seen()[1]), refresh=True)
+            except ObserveError as error:
+                # The pipeline may publish its first tables while we wait.
+                live.update(f"[yellow]![/] {error}", refresh=True)
+            time.sleep(WATCH_SECONDS)

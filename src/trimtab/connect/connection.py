@@ -1,0 +1,89 @@
+"""Connections out of settings: a table that says how to reach a cluster, with its files and its secret."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from trimtab.files.binding import Given, bind, convert, origin_of
+from trimtab.files.settings import Settings
+from trimtab.model.errors import SettingsError
+
+T = TypeVar("T")
+TLS_FILES = ("tls_ca", "tls_certificate", "tls_key")
+
+
+def connection_of(
+    settings: Settings,
+    section: str,
+    kind: type[T],
+    *,
+    options: Mapping[str, str | None],
+    secret: str,
+    first: tuple[str, str],
+) -> T:
+    """The connection that a table of the settings describes.
+
+    Parameters
+    ----------
+    section
+        Name of the table.
+    kind
+        A frozen dataclass, each key a field.
+    options
+        Values of the command line by key, which go before all else; None where nothing was said.
+    secret
+        The key of the secret, which may also stand in the file that the key of that name with `_file`
+        names, or in an environment variable, which goes before files.
+    first
+        The key that must be there, and how else to give it.
+
+    Raises
+    ------
+    SettingsError
+        For an unknown key, a wrong type, a missing file or a combination that cannot work.
+    """
+    said = {key: Given(value, f"option for {key}") for key, value in options.items() if value is not None}
+    table = {**settings.given(section), **said}
+    file_key = f"{secret}_file"
+    if file_key in said:
+        table.pop(secret, None)
+    file, given = table.pop(file_key, None), table.get(secret)
+    variable = f"environment variable TRIMTAB_{section}_{secret}".upper()
+    if file is not None and given is not None and origin_of(given).upper() != variable:
+        raise SettingsError(f"{section}.{secret} and {section}.{file_key} are both set: keep one")
+    if file is not None and given is None:
+        path = convert(file, Path, f"{section}.{file_key}", settings.folder)
+        table[secret] = Given(_secret_in(section, file_key, path), str(path))
+    if first[0] not in table:
+        raise SettingsError(
+            f"{section}.{first[0]} is missing: {first[1]}, or in the [{section}] table of trimtab.toml"
+        )
+    found = bind(kind, table, section, settings.folder, also=(file_key,))
+    for key in TLS_FILES:
+        if (path := getattr(found, key)) is not None:
+            _check_there(section, key, path)
+    return found
+
+
+def check_tls(section: str, connection: Any) -> None:
+    """Refuse a certificate without its key, and a key without its certificate."""
+    if (connection.tls_certificate is None) != (connection.tls_key is None):
+        raise SettingsError(
+            f"{section}.tls_certificate and {section}.tls_key go together: set both or neither"
+        )
+
+
+def _secret_in(section: str, key: str, path: Path) -> str:
+    """The text of a file, without the line end that is not part of it."""
+    _check_there(section, key, path)
+    try:
+        return path.read_text(encoding="utf-8").rstrip("\r\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{section}.{key} {path} cannot be read: {error}; correct it") from error
+
+
+def _check_there(section: str, key: str, path: Path) -> None:
+    if not path.is_file():
+        raise SettingsError(f"{section}.{key} names {path}, and there is no such file: correct the path")

@@ -1,0 +1,1 @@
+"""Clients of Kafka, made from connection settings."""

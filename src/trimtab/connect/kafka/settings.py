@@ -1,0 +1,144 @@
+"""The connection to a Kafka cluster: the `[kafka]` table of trimtab.toml, checked and frozen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from trimtab.connect.connection import check_tls, connection_of
+from trimtab.files.settings import Settings
+from trimtab.model.errors import SettingsError
+
+SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+SASL_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+PASSWORD_VARIABLE = "TRIMTAB_KAFKA_PASSWORD"
+
+
+@dataclass(frozen=True)
+class KafkaConnection:
+    """Everything a client needs to reach one Kafka cluster.
+
+    Parameters
+    ----------
+    bootstrap
+        Addresses `host:port`, at least one.
+    security_protocol
+        One of `SECURITY_PROTOCOLS`.
+    tls_ca, tls_certificate, tls_key
+        PEM files: whom we trust (the system's own list when absent), and our certificate where brokers ask
+        for one.
+    tls_verify_hostname
+        Whether the broker's certificate must name the host we called.
+    sasl_mechanism, user, password
+        For the two SASL protocols; one of `SASL_MECHANISMS`.
+    client_id
+        The name brokers see, for their quotas and logs.
+    timeout_seconds
+        How long to wait for the first answer before giving up.
+    """
+
+    bootstrap: tuple[str, ...]
+    security_protocol: str = "PLAINTEXT"
+    tls_ca: Path | None = None
+    tls_certificate: Path | None = None
+    tls_key: Path | None = None
+    tls_verify_hostname: bool = True
+    sasl_mechanism: str | None = None
+    user: str | None = None
+    password: str | None = field(default=None, repr=False)
+    client_id: str = "trimtab"
+    timeout_seconds: float = 5.0
+
+    def __post_init__(self) -> None:
+        """Refuse settings that no client could use."""
+        object.__setattr__(self, "bootstrap", tuple(address.strip() for address in self.bootstrap))
+        for address in self.bootstrap:
+            split_address(address)
+        if not self.bootstrap:
+            raise SettingsError("kafka.bootstrap is empty: name at least one broker as host:port")
+        _one_of("security_protocol", self.security_protocol, SECURITY_PROTOCOLS)
+        if self.uses_sasl:
+            if self.sasl_mechanism is None:
+                raise SettingsError(
+                    f"kafka.sasl_mechanism is missing, and {self.security_protocol} needs it: "
+                    f"set one of {', '.join(SASL_MECHANISMS)}"
+                )
+            _one_of("sasl_mechanism", self.sasl_mechanism, SASL_MECHANISMS)
+            if not self.user:
+                raise SettingsError(f"kafka.user is missing, and {self.security_protocol} needs it: set it")
+            if not self.password:
+                raise SettingsError(
+                    f"no password for Kafka user {self.user!r}: set kafka.password_file or kafka.password, "
+                    f"or the environment variable {PASSWORD_VARIABLE}"
+                )
+        elif self.sasl_mechanism or self.user:
+            raise SettingsError(
+                "kafka.user or kafka.sasl_mechanism is set, but kafka.security_protocol is "
+                f"{self.security_protocol}: set it to SASL_SSL (or SASL_PLAINTEXT), or leave the user out"
+            )
+        if not self.uses_tls and (self.tls_ca or self.tls_certificate or self.tls_key):
+            raise SettingsError(
+                f"a kafka.tls_ file is set, but kafka.security_protocol is {self.security_protocol}: "
+                "set it to SSL or SASL_SSL, or leave the tls_ keys out"
+            )
+        check_tls("kafka", self)
+        if not self.timeout_seconds > 0:
+            raise SettingsError(f"kafka.timeout_seconds is {self.timeout_seconds}: it must be above 0")
+
+    @property
+    def uses_tls(self) -> bool:
+        """True if the connection is encrypted."""
+        return self.security_protocol in ("SSL", "SASL_SSL")
+
+    @property
+    def uses_sasl(self) -> bool:
+        """True if the brokers are told a user and a password."""
+        return self.security_protocol.startswith("SASL_")
+
+
+def split_address(address: str) -> tuple[str, int]:
+    """Host and port of `host:port`; IPv6 hosts stand in square brackets.
+
+    Raises
+    ------
+    SettingsError
+        If either part is missing or the port is not 1 to 65535.
+    """
+    host, separator, port = address.strip().rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not separator or not host or not port.isdigit() or not 0 < int(port) < 65536:
+        raise SettingsError(f"bootstrap address {address!r} is not host:port: write it like broker1:9092")
+    return host, int(port)
+
+
+def kafka_connection(settings: Settings, bootstrap: str | None = None) -> KafkaConnection:
+    """The connection that the `[kafka]` table describes.
+
+    Parameters
+    ----------
+    bootstrap
+        Comma-separated addresses, as `--bootstrap` takes them; they go before those of the table.
+
+    Raises
+    ------
+    SettingsError
+        For an unknown key, a wrong type, a missing file or a combination that cannot work.
+    """
+    return connection_of(
+        settings,
+        "kafka",
+        KafkaConnection,
+        options={"bootstrap": bootstrap},
+        secret="password",
+        first=("bootstrap", "name a broker with --bootstrap host:port"),
+    )
+
+
+def connection_from_bootstrap(addresses: str) -> KafkaConnection:
+    """A plain connection from the comma-separated list that `--bootstrap` takes."""
+    return KafkaConnection(tuple(part for part in addresses.split(",") if part.strip()))
+
+
+def _one_of(key: str, value: str, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise SettingsError(f"kafka.{key} is {value!r}: write one of {', '.join(allowed)}")

@@ -1,0 +1,1 @@
+"""Clients of Pulsar, made from connection settings."""

@@ -1,0 +1,186 @@
+"""Answers of Pulsar's admin API, as values."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import msgspec
+
+from trimtab.connect.pulsar.errors import PulsarAdminError
+from trimtab.model.bundles.policies import IsolationPolicy
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The body that came back; `base` is the web address of the broker that answered."""
+
+    base: str
+    body: bytes
+
+    @property
+    def text(self) -> str:
+        """A bare word or sentence, quoted or not."""
+        return self.body.decode("utf-8", "replace").strip().strip('"')
+
+    def decoded(self, path: str, kind: type[T]) -> T:
+        """The JSON as a type.
+
+        Raises
+        ------
+        PulsarAdminError
+            If it is something else.
+        """
+        try:
+            return msgspec.json.decode(self.body, type=kind)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            raise self.unreadable(path, str(error)) from error
+
+    def statistics(self, path: str) -> dict[str, Any]:
+        """An object of unknown soundness: brokers may write NaN, which JSON does not have."""
+        try:
+            found = msgspec.json.decode(self.body)
+        except msgspec.MsgspecError:
+            try:
+                found = json.loads(self.body)
+            except (ValueError, RecursionError) as error:
+                raise self.unreadable(path, str(error)) from error
+        if not isinstance(found, dict):
+            raise self.unreadable(path, f"a {type(found).__name__} in place of an object")
+        return found
+
+    def unreadable(self, path: str, why: str) -> PulsarAdminError:
+        """The error for an answer that says yes and makes no sense."""
+        call = f"GET {path}"
+        return PulsarAdminError(
+            f"Pulsar at {self.base} answers {call} with something else than expected ({why}): check that "
+            "pulsar.admin is a broker's web address; Pulsar 4.0 and 4.2 are tried",
+            call=call,
+            url=self.base,
+            reason=why,
+            status=200,
+        )
+
+
+@dataclass(frozen=True)
+class Leader:
+    """The broker that decides for all: its id (`host:port`) and web address."""
+
+    broker: str
+    url: str
+
+
+@dataclass(frozen=True)
+class OwnedBundle:
+    """A bundle that a broker says it owns.
+
+    Attributes
+    ----------
+    bundle
+        `tenant/namespace/0xLOW_0xHIGH`.
+    active
+        Whether it is being served, not just about to be unloaded.
+    controlled
+        Whether an isolation policy ties it to this broker.
+    """
+
+    bundle: str
+    active: bool = True
+    controlled: bool = False
+
+
+@dataclass(frozen=True)
+class TopicOwner:
+    """The broker that serves a topic.
+
+    Attributes
+    ----------
+    broker
+        The owner's id, `host:port` of its web service.
+    web_url, service_url
+        Of its web service and of its binary protocol, with TLS where we use it and it offers it.
+    """
+
+    broker: str
+    web_url: str
+    service_url: str
+
+
+class BundleQuota(msgspec.Struct, frozen=True, rename="camel"):
+    """The load that a bundle which was never seen is taken to carry (`ResourceQuota`).
+
+    Attributes
+    ----------
+    msg_rate_in, msg_rate_out
+        Messages per second.
+    bandwidth_in, bandwidth_out
+        Bytes per second.
+    memory
+        MB.
+    dynamic
+        Whether the leader may learn better figures.
+    """
+
+    msg_rate_in: float
+    msg_rate_out: float
+    bandwidth_in: float
+    bandwidth_out: float
+    memory: float
+    dynamic: bool = True
+
+
+class Owned(msgspec.Struct):
+    """One entry of `ownedNamespaces`."""
+
+    is_active: bool = True
+    is_controlled: bool = False
+
+
+class Boundaries(msgspec.Struct):
+    """The answer to `namespaces/.../bundles`."""
+
+    boundaries: list[str]
+
+
+class LeaderBroker(msgspec.Struct, rename="camel"):
+    """The answer to `brokers/leaderBroker`; Pulsar 3 gave no id."""
+
+    service_url: str
+    broker_id: str | None = None
+
+
+class Lookup(msgspec.Struct, rename="camel"):
+    """The answer to `lookup/v2/topic`."""
+
+    broker_url: str | None = None
+    broker_url_tls: str | None = None
+    http_url: str | None = None
+    http_url_tls: str | None = None
+
+
+class Domain(msgspec.Struct):
+    """A failure domain."""
+
+    brokers: list[str] = []
+
+
+class Isolation(msgspec.Struct):
+    """A namespace isolation policy."""
+
+    namespaces: list[str] = []
+    primary: list[str] = []
+    secondary: list[str] = []
+    auto_failover_policy: dict[str, Any] = {}
+
+    def policy(self) -> IsolationPolicy:
+        """The planners' own value; a limit that is no number counts as 1."""
+        parameters: Mapping[str, Any] = self.auto_failover_policy.get("parameters") or {}
+        try:
+            fewest = int(parameters.get("min_limit", 1))
+        except ValueError:
+            fewest = 1
+        return IsolationPolicy(tuple(self.namespaces), tuple(self.primary), tuple(self.secondary), fewest)

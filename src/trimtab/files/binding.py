@@ -1,0 +1,285 @@
+"""Settings bound to frozen dataclasses, from TOML tables and words of the environment and command line."""
+
+import dataclasses
+import difflib
+import math
+import tomllib
+import typing
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, NoReturn, TypeVar
+
+import msgspec
+
+from trimtab.files.refusals import shape_of, shown
+from trimtab.model.errors import SettingsError
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Given:
+    """A value that somebody set.
+
+    Attributes
+    ----------
+    value
+        As TOML has it; a `str` when `as_text`.
+    origin
+        Where it stands, for messages: the file, the variable, or the option.
+    as_text
+        Whether it is one word from the environment or the command line, whose type is still open.
+    """
+
+    value: object
+    origin: str
+    as_text: bool = False
+
+    @property
+    def plain(self) -> object:
+        """The value; a word that reads as a TOML value is that value."""
+        if not self.as_text:
+            return self.value
+        try:
+            return tomllib.loads(f"value = {self.value}")["value"]
+        except (tomllib.TOMLDecodeError, RecursionError):
+            return self.value
+
+
+Table = dict[str, "Given | Table"]
+"""A table of settings: each key has a value or a table of its own."""
+
+
+Refuse = Callable[[str, object, str], NoReturn]
+"""Raises `SettingsError` for a key, the value found and what was expected."""
+
+
+@dataclass(frozen=True)
+class Section(Generic[T]):
+    """A table of the settings file that a level reads, and that is checked as soon as the file is.
+
+    Attributes
+    ----------
+    name
+        Of the table: `replicas` for `[replicas]`.
+    kind
+        The frozen dataclass of its keys.
+    per_resource
+        Keys that take one number for all resources, or a table; their fields are tuples.
+    resources
+        Names that such a table may hold, in the order of the tuples.
+    check
+        Refuses values out of range.
+    """
+
+    name: str
+    kind: type[T]
+    per_resource: tuple[str, ...] = ()
+    resources: tuple[str, ...] = ()
+    check: Callable[[T, Refuse], None] = lambda settings, refuse: None
+
+    def bound(self, table: Table, folder: Path) -> T:
+        """The settings of a table.
+
+        Raises
+        ------
+        SettingsError
+            If a key is unknown, a value has the wrong type, or it is out of its range.
+        """
+
+        def refuse(name: str, found: object, expected: str) -> NoReturn:
+            raise SettingsError(
+                f"{origin_of(table[name])}: {self.name}.{name} is {shown(found)}, expected {expected}; "
+                "correct it there"
+            )
+
+        limits = {key: given for key, given in table.items() if key in self.per_resource}
+        settings = bind(self.kind, {key: table[key] for key in table if key not in limits}, self.name, folder)
+        found = {key: self._by_resource(key, given, settings, folder) for key, given in limits.items()}
+        settings = dataclasses.replace(typing.cast("Any", settings), **found)
+        self.check(settings, refuse)
+        return settings
+
+    def _by_resource(self, key: str, given: "Given | Table", usual: T, folder: Path) -> tuple[float, ...]:
+        """One number a resource; those that a table leaves out are as usual."""
+        dotted = f"{self.name}.{key}"
+        if isinstance(given, Given) and isinstance(given.plain, dict):
+            given = {name: Given(value, given.origin) for name, value in given.plain.items()}
+        if isinstance(given, Given):
+            return (float(convert(given, float, dotted, folder)),) * len(self.resources)
+        for name in given:
+            if name not in self.resources:
+                raise unknown_key(f"{dotted}.{name}", given[name], self.resources)
+        return tuple(
+            float(convert(given[name], float, f"{dotted}.{name}", folder)) if name in given else default
+            for name, default in zip(self.resources, getattr(usual, key), strict=True)
+        )
+
+    @property
+    def key_paths(self) -> list[tuple[str, ...]]:
+        """Every key, also those of nested tables."""
+        return key_paths(self.kind) + [
+            (key, resource) for key in self.per_resource for resource in self.resources
+        ]
+
+
+Sections = Mapping[str, Section[Any] | None]
+"""The tables that a settings file may hold, by name; None for one that the room which reads it binds."""
+
+
+def check_fractions(settings: object, refuse: Refuse) -> None:
+    """Refuse θ above 1 and ε of 1 or more in any resource, and either of 0 or less."""
+    for name, limit in (("theta", "above 0, at most 1"), ("epsilon", "above 0, below 1")):
+        for value in getattr(settings, name):
+            if not (0 < value < 1 or (name == "theta" and value == 1)):
+                refuse(name, value, f"a fraction {limit}")
+
+
+def check_not_negative(settings: object, names: tuple[str, ...], refuse: Refuse) -> None:
+    """Refuse numbers below 0 and those that no 64 bits hold; None is no number."""
+    for name in names:
+        value = getattr(settings, name)
+        if value is not None and not 0 <= value < 2**63:
+            refuse(name, value, "0 or more")
+
+
+def bind(kind: type[T], table: Table, section: str, folder: Path, also: tuple[str, ...] = ()) -> T:
+    """Make the dataclass of a section.
+
+    Parameters
+    ----------
+    kind
+        A frozen dataclass; its fields are the keys, its defaults hold where nothing is given. A value for a
+        field without `repr` is a secret: no message shows it.
+    table
+        The values given; keys that begin with `x_` are the user's own.
+    section
+        Its dotted name, for messages.
+    folder
+        Relative paths are relative to it.
+    also
+        Further keys that there are, for "did you mean".
+
+    Raises
+    ------
+    SettingsError
+        If a key is unknown, a value has the wrong type, or `kind` itself refuses the values.
+    """
+    fields = {field.name: field for field in dataclasses.fields(typing.cast("Any", kind))}
+    hints = typing.get_type_hints(kind)
+    bound: dict[str, Any] = {}
+    for name, given in table.items():
+        dotted = f"{section}.{name}"
+        if name.startswith("x_"):
+            continue
+        if name not in fields:
+            raise unknown_key(dotted, given, [*fields, *also])
+        if dataclasses.is_dataclass(hints[name]):
+            if isinstance(given, Given):
+                raise SettingsError(
+                    f"{given.origin}: {dotted} is {shown(given.value)}, expected a table; write [{dotted}]"
+                )
+            bound[name] = bind(typing.cast("type[Any]", hints[name]), given, dotted, folder)
+        else:
+            bound[name] = convert(given, hints[name], dotted, folder, secret=not fields[name].repr)
+    return kind(**bound)
+
+
+def convert(given: "Given | Table", kind: Any, dotted: str, folder: Path, *, secret: bool = False) -> Any:
+    """One value as the type of its field; a secret is taken as it is written, and never shown.
+
+    Raises
+    ------
+    SettingsError
+        If it cannot be.
+    """
+    origin = origin_of(given)
+    refusal: SettingsError | None = None
+    for candidate in [given.value] if secret and isinstance(given, Given) else _readings(given):
+        try:
+            value = msgspec.convert(
+                candidate, type=kind, dec_hook=lambda kind, text: _path(kind, text, folder)
+            )
+        except msgspec.ValidationError as fault:
+            expected, below = shape_of(fault)
+            found = "a secret of the wrong type" if secret else shown(_below(candidate, below))
+            refusal = refusal or SettingsError(
+                f"{origin}: {dotted}{below} is {found}, expected {expected}; correct it there"
+            )
+            continue
+        if any(isinstance(number, float) and not math.isfinite(number) for number in _flat(value)):
+            raise SettingsError(
+                f"{origin}: {dotted} is {candidate}, expected a finite number; correct it there"
+            )
+        return value
+    assert refusal is not None
+    raise refusal
+
+
+def plain_table(table: Table) -> dict[str, object]:
+    """The table without origins."""
+    return {
+        name: given.plain if isinstance(given, Given) else plain_table(given) for name, given in table.items()
+    }
+
+
+def key_paths(kind: type) -> list[tuple[str, ...]]:
+    """Every key of a dataclass, also those of nested tables."""
+    paths: list[tuple[str, ...]] = []
+    for name, hint in typing.get_type_hints(kind).items():
+        paths.append((name,))
+        if dataclasses.is_dataclass(hint):
+            paths += [(name, *path) for path in key_paths(typing.cast("type", hint))]
+    return paths
+
+
+def unknown_key(dotted: str, given: "Given | Table", known: Iterable[str]) -> SettingsError:
+    """The error for a key that nobody reads."""
+    section, _, name = dotted.rpartition(".")
+    close = difflib.get_close_matches(name, list(known), n=1)
+    place = f"{section}." if section else ""
+    hint = f"did you mean {place}{close[0]}?" if close else f"known are {', '.join(sorted(known))}"
+    return SettingsError(f"{origin_of(given)}: {dotted} is not a setting; {hint}")
+
+
+def origin_of(given: "Given | Table") -> str:
+    """The place where a value, or the first of a table, stands."""
+    while not isinstance(given, Given):
+        if not given:
+            return "settings"
+        given = next(iter(given.values()))
+    return given.origin
+
+
+def _readings(given: "Given | Table") -> list[object]:
+    """The meanings of a value: for a word, as TOML, as it is; for any text, then a list parted by commas."""
+    if not isinstance(given, Given):
+        return [plain_table(given)]
+    if not isinstance(given.value, str):
+        return [given.value]
+    parts = [part.strip() for part in given.value.split(",") if part.strip()]
+    if not given.as_text:
+        return [given.value, parts]
+    plain = [Given(part, given.origin, as_text=True).plain for part in parts]
+    return [given.plain, given.value, plain, parts]
+
+
+def _path(kind: type, value: object, folder: Path) -> object:
+    if kind is Path and isinstance(value, str):
+        return folder / Path(value).expanduser()
+    raise NotImplementedError(f"settings of type {kind}")
+
+
+def _flat(value: object) -> list[object]:
+    if isinstance(value, dict):
+        return [inner for part in value.values() for inner in _flat(part)]
+    if isinstance(value, list | tuple):
+        return [inner for part in value for inner in _flat(part)]
+    return [value]
+
+
+def _below(value: Any, path: str) -> object:
+    if path.startswith("[") and path.endswith("]") and path[1:-1].isdigit() and isinstance(value, list):
+        return value[int(path[1:-1])]
+    return value

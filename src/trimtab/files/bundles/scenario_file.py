@@ -1,0 +1,141 @@
+"""Scenarios of a replay as a file: TOML, a table for each strategy with its settings."""
+
+import difflib
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+from msgspec import Meta, Struct
+
+from trimtab.files.reading import read_bytes
+from trimtab.files.refusals import shape_of, shown
+from trimtab.model.errors import SettingsError
+
+T = TypeVar("T", bound=Struct)
+
+
+class StrategyTable(Struct):
+    """`[strategies.NAME]`."""
+
+    strategy: str | None = None
+    placement: str | None = None
+    variant: str | None = None
+    seed: Annotated[int, Meta(ge=0)] | None = None
+    options: dict[str, Any] = {}
+
+
+class ScenarioTable(Struct):
+    """The whole file."""
+
+    strategies: dict[str, dict[str, Any]] = {}
+    placement: str | None = None
+    variant: str | None = None
+    seed: Annotated[int, Meta(ge=0)] | None = None
+    options: dict[str, Any] = {}
+
+
+@dataclass(frozen=True)
+class ScenarioWords:
+    """Settings as they were written: of one strategy, or those of all.
+
+    Attributes
+    ----------
+    strategy
+        The shedder's name; empty for those of all.
+    placement, variant, seed
+        None where nothing was said.
+    options
+        Pulsar's options by name, as `broker.conf` would hold them.
+    """
+
+    strategy: str = ""
+    placement: str | None = None
+    variant: str | None = None
+    seed: int | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+NOTHING_SAID = ScenarioWords()
+
+
+def read_scenarios(path: Path) -> tuple[ScenarioWords, dict[str, ScenarioWords]]:
+    """Options for all strategies, and those for each by the name of its table.
+
+    Parameters
+    ----------
+    path
+        ::
+
+            placement = "LeastLongTermMessageRate"
+
+            [options]
+            loadBalancerSheddingGracePeriodMinutes = 10
+
+            [strategies.ThresholdShedder]
+
+            [strategies.quick]
+            strategy = "ThresholdShedder"
+            options = { loadBalancerHistoryResourcePercentage = 0.5 }
+
+    Raises
+    ------
+    InputError
+        If it cannot be read.
+    SettingsError
+        If it is no TOML, has a key that nobody reads or a value that does not fit, or names no strategy.
+    """
+    try:
+        tree = tomllib.loads(read_bytes(path).decode("utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as fault:
+        raise SettingsError(f"{path}: is not sound TOML ({fault}); correct it there") from None
+    table = _converted(path, "", tree, ScenarioTable)
+    if not table.strategies:
+        raise SettingsError(f"{path}: names no strategy; add a table such as [strategies.ThresholdShedder]")
+    found = {}
+    for name, given in table.strategies.items():
+        place = f"strategies.{name}."
+        one = _converted(path, place, given, StrategyTable)
+        found[name] = _words(path, place, one, one.strategy or name)
+    return _words(path, "", table, ""), found
+
+
+def _words(path: Path, place: str, table: ScenarioTable | StrategyTable, strategy: str) -> ScenarioWords:
+    options = {name: _text(f"{path}: {place}options.{name}", value) for name, value in table.options.items()}
+    return ScenarioWords(strategy, table.placement, table.variant, table.seed, options)
+
+
+def _text(subject: str, value: object) -> str:
+    """The value as `broker.conf` would hold it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int | float | str):
+        return str(value)
+    if isinstance(value, list) and all(isinstance(part, str) for part in value):
+        return ",".join(value)
+    raise SettingsError(
+        f"{subject} is {shown(value)}, expected a number, text, true or false; correct it there"
+    )
+
+
+def _converted(path: Path, place: str, tree: dict[str, Any], kind: type[T]) -> T:
+    known = kind.__struct_fields__
+    for name in tree:
+        if name not in known:
+            close = difflib.get_close_matches(name, known, n=1)
+            remedy = f"did you mean {close[0]}?" if close else f"known are {', '.join(known)}"
+            raise SettingsError(f"{path}: {place}{name} is not a setting of a scenario; {remedy}")
+    try:
+        return msgspec.convert(tree, kind)
+    except msgspec.ValidationError as fault:
+        expected, below = shape_of(fault)
+        name = below.removeprefix(".").partition("[")[0]
+        found = tree[name]
+        if below.endswith("[...]"):
+            found = next((one for one in found.values() if not isinstance(one, dict)), found)
+        raise SettingsError(
+            f"{path}: {place}{name} is {shown(found)}, expected {expected.removesuffix(' or null')}; "
+            "correct it there"
+        ) from None

@@ -1,0 +1,112 @@
+"""The head of every file of ours: format, cluster, time, and how far its loads can be trusted."""
+
+import datetime
+import re
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta, Struct
+
+from trimtab.files.document import JsonDocument
+from trimtab.files.refusals import one_of_words, shown
+from trimtab.model.errors import InputError
+from trimtab.model.snapshot import Quality
+from trimtab.model.values import Amount
+
+TIME_PATTERN = r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$"
+"""RFC 3339, with its offset."""
+
+
+class QualityRecord(Struct, forbid_unknown_fields=True):
+    """The trust that the loads deserve."""
+
+    valid_share: Annotated[float, Meta(ge=0, le=1)]
+    oldest_sample_seconds: Amount
+    cpu: Annotated[str, one_of_words("measured", "shares", "absent")]
+
+
+def checked_format(where: str, found: object, expected: str) -> None:
+    """Refuse a file of another format or version."""
+    if found == expected:
+        return
+    family, _, version = expected.rpartition("/")
+    if isinstance(found, str) and found.startswith(f"{family}/"):
+        remedy = f"this trimtab reads version {version}; use the trimtab that wrote it"
+    else:
+        remedy = "name a file of that format"
+    raise InputError(f"{where}: $.format is {shown(found)}, expected {shown(expected)}; {remedy}")
+
+
+def checked_cluster(document: JsonDocument) -> str:
+    """The name of the cluster that a snapshot is of."""
+    cluster = document.part("cluster", object)
+    if not isinstance(cluster, str) or not cluster:
+        raise document.refusal("$.cluster", cluster, "the cluster's name")
+    return cluster
+
+
+def checked_time(where: str, at: str, found: object) -> str:
+    """Return `found` if it is an RFC 3339 timestamp with its offset, else refuse it."""
+    if isinstance(found, str) and re.search(TIME_PATTERN.replace("$", r"\Z"), found, re.ASCII):
+        try:
+            datetime.datetime.fromisoformat(
+                found[:19] + "+00:00" if found.endswith("Z") else found[:19] + found[-6:]
+            )
+            return found
+        except ValueError:
+            pass
+    raise InputError(
+        f"{where}: {at} is {shown(found)}, expected a time like 2026-11-21T05:00:00Z; correct it there"
+    )
+
+
+def seconds_of(time: str) -> float:
+    """An instant in seconds since 1970."""
+    return datetime.datetime.fromisoformat(time).timestamp()
+
+
+def time_text(at: float) -> str:
+    """An instant (seconds since 1970) in RFC 3339, to the microsecond, without zeros at the end."""
+    text = datetime.datetime.fromtimestamp(at, datetime.UTC).isoformat().removesuffix("+00:00")
+    return (text.rstrip("0") if "." in text else text) + "Z"
+
+
+def checked_quality(document: JsonDocument) -> Quality:
+    """The quality of a snapshot, with the user's own `x_` facts.
+
+    Raises
+    ------
+    InputError
+        If a field is missing, unknown, or out of its range.
+    """
+    found = document.part("quality", QualityRecord)
+    given: dict[str, object] = msgspec.json.decode(document.parts["quality"])
+    extra = tuple((name, given[name]) for name in sorted(given) if name.startswith("x_"))
+    return Quality(found.valid_share, found.oldest_sample_seconds, str(found.cpu), extra)
+
+
+def quality_fields(quality: Quality) -> dict[str, Any]:
+    """The inverse of `checked_quality`."""
+    return {
+        "valid_share": quality.valid_share,
+        "oldest_sample_seconds": quality.oldest_sample_seconds,
+        "cpu": quality.cpu,
+        **dict(quality.extra),
+    }
+
+
+def instant(option: str, text: str | None) -> datetime.datetime | None:
+    """An instant that somebody wrote; without a zone it is UTC.
+
+    Raises
+    ------
+    InputError
+        If it is none; `option` is what it was given by.
+    """
+    if text is None:
+        return None
+    try:
+        found = datetime.datetime.fromisoformat(text)
+    except ValueError:
+        raise InputError(f"{option} is {text!r}: write a time as 2026-11-21T05:00 (UTC)") from None
+    return found if found.tzinfo else found.replace(tzinfo=datetime.UTC)

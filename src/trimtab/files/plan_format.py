@@ -1,0 +1,188 @@
+"""Plans in files, `trimtab/plan/1`: opened, read, checked and written alike for every level."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from trimtab.files.atomic import write_atomically
+from trimtab.files.document import JsonDocument, one_of
+from trimtab.files.head import checked_format
+from trimtab.files.reading import read_bytes
+from trimtab.files.records import Record, names_of, record_of
+from trimtab.model.errors import InputError
+from trimtab.model.plan import Plan, Problem
+
+FORMAT = "trimtab/plan/1"
+ORDER = (
+    *("level", "strategy", "seed", "settings", "snapshot", "verdict", "moves", "assignments", "predicted"),
+    *("cost", "bound", "problems"),
+)
+"""The fields of every plan after `format`, as they stand in files."""
+
+PROBLEM = record_of(Problem, order=("kind", "count", "resource", "text", "proof"))
+
+PlanT = TypeVar("PlanT", bound=Plan[Any])
+
+
+@dataclass(frozen=True)
+class PlanFormat(Generic[PlanT]):
+    """Format of the plans of one level: how they are read and written.
+
+    Attributes
+    ----------
+    level
+        Its name.
+    kind, record
+        The plan as a value, and as `record_of` makes it for files.
+    resources
+        Names that measures and reasons may bear.
+    check
+        Refuses a plan whose moves, assignments and cost contradict each other.
+    """
+
+    level: str
+    kind: type[PlanT]
+    record: Record
+    resources: tuple[str, ...]
+    check: Callable[[JsonDocument, PlanT], None]
+
+    def read(self, path: Path) -> PlanT:
+        """Read and check a plan, also one that was edited by hand.
+
+        Raises
+        ------
+        InputError
+            If it is malformed, or its moves, assignments and cost contradict each other; one line that names
+            the file, the JSON path, the value found, what was expected, and the remedy.
+        """
+        return self.from_document(open_plan(path))
+
+    def from_bytes(self, path: Path, data: bytes) -> PlanT:
+        """The same from bytes that are already at hand; `path` names them in errors."""
+        return self.from_document(open_plan(path, data))
+
+    def from_document(self, document: JsonDocument) -> PlanT:
+        """The same from what `open_plan` has opened."""
+        document.names = ("format", *names_of(self.record))
+        level_of(document, (self.level,))
+        document.require(("format", *ORDER))
+        plan: PlanT = msgspec.convert(document.parts_as(self.record), type=self.kind, from_attributes=True)
+        _check_order(document, plan)
+        self.check(document, plan)
+        _check_resources(document, plan, self.resources)
+        return plan
+
+    def to_bytes(self, plan: PlanT) -> bytes:
+        """The canonical text of a plan: fixed order of fields, shortest exact numbers, a move a line.
+
+        Equal plans have equal bytes.
+        """
+        record = msgspec.convert(plan, type=self.record, from_attributes=True)
+        return document_bytes({"format": FORMAT, **msgspec.to_builtins(record)})
+
+    def write(self, plan: PlanT, path: Path) -> None:
+        """Write a plan; the file appears as a whole or not at all.
+
+        Raises
+        ------
+        InputError
+            If the place cannot be written.
+        """
+        write_atomically(path, self.to_bytes(plan))
+
+
+def open_plan(path: Path, data: bytes | None = None) -> JsonDocument:
+    """The document of a plan of any level, of which only keys and the format are checked so far.
+
+    Parameters
+    ----------
+    path
+        The file; where `data` comes from, if that is given.
+    data
+        The JSON text, if it is already at hand.
+
+    Raises
+    ------
+    InputError
+        If it is no plan.
+    """
+    document = JsonDocument(path, read_bytes(path) if data is None else data, ("format", *ORDER))
+    _ = document.tree  # refuses repeated keys; a plan is small enough to be read twice
+    document.require(("format",), tuple(document.parts))
+    checked_format(str(path), document.part("format", object), FORMAT)
+    return document
+
+
+def level_of(document: JsonDocument, levels: tuple[str, ...]) -> str:
+    """The name of the level that a plan is of, refused if it is none of `levels`."""
+    document.require(("level",), tuple(document.parts))
+    level = document.part("level", str)
+    one_of(document, "$.level", level, levels)
+    return level
+
+
+def plan_level(path: Path, levels: tuple[str, ...]) -> str:
+    """The level of a plan file, of which no more than the head is looked at.
+
+    Raises
+    ------
+    InputError
+        If it is no plan, or of a level that is none of `levels`.
+    """
+    return level_of(open_plan(path), levels)
+
+
+def document_bytes(fields: dict[str, Any]) -> bytes:
+    """The canonical text of a document: an element of a list of records a line, all else on one line."""
+    return (
+        "{" + ",\n ".join(f'"{name}": {text_of(value)}' for name, value in fields.items()) + "}\n"
+    ).encode()
+
+
+def text_of(value: object) -> str:
+    """A value as JSON, lists with an element a line."""
+    if isinstance(value, list | tuple):
+        rows = ",\n  ".join(map(_ENCODER.encode, value))
+        return f"[\n  {rows}\n ]" if rows else "[]"
+    return _ENCODER.encode(value)
+
+
+_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
+"""One for all rows: a plan may have tens of thousands."""
+
+
+def _check_order(document: JsonDocument, plan: Plan[Any]) -> None:
+    """Refuse moves that do not stand in the order that they name."""
+    orders = [move.order for move in plan.moves]
+    for row in range(1, len(orders)):
+        if orders[row] <= orders[row - 1]:
+            expected = f"more than {orders[row - 1]}, that of the move before"
+            raise document.refusal(f"$.moves[{row}].order", orders[row], expected)
+
+
+def _check_resources(document: JsonDocument, plan: Plan[Any], resources: tuple[str, ...]) -> None:
+    """Refuse measures and reasons of a resource that the level does not have."""
+    for when in ("before", "after"):
+        for measure, values in vars(getattr(plan.predicted, when)).items():
+            for name in values:
+                one_of(document, f"$.predicted.{when}.{measure}", name, resources)
+    for row, move in enumerate(plan.moves):
+        if move.reason.resource is not None:
+            one_of(document, f"$.moves[{row}].reason.resource", move.reason.resource, resources)
+
+
+def check_cost(document: JsonDocument, cost: object, counted: dict[str, int]) -> None:
+    """Refuse figures of a cost that are not the sums of the moves, by their names in files."""
+    for name, number in counted.items():
+        found = getattr(cost, name.removeprefix("x_"))
+        if found != number:
+            raise document.refusal(f"$.cost.{name}", found, f"{number}, the sum of the moves")
+
+
+def second_assignment(document: JsonDocument, at: str, what: str) -> InputError:
+    """The error for an assignment of what has one already."""
+    return InputError(f"{document.path}: {at} is a second one for {what}; keep one of them")

@@ -1,0 +1,1 @@
+"""Open formats of the level `replicas`: its snapshots, plans and settings."""

@@ -1,0 +1,202 @@
+"""The partitions of a snapshot file: columns to arrays and back, and what must hold of them.
+
+All checks are made on whole columns: 300,000 replicas take tens of milliseconds.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trimtab.files.columns import LEFT_OUT, Columns, Lists, LongArray, Texts
+from trimtab.files.snapshot_source import Source
+from trimtab.model.errors import InputError
+from trimtab.model.load import IntArray
+from trimtab.model.replicas.resources import RESOURCES
+from trimtab.model.replicas.snapshot import (
+    NOBODY,
+    Brokers,
+    BrokerState,
+    LogDirs,
+    LogDirState,
+    Partitions,
+    ReplicasSnapshot,
+)
+
+
+def checked_partitions(source: Source, brokers: Brokers, log_dirs: LogDirs) -> Partitions:
+    """Partitions as the model has them: broker indices, ordered by (topic, number).
+
+    A leader on a dead broker is offline, whatever the file says; a replica on a dead broker or an offline
+    log dir is not in sync. Where the file leaves `in_sync` out, all other replicas are.
+
+    Raises
+    ------
+    InputError
+        If the columns contradict each other or the brokers.
+    """
+    check = _Check(source, brokers)
+    check.loads()
+    check.unique_partitions()
+    replicas = check.replicas()
+    leader = check.leader(replicas)
+    in_sync = check.in_sync(replicas)
+    log_dir = check.log_dir(replicas, log_dirs)
+    dead = brokers.state == BrokerState.DEAD
+    offline = (replicas != NOBODY) & dead[replicas]
+    if len(log_dirs):
+        offline |= (log_dir != NOBODY) & (log_dirs.state == LogDirState.OFFLINE)[log_dir]
+    leader = np.where((leader != NOBODY) & dead[leader], NOBODY, leader).astype(np.int32)
+
+    order = np.lexsort((check.number, check.topic))
+    return Partitions(
+        topics=check.topics,
+        topic=check.topic[order].astype(np.int32),
+        number=check.number[order].astype(np.int32),
+        replicas=np.ascontiguousarray(replicas[order]),
+        leader=leader[order],
+        in_sync=np.ascontiguousarray((in_sync & ~offline)[order]),
+        log_dir=np.ascontiguousarray(log_dir[order]),
+        leader_load=np.ascontiguousarray(check.columns["leader_load"][order]),
+        follower_load=np.ascontiguousarray(check.columns["follower_load"][order]),
+    )
+
+
+def partition_columns(snapshot: ReplicasSnapshot) -> Columns:
+    """The inverse of `checked_partitions`."""
+    partitions, ids = snapshot.partitions, snapshot.brokers.id
+    held = partitions.replicas != NOBODY
+    paths = (*snapshot.log_dirs.path, None)
+    known = (partitions.log_dir != NOBODY).any(axis=1)
+    dirs = partitions.log_dir[held & known[:, None]].tolist()
+    return {
+        "topic": Texts(coded=(partitions.topics, partitions.topic.astype(np.int64))),
+        "partition": partitions.number.astype(np.int64),
+        "replicas": Lists(held.sum(axis=1), ids[partitions.replicas[held]]),
+        "leader": np.where(partitions.leader != NOBODY, ids[partitions.leader], LEFT_OUT),
+        "in_sync": Lists(partitions.in_sync.sum(axis=1), ids[partitions.replicas[partitions.in_sync]]),
+        "log_dirs": Lists(
+            np.where(known, held.sum(axis=1), LEFT_OUT), Texts([paths[place] for place in dirs])
+        ),
+        "leader_load": partitions.leader_load,
+        "follower_load": partitions.follower_load,
+    }
+
+
+class _Check:
+    """One method for each thing that can be wrong; each finds the first offender and names its place."""
+
+    def __init__(self, source: Source, brokers: Brokers) -> None:
+        self.source = source
+        self.brokers = brokers
+        self.columns = source.columns["partitions"]
+        self.topics, self.topic = self.columns["topic"].coded
+        self.number: LongArray = self.columns["partition"]
+
+    def refusal(
+        self,
+        row: int,
+        field: str,
+        item: int | None,
+        found: object,
+        expected: str,
+        remedy: str = "correct it there",
+    ) -> InputError:
+        return self.source.refusal("partitions", row, field, found, expected, item=item, remedy=remedy)
+
+    def loads(self) -> None:
+        for field in ("leader_load", "follower_load"):
+            self.source.check_loads("partitions", field, RESOURCES)
+
+    def unique_partitions(self) -> None:
+        order = np.lexsort((self.number, self.topic))
+        twin = (np.diff(self.topic[order]) == 0) & (np.diff(self.number[order]) == 0)
+        if (first := _first(twin)) is not None:
+            one, other = sorted((int(order[first]), int(order[first + 1])))
+            name = f"partition {self.topics[self.topic[one]]}-{self.number[one]}"
+            raise self.source.twice("partitions", one, other, name)
+
+    def replicas(self) -> IntArray:
+        """Shape (rows, widest list): broker indices, padded with `NOBODY`."""
+        lists: Lists = self.columns["replicas"]
+        if (empty := _first(lists.count < 1)) is not None:
+            raise self.refusal(empty, "replicas", None, [], "at least one broker id")
+        row, column = lists.row, lists.column
+        ids = self.brokers.id
+        index = np.minimum(np.searchsorted(ids, lists.values), len(ids) - 1)
+        if (first := _first(ids[index] != lists.values)) is not None:
+            expected = "the id of a broker in this file"
+            remedy = "add the broker (state dead if it is gone) or correct the list"
+            found = None if lists.values[first] == LEFT_OUT else int(lists.values[first])
+            raise self.refusal(int(row[first]), "replicas", int(column[first]), found, expected, remedy)
+        replicas = np.full((len(lists.count), int(lists.count.max(initial=1))), NOBODY, dtype=np.int32)
+        replicas[row, column] = index
+        for later in range(1, replicas.shape[1]):
+            for earlier in range(later):
+                same = (replicas[:, later] == replicas[:, earlier]) & (replicas[:, later] != NOBODY)
+                if (first := _first(same)) is not None:
+                    found = int(ids[replicas[first, later]])
+                    expected = "each broker once in a list of replicas"
+                    raise self.refusal(first, "replicas", later, found, expected)
+        return replicas
+
+    def leader(self, replicas: IntArray) -> IntArray:
+        leader: LongArray = self.columns["leader"]
+        ids = self.brokers.id
+        offline = leader == LEFT_OUT
+        index = np.minimum(np.searchsorted(ids, leader), len(ids) - 1).astype(np.int32)
+        known = (ids[index] == leader) & (replicas == index[:, None]).any(axis=1)
+        if (first := _first(~offline & ~known)) is not None:
+            expected = "one of its replicas, or null"
+            raise self.refusal(first, "leader", None, int(leader[first]), expected)
+        return np.where(offline, NOBODY, index).astype(np.int32)
+
+    def in_sync(self, replicas: IntArray) -> NDArray[np.bool_]:
+        lists: Lists = self.columns["in_sync"]
+        ids = self.brokers.id
+        given = lists.count != LEFT_OUT
+        in_sync = np.asarray((replicas != NOBODY) & ~given[:, None])
+        row, column = lists.row, lists.column
+        index = np.minimum(np.searchsorted(ids, lists.values), len(ids) - 1)
+        known = ids[index] == lists.values
+        match = (replicas[row] == index[:, None]) & known[:, None]
+        if (first := _first(~match.any(axis=1))) is not None:
+            value = int(lists.values[first])
+            raise self.refusal(int(row[first]), "in_sync", int(column[first]), value, "one of its replicas")
+        in_sync[row, match.argmax(axis=1)] = True
+        if (repeated := _first(given & (in_sync.sum(axis=1) != lists.count))) is not None:
+            found = lists.values[row == repeated].tolist()
+            raise self.refusal(repeated, "in_sync", None, found, "each replica at most once")
+        return in_sync
+
+    def log_dir(self, replicas: IntArray, log_dirs: LogDirs) -> IntArray:
+        lists: Lists = self.columns["log_dirs"]
+        held: LongArray = self.columns["replicas"].count
+        wrong = (lists.count != LEFT_OUT) & (lists.count != held)
+        if (first := _first(wrong)) is not None:
+            expected = f"{held[first]}, one for each replica"
+            raise self.source.wrong_length("partitions", first, "log_dirs", int(lists.count[first]), expected)
+        paths, code = lists.values.coded
+        place_of = np.full((len(self.brokers), len(paths) + 1), NOBODY, dtype=np.int32)
+        code_of = {path: number for number, path in enumerate(paths)}
+        for place, path in enumerate(log_dirs.path):
+            if path in code_of:
+                place_of[log_dirs.broker[place], code_of[path]] = place
+        row, column = lists.row, lists.column
+        holder = replicas[row, column]
+        found = place_of[holder, code]  # null is -1: the last column, which knows no place
+        declares = np.bincount(log_dirs.broker, minlength=len(self.brokers)) > 0
+        if (first := _first((found == NOBODY) & (code != LEFT_OUT) & declares[holder])) is not None:
+            expected = f"a log dir that broker {self.brokers.id[holder[first]]} declares"
+            remedy = "declare it there or write null"
+            path = paths[code[first]]
+            raise self.refusal(int(row[first]), "log_dirs", int(column[first]), path, expected, remedy)
+        log_dir = np.full(replicas.shape, NOBODY, dtype=np.int32)
+        log_dir[row, column] = found
+        return log_dir
+
+
+def _first(offending: NDArray[np.bool_]) -> int | None:
+    """The first True, or None."""
+    if not len(offending):
+        return None
+    first = int(offending.argmax())
+    return first if offending[first] else None

@@ -1,0 +1,134 @@
+"""Plans of the level `replicas` in files: to be read, diffed, reviewed, edited by hand, and applied later."""
+
+from collections.abc import Iterator
+
+from trimtab.files.document import JsonDocument
+from trimtab.files.plan_format import ORDER, PROBLEM, PlanFormat, check_cost, second_assignment, text_of
+from trimtab.files.records import record_of
+from trimtab.model.errors import InputError
+from trimtab.model.plan import Problem
+from trimtab.model.replicas.plan import Assignment, Cost, Move, MoveKind, ReplicasPlan
+from trimtab.model.replicas.resources import RESOURCES
+
+_MOVE = record_of(
+    Move,
+    order=(
+        *("order", "kind", "topic", "partition", "source", "target", "bytes"),
+        *("source_dir", "target_dir", "reason"),
+    ),
+    own=("source_dir", "target_dir"),
+)
+_RECORD = record_of(
+    ReplicasPlan,
+    {Problem: PROBLEM, Move: _MOVE, Cost: record_of(Cost, own=("log_dir_moves",))},
+    order=ORDER,
+)
+
+
+def checked(document: JsonDocument, plan: ReplicasPlan) -> None:
+    """Refuse a plan whose moves do not end in its assignments, or whose cost is not that of the moves."""
+    _check_moves(document, plan)
+    kinds = [move.kind for move in plan.moves]
+    counted = {
+        "bytes": sum(move.bytes for move in plan.moves),
+        "replica_moves": kinds.count(MoveKind.REPLICA),
+        "leader_moves": kinds.count(MoveKind.LEADER),
+        "x_log_dir_moves": kinds.count(MoveKind.LOG_DIR),
+    }
+    check_cost(document, plan.cost, counted)
+
+
+FORMAT = PlanFormat("replicas", ReplicasPlan, _RECORD, RESOURCES, checked)
+
+read_plan, plan_from, plan_bytes, write_plan = FORMAT.read, FORMAT.from_bytes, FORMAT.to_bytes, FORMAT.write
+
+
+def kafka_reassignment(plan: ReplicasPlan) -> str:
+    """The JSON that Kafka's own `kafka-reassign-partitions --execute --reassignment-json-file` takes.
+
+    It carries the whole plan's replica lists. Leader roles follow the first of each list, by a preferred
+    election (`kafka-leader-election --election-type preferred`) once the copies are done.
+    """
+    return '{"version": 1,\n "partitions": ' + text_of(list(_kafka_rows(plan))) + "}\n"
+
+
+def _kafka_rows(plan: ReplicasPlan) -> Iterator[dict[str, object]]:
+    dirs: dict[tuple[str, int], dict[int, str]] = {}
+    for move in plan.moves:
+        if move.target_dir is not None and move.kind is not MoveKind.LEADER:
+            dirs.setdefault((move.topic, move.partition), {})[move.target] = move.target_dir
+    for assignment in plan.assignments:
+        row: dict[str, object] = {
+            "topic": assignment.topic,
+            "partition": assignment.partition,
+            "replicas": list(assignment.after),
+        }
+        if named := dirs.get((assignment.topic, assignment.partition)):
+            row["log_dirs"] = [named.get(broker, "any") for broker in assignment.after]
+        yield row
+
+
+def _check_moves(document: JsonDocument, plan: ReplicasPlan) -> None:
+    """Walk the moves over the lists of `before` and compare with `after`."""
+    rows: dict[tuple[str, int], int] = {}
+    for row, assignment in enumerate(plan.assignments):
+        at = f"$.assignments[{row}]"
+        if (assignment.topic, assignment.partition) in rows:
+            raise second_assignment(document, at, _name(assignment))
+        rows[assignment.topic, assignment.partition] = row
+        for side in ("before", "after"):
+            brokers = getattr(assignment, side)
+            if len(set(brokers)) < len(brokers):
+                raise document.refusal(f"{at}.{side}", list(brokers), "each broker once")
+        if assignment.leader_after is not None and assignment.leader_after not in assignment.after:
+            raise document.refusal(f"{at}.leader_after", assignment.leader_after, "one of `after`, or null")
+    placement = [list(assignment.before) for assignment in plan.assignments]
+    leader: list[int | None] = [None] * len(placement)
+    for number, move in enumerate(plan.moves):
+        at = f"$.moves[{number}]"
+        found = rows.get((move.topic, move.partition))
+        if found is None:
+            remedy = "add one, or drop the move"
+            raise InputError(f"{document.path}: {at} moves {_name(move)}, which has no assignment; {remedy}")
+        _step(document, at, move, placement[found])
+        if move.kind is MoveKind.LEADER or leader[found] == move.source:
+            leader[found] = move.target
+    for row, assignment in enumerate(plan.assignments):
+        at = f"$.assignments[{row}]"
+        remedy = "moves and assignments must end alike, edit both"
+        if placement[row] != list(assignment.after):
+            expected = f"{placement[row]}, where the moves of {_name(assignment)} end"
+            raise document.refusal(f"{at}.after", list(assignment.after), expected, remedy)
+        if leader[row] is not None and leader[row] != assignment.leader_after:
+            expected = f"{leader[row]}, where the moves of {_name(assignment)} end"
+            raise document.refusal(f"{at}.leader_after", assignment.leader_after, expected, remedy)
+
+
+def _step(document: JsonDocument, at: str, move: Move, replicas: list[int]) -> None:
+    """Carry one move out on a replica list, or say why it cannot be."""
+    held = f"one of {replicas}, which hold {_name(move)} by then"
+    if move.kind is MoveKind.REPLICA:
+        if move.source not in replicas:
+            raise document.refusal(f"{at}.source", move.source, held)
+        if move.target in replicas:
+            raise document.refusal(
+                f"{at}.target", move.target, f"none of {replicas}, which hold {_name(move)}"
+            )
+        replicas[replicas.index(move.source)] = move.target
+        return
+    if move.target not in replicas:
+        raise document.refusal(f"{at}.target", move.target, held)
+    if move.kind is MoveKind.LOG_DIR:
+        if move.source != move.target:
+            raise document.refusal(
+                f"{at}.source", move.source, f"{move.target}: the replica stays on its broker"
+            )
+        return
+    if move.source == move.target:
+        raise document.refusal(f"{at}.target", move.target, "another broker than `source`")
+    replicas.remove(move.target)
+    replicas.insert(0, move.target)
+
+
+def _name(thing: Move | Assignment) -> str:
+    return f"{thing.topic}-{thing.partition}"

@@ -1,0 +1,27 @@
+"""The section `[replicas]` of the settings, and the ranges of its keys."""
+
+import difflib
+
+from trimtab.files.binding import Refuse, Section, check_fractions, check_not_negative
+from trimtab.model.replicas.resources import RESOURCES
+from trimtab.model.replicas.settings import GOALS, ReplicasSettings
+
+
+def _check(settings: ReplicasSettings, refuse: Refuse) -> None:
+    check_fractions(settings, refuse)
+    check_not_negative(settings, ("seed", "max_bytes", "max_moves", "time_budget_seconds"), refuse)
+    for name in ("excluded_brokers_for_leaders", "excluded_brokers_for_replicas"):
+        if any(not 0 <= broker < 2**31 for broker in getattr(settings, name)):
+            refuse(name, list(getattr(settings, name)), "broker ids, 0 or more")
+    for goal in settings.goals:
+        if goal not in GOALS:
+            close = difflib.get_close_matches(goal, GOALS, n=1)
+            hint = f", perhaps {close[0]}" if close else ""
+            refuse("goals", list(settings.goals), f"some of {', '.join(GOALS)}{hint}")
+    if len(set(settings.goals)) < len(settings.goals):
+        refuse("goals", list(settings.goals), "each goal once")
+    if not all(settings.excluded_topics):
+        refuse("excluded_topics", list(settings.excluded_topics), "names or patterns that are not empty")
+
+
+SECTION = Section("replicas", ReplicasSettings, ("theta", "epsilon"), RESOURCES, _check)

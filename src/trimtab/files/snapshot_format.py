@@ -1,0 +1,271 @@
+"""Snapshots in files: one reader and one writer for every level, as JSON or as a folder of Parquet tables."""
+
+import contextlib
+import gc
+import gzip
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Generic, Protocol, TypeVar
+
+import msgspec
+
+from trimtab.files.atomic import write_atomically
+from trimtab.files.columns import Columns, columns_from, records_from
+from trimtab.files.document import JsonDocument, one_of
+from trimtab.files.head import QualityRecord, checked_format, quality_fields
+from trimtab.files.reading import GZIP_MAGIC, gunzip, read_bytes
+from trimtab.files.records import names_of
+from trimtab.files.snapshot_folder import folder_digest, open_folder, write_folder
+from trimtab.files.snapshot_source import Source, source_of
+from trimtab.model.errors import InputError
+from trimtab.model.snapshot import Quality, SnapshotReference
+
+
+class Snapshot(Protocol):
+    """The part of a snapshot that every level has."""
+
+    @property
+    def reference(self) -> SnapshotReference:
+        """The cluster, the time, and the digest of the bytes it was read from."""
+
+    @property
+    def quality(self) -> Quality:
+        """The trust that the loads deserve."""
+
+
+SnapshotT = TypeVar("SnapshotT", bound=Snapshot)
+
+
+@dataclass(frozen=True)
+class Contents:
+    """A snapshot on its way to a file.
+
+    Attributes
+    ----------
+    head
+        The level's own fields of the head, as JSON values.
+    records, columns
+        Its small and its large tables, by name.
+    """
+
+    head: Mapping[str, object]
+    records: Mapping[str, Sequence[Any]]
+    columns: Mapping[str, Columns]
+
+
+@dataclass(frozen=True)
+class SnapshotFormat(Generic[SnapshotT]):
+    """The reader and the writer of the snapshots of one level, as `.json`, `.json.gz` or a folder of tables.
+
+    Attributes
+    ----------
+    name
+        Of the format, as files name it: `trimtab/replicas-snapshot/1`.
+    kind
+        The class of its snapshots.
+    head
+        The level's own fields of the head, after format, cluster, time and quality.
+    records, columns
+        Small and large tables: the record that a row is, by name.
+    build
+        Checks what was read and makes the snapshot.
+    contents
+        The inverse.
+    described
+        One line for people: how much of what, of which cluster, of when.
+    names
+        Further field names, for "did you mean".
+    """
+
+    name: str
+    kind: type[SnapshotT]
+    head: tuple[str, ...]
+    records: Mapping[str, Any]
+    columns: Mapping[str, Any]
+    build: Callable[[Source], SnapshotT]
+    contents: Callable[[SnapshotT], Contents]
+    described: Callable[[SnapshotT], str]
+    names: tuple[str, ...] = ()
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The fields that `meta.json` must hold, and the JSON form before its tables."""
+        return ("format", "cluster", "taken_at", "quality", *self.head)
+
+    @property
+    def tables(self) -> dict[str, Any]:
+        """All tables, the small ones first."""
+        return {**self.records, **self.columns}
+
+    @cached_property
+    def known_names(self) -> tuple[str, ...]:
+        """Every field name of the format."""
+        named = (name for record in (QualityRecord, *self.tables.values()) for name in names_of(record))
+        return (*self.fields, *self.tables, *self.names, *dict.fromkeys(named))
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The files of a folder, in order of name."""
+        return tuple(sorted(["meta.json", *(f"{table}.parquet" for table in self.tables)]))
+
+    def read(self, path: Path) -> SnapshotT:
+        """Read and check a snapshot.
+
+        Parameters
+        ----------
+        path
+            A JSON file, plain or compressed by gzip, or a folder with `meta.json` and the level's tables.
+
+        Raises
+        ------
+        InputError
+            If there is none, or it is malformed or contradicts itself; one line that names the file, the
+            place in it, the value found, what was expected, and the remedy.
+        """
+        if not path.is_dir():
+            data = read_bytes(path)
+            return self.from_json(path, _json_text(path, data), hashlib.sha256(data).hexdigest())
+        from trimtab.files.parquet import read_columns, read_records  # imports pyarrow
+
+        document = open_folder(path, self.files, self.name, self.known_names)
+        document.require(self.fields)
+        source = source_of(path, document, folder_digest(path, self.files))
+        for table, record in self.records.items():
+            source.records[table] = read_records(source.file(table), record)
+        for table, record in self.columns.items():
+            source.columns[table] = read_columns(source.file(table), record)
+        return self.build(source)
+
+    def from_json(self, path: Path, data: bytes, sha256: str) -> SnapshotT:
+        """The same from a JSON text.
+
+        Parameters
+        ----------
+        path
+            The file that `data` comes from, for messages.
+        sha256
+            Digest of the file, for the reference.
+        """
+        with _no_collections():
+            document = JsonDocument(path, data, self.known_names)
+            document.require(("format",), tuple(document.parts))
+            checked_format(str(path), document.part("format", object), self.name)
+            document.require((*self.fields, *self.tables))
+            source = source_of(path, document, sha256)
+            rows = {table: document.part(table, list[record]) for table, record in self.tables.items()}  # type: ignore[valid-type]
+            document.refuse_repeated_keys({table: rows[table] for table in self.columns})
+            source.records.update({table: rows[table] for table in self.records})
+            source.columns.update(
+                {table: columns_from(rows[table], record) for table, record in self.columns.items()}
+            )
+            return self.build(source)
+
+    def write(self, snapshot: SnapshotT, path: Path) -> SnapshotReference:
+        """Write a snapshot; the form is chosen by the name: `.json`, `.json.gz`, else a folder.
+
+        The same snapshot gives the same bytes. The file or folder appears as a whole or not at all.
+
+        Returns
+        -------
+        SnapshotReference
+            Of the written file: its digest may differ from that of the snapshot given.
+
+        Raises
+        ------
+        InputError
+            If the place cannot be written.
+        """
+        if path.suffix in (".json", ".gz"):
+            data = self.to_json(snapshot)
+            data = gzip.compress(data, compresslevel=6, mtime=0) if path.suffix == ".gz" else data
+            write_atomically(path, data)
+            return replace(snapshot.reference, sha256=hashlib.sha256(data).hexdigest())
+        from trimtab.files.parquet import write_columns, write_records  # imports pyarrow
+
+        contents = self.contents(snapshot)
+
+        def tables(making: Path) -> None:
+            for table, rows in contents.records.items():
+                write_records(making / f"{table}.parquet", rows, self.records[table])
+            for table, columns in contents.columns.items():
+                write_columns(making / f"{table}.parquet", columns, self.columns[table])
+
+        digest = write_folder(path, self.files, self._head(snapshot, contents), tables)
+        return replace(snapshot.reference, sha256=digest)
+
+    def to_json(self, snapshot: SnapshotT) -> bytes:
+        """The JSON text of a snapshot, a row of a table a line; the same bytes for the same snapshot."""
+        with _no_collections():
+            contents = self.contents(snapshot)
+            parts = [_field(name, value) for name, value in self._head(snapshot, contents).items()]
+            for table, record in self.tables.items():
+                rows = contents.records.get(table)
+                found = records_from(contents.columns[table], record) if rows is None else rows
+                parts.append(msgspec.json.encode(table) + b": " + _lines(found))
+            return b"{" + b",\n ".join(parts) + b"}\n"
+
+    def _head(self, snapshot: SnapshotT, contents: Contents) -> dict[str, object]:
+        return {
+            "format": self.name,
+            "cluster": snapshot.reference.cluster,
+            "taken_at": snapshot.reference.taken_at,
+            "quality": quality_fields(snapshot.quality),
+            **contents.head,
+        }
+
+
+def format_of(path: Path, names: tuple[str, ...]) -> str:
+    """The format that a snapshot file or folder names, of which no more is looked at.
+
+    Parameters
+    ----------
+    names
+        Of the formats that are known.
+
+    Raises
+    ------
+    InputError
+        If there is no such file, it names no format, or none of those.
+    """
+    place = path / "meta.json" if path.is_dir() else path
+    document = JsonDocument(place, _json_text(place, read_bytes(place)), ("format",))
+    document.require(("format",), tuple(document.parts))
+    found = document.part("format", str)
+    one_of(document, "$.format", found, names)
+    return found
+
+
+def _json_text(path: Path, data: bytes) -> bytes:
+    """The JSON text in the bytes of a file, plain or compressed by gzip."""
+    if data.startswith(GZIP_MAGIC) or path.suffix == ".gz":
+        return gunzip(path, data)
+    if data.startswith(b"PAR1"):
+        raise InputError(f"{path}: is a Parquet file; name the folder that holds it, or a JSON file")
+    return data
+
+
+def _field(name: str, value: object) -> bytes:
+    return msgspec.json.encode(name) + b": " + msgspec.json.encode(value)
+
+
+def _lines(records: Sequence[Any]) -> bytes:
+    """A JSON list with a record a line: raw line breaks never stand within JSON strings."""
+    if not records:
+        return b"[]"
+    lines = msgspec.json.Encoder().encode_lines(records).rstrip(b"\n")
+    return b"[\n  " + lines.replace(b"\n", b",\n  ") + b"\n ]"
+
+
+@contextlib.contextmanager
+def _no_collections() -> Iterator[None]:
+    """Hold the garbage collector back: it would walk hundreds of thousands of records again and again."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()

@@ -1,0 +1,245 @@
+"""Jars of a lock list, fetched by the Ivy that PySpark ships and kept in the cache by their hashes.
+
+A list resolves nothing at run time: every jar stands in it by coordinates and SHA-256, so the jars that were
+tried are the jars that run. Ivy knows where the public repository is, so no address is written here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import subprocess
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from xml.sax.saxutils import quoteattr
+
+from trimtab.extras import require
+from trimtab.files.places import cache_folder
+from trimtab.jars.cache import only_one, scratch_beside
+from trimtab.jars.java import find_java
+from trimtab.jars.repository import maven_root, proxy_properties
+from trimtab.model.errors import JarsError
+
+Say = Callable[[str], None]
+"""Takes one line of progress for the user."""
+
+# Ivy fetches one jar after another, which is mostly waiting; each process costs a second of CPU.
+JARS_PER_PROCESS, MOST_PROCESSES = 12, 4
+JAVA_FLAGS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx128m")
+# Without a root Ivy takes the public repository. What jars depend on is not asked for: a list names them all.
+SETTINGS = (
+    '<ivysettings><settings defaultResolver="root"/><resolvers><ibiblio name="root" m2compatible="true" '
+    'usepoms="false" useMavenMetadata="false" checksums="{}"{}/></resolvers></ivysettings>'
+)
+TRIES = 3
+SECONDS_BETWEEN_PROGRESS = 3.0
+
+
+def say_nothing(line: str) -> None:
+    """Progress for nobody."""
+
+
+@dataclass(frozen=True)
+class Jar:
+    """One jar: its coordinates (classifier empty for none) and the SHA-256 of its bytes in hex, or `-`."""
+
+    group: str
+    name: str
+    version: str
+    classifier: str
+    sha256: str
+
+    @property
+    def file(self) -> str:
+        """Its file name, in a repository and in the cache."""
+        tail = f"-{self.classifier}" if self.classifier else ""
+        return f"{self.name}-{self.version}{tail}.jar"
+
+    def __str__(self) -> str:
+        return ":".join(part for part in (self.group, self.name, self.version, self.classifier) if part)
+
+
+def read_lock(text: str) -> tuple[Jar, ...]:
+    """The jars of a lock list: a line each, `group:name:version[:classifier] sha256`.
+
+    A hash of `-` takes any bytes, for a jar that could not be had where the list was written.
+
+    Raises
+    ------
+    JarsError
+        If a line is not of that form, or two jars would have one file name.
+    """
+    jars = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        match = re.fullmatch(r"([^:\s]+):([^:\s]+):([^:\s]+)(?::([^:\s]+))? ([0-9a-f]{64}|-)", line)
+        if match is None:
+            raise JarsError(
+                f"line {number} of a lock list is {line!r}: write group:name:version[:classifier] sha256"
+            )
+        jars.append(Jar(match[1], match[2], match[3], match[4] or "", match[5]))
+    files = [jar.file for jar in jars]
+    if twice := sorted({file for file in files if files.count(file) > 1}):
+        raise JarsError(f"a lock list names {twice[0]} twice: one folder cannot hold both")
+    return tuple(jars)
+
+
+def cached(name: str, jars: Sequence[Jar]) -> list[Path]:
+    """The jars of a list where the cache has them all with the right bytes, else nothing."""
+    folder = cache_folder() / "jars" / name
+    return [] if _wrong(folder, jars) else [folder / jar.file for jar in jars]
+
+
+def fetch(name: str, jars: Sequence[Jar], say: Say = say_nothing) -> list[Path]:
+    """The jars of a list, from the cache where their bytes are right, else from the repository.
+
+    Parameters
+    ----------
+    name
+        Of the folder in the cache; two processes that ask at once fetch once.
+    jars
+        From `read_lock`.
+    say
+        Takes lines of progress.
+
+    Returns
+    -------
+    list[Path]
+        In the order of the list.
+
+    Raises
+    ------
+    JarsError
+        If Java is missing, or the repository cannot be reached, lacks a jar, or gives other bytes.
+    """
+    if found := cached(name, jars):
+        return found
+    folder = cache_folder() / "jars" / name
+    with only_one(folder.with_name(f"{name}.lock")):
+        missing = _wrong(folder, jars)
+        if missing:
+            require("spark")  # for its Ivy; before anything is promised
+            folder.mkdir(exist_ok=True)
+            say(f"fetching {len(missing)} jars of {name} (once; kept in {folder.parent})")
+        for _ in range(TRIES):
+            if not missing:
+                break
+            with scratch_beside(folder) as scratch:
+                absent = _download(missing, scratch, say)
+                got = {jar for jar in missing if (scratch / jar.file).exists()}
+                for jar in got - set(_wrong(scratch, missing)):
+                    (scratch / jar.file).replace(folder / jar.file)
+            missing = _wrong(folder, missing)
+            if absent:
+                raise JarsError(_failure(", ".join(absent)))
+    if missing:
+        other = " (other bytes than were tried)" if missing[0] in got else ""
+        raise JarsError(_failure(f"{missing[0]}{other}"))
+    return [folder / jar.file for jar in jars]
+
+
+def _failure(what: str) -> str:
+    return (
+        f"the Maven repository did not give {what}: check the network, or name a mirror of yours in the "
+        "environment variable TRIMTAB_MAVEN_ROOT"
+    )
+
+
+def _wrong(folder: Path, jars: Sequence[Jar]) -> list[Jar]:
+    """Jars that a folder lacks or has with other bytes."""
+    with ThreadPoolExecutor(2) as threads:
+        right = threads.map(lambda jar: _right(folder, jar), jars)
+        return [jar for jar, is_right in zip(jars, right, strict=True) if not is_right]
+
+
+def _right(folder: Path, jar: Jar) -> bool:
+    try:
+        with (folder / jar.file).open("rb") as file:
+            return jar.sha256 == "-" or hashlib.file_digest(file, "sha256").hexdigest() == jar.sha256
+    except OSError:
+        return False
+
+
+def _download(jars: Sequence[Jar], scratch: Path, say: Say) -> list[str]:
+    """Let several Ivys put jars into a folder; coordinates that the repository does not have, sorted."""
+    processes = min(-(-len(jars) // JARS_PER_PROCESS), MOST_PROCESSES)
+    running: list[subprocess.Popen[bytes]] = []
+    try:
+        for part in range(processes):
+            command = _ivy_command(scratch, part, jars[part::processes])
+            with (scratch / f"ivy-{part}.log").open("wb") as log:
+                running.append(
+                    subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT)
+                )
+        _watch(running, scratch, len(jars), say)
+    finally:
+        for ivy in running:
+            ivy.kill()
+            ivy.wait()
+    logs = "".join(log.read_text(errors="replace") for log in scratch.glob("ivy-*.log"))
+    return sorted({":".join(parts) for parts in re.findall(r":: (\S+)#(\S+);(\S+?): not found", logs)})
+
+
+def _watch(running: Sequence[subprocess.Popen[bytes]], scratch: Path, count: int, say: Say) -> None:
+    next_line = time.monotonic() + SECONDS_BETWEEN_PROGRESS
+    while any(ivy.poll() is None for ivy in running):
+        time.sleep(0.1)
+        if time.monotonic() >= next_line:
+            sizes = [path.stat().st_size for path in scratch.glob("cache-*/**/*.jar")]
+            say(f"fetching: {len(sizes)} of {count} jars, {sum(sizes) / 1e6:.0f} MB")
+            next_line += SECONDS_BETWEEN_PROGRESS
+
+
+def _ivy_command(scratch: Path, part: int, jars: Sequence[Jar]) -> list[str]:
+    """The command line of an Ivy that fetches some jars, and the two files that it reads."""
+    mirror = maven_root()
+    modules, settings = scratch / f"ivy-{part}.xml", scratch / f"settings-{part}.xml"
+    modules.write_text(ivy_modules(jars), encoding="utf-8")
+    # What a list has no hash of is held against the repository's own checksum instead.
+    checksums = "sha1,md5" if any(jar.sha256 == "-" for jar in jars) else ""
+    root = ' root="${trimtab.maven.root}"' if mirror else ""
+    settings.write_text(SETTINGS.format(checksums, root), encoding="utf-8")
+    command = [str(find_java("Ivy, which fetches jars").program), *JAVA_FLAGS, *proxy_properties()]
+    command += [f"-Dtrimtab.maven.root={mirror}"] if mirror else []
+    command += ["-jar", str(ivy_jar()), "-settings", str(settings), "-ivy", str(modules), "-warn"]
+    command += ["-cache", str(scratch / f"cache-{part}"), "-confs", "default"]
+    return [*command, "-retrieve", str(scratch / "[artifact]-[revision](-[classifier]).[ext]")]
+
+
+def ivy_modules(jars: Iterable[Jar]) -> str:
+    """Jars as an Ivy file: coordinates only, no address."""
+    files: dict[tuple[str, str, str], str] = {}
+    for jar in jars:
+        classifier = f" m:classifier={quoteattr(jar.classifier)}" if jar.classifier else ""
+        file = f'<artifact name={quoteattr(jar.name)} type="jar" ext="jar"{classifier}/>'
+        module = jar.group, jar.name, jar.version
+        files[module] = files.get(module, "") + file
+    lines = "".join(
+        f"<dependency org={quoteattr(group)} name={quoteattr(name)} rev={quoteattr(version)} "
+        f'transitive="false" conf="default->*">{artifacts}</dependency>'
+        for (group, name, version), artifacts in files.items()
+    )
+    return (
+        '<ivy-module version="2.0" xmlns:m="m"><info organisation="trimtab" module="jars"/>'
+        f'<configurations><conf name="default"/></configurations><dependencies>{lines}</dependencies>'
+        "</ivy-module>"
+    )
+
+
+def ivy_jar() -> Path:
+    """The Ivy that PySpark ships.
+
+    Raises
+    ------
+    JarsError
+        If PySpark is not installed, or lacks its jars.
+    """
+    spark = find_spec("pyspark")
+    places = spark.submodule_search_locations if spark is not None else None
+    for place in places or ():
+        for jar in Path(place, "jars").glob("ivy-*.jar"):
+            return jar
+    raise JarsError("pyspark is installed without the jars it brings: install it anew")

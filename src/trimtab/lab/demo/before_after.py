@@ -1,0 +1,130 @@
+"""Before and after for all resources of a level, with what it cost: the answer to "did it help?"."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from trimtab.model.imbalance import Measures, sigma_threshold
+from trimtab.report.formats import bytes_text, counted, drop_text, resource_name
+from trimtab.report.tables import figures_table
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+
+@dataclass(frozen=True)
+class Goals:
+    """The goals of levelling: θ and ε per resource name, in the order in which they are shown; the
+    number of brokers gives η = ε/N.
+    """
+
+    theta: dict[str, float]
+    epsilon: dict[str, float]
+    brokers: int
+
+    def eta(self, resource: str) -> float:
+        """η, the σ that is reached whenever every deviation is within ε."""
+        return sigma_threshold(self.epsilon[resource], self.brokers)
+
+
+@dataclass(frozen=True)
+class Spent:
+    """The cost of the levelling, as carried out."""
+
+    replica_moves: int
+    leader_moves: int
+    bytes_copied: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The judgement of measurement: whether levelling helped.
+
+    Attributes
+    ----------
+    worse
+        Resources whose σ rose, and is above η.
+    unmet
+        Resources that still miss θ, ε or η.
+    """
+
+    improved: tuple[str, ...]
+    worse: tuple[str, ...]
+    unmet: tuple[str, ...]
+
+    @property
+    def helped(self) -> bool:
+        """True if some resource got more even and none became uneven."""
+        return bool(self.improved) and not self.worse
+
+
+def judge(before: Measures, after: Measures, goals: Goals) -> Outcome:
+    """Compare what was measured before with what was measured after.
+
+    A resource that was even and stays even counts neither way, whatever the last digit of its σ does.
+    """
+    measured = [name for name in goals.epsilon if name in before.sigma and name in after.sigma]
+    uneven = [name for name in measured if before.sigma[name] > goals.eta(name)]
+    return Outcome(
+        improved=tuple(name for name in uneven if after.sigma[name] < before.sigma[name]),
+        worse=tuple(
+            name for name in measured if after.sigma[name] > max(before.sigma[name], goals.eta(name))
+        ),
+        unmet=tuple(name for name in measured if not all(_met(after, name, goals))),
+    )
+
+
+def before_after_table(before: Measures, after: Measures, goals: Goals) -> Table:
+    """One row per resource: σ with its drop, worst deviation and peak, each before and after.
+
+    Figures within their goal are green, the others red; resources that were not measured say so.
+    """
+    headings = ["σ before", "after", "drop", "worst deviation", "after", "peak", "after"]
+    table = figures_table(["resource"], headings)
+    table.columns[2].min_width, table.columns[3].min_width = 6, 7
+    for name in goals.epsilon:
+        if name not in before.sigma or name not in after.sigma:
+            table.add_row(resource_name(name), *["–"] * 7)
+            continue
+        was, now = _met(before, name, goals), _met(after, name, goals)
+        table.add_row(
+            resource_name(name),
+            _coloured(f"{before.sigma[name]:.4f}", was[0]),
+            _coloured(f"{after.sigma[name]:.4f}", now[0]),
+            drop_text(before.sigma[name], after.sigma[name]),
+            _coloured(f"{before.worst_deviation[name]:.1%}", was[1]),
+            _coloured(f"{after.worst_deviation[name]:.1%}", now[1]),
+            _coloured(f"{before.peak_usage[name]:.0%}", was[2]),
+            _coloured(f"{after.peak_usage[name]:.0%}", now[2]),
+        )
+    first = next(iter(goals.epsilon))
+    eta, epsilon, theta = goals.eta(first), goals.epsilon[first], goals.theta[first]
+    table.add_row("goal", "", f"{eta:.4f}", "", "", f"{epsilon:.1%}", "", f"{theta:.0%}", style="dim")
+    return table
+
+
+def cost_text(spent: Spent) -> str:
+    """Moves, bytes and seconds in one sentence."""
+    rate = (
+        f", {bytes_text(spent.bytes_copied / spent.seconds)}/s"
+        if spent.bytes_copied and spent.seconds
+        else ""
+    )
+    return (
+        f"{counted(spent.replica_moves, 'replica')} copied ({bytes_text(spent.bytes_copied)}{rate}), "
+        f"{counted(spent.leader_moves, 'leader role')} handed over, in {spent.seconds:.1f} s"
+    )
+
+
+def _met(measures: Measures, name: str, goals: Goals) -> tuple[bool, bool, bool]:
+    return (
+        measures.sigma[name] <= goals.eta(name),
+        measures.worst_deviation[name] <= goals.epsilon[name],
+        name not in measures.peak_usage or measures.peak_usage[name] <= goals.theta[name],
+    )
+
+
+def _coloured(text: str, met: bool) -> str:
+    return f"[green]{text}[/]" if met else f"[red]{text}[/]"

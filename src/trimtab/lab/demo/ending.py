@@ -1,0 +1,96 @@
+"""The end of the demo: maps and tables of before and after, the judgement, and the files that are kept."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from trimtab.files.atomic import write_atomically
+from trimtab.lab.demo.before_after import Goals, before_after_table
+from trimtab.lab.demo.heatmap import draw_heatmap
+from trimtab.lab.demo.screen import SIDE_BY_SIDE, Screen
+from trimtab.model.plan import Verdict
+from trimtab.report.formats import resource_name
+from trimtab.report.terminal_heatmap import terminal_heatmap
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from trimtab.lab.demo.before_after import Outcome
+    from trimtab.lab.demo.measuring import Measured
+    from trimtab.model.load import FloatArray
+
+
+def show_both(screen: Screen, before: Measured, after: Measured, goals: Goals) -> None:
+    """The map and the table of before and after."""
+    show_map(screen, np.array([goals.epsilon[name] for name in before.resources]), before, after)
+    screen.table(before_after_table(before.measures(), after.measures(), goals))
+
+
+def show_map(screen: Screen, epsilon: FloatArray, before: Measured, after: Measured | None = None) -> None:
+    """Brokers × resources in the terminal, one panel or two, side by side where there is room."""
+    names, columns = before.names(", "), [resource_name(name) for name in before.resources]
+    first = before.cells("before" if after else "")
+    second = after.cells("after") if after else None
+    panels = (
+        [(first, second)]
+        if second is None or screen.console.width >= SIDE_BY_SIDE
+        else [(first, None), (second, None)]
+    )
+    for left, right in panels:
+        screen.table(terminal_heatmap(names, left, right, columns=columns, epsilon=epsilon))
+
+
+def judgement(outcome: Outcome, verdict: Verdict) -> str:
+    """The end of the story in a sentence, as measurement tells it."""
+    if verdict is Verdict.LEVEL:
+        return "The cluster's own placement was level this time: run it again with another --seed."
+    if not outcome.helped:
+        worse = ", ".join(resource_name(name) for name in outcome.worse) or "nothing became more even"
+        return f"By measurement this did not help ({worse})."
+    if outcome.unmet:
+        return (
+            f"It helped: {', '.join(resource_name(name) for name in outcome.improved)} became more even. "
+            f"Not within every goal yet: {', '.join(resource_name(name) for name in outcome.unmet)}."
+        )
+    return "It helped, and every goal holds, by measurement."
+
+
+def keep(
+    out: Path,
+    panels: Sequence[tuple[str, Measured]],
+    title: str,
+    goals: Goals,
+    plan: bytes,
+    facts: Mapping[str, object],
+) -> tuple[Path, ...]:
+    """Write pictures, plan and result, each whole; the result last.
+
+    Parameters
+    ----------
+    panels
+        Heading and figures of before and after.
+    title
+        Of the picture.
+    plan
+        The plan's file.
+    facts
+        What else belongs to the result.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    (_, before), (_, after) = panels
+    pictures = draw_heatmap(panels, out, "heatmap", title, goals.epsilon[before.resources[0]])
+    write_atomically(out / "plan.json", plan)
+    result = {
+        "format": "trimtab/demo-result/1",
+        "before": asdict(before.measures()),
+        "after": asdict(after.measures()),
+        "instants": [before.instants, after.instants],
+        **facts,
+    }
+    write_atomically(out / "result.json", (json.dumps(result, indent=1) + "\n").encode())
+    return (*pictures, out / "plan.json", out / "result.json")

@@ -1,0 +1,1 @@
+"""The demo of replicas: six Kafka brokers."""

@@ -1,0 +1,192 @@
+"""The demo of replicas: six Kafka brokers under the load that Kafka's own placement gives them."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from trimtab.files.replicas.plan import plan_bytes
+from trimtab.files.replicas.snapshot import read_snapshot
+from trimtab.lab.demo.before_after import Spent, cost_text
+from trimtab.lab.demo.replicas.filling import PROMPT_RETENTION, fill, with_flat_disk
+from trimtab.lab.demo.replicas.world import level_capacity, watched
+from trimtab.lab.demo.screen import Screen, bar
+from trimtab.lab.demo.story import Demo, DemoWords, Pace
+from trimtab.lab.demo.turn import carry_out
+from trimtab.lab.sandbox.kafka import KafkaSandbox
+from trimtab.lab.sandbox.kafka.properties import LOAD_DRIVEN_CPU
+from trimtab.lab.sandbox.kafka.workload import skewed
+from trimtab.model.replicas.plan import Plan
+from trimtab.model.replicas.receipt import ReplicasReceipt
+from trimtab.model.replicas.resources import RESOURCES
+from trimtab.model.replicas.snapshot import ReplicasSnapshot
+from trimtab.observe.lake import Lake
+from trimtab.observe.replicas.pipeline import PIPELINE
+from trimtab.observe.replicas.settings import ReplicasPipelineSettings
+from trimtab.plan.replicas.planner import plan_replicas
+from trimtab.report.formats import bytes_text
+from trimtab.report.replicas.words import plan_text, progress_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from contextlib import AbstractContextManager
+    from pathlib import Path
+
+    from trimtab.act.replicas.settings import ExecutionSettings
+    from trimtab.act.replicas.state import ExecutionState
+    from trimtab.lab.demo.sampling import Sampling
+    from trimtab.lab.sandbox.load import Load
+    from trimtab.lab.sandbox.truth import TruthTick
+    from trimtab.model.replicas.settings import ReplicasSettings
+
+PACE = Pace(interval_seconds=3.0, warm_up_seconds=20.0, ticks=12, rate=8_000_000.0)
+QUICK = Pace(interval_seconds=2.0, warm_up_seconds=4.0, ticks=4, rate=3_000_000.0)
+CPU_CORES = 0.25
+"""Declared for each broker; they all share this machine."""
+COPY_BYTES_PER_SECOND = "20000000"
+"""As fast as this machine stands; half of what is free of the small declared networks would take minutes."""
+LIVE_BYTES = 8_000_000
+"""Kept by each partition that is written to."""
+PLACES = "hosts h1, h2, h3 with two brokers each, every host a rack, two log dirs a broker"
+
+
+class ReplicasDemo(Demo[KafkaSandbox, ReplicasSnapshot, Plan, ReplicasReceipt]):
+    """Kafka's part; `settings` are those of the planner."""
+
+    level, resources = "replicas", RESOURCES
+    words = DemoWords(
+        system="Kafka",
+        cluster="six brokers, and a controller apart",
+        plan="Plan the smallest set of moves that levels it",
+        question="Did it help?",
+        records="records",
+        title="Six brokers under the same load, before and after levelling",
+    )
+
+    def __init__(self, pace: Pace, seed: int, settings: ReplicasSettings) -> None:
+        self.pace, self.settings = pace, settings
+        self.theta, self.epsilon = settings.theta, settings.epsilon
+        self.load = with_flat_disk(skewed(seed, pace.rate), LIVE_BYTES)
+        self.workload = self.load
+        # Followers catch up, caches fill: what is measured should be the new placement, not the change.
+        self.settle_seconds = 2 * pace.interval_seconds
+
+    def start(self, screen: Screen) -> KafkaSandbox:
+        """Six brokers."""
+        properties = {**LOAD_DRIVEN_CPU, **PROMPT_RETENTION}
+        sandbox = KafkaSandbox.start(6, properties=properties, say=screen.say)
+        screen.say(f"it serves at {sandbox.bootstrap.split(',')[0]} and five more ports; {PLACES}")
+        return sandbox
+
+    def create_topics(self, screen: Screen, sandbox: KafkaSandbox) -> None:
+        """Topics, filled to the size that they keep."""
+        fill(sandbox.connection, self.load, None, screen.say)
+
+    def load_text(self) -> str:
+        """Topics, partitions and bytes."""
+        load = self.load
+        return (
+            f"{len(load.topics)} topics, {sum(topic.partitions for topic in load.topics)} partitions, "
+            f"{bytes_text(load.bytes_in_per_second)}/s in, {bytes_text(load.bytes_out_per_second)}/s out"
+        )
+
+    def pipeline_settings(self) -> ReplicasPipelineSettings:
+        """Load values from as many windows as are watched."""
+        window = 2 * self.pace.interval_seconds
+        return ReplicasPipelineSettings(
+            window_seconds=window, slide_seconds=window, windows=max(1, self.pace.ticks // 2)
+        )
+
+    def sampled(self, sandbox: KafkaSandbox, load: Load) -> AbstractContextManager[Sampling[KafkaSandbox]]:
+        """With the truth of the load's clients."""
+        folder, capacity = sandbox.state.folder, level_capacity(self.load, len(sandbox.brokers), CPU_CORES)
+        lake = Lake(folder / "lake", PIPELINE)
+        return watched(sandbox, load, lake, self.pace.interval_seconds, capacity, folder / "load")
+
+    def hosts(self, sandbox: KafkaSandbox) -> Mapping[int, str]:
+        """The declared hosts."""
+        return sandbox.hosts
+
+    def read_snapshot(self, path: Path) -> ReplicasSnapshot:
+        """A snapshot of replicas."""
+        return read_snapshot(path)
+
+    def plan(self, snapshot: ReplicasSnapshot) -> Plan:
+        """By the settings that were given."""
+        return plan_replicas(snapshot, self.settings)
+
+    def plan_text(self, plan: Plan, snapshot: ReplicasSnapshot) -> str:
+        """Without the load, which the map has shown."""
+        return plan_text(plan)
+
+    def plan_bytes(self, plan: Plan) -> bytes:
+        """A plan of replicas."""
+        return plan_bytes(plan)
+
+    def act(
+        self, screen: Screen, sandbox: KafkaSandbox, snapshot: ReplicasSnapshot, plan: Plan
+    ) -> ReplicasReceipt:
+        """Leader moves and copies, with a throttle."""
+        from trimtab.act.replicas.figures import ProgressMeter
+        from trimtab.act.replicas.settings import ExecutionSettings
+
+        meter = ProgressMeter()
+
+        def watch(state: ExecutionState) -> None:
+            now = meter(state)
+            screen.progress(f"{bar(now.bytes_copied / max(1, now.bytes_total))} {progress_text(now)}")
+
+        settings = ExecutionSettings(throttle=COPY_BYTES_PER_SECOND)
+        receipt = level_kafka(sandbox, plan, snapshot, sandbox.state.folder, settings, watch)
+        screen.progress(f"{receipt.status}: {self.spent_text(receipt)}", last=True)
+        for outcome in receipt.left:
+            screen.say(f"{outcome.topic}-{outcome.partition} {outcome.state}: {outcome.reason}")
+        return receipt
+
+    def spent_text(self, receipt: ReplicasReceipt | None) -> str:
+        """Moves, bytes and seconds."""
+        return cost_text(spent(receipt))
+
+    def facts(self, receipt: ReplicasReceipt | None, ticks: Sequence[TruthTick]) -> Mapping[str, object]:
+        """The price."""
+        return {"spent": asdict(spent(receipt))}
+
+
+def level_kafka(
+    sandbox: KafkaSandbox,
+    plan: Plan,
+    snapshot: ReplicasSnapshot,
+    folder: Path,
+    settings: ExecutionSettings,
+    watch: Callable[[ExecutionState], None] = lambda _: None,
+) -> ReplicasReceipt:
+    """Carry a plan out on a sandbox, journalled below `folder`; parameters as of `carry_out`."""
+    from trimtab.act.kafka.port import KafkaAdminPort
+    from trimtab.act.replicas.acting import ACTING
+    from trimtab.act.replicas.sensing import LoadSense
+    from trimtab.connect.kafka.client import admin_client
+
+    admin = admin_client(sandbox.connection)
+    try:
+        port, sense = KafkaAdminPort(admin, time.time), LoadSense(plan, snapshot)
+        receipt: ReplicasReceipt = carry_out(
+            ACTING, port, plan, plan_bytes(plan).decode(), settings, folder, watch, sense
+        )
+        return receipt
+    finally:
+        admin.close()
+
+
+def spent(receipt: ReplicasReceipt | None) -> Spent:
+    """The price of an execution."""
+    if receipt is None:
+        return Spent(0, 0, 0, 0.0)
+    done = receipt.done
+    copies = [outcome for outcome in done if outcome.kind == "copy"]
+    return Spent(
+        replica_moves=sum(len(set(outcome.after) - set(outcome.before)) for outcome in copies),
+        leader_moves=sum(outcome.kind == "lead" for outcome in done),
+        bytes_copied=receipt.copied_bytes,
+        seconds=receipt.seconds,
+    )

@@ -1,0 +1,157 @@
+"""A loaded sandbox cluster that is sampled tick after tick into a lake of its own, whatever system it is."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from trimtab.model.errors import ObserveError
+from trimtab.observe.collect.collecting import Sampler
+from trimtab.observe.collect.run import Collected, collect
+
+if TYPE_CHECKING:
+    from trimtab.lab.sandbox.load import Load
+    from trimtab.observe.collect.landing import Landing
+    from trimtab.observe.lake import Lake
+
+PATIENCE_TICKS = 5
+"""This many ticks in a row without any sample, and the collector is given up."""
+
+
+SandboxT = TypeVar("SandboxT")
+
+
+@dataclass
+class Sampling(Generic[SandboxT]):
+    """A loaded sandbox and its samples.
+
+    Attributes
+    ----------
+    sandbox, load, lake
+        The cluster, its clients, and where its samples land.
+    interval_seconds
+        Distance of two ticks.
+    """
+
+    sandbox: SandboxT
+    load: Load
+    lake: Lake
+    interval_seconds: float
+    _landed: list[datetime.datetime] = field(default_factory=list)
+    _problems: list[str] = field(default_factory=list)
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """Complaints of the collector, each sentence once."""
+        return tuple(dict.fromkeys(self._problems))
+
+    def sample(self, ticks: int, watch: Callable[[int, int], None] | None = None) -> Period:
+        """Wait for so many whole intervals from now on, and name them.
+
+        Parameters
+        ----------
+        ticks
+            Intervals; one more sample than that is waited for, since a rate needs two.
+        watch
+            Told after each how many of how many there are.
+
+        Raises
+        ------
+        ObserveError
+            If no samples come any more.
+        SandboxError
+            If a client of the load has ended.
+        """
+        begun = datetime.datetime.now(datetime.UTC)
+        deadline = time.monotonic() + (ticks + 1 + PATIENCE_TICKS) * self.interval_seconds
+        seen = 0
+        while True:
+            got = [tick for tick in self._landed if tick >= begun]
+            if len(got) > ticks:
+                return Period(got[1], got[ticks], ticks)
+            if len(got) > seen:
+                seen = len(got)
+                if watch is not None:
+                    watch(seen - 1, ticks)
+            self.load.require_running()
+            if time.monotonic() > deadline:
+                raise ObserveError(
+                    f"only {len(got)} of {ticks + 1} samples came in time: "
+                    f"{self._problems[-1] if self._problems else 'this machine may be too busy'}"
+                )
+            time.sleep(0.05)
+
+    def take(self, collected: Collected) -> None:
+        """Remember how a tick went."""
+        if collected.problem is not None:
+            self._problems.append(collected.problem)
+            return
+        assert collected.sample is not None
+        self._problems.extend(collected.sample.problems)
+        self._landed.append(collected.tick)
+
+    def end(self, error: Exception) -> None:
+        """Remember why there will be no more samples."""
+        self._problems.append(f"collecting ended: {error}")
+
+
+@dataclass(frozen=True)
+class Period:
+    """A stretch of measured ticks, both ends included."""
+
+    first: datetime.datetime
+    last: datetime.datetime
+    ticks: int
+
+    def begin(self, interval_seconds: float) -> float:
+        """The begin of the first interval, seconds since the epoch."""
+        return self.first.timestamp() - interval_seconds
+
+    @property
+    def end(self) -> float:
+        """The end of the last interval, seconds since the epoch."""
+        return self.last.timestamp()
+
+
+@contextlib.contextmanager
+def sampled(
+    sandbox: SandboxT,
+    load: Load,
+    lake: Lake,
+    interval_seconds: float,
+    open_collector: Callable[[], AbstractContextManager[Sampler]],
+    open_landing: Callable[[], AbstractContextManager[Landing]],
+) -> Iterator[Sampling[SandboxT]]:
+    """Sample a loaded cluster in a thread until the block is left.
+
+    Parameters
+    ----------
+    sandbox, load, lake, interval_seconds
+        As in `Sampling`.
+    open_collector, open_landing
+        Called in the thread.
+    """
+    sampling = Sampling(sandbox, load, lake, interval_seconds)
+    stop = threading.Event()
+
+    def run() -> None:
+        try:
+            with open_collector() as collector, open_landing() as landing:
+                for collected in collect(collector, landing, sampling.interval_seconds, stop):
+                    sampling.take(collected)
+        except Exception as error:
+            sampling.end(error)
+
+    thread = threading.Thread(target=run, name="collect", daemon=True)
+    thread.start()
+    try:
+        yield sampling
+    finally:
+        stop.set()
+        thread.join(sampling.interval_seconds + 10)

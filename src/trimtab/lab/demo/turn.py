@@ -1,0 +1,97 @@
+"""Observing by Spark and acting on a sandbox, for any level."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from trimtab.act.acting import Acting, PlanT, PortT, SettingsT, StateT
+    from trimtab.observe.lake import Lake
+    from trimtab.observe.pipeline import Run
+    from trimtab.observe.settings import PipelineSettings
+
+
+class Pipeline:
+    """The Spark pipeline on one session, which begins to start at once, beside whatever else goes on.
+
+    Parameters
+    ----------
+    scratch
+        Folder for Spark's own files.
+    settings
+        What the tables depend on.
+    """
+
+    def __init__(self, scratch: Path, settings: PipelineSettings) -> None:
+        scratch.mkdir(parents=True, exist_ok=True)
+        self.settings = settings
+        self._pool = ThreadPoolExecutor(1, "spark")
+        self._session: Future[SparkSession] = self._pool.submit(self._start, scratch)
+
+    @property
+    def started(self) -> bool:
+        """True when Spark is there, or has failed to start."""
+        return self._session.done()
+
+    def run(self, lake: Lake, say: Callable[[str], None]) -> Run:
+        """Build all tables and a snapshot from everything sampled so far."""
+        from trimtab.observe.pipeline import run_batch
+
+        return run_batch(self._session.result(), lake, self.settings, say=say)
+
+    def close(self) -> None:
+        """Stop Spark, if it has started."""
+        self._pool.shutdown(wait=True, cancel_futures=True)
+        if self._session.done() and not self._session.cancelled() and self._session.exception() is None:
+            # A signal to the whole group has ended Spark's Java before us: then there is nothing to stop.
+            with contextlib.suppress(Exception):
+                self._session.result().stop()
+
+    @staticmethod
+    def _start(scratch: Path) -> SparkSession:
+        from trimtab.observe.session import SessionSettings, spark_session
+
+        return spark_session(SessionSettings(short=True), scratch)
+
+
+def carry_out(
+    acting: Acting[PortT, PlanT, SettingsT, StateT],
+    port: PortT,
+    plan: PlanT,
+    plan_text: str,
+    settings: SettingsT,
+    folder: Path,
+    watch: Callable[[StateT], None],
+    sense: Any = None,
+) -> Any:
+    """Carry a plan out, journalled below `folder`; its receipt.
+
+    Parameters
+    ----------
+    acting, port
+        The level's way of acting, and the cluster.
+    plan, plan_text
+        The plan, and its file.
+    watch
+        Told the state after every event.
+    sense
+        The load that the plan was made from: between batches, moves that are no longer needed are dropped.
+    """
+    from trimtab.act.applying import apply
+    from trimtab.act.execution.codec import Codecs
+    from trimtab.act.store import ExecutionStore
+
+    codecs = Codecs({acting.level: acting.codec}, acting.level)
+    store = ExecutionStore(folder, codecs, time.time, time.sleep, lambda: secrets.token_hex(8))
+    try:
+        return apply(acting, store, port, plan, plan_text, settings, sense=sense, watch=watch)
+    finally:
+        store.close()

@@ -1,0 +1,71 @@
+"""The producer process of a load on Kafka: every record at its due time, to its own partition.
+
+Run as `python -m trimtab.lab.sandbox.kafka.produce TASK`.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+import threading
+import time
+from pathlib import Path
+
+from trimtab.connect.kafka.client import producer
+from trimtab.connect.kafka.settings import KafkaConnection
+from trimtab.lab.sandbox.client_task import ClientTask, read_task, stop_on_signals
+from trimtab.lab.sandbox.kafka.topics import hex_texts
+from trimtab.lab.sandbox.kafka.workload import Workload
+from trimtab.lab.sandbox.pacing import ProducerTick, Stream, send_on_time
+
+
+def run(task: ClientTask[KafkaConnection, Workload], stopped: threading.Event) -> None:
+    """Produce until stopped, writing one line of truth per tick."""
+    from kafka.errors import KafkaError
+
+    load = task.workload
+    texts = hex_texts(load.record_bytes, load.seed)
+    client = producer(
+        task.connection,
+        acks=1,
+        enable_idempotence=False,
+        linger_ms=0,
+        batch_size=2 * load.record_bytes,
+        max_block_ms=2_000,
+        delivery_timeout_ms=30_000,
+        request_timeout_ms=10_000,
+    )
+    places = [
+        (topic.name, partition, rate)
+        for topic in load.topics
+        for partition, rate in enumerate(topic.bytes_per_second)
+        if rate > 0
+    ]
+    # Ask for every leader first: records that wait for metadata would all be late.
+    for topic in {topic for topic, _, _ in places}:
+        client.partitions_for(topic)
+
+    def send(tick: ProducerTick, index: int) -> None:
+        topic, partition, _ = places[index]
+        key = f"{topic}:{partition}"
+        sent = time.monotonic()
+        try:
+            future = client.send(topic, next(texts), partition=partition)
+        except KafkaError:
+            tick.fail(key)
+            return
+        future.add_callback(lambda _: tick.confirm(key, sent))
+        future.add_errback(lambda _: tick.fail(key))
+
+    streams = [
+        Stream(f"{topic}:{partition}", load.record_bytes / rate, load.record_bytes)
+        for topic, partition, rate in places
+    ]
+    send_on_time(
+        streams, send, lambda: client.flush(timeout=10), task.truth, stopped, random.Random(load.seed)
+    )
+    client.close(timeout=5)
+
+
+if __name__ == "__main__":
+    run(read_task(Path(sys.argv[1]), KafkaConnection, Workload), stop_on_signals())

@@ -1,0 +1,102 @@
+"""Kafka for the commands of the sandbox: how one is started, described, made uneven and loaded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from trimtab.connect.kafka.client import admin_client
+from trimtab.jars.fetch import Say
+from trimtab.lab.sandbox.kafka.cluster import KafkaSandbox, serving_brokers
+from trimtab.lab.sandbox.kafka.placement import choose_placement, record_placement
+from trimtab.lab.sandbox.kafka.properties import LOAD_DRIVEN_CPU
+from trimtab.lab.sandbox.kafka.state import KafkaState
+from trimtab.lab.sandbox.kafka.topics import create_topics, delete_topics
+from trimtab.lab.sandbox.kafka.workload import Workload, read_workload, skewed
+from trimtab.lab.sandbox.systems import SandboxSystem
+from trimtab.model.errors import ConnectError
+
+
+def start(**options: Any) -> KafkaState:
+    """A sandbox that outlives this process, by the options of `KafkaSandbox.start`."""
+    return KafkaSandbox.start(properties=LOAD_DRIVEN_CPU, detached=True, **options).state
+
+
+def describe(state: KafkaState) -> str:
+    """The sandbox as a few lines for its user: where it is, and each broker."""
+    try:
+        admin = admin_client(state.connection)
+        serving = serving_brokers(admin)
+        admin.close()
+    except ConnectError:
+        serving = set()
+    lines = [f"bootstrap  {state.bootstrap}"]
+    if state.security is not None:
+        lines.append(f"security   SASL_SSL, SCRAM-SHA-512, user {state.security.user}")
+        lines.append(f"password   {state.security.password}")
+        lines.append(f"trust      {state.connection.tls_ca}")
+    lines += [f"folder     {state.folder}", "", "broker  host  rack  port   metrics  pid      state"]
+    for node in state.brokers:
+        process = state.alive.get(node.id)
+        condition = "serving" if node.id in serving else "starting or fenced" if process else "not running"
+        metrics = str(node.prometheus_port or "-")
+        pid = str(process.pid) if process else "-"
+        lines.append(
+            f"{node.id:<6}  {node.host:4}  {node.rack:4}  {node.port:<5}  {metrics:7}  {pid:7}  {condition}"
+        )
+    return "\n".join(lines)
+
+
+def skew(
+    state: KafkaState,
+    workload: Workload,
+    *,
+    seed: int,
+    placement: str,
+    record: Path | None,
+    remove: bool,
+    say: Say,
+) -> str:
+    """Create and fill the topics of a load, or remove them; a line on what was done.
+
+    Parameters
+    ----------
+    seed, placement
+        As `choose_placement` takes them.
+    record
+        The file that gets the placement; None for no file.
+    """
+    topics = workload.topic_names
+    if remove:
+        delete_topics(state.connection, topics)
+        return f"{len(topics)} topics removed"
+    racks = {node.id: node.rack for node in state.brokers if node.id in state.alive}
+    create_topics(state.connection, workload, choose_placement(placement, workload, racks, seed), say)
+    if record is not None:
+        admin = admin_client(state.connection)
+        record.write_text(record_placement(admin, topics).to_json(), encoding="utf-8")
+        admin.close()
+    partitions = sum(topic.partitions for topic in workload.topics)
+    return f"{len(topics)} topics with {partitions} partitions created"
+
+
+def present_topics(state: KafkaState, workload: Workload) -> set[str]:
+    """All topics of the cluster."""
+    admin = admin_client(state.connection)
+    try:
+        return set(admin.list_topics())
+    finally:
+        admin.close()
+
+
+KAFKA = SandboxSystem(
+    state=KafkaState,
+    start=start,
+    describe=describe,
+    skewed=lambda state, seed, rate: skewed(seed, rate * 1e6, len(state.brokers)),
+    read_workload=read_workload,
+    skew=skew,
+    present_topics=present_topics,
+    records="records",
+    uneven="create topics whose load is uneven",
+)

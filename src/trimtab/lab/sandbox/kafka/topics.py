@@ -1,0 +1,117 @@
+"""Creating, filling and removing the topics of a workload."""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from collections.abc import Iterable, Iterator
+from itertools import cycle
+from typing import Any
+
+from trimtab.connect.kafka.client import admin_client, producer
+from trimtab.connect.kafka.settings import KafkaConnection
+from trimtab.jars.fetch import Say, say_nothing
+from trimtab.lab.sandbox.kafka.placement import Placement
+from trimtab.lab.sandbox.kafka.workload import TopicLoad, Workload
+from trimtab.model.errors import SandboxError
+
+PRELOAD_RECORD_BYTES = 100_000
+PRELOAD_RECORDS_IN_FLIGHT = 300
+
+
+def create_topics(
+    connection: KafkaConnection,
+    workload: Workload,
+    placement: Placement | None = None,
+    say: Say = say_nothing,
+) -> None:
+    """Create a workload's topics and write what they hold from the start.
+
+    Parameters
+    ----------
+    connection
+        Of the cluster.
+    workload
+        Whose topics.
+    placement
+        Where replicas go; None leaves it to Kafka's controller.
+    say
+        Takes lines of progress.
+
+    Raises
+    ------
+    SandboxError
+        If a topic exists already, or the placement does not fit the topics.
+    """
+    from kafka.errors import KafkaError, TopicAlreadyExistsError
+
+    admin = admin_client(connection)
+    try:
+        admin.create_topics(
+            {topic.name: _request(topic, placement) for topic in workload.topics}, wait_for_metadata=True
+        )
+    except TopicAlreadyExistsError as error:
+        raise SandboxError(
+            "topics of this workload exist already: the load can run on them, or remove them first"
+        ) from error
+    except KafkaError as error:
+        raise SandboxError(f"Kafka does not create the workload's topics: {error}") from error
+    finally:
+        admin.close()
+    preload(connection, workload, say)
+
+
+def delete_topics(connection: KafkaConnection, names: Iterable[str]) -> None:
+    """Remove topics; those that do not exist are passed over."""
+    admin = admin_client(connection)
+    try:
+        admin.delete_topics(list(names), raise_errors=False)
+    finally:
+        admin.close()
+
+
+def preload(connection: KafkaConnection, workload: Workload, say: Say = say_nothing) -> None:
+    """Write each topic's initial data, as fast as the brokers take it."""
+    total = sum(sum(topic.preload_bytes) for topic in workload.topics)
+    if not total:
+        return
+    say(f"writing {total / 1e6:.0f} MB of archives")
+    texts = hex_texts(PRELOAD_RECORD_BYTES, workload.seed)
+    client = producer(connection, acks=1, enable_idempotence=False, batch_size=400_000, linger_ms=20)
+    try:
+        # The client queues without limit: wait for the oldest, so that archives never lie in memory whole.
+        flying: deque[Any] = deque()
+        for topic in workload.topics:
+            for partition, size in enumerate(topic.preload_bytes):
+                for at in range(0, size, PRELOAD_RECORD_BYTES):
+                    value = next(texts)[: min(PRELOAD_RECORD_BYTES, size - at)]
+                    flying.append(client.send(topic.name, value, partition=partition))
+                    if len(flying) > PRELOAD_RECORDS_IN_FLIGHT:
+                        flying.popleft().get(60)
+        for future in flying:
+            future.get(60)
+    finally:
+        client.close()
+
+
+def hex_texts(size: int, seed: int, count: int = 64) -> Iterator[bytes]:
+    """Different texts of one size that compress to about 0.58, over and over."""
+    draw = random.Random(seed)
+    return cycle([draw.randbytes(size // 2 + 1).hex().encode()[:size] for _ in range(count)])
+
+
+def _request(topic: TopicLoad, placement: Placement | None) -> dict[str, Any]:
+    if placement is None:
+        where: dict[str, Any] = {
+            "num_partitions": topic.partitions,
+            "replication_factor": topic.replication_factor,
+        }
+    else:
+        replicas = placement.replicas.get(topic.name, ())
+        if len(replicas) != topic.partitions:
+            raise SandboxError(
+                f"the placement has {len(replicas)} partitions of {topic.name}, the workload "
+                f"{topic.partitions}: draw it for this workload"
+            )
+        where = {"assignments": {partition: list(brokers) for partition, brokers in enumerate(replicas)}}
+    return where | {"configs": dict(topic.configs)}

@@ -1,0 +1,124 @@
+"""A producer's clock: every record at its due time, every tick with what was due and what was confirmed."""
+
+from __future__ import annotations
+
+import heapq
+import random
+import statistics
+import threading
+import time
+from collections import defaultdict, deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from trimtab.lab.sandbox.truth import TICK_SECONDS, Pauses, Traffic, TruthTick, tick_begin
+
+LATE_SECONDS = 1.0
+
+
+@dataclass(frozen=True)
+class Stream:
+    """Records of one size that are due at one interval; `key` names where they go in the truth."""
+
+    key: str
+    interval_seconds: float
+    record_bytes: int
+
+
+class ProducerTick:
+    """Counts of the running tick; confirmations arrive from the client's own thread."""
+
+    def __init__(self, begin: float, streams: Sequence[Stream]) -> None:
+        self.begin = begin
+        self.due: dict[str, int] = defaultdict(int)
+        self.late = 0
+        self._bytes = {stream.key: stream.record_bytes for stream in streams}
+        self._confirmed: deque[tuple[str, float, float]] = deque()
+        self._failed: deque[str] = deque()
+        self._pauses = Pauses()
+
+    def confirm(self, key: str, sent: float) -> None:
+        """A record that was sent at a time of `time.monotonic` has been confirmed now."""
+        self._confirmed.append((key, (time.monotonic() - sent) * 1000, time.time()))
+
+    def fail(self, key: str) -> None:
+        """A record has been given up."""
+        self._failed.append(key)
+
+    def close(self, end: float, *, last: bool = False) -> TruthTick:
+        """The tick as it is written; what is confirmed later belongs to the next."""
+        confirmed = [self._confirmed.popleft() for _ in range(len(self._confirmed))]
+        errors = len(self._failed)
+        self._failed.clear()
+        done: dict[str, int] = defaultdict(int)
+        for key, _, at in confirmed:
+            done[key] += 1
+            self._pauses.add(key, at)
+        latencies = sorted(latency for _, latency, _ in confirmed)
+        percentiles = statistics.quantiles(latencies, n=100) if len(latencies) > 1 else latencies * 99
+        tick = TruthTick(
+            client="producer",
+            at=self.begin,
+            seconds=round(end - self.begin, 6),
+            planned=self._traffic(self.due),
+            done=self._traffic(done),
+            late_records=self.late,
+            errors=errors,
+            latency_p50_ms=round(percentiles[49], 2) if percentiles else None,
+            latency_p99_ms=round(percentiles[98], 2) if percentiles else None,
+            pauses=self._pauses.take(end if last else None),
+        )
+        self.begin, self.late = end, 0
+        self.due.clear()
+        return tick
+
+    def _traffic(self, records: dict[str, int]) -> dict[str, Traffic]:
+        return {key: Traffic(count, count * self._bytes[key]) for key, count in sorted(records.items())}
+
+
+def send_on_time(
+    streams: Sequence[Stream],
+    send: Callable[[ProducerTick, int], None],
+    flush: Callable[[], None],
+    truth: Path,
+    stopped: threading.Event,
+    draw: random.Random,
+) -> None:
+    """Send until stopped, writing one line of truth per tick.
+
+    Parameters
+    ----------
+    streams
+        What is due, at intervals with phases of their own.
+    send
+        Takes the tick and the stream's index; tells the tick when the record is confirmed or given up.
+    flush
+        Waits a while for what is under way.
+    truth
+        The file of ticks.
+    stopped
+        Set to end.
+    draw
+        Of the phases.
+    """
+    begin = time.time()
+    due = [(begin + draw.random() * stream.interval_seconds, index) for index, stream in enumerate(streams)]
+    heapq.heapify(due)
+    tick = ProducerTick(begin, streams)
+    with truth.open("w", encoding="utf-8", buffering=1) as lines:
+        while due and not stopped.is_set():
+            now = time.time()
+            if now >= tick_begin(tick.begin) + TICK_SECONDS:
+                lines.write(tick.close(tick_begin(tick.begin) + TICK_SECONDS).to_line())
+                continue
+            at, index = due[0]
+            if at > now:
+                stopped.wait(min(at - now, tick_begin(tick.begin) + TICK_SECONDS - now))
+                continue
+            heapq.heapreplace(due, (at + streams[index].interval_seconds, index))
+            tick.due[streams[index].key] += 1
+            tick.late += now - at > LATE_SECONDS
+            send(tick, index)
+        flush()
+        lines.write(tick.close(time.time(), last=True).to_line())

@@ -1,0 +1,142 @@
+"""Child processes that are found again from another process and that never outlive their owner by mistake."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from trimtab.lab.sandbox import launcher
+
+# Linux sends the death signal when the *thread* that forked ends, so all children come from one thread
+# that lives as long as this process.
+_SPAWNER = ThreadPoolExecutor(1, "trimtab-spawner")
+_OURS: dict[int, subprocess.Popen[bytes]] = {}
+HAS_PROC = Path("/proc/self/stat").exists()
+
+
+@dataclass(frozen=True)
+class Process:
+    """A process by number and start, so that a number used again by the system is not taken for it."""
+
+    pid: int
+    started: str
+
+    @property
+    def alive(self) -> bool:
+        """True if this very process still runs."""
+        return started(self.pid) == self.started
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal, unless the process is gone."""
+        if self.alive:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, number)
+
+    def cpu_seconds(self) -> float | None:
+        """Processor time used so far (user and system), None where the system does not tell."""
+        fields = _stat(self.pid)
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK") if fields else None
+
+
+def this_process() -> Process:
+    """The running process itself."""
+    return Process(os.getpid(), started(os.getpid()) or "")
+
+
+def started(pid: int) -> str | None:
+    """A text that tells this run of `pid` from any other; None when no such process runs."""
+    if HAS_PROC:
+        fields = _stat(pid)
+        return None if fields is None or fields[0] in "ZX" else fields[19]
+    answer = subprocess.run(
+        ["ps", "-o", "lstart=", "-p", str(pid)], capture_output=True, text=True, check=False
+    )
+    return answer.stdout.strip() or None
+
+
+def spawn(command: list[str], folder: Path, log: Path, *, outlive: bool) -> Process:
+    """Start a program in a session of its own, so that Ctrl-C in the terminal reaches only us.
+
+    Parameters
+    ----------
+    command
+        Program (an absolute path) and arguments.
+    folder
+        Its working directory.
+    log
+        Where its output is appended.
+    outlive
+        Whether it goes on when this process ends; otherwise it is killed then, however we end.
+    """
+    if not outlive:
+        guard = [sys.executable, "-I", "-S", launcher.__file__, str(os.getpid())]
+        command = guard + command
+    with log.open("ab") as output:
+        child = _SPAWNER.submit(
+            subprocess.Popen,
+            command,
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        ).result()
+    _OURS[child.pid] = child
+    return Process(child.pid, started(child.pid) or "")
+
+
+def end(processes: Iterable[Process], patience_seconds: float) -> None:
+    """Ask processes to stop, and kill those that have not after a while."""
+    waiting = [process for process in processes if running(process)]
+    for process in waiting:
+        process.signal(signal.SIGTERM)
+    deadline = time.monotonic() + patience_seconds
+    while waiting and time.monotonic() < deadline:
+        time.sleep(0.05)
+        waiting = [process for process in waiting if running(process)]
+    kill(waiting)
+
+
+def kill(processes: Iterable[Process]) -> None:
+    """Kill processes at once and wait until they are gone."""
+    waiting = list(processes)
+    for process in waiting:
+        process.signal(signal.SIGKILL)
+    while any(running(process) for process in waiting):
+        time.sleep(0.01)
+
+
+def running(process: Process) -> bool:
+    """True if a process runs; a child of ours that has ended is reaped on the way."""
+    if process.alive:
+        return True
+    child = _OURS.pop(process.pid, None)
+    if child is not None:
+        child.wait()
+    return False
+
+
+def wait(child: Process, timeout_seconds: float) -> int | None:
+    """The exit code of a child of ours, or None if it still runs after that time."""
+    try:
+        code = _OURS[child.pid].wait(timeout_seconds)
+    except subprocess.TimeoutExpired:
+        return None
+    del _OURS[child.pid]
+    return code
+
+
+def _stat(pid: int) -> list[str] | None:
+    """The fields of /proc/PID/stat from the third (state) on; the name before them may hold blanks."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None

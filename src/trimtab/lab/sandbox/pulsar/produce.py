@@ -1,0 +1,76 @@
+"""The producer process of a load on Pulsar: a producer for each topic, every message at its due time.
+
+Run as `python -m trimtab.lab.sandbox.pulsar.produce TASK`.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+import threading
+import time
+from pathlib import Path
+
+from trimtab.connect.pulsar.client import pulsar_client
+from trimtab.connect.pulsar.settings import PulsarConnection
+from trimtab.lab.sandbox.client_task import ClientTask, read_task, stop_on_signals
+from trimtab.lab.sandbox.pacing import ProducerTick, Stream, send_on_time
+from trimtab.lab.sandbox.pulsar.workload import PulsarWorkload
+
+FLUSH_SECONDS = 10.0
+# A topic whose broker has died is without owner for a dozen seconds: what is due meanwhile waits here.
+MESSAGES_IN_FLIGHT = 20_000
+
+
+def run(task: ClientTask[PulsarConnection, PulsarWorkload], stopped: threading.Event) -> None:
+    """Produce until stopped, writing one line of truth per tick."""
+    import pulsar
+
+    client = pulsar_client(task.connection)
+    topics = [(name, topic) for name, topic in task.workload.topics if topic.messages_per_second > 0]
+    producers = [
+        client.create_producer(
+            name, max_pending_messages=MESSAGES_IN_FLIGHT, block_if_queue_full=False, batching_enabled=False
+        )
+        for name, _ in topics
+    ]
+    payloads = [random.Random(task.workload.seed).randbytes(topic.message_bytes) for _, topic in topics]
+    streams = [Stream(name, 1 / topic.messages_per_second, topic.message_bytes) for name, topic in topics]
+    in_flight = _Count()
+
+    def send(tick: ProducerTick, index: int) -> None:
+        key, sent = streams[index].key, time.monotonic()
+
+        def answered(result: pulsar.Result, _: object) -> None:
+            in_flight.add(-1)
+            if result == pulsar.Result.Ok:
+                tick.confirm(key, sent)
+            else:
+                tick.fail(key)
+
+        in_flight.add(1)
+        producers[index].send_async(payloads[index], answered)
+
+    def flush() -> None:
+        deadline = time.monotonic() + FLUSH_SECONDS
+        while in_flight.value and time.monotonic() < deadline:
+            time.sleep(0.01)
+
+    send_on_time(streams, send, flush, task.truth, stopped, random.Random(task.workload.seed))
+    client.close()
+
+
+class _Count:
+    """A number that the client's threads change as well."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.value = 0
+
+    def add(self, change: int) -> None:
+        with self._lock:
+            self.value += change
+
+
+if __name__ == "__main__":
+    run(read_task(Path(sys.argv[1]), PulsarConnection, PulsarWorkload), stop_on_signals())

@@ -1,0 +1,116 @@
+"""Pulsar for the commands of the sandbox: how one is started, described, made uneven and loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from trimtab.connect.pulsar.admin import PulsarAdmin, PulsarAdminError
+from trimtab.jars.fetch import Say
+from trimtab.lab.sandbox.pulsar.cluster import PulsarSandbox
+from trimtab.lab.sandbox.pulsar.configuration import parse_settings
+from trimtab.lab.sandbox.pulsar.namespaces import create_namespaces, delete_namespaces
+from trimtab.lab.sandbox.pulsar.placing import place_unevenly
+from trimtab.lab.sandbox.pulsar.state import PulsarState
+from trimtab.lab.sandbox.pulsar.workload import PulsarWorkload, read_workload, skewed
+from trimtab.lab.sandbox.systems import SandboxSystem
+from trimtab.model.bundles.policies import is_system_namespace
+from trimtab.model.bundles.range import namespace_of
+
+
+def start(settings: Sequence[str], **options: Any) -> PulsarState:
+    """A sandbox that outlives this process, by the options of `PulsarSandbox.start`."""
+    return PulsarSandbox.start(settings=parse_settings(settings), detached=True, **options).state
+
+
+def describe(state: PulsarState) -> str:
+    """The sandbox as a few lines for its user: where it is, and each broker."""
+    lines = [
+        f"admin      {','.join(state.web_urls.values())}",
+        f"service    {state.service_url}",
+        f"folder     {state.folder}",
+        f"version    Pulsar {state.version}, {state.load_manager} load manager",
+    ]
+    if state.security is not None:
+        lines.append(f"security   TLS; trust {state.connection.tls_ca}")
+        lines.append(f"token      {state.connection.token}")
+    if any(node.control_group for node in state.brokers):
+        lines.append("CPU        counted for each broker apart")
+    elif state.without_control_groups:
+        lines.append(f"CPU        that of the whole machine: {state.without_control_groups}")
+    lines += ["", f"{'broker':16}  port   pid      bundles  state"]
+    with PulsarAdmin(state.connection) as admin:
+        leader = _leader(admin)
+        for node in state.brokers:
+            process = state.alive.get(node.id)
+            bundles = _bundles(admin, node.broker_id) if process else None
+            condition = "not running" if process is None else "starting" if bundles is None else "serving"
+            lines.append(
+                f"{node.broker_id:16}  {node.port:<5}  {process.pid if process else '-':<7}  "
+                f"{'-' if bundles is None else bundles:<7}  {condition}"
+                + (", leader" if node.broker_id == leader else "")
+            )
+    return "\n".join(lines)
+
+
+def _leader(admin: PulsarAdmin) -> str | None:
+    try:
+        return admin.leader().broker
+    except PulsarAdminError:
+        return None
+
+
+def _bundles(admin: PulsarAdmin, broker: str) -> int | None:
+    """The number of bundles that a broker serves, without Pulsar's own; None if it does not tell."""
+    try:
+        owned = admin.owned_bundles(broker)
+    except PulsarAdminError:
+        return None
+    return sum(not is_system_namespace(namespace_of(one.bundle)) for one in owned)
+
+
+def skew(state: PulsarState, workload: PulsarWorkload, *, place: bool, remove: bool, say: Say) -> str:
+    """Create the namespaces of a load, bundles placed unevenly, or remove them; a line on what was done.
+
+    Parameters
+    ----------
+    place
+        Whether each broker gets half of the load of the one before it; otherwise Pulsar chooses.
+    """
+    with PulsarAdmin(state.connection) as admin:
+        if remove:
+            delete_namespaces(admin, workload)
+            return f"{len(workload.namespaces)} namespaces removed"
+        create_namespaces(admin, workload)
+        if place:
+            alive = [node.broker_id for node in state.brokers if node.id in state.alive]
+            place_unevenly(admin, workload, alive)
+    topics = sum(len(namespace.topics) for namespace in workload.namespaces)
+    bundles = sum(namespace.bundles for namespace in workload.namespaces)
+    return f"{topics} topics in {bundles} bundles of {len(workload.namespaces)} namespaces created"
+
+
+def present_topics(state: PulsarState, workload: PulsarWorkload) -> set[str]:
+    """The topics in those namespaces of a load that exist."""
+    with PulsarAdmin(state.connection) as admin:
+        tenants = {namespace.name.partition("/")[0] for namespace in workload.namespaces}
+        known = {name for tenant in tenants & set(admin.tenants()) for name in admin.namespaces(tenant)}
+        return {
+            topic
+            for namespace in workload.namespaces
+            if namespace.name in known
+            for topic in admin.topics(namespace.name)
+        }
+
+
+PULSAR = SandboxSystem(
+    state=PulsarState,
+    start=start,
+    describe=describe,
+    skewed=lambda state, seed, rate: skewed(seed, rate),
+    read_workload=read_workload,
+    skew=skew,
+    present_topics=present_topics,
+    records="messages",
+    uneven="create namespaces whose bundles are uneven",
+)

@@ -1,0 +1,116 @@
+"""A running sandbox on disk: a folder with `sandbox.json`, readable from any other process."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import ClassVar, Self, TypeVar
+
+from trimtab.files.places import state_folder
+from trimtab.lab.sandbox.documents import decode, encode
+from trimtab.lab.sandbox.processes import Process
+from trimtab.model.errors import SandboxError
+
+FORMAT = "trimtab/sandbox/2"
+FILE = "sandbox.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SandboxState:
+    """The part that all sandboxes have, whatever runs in them: enough to judge and to stop it.
+
+    Parameters
+    ----------
+    folder
+        Everything of the sandbox lies below it.
+    cluster_id
+        Tells this cluster from one that had the same name before.
+    owner
+        The process with which the sandbox ends; None once it is detached.
+    processes
+        What was started last for each node id, alive or not.
+    control_groups
+        Folders of the system's control groups that were made for it, removed with it.
+    """
+
+    system: ClassVar[str] = ""
+
+    folder: Path
+    cluster_id: str
+    owner: Process | None
+    processes: dict[int, Process] = field(default_factory=dict)
+    control_groups: tuple[Path, ...] = ()
+
+    @property
+    def alive(self) -> dict[int, Process]:
+        """The nodes that run, by id."""
+        return {node: process for node, process in self.processes.items() if process.alive}
+
+    @property
+    def stale(self) -> bool:
+        """True if nothing of it runs, or its owner ended without stopping it."""
+        return not self.alive or (self.owner is not None and not self.owner.alive)
+
+    def with_process(self, node: int, process: Process) -> Self:
+        """The same sandbox with one node started anew."""
+        return replace(self, processes={**self.processes, node: process})
+
+    def write(self) -> None:
+        """Save the state in one step; readable by its owner only, since it may hold a password."""
+        document = encode(self) | {"format": FORMAT, "system": self.system}
+        scratch = self.folder / f".{FILE}.{os.getpid()}"
+        with open(
+            os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8"
+        ) as file:
+            json.dump(document, file, indent=1)
+            file.flush()
+            os.fsync(file.fileno())
+        scratch.replace(self.folder / FILE)
+
+    def home(self, node: int) -> Path:
+        """The folder of one node: configuration, data, output."""
+        return self.folder / f"node-{node}"
+
+
+State = TypeVar("State", bound=SandboxState)
+
+
+def sandboxes_folder() -> Path:
+    """The folder that holds those of all sandboxes."""
+    return state_folder() / "sandbox"
+
+
+def read_state(folder: Path, kind: type[State]) -> State | None:
+    """The sandbox of a folder, or None where there is none.
+
+    Parameters
+    ----------
+    folder
+        Of the sandbox.
+    kind
+        The state of a system; `SandboxState` itself for one of any system.
+
+    Raises
+    ------
+    SandboxError
+        If the file is there but not one of ours, or of another system.
+    """
+    file = folder / FILE
+    try:
+        document = json.loads(file.read_text(encoding="utf-8"))
+        if document["format"] != FORMAT:
+            raise ValueError(f"format {document['format']!r} instead of {FORMAT!r}")
+        if kind.system not in ("", document["system"]):
+            raise SandboxError(
+                f"the sandbox {folder.name} is one of {document['system']}, not of {kind.system}: choose "
+                "another name"
+            )
+        return decode(document | {"folder": str(folder)}, kind)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise SandboxError(
+            f"{file} is not a sandbox of this trimtab ({error}): delete the folder {folder}"
+        ) from error

@@ -1,0 +1,67 @@
+"""The systems that sandboxes run, a row each, for the commands that are alike for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Final, Generic, TypeVar
+
+from trimtab.lab.sandbox.client_task import LoadPlan
+from trimtab.lab.sandbox.state import State
+
+Workload = TypeVar("Workload", bound=LoadPlan)
+
+
+@dataclass(frozen=True)
+class SandboxSystem(Generic[State, Workload]):
+    """One system.
+
+    Parameters
+    ----------
+    state
+        Of its sandboxes.
+    start
+        Starts one that outlives this process, by options of its own, `folder` and `say`.
+    describe
+        A sandbox as a few lines for its user.
+    skewed
+        The load by a seed and the rate that its command takes.
+    read_workload
+        The load of a file.
+    skew
+        Creates what the load needs, by options of its own; returns a line on what it did.
+    present_topics
+        Those topics of a load that exist.
+    records, uneven
+        Its word for records, and what `skew` creates.
+    """
+
+    state: type[State]
+    start: Callable[..., State]
+    describe: Callable[[State], str]
+    skewed: Callable[[State, int, float], Workload]
+    read_workload: Callable[[Path], Workload]
+    skew: Callable[..., str]
+    present_topics: Callable[[State, Workload], Collection[str]]
+    records: str
+    uneven: str
+
+
+SYSTEMS: Final = {
+    "kafka": "trimtab.lab.sandbox.kafka.system:KAFKA",
+    "pulsar": "trimtab.lab.sandbox.pulsar.system:PULSAR",
+}
+
+
+def system_of(name: str) -> SandboxSystem[Any, Any]:
+    """The system of a name, imported now."""
+    module, _, value = SYSTEMS[name].partition(":")
+    found: SandboxSystem[Any, Any] = getattr(import_module(module), value)
+    return found
+
+
+def command(system: str, name: str, verb: str) -> str:
+    """The command line for a sandbox, which has its system's name if it was given no other."""
+    return f"trimtab sandbox {system} {verb}" + ("" if name == system else f" --name {name}")

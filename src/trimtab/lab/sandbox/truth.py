@@ -1,0 +1,123 @@
+"""The deeds of a load, tick by tick: the figures that telemetry is held against.
+
+One JSON line per tick and client. Ticks begin at whole multiples of `TICK_SECONDS` of the system's clock,
+so that the lines of all clients fit together.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+TICK_SECONDS = 1.0
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """Records and their value bytes, before any compression."""
+
+    records: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class TruthTick:
+    """One client's tick.
+
+    Parameters
+    ----------
+    client
+        `producer`, or the name of a consumer group.
+    at
+        Begin of the tick, seconds since the epoch.
+    seconds
+        Its length; the last one of a run may be shorter.
+    planned, done
+        By `topic:partition`: what was due, and what brokers confirmed (producer) or handed out (group).
+    late_records
+        Records sent more than a second after they were due.
+    errors
+        Records given up, or polls that failed.
+    latency_p50_ms, latency_p99_ms
+        From send to confirmation; None for a tick without any, and for groups.
+    pauses
+        By the same keys: begin and end of the longest time between two confirmations (or records read) that
+        ended in this tick; in a client's last tick also such as have not ended. Seconds since the epoch.
+        Readers of Kafka tell none.
+    """
+
+    client: str
+    at: float
+    seconds: float
+    planned: dict[str, Traffic] = field(default_factory=dict)
+    done: dict[str, Traffic] = field(default_factory=dict)
+    late_records: int = 0
+    errors: int = 0
+    latency_p50_ms: float | None = None
+    latency_p99_ms: float | None = None
+    pauses: dict[str, tuple[float, float]] = field(default_factory=dict)
+
+    def to_line(self) -> str:
+        """The tick as one line of JSON."""
+        return msgspec.json.encode(self).decode() + "\n"
+
+
+class Pauses:
+    """The longest time between two events of each key, tick by tick."""
+
+    def __init__(self) -> None:
+        self._last: dict[str, float] = {}
+        self._longest: dict[str, tuple[float, float]] = {}
+
+    def add(self, key: str, at: float) -> None:
+        """An event; those of one key come in time order."""
+        before = self._last.get(key)
+        self._last[key] = at
+        if before is not None:
+            self._keep(key, before, at)
+
+    def take(self, end: float | None = None) -> dict[str, tuple[float, float]]:
+        """Begin and end of the longest since the last call; with `end`, what goes on then counts up to it."""
+        if end is not None:
+            for key, last in self._last.items():
+                self._keep(key, last, end)
+        taken = {key: (round(a, 6), round(b, 6)) for key, (a, b) in sorted(self._longest.items())}
+        self._longest.clear()
+        return taken
+
+    def _keep(self, key: str, begin: float, end: float) -> None:
+        longest = self._longest.get(key)
+        if longest is None or end - begin > longest[1] - longest[0]:
+            self._longest[key] = (begin, end)
+
+
+def tick_begin(now: float) -> float:
+    """The begin of the tick that holds a time."""
+    return math.floor(now / TICK_SECONDS) * TICK_SECONDS
+
+
+def read_truth(folder: Path) -> Iterator[TruthTick]:
+    """All ticks of a load, client after client; a last line that was cut off by a kill is left out."""
+    for path in sorted(folder.glob("*.truth.jsonl")):
+        with path.open(encoding="utf-8") as lines:
+            for line in lines:
+                if line.endswith("\n"):
+                    yield msgspec.json.decode(line, type=TruthTick)
+
+
+def traffic_between(
+    ticks: Iterator[TruthTick] | list[TruthTick], begin: float, end: float
+) -> dict[str, dict[str, Traffic]]:
+    """The traffic of each client in the ticks that lie wholly between two times, by client and partition."""
+    totals: dict[str, dict[str, Traffic]] = {}
+    for tick in ticks:
+        if begin <= tick.at and tick.at + tick.seconds <= end:
+            done = totals.setdefault(tick.client, {})
+            for key, part in tick.done.items():
+                before = done.get(key, Traffic(0, 0))
+                done[key] = Traffic(before.records + part.records, before.bytes + part.bytes)
+    return totals

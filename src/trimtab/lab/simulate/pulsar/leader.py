@@ -1,0 +1,151 @@
+"""The leader of a simulated Pulsar: takes reports in, sheds, finds splits, and chooses brokers.
+
+Everything that it decides is decided by `trimtab.plan.pulsar`; what is here is its memory, and who is asked
+when.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from trimtab.model.bundles.policies import ClusterMetadata
+from trimtab.model.bundles.reports import BrokerReport
+from trimtab.plan.bundles.strategies import shedder
+from trimtab.plan.pulsar.assign.select import assign
+from trimtab.plan.pulsar.assign.state import AssignmentState, with_destination
+from trimtab.plan.pulsar.decision import Decision
+from trimtab.plan.pulsar.leader import (
+    LeaderMemory,
+    LeaderRules,
+    idle,
+    inform,
+    placement_rules,
+    shed,
+    with_assignment,
+)
+from trimtab.plan.pulsar.options import Options
+from trimtab.plan.pulsar.split.modular import Split, find_splits
+from trimtab.plan.pulsar.strategies import placer
+from trimtab.plan.pulsar.view import BrokerLoad, LoadView
+
+
+@dataclass(frozen=True)
+class LeaderSettings:
+    """By what rules a leader decides.
+
+    Attributes
+    ----------
+    shedder, placer
+        Class names in Pulsar.
+    options
+        Pulsar's options.
+    destination_first
+        Whether a destination is chosen before a bundle is unloaded, as in Pulsar 4; else the bundle is
+        released, and whoever looks it up next has it placed, as the article tells it.
+    """
+
+    shedder: str = "ThresholdShedder"
+    placer: str = "LeastLongTermMessageRate"
+    options: Options = field(default_factory=Options)
+    destination_first: bool = True
+
+
+@dataclass(frozen=True)
+class Unload:
+    """An order to a bundle's owner; the destination is the leader's own, for the next lookup."""
+
+    bundle: str
+    owner: str
+    destination: str | None
+
+
+class Leader:
+    """The memory of one leader, from its election on: nothing is handed over but the reports.
+
+    Parameters
+    ----------
+    settings
+        By what rules it decides.
+    chance
+        For draws among equals.
+
+    Attributes
+    ----------
+    view
+        What it knows.
+    decision
+        The shedder's last one.
+    """
+
+    def __init__(self, settings: LeaderSettings, chance: np.random.Generator) -> None:
+        self.settings = settings
+        self.chance = chance
+        self.view = LoadView(0.0, {})
+        self.decision = Decision()
+        chosen = placer(settings.placer)
+        self._rules = LeaderRules(
+            shedder(settings.shedder),
+            settings.options,
+            chosen,
+            destination_first=settings.destination_first,
+        )
+        self._memory = LeaderMemory(self._rules.shedder.initial, AssignmentState(chosen.initial))
+
+    def take_in(self, at: float, reports: Mapping[str, BrokerReport], owned: tuple[str, ...] = ()) -> None:
+        """Take everybody's reports in as one more sample of each bundle.
+
+        Parameters
+        ----------
+        at
+            Virtual seconds.
+        owned
+            Bundles that the leader's own broker owns.
+        """
+        given = {name: load.preallocated for name, load in self.view.brokers.items()}
+        self.view, self._memory = inform(self._memory, at, reports, self._rules, given, owned)
+
+    def joined(self, broker: str, report: BrokerReport) -> None:
+        """A broker came up: its first report is seen at once."""
+        self._see({**self.view.brokers, broker: BrokerLoad(report)})
+
+    def left(self, broker: str) -> None:
+        """A broker's session is over: what was preallocated to it is forgotten."""
+        self._see({name: load for name, load in self.view.brokers.items() if name != broker})
+        assignment = self._memory.assignment
+        kept = {bundle: one for bundle, one in assignment.preallocated.items() if one != broker}
+        self._memory = replace(self._memory, assignment=replace(assignment, preallocated=kept))
+
+    def _see(self, brokers: Mapping[str, BrokerLoad]) -> None:
+        self._memory = replace(self._memory, order=self._memory.order.with_brokers(brokers))
+        names = self._memory.order.brokers.names
+        self.view = replace(self.view, brokers={name: brokers[name] for name in names})
+
+    def shed(self, metadata: ClusterMetadata) -> tuple[Unload, ...]:
+        """The bundles that are unloaded now; a lone broker sheds nothing."""
+        rules = replace(self._rules, metadata=metadata)
+        if idle(self.view, rules) is not None:
+            return ()
+        self.decision, memory = shed(self.view, self._memory, rules, self.chance)
+        orders = tuple(
+            Unload(bundle, owner, self.decision.destinations.get(bundle))
+            for owner, bundles in self.decision.unloads.items()
+            for bundle in bundles
+        )
+        assignment = memory.assignment
+        for order in orders:
+            if order.destination is not None:
+                assignment = with_destination(assignment, order.bundle, order.destination, rules.options)
+        self._memory = replace(memory, assignment=assignment)
+        return orders
+
+    def splits(self, metadata: ClusterMetadata) -> tuple[Split, ...]:
+        """The bundles that are to be split now."""
+        return find_splits(self.view, self.settings.options, metadata).splits
+
+    def choose(self, bundle: str, metadata: ClusterMetadata) -> str | None:
+        """The broker that a lookup's bundle is to go to."""
+        rules = placement_rules(replace(self._rules, metadata=metadata))
+        found, self.view, assignment = assign(bundle, self.view, rules, self._memory.assignment, self.chance)
+        self._memory = with_assignment(self._memory, assignment, self._rules)
+        return found.broker

@@ -1,0 +1,187 @@
+"""A plan of the level `bundles`: from a snapshot by `trim`, or from load reports by any strategy."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import deque
+from functools import cached_property
+from typing import Any, Final
+
+from trimtab.files.bundles.policies import LaidDown, read_policies
+from trimtab.files.bundles.reports import report_line
+from trimtab.files.bundles.settings import SECTION
+from trimtab.files.head import time_text
+from trimtab.history.bundles.now import decide_now
+from trimtab.history.bundles.recording import FileRecording, LakeRecording, Period, Recording
+from trimtab.history.bundles.scenarios import Asked, asked
+from trimtab.levels.asking import PlanAsked, Planned
+from trimtab.levels.bundles import LEVEL
+from trimtab.levels.planning import snapshot_of
+from trimtab.model.bundles.plan import BundlePlan
+from trimtab.model.bundles.reports import ReportTick
+from trimtab.model.bundles.settings import BundlesSettings
+from trimtab.model.bundles.snapshot import BundlesSnapshot
+from trimtab.model.errors import InputError, SettingsError
+from trimtab.model.snapshot import SnapshotReference
+from trimtab.plan.bundles.decided import plan_of_decision
+from trimtab.plan.bundles.reported import snapshot_of_ticks
+from trimtab.plan.bundles.strategies import SHEDDERS
+from trimtab.plan.bundles.trim import plan_bundles
+from trimtab.plan.pulsar.agreement import disagreements
+from trimtab.plan.pulsar.decision import Decision
+from trimtab.report.bundles.strategies_text import Wanted, strategies_document, strategies_text, why_lines
+
+OURS: Final = "trim"
+ALL: Final = "all"
+
+
+def planned(request: PlanAsked) -> Planned:
+    """The plan of one strategy, or of all side by side.
+
+    `trim` plans from a snapshot, or from one made of load reports; Pulsar's strategies decide by reports.
+    Words of `--set` that name no section of ours are options of Pulsar's.
+
+    Raises
+    ------
+    SettingsError
+        If options contradict one another, or a strategy, a placement or an option is not known.
+    InputError
+        If a file does not hold what it should, or no tick.
+    """
+    own = request.own
+    if request.snapshot is not None and own["reports"] is not None:
+        raise SettingsError("--snapshot and --reports are both what to plan from: name one")
+    ours, pulsars = _sorted_words(request)
+    settings: BundlesSettings = request.read(ours).of(SECTION)
+    source = _Source(request)
+    placements = [] if own["placement"] is None else [own["placement"]]
+    request.loaded()
+    if request.strategy == ALL:
+        if request.writes:
+            raise SettingsError("--out is for the plan of one strategy, not of all: name it by --strategy")
+        chosen, _ = asked(sorted(SHEDDERS, key=lambda name: (name == OURS, name)), placements, pulsars)
+        wanted = [_wanted(name, one, source, settings, own["variant"]) for name, one in chosen.items()]
+        return Planned(
+            told=strategies_text(wanted), document={"strategies": strategies_document(wanted)}, binding=False
+        )
+    chosen, _ = asked([request.strategy or OURS], placements, pulsars)
+    ((name, one),) = chosen.items()
+    if name == OURS and one.strategy == OURS:
+        if pulsars or placements:
+            raise SettingsError(
+                f"{pulsars[0] if pulsars else '--placement'} is for Pulsar's strategies, and trim has "
+                "settings of its own: --set bundles.epsilon=0.05"
+            )
+        seen = source.snapshot()
+        return Planned(plan=plan_bundles(seen, settings), snapshot=seen)
+    one_wanted = _wanted(name, one, source, settings, own["variant"])
+    return Planned(
+        plan=one_wanted.plan,
+        snapshot=source.reported,
+        told=_why(one_wanted),
+        binding=one_wanted.plan.strategy == OURS,
+    )
+
+
+class _Source:
+    """The ground of a plan: a snapshot, recorded reports, or a lake that holds both."""
+
+    def __init__(self, request: PlanAsked) -> None:
+        self._request = request
+
+    def snapshot(self) -> BundlesSnapshot:
+        """The snapshot for `trim`: as it was named, or made of the reports."""
+        request = self._request
+        if request.own["reports"] is not None:
+            return self.reported
+        found: BundlesSnapshot = snapshot_of(LEVEL, request.snapshot, request.lake, request.cluster)
+        return found
+
+    @cached_property
+    def ticks(self) -> list[ReportTick]:
+        """The newest ticks of reports, oldest first."""
+        found = list(deque(self._recording.ticks(), maxlen=self._request.own["ticks"]))
+        if not found:
+            raise InputError(f"{self._recording.name}: holds no tick of load reports; record some first")
+        return found
+
+    @cached_property
+    def reported(self) -> BundlesSnapshot:
+        """The newest ticks as a snapshot."""
+        policies = None if self.laid_down is None else self.laid_down.policies
+        return snapshot_of_ticks(self.ticks, self._reference(), policies)
+
+    @cached_property
+    def laid_down(self) -> LaidDown | None:
+        """The policies and quotas of operators out of a file; None without one."""
+        path = self._request.own["policies"]
+        return None if path is None else read_policies(path)
+
+    @cached_property
+    def _recording(self) -> Recording:
+        request = self._request
+        if request.own["reports"] is not None:
+            return FileRecording(request.own["reports"], Period())
+        if request.snapshot is not None:
+            raise SettingsError(
+                "Pulsar's strategies decide by load reports, which a snapshot does not hold: name a "
+                "recording by --reports, or a lake by --lake"
+            )
+        return LakeRecording(request.lake, request.cluster, Period())
+
+    def _reference(self) -> SnapshotReference:
+        """The newest tick, by the digest of its line in a recording."""
+        newest = self.ticks[-1]
+        digest = hashlib.sha256(report_line(newest).encode()).hexdigest()
+        return SnapshotReference(self._request.cluster or self._recording.name, time_text(newest.at), digest)
+
+
+def _sorted_words(request: PlanAsked) -> tuple[list[str], list[str]]:
+    """Settings of ours, which name a section, and options of Pulsar's."""
+    ours = [
+        word for word in request.words if word.partition("=")[0].partition(".")[0].strip() in request.sections
+    ]
+    return ours, [word for word in request.words if word not in ours]
+
+
+def _wanted(name: str, one: Asked, source: _Source, settings: BundlesSettings, variant: str) -> Wanted:
+    """The decision of one strategy for the newest tick, also as a plan."""
+    if one.strategy == OURS:
+        plan = plan_bundles(source.reported, settings)
+        return Wanted(name, OURS, None, {}, _decision_of(plan), plan, ())
+    settled = one.settled(variant, settings.seed, world_answers=True)
+    scenario = settled.scenario(java_order=True, world_answers=False, laid_down=source.laid_down)
+    seen, decision = decide_now(source.ticks, scenario)
+    options = dict(settled.options)
+    plan = plan_of_decision(
+        source.reported,
+        decision,
+        settled.strategy,
+        settled.placement,
+        settings,
+        {"options": options, "variant": variant},
+    )
+    odds = disagreements(decision, seen.brokers, scenario.options)
+    return Wanted(name, settled.strategy, settled.placement, options, decision, plan, odds)
+
+
+def _decision_of(plan: BundlePlan) -> Decision:
+    """A plan of ours in the form of a decision of Pulsar's, to stand beside the others."""
+    unloads: dict[str, tuple[str, ...]] = {}
+    for move in plan.moves:
+        if move.source is not None and move.target is not None:
+            unloads[move.source] = (*unloads.get(move.source, ()), move.bundle)
+    destinations = {move.bundle: move.target for move in plan.moves if move.target is not None}
+    why: dict[str, Any] = {
+        "verdict": str(plan.verdict),
+        "clients at least": plan.bound.sessions,
+        "problems": [problem.text for problem in plan.problems],
+    }
+    return Decision(unloads, destinations, why)
+
+
+def _why(wanted: Wanted) -> str:
+    """The numbers that decided, after the text of the plan."""
+    lines = [f"  {line}" for line in why_lines(wanted.decision)]
+    lines += [f"  shedder and placement disagree: {one.text}" for one in wanted.disagreements]
+    return "\n".join(["", "What decided:", *lines]) + "\n"

@@ -1,0 +1,240 @@
+"""`replay`: what was asked, the way through a recording, and what is shown in the end."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from trimtab.files.atomic import writing
+from trimtab.files.bundles.decision_folder import check_new_folder
+from trimtab.files.bundles.decisions import DecisionFile, decision_line
+from trimtab.files.bundles.policies import read_policies
+from trimtab.files.bundles.scenario_file import NOTHING_SAID, read_scenarios
+from trimtab.files.head import instant
+from trimtab.files.places import lake_folder
+from trimtab.history.bundles.compare import Comparison, compare, side_by_side, telling
+from trimtab.history.bundles.effect import MEASURED_PAUSE_SECONDS, Ruler, ruler
+from trimtab.history.bundles.hand_overs import HandOvers
+from trimtab.history.bundles.recording import FileRecording, LakeRecording, Period, Recording
+from trimtab.history.bundles.replay import Scenario, replay
+from trimtab.history.bundles.saved import read_state, write_state
+from trimtab.history.bundles.scenarios import Asked, asked
+from trimtab.model.bundles.reports import ReportTick
+from trimtab.model.errors import SettingsError
+from trimtab.plan.pulsar.decision import Decision
+from trimtab.plan.pulsar.options import DEFAULT_VARIANT, make_options
+from trimtab.report.bundles.replay_progress import ReplayProgress
+from trimtab.report.bundles.replay_text import replay_document, replay_text
+from trimtab.report.tables import print_wide
+
+
+def replayed(given: Mapping[str, Any]) -> int:
+    """Replay recorded load through strategies, and show or write what they decide.
+
+    Parameters
+    ----------
+    given
+        The value of every option, by its name.
+
+    Returns
+    -------
+    int
+        Exit code.
+
+    Raises
+    ------
+    SettingsError
+        If options contradict one another, or a strategy, a placement or an option is not known.
+    TrimtabError
+        If a file does not hold what it should, or cannot be written.
+    """
+    simulated = given["world"] == "simulated"
+    recording = _recording(given)
+    listed = (NOTHING_SAID, {}) if given["scenarios"] is None else read_scenarios(given["scenarios"])
+    strategies = given["strategies"]
+    if given["scenarios"] is None and not strategies:
+        strategies = ["ThresholdShedder"]
+    chosen, common = asked(strategies, given["placements"], given["overrides"], listed)
+    rules = given["variant"] or listed[0].variant or DEFAULT_VARIANT
+    drawn = given["seed"] if given["seed"] is not None else listed[0].seed or 0
+    chosen = {name: one.settled(rules, drawn, world_answers=simulated) for name, one in chosen.items()}
+    laid_down = None if given["policies"] is None else read_policies(given["policies"])
+    java = given["order"] == "java"
+    replayed = {
+        name: one.scenario(java_order=java, world_answers=simulated, laid_down=laid_down)
+        for name, one in chosen.items()
+    }
+    shown = given["as_json"] or given["chart"] is not None or given["pause"] is not None
+    several, out = len(chosen) > 1, given["out"]
+    _check_together(given, shown=shown, simulated=simulated, several=several)
+    pause = MEASURED_PAUSE_SECONDS if given["pause"] is None else given["pause"]
+    measured_by = ruler(make_options(common, rules), pause)
+    if given["spark"]:
+        comparison = _on_spark(recording, replayed, measured_by, out, given["master"])
+        if simulated:
+            _show(comparison, chosen, recording, given)
+        else:
+            _count({name: int(effect.unloads.sum()) for name, effect in comparison.effects.items()})
+    elif simulated and (shown or several):
+        _show(_compared(recording, replayed, measured_by, out), chosen, recording, given)
+    elif several:
+        _decided(recording, replayed, out)
+    else:
+        ((name, only),) = chosen.items()
+        _alone(recording, replayed[name], only.names, out, given["state"])
+    return 0
+
+
+def _recording(given: Mapping[str, Any]) -> Recording:
+    """The recording in files, or that of the lake."""
+    reports, lake, cluster = given["reports"], given["lake"], given["cluster"]
+    period = Period(instant("--since", given["since"]), instant("--until", given["until"]))
+    if reports is not None and (lake is not None or cluster is not None):
+        raise SettingsError("--reports is a recording in files, --lake and --cluster are not: name one")
+    if reports is not None:
+        return FileRecording(reports, period)
+    if lake is None and cluster is None:
+        raise SettingsError("nothing to replay: name a recording by --reports, or a lake by --lake")
+    return LakeRecording(lake_folder() if lake is None else lake, cluster, period)
+
+
+def _check_together(given: Mapping[str, Any], *, shown: bool, simulated: bool, several: bool) -> None:
+    """Refuse options that make no sense together."""
+    if shown and not simulated:
+        raise SettingsError(
+            "--json, --chart and --pause are about what unloads do to the load, which a recording alone "
+            "cannot tell; add --world simulated"
+        )
+    if given["state"] is not None and (shown or several or given["spark"]):
+        raise SettingsError(
+            "--state holds the memory of one strategy and no figures; leave it out, or replay one strategy "
+            "without --json, --chart, --pause and --spark"
+        )
+    if given["spark"] and not simulated and given["out"] is None:
+        raise SettingsError(
+            "--spark prints no decisions: name a folder for them with --out, or have what they do to the "
+            "load shown with --world simulated"
+        )
+
+
+def _alone(
+    recording: Recording, scenario: Scenario, names: str, out: Path | None, state: Path | None
+) -> None:
+    """One strategy, a line a tick."""
+    begun = read_state(scenario, names, state) if state is not None and state.exists() else None
+    reached = begun
+    ticks = unloads = 0
+    with _ticks(recording, quiet=out is None) as recorded, DecisionFile(out) as file:
+        for tick, decision, state_after in replay(recorded, scenario, begun):
+            reached = state_after
+            file.write(decision_line(tick.at, decision.unloads, decision.destinations, decision.why))
+            ticks += 1
+            unloads += sum(map(len, decision.unloads.values()))
+    if state is not None and reached is not None:
+        write_state(reached, scenario, names, state)
+    counted = f"{ticks} tick{'s' * (ticks != 1)}, {unloads} unload{'s' * (unloads != 1)}"
+    _say(f"{counted} by {names}")
+
+
+def _decided(recording: Recording, scenarios: dict[str, Scenario], out: Path | None) -> None:
+    """Several strategies over the recording as it is: only their decisions can differ."""
+    unloads = dict.fromkeys(scenarios, 0)
+    with _ticks(recording, quiet=out is None) as recorded, DecisionFile(out) as file:
+        for _, decided in side_by_side(recorded, scenarios):
+            for name, (seen, one) in decided.items():
+                file.write(decision_line(seen.at, one.unloads, one.destinations, one.why, strategy=name))
+                unloads[name] += sum(map(len, one.unloads.values()))
+    _count(unloads)
+
+
+def _count(unloads: Mapping[str, int]) -> None:
+    """The number of unloads that each strategy wanted."""
+    for name, number in unloads.items():
+        _say(f"{number} unload{'s' * (number != 1)} by {name}")
+
+
+def _compared(
+    recording: Recording, scenarios: dict[str, Scenario], measured_by: Ruler, out: Path | None
+) -> Comparison:
+    """Each strategy in its own world; decisions go to `out`, if there is one."""
+    if out is None:
+        with _ticks(recording) as recorded:
+            return compare(recorded, scenarios, measured_by)
+    with _ticks(recording) as recorded, DecisionFile(out) as file:
+
+        def told(name: str, seen: ReportTick, one: Decision) -> None:
+            file.write(decision_line(seen.at, one.unloads, one.destinations, one.why, strategy=name))
+
+        return compare(recorded, scenarios, measured_by, told)
+
+
+def _on_spark(
+    recording: Recording, scenarios: dict[str, Scenario], measured_by: Ruler, out: Path | None, master: str
+) -> Comparison:
+    """A Spark task for each strategy, and one for the recording as it is; decisions go into a folder."""
+    from trimtab.history.bundles.spark import replay_on_spark
+    from trimtab.observe.session import SessionSettings, spark_session
+
+    # Before Spark starts: nobody should wait ten seconds to be told this.
+    recording.check()
+    check_new_folder(out)
+    session = spark_session(SessionSettings(master=master, short=True))
+    try:
+        with ReplayProgress() as progress:
+            return replay_on_spark(
+                session,
+                recording,
+                scenarios,
+                measured_by,
+                out,
+                lambda standings: progress.on_spark(standings, len(scenarios) + 1),
+                _warn,
+            )
+    finally:
+        session.stop()
+
+
+@contextlib.contextmanager
+def _ticks(recording: Recording, *, quiet: bool = False) -> Iterator[Iterator[ReportTick]]:
+    """The ticks of a recording, while their reader says how far it is; quiet where decisions are printed."""
+    seen = HandOvers()
+    if quiet:
+        yield seen.watched(recording.ticks())
+    else:
+        with ReplayProgress() as progress:
+            yield telling(seen.watched(recording.ticks()), progress.local)
+    for sentence in seen.told():
+        _warn(sentence)
+
+
+def _say(line: str) -> None:
+    print(f"trimtab: {line}", file=sys.stderr)
+
+
+def _warn(sentence: str) -> None:
+    _say(f"warning: {sentence}")
+
+
+def _show(
+    comparison: Comparison, chosen: Mapping[str, Asked], recording: Recording, given: Mapping[str, Any]
+) -> None:
+    """The picture first, so that nothing is said of one that could not be written."""
+    chart: Path | None = given["chart"]
+    if chart is not None:
+        # Pictures are an extra.
+        from trimtab.report.bundles.replay_chart import draw_replay
+
+        with writing(chart):
+            name = chart.stem if chart.suffix in (".svg", ".png") else chart.name
+            drawn = draw_replay(comparison, chart.parent, name, f"Strategies on {recording.name}")
+        _say(f"drew {' and '.join(map(str, drawn))}")
+    if given["as_json"]:
+        how = {name: dataclasses.asdict(one) for name, one in chosen.items()}
+        print(json.dumps(replay_document(comparison, how), ensure_ascii=False, indent=1))
+        return
+    print_wide(replay_text(comparison))

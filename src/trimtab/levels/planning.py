@@ -1,0 +1,63 @@
+"""From a request to a plan, whatever the level: the snapshot that is meant, its settings, its planner."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from trimtab.levels.asking import PlanAsked, Planned
+from trimtab.levels.level import Level, Planner
+from trimtab.model.errors import InputError, PlanError
+from trimtab.observe.lake import Lake
+
+
+def plan_level(level: Level, asked: PlanAsked) -> Planned:
+    """The plan of a level, by the level's own way where it has one.
+
+    Raises
+    ------
+    TrimtabError
+        If there is nothing to plan from, or a setting or a name is wrong.
+    """
+    if level.planning is not None:
+        return level.planning()(asked)
+    settings = asked.read(asked.words).of(level.settings())
+    if asked.strategy is not None:
+        settings = replace(settings, strategy=asked.strategy)
+    snapshot = snapshot_of(level, asked.snapshot, asked.lake, asked.cluster)
+    planner = planner_of(level, settings.strategy)
+    asked.loaded()
+    return Planned(plan=planner(snapshot, settings), snapshot=snapshot)
+
+
+def planner_of(level: Level, strategy: str) -> Planner:
+    """The planner of a level by the name of its strategy.
+
+    Raises
+    ------
+    PlanError
+        If there is none of that name.
+    """
+    if strategy not in level.planners:
+        raise PlanError(f"strategy {strategy!r} is not known; choose one of {', '.join(level.planners)}")
+    return level.planners[strategy]()
+
+
+def snapshot_of(level: Level, path: Path | None, lake: Path, cluster: str | None) -> Any:
+    """A snapshot out of a file or folder, or else the newest of the lake.
+
+    Raises
+    ------
+    InputError
+        If it is of another cluster than the one that is asked for.
+    ObserveError
+        If the lake holds none.
+    """
+    source = path if path is not None else Lake(lake, level.pipeline()).newest_snapshot(cluster)
+    found = level.snapshot().read(source)
+    if cluster is not None and found.reference.cluster != cluster:
+        raise InputError(
+            f"{source}: is a snapshot of cluster {found.reference.cluster}, not of {cluster}; name another"
+        )
+    return found

@@ -1,0 +1,41 @@
+"""The level `replicas`: leaders and replicas of Kafka's partitions over brokers."""
+
+from __future__ import annotations
+
+from trimtab.levels.level import Level
+from trimtab.levels.part import Part
+from trimtab.levels.system import Option
+from trimtab.levels.systems import KAFKA
+
+LEVEL = Level(
+    name="replicas",
+    title="Kafka's partition leaders and replicas over brokers",
+    system=KAFKA,
+    moves="a partition's leader role, or a replica",
+    across="broker to broker",
+    trigger="a tick",
+    settings=Part("trimtab.files.replicas.settings:SECTION"),
+    snapshot=Part("trimtab.files.replicas.snapshot:FORMAT"),
+    plan=Part("trimtab.files.replicas.plan:FORMAT"),
+    forms={"kafka": Part("trimtab.levels.replicas.forms:kafka_form")},
+    pipeline=Part("trimtab.observe.replicas.pipeline:PIPELINE"),
+    glance=Part("trimtab.observe.collect.kafka.glance:look"),
+    planners={
+        "trim": Part("trimtab.plan.replicas.trim:plan"),
+        "role_aware": Part("trimtab.plan.replicas.role_aware:plan"),
+    },
+    strategy_help="trim or role_aware (replicas.strategy).",
+    set_help="A setting, like replicas.epsilon=0.05; may be given again.",
+    acting=Part("trimtab.act.replicas.acting:ACTING"),
+    open=Part("trimtab.act.kafka.port:open_port"),
+    words=Part("trimtab.report.replicas.words:WORDS"),
+    pace="execution.throttle limits how fast it copies",
+    apply_options=(
+        Option(
+            "throttle",
+            "--throttle",
+            "auto, none, or bytes per second and broker (execution.throttle).",
+            setting="execution.throttle",
+        ),
+    ),
+)

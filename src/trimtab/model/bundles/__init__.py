@@ -1,0 +1,1 @@
+"""Values of the level `bundles`: Pulsar's brokers, bundles and topics."""

@@ -1,0 +1,55 @@
+"""Settings of the level `bundles` as a planner sees them; `files.bundles.settings` checks them."""
+
+from dataclasses import dataclass
+
+UNOWNED = ("leave", "assign")
+"""The ways with bundles that nobody owns."""
+
+
+@dataclass(frozen=True)
+class BundlesSettings:
+    """The goals and limits of a plan of the level `bundles`.
+
+    Attributes
+    ----------
+    theta
+        Highest utilisation allowed in every view, per resource (cpu, bandwidth_in, bandwidth_out,
+        message_rate), 0 < θ <= 1.
+    epsilon
+        Highest deviation γ from the mean allowed in every view, per resource, 0 < ε < 1.
+    idle_usage
+        ε is not asked of a resource in a view where the brokers use less than this share of it on average: no
+        client is disconnected to level a network that is one part in a thousand full.
+    grace_seconds
+        A bundle does not go back to a broker that it left within this time.
+    max_unloads, max_sessions
+        Limits to the whole plan: how many unloads, and how many clients they may disconnect; none is no
+        limit.
+    excluded_namespaces
+        Names or glob patterns of namespaces whose bundles stay where they are.
+    unowned
+        `leave`: bundles that nobody owns are left to Pulsar, which places them when they are looked up;
+        `assign`: the plan gives them a broker.
+    split
+        Whether a bundle that is too big for every broker may be split.
+    max_namespace_bundles
+        No split gives a namespace more bundles than this.
+    seed
+        For the search, where it draws; the same seed gives the same plan.
+    time_budget_seconds
+        0 is the deterministic default; more buys search steps (a fixed number per second asked for, so that
+        the same budget gives the same plan on any machine).
+    """
+
+    theta: tuple[float, ...] = (0.8, 0.8, 0.8, 0.8)
+    epsilon: tuple[float, ...] = (0.1, 0.1, 0.1, 0.1)
+    idle_usage: float = 0.01
+    grace_seconds: float = 1800.0
+    max_unloads: int | None = None
+    max_sessions: int | None = None
+    excluded_namespaces: tuple[str, ...] = ()
+    unowned: str = "leave"
+    split: bool = True
+    max_namespace_bundles: int = 128
+    seed: int = 0
+    time_budget_seconds: float = 0.0

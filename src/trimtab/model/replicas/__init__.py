@@ -1,0 +1,1 @@
+"""Values of the level `replicas`: Kafka's brokers, partitions and log dirs."""

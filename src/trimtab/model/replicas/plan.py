@@ -1,0 +1,110 @@
+"""A plan of the level `replicas`: leader and replica moves in order, each with its reason, and its cost.
+
+`trimtab.files.replicas.plan` reads and writes it (format `trimtab/plan/1`).
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated
+
+from msgspec import Meta
+
+from trimtab.model import plan
+from trimtab.model.values import Count, Id, Name, Order
+
+
+class MoveKind(StrEnum):
+    """The part of a placement that a move of the level `replicas` changes."""
+
+    LEADER = "leader"
+    """The leader role goes from `source` to the in-sync replica on `target`, which becomes the first of the
+    list."""
+    REPLICA = "replica"
+    """The replica on `source` goes to `target`, taking its place in the list (and its role, if it leads)."""
+    LOG_DIR = "log_dir"
+    """The replica stays on its broker (`source` = `target`) and goes to another log dir there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """The goal and the broker that a move serves.
+
+    Attributes
+    ----------
+    goal
+        Name of the goal, as in settings (`theta`, `epsilon`, `rack`, `drain`, ...).
+    resource
+        Name of the resource, or None for goals that are about placement.
+    broker
+        Kafka's id of the broker that the move relieves or fills.
+    before, after, limit
+        The broker's value of the goal's measure before and after this move, and the bound it should meet;
+        fractions of capacity for resources; None where the goal has no number.
+    text
+        The same for people, with why this replica and this destination.
+    """
+
+    goal: Name
+    resource: Name | None
+    broker: Id
+    before: float | None
+    after: float | None
+    limit: float | None
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """One step; Kafka ids, not indices. `source` is None where there is no leader to take the role from."""
+
+    order: Order
+    kind: MoveKind
+    topic: Name
+    partition: Id
+    source: Id | None
+    target: Id
+    bytes: Count
+    reason: Reason
+    source_dir: Name | None = None
+    target_dir: Name | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """A partition's replica list (Kafka's order) before and after the whole plan."""
+
+    topic: Name
+    partition: Id
+    before: Annotated[tuple[Id, ...], Meta(min_length=1, extra_json_schema={"uniqueItems": True})]
+    after: Annotated[tuple[Id, ...], Meta(min_length=1, extra_json_schema={"uniqueItems": True})]
+    leader_after: Id | None
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """The price of carrying the plan out."""
+
+    bytes: Count
+    replica_moves: Count
+    leader_moves: Count
+    log_dir_moves: Count = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """No plan that meets the same goals copies fewer bytes; `proof` says why."""
+
+    bytes: Count
+    proof: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplicasPlan(plan.Plan[Move]):
+    """A plan of the level `replicas`: the moves, the lists they end in, and their price."""
+
+    assignments: tuple[Assignment, ...]
+    cost: Cost
+    bound: Bound
+
+
+Plan = ReplicasPlan

@@ -1,0 +1,45 @@
+"""A receipt of the level `replicas`: which partitions got other replicas or leaders, and what was copied."""
+
+from dataclasses import dataclass
+
+from trimtab.model.imbalance import Measures
+from trimtab.model.receipt import Outcome, Receipt
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaOutcome(Outcome):
+    """The outcome of one step of the level `replicas`.
+
+    Attributes
+    ----------
+    kind
+        `lead` (leadership), `copy` (between brokers) or `log_dir` (within a broker).
+    bytes
+        What it copied, or would have.
+    """
+
+    topic: str
+    partition: int
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+    bytes: int
+
+
+@dataclass(frozen=True)
+class ReplicasReceipt(Receipt[ReplicaOutcome]):
+    """The end of an execution of the level `replicas`.
+
+    Attributes
+    ----------
+    measured
+        σ, worst γ and peak under the placement reached, by the newest telemetry, or by the plan's loads where
+        there is none from after the last step (`measured_from` says which); None where no load is known.
+    """
+
+    measured: Measures | None = None
+    measured_from: str = ""
+
+    @property
+    def copied_bytes(self) -> int:
+        """Bytes of all copies that were done."""
+        return sum(outcome.bytes for outcome in self.done)

@@ -1,0 +1,70 @@
+"""Settings of the level `replicas` as a planner sees them; `files.replicas.settings` checks them."""
+
+from dataclasses import dataclass, field
+
+HARD_GOALS = ("rack", "host")
+"""Placement goals; `drain` and `offline` (dead or draining brokers, offline dirs) hold always and are not
+listed."""
+
+GOALS = ("rack", "host", "theta", "epsilon")
+"""All goals that can be asked for; `trimtab.plan.replicas.GOALS` says what each means."""
+
+DEFAULT_GOALS = GOALS
+
+
+@dataclass(frozen=True)
+class RoleAwareSettings:
+    """Switches of the paper's procedure; each repair can be had on its own.
+
+    Attributes
+    ----------
+    literal
+        True: the procedure as printed; the repairs are then ignored.
+    repairs
+        Names of the repairs in force when not literal; the default is all that
+        `trimtab.plan.replicas.role_aware` offers.
+    """
+
+    literal: bool = False
+    repairs: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True)
+class ReplicasSettings:
+    """The goals and limits of a plan of the level `replicas`.
+
+    Attributes
+    ----------
+    strategy
+        Name of the planner: `trim` or `role_aware`.
+    theta
+        Highest utilisation allowed, per resource (in the order of `RESOURCES`), 0 < θ <= 1.
+    epsilon
+        Highest deviation γ allowed, per resource, 0 < ε < 1.
+    goals
+        Goals to meet; the order in which they are named does not matter.
+    excluded_topics
+        Names or glob patterns of topics whose replicas and leaders stay where they are.
+    excluded_brokers_for_leaders, excluded_brokers_for_replicas
+        Broker ids that are given no further leaderships or replicas.
+    max_bytes, max_moves
+        Limits to the whole plan; None is no limit.
+    seed
+        For strategies that draw; the same seed gives the same plan.
+    time_budget_seconds
+        0 is the deterministic default; more buys search steps (a fixed number per second asked for, so that
+        the same budget gives the same plan on any machine).
+    """
+
+    strategy: str = "trim"
+    theta: tuple[float, ...] = (0.8, 0.8, 0.8, 0.8)
+    epsilon: tuple[float, ...] = (0.1, 0.1, 0.1, 0.1)
+    goals: tuple[str, ...] = DEFAULT_GOALS
+    excluded_topics: tuple[str, ...] = ()
+    excluded_brokers_for_leaders: tuple[int, ...] = ()
+    excluded_brokers_for_replicas: tuple[int, ...] = ()
+    max_bytes: int | None = None
+    max_moves: int | None = None
+    seed: int = 0
+    time_budget_seconds: float = 0.0
+    role_aware: RoleAwareSettings = field(default_factory=RoleAwareSettings)

@@ -1,0 +1,223 @@
+"""The snapshot of the level `replicas`: which broker holds which replica, with which load.
+
+Struct of arrays: brokers, log dirs and topics are indices, so that a million replicas fit in memory and in
+cache.
+"""
+
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trimtab.model.imbalance import Imbalance, imbalance
+from trimtab.model.load import BoolArray, FloatArray, IntArray
+from trimtab.model.replicas.resources import RESOURCES
+from trimtab.model.snapshot import Quality, SnapshotReference
+
+NOBODY = -1
+"""Index that stands for no broker (an offline leader, padding) or no log dir (unknown)."""
+
+
+class BrokerState(IntEnum):
+    """The uses that a broker is open to; the names in files are lower case."""
+
+    ALIVE = 0
+    NEW = 1
+    DEAD = 2
+    DRAINING = 3
+    NO_LEADERS = 4
+    NO_NEW_REPLICAS = 5
+
+
+class LogDirState(IntEnum):
+    """The uses that a log dir is open to; the names in files are lower case."""
+
+    ONLINE = 0
+    OFFLINE = 1
+    CORDONED = 2
+
+
+@dataclass(frozen=True, eq=False)
+class Brokers:
+    """All brokers, in ascending order of id.
+
+    Attributes
+    ----------
+    id
+        Shape (brokers,), Kafka's node ids, ascending.
+    host, rack
+        Length (brokers,). A missing rack is the host; a missing host is `broker-<id>`, a host of its own.
+    state
+        Shape (brokers,), `BrokerState`.
+    capacity
+        Shape (brokers, resources), in `UNITS`; infinite where not limited and not levelled.
+    """
+
+    id: NDArray[np.int64]
+    host: tuple[str, ...]
+    rack: tuple[str, ...]
+    state: NDArray[np.int8]
+    capacity: FloatArray
+
+    def __len__(self) -> int:
+        return len(self.id)
+
+    @property
+    def in_service(self) -> BoolArray:
+        """Shape (brokers,): neither dead nor draining; imbalance is measured over these brokers."""
+        return np.asarray((self.state != BrokerState.DEAD) & (self.state != BrokerState.DRAINING))
+
+    @property
+    def may_lead(self) -> BoolArray:
+        """Shape (brokers,): may be given leaderships by its state."""
+        return np.asarray(self.in_service & (self.state != BrokerState.NO_LEADERS))
+
+    @property
+    def may_receive(self) -> BoolArray:
+        """Shape (brokers,): may be given replicas by its state."""
+        return np.asarray(self.in_service & (self.state != BrokerState.NO_NEW_REPLICAS))
+
+
+@dataclass(frozen=True, eq=False)
+class LogDirs:
+    """All declared log dirs of all brokers, ordered by broker, then as declared.
+
+    Attributes
+    ----------
+    broker
+        Shape (dirs,), index into `Brokers`.
+    path
+        Length (dirs,).
+    state
+        Shape (dirs,), `LogDirState`.
+    capacity
+        Shape (dirs,), bytes; infinite where unknown.
+    """
+
+    broker: IntArray
+    path: tuple[str, ...]
+    state: NDArray[np.int8]
+    capacity: FloatArray
+
+    def __len__(self) -> int:
+        return len(self.path)
+
+
+@dataclass(frozen=True, eq=False)
+class Partitions:
+    """All partitions, ordered by (topic name, partition number).
+
+    Attributes
+    ----------
+    topics
+        Distinct topic names, ascending.
+    topic, number
+        Shape (partitions,): index into `topics`, and Kafka's partition number.
+    replicas
+        Shape (partitions, widest replication factor): broker indices in Kafka's order (the first is the
+        preferred leader), padded with `NOBODY` at the end.
+    leader
+        Shape (partitions,): broker index, or `NOBODY` where offline.
+    in_sync
+        Shape of `replicas`: whether that replica is in sync (False in padding).
+    log_dir
+        Shape of `replicas`: index into `LogDirs`, `NOBODY` where unknown.
+    leader_load, follower_load
+        Shape (partitions, resources), in `UNITS`: what the broker carries for holding this role.
+    """
+
+    topics: tuple[str, ...]
+    topic: IntArray
+    number: IntArray
+    replicas: IntArray
+    leader: IntArray
+    in_sync: BoolArray
+    log_dir: IntArray
+    leader_load: FloatArray
+    follower_load: FloatArray
+
+    def __len__(self) -> int:
+        return len(self.number)
+
+    @property
+    def replication_factor(self) -> IntArray:
+        """Shape (partitions,)."""
+        return np.asarray((self.replicas != NOBODY).sum(axis=1), dtype=np.int32)
+
+
+@dataclass(frozen=True, eq=False)
+class ReplicasSnapshot:
+    """Everything a planner of the level `replicas` may know."""
+
+    reference: SnapshotReference
+    quality: Quality
+    brokers: Brokers
+    log_dirs: LogDirs
+    partitions: Partitions
+    extra: tuple[tuple[str, object], ...] = field(default=())
+
+    @property
+    def row_names(self) -> tuple[int, ...]:
+        """Names of the rows of `imbalance().usage`: Kafka's ids of the brokers."""
+        return tuple(self.brokers.id.tolist())
+
+    def broker_load(self, replicas: IntArray | None = None, leader: IntArray | None = None) -> FloatArray:
+        """Load of every broker under a placement (by default the snapshot's own).
+
+        A replica on a dead broker weighs nothing there: it is offline.
+
+        Parameters
+        ----------
+        replicas, leader
+            As in `Partitions`; the placement to weigh.
+
+        Returns
+        -------
+        FloatArray
+            Shape (brokers, resources), in `UNITS`.
+        """
+        held = self.partitions.replicas if replicas is None else replicas
+        leads = self.partitions.leader if leader is None else leader
+        return placement_load(
+            len(self.brokers), held, leads, self.partitions, self.brokers.state != BrokerState.DEAD
+        )
+
+    def imbalance(self, replicas: IntArray | None = None, leader: IntArray | None = None) -> Imbalance:
+        """Equations 1 to 5 of a placement (by default the snapshot's own) over the brokers in service."""
+        load = self.broker_load(replicas, leader)
+        return imbalance(load, self.brokers.capacity, self.brokers.in_service, RESOURCES)
+
+
+def placement_load(
+    brokers: int, replicas: IntArray, leader: IntArray, partitions: Partitions, online: BoolArray
+) -> FloatArray:
+    """Sum of role loads per broker.
+
+    Parameters
+    ----------
+    brokers
+        How many there are.
+    replicas, leader
+        As in `Partitions`.
+    partitions
+        Gives the load of each role.
+    online
+        Shape (brokers,): brokers whose replicas weigh anything.
+
+    Returns
+    -------
+    FloatArray
+        Shape (brokers, resources).
+    """
+    load = np.zeros((brokers, partitions.leader_load.shape[1]))
+    for column in range(replicas.shape[1]):
+        holder = replicas[:, column]
+        leads = (holder == leader) & (holder != NOBODY)
+        weight = np.where(leads[:, None], partitions.leader_load, partitions.follower_load)
+        weighs = (holder != NOBODY) & online[holder]
+        for resource in range(load.shape[1]):
+            load[:, resource] += np.bincount(
+                holder[weighs], weights=weight[weighs, resource], minlength=brokers
+            )
+    return load

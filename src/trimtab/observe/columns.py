@@ -1,0 +1,102 @@
+"""Shapes of raw samples and tables that all levels share, as names; importing this needs no Spark.
+
+Types of columns are Spark's own names. The meaning of each column: docs/pipeline.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from trimtab.observe.flags import Flag
+
+Columns = tuple[tuple[str, str], ...]
+"""Name and type of each column of a table."""
+
+
+def columns(text: str) -> Columns:
+    """Columns from `name type` parted by a comma and a space; types hold neither of both together."""
+    pairs = (column.split(" ") for column in text.split(", "))
+    return tuple((name, kind) for name, kind in pairs)
+
+
+SECOND: Final = 1_000_000
+"""Times inside the pipeline are whole microseconds, so that they add up exactly."""
+
+STATISTICS: Final = "struct<mean:double,latest:double,p50:double,p95:double,p99:double,max:double>"
+
+QUALITY: Final[Columns] = (
+    *columns("cluster string, tick timestamp, kind string, entities int, accepted int, duplicates int"),
+    *((flag.name.lower(), "int") for flag in Flag if flag.name is not None),
+)
+
+_IMBALANCE: Final[Columns] = columns(
+    "cluster string, tick timestamp, resource string, brokers int, complete boolean, mean double, "
+    "sigma double, eta double, worst_deviation double, peak_usage double, capacity_holds boolean, "
+    "deviation_holds boolean, sigma_holds boolean, theta double, epsilon double, "
+    "traffic_collapse boolean"
+)
+
+_RAW_TYPES: Final = {"ints": "array<int>", "longs": "array<bigint>", "long": "bigint"}
+
+
+@dataclass(frozen=True)
+class RawForm:
+    """The shape of a system's raw rows, and the values that cannot be in them.
+
+    Attributes
+    ----------
+    columns
+        Name and type of each.
+    keys
+        Two rows that agree in all of these are the same sample.
+    kinds
+        The kinds of entity that a row may describe.
+    negative
+        Columns that are never below zero.
+    minus_one
+        Columns in which -1 means that there is none; below that is dirt.
+    """
+
+    columns: Columns
+    keys: tuple[str, ...]
+    kinds: tuple[str, ...]
+    negative: tuple[str, ...]
+    minus_one: tuple[str, ...] = ()
+
+    @property
+    def cleaned(self) -> Columns:
+        """Columns of the table `cleaned`: those of raw rows, and what is wrong with each."""
+        return (
+            *self.columns,
+            ("accepted", "boolean"),
+            ("flags", "int"),
+            ("copies", "int"),
+            ("late_copies", "int"),
+        )
+
+
+def numbers(columns: Columns, *kinds: str) -> tuple[str, ...]:
+    """Names of the columns of some types."""
+    return tuple(name for name, kind in columns if kind in kinds)
+
+
+def of_raw(columns: Iterable[tuple[str, str]]) -> Columns:
+    """Columns as collectors land them, with the types by which Spark knows them."""
+    return tuple((name, _RAW_TYPES.get(kind, kind)) for name, kind in columns)
+
+
+def broker_measures(broker: str) -> str:
+    """Type of each broker's entry in `imbalance`, where brokers' own names are of type `broker`."""
+    return f"struct<broker:{broker},load:double,capacity:double,usage:double,share:double,deviation:double>"
+
+
+def imbalance_columns(broker: str) -> Columns:
+    """Columns of the table `imbalance` of a level whose brokers' names are of type `broker`."""
+    return (*_IMBALANCE, ("by_broker", f"array<{broker_measures(broker)}>"))
+
+
+def ddl(columns: Columns) -> str:
+    """Spark's text form of a schema."""
+    return ", ".join(f"`{name}` {kind}" for name, kind in columns)

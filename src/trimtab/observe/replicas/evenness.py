@@ -1,0 +1,78 @@
+"""Imbalance of the brokers at every tick, and faults of samples, by the measures that all levels share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import functions as F
+
+from trimtab.model.replicas.resources import RESOURCES
+from trimtab.observe import imbalance as measures
+from trimtab.observe import quality as counts
+from trimtab.observe.columns import SECOND
+from trimtab.observe.flags import Flag
+from trimtab.observe.replicas.schemas import IMBALANCE
+from trimtab.observe.replicas.windows import NANOSECONDS_PER_US
+from trimtab.observe.spark_columns import conform
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from trimtab.observe.replicas.settings import ReplicasPipelineSettings
+
+_OF_INTERVALS: Final = (Flag.RESET, Flag.GAP, Flag.CLOCK_BACK, Flag.MISSED)
+_OF_PARTITIONS: Final = (Flag.CUT, Flag.COPYING, Flag.LEADER_CHANGED)
+
+
+def imbalance(brokers: DataFrame, clients: DataFrame, settings: ReplicasPipelineSettings) -> DataFrame:
+    """B, D, γ of every broker and B̄, σ, η, worst γ and peak per (cluster, tick, resource).
+
+    A tick counts for a resource only if every live broker has a value of it then (`complete`); otherwise
+    the measures are null. Where some live broker has no capacity for a resource, D and γ come from the
+    loads themselves, usage is null and no capacity can hold or not hold.
+
+    Parameters
+    ----------
+    brokers
+        Columns of `schemas.BROKERS`.
+    clients
+        Columns of `schemas.CLIENTS`; ticks without clients have `traffic_collapse` null.
+    settings
+        Gives θ and ε.
+
+    Returns
+    -------
+    DataFrame
+        Columns of `schemas.IMBALANCE`.
+    """
+    per_second = SECOND / F.col("elapsed_us")
+    loads = {
+        "cpu": F.col("cpu_ns") / (F.col("elapsed_us") * NANOSECONDS_PER_US),
+        "disk": F.col("disk_bytes").cast("double"),
+        "network_in": (F.col("leader_bytes_in") + F.col("follower_bytes_in")) * per_second,
+        "network_out": F.col("bytes_out") * per_second,
+    }
+    live = brokers.where("live").withColumns({f"{name}_load": load for name, load in loads.items()})
+    measured = measures.imbalance(live, RESOURCES, settings.theta, settings.epsilon, "int")
+    collapse = clients.select("cluster", "tick", "traffic_collapse")
+    return conform(measured.join(collapse, on=["cluster", "tick"], how="left"), IMBALANCE)
+
+
+def quality(cleaned: DataFrame, rates: DataFrame, traffic: DataFrame) -> DataFrame:
+    """Counts of each flag per (cluster, tick, kind).
+
+    Parameters
+    ----------
+    cleaned, rates, traffic
+        Columns of `FORM.cleaned`, `schemas.RATES` and `TRAFFIC`.
+
+    Returns
+    -------
+    DataFrame
+        Columns of `schemas.QUALITY`.
+    """
+    return counts.quality(
+        cleaned,
+        (rates, _OF_INTERVALS),
+        (traffic.withColumn("kind", F.lit("partition")), _OF_PARTITIONS),
+    )

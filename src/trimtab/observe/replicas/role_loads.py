@@ -1,0 +1,124 @@
+"""Load of each partition's roles as a snapshot carries it, from the recent windows, without Spark."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from trimtab.model.load import FloatArray
+from trimtab.model.replicas.loadvalue import load_value
+from trimtab.model.replicas.resources import CPU, DISK, NETWORK_IN, NETWORK_OUT, RESOURCES
+from trimtab.observe.lake import instant
+
+if TYPE_CHECKING:
+    from trimtab.observe.lake import Lake
+    from trimtab.observe.manifest import Manifest
+    from trimtab.observe.replicas.placement import Placement
+    from trimtab.observe.replicas.settings import ReplicasPipelineSettings
+
+
+@dataclass(frozen=True, eq=False)
+class RoleLoads:
+    """Load of each partition's roles, from the recent windows.
+
+    Attributes
+    ----------
+    leader, follower
+        Shape (partitions, resources), in `UNITS`; finite.
+    method
+        Where CPU comes from: `measured`, `shares` or `absent`.
+    valid_share
+        Mean share of the windows that measured intervals cover.
+    extrapolated_share
+        Share of (partition, window) pairs that are partly extrapolated.
+    unknown
+        Partitions without any window: their rates count as 0.
+    begin
+        Start of the oldest window used, microseconds.
+    ends
+        Ends of the windows used.
+    """
+
+    leader: FloatArray
+    follower: FloatArray
+    method: str
+    valid_share: float
+    extrapolated_share: float
+    unknown: int
+    begin: int
+    ends: list[int]
+
+
+def role_loads(
+    lake: Lake,
+    manifest: Manifest,
+    settings: ReplicasPipelineSettings,
+    cluster: str,
+    tick: int,
+    placement: Placement,
+    model: dict[str, Any],
+) -> RoleLoads:
+    """The load value of every partition's roles at a tick.
+
+    Parameters
+    ----------
+    lake, manifest, settings
+        The tables, and how many windows count.
+    cluster, tick
+        Which one; the tick in microseconds.
+    placement
+        Gives the partitions, and their sizes now.
+    model
+        The newest CPU fit (`newest_cpu_fit`), empty where there is none.
+    """
+    reach = settings.windows * settings.slide
+    rows = lake.table(
+        "attributed",
+        since=instant(tick - reach - settings.window),
+        until=instant(tick + settings.window + 1),
+        where=pc.field("cluster") == cluster,
+        manifest=manifest,
+    )
+    number = len(placement.partitions_topic)
+    end = rows["window_end"].cast(pa.int64()).to_numpy() if rows.num_rows else np.zeros(0, dtype=np.int64)
+    ends = np.unique(end)
+    # A window that is still open has fewer samples; it only counts where there is nothing else.
+    closed = ends[ends <= tick]
+    used = (closed if len(closed) else ends)[-settings.windows :]
+    leader = np.full((len(used), number, len(RESOURCES)), np.nan)
+    follower = leader.copy()
+    valid = extrapolated = 0.0
+    if len(used):
+        rows = rows.filter(pa.array(np.isin(end, used)))
+        end = rows["window_end"].cast(pa.int64()).to_numpy()
+        place = placement.index_of(rows["topic"], rows["partition"])
+        known = place >= 0
+        at = np.searchsorted(used, end)
+        for loads, name in ((leader, "leader_load"), (follower, "follower_load")):
+            column = rows[name].combine_chunks()
+            for resource, field in enumerate(RESOURCES):
+                values = pc.struct_field(column, field).to_numpy(zero_copy_only=False).astype(float)
+                loads[at[known], place[known], resource] = values[known]
+        if known.any():
+            valid = float(rows["valid_share"].to_numpy()[known].mean())
+            extrapolated = float(rows["extrapolated"].to_numpy(zero_copy_only=False)[known].mean())
+    if model:
+        # The newest fit has seen most: the windows' own would mix costs, and fixed shares at the start.
+        leader[..., CPU] = leader[..., [NETWORK_IN, NETWORK_OUT]] @ [model["leader_in"], model["leader_out"]]
+        follower[..., CPU] = follower[..., NETWORK_IN] * model["follower_in"]
+    # Newer sizes than the last window's are there: a snapshot shows the disks as they are now.
+    nothing = np.full((number, len(RESOURCES)), np.nan)
+    value = [load_value(one, settings.value) if len(used) else nothing.copy() for one in (leader, follower)]
+    for one in value:
+        one[:, DISK] = np.where(np.isfinite(placement.size_bytes), placement.size_bytes, one[:, DISK])
+    unknown = int((~np.isfinite(value[0][:, NETWORK_IN])).sum())
+    clean = [np.nan_to_num(one, nan=0.0, posinf=0.0, neginf=0.0) for one in value]
+    method = model.get("method", "absent")
+    begin = int(used[0]) - settings.window if len(used) else tick
+    return RoleLoads(
+        clean[0], clean[1], method, valid, extrapolated, unknown, begin, [int(one) for one in used]
+    )

@@ -1,0 +1,157 @@
+"""The newest tables to snapshots of the level `replicas`, by pyarrow and numpy alone."""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from trimtab.files.replicas.snapshot import write_snapshot
+from trimtab.model.errors import ObserveError
+from trimtab.model.load import FloatArray
+from trimtab.model.replicas.resources import CPU, RESOURCES
+from trimtab.model.replicas.snapshot import ReplicasSnapshot
+from trimtab.model.snapshot import Quality, SnapshotReference
+from trimtab.observe.columns import SECOND
+from trimtab.observe.cpu_fit import newest_cpu_fit
+from trimtab.observe.lake import instant
+from trimtab.observe.replicas.placement import Placement, placement_at
+from trimtab.observe.replicas.role_loads import role_loads
+from trimtab.observe.snapshot_folders import newest_ticks, write_snapshots
+
+if TYPE_CHECKING:
+    from trimtab.observe.lake import Lake
+    from trimtab.observe.manifest import Manifest
+    from trimtab.observe.replicas.settings import ReplicasPipelineSettings
+
+
+def write_newest_snapshots(lake: Lake, manifest: Manifest, settings: ReplicasPipelineSettings) -> list[Path]:
+    """Write a snapshot of every cluster's newest tick, unless it is there already with these tables.
+
+    Returns
+    -------
+    list of Path
+        One folder per cluster that has partitions.
+    """
+    ticks = newest_ticks(lake, manifest, settings, "growth")
+
+    def write(cluster: str, tick: int, path: Path) -> None:
+        write_snapshot(snapshot_at(lake, manifest, settings, cluster, tick), path)
+
+    return write_snapshots(lake, manifest, ticks, write)
+
+
+def snapshot_at(
+    lake: Lake, manifest: Manifest, settings: ReplicasPipelineSettings, cluster: str, tick: int
+) -> ReplicasSnapshot:
+    """The snapshot of one cluster at one tick.
+
+    Parameters
+    ----------
+    lake, manifest
+        The tables.
+    settings
+        Gives the number of windows, the rule of the load value and where idle CPU goes.
+    cluster, tick
+        Which one; the tick in microseconds.
+
+    Returns
+    -------
+    ReplicasSnapshot
+        With how it was made in `quality`.
+
+    Raises
+    ------
+    ObserveError
+        If the cluster has no partitions at that tick.
+    """
+    placement = placement_at(lake, manifest, settings, cluster, tick)
+    if not len(placement.partitions_topic):
+        raise ObserveError(f"cluster {cluster!r} has no partitions at {instant(tick)}: name another tick")
+    fit = newest_cpu_fit(lake, manifest, settings, cluster, tick)
+    loads = role_loads(lake, manifest, settings, cluster, tick, placement, fit["model"])
+    base = np.array([fit["base"].get(int(one), 0.0) for one in placement.broker_id])
+    leader, follower = loads.leader, loads.follower
+    if settings.cpu_base == "replicas":
+        leader, follower = _with_base(placement, leader, follower, base)
+    capacity, nominal = _capacities(placement, leader, follower, base, loads.method, settings)
+    taken_at = instant(tick)
+    extra: list[tuple[str, object]] = [
+        ("x_value", settings.value),
+        ("x_windows", len(loads.ends)),
+        ("x_window_seconds", settings.window_seconds),
+        ("x_extrapolated_share", loads.extrapolated_share),
+        ("x_partitions_without_rates", loads.unknown),
+        ("x_cpu_base", settings.cpu_base),
+    ]
+    if nominal:
+        # No capacity is known: all brokers get the same large one, so σ and γ are levelled and θ cannot bind.
+        extra.append(("x_nominal_capacity", list(nominal)))
+    if loads.method != "absent":
+        extra.append(("x_cpu_model", fit["model"]))
+    quality = Quality(
+        valid_share=loads.valid_share,
+        oldest_sample_seconds=(tick - loads.begin) / SECOND,
+        cpu=loads.method,
+        extra=tuple(extra),
+    )
+    idle = {str(int(one)): float(cores) for one, cores in zip(placement.broker_id, base, strict=True)}
+    return ReplicasSnapshot(
+        reference=SnapshotReference(cluster, _rfc3339(taken_at), ""),
+        quality=quality,
+        brokers=placement.brokers(capacity),
+        log_dirs=placement.log_dirs,
+        partitions=placement.partitions(leader, follower),
+        extra=(("x_base_load", {"cpu": idle}),) if base.any() else (),
+    )
+
+
+def _with_base(
+    placement: Placement, leader: FloatArray, follower: FloatArray, base: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Spread each broker's idle CPU evenly over the replicas it holds, so that sums equal what was
+    measured.
+    """
+    held = placement.replicas >= 0
+    count = np.bincount(placement.replicas[held], minlength=len(base))
+    share = np.append(base / np.maximum(count, 1), 0.0)
+    leads = held & (placement.replicas == placement.leader[:, None])
+    each = np.where(held, share[placement.replicas], 0.0)
+    followers = held & ~leads
+    leader, follower = leader.copy(), follower.copy()
+    leader[:, CPU] += (each * leads).sum(axis=1)
+    follower[:, CPU] += (each * followers).sum(axis=1) / np.maximum(followers.sum(axis=1), 1)
+    return leader, follower
+
+
+def _capacities(
+    placement: Placement,
+    leader: FloatArray,
+    follower: FloatArray,
+    base: FloatArray,
+    method: str,
+    settings: ReplicasPipelineSettings,
+) -> tuple[FloatArray, tuple[str, ...]]:
+    """Capacity left for role loads, and the resources for which no broker's real one is known."""
+    capacity = placement.capacity.copy()
+    if settings.cpu_base == "apart":
+        capacity[:, CPU] = np.where(capacity[:, CPU] > 2 * base, capacity[:, CPU] - base, capacity[:, CPU])
+    followers = (placement.replicas >= 0).sum(axis=1) - 1
+    total = leader.sum(axis=0) + (follower * followers[:, None]).sum(axis=0)
+    nominal = []
+    for resource, name in enumerate(RESOURCES):
+        if resource == CPU and method == "absent":
+            capacity[:, CPU] = np.inf
+            continue
+        if np.isfinite(capacity[placement.in_service, resource]).all():
+            continue
+        twice = 2 * total[resource]
+        capacity[:, resource] = 2.0 ** np.ceil(np.log2(twice)) if twice > 0 else np.inf
+        nominal.append(name)
+    return capacity, tuple(nominal)
+
+
+def _rfc3339(at: datetime.datetime) -> str:
+    return at.isoformat().replace("+00:00", "Z")

@@ -1,0 +1,222 @@
+"""Bytes in and out of every partition, which stock Kafka does not tell."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Window
+from pyspark.sql import functions as F
+
+from trimtab.observe.flags import Flag
+from trimtab.observe.replicas.schemas import GROWTH, TRAFFIC
+from trimtab.observe.spark_columns import conform, flagged_where, is_flagged, scaled, sound
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from trimtab.observe.replicas.settings import ReplicasPipelineSettings
+
+_COMPACTED_BELOW = 0.5
+"""Growth under this share of what the new records should weigh means that something was compacted away
+meanwhile."""
+
+
+_OF_PARTITION = (
+    "previous_tick",
+    "leader",
+    "previous_leader",
+    "replicas",
+    "in_sync",
+    "adding",
+    "records_dropped",
+)
+
+
+def growth(rates: DataFrame) -> DataFrame:
+    """The growth of each partition's log in an interval, as its own and its replicas' samples tell.
+
+    The largest growth over the replicas that are complete: a replica whose size was read early in the
+    interval shows less, a future replica or one being copied shows the copy. Every figure is scaled from
+    the time between its own two samples to the interval between the ticks, so that partitions add up.
+
+    Parameters
+    ----------
+    rates
+        Columns of `schemas.RATES`.
+
+    Returns
+    -------
+    DataFrame
+        Columns of `schemas.GROWTH`, one row per partition and tick.
+    """
+    partitions = _gathered(rates).where("own_flags is not null")
+    none = F.array().cast("array<int>")
+    # Lambdas of Spark see columns only: what they compare with must be one.
+    known = partitions.withColumns(
+        {
+            "_copying": F.coalesce("adding", none),
+            "_in_sync": F.coalesce("in_sync", F.col("replicas"), none),
+        }
+    )
+    complete = F.filter(
+        "held",
+        lambda it: (
+            ~F.array_contains(F.col("_copying"), it["broker"])
+            & F.array_contains(F.col("_in_sync"), it["broker"])
+        ),
+    )
+    chosen = known.withColumn("complete", complete)
+    size = F.coalesce(
+        F.array_max(F.transform("complete", lambda it: it["size_bytes"])),
+        F.array_max(F.transform("held", lambda it: it["size_bytes"])),
+    )
+    measured = chosen.withColumns(
+        {
+            "elapsed_us": F.unix_micros("tick") - F.unix_micros("previous_tick"),
+            "size_bytes": size,
+            "_grown": F.array_max(F.transform("complete", lambda it: it["growth_per_us"])),
+        }
+    )
+    return conform(
+        measured.withColumns(
+            {
+                "flags": _flags_of_growth(),
+                "growth_bytes": F.round(F.col("_grown") * F.col("elapsed_us")),
+                "records_in": F.round(F.col("records_in_per_us") * F.col("elapsed_us")),
+            }
+        ),
+        GROWTH,
+    )
+
+
+def _gathered(rates: DataFrame) -> DataFrame:
+    """One row per partition and tick: its own sample, the replicas that brokers hold, and its groups."""
+    per_us = 1.0 / F.col("elapsed_us")
+    replica = F.struct(
+        "broker", "size_bytes", F.when(sound(), F.col("growth_bytes") * per_us).alias("growth_per_us")
+    )
+    own = {
+        **{name: F.col(name) for name in _OF_PARTITION},
+        "records_kept": F.col("end_offset") - F.col("start_offset"),
+        "records_in_per_us": F.col("records_in") * per_us,
+        "own_flags": F.col("flags"),
+    }
+    rows = rates.where("kind in ('replica', 'partition', 'group') and not coalesce(is_future, false)")
+    return rows.groupBy("cluster", "tick", "topic", "partition").agg(
+        *(
+            F.first(F.when(F.col("kind") == "partition", column), ignorenulls=True).alias(name)
+            for name, column in own.items()
+        ),
+        F.collect_list(F.when(F.col("kind") == "replica", replica)).alias("held"),
+        # Doubles would add up differently in another order: groups are rounded before they are summed.
+        F.sum(F.when(F.col("kind") == "group", scaled("records_out"))).alias("records_out"),
+    )
+
+
+def _flags_of_growth() -> Column:
+    """Flags of a partition's own sample, and what the samples of its replicas tell besides."""
+    outsider = F.exists("held", lambda it: ~F.array_contains(F.col("_in_sync"), it["broker"]))
+    dropped = (F.col("records_dropped") > 0) | (F.col("_grown") < 0)
+    moved = F.col("previous_tick").isNotNull() & ~F.col("leader").eqNullSafe(F.col("previous_leader"))
+    return (
+        F.col("own_flags")
+        .bitwiseOR(flagged_where(dropped, Flag.CUT))
+        .bitwiseOR(flagged_where((F.size("_copying") > 0) | outsider, Flag.COPYING))
+        .bitwiseOR(flagged_where(moved, Flag.LEADER_CHANGED))
+    )
+
+
+def traffic(growth: DataFrame, rates: DataFrame, settings: ReplicasPipelineSettings) -> DataFrame:
+    """Bytes in and out of each partition in an interval.
+
+    Bytes in are the log's growth; where retention or compaction cut the log, new records times the
+    partition's learned bytes per record. Bytes out are the records that groups committed times bytes per
+    record, a lower bound. Both are then weights by which the leader's own counters for the topic are split,
+    where a metrics endpoint gives those.
+
+    Parameters
+    ----------
+    growth
+        Columns of `schemas.GROWTH`, reaching `settings.learning` further back than the ticks wanted.
+    rates
+        Columns of `schemas.RATES`; only kind `topic_broker` is used.
+    settings
+        Gives how long bytes per record are learned.
+
+    Returns
+    -------
+    DataFrame
+        Columns of `schemas.TRAFFIC`, one row per partition and tick.
+    """
+    weighed = _with_estimates(growth, settings)
+    counted = rates.where("kind = 'topic_broker'").select(
+        "cluster",
+        "tick",
+        "topic",
+        F.col("broker").alias("leader"),
+        scaled("bytes_in").alias("_counted_in"),
+        scaled("bytes_out").alias("_counted_out"),
+    )
+    joined = weighed.join(counted, on=["cluster", "tick", "topic", "leader"], how="left")
+    led = Window.partitionBy("cluster", "tick", "topic", "leader")
+    shared = joined.withColumns(
+        {
+            "_all_in": F.sum("log_bytes").over(led),
+            "_all_out": F.sum("_out").over(led),
+            "_led": F.count(F.lit(1)).over(led),
+        }
+    )
+    by_bytes_in = _share("log_bytes", "_all_in")
+    # Consumers that commit nothing leave no weights: then what is written is what is read.
+    by_bytes_out = F.when(F.col("_all_out") > 0, _share("_out", "_all_out")).otherwise(by_bytes_in)
+    return conform(
+        shared.withColumns(
+            {
+                "bytes_in": F.coalesce(F.round(F.col("_counted_in") * by_bytes_in), "log_bytes"),
+                "bytes_out": F.coalesce(F.round(F.col("_counted_out") * by_bytes_out), "_out"),
+            }
+        ),
+        TRAFFIC,
+    )
+
+
+def _with_estimates(growth: DataFrame, settings: ReplicasPipelineSettings) -> DataFrame:
+    """Growth with `log_bytes`, `_out` and `extrapolated`, by what a record of the partition weighs.
+
+    Bytes per record are learned where the log was not cut; a partition that never grew in sight is taken by
+    what it holds.
+    """
+    recent = (
+        Window.partitionBy("cluster", "topic", "partition")
+        .orderBy(F.unix_micros("tick"))
+        .rangeBetween(1 - settings.learning, 0)
+    )
+    cut = is_flagged(Flag.CUT)
+    teaches = ~cut & (F.col("growth_bytes") > 0) & (F.col("records_in") > 0)
+    learned = F.sum(F.when(teaches, F.col("growth_bytes"))).over(recent) / F.sum(
+        F.when(teaches, F.col("records_in"))
+    ).over(recent)
+    stock = F.when(F.col("records_kept") > 0, F.col("size_bytes") / F.col("records_kept"))
+    weighed = growth.withColumn("bytes_per_record", F.coalesce(learned, stock))
+    expected = F.round(F.col("records_in") * F.col("bytes_per_record"))
+    compacted = F.coalesce((F.col("growth_bytes") < expected * _COMPACTED_BELOW), F.lit(False))
+    judged = weighed.withColumns(
+        {"_expected": expected, "flags": F.col("flags").bitwiseOR(flagged_where(compacted, Flag.CUT))}
+    )
+    by_growth = F.when(~cut, F.col("growth_bytes"))
+    return judged.withColumns(
+        {
+            "log_bytes": F.coalesce(by_growth, "_expected").cast("bigint"),
+            "_out": F.round(F.col("records_out") * F.col("bytes_per_record")).cast("bigint"),
+            "extrapolated": (by_growth.isNull() & F.col("_expected").isNotNull())
+            | is_flagged(Flag.LEADER_CHANGED),
+        }
+    )
+
+
+def _share(part: str, whole: str) -> Column:
+    """A partition's share of what its leader's partitions of the topic carry together; even where all are
+    0.
+    """
+    weighed = F.coalesce(F.col(part), F.lit(0)) / F.col(whole)
+    return F.when(F.col(whole) > 0, weighed).otherwise(1.0 / F.col("_led"))

@@ -1,0 +1,112 @@
+"""Rates, means and percentiles of every broker and partition over windows of configurable length and
+slide.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from trimtab.observe.columns import SECOND
+from trimtab.observe.replicas.schemas import WINDOWS
+from trimtab.observe.spark_columns import conform
+from trimtab.observe.windows import coverage, statistics, with_window_ends
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from trimtab.observe.settings import PipelineSettings
+
+NANOSECONDS_PER_US = 1000
+
+
+def windows(traffic: DataFrame, brokers: DataFrame, settings: PipelineSettings) -> DataFrame:
+    """Statistics of each partition and broker per window (end − length, end], ends at multiples of the slide.
+
+    A mean is what was carried divided by the time it took, both whole numbers; the other statistics are
+    over the rates of the ticks. `valid_share` is the share of the window that measured intervals cover.
+
+    Parameters
+    ----------
+    traffic, brokers
+        Columns of `schemas.TRAFFIC` and `schemas.BROKERS`, reaching one window further back than the ends
+        wanted.
+    settings
+        Gives length and slide.
+
+    Returns
+    -------
+    DataFrame
+        Columns of `schemas.WINDOWS`; kind is `partition` or `broker`.
+    """
+    partition = _of_partitions(with_window_ends(traffic, settings), settings)
+    broker = _of_brokers(with_window_ends(brokers, settings), settings)
+    return conform(partition.unionByName(broker, allowMissingColumns=True), WINDOWS)
+
+
+def _of_partitions(rows: DataFrame, settings: PipelineSettings) -> DataFrame:
+    measured = F.when(
+        ~F.coalesce("extrapolated", F.lit(False)) & F.col("bytes_in").isNotNull(), F.col("elapsed_us")
+    )
+    return (
+        rows.groupBy("cluster", "window_end", "topic", "partition")
+        .agg(
+            F.max_by("leader", "tick").alias("leader"),
+            F.max_by("replicas", "tick").alias("replicas"),
+            F.max_by("in_sync", "tick").alias("in_sync"),
+            _level("size_bytes").alias("disk"),
+            _rate("bytes_in").alias("network_in"),
+            _rate("bytes_out").alias("network_out"),
+            _mean_rate("bytes_in").alias("leader_in"),
+            _mean_rate("log_bytes").alias("follower_in"),
+            *_trust("bytes_in", measured, settings),
+            F.coalesce(F.bool_or("extrapolated"), F.lit(False)).alias("extrapolated"),
+        )
+        .withColumn("kind", F.lit("partition"))
+    )
+
+
+def _of_brokers(rows: DataFrame, settings: PipelineSettings) -> DataFrame:
+    summed = rows.withColumn("bytes_in", F.col("leader_bytes_in") + F.col("follower_bytes_in"))
+    measured = F.when(F.col("network_measured"), F.col("elapsed_us"))
+    return (
+        summed.groupBy("cluster", "window_end", "broker")
+        .agg(
+            _cores().alias("cpu"),
+            _level("disk_bytes").alias("disk"),
+            _rate("bytes_in").alias("network_in"),
+            _rate("bytes_out").alias("network_out"),
+            _mean_rate("leader_bytes_in").alias("leader_in"),
+            _mean_rate("follower_bytes_in").alias("follower_in"),
+            _mean_rate("requests").alias("requests"),
+            *_trust("bytes_in", measured, settings),
+            F.lit(False).alias("extrapolated"),
+        )
+        .withColumn("kind", F.lit("broker"))
+    )
+
+
+def _trust(name: str, measured: Column, settings: PipelineSettings) -> tuple[Column, Column]:
+    return F.count(name).alias("samples"), coverage(measured, settings).alias("valid_share")
+
+
+def _rate(name: str) -> Column:
+    """Statistics of a change per second; its mean weighs every interval by its length."""
+    return statistics(F.col(name) * (SECOND / F.col("elapsed_us")), _mean_rate(name))
+
+
+def _cores() -> Column:
+    known = F.when(F.col("cpu_ns").isNotNull(), F.col("elapsed_us"))
+    mean = F.sum("cpu_ns") / (F.sum(known) * NANOSECONDS_PER_US)
+    return statistics(F.col("cpu_ns") / (F.col("elapsed_us") * NANOSECONDS_PER_US), mean)
+
+
+def _level(name: str) -> Column:
+    """Statistics of a size, as it stood at the ticks."""
+    return statistics(F.col(name).cast("double"), F.sum(name) / F.count(name))
+
+
+def _mean_rate(name: str) -> Column:
+    known = F.when(F.col(name).isNotNull(), F.col("elapsed_us"))
+    return F.sum(name) * float(SECOND) / F.sum(known)

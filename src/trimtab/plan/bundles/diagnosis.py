@@ -1,0 +1,131 @@
+"""Diagnosis of what is too hot, and what would help: the topic, the split, the number of partitions."""
+
+import math
+import re
+
+import numpy as np
+
+from trimtab.model.bundles.range import namespace_of
+from trimtab.model.load import FloatArray
+from trimtab.model.plan import Problem
+from trimtab.plan.bundles.hot import Excess, excess_of, room_of, too_big
+from trimtab.plan.bundles.problem import ProblemData
+from trimtab.plan.bundles.splitting import FILL, bundles_of_namespace, shares_of, topics_of
+from trimtab.plan.search.limits import Limits
+
+MOST_TOLD = 8
+"""Hot bundles described one by one."""
+
+_PARTITION = re.compile(r"(?P<topic>.*)-partition-(?P<number>\d+)")
+
+
+def hot_problems(problem: ProblemData, goal: Limits) -> tuple[list[Problem], list[Problem]]:
+    """Bundles that are too big for every broker: beyond θ (no plan can help), and beyond ε alone.
+
+    Parameters
+    ----------
+    goal
+        The goals' own limits.
+    """
+    proven = _told(problem, goal.theta, "theta")
+    known = {one.proof["bundle"] for one in proven}
+    uneven = [one for one in _told(problem, goal.high, "epsilon") if one.proof["bundle"] not in known]
+    return proven, uneven
+
+
+def _told(problem: ProblemData, top: FloatArray, goal: str) -> list[Problem]:
+    room = room_of(problem, top)
+    return [_told_one(problem, top, room, one, goal) for one in too_big(problem, top)[:MOST_TOLD]]
+
+
+def _told_one(problem: ProblemData, top: FloatArray, room: FloatArray, excess: Excess, goal: str) -> Problem:
+    snapshot = problem.snapshot
+    key = snapshot.bundles.key[excess.row]
+    view, resource = problem.column_name(excess.column)
+    broker = snapshot.brokers.name[excess.broker]
+    alone = (
+        f"{resource} in {view}: bundle {key} alone takes even broker {broker} to {excess.usage:.4f}, limit "
+        f"{excess.limit:.4f} ({goal})"
+    )
+    proof: dict[str, object] = {
+        "goal": goal,
+        "bundle": key,
+        "view": view,
+        "broker": broker,
+        "usage": excess.usage,
+        "limit": excess.limit,
+        "times_too_big": excess.times,
+        "topics": int(snapshot.bundles.topics[excess.row]),
+    }
+    where = topics_of(snapshot, excess.row)
+    names = snapshot.topics.name[where]
+    if not names:
+        proof["topics_known"] = 0
+        help_ = (
+            "its topics' loads are not known: collect topic statistics, or let Pulsar split it by "
+            "flow_or_qps_equally_divide"
+            if snapshot.bundles.topics[excess.row] > 1
+            else "it holds a single topic: give that more partitions, or add bigger brokers"
+        )
+        return Problem("hot_bundle", f"{alone}; {help_}", resource=resource, proof=proof)
+    shares = shares_of(snapshot, excess.row)
+    heaviest = int(shares[:, excess.column].argmax())
+    share = float(shares[heaviest, excess.column])
+    proof |= {"topic": names[heaviest], "topic_share": share}
+    one = excess_of(problem, top, room, excess.row, problem.arrays.use[excess.row] * shares[heaviest])
+    if one is not None:
+        partitions, now = _partitions(problem, names[heaviest], one)
+        proof |= {
+            "topic_usage": one.usage,
+            "topic_times_too_big": one.times,
+            "partitions_now": now,
+            "partitions_needed": partitions,
+        }
+        return Problem(
+            "hot_topic",
+            f"{alone}; topic {names[heaviest]} carries {share:.0%} of it and is alone {one.times:.2f} "
+            "times too big "
+            f"for any broker, so no split helps; give it {partitions} partitions (now {now})",
+            count=partitions,
+            resource=resource,
+            proof=proof,
+        )
+    return Problem(
+        "hot_bundle",
+        f"{alone}; topic {names[heaviest]} carries {share:.0%} of it; {_why_whole(problem, excess.row)}",
+        resource=resource,
+        proof=proof,
+    )
+
+
+def _partitions(problem: ProblemData, topic: str, excess: Excess) -> tuple[int, int]:
+    """Partitions that a topic needs so that each fills `FILL` of a broker at most; those it has."""
+    found = _PARTITION.fullmatch(topic)
+    now = 1
+    if found is not None:
+        alike = (_PARTITION.fullmatch(name) for name in problem.snapshot.topics.name)
+        now = max(
+            int(one["number"]) + 1 for one in alike if one is not None and one["topic"] == found["topic"]
+        )
+    return max(now + 1, math.ceil(now * excess.times / FILL)), now
+
+
+def _why_whole(problem: ProblemData, row: int) -> str:
+    """Why a bundle that could be cut between its topics is still whole."""
+    settings, snapshot = problem.settings, problem.snapshot
+    namespace = namespace_of(snapshot.bundles.key[row])
+    number = bundles_of_namespace(snapshot, namespace)
+    if not problem.arrays.movable[row]:
+        return "it may not be moved or split: its namespace is the system's or excluded"
+    if not settings.split:
+        return "a split between its topics would help: allow splits (bundles.split)"
+    if number >= settings.max_namespace_bundles:
+        return (
+            f"a split would help, but namespace {namespace} has {number} bundles, limit "
+            f"{settings.max_namespace_bundles} (loadBalancerNamespaceMaximumBundles); raise it or give the "
+            "topic "
+            "a namespace of its own"
+        )
+    if len(np.unique(snapshot.topics.hash[topics_of(snapshot, row)])) < 2:
+        return "no other topic of it carries traffic, so no split helps"
+    return "cutting it between its topics was tried and brought the cluster no nearer to its goals"

@@ -1,0 +1,119 @@
+"""From a step's reason in numbers to `BundleReason`, with the text that people read."""
+
+from collections.abc import Callable
+
+from trimtab.model.bundles.plan import BundleReason
+from trimtab.model.bundles.snapshot import RESOURCES, BundlesSnapshot
+from trimtab.model.load import IntArray
+from trimtab.plan.bundles.hot import Excess
+from trimtab.plan.bundles.problem import ProblemData
+from trimtab.plan.bundles.splitting import Cut
+from trimtab.plan.bundles.steps import DRAIN_GOAL, UNOWNED_GOAL
+from trimtab.plan.search.reasons import ROOM_GOAL, THETA_GOAL, Reasons
+
+
+def narrator(
+    problem: ProblemData, order: IntArray, place: IntArray, reasons: Reasons
+) -> Callable[[int], BundleReason]:
+    """A function from the number of a step to its reason; everything it needs is looked up once."""
+    names = problem.snapshot.brokers.name
+    sessions = problem.snapshot.bundles.sessions[order].tolist()
+    source, target = problem.arrays.home[order].tolist(), place[order].tolist()
+    goal, column, broker = reasons.goal.tolist(), reasons.column.tolist(), reasons.broker.tolist()
+    measure, other, rejected = reasons.measure.tolist(), reasons.other.tolist(), reasons.rejected.tolist()
+    brokers = len(names)
+    several = len(problem.snapshot.views) > 1
+
+    def rejections(k: int) -> str:
+        choices = brokers - (2 if source[k] >= 0 else 1)
+        if choices <= 0:
+            return "no other broker to choose from"
+        said = [
+            f"{number} {why}"
+            for number, why in zip(
+                rejected[k],
+                ("by policy or service", "left within the grace time", "for passing a limit"),
+                strict=True,
+            )
+            if number
+        ]
+        others = f"{choices} other{'s' * (choices != 1)}"
+        return f"of {others} rejected: {', '.join(said) if said else 'none, all less suited'}"
+
+    def by_load(k: int) -> BundleReason:
+        before, after, limit = measure[k]
+        view, resource = problem.column_name(column[k])
+        what = names[broker[k]]
+        there = target[k] if broker[k] == source[k] else source[k]
+        aim = "relieved" if broker[k] == source[k] else "filled"
+        if goal[k] == ROOM_GOAL:
+            aim = "makes room"
+        where = f"{resource} in {view}" if several else resource
+        text = (
+            f"broker {what} {aim}: {where} {before:.3f} -> {after:.3f}, limit {limit:.3f}, by "
+            f"{abs(after - before):.4f} for {_clients(sessions[k])}; broker {names[there]} "
+            f"{other[k][0]:.3f} -> "
+            f"{other[k][1]:.3f}; {rejections(k)}"
+        )
+        named = "theta" if goal[k] == THETA_GOAL else "epsilon"
+        bounded = limit if abs(limit) != float("inf") else None
+        return BundleReason(named, resource, view, what, before, after, bounded, text)
+
+    def reason(k: int) -> BundleReason:
+        if goal[k] == UNOWNED_GOAL:
+            text = f"nobody owns it; broker {names[target[k]]} bears it best; {rejections(k)}"
+            return BundleReason("unowned", None, None, names[target[k]], None, None, None, text)
+        if goal[k] == DRAIN_GOAL:
+            before, after, limit = measure[k]
+            what = names[broker[k]]
+            text = (
+                f"broker {what} is not in service: {before:.0f} -> {after:.0f} bundles left; broker "
+                f"{names[target[k]]} bears it best, {_clients(sessions[k])} reconnect; {rejections(k)}"
+            )
+            return BundleReason("drain", None, None, what, before, after, limit, text)
+        return by_load(k)
+
+    return reason
+
+
+def split_reason(
+    before: BundlesSnapshot, after_cut: BundlesSnapshot, cut: Cut, excess: Excess | None
+) -> BundleReason:
+    """Why a bundle is split.
+
+    Parameters
+    ----------
+    before, after_cut
+        The snapshot in which the bundle is still whole, and that with its parts.
+    excess
+        How far it is too big for every broker; None if it is only too coarse to level by.
+    """
+    row = before.bundles.key.index(cut.bundle)
+    owner = before.brokers.name[before.bundles.owner[row]]
+    parts = len(cut.boundaries) + 1
+    if excess is None:
+        text = (
+            f"no unload levels further: bundle {cut.bundle} is too coarse; cut into {parts} at the "
+            "boundaries of its "
+            "topics, its parts can be placed apart"
+        )
+        return BundleReason("hot", None, None, owner, None, None, None, text)
+    view, resource = before.views[excess.column // len(RESOURCES)], RESOURCES[excess.column % len(RESOURCES)]
+    name = before.brokers.name[excess.broker]
+    text = (
+        f"bundle {cut.bundle} alone takes {resource} of even broker {name} to {excess.usage:.3f} in "
+        f"{view}, limit "
+        f"{excess.limit:.3f}; cut into {parts} at the boundaries of its topics"
+    )
+    # After: of the biggest part, were it alone there.
+    rows = [after_cut.bundles.key.index(part.key) for part in cut.parts]
+    view_row, resource_row = divmod(excess.column, len(RESOURCES))
+    biggest = float(after_cut.bundles.load[view_row, rows, resource_row].max())
+    base = float(before.brokers.base[excess.broker, resource_row])
+    after = (biggest + base) / float(before.brokers.capacity[excess.broker, resource_row])
+    text += f"; the biggest part takes it to {after:.3f}"
+    return BundleReason("hot", resource, view, owner, excess.usage, after, excess.limit, text)
+
+
+def _clients(sessions: int) -> str:
+    return f"{sessions} client{'' if sessions == 1 else 's'}"

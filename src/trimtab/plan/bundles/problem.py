@@ -1,0 +1,241 @@
+"""A snapshot and its settings as the arrays that a search works on.
+
+What is levelled is a column for every pair of view and resource: a plan holds in all views at once.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fnmatch import translate
+from re import compile as compile_pattern
+from typing import NamedTuple
+
+import numpy as np
+
+from trimtab.model.bundles.policies import DEFAULT_DOMAIN, ClusterMetadata, is_system_namespace
+from trimtab.model.bundles.range import namespace_of
+from trimtab.model.bundles.settings import BundlesSettings
+from trimtab.model.bundles.snapshot import NO_OWNER, RESOURCES, BundlesSnapshot
+from trimtab.model.load import BoolArray, FloatArray, IntArray
+from trimtab.plan.pulsar.assign.candidates import by_policies
+from trimtab.plan.search.limits import Limits, limits_around, mean_of
+
+NOBODY = -1
+
+
+class Arrays(NamedTuple):
+    """The constants of a search; a named tuple, because compiled code takes it as it is.
+
+    A column is a pair of view and resource: view · resources + resource.
+
+    Attributes
+    ----------
+    use
+        Shape (bundles, columns), in `UNITS`.
+    inverse
+        Shape (brokers, columns): 1 / capacity, 0 where not counted.
+    cost
+        Shape (bundles,): clients that an unload disconnects.
+    home
+        Shape (bundles,): owner in the snapshot, -1 for none.
+    movable
+        Shape (bundles,).
+    must
+        Shape (bundles,): has to be given a broker: its owner is to be emptied, or nobody owns it and settings
+        ask for it.
+    kind
+        Shape (bundles,): row of `allowed`.
+    allowed
+        Shape (kinds, brokers): by isolation policies, and in service.
+    barred
+        Shape (bundles, most): brokers that it left within the grace time, -1 in padding.
+    member
+        Shape (bundles,): its namespace among those of anti-affinity groups, -1 for none.
+    group
+        Shape (members,): the group of such a namespace.
+    domain
+        Shape (brokers,): failure domain.
+    """
+
+    use: FloatArray
+    inverse: FloatArray
+    cost: FloatArray
+    home: IntArray
+    movable: BoolArray
+    must: BoolArray
+    kind: IntArray
+    allowed: BoolArray
+    barred: IntArray
+    member: IntArray
+    group: IntArray
+    domain: IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class ProblemData:
+    """One planning problem.
+
+    Attributes
+    ----------
+    snapshot
+        With the parts of split bundles in place of these.
+    counted
+        Shape (brokers, columns): what θ and ε are about.
+    """
+
+    snapshot: BundlesSnapshot
+    settings: BundlesSettings
+    arrays: Arrays
+    counted: BoolArray
+
+    @property
+    def capacity(self) -> FloatArray:
+        """Shape (brokers, columns)."""
+        return np.tile(self.snapshot.brokers.capacity, (1, len(self.snapshot.views)))
+
+    def load(self, place: IntArray) -> FloatArray:
+        """Load of every broker, shape (brokers, columns), if bundles are there."""
+        views, resources = len(self.snapshot.views), len(RESOURCES)
+        load = self.snapshot.broker_load(place)
+        return np.ascontiguousarray(load.transpose(1, 0, 2).reshape(len(load[0]), views * resources))
+
+    @property
+    def theta(self) -> FloatArray:
+        """Shape (columns,)."""
+        return np.tile(self.settings.theta, len(self.snapshot.views))
+
+    @property
+    def epsilon(self) -> FloatArray:
+        """Shape (columns,)."""
+        return np.tile(self.settings.epsilon, len(self.snapshot.views))
+
+    def mean(self, load: FloatArray) -> FloatArray:
+        """B̄ under a load, shape (columns,); NaN where no broker counts."""
+        return mean_of(load, self.capacity, self.counted)
+
+    def limits(self, load: FloatArray, share: float = 1.0) -> Limits:
+        """The bounds around the mean under a load, with `share` of ε (1: the goal itself).
+
+        The mean is taken from the load, so it should be that of the ownership aimed at.
+        """
+        idle = self.settings.idle_usage
+        return limits_around(self.mean(load), self.counted, self.theta, self.epsilon * share, idle)
+
+    def fixed_mean(self, placed: bool) -> BoolArray:
+        """Shape (columns,): whether the mean is the same for all plans.
+
+        It is where every broker in service counts, and every bundle that has to get a broker gets one.
+        """
+        same = (self.counted == self.snapshot.brokers.in_service[:, None]).all(axis=0)
+        return np.asarray(same & placed)
+
+    def column_name(self, column: int) -> tuple[str, str]:
+        """View and resource."""
+        return self.snapshot.views[column // len(RESOURCES)], RESOURCES[column % len(RESOURCES)]
+
+
+def problem_data(snapshot: BundlesSnapshot, settings: BundlesSettings) -> ProblemData:
+    """Arrays of the problem; nothing of the snapshot is changed."""
+    brokers, bundles = snapshot.brokers, snapshot.bundles
+    views = len(snapshot.views)
+    in_service = brokers.in_service
+    namespaces = [namespace_of(key) for key in bundles.key]
+    distinct = sorted(set(namespaces))
+    number = {name: index for index, name in enumerate(distinct)}
+    of = np.fromiter((number[name] for name in namespaces), dtype=np.int32, count=len(namespaces))
+    fixed = _fixed_namespaces(distinct, settings.excluded_namespaces)
+    movable = bundles.movable & ~fixed[of] if len(of) else bundles.movable.copy()
+    kind, allowed = _allowed(snapshot, distinct)
+    member, group = _members(snapshot, distinct)
+    owned = bundles.owner != NO_OWNER
+    leaving = owned & ~in_service[bundles.owner]
+    unowned = ~owned if settings.unowned == "assign" else np.zeros(len(bundles), dtype=np.bool_)
+    counted = np.tile(np.isfinite(brokers.capacity) & in_service[:, None], (1, views))
+    with np.errstate(divide="ignore"):
+        inverse = np.where(counted, 1.0 / np.tile(brokers.capacity, (1, views)), 0.0)
+    use = bundles.load.transpose(1, 0, 2).reshape(len(bundles), views * len(RESOURCES))
+    arrays = Arrays(
+        use=np.ascontiguousarray(use, dtype=np.float64),
+        inverse=np.ascontiguousarray(inverse),
+        cost=bundles.sessions.astype(np.float64),
+        home=bundles.owner.astype(np.int32),
+        movable=np.ascontiguousarray(movable),
+        must=np.ascontiguousarray((leaving | unowned) & movable),
+        kind=kind[of] if len(of) else np.zeros(0, dtype=np.int32),
+        allowed=allowed,
+        barred=_barred(snapshot, settings.grace_seconds),
+        member=member[of] if len(of) else np.zeros(0, dtype=np.int32),
+        group=group,
+        domain=_domains(snapshot),
+    )
+    return ProblemData(snapshot, settings, arrays, counted)
+
+
+def _fixed_namespaces(distinct: Sequence[str], patterns: tuple[str, ...]) -> BoolArray:
+    """True for namespaces that stay where they are: the system's, and those that settings exclude."""
+    matchers = [compile_pattern(translate(pattern)) for pattern in patterns]
+    return np.array(
+        [is_system_namespace(name) or any(one.match(name) for one in matchers) for name in distinct],
+        dtype=np.bool_,
+    )
+
+
+def _allowed(snapshot: BundlesSnapshot, distinct: Sequence[str]) -> tuple[IntArray, BoolArray]:
+    """Row of each namespace, and for each row the brokers that policies allow."""
+    brokers = snapshot.brokers
+    serving = [name for name, up in zip(brokers.name, brokers.in_service.tolist(), strict=True) if up]
+    metadata = ClusterMetadata(policies=snapshot.policies)
+    index = {name: row for row, name in enumerate(brokers.name)}
+    rows: dict[tuple[int, ...], int] = {}
+    by_policy: dict[object, int] = {}
+    kind = np.zeros(len(distinct), dtype=np.int32)
+    for place, namespace in enumerate(distinct):
+        policy = snapshot.policies.isolation_of(namespace)
+        if policy not in by_policy:
+            found = tuple(index[name] for name in by_policies(namespace, serving, metadata))
+            by_policy[policy] = rows.setdefault(found, len(rows))
+        kind[place] = by_policy[policy]
+    allowed = np.zeros((max(len(rows), 1), len(brokers)), dtype=np.bool_)
+    for found, row in rows.items():
+        allowed[row, list(found)] = True
+    return kind, allowed
+
+
+def _members(snapshot: BundlesSnapshot, distinct: Sequence[str]) -> tuple[IntArray, IntArray]:
+    """Of each namespace its number among those of anti-affinity groups; the group of each of these."""
+    groups: dict[str, int] = {}
+    member = np.full(len(distinct), NOBODY, dtype=np.int32)
+    of: list[int] = []
+    for place, namespace in enumerate(distinct):
+        group = snapshot.policies.anti_affinity_group(namespace)
+        if group is not None:
+            member[place] = len(of)
+            of.append(groups.setdefault(group.lower(), len(groups)))
+    return member, np.array(of, dtype=np.int32)
+
+
+def _domains(snapshot: BundlesSnapshot) -> IntArray:
+    names: dict[str, int] = {}
+    domains = snapshot.policies.failure_domains
+    return np.array(
+        [
+            names.setdefault(domains.get(broker, DEFAULT_DOMAIN), len(names))
+            for broker in snapshot.brokers.name
+        ],
+        dtype=np.int32,
+    )
+
+
+def _barred(snapshot: BundlesSnapshot, grace_seconds: float) -> IntArray:
+    """Brokers that each bundle left within the grace time; a part of a bundle has left where that has."""
+    broker = {name: row for row, name in enumerate(snapshot.brokers.name)}
+    row = {key: number for number, key in enumerate(snapshot.bundles.key)}
+    found: dict[int, set[int]] = {}
+    for one in snapshot.departures:
+        recent = snapshot.taken_at - one.at <= grace_seconds
+        if recent and one.bundle in row and one.broker in broker:
+            found.setdefault(row[one.bundle], set()).add(broker[one.broker])
+    most = max(map(len, found.values()), default=0)
+    barred: IntArray = np.full((len(row), max(most, 1)), NOBODY, dtype=np.int32)
+    for bundle, brokers in found.items():
+        barred[bundle, : len(brokers)] = sorted(brokers)
+    return barred

@@ -1,1 +1,0 @@
-"""Which bundles a broker gives up, one Pulsar strategy a file."""

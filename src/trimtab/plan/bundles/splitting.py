@@ -1,0 +1,211 @@
+"""A bundle cut at the boundaries of topics: where, and what its parts carry.
+
+Topics' loads are known in the newest view; in the others a topic is taken to have the same share of its
+bundle.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trimtab.model.bundles.range import BundleRange, bundles_between, parse_bundle
+from trimtab.model.bundles.snapshot import RESOURCES, Bundles, BundlesSnapshot, BundleTopics, Departure
+from trimtab.model.load import FloatArray
+
+FILL = 0.6
+"""A part should take at most this share of what a broker has room for, so that others fit beside it."""
+
+
+@dataclass(frozen=True)
+class Cut:
+    """One bundle, and where it is cut.
+
+    Attributes
+    ----------
+    bundle
+        Its key.
+    boundaries
+        Strictly inside, rising.
+    """
+
+    bundle: str
+    boundaries: tuple[int, ...]
+
+    @property
+    def parts(self) -> tuple[BundleRange, ...]:
+        """The bundles that come of it."""
+        whole = parse_bundle(self.bundle)
+        return bundles_between(whole.namespace, (whole.low, *self.boundaries, whole.high))
+
+
+def topics_of(snapshot: BundlesSnapshot, row: int) -> slice:
+    """Places in `snapshot.topics` of those of a bundle."""
+    first, last = np.searchsorted(snapshot.topics.bundle, [row, row + 1])
+    return slice(int(first), int(last))
+
+
+def shares_of(snapshot: BundlesSnapshot, row: int) -> FloatArray:
+    """Share of the bundle's load that each of its topics has, shape (topics, columns)."""
+    load = snapshot.topics.load[topics_of(snapshot, row)]
+    total = load.sum(axis=0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = np.where(total > 0, load / total, 1.0 / max(len(load), 1))
+    return np.tile(share, (1, len(snapshot.views)))
+
+
+def best_cut(snapshot: BundlesSnapshot, row: int, room: FloatArray, most_parts: int) -> Cut | None:
+    """The cuts of a bundle that make its biggest part as small as can be, in as few parts as needed.
+
+    Parameters
+    ----------
+    room
+        Shape (columns,): what a broker has room for, infinite where nothing is asked.
+    most_parts
+        No more than these; also no more than there are topics of different hashes.
+
+    Returns
+    -------
+    Cut, or None
+        None if the topics that carry traffic all have one hash, or fewer than two parts are allowed.
+    """
+    where = topics_of(snapshot, row)
+    hashes = snapshot.topics.hash[where]
+    load = _column_load(snapshot, row)[None, :] * shares_of(snapshot, row)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        size = np.where(np.isfinite(room) & (load > 0), load / np.maximum(room, 1e-300), 0.0)
+    distinct, index = np.unique(hashes, return_inverse=True)
+    if len(distinct) < 2 or most_parts < 2:
+        return None
+    grouped = np.zeros((len(distinct), size.shape[1]))
+    np.add.at(grouped, index, size)
+    wanted = int(np.ceil(min(grouped.sum(axis=0).max() / FILL, 1e6)))
+    parts = max(2, min(wanted, most_parts, len(distinct)))
+    ends = _most_even(grouped, parts)
+    whole = parse_bundle(snapshot.bundles.key[row])
+    boundaries = []
+    for end in ends:
+        before, after = int(distinct[end]), int(distinct[end + 1])
+        boundary = before + (after - before + 1) // 2
+        if whole.low < boundary < whole.high:
+            boundaries.append(boundary)
+    return Cut(whole.key, tuple(boundaries)) if boundaries else None
+
+
+def _most_even(size: FloatArray, parts: int) -> list[int]:
+    """Index of the last topic of every part but the last, so that the biggest part is smallest.
+
+    The smallest limit under which filling parts one after the other needs no more than `parts`, by bisection.
+    """
+    low, high = float(size.max()), float(size.sum(axis=0).max())
+    ends = _filled(size, high)
+    for _ in range(50):
+        middle = (low + high) / 2
+        found = _filled(size, middle)
+        if len(found) < parts:
+            high, ends = middle, found
+        else:
+            low = middle
+    if not ends:
+        # All of it fits: in the middle, so that two parts come of it.
+        passed = np.cumsum(size.max(axis=1))
+        ends = [int(np.argmin(np.abs(passed[:-1] - passed[-1] / 2)))]
+    return ends
+
+
+def _filled(size: FloatArray, limit: float) -> list[int]:
+    ends: list[int] = []
+    part = np.zeros(size.shape[1])
+    for row, one in enumerate(size):
+        part = part + one
+        if part.max() > limit * (1 + 1e-12) and row > (ends[-1] + 1 if ends else 0):
+            ends.append(row - 1)
+            part = one.copy()
+    return ends
+
+
+def _column_load(snapshot: BundlesSnapshot, row: int) -> FloatArray:
+    return np.asarray(snapshot.bundles.load[:, row, :].reshape(-1))
+
+
+def after_cut(snapshot: BundlesSnapshot, cut: Cut) -> BundlesSnapshot:
+    """The snapshot as if the bundle had been split already; its parts are with its owner.
+
+    Sessions and topics that are not known by topic are dealt out by what is known, or by the width of the
+    parts.
+    """
+    bundles, topics = snapshot.bundles, snapshot.topics
+    row = bundles.key.index(cut.bundle)
+    where = topics_of(snapshot, row)
+    parts = cut.parts
+    part_of = np.searchsorted(np.array(cut.boundaries), topics.hash[where], side="right")
+    shares = shares_of(snapshot, row)
+    share = np.zeros((len(parts), shares.shape[1]))
+    np.add.at(share, part_of, shares)
+    views = len(snapshot.views)
+    load = bundles.load[:, row, None, :] * share.reshape(len(parts), views, len(RESOURCES)).transpose(1, 0, 2)
+    width = np.array([part.high - part.low for part in parts], dtype=np.float64)
+    known = np.bincount(part_of, minlength=len(parts))
+    clients = np.bincount(part_of, weights=topics.sessions[where], minlength=len(parts))
+    sessions = _dealt(int(bundles.sessions[row]), clients if clients.sum() > 0 else width)
+    count = known + _dealt(max(int(bundles.topics[row]) - int(known.sum()), 0), width)
+    keys = [*bundles.key[:row], *bundles.key[row + 1 :], *(part.key for part in parts)]
+    order = sorted(range(len(keys)), key=keys.__getitem__)
+    place = {keys[old]: new for new, old in enumerate(order)}
+
+    def joined(old: NDArray[Any], new: NDArray[Any], axis: int = 0) -> NDArray[Any]:
+        both = np.concatenate([np.delete(old, row, axis=axis), new], axis=axis)
+        return np.ascontiguousarray(np.take(both, order, axis=axis))
+
+    of = np.array([place.get(key, -1) for key in bundles.key], dtype=np.int32)[topics.bundle]
+    of[where] = np.array([place[part.key] for part in parts], dtype=np.int32)[part_of]
+    by_place = np.lexsort((topics.hash, of))
+    numbers = np.full(len(parts), bundles.owner[row], dtype=np.int32)
+    boundaries = dict(snapshot.boundaries)
+    namespace = parts[0].namespace
+    if namespace in boundaries:
+        boundaries[namespace] = tuple(sorted({*boundaries[namespace], *cut.boundaries}))
+    left = [
+        Departure(part.key, one.broker, one.at)
+        for one in snapshot.departures
+        if one.bundle == cut.bundle
+        for part in parts
+    ]
+    return replace(
+        snapshot,
+        bundles=Bundles(
+            key=tuple(keys[old] for old in order),
+            owner=joined(bundles.owner, numbers),
+            load=joined(bundles.load, load, axis=1),
+            sessions=joined(bundles.sessions, sessions),
+            topics=joined(bundles.topics, count),
+            movable=joined(bundles.movable, np.full(len(parts), bundles.movable[row])),
+        ),
+        topics=BundleTopics(
+            name=tuple(topics.name[index] for index in by_place.tolist()),
+            bundle=of[by_place],
+            hash=topics.hash[by_place],
+            load=topics.load[by_place],
+            sessions=topics.sessions[by_place],
+        ),
+        departures=tuple(sorted((*snapshot.departures, *left), key=lambda one: one.at)),
+        boundaries=boundaries,
+    )
+
+
+def _dealt(total: int, weight: NDArray[Any]) -> NDArray[np.int64]:
+    """A whole number dealt out by weight: shares rounded down, what is left to the biggest rests."""
+    share = total * weight / weight.sum()
+    dealt: NDArray[np.int64] = np.floor(share).astype(np.int64)
+    rest = np.argsort(dealt - share, kind="stable")[: total - int(dealt.sum())]
+    dealt[rest] += 1
+    return dealt
+
+
+def bundles_of_namespace(snapshot: BundlesSnapshot, namespace: str) -> int:
+    """The number of bundles of a namespace: by its boundaries, where they are known."""
+    cuts = snapshot.boundaries.get(namespace)
+    if cuts is not None:
+        return len(cuts) - 1
+    return sum(key.rpartition("/")[0] == namespace for key in snapshot.bundles.key)

@@ -1,0 +1,125 @@
+"""Compiled: the order of unloads, and for each which goal it serves, on which broker, from what to what."""
+
+import numpy as np
+
+from trimtab.plan.search.compiled import entry, leaf
+from trimtab.plan.search.reasons import OWN_GOALS, load_goal
+
+DRAIN_GOAL, UNOWNED_GOAL = range(OWN_GOALS, OWN_GOALS + 2)
+"""What a step serves besides load."""
+
+POLICY_REJECTED, GRACE_REJECTED, LIMIT_REJECTED = range(3)
+
+
+@leaf
+def _shift(use, inverse, usage, i, b, sign):
+    for r in range(use.shape[1]):
+        usage[b, r] += sign * use[i, r] * inverse[b, r]
+
+
+@leaf
+def _fits(use, inverse, usage, ceiling, i, b):
+    for r in range(use.shape[1]):  # noqa: SIM110 - compiled code knows no generators
+        if usage[b, r] + use[i, r] * inverse[b, r] > ceiling[b, r]:
+            return False
+    return True
+
+
+@entry
+def schedule(use, inverse, home, place, usage, ceiling, queue):
+    """Order of the moves: the first of the queue whose destination has room by then; else the first.
+
+    Parameters
+    ----------
+    usage
+        Shape (brokers, columns), at the start; changed.
+    ceiling
+        Shape (brokers, columns): what no broker should pass on the way.
+    queue
+        Bundles that move, the most urgent first.
+    """
+    number = len(queue)
+    order = np.empty(number, np.int32)
+    done = np.zeros(number, np.bool_)
+    made = 0
+    while made < number:
+        before = made
+        first = -1
+        for k in range(number):
+            if done[k]:
+                continue
+            i = queue[k]
+            if first < 0:
+                first = k
+            if _fits(use, inverse, usage, ceiling, i, place[i]):
+                done[k] = True
+                order[made] = i
+                made += 1
+                if home[i] >= 0:
+                    _shift(use, inverse, usage, i, home[i], -1.0)
+                _shift(use, inverse, usage, i, place[i], 1.0)
+        if made == before:
+            # All wait for each other: one of them has to pass a ceiling for a moment.
+            i = queue[first]
+            done[first] = True
+            order[made] = i
+            made += 1
+            if home[i] >= 0:
+                _shift(use, inverse, usage, i, home[i], -1.0)
+            _shift(use, inverse, usage, i, place[i], 1.0)
+    return order
+
+
+@leaf
+def _reject(a, usage, ceiling, i, target, counts):
+    """Count the other brokers that could not have been the destination, by why."""
+    for b in range(len(usage)):
+        if b == a.home[i] or b == target:
+            continue
+        if not a.allowed[a.kind[i], b]:
+            counts[POLICY_REJECTED] += 1
+            continue
+        recent = False
+        for k in range(a.barred.shape[1]):
+            if a.barred[i, k] == b:
+                recent = True
+        if recent:
+            counts[GRACE_REJECTED] += 1
+        elif not _fits(a.use, a.inverse, usage, ceiling, i, b):
+            counts[LIMIT_REJECTED] += 1
+
+
+@entry
+def reasons_of(a, limits, order, place, usage, ceiling, owned, out):
+    """Walk through the steps and say what each is for.
+
+    Parameters
+    ----------
+    usage
+        Shape (brokers, columns), at the start; changed.
+    owned
+        Shape (brokers,): how many bundles each owns at the start; changed.
+    out
+        `Reasons`, written.
+    """
+    before = np.zeros((2, usage.shape[1]))
+    for k in range(len(order)):
+        i = order[k]
+        source, target = a.home[i], place[i]
+        _reject(a, usage, ceiling, i, target, out.rejected[k])
+        for r in range(usage.shape[1]):
+            before[0, r] = usage[source, r] if source >= 0 else 0.0
+            before[1, r] = usage[target, r]
+        if source >= 0:
+            _shift(a.use, a.inverse, usage, i, source, -1.0)
+        _shift(a.use, a.inverse, usage, i, target, 1.0)
+        if source < 0:
+            out.goal[k], out.broker[k] = UNOWNED_GOAL, target
+        elif a.must[i]:
+            out.goal[k], out.broker[k] = DRAIN_GOAL, source
+            out.measure[k, 0], out.measure[k, 1] = owned[source], owned[source] - 1.0
+        else:
+            load_goal(out, k, limits, before, usage, source, target, source)
+        if source >= 0:
+            owned[source] -= 1.0
+        owned[target] += 1.0

@@ -1,0 +1,313 @@
+"""From snapshot to plan: the search, splits where bundles are too big, and the plan that tells it all."""
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from trimtab.model.bundles.plan import (
+    BundleBound,
+    BundleCost,
+    BundleMove,
+    BundleMoveKind,
+    BundlePlan,
+    Ownership,
+)
+from trimtab.model.bundles.range import namespace_of
+from trimtab.model.bundles.settings import BundlesSettings
+from trimtab.model.bundles.snapshot import NO_OWNER, RESOURCES, BundlesSnapshot
+from trimtab.model.load import FloatArray, IntArray
+from trimtab.model.plan import Prediction, Problem
+from trimtab.plan.bundles.bounds import bound_of
+from trimtab.plan.bundles.budget import within_budget
+from trimtab.plan.bundles.explain import narrator, split_reason
+from trimtab.plan.bundles.hot import Excess, room_of, too_big
+from trimtab.plan.bundles.improve import rating_of, searched
+from trimtab.plan.bundles.problem import ProblemData, problem_data
+from trimtab.plan.bundles.splitting import Cut, after_cut, best_cut, bundles_of_namespace
+from trimtab.plan.bundles.steps import reasons_of, schedule
+from trimtab.plan.bundles.verdicts import judge
+from trimtab.plan.search.board import NEGLIGIBLE
+from trimtab.plan.search.limits import Limits
+from trimtab.plan.search.reasons import blank_reasons
+from trimtab.plan.search.rounds import Rating
+
+SMALL = 5000
+"""Up to so many bundles, those that are only too coarse to level by are tried to be split, one by one."""
+
+COARSE_TRIES = 4
+WORTHWHILE = 0.7
+"""A split that is only to level better must bring the distance from the goals below this share of it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """The end of the search.
+
+    Attributes
+    ----------
+    problem
+        With the parts of split bundles in place of these.
+    place
+        Shape (bundles,): owner of each.
+    cuts
+        The splits, in order, with how far each bundle was too big.
+    """
+
+    problem: ProblemData
+    place: IntArray
+    rating: Rating
+    cuts: tuple[tuple[Cut, Excess | None], ...] = ()
+
+
+def plan_bundles(snapshot: BundlesSnapshot, settings: BundlesSettings) -> BundlePlan:
+    """Plan with `trim`; same snapshot, settings and seed, same plan.
+
+    Parameters
+    ----------
+    snapshot
+        What is known of the cluster; every goal has to hold in all of its views.
+    settings
+        The goals, and what is left alone.
+
+    Returns
+    -------
+    BundlePlan
+        The moves, or why there are none; what cannot be met is a result, not an error.
+    """
+    outcome = _with_splits(_solved(problem_data(snapshot, settings)))
+    place, cut = within_budget(outcome.problem, outcome.place)
+    return _plan_of(snapshot, outcome, place, cut)
+
+
+def _solved(problem: ProblemData, cuts: tuple[tuple[Cut, Excess | None], ...] = ()) -> Outcome:
+    place = searched(problem)
+    return Outcome(problem, place, rating_of(problem, place), cuts)
+
+
+def _with_splits(first: Outcome) -> Outcome:
+    """The outcome after splits that bring the cluster nearer to its goals; the same one where none does."""
+    best = first
+    if first.rating.breach <= NEGLIGIBLE or not first.problem.settings.split:
+        return first
+    problem, cuts = first.problem, first.cuts
+    for excess in _hot(first):
+        # Rows change with every split; keys do not.
+        key = first.problem.snapshot.bundles.key[excess.row]
+        row = problem.snapshot.bundles.key.index(key)
+        found = _cut(problem, row, excess.broker, first)
+        if found is not None:
+            problem = problem_data(after_cut(problem.snapshot, found), problem.settings)
+            cuts = (*cuts, (found, excess))
+    if cuts:
+        split = _solved(problem, cuts)
+        if split.rating.breach < best.rating.breach:
+            best = split
+    tries = COARSE_TRIES if len(first.problem.arrays.home) <= SMALL else 0
+    for _ in range(tries):
+        if best.rating.breach <= NEGLIGIBLE:
+            break
+        finer = _finer(best)
+        if finer is None or finer.rating.breach > WORTHWHILE * best.rating.breach:
+            break
+        best = finer
+    return best
+
+
+def _hot(outcome: Outcome) -> list[Excess]:
+    goal = outcome.problem.limits(outcome.problem.load(outcome.place))
+    return [one for one in too_big(outcome.problem, goal.high) if outcome.problem.arrays.movable[one.row]]
+
+
+def _finer(outcome: Outcome) -> Outcome | None:
+    """The search again with the biggest bundle of the broker that is furthest out cut in two."""
+    problem = outcome.problem
+    goal = problem.limits(problem.load(outcome.place))
+    usage = problem.load(outcome.place) * problem.arrays.inverse
+    off = goal.weight * np.maximum(usage - goal.high, 0.0) ** 2
+    if not off.any():
+        # Only too little somewhere: the biggest bundle of all has to give.
+        broker, column = -1, int((goal.weight * np.maximum(goal.low - usage, 0.0) ** 2).sum(axis=0).argmax())
+    else:
+        broker, column = int(off.sum(axis=1).argmax()), int(off.sum(axis=0).argmax())
+    mine = problem.arrays.movable & ((outcome.place == broker) if broker >= 0 else (outcome.place >= 0))
+    for row in np.argsort(-np.where(mine, problem.arrays.use[:, column], -1.0), kind="stable")[:3].tolist():
+        found = _cut(problem, row, max(broker, 0), outcome, halves=True) if mine[row] else None
+        if found is not None:
+            finer = problem_data(after_cut(problem.snapshot, found), problem.settings)
+            return _solved(finer, (*outcome.cuts, (found, None)))
+    return None
+
+
+def _cut(
+    problem: ProblemData, row: int, broker: int, outcome: Outcome, *, halves: bool = False
+) -> Cut | None:
+    snapshot, settings = problem.snapshot, problem.settings
+    if not problem.arrays.movable[row] or snapshot.bundles.owner[row] == NO_OWNER:
+        return None
+    goal = outcome.problem.limits(outcome.problem.load(outcome.place))
+    room = room_of(outcome.problem, goal.high)[broker]
+    number = bundles_of_namespace(snapshot, namespace_of(snapshot.bundles.key[row]))
+    most = settings.max_namespace_bundles - number + 1
+    return best_cut(snapshot, row, room, min(most, 2) if halves else most)
+
+
+def _plan_of(before: BundlesSnapshot, outcome: Outcome, place: IntArray, cut: Problem | None) -> BundlePlan:
+    """Steps, reasons, cost, predictions and verdict of an outcome."""
+    problem = outcome.problem
+    snapshot, settings = problem.snapshot, problem.settings
+    load = problem.load(place)
+    goal = problem.limits(load)
+    unordered = [*_splits(before, outcome), *_unloads(problem, place, goal)]
+    moves = tuple(replace(move, order=order) for order, move in enumerate(unordered, start=1))
+    cost = BundleCost(
+        sessions=sum(move.sessions for move in moves),
+        unloads=sum(move.kind is BundleMoveKind.UNLOAD for move in moves),
+        splits=sum(move.kind is BundleMoveKind.SPLIT for move in moves),
+        bytes_per_second=math.fsum(move.bytes_per_second for move in moves),
+    )
+    judgement = judge(problem, place, bool(moves), cut)
+    placed = not (problem.arrays.must & (place == problem.arrays.home)).any()
+    bound = bound_of(problem, goal, problem.load(problem.arrays.home), problem.fixed_mean(placed))
+    if not judgement.goals_met and bound.sessions > cost.sessions:
+        # Fewer than the goals would take: no bound on this plan, so none above its cost is claimed.
+        bound = BundleBound(
+            cost.sessions,
+            f"not all goals are met; to meet them disturbs at least {bound.sessions} clients: {bound.proof}",
+        )
+    return BundlePlan(
+        level="bundles",
+        strategy="trim",
+        seed=settings.seed,
+        settings=settings_document(settings),
+        snapshot=before.reference,
+        verdict=judgement.verdict,
+        moves=moves,
+        assignments=_assignments(before, outcome, place, moves),
+        predicted=Prediction(before.imbalance().measures(), snapshot.imbalance(place).measures()),
+        cost=cost,
+        bound=bound,
+        problems=judgement.problems,
+    )
+
+
+def settings_document(settings: BundlesSettings) -> dict[str, object]:
+    """The settings that shape a plan, as plain JSON values."""
+    return {
+        "theta": dict(zip(RESOURCES, settings.theta, strict=True)),
+        "epsilon": dict(zip(RESOURCES, settings.epsilon, strict=True)),
+        "idle_usage": settings.idle_usage,
+        "grace_seconds": settings.grace_seconds,
+        "max_unloads": settings.max_unloads,
+        "max_sessions": settings.max_sessions,
+        "excluded_namespaces": list(settings.excluded_namespaces),
+        "unowned": settings.unowned,
+        "split": settings.split,
+        "max_namespace_bundles": settings.max_namespace_bundles,
+        "seed": settings.seed,
+        "time_budget_seconds": settings.time_budget_seconds,
+    }
+
+
+def _splits(before: BundlesSnapshot, outcome: Outcome) -> list[BundleMove]:
+    """The splits; the extensible load manager cuts at one boundary at a time."""
+    made = []
+    owner = before.brokers.name
+    snapshot = before
+    for cut, excess in outcome.cuts:
+        row = snapshot.bundles.key.index(cut.bundle)
+        source = owner[snapshot.bundles.owner[row]]
+        later = after_cut(snapshot, cut)
+        reason = split_reason(snapshot, later, cut, excess)
+        topics = int(snapshot.bundles.topics[row])
+        whole = cut.parts[0]
+        pieces: list[tuple[str, tuple[int, ...]]] = [(cut.bundle, cut.boundaries)]
+        if before.load_manager == "extensible":
+            lows = (whole.low, *cut.boundaries)
+            high = cut.parts[-1].high
+            pieces = [
+                (f"{whole.namespace}/0x{low:08x}_0x{high:08x}", (boundary,))
+                for low, boundary in zip(lows, cut.boundaries, strict=False)
+            ]
+        for bundle, boundaries in pieces:
+            made.append(
+                BundleMove(0, BundleMoveKind.SPLIT, bundle, source, None, boundaries, 0, topics, 0.0, reason)
+            )
+        snapshot = later
+    return made
+
+
+def _unloads(problem: ProblemData, place: IntArray, goal: Limits) -> list[BundleMove]:
+    """The unloads in the order of execution, each with its reason."""
+    arrays, bundles, names = problem.arrays, problem.snapshot.bundles, problem.snapshot.brokers.name
+    moved = np.flatnonzero(place != arrays.home).astype(np.int32)
+    if not len(moved):
+        return []
+    usage = problem.load(arrays.home) * arrays.inverse
+    after = problem.load(place) * arrays.inverse
+    theta = problem.theta
+    ceiling = np.maximum(np.maximum(usage, after) * (1 + 1e-12), theta)
+    distance = np.maximum(usage - goal.high, 0.0).sum(axis=1)
+    far = np.where(arrays.home[moved] >= 0, distance[arrays.home[moved]], np.inf)
+    queue = moved[np.lexsort((moved, -far, ~arrays.must[moved]))]
+    order = schedule(arrays.use, arrays.inverse, arrays.home, place, usage.copy(), ceiling, queue)
+    reasons = blank_reasons(len(order), rules=3)
+    owned = np.bincount(arrays.home[arrays.home >= 0], minlength=len(names)).astype(np.float64)
+    reasons_of(arrays, goal, order, place, usage.copy(), ceiling, owned, reasons)
+    reason = narrator(problem, order, place, reasons)
+    traffic = _traffic(problem.snapshot)[order].tolist()
+    columns = zip(
+        order.tolist(),
+        arrays.home[order].tolist(),
+        place[order].tolist(),
+        bundles.sessions[order].tolist(),
+        bundles.topics[order].tolist(),
+        traffic,
+        strict=True,
+    )
+    return [
+        BundleMove(
+            order=0,
+            kind=BundleMoveKind.UNLOAD,
+            bundle=bundles.key[row],
+            source=names[source] if source >= 0 else None,
+            target=names[target],
+            boundaries=(),
+            sessions=sessions,
+            topics=topics,
+            bytes_per_second=one,
+            reason=reason(step),
+        )
+        for step, (row, source, target, sessions, topics, one) in enumerate(columns)
+    ]
+
+
+def _traffic(snapshot: BundlesSnapshot) -> FloatArray:
+    """Bytes per second of each bundle in the newest view, in and out."""
+    into, out = RESOURCES.index("bandwidth_in"), RESOURCES.index("bandwidth_out")
+    return np.asarray(snapshot.bundles.load[0, :, into] + snapshot.bundles.load[0, :, out])
+
+
+def _assignments(
+    before: BundlesSnapshot, outcome: Outcome, place: IntArray, moves: tuple[BundleMove, ...]
+) -> tuple[Ownership, ...]:
+    """Every bundle that is moved, split or made, by key."""
+    names, snapshot = before.brokers.name, outcome.problem.snapshot
+    there = {key: row for row, key in enumerate(before.bundles.key)}
+    later = {key: row for row, key in enumerate(snapshot.bundles.key)}
+    keys = {move.bundle for move in moves}
+    for move in moves:
+        if move.kind is BundleMoveKind.SPLIT:
+            keys |= {part.key for part in Cut(move.bundle, move.boundaries).parts}
+
+    def name(owner: int) -> str | None:
+        return None if owner == NO_OWNER else names[owner]
+
+    return tuple(
+        Ownership(
+            key,
+            name(int(before.bundles.owner[there[key]])) if key in there else None,
+            name(int(place[later[key]])) if key in later else None,
+        )
+        for key in sorted(keys)
+    )

@@ -1,0 +1,1 @@
+"""Pulsar's own balancer, reproduced: placement, shedding and splitting of bundles."""

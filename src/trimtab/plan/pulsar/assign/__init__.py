@@ -1,0 +1,1 @@
+"""Pulsar's placement strategies, a file each, and the way to a broker by one of them."""

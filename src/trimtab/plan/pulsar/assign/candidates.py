@@ -1,0 +1,282 @@
+"""The brokers that a bundle may go to: policies first, then filters that never leave nothing by themselves.
+
+`LoadManagerShared` of Pulsar 4.0.7 and 4.2.4, which are alike. Every filter takes candidates and gives those
+that are left, in the same order.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from trimtab.model.bundles.policies import DEFAULT_DOMAIN, BrokerTraits, BundlePolicies, ClusterMetadata
+from trimtab.model.bundles.range import namespace_of
+from trimtab.plan.pulsar.view import LoadView
+
+
+def available_brokers(view: LoadView, metadata: ClusterMetadata) -> tuple[str, ...]:
+    """The brokers that are up."""
+    return tuple(view.brokers) if metadata.brokers is None else metadata.brokers
+
+
+def by_policies(
+    namespace: str, brokers: Sequence[str], metadata: ClusterMetadata, *, non_persistent: bool = False
+) -> list[str]:
+    """The brokers that the policies allow (`applyNamespacePolicies`).
+
+    With an isolation policy: its primary brokers, and after them its secondary ones if there are fewer
+    primary ones than `min_limit`. Without one: the brokers that are no policy's primary ones and serve the
+    kind of topics; an isolation policy does not ask for the kind.
+
+    Parameters
+    ----------
+    non_persistent
+        Whether the bundle holds non-persistent topics.
+    """
+    policy = metadata.policies.isolation_of(namespace)
+    if policy is None:
+        if not metadata.policies.isolation and not metadata.traits:
+            return list(brokers)
+        return [
+            broker
+            for broker in brokers
+            if _serves(metadata.traits.get(broker, BrokerTraits()), non_persistent)
+            and metadata.policies.is_shared(broker)
+        ]
+    primary = [broker for broker in brokers if policy.is_primary(broker)]
+    if len(primary) >= policy.min_limit:
+        return primary
+    return primary + [b for b in brokers if policy.is_secondary(b) and not policy.is_primary(b)]
+
+
+def _serves(traits: BrokerTraits, non_persistent: bool) -> bool:
+    return traits.non_persistent if non_persistent else traits.persistent
+
+
+def without_many_topics(candidates: Sequence[str], view: LoadView, most: int) -> list[str]:
+    """Those with at most `most` topics, reported and preallocated; all if none is left.
+
+    References
+    ----------
+    `filterBrokersWithLargeTopicCount`. A broker without a report counts as having none.
+    """
+    kept = [broker for broker in candidates if _topics(broker, view) <= most]
+    return kept or list(candidates)
+
+
+def _topics(broker: str, view: LoadView) -> int:
+    load = view.brokers.get(broker)
+    if load is None:
+        return 0
+    return view.reported_topics[broker] + sum(data.topics for data in load.preallocated.values())
+
+
+def bundles_of_namespace(broker: str, namespace: str, view: LoadView) -> int:
+    """Number of bundles of a namespace that a broker has, reported or preallocated."""
+    load = view.brokers.get(broker)
+    if load is None:
+        return 0
+    given = sum(
+        bundle not in load.report.last_stats and namespace_of(bundle) == namespace
+        for bundle in load.preallocated
+    )
+    return view.namespace_bundles[broker][namespace] + given
+
+
+def with_fewest_bundles(namespace: str, candidates: Sequence[str], view: LoadView) -> list[str]:
+    """Those that have the fewest bundles of the namespace (`removeMostServicingBrokersForNamespace`)."""
+    counts = [bundles_of_namespace(broker, namespace, view) for broker in candidates]
+    fewest = min(counts, default=0)
+    return [broker for broker, count in zip(candidates, counts, strict=True) if count <= fewest]
+
+
+def group_namespaces(namespace: str, view: LoadView, policies: BundlePolicies) -> dict[str, int] | None:
+    """Number of namespaces of the same anti-affinity group that each broker has bundles of.
+
+    The namespace itself counts too; brokers without any are left out.
+
+    Returns
+    -------
+    dict of str to int, or None
+        None if the namespace is in no group.
+
+    References
+    ----------
+    `getAntiAffinityNamespaceOwnedBrokers`; groups are compared without regard to case.
+    """
+    group = policies.anti_affinity_group(namespace)
+    if group is None:
+        return None
+    alike = {one for one, other in policies.anti_affinity_groups.items() if other.lower() == group.lower()}
+    counts: dict[str, int] = {}
+    for broker, load in view.brokers.items():
+        given = {namespace_of(bundle) for bundle in load.preallocated}
+        found = len(alike & (view.namespace_bundles[broker].keys() | given))
+        if found:
+            counts[broker] = found
+    return counts
+
+
+def group_bundles(namespace: str, view: LoadView, policies: BundlePolicies) -> dict[str, int] | None:
+    """Number of bundles of namespaces of the same anti-affinity group that each broker owns.
+
+    The extensible manager counts so: not by namespaces as the modular one, but by what is owned of them.
+    """
+    group = policies.anti_affinity_group(namespace)
+    if group is None:
+        return None
+    alike = {one for one, other in policies.anti_affinity_groups.items() if other.lower() == group.lower()}
+    counts = {
+        broker: sum(namespace_of(bundle) in alike for bundle in report.bundles)
+        for broker, report in view.reports.items()
+    }
+    return {broker: found for broker, found in counts.items() if found}
+
+
+class Counted(Protocol):
+    """`group_namespaces` or `group_bundles`."""
+
+    def __call__(self, namespace: str, view: LoadView, policies: BundlePolicies) -> dict[str, int] | None:
+        """A number for each broker that has some; None if the namespace is in no group."""
+        ...
+
+
+def by_anti_affinity(
+    namespace: str,
+    candidates: Sequence[str],
+    view: LoadView,
+    policies: BundlePolicies,
+    *,
+    failure_domains: bool,
+    counted: Counted = group_namespaces,
+) -> list[str]:
+    """Those in the domains, and there on the brokers, with the fewest namespaces of the same group.
+
+    A domain's count is the sum over its candidates, not over its brokers. After it the fewest count among all
+    candidates left decides, so that a domain may end up without any.
+
+    Parameters
+    ----------
+    failure_domains
+        `failureDomainsEnabled`: whether domains are looked at.
+    counted
+        What is counted; namespaces under the modular manager.
+
+    References
+    ----------
+    `filterAntiAffinityGroupOwnedBrokers`.
+    """
+    counts = counted(namespace, view, policies)
+    left = list(candidates)
+    if counts is None or not left:
+        return left
+    if failure_domains and policies.failure_domains:
+        domain_of = {broker: policies.failure_domains.get(broker, DEFAULT_DOMAIN) for broker in left}
+        domains: Counter[str] = Counter()
+        for broker in left:
+            domains[domain_of[broker]] += counts.get(broker, 0)
+        fewest = min(domains.values())
+        left = [broker for broker in left if domains[domain_of[broker]] == fewest]
+    fewest = min(counts.get(broker, 0) for broker in left)
+    return [broker for broker in left if counts.get(broker, 0) == fewest]
+
+
+def of_load_manager(candidates: Sequence[str], metadata: ClusterMetadata) -> list[str]:
+    """Those under the leader's load manager; not those that name none (`BrokerLoadManagerClassFilter`)."""
+    wanted = metadata.load_manager
+    if wanted is None:
+        return list(candidates)
+    return [
+        broker for broker in candidates if metadata.traits.get(broker, BrokerTraits()).load_manager == wanted
+    ]
+
+
+@dataclass(frozen=True)
+class Leaving:
+    """The facts that let the bundles of a namespace leave a broker or not: the same for all of them.
+
+    Attributes
+    ----------
+    candidates
+        The brokers that policies allow.
+    counts
+        How many namespaces of the same anti-affinity group each broker has; empty if it does not matter.
+    """
+
+    candidates: tuple[str, ...]
+    counts: Mapping[str, int]
+
+    def allowed(self, broker: str) -> bool:
+        """True if a bundle that leaves this broker could go to another by policies and anti-affinity."""
+        if not self.candidates or self.candidates == (broker,):
+            return False
+        if not self.counts:
+            return True
+        counts = [self.counts.get(candidate, 0) for candidate in self.candidates]
+        fewest = min(counts)
+        here = self.counts.get(broker, 0) if broker in self.candidates else 0
+        # Where all have as many, the bundle would come back to where it was.
+        return fewest == 0 or here > fewest or any(count != fewest for count in counts)
+
+
+def leaving(namespace: str, view: LoadView, metadata: ClusterMetadata) -> Leaving:
+    """The facts that let bundles of a namespace leave their broker or not.
+
+    References
+    ----------
+    `shouldNamespacePoliciesUnload` and `shouldAntiAffinityNamespaceUnload` of ModularLoadManagerImpl.
+    """
+    candidates = by_policies(namespace, available_brokers(view, metadata), metadata)
+    counts = group_namespaces(namespace, view, metadata.policies)
+    return Leaving(tuple(candidates), counts or {})
+
+
+def may_leave(bundle: str, broker: str, view: LoadView, metadata: ClusterMetadata) -> bool:
+    """True if a bundle that leaves a broker could go to another; see `leaving`."""
+    return leaving(namespace_of(bundle), view, metadata).allowed(broker)
+
+
+_VERSION = re.compile(
+    r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)"
+    r"(?:-(?P<before>[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*))?(?:\+[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*)?"
+)
+
+
+def of_newest_version(candidates: Sequence[str], metadata: ClusterMetadata) -> list[str] | None:
+    """The candidates with the newest version.
+
+    Returns
+    -------
+    list of str or None
+        None if there is no candidate, or one says no version, or none that can be read: the filter fails,
+        and the caller begins again with all brokers.
+
+    References
+    ----------
+    `BrokerVersionFilter`; semantic versioning 2.0.0, section 11. Build metadata does not count.
+    """
+    ranks: dict[str, Any] = {}
+    for broker in candidates:
+        rank = precedence(metadata.traits.get(broker, BrokerTraits()).version)
+        if rank is None:
+            return None
+        ranks[broker] = rank
+    if not ranks:
+        return None
+    newest = max(ranks.values())
+    return [broker for broker, rank in ranks.items() if rank == newest]
+
+
+def precedence(version: str | None) -> tuple[Any, ...] | None:
+    """The key that orders a version among others, or None if it is no semantic version."""
+    found = _VERSION.fullmatch(version or "")
+    if found is None:
+        return None
+    before = found["before"]
+    # A pre-release comes before its release; numbers before words, fewer identifiers before more.
+    marks = [
+        (0, int(mark), "") if mark.isdigit() else (1, 0, mark)
+        for mark in (before.split(".") if before else [])
+    ]
+    return (*(int(number) for number in found.groups()[:3]), before is None, tuple(marks))

@@ -1,0 +1,202 @@
+"""Placements on the broker with the least load: `LeastLongTermMessageRate`, `LeastResourceUsageWithWeight`.
+
+The latter is two: the modular load manager goes by the brokers' reports, the extensible one by what they
+publish.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from trimtab.plan.pulsar.decision import Nothing, Placement, Placer, drawn
+from trimtab.plan.pulsar.hash_order import concurrent_hash_map_order
+from trimtab.plan.pulsar.options import Options
+from trimtab.plan.pulsar.published import PublishedLoad, publish
+from trimtab.plan.pulsar.view import LoadView
+
+
+def choose_by_rate(
+    bundle: str,
+    candidates: Sequence[str],
+    view: LoadView,
+    state: Nothing,
+    options: Options,
+    chance: np.random.Generator,
+) -> tuple[Placement, Nothing]:
+    """Any broker of the least score; any at all if every one is overloaded.
+
+    The score is the long-term message rate, in and out, of all bundles that the broker reports and of those
+    preallocated to it; infinite above the overload threshold (not on it). The article's text leaves out the
+    preallocated bundles, and so does its variant. Candidates without a report are passed over.
+
+    References
+    ----------
+    Pulsar 4.0.7 and 4.2.4, `org.apache.pulsar.broker.loadbalance.impl.LeastLongTermMessageRate`; its comment
+    says "at or above" the threshold, its code above. Resources count with their weights since 4.0 (PIP-358).
+    """
+    scores = {broker: score(broker, view, options) for broker in candidates if broker in view.brokers}
+    least = min(scores.values(), default=math.inf)
+    pool = [broker for broker, reached in scores.items() if reached == least]
+    why: dict[str, object] = {
+        "overload_threshold": options.broker_overloaded_threshold_percentage / 100.0,
+        "least": least if math.isfinite(least) else None,
+        "scores": {broker: reached if math.isfinite(reached) else None for broker, reached in scores.items()},
+    }
+    if scores and not math.isfinite(least):
+        why["outcome"] = "every candidate is overloaded"
+    return drawn(pool, why, chance), state
+
+
+def score(broker: str, view: LoadView, options: Options) -> float:
+    """Messages per second of a broker, or infinity if it is overloaded (`getScore`).
+
+    The preallocated rates are summed first, in the order of Java's map of them, and the broker's own added
+    last, as in Pulsar: which scores are equal depends on it.
+    """
+    load = view.brokers[broker]
+    if load.report.weighted_usage(options.weights) > options.broker_overloaded_threshold_percentage / 100.0:
+        return math.inf
+    total = 0.0
+    if options.variant != "article":
+        for bundle in concurrent_hash_map_order(load.preallocated) if load.preallocated else ():
+            data = load.preallocated[bundle]
+            total += data.long.msg_rate_in + data.long.msg_rate_out
+    return total + view.long_term_rates[broker]
+
+
+RATE = Placer(choose_by_rate, Nothing())
+"""`LeastLongTermMessageRate`, which remembers nothing."""
+
+
+@dataclass(frozen=True)
+class LeastResourceState:
+    """The memory from choice to choice.
+
+    Attributes
+    ----------
+    usage
+        Running mean of the usage of each broker that was a candidate once, as a fraction. It takes a sample
+        with every choice, not with every report: many choices in a row make it forget sooner.
+    """
+
+    usage: Mapping[str, float] = field(default_factory=dict)
+
+
+def choose(
+    bundle: str,
+    candidates: Sequence[str],
+    view: LoadView,
+    state: LeastResourceState,
+    options: Options,
+    chance: np.random.Generator,
+) -> tuple[Placement, LeastResourceState]:
+    """Any broker whose mean usage lies the threshold below the candidates' average; else any candidate.
+
+    A broker without bundles, or without any message, has no history: its mean begins anew. Candidates
+    without a report are passed over.
+
+    References
+    ----------
+    Pulsar 4.0.7 and 4.2.4, `org.apache.pulsar.broker.loadbalance.impl.LeastResourceUsageWithWeight`.
+    """
+    known = [broker for broker in candidates if broker in view.brokers]
+    usage = dict(state.usage)
+    total = 0.0
+    for broker in known:
+        usage[broker] = _updated(broker, usage.get(broker), view, options)
+        total += usage[broker]
+    pool, why = below_average({broker: usage[broker] for broker in known}, total, options)
+    return drawn(pool or known, why, chance), LeastResourceState(usage)
+
+
+def below_average(
+    usage: Mapping[str, float], total: float, options: Options
+) -> tuple[list[str], dict[str, object]]:
+    """The brokers at least the threshold below the average, with the numbers that say so.
+
+    Parameters
+    ----------
+    usage
+        Of each candidate, as a fraction.
+    total
+        Their sum, added up in their order in doubles, as in Pulsar.
+    """
+    threshold = options.average_resource_usage_difference_threshold_percentage / 100.0
+    average = total / len(usage) if usage else 0.0
+    # Pulsar adds the threshold to the usage; subtracting it from the average would round otherwise.
+    pool = [broker for broker, mean in usage.items() if mean + threshold <= average]
+    why: dict[str, object] = {"average": average, "threshold": threshold, "usage": dict(usage)}
+    if usage and not pool:
+        why["outcome"] = "no candidate lies the threshold below the average"
+    return pool, why
+
+
+def _updated(broker: str, history: float | None, view: LoadView, options: Options) -> float:
+    """The running mean after one more sample of the broker's weighted usage."""
+    report = view.brokers[broker].report
+    sample = report.weighted_usage(options.weights)
+    silent = report.msg_rate_in == 0 and report.msg_rate_out == 0
+    if history is None or not report.bundles or silent:
+        return sample
+    weight = options.history_resource_percentage
+    return history * weight + (1 - weight) * sample
+
+
+def noted(state: LeastResourceState, view: LoadView, options: Options) -> LeastResourceState:
+    """The state without the means of brokers that are gone (`onActiveBrokersChange`)."""
+    return LeastResourceState({name: mean for name, mean in state.usage.items() if name in view.brokers})
+
+
+MODULAR = Placer(choose, LeastResourceState(), noted)
+"""`LeastResourceUsageWithWeight` of the modular load manager."""
+
+
+@dataclass(frozen=True)
+class PublishedState:
+    """The memory from choice to choice.
+
+    Attributes
+    ----------
+    published
+        What each broker has published so far: one sample a report, however many choices there are between.
+    """
+
+    published: Mapping[str, PublishedLoad] = field(default_factory=dict)
+
+
+def choose_published(
+    bundle: str,
+    candidates: Sequence[str],
+    view: LoadView,
+    state: PublishedState,
+    options: Options,
+    chance: np.random.Generator,
+) -> tuple[Placement, PublishedState]:
+    """Any broker whose published mean lies the threshold below the average; else any candidate.
+
+    Candidates without load data do not count in the average, but may be drawn where none lies below it.
+
+    References
+    ----------
+    Pulsar 4.0.7 and 4.2.4,
+    `org.apache.pulsar.broker.loadbalance.extensions.strategy.LeastResourceUsageWithWeight`.
+    """
+    after = publish(view, state.published, options)
+    known = {broker: after[broker].weighted_max_ema for broker in candidates if broker in after}
+    total = 0.0
+    for mean in known.values():
+        total += mean
+    pool, why = below_average(known, total, options)
+    why["without_load_data"] = [broker for broker in candidates if broker not in after]
+    return drawn(pool or list(candidates), why, chance), PublishedState(after)
+
+
+def noted_published(state: PublishedState, view: LoadView, options: Options) -> PublishedState:
+    """The state with what brokers have published by now, whether bundles are placed or not."""
+    return PublishedState(publish(view, state.published, options))
+
+
+EXTENSIBLE = Placer(choose_published, PublishedState(), noted_published)
+"""`LeastResourceUsageWithWeight` of the extensible load manager."""

@@ -1,0 +1,61 @@
+"""`RoundRobinBrokerSelector`: one broker after the other, for namespaces that shedding leaves alone."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from trimtab.plan.pulsar.decision import Placement, Placer
+from trimtab.plan.pulsar.java import LARGEST
+from trimtab.plan.pulsar.options import Options
+from trimtab.plan.pulsar.view import LoadView
+
+
+@dataclass(frozen=True)
+class RoundRobinState:
+    """The memory from choice to choice.
+
+    Attributes
+    ----------
+    count
+        How many choices there were.
+    brokers
+        The candidates in the order in which turns are taken, as of when they last changed noticeably.
+    """
+
+    count: int = 0
+    brokers: tuple[str, ...] = ()
+
+
+def choose(
+    bundle: str,
+    candidates: Sequence[str],
+    view: LoadView,
+    state: RoundRobinState,
+    options: Options,
+    chance: np.random.Generator,
+) -> tuple[Placement, RoundRobinState]:
+    """The broker whose turn it is.
+
+    The remembered order is kept until the number of candidates changes, or the one whose turn it is is no
+    candidate any more: another set of the same size is not noticed before. A broker that joins as another
+    leaves therefore gets its turns late.
+
+    References
+    ----------
+    Pulsar 4.2.4, `org.apache.pulsar.broker.loadbalance.impl.RoundRobinBrokerSelector`.
+    """
+    size = len(candidates)
+    if not size:
+        return Placement(None), state
+    turn = state.count % size
+    following = 0 if state.count == LARGEST else state.count + 1
+    order = state.brokers if len(state.brokers) == size else tuple(candidates)
+    if order[turn] not in candidates:
+        order = tuple(candidates)
+    why = {"turn": turn, "of": size}
+    return Placement(order[turn], (order[turn],), why), RoundRobinState(following, order)
+
+
+PLACER = Placer(choose, RoundRobinState())
+"""`RoundRobinBrokerSelector`."""

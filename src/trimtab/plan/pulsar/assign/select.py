@@ -1,0 +1,233 @@
+"""The whole way to a broker: candidates, filters, strategy, second thoughts, preallocation.
+
+`ModularLoadManagerImpl` and `ModularLoadManagerWrapper` of Pulsar 4.0.7 and 4.2.4; and the filters of the
+extensible load manager, whose way is shorter: they, then strategy, and nothing is preallocated.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Generic, TypeVar
+
+import numpy as np
+
+from trimtab.model.bundles.policies import SYSTEM_NAMESPACE, ClusterMetadata
+from trimtab.model.bundles.range import namespace_of
+from trimtab.plan.pulsar.assign import round_robin
+from trimtab.plan.pulsar.assign.candidates import (
+    available_brokers,
+    by_anti_affinity,
+    by_policies,
+    group_bundles,
+    of_load_manager,
+    of_newest_version,
+    with_fewest_bundles,
+    without_many_topics,
+)
+from trimtab.plan.pulsar.assign.state import AssignmentState, destination_key
+from trimtab.plan.pulsar.decision import Placement, Placer
+from trimtab.plan.pulsar.hash_order import hash_map_order
+from trimtab.plan.pulsar.options import Options
+from trimtab.plan.pulsar.view import LoadView
+
+S = TypeVar("S")
+
+
+@dataclass(frozen=True)
+class PlacementRules(Generic[S]):
+    """The rules that stay the same from placement to placement.
+
+    Attributes
+    ----------
+    placer
+        The placement strategy.
+    options
+        Pulsar's options.
+    metadata
+        Policies, and which brokers are up.
+    """
+
+    placer: Placer[S]
+    options: Options
+    metadata: ClusterMetadata = field(default_factory=ClusterMetadata)
+
+
+def excluded_namespaces(options: Options) -> Collection[str]:
+    """Namespaces that shedding leaves alone and placement deals out in turn; Pulsar 4.0.7 has none."""
+    return options.shedding_excluded_namespaces if options.variant == "pulsar-4.2" else ()
+
+
+def select_broker(
+    bundle: str,
+    view: LoadView,
+    rules: PlacementRules[S],
+    state: AssignmentState[S],
+    chance: np.random.Generator,
+) -> tuple[Placement, AssignmentState[S]]:
+    """A broker for a bundle, without giving it the bundle (`selectBroker`).
+
+    Shedding asks the same to see whether a bundle would leave its broker at all. The strategy is asked twice
+    where its first choice is overloaded, so that strategies that remember take two samples.
+
+    Parameters
+    ----------
+    bundle
+        Its key.
+    """
+    namespace, options = namespace_of(bundle), rules.options
+    brokers = available_brokers(view, rules.metadata)
+    allowed = by_policies(namespace, brokers, rules.metadata)
+    candidates, why = _filtered(namespace, allowed, view, rules)
+    # Turns and sums are taken in the order of Pulsar's set of candidates, which is used again and again, so
+    # that it is as large as all brokers have made it.
+    candidates = hash_map_order(candidates, len(brokers))
+    if namespace in excluded_namespaces(options):
+        why["selector"] = "RoundRobinBrokerSelector"
+        chosen, turn = round_robin.PLACER.choose(bundle, candidates, view, state.round_robin, options, chance)
+        state = replace(state, round_robin=turn)
+    else:
+        chosen, state = _asked(bundle, candidates, view, rules, state, chance)
+    overload = options.broker_overloaded_threshold_percentage / 100.0
+    load = None if chosen.broker is None else view.brokers.get(chosen.broker)
+    if load is not None and load.report.weighted_usage(options.weights) > overload:
+        # Whoever was filtered out may be better than an overloaded broker.
+        why["overloaded_choice"] = chosen.broker
+        why["first"] = chosen.why
+        again, state = _asked(bundle, hash_map_order(allowed, len(brokers)), view, rules, state, chance)
+        chosen = again if again.broker is not None else chosen
+    return replace(chosen, why={**why, **chosen.why}), state
+
+
+def _asked(
+    bundle: str,
+    candidates: list[str],
+    view: LoadView,
+    rules: PlacementRules[S],
+    state: AssignmentState[S],
+    chance: np.random.Generator,
+) -> tuple[Placement, AssignmentState[S]]:
+    chosen, placement = rules.placer.choose(bundle, candidates, view, state.placement, rules.options, chance)
+    return chosen, replace(state, placement=placement)
+
+
+def _filtered(
+    namespace: str, allowed: list[str], view: LoadView, rules: PlacementRules[S]
+) -> tuple[list[str], dict[str, object]]:
+    """The candidates after every filter; all that policies allow where a filter fails or leaves nobody."""
+    options, metadata = rules.options, rules.metadata
+    left = {"policies": len(allowed)}
+    candidates = without_many_topics(allowed, view, options.broker_max_topics)
+    left["max_topics"] = len(candidates)
+    candidates = by_anti_affinity(
+        namespace,
+        candidates,
+        view,
+        metadata.policies,
+        failure_domains=options.failure_domains_enabled,
+    )
+    left["anti_affinity"] = len(candidates)
+    if options.distribute_bundles_evenly_enabled or namespace == SYSTEM_NAMESPACE:
+        candidates = with_fewest_bundles(namespace, candidates, view)
+        left["fewest_bundles_of_namespace"] = len(candidates)
+    candidates = of_load_manager(candidates, metadata)
+    if options.prefer_later_versions:
+        candidates = of_newest_version(candidates, metadata) or []
+    left["filters"] = len(candidates)
+    why: dict[str, object] = {"candidates_left": left}
+    if not candidates and allowed:
+        why["filters_undone"] = True
+        return allowed, why
+    return candidates, why
+
+
+def assign(
+    bundle: str,
+    view: LoadView,
+    rules: PlacementRules[S],
+    state: AssignmentState[S],
+    chance: np.random.Generator,
+) -> tuple[Placement, LoadView, AssignmentState[S]]:
+    """The broker that a lookup gives a bundle to, and the leader's view after it.
+
+    A destination set by an unload comes first, and only once; then the broker that the bundle is preallocated
+    to; then `select_broker`, whose answer is preallocated: the bundle's long-term rate counts on that broker
+    from then on.
+
+    References
+    ----------
+    `ModularLoadManagerWrapper.getLeastLoaded`, `ModularLoadManagerImpl.selectBrokerForAssignment`.
+    """
+    key = destination_key(bundle, rules.options)
+    if key in state.destinations:
+        destination = state.destinations[key]
+        rest = {one: broker for one, broker in state.destinations.items() if one != key}
+        chosen = Placement(destination, (destination,), {"outcome": "destination of the unload"})
+        return chosen, view, replace(state, destinations=rest)
+    if bundle in state.preallocated:
+        broker = state.preallocated[bundle]
+        return Placement(broker, (broker,), {"outcome": "already preallocated"}), view, state
+    chosen, state = select_broker(bundle, view, rules, state, chance)
+    if chosen.broker is None:
+        return chosen, view, state
+    if chosen.broker in view.brokers:
+        view = view.with_preallocated(bundle, view.known_of(bundle), chosen.broker)
+    return chosen, view, replace(state, preallocated={**state.preallocated, bundle: chosen.broker})
+
+
+@dataclass(frozen=True)
+class Filtered:
+    """The brokers that a bundle may go to.
+
+    Attributes
+    ----------
+    candidates
+        In the order of the available brokers.
+    left
+        How many each filter left.
+    failed
+        Whether the filter by version failed; the others count all the same.
+    """
+
+    candidates: list[str]
+    left: Mapping[str, int]
+    failed: bool = False
+
+
+def filtered(
+    namespace: str,
+    view: LoadView,
+    metadata: ClusterMetadata,
+    options: Options,
+    *,
+    excluded: Collection[str] = (),
+) -> Filtered:
+    """The available brokers that the filters of the extensible manager leave.
+
+    References
+    ----------
+    `BrokerLoadManagerClassFilter`, `BrokerMaxTopicCountFilter`, `BrokerVersionFilter`,
+    `AntiAffinityGroupPolicyFilter` and `BrokerIsolationPoliciesFilter`, in this order.
+    """
+    candidates = [broker for broker in available_brokers(view, metadata) if broker not in excluded]
+    left = {"available": len(candidates)}
+    candidates = of_load_manager(candidates, metadata)
+    left["load_manager"] = len(candidates)
+    topics = view.reported_topics
+    candidates = [broker for broker in candidates if topics.get(broker, 0) < options.broker_max_topics]
+    left["max_topics"] = len(candidates)
+    failed = False
+    if options.prefer_later_versions and candidates:
+        newest = of_newest_version(candidates, metadata)
+        failed, candidates = newest is None, candidates if newest is None else newest
+        left["version"] = len(candidates)
+    candidates = by_anti_affinity(
+        namespace,
+        candidates,
+        view,
+        metadata.policies,
+        failure_domains=options.failure_domains_enabled,
+        counted=group_bundles,
+    )
+    left["anti_affinity"] = len(candidates)
+    candidates = by_policies(namespace, candidates, metadata)
+    left["policies"] = len(candidates)
+    return Filtered(candidates, left, failed)

@@ -1,0 +1,144 @@
+"""The shape of every strategy: a function from view, state and options to a decision and a state.
+
+Pulsar's strategies are objects that remember (histories, hit counts). Here what is remembered goes in and
+comes out as a frozen value made of numbers, texts, lists and mappings, so that it can be written as JSON, and
+so that two strategies can run side by side on one stream of reports.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, Protocol, TypeVar
+
+import numpy as np
+
+from trimtab.plan.pulsar.options import Options
+from trimtab.plan.pulsar.view import LoadView
+
+Why = Mapping[str, Any]
+"""The numbers that decided, as JSON values under snake-case names; averages and thresholds as fractions."""
+
+S = TypeVar("S")
+
+
+@dataclass(frozen=True)
+class Nothing:
+    """The state of a strategy that remembers nothing."""
+
+
+def nothing_noted(state: S, view: LoadView, options: Options) -> S:
+    """The reaction of most strategies to new reports: nothing before they are asked."""
+    return state
+
+
+@dataclass(frozen=True)
+class Decision:
+    """The unloads that a shedder wants.
+
+    Attributes
+    ----------
+    unloads
+        Bundles to unload, by the broker that owns them, each list in the order of choice.
+    destinations
+        Where bundles should go, for shedders that choose it themselves; others leave it to the placement.
+    why
+        The numbers that decided.
+    """
+
+    unloads: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    destinations: Mapping[str, str] = field(default_factory=dict)
+    why: Why = field(default_factory=dict)
+
+
+class Shed(Protocol[S]):
+    """Chooses bundles to unload (`LoadSheddingStrategy`, `NamespaceUnloadStrategy`)."""
+
+    def __call__(
+        self, view: LoadView, state: S, options: Options, chance: np.random.Generator
+    ) -> tuple[Decision, S]:
+        """Decide; pure but for what it draws from `chance`."""
+        ...
+
+
+@dataclass(frozen=True)
+class Placement:
+    """The broker that a bundle should go to.
+
+    Attributes
+    ----------
+    broker
+        None where there is none.
+    pool
+        The equals that it was drawn from, in the order in which they were drawn from.
+    why
+        The numbers that decided.
+    """
+
+    broker: str | None
+    pool: tuple[str, ...] = ()
+    why: Why = field(default_factory=dict)
+
+
+class Place(Protocol[S]):
+    """Chooses a broker for a bundle (`ModularLoadManagerStrategy`, `BrokerSelectionStrategy`)."""
+
+    def __call__(
+        self,
+        bundle: str,
+        candidates: Sequence[str],
+        view: LoadView,
+        state: S,
+        options: Options,
+        chance: np.random.Generator,
+    ) -> tuple[Placement, S]:
+        """Choose among `candidates`, in their order; pure but for what it draws from `chance`."""
+        ...
+
+
+@dataclass(frozen=True)
+class Shedder(Generic[S]):
+    """A row of `strategies.SHEDDERS`.
+
+    Attributes
+    ----------
+    decide
+        One decision.
+    initial
+        The state before the first; its type says how a state is read back from JSON.
+    extensible
+        Whether it is of the extensible load manager, which unloads to where the shedder says and asks no
+        placement.
+    noted
+        The state once new reports were taken in: without brokers that are gone, or with what brokers have
+        published. Before every decision, and also where none is asked for.
+    """
+
+    decide: Shed[S]
+    initial: S
+    extensible: bool = False
+    noted: Callable[[S, LoadView, Options], S] = nothing_noted
+
+
+@dataclass(frozen=True)
+class Placer(Generic[S]):
+    """A row of `strategies.PLACERS`.
+
+    Attributes
+    ----------
+    choose
+        One choice of a broker.
+    initial
+        The state before the first; its type says how a state is read back from JSON.
+    noted
+        As for a shedder.
+    """
+
+    choose: Place[S]
+    initial: S
+    noted: Callable[[S, LoadView, Options], S] = nothing_noted
+
+
+def drawn(pool: Sequence[str], why: Why, chance: np.random.Generator) -> Placement:
+    """Any of the pool, each with the same chance; none where it is empty (`ThreadLocalRandom.nextInt`)."""
+    if not pool:
+        return Placement(None, (), why)
+    return Placement(pool[int(chance.integers(len(pool)))], tuple(pool), why)

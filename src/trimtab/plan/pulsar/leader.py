@@ -1,0 +1,303 @@
+"""One round of the leader: reports taken in, bundles chosen to be unloaded, destinations found.
+
+As in `ModularLoadManagerImpl`: bundle data are updated from every report first, what was unloaded longer ago
+than the grace time is forgotten, a lone broker sheds nothing, and every bundle chosen is remembered. Replays
+and simulated leaders go the same round.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any, TypeVar
+
+import numpy as np
+
+from trimtab.model.bundles.policies import ClusterMetadata
+from trimtab.model.bundles.range import namespace_of
+from trimtab.model.bundles.reports import BrokerReport, BundleData
+from trimtab.plan.pulsar.assign.candidates import available_brokers, may_leave
+from trimtab.plan.pulsar.assign.select import PlacementRules, excluded_namespaces, select_broker
+from trimtab.plan.pulsar.assign.state import AssignmentState, forget_preallocated
+from trimtab.plan.pulsar.averages import EMPTY_TABLE, BundleTable, take_in
+from trimtab.plan.pulsar.decision import Decision, Placer, Shedder
+from trimtab.plan.pulsar.options import Options
+from trimtab.plan.pulsar.view import BrokerLoad, LoadView, MapOrder, is_bound_to_broker, shedding_order
+
+S = TypeVar("S")
+
+
+def unexpired(recently_unloaded: Mapping[str, float], at: float, options: Options) -> dict[str, float]:
+    """Bundles whose unload still counts as recent: the grace time is not over, or ends this instant.
+
+    Parameters
+    ----------
+    recently_unloaded
+        When each was unloaded, seconds since 1970.
+    at
+        Now.
+    """
+    grace = options.shedding_grace_period_minutes * 60 * 1000
+    return {bundle: then for bundle, then in recently_unloaded.items() if round((at - then) * 1000) <= grace}
+
+
+def shed_round(
+    decision: Decision,
+    view: LoadView,
+    rules: PlacementRules[S],
+    assignment: AssignmentState[S],
+    chance: np.random.Generator,
+) -> tuple[Decision, AssignmentState[S]]:
+    """`ModularLoadManagerImpl.doLoadShedding` for the bundles that a shedder chose.
+
+    A bundle stays where it is if its namespace is excluded from shedding (4.2), if policies leave no other
+    broker or anti-affinity forbids it, or if the placement finds no broker for it or its own; else it is
+    unloaded to the broker found. Nothing is preallocated: every bundle of a round is placed by the same load.
+
+    Parameters
+    ----------
+    decision
+        The shedder's; brokers and bundles are gone through in its order. Destinations in it are not looked
+        at: `AvgShedder` gives its own as the placement, whose state is then the shedder's after its decision.
+    view
+        What the leader knows; a lone broker sheds nothing.
+    rules, assignment
+        By what bundles are placed, and what the leader remembers about placements.
+    """
+    unloads: dict[str, tuple[str, ...]] = {}
+    destinations: dict[str, str] = {}
+    placements: dict[str, object] = {}
+    refused: dict[str, str] = {}
+    for owner, chosen in decision.unloads.items():
+        for bundle in chosen:
+            forbidden = _forbidden(bundle, owner, view, rules.metadata, rules.options)
+            if forbidden is not None:
+                refused[bundle] = forbidden
+                continue
+            found, assignment = select_broker(bundle, view, rules, assignment, chance)
+            placements[bundle] = {"broker": found.broker, "pool": list(found.pool), **found.why}
+            if found.broker is None:
+                refused[bundle] = "there is no broker for it"
+            elif found.broker == owner:
+                refused[bundle] = "the placement would put it back on its broker"
+            else:
+                destinations[bundle] = found.broker
+                unloads[owner] = (*unloads.get(owner, ()), bundle)
+    why = {**decision.why, "placements": placements, "refused": refused}
+    return Decision(unloads, destinations, why), assignment
+
+
+def permitted(decision: Decision, view: LoadView, metadata: ClusterMetadata, options: Options) -> Decision:
+    """A shedder's decision without the bundles that must stay whatever a placement would say.
+
+    Where no placement is asked; `why` says under `refused` what stays, if anything does.
+    """
+    refused: dict[str, str] = {}
+    unloads: dict[str, tuple[str, ...]] = {}
+    for owner, chosen in decision.unloads.items():
+        for bundle in chosen:
+            forbidden = _forbidden(bundle, owner, view, metadata, options)
+            if forbidden is not None:
+                refused[bundle] = forbidden
+            else:
+                unloads[owner] = (*unloads.get(owner, ()), bundle)
+    if not refused:
+        return decision
+    destinations = {one: broker for one, broker in decision.destinations.items() if one not in refused}
+    return Decision(unloads, destinations, {**decision.why, "refused": refused})
+
+
+def _forbidden(
+    bundle: str, owner: str, view: LoadView, metadata: ClusterMetadata, options: Options
+) -> str | None:
+    """The reason why a bundle must stay with its broker before any placement is asked, if there is one."""
+    if len(available_brokers(view, metadata)) <= 1:
+        return "a lone broker sheds nothing"
+    if is_bound_to_broker(bundle):
+        return "it belongs to its broker"
+    if namespace_of(bundle) in excluded_namespaces(options):
+        return "its namespace is in loadBalancerSheddingExcludedNamespaces"
+    if not may_leave(bundle, owner, view, metadata):
+        return "policies or anti-affinity keep it where it is"
+    return None
+
+
+Preallocated = Mapping[str, Mapping[str, BundleData]]
+"""By broker, the bundles that were given to it and not yet reported, with what is known of each."""
+
+
+@dataclass(frozen=True)
+class LeaderRules:
+    """The rules that a leader decides by.
+
+    Attributes
+    ----------
+    shedder
+        Chooses what is unloaded.
+    options
+        Pulsar's options.
+    placer
+        Chooses where it goes, as the load manager asks it; None leaves bundles without a destination but for
+        those that the shedder names itself.
+    metadata
+        Policies, and what else the leader knows of the cluster besides its load.
+    java_order
+        Whether brokers and bundles come in the order of Java's hash maps, as they do in Pulsar; else in that
+        of the reports. Where two are equal, the first is chosen.
+    quotas
+        What the leader takes bundles for before it has heard of them, where they have a resource quota.
+    destination_first
+        Whether a destination is chosen before a bundle is unloaded, as in Pulsar 4; else the bundle is
+        released, and whoever looks it up next has it placed, as the article tells it.
+    """
+
+    shedder: Shedder[Any]
+    options: Options
+    placer: Placer[Any] | None = None
+    metadata: ClusterMetadata = field(default_factory=ClusterMetadata)
+    java_order: bool = True
+    quotas: Mapping[str, BundleData] = field(default_factory=dict)
+    destination_first: bool = True
+
+
+@dataclass(frozen=True, eq=False)
+class LeaderMemory:
+    """All that one round leaves to the next.
+
+    Attributes
+    ----------
+    shedder
+        What the shedder remembers.
+    assignment
+        What the leader and the placement strategy remember.
+    bundles
+        The leader's running means.
+    recently_unloaded
+        When each bundle was unloaded, seconds since 1970; kept for the grace time.
+    recently_unloaded_brokers
+        When each broker was last unloaded from, seconds since 1970.
+    order
+        In which order the leader's maps give brokers and bundles back.
+    """
+
+    shedder: Any
+    assignment: AssignmentState[Any]
+    bundles: BundleTable = EMPTY_TABLE
+    recently_unloaded: Mapping[str, float] = field(default_factory=dict)
+    recently_unloaded_brokers: Mapping[str, float] = field(default_factory=dict)
+    order: MapOrder = field(default_factory=MapOrder)
+
+
+M = TypeVar("M", bound=LeaderMemory)
+
+
+def inform(
+    memory: M,
+    at: float,
+    reports: Mapping[str, BrokerReport],
+    rules: LeaderRules,
+    preallocated: Preallocated = MappingProxyType({}),
+    leader_owns: Collection[str] = (),
+) -> tuple[LoadView, M]:
+    """Take everybody's reports in as one more sample of each bundle.
+
+    Parameters
+    ----------
+    at
+        Seconds since 1970.
+    preallocated, leader_owns
+        Where bundles are placed between rounds: those not yet reported, and those that the leader's own
+        broker owns.
+
+    Returns
+    -------
+    tuple
+        The leader's view, in the order in which Pulsar goes through it, and its memory.
+    """
+    order = memory.order.with_brokers(reports)
+    names = order.brokers.names if rules.java_order else tuple(reports)
+    bundles, in_between = take_in(memory.bundles, {name: reports[name] for name in names}, rules.quotas)
+    order = order.with_bundles(bundles.names)
+    view = LoadView(
+        at,
+        {name: BrokerLoad(reports[name], preallocated.get(name, {})) for name in names},
+        bundles.in_order(shedding_order(order.bundles.names)) if rules.java_order else bundles,
+        unexpired(memory.recently_unloaded, at, rules.options),
+        memory.recently_unloaded_brokers,
+        in_between,
+    )
+    assignment = memory.assignment
+    if preallocated or assignment.preallocated:
+        view, assignment = forget_preallocated(view, assignment, leader_owns)
+    if rules.placer is not None:
+        placement = rules.placer.noted(assignment.placement, view, rules.options)
+        assignment = replace(assignment, placement=placement)
+    informed = replace(
+        memory,
+        shedder=rules.shedder.noted(memory.shedder, view, rules.options),
+        assignment=assignment,
+        bundles=bundles,
+        recently_unloaded=view.recently_unloaded,
+        order=order,
+    )
+    return view, informed
+
+
+def idle(view: LoadView, rules: LeaderRules) -> str | None:
+    """The reason why the shedder is not even asked (`ModularLoadManagerImpl.doLoadShedding`), if any."""
+    if not rules.options.enabled:
+        return "loadBalancerEnabled is false"
+    if not rules.options.shedding_enabled:
+        return "loadBalancerSheddingEnabled is false"
+    alone = len(available_brokers(view, rules.metadata)) <= 1
+    return "a lone broker sheds nothing" if alone else None
+
+
+def shed(view: LoadView, memory: M, rules: LeaderRules, chance: np.random.Generator) -> tuple[Decision, M]:
+    """Choose what is unloaded now and where it goes, and remember it."""
+    reason = idle(view, rules)
+    if reason is not None:
+        return Decision(why={"outcome": reason}), memory
+    decision, shedder = rules.shedder.decide(view, memory.shedder, rules.options, chance)
+    memory = with_shedder(memory, shedder, rules)
+    if not rules.destination_first:
+        decision = replace(decision, destinations={})
+    elif not rules.shedder.extensible and rules.placer is None:
+        decision = permitted(decision, view, rules.metadata, rules.options)
+    elif not rules.shedder.extensible:
+        found = shed_round(decision, view, placement_rules(rules), memory.assignment, chance)
+        decision, memory = found[0], with_assignment(memory, found[1], rules)
+    unloaded = (bundle for bundles in decision.unloads.values() for bundle in bundles)
+    after = replace(
+        memory,
+        recently_unloaded={**memory.recently_unloaded, **dict.fromkeys(unloaded, view.at)},
+        recently_unloaded_brokers={
+            **memory.recently_unloaded_brokers,
+            **dict.fromkeys(decision.unloads, view.at),
+        },
+    )
+    return decision, after
+
+
+def placement_rules(rules: LeaderRules) -> PlacementRules[Any]:
+    """The part of the rules that placements go by; there must be a placement strategy."""
+    assert rules.placer is not None
+    return PlacementRules(rules.placer, rules.options, rules.metadata)
+
+
+def with_shedder(memory: M, shedder: Any, rules: LeaderRules) -> M:
+    """The memory after the shedder decided."""
+    memory = replace(memory, shedder=shedder)
+    if _is_one_object(rules):
+        memory = replace(memory, assignment=replace(memory.assignment, placement=shedder))
+    return memory
+
+
+def with_assignment(memory: M, assignment: AssignmentState[Any], rules: LeaderRules) -> M:
+    """The memory after bundles were placed."""
+    memory = replace(memory, assignment=assignment)
+    return replace(memory, shedder=assignment.placement) if _is_one_object(rules) else memory
+
+
+def _is_one_object(rules: LeaderRules) -> bool:
+    """True for `AvgShedder`, which is shedder and placement in one object, with one memory."""
+    return rules.placer is not None and type(rules.placer.initial) is type(rules.shedder.initial)

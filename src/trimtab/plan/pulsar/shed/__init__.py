@@ -1,0 +1,1 @@
+"""Pulsar's shedding strategies, and the round in which the leader asks them."""

@@ -1,0 +1,224 @@
+"""`OverloadShedder` and `ThresholdShedder`: brokers above a limit give up their busiest bundles.
+
+The limit of the first is a fixed share of a broker's capacity, that of the second lies above the average.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from trimtab.plan.pulsar.decision import Decision, Nothing, Shedder
+from trimtab.plan.pulsar.options import Options
+from trimtab.plan.pulsar.view import LoadView
+
+
+def busiest_until(view: LoadView, bundles: Iterable[str], need: float) -> tuple[tuple[str, ...], float]:
+    """Bundles by short-term throughput, highest first, while what is taken is less than needed.
+
+    At least one is taken if there is any. Bundles of equal throughput keep the order of the view: Pulsar
+    sorts stably what it finds in a hash map (`ThresholdShedder.filterAndSelectBundle`, `OverloadShedder`).
+
+    Parameters
+    ----------
+    view
+        Gives the throughput, and which of them may be chosen.
+    bundles
+        Those of the broker.
+    need
+        Bytes per second to take.
+
+    Returns
+    -------
+    tuple
+        The bundles in the order of choice, and their sum in bytes per second.
+    """
+    throughput = view.bundles.short_throughput
+    row = view.bundles.row
+    ordered = sorted(view.movable(bundles), key=lambda bundle: -throughput[row[bundle]])
+    chosen: list[str] = []
+    taken = 0.0
+    for bundle in ordered:
+        if chosen and not taken < need:
+            break
+        chosen.append(bundle)
+        taken += float(throughput[row[bundle]])
+    return tuple(chosen), taken
+
+
+MARGIN = 0.05
+"""A broker is to end so far below the threshold (not the average, as the Javadoc says)."""
+
+
+def decide_overload(
+    view: LoadView, state: Nothing, options: Options, chance: np.random.Generator
+) -> tuple[Decision, Nothing]:
+    """The decision of `OverloadShedder.findBundlesForUnloading`; nothing is left to chance.
+
+    A broker is overloaded on the threshold and above. Its usage is that of its most used resource, each with
+    its weight (`getMaxResourceUsageWithWeight`, since 4.0 by PIP-358; before it all counted alike).
+
+    References
+    ----------
+    Pulsar 4.0.7 and 4.2.4, `org.apache.pulsar.broker.loadbalance.impl.OverloadShedder`, which are alike.
+    """
+    threshold = options.broker_overloaded_threshold_percentage / 100.0
+    brokers: dict[str, dict[str, object]] = {}
+    unloads: dict[str, tuple[str, ...]] = {}
+    for name, report in view.reports.items():
+        usage = report.weighted_usage(options.weights)
+        numbers = brokers[name] = {"usage": usage}
+        if usage < threshold:
+            continue
+        need = (report.msg_throughput_in + report.msg_throughput_out) * (usage - threshold + MARGIN)
+        numbers["bytes_per_second_needed"] = need
+        if len(report.bundles) <= 1:
+            numbers["outcome"] = (
+                "its sole bundle overloads it" if report.bundles else "overloaded without any bundle"
+            )
+            continue
+        chosen, numbers["bytes_per_second_taken"] = busiest_until(view, report.bundles, need)
+        if chosen:
+            unloads[name] = chosen
+        else:
+            numbers["outcome"] = "no bundle may be unloaded now"
+    return Decision(unloads, why={"threshold": threshold, "brokers": brokers}), state
+
+
+OVERLOAD = Shedder(decide_overload, Nothing())
+"""`OverloadShedder`, which remembers nothing."""
+
+
+LOWER_BOUNDARY_MARGIN = 0.5
+MEGABYTE = 1024 * 1024
+
+
+@dataclass(frozen=True)
+class ThresholdState:
+    """The memory from decision to decision.
+
+    Attributes
+    ----------
+    usage
+        Running mean of each broker's usage, as a fraction. One that left and comes back begins anew.
+    """
+
+    usage: Mapping[str, float] = field(default_factory=dict)
+
+
+def decide(
+    view: LoadView, state: ThresholdState, options: Options, chance: np.random.Generator
+) -> tuple[Decision, ThresholdState]:
+    """The decision of `ThresholdShedder.findBundlesForUnloading`; nothing is left to chance.
+
+    References
+    ----------
+    Pulsar 4.0.7 and 4.2.4, `org.apache.pulsar.broker.loadbalance.impl.ThresholdShedder`, which are alike.
+    The article calls a broker overloaded above the threshold (`>`), Pulsar also one that lies on it.
+    """
+    threshold = options.broker_threshold_shedder_percentage / 100.0
+    usage, average = _remembered(view, state.usage, options)
+    brokers: dict[str, dict[str, object]] = {
+        name: {"usage": report.weighted_usage(options.weights), "history": usage[name]}
+        for name, report in view.reports.items()
+    }
+    why: dict[str, object] = {"average": average, "threshold": threshold, "brokers": brokers}
+    if average == 0:
+        why["outcome"] = "the average usage is 0"
+        return Decision(why=why), ThresholdState(usage)
+    unloads: dict[str, tuple[str, ...]] = {}
+    for name, report in view.reports.items():
+        if not _overloaded(usage[name], average + threshold, options):
+            continue
+        numbers = brokers[name]
+        share = usage[name] - average - threshold + MARGIN
+        need = (report.msg_throughput_in + report.msg_throughput_out) * share
+        numbers["share_to_unload"] = share
+        numbers["bytes_per_second_needed"] = need
+        chosen = _taken(view, name, need, options, numbers)
+        if chosen:
+            unloads[name] = chosen
+    if not unloads and options.lower_boundary_shedding_enabled:
+        usage, unloads, why["lower_boundary"] = _lower_boundary(view, usage, options)
+    return Decision(unloads, why=why), ThresholdState(usage)
+
+
+def noted(state: ThresholdState, view: LoadView, options: Options) -> ThresholdState:
+    """The state without the means of brokers that are gone (`onActiveBrokersChange`)."""
+    return ThresholdState({name: mean for name, mean in state.usage.items() if name in view.brokers})
+
+
+THRESHOLD = Shedder(decide, ThresholdState(), noted=noted)
+"""`ThresholdShedder`."""
+
+
+def _remembered(
+    view: LoadView, before: Mapping[str, float], options: Options
+) -> tuple[dict[str, float], float]:
+    """The running means after one more sample, and the average over the brokers of the view.
+
+    The sum runs in the view's order and in doubles, as in Pulsar: it decides ties on the threshold.
+    """
+    history = options.history_resource_percentage
+    usage = dict(before)
+    total = 0.0
+    for name, report in view.reports.items():
+        sample = report.weighted_usage(options.weights)
+        usage[name] = sample if name not in usage else usage[name] * history + (1 - history) * sample
+        total += usage[name]
+    return usage, total / len(view.brokers) if view.brokers else 0.0
+
+
+def _overloaded(usage: float, limit: float, options: Options) -> bool:
+    return usage > limit if options.variant == "article" else usage >= limit
+
+
+def _taken(
+    view: LoadView, broker: str, need: float, options: Options, numbers: dict[str, object]
+) -> tuple[str, ...]:
+    """The bundles that make up `need`, or none where it is too little, or the broker has only one."""
+    least = options.bundle_unload_min_throughput_threshold * MEGABYTE
+    bundles = view.reports[broker].bundles
+    if need < least:
+        numbers["outcome"] = "less than loadBalancerBundleUnloadMinThroughputThreshold to unload"
+        return ()
+    if len(bundles) <= 1:
+        numbers["outcome"] = "its sole bundle overloads it" if bundles else "overloaded without any bundle"
+        return ()
+    chosen, numbers["bytes_per_second_taken"] = busiest_until(view, bundles, need)
+    if not chosen:
+        numbers["outcome"] = "no bundle may be unloaded now"
+    return chosen
+
+
+def _lower_boundary(
+    view: LoadView, usage: Mapping[str, float], options: Options
+) -> tuple[dict[str, float], dict[str, tuple[str, ...]], dict[str, object]]:
+    """The busiest broker sheds if another lies far below the average (`tryLowerBoundaryShedding`).
+
+    The running means take the same sample a second time here, as in Pulsar.
+    """
+    threshold = options.broker_threshold_shedder_percentage / 100.0
+    again, average = _remembered(view, usage, options)
+    busiest, highest = None, average - threshold
+    below = False
+    for name, report in view.reports.items():
+        if again[name] > highest and len(report.bundles) > 1:
+            busiest, highest = name, again[name]
+        below = below or again[name] < average - threshold
+    why: dict[str, object] = {
+        "average": average,
+        "history": {name: again[name] for name in view.brokers},
+        "some_broker_below": below,
+        "busiest": busiest,
+    }
+    if busiest is None or not below:
+        return again, {}, why
+    report = view.reports[busiest]
+    need = (report.msg_throughput_in + report.msg_throughput_out) * threshold * LOWER_BOUNDARY_MARGIN
+    why["bytes_per_second_needed"] = need
+    if options.bundle_unload_min_throughput_threshold * MEGABYTE > need:
+        why["outcome"] = "less than loadBalancerBundleUnloadMinThroughputThreshold to unload"
+        return again, {}, why
+    chosen, why["bytes_per_second_taken"] = busiest_until(view, report.bundles, need)
+    return again, {busiest: chosen} if chosen else {}, why

@@ -1,0 +1,212 @@
+"""`BundleSplitterTask`: the modular manager's leader finds the bundles that are too large."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Final
+
+from trimtab.model.bundles.policies import ClusterMetadata
+from trimtab.model.bundles.range import BundleRange, namespace_of, parse_bundle
+from trimtab.plan.pulsar.assign.candidates import Leaving, available_brokers, leaving
+from trimtab.plan.pulsar.decision import Why
+from trimtab.plan.pulsar.java import wrapped
+from trimtab.plan.pulsar.options import Options
+from trimtab.plan.pulsar.split.algorithms import MEBIBYTE
+from trimtab.plan.pulsar.view import LoadView
+
+NO_METADATA = ClusterMetadata()
+
+TOPICS: Final = "Topics"
+SESSIONS: Final = "Sessions"
+MSG_RATE: Final = "MsgRate"
+BANDWIDTH: Final = "Bandwidth"
+"""Reasons, as `SplitDecision.Reason` names them."""
+
+LEAST_TOPICS: Final = 2
+"""A bundle with fewer cannot be relieved by a split."""
+
+
+@dataclass(frozen=True)
+class Split:
+    """A bundle to split.
+
+    Attributes
+    ----------
+    bundle, broker
+        Its key, and who owns it.
+    reason
+        The first limit that it is above.
+    position
+        Where to cut it; None leaves that to its owner.
+    unload
+        Whether the halves leave their broker, to be placed anew.
+    """
+
+    bundle: str
+    broker: str
+    reason: str
+    position: int | None = None
+    unload: bool = False
+
+
+@dataclass(frozen=True)
+class SplitDecision:
+    """The bundles that are split now.
+
+    Attributes
+    ----------
+    splits
+        In the order in which they were found.
+    why
+        The numbers that decided, of every bundle that is above a limit.
+    """
+
+    splits: tuple[Split, ...] = ()
+    why: Why = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class BundleSize:
+    """The figures that are held against the limits.
+
+    Attributes
+    ----------
+    topics, sessions
+        How many; sessions are producers and consumers.
+    msg_rate
+        Messages per second, in and out.
+    msg_throughput
+        Bytes per second, in and out.
+    """
+
+    topics: int
+    sessions: int
+    msg_rate: float
+    msg_throughput: float
+
+
+def find_splits(view: LoadView, options: Options, metadata: ClusterMetadata = NO_METADATA) -> SplitDecision:
+    """Every bundle above a limit, as long as its namespace may have more bundles.
+
+    Topics and sessions are those of the newest report, rate and throughput long-term means: a bundle that
+    nothing is known of counts as carrying nothing. There is no hit count; one report is enough. The owner
+    finds out where to cut, and the leader forgets what it knew of the bundle.
+
+    Parameters
+    ----------
+    view
+        The order of its brokers and of their statistics decides who is left out where a namespace may have a
+        few bundles more, but not all that are asked for.
+    metadata
+        Gives how many bundles a namespace has, and where its bundles may be.
+
+    References
+    ----------
+    Pulsar 4.0.7 and 4.2.4, `BundleSplitterTask.findBundlesToSplit` and
+    `ModularLoadManagerImpl.checkNamespaceBundleSplit`. A bundle that two brokers report counts twice among
+    the planned ones, and is split once.
+    """
+    if not options.auto_bundle_split_enabled:
+        return SplitDecision(why={"outcome": "loadBalancerAutoBundleSplitEnabled is off"})
+    if len(available_brokers(view, metadata)) <= 1:
+        return SplitDecision(why={"outcome": "a lone broker splits nothing"})
+    found, bundles = _too_large(view, options, metadata)
+    splits: list[Split] = []
+    rules: dict[str, Leaving] = {}
+    for key, (broker, reason) in found.items():
+        bundle = parse_bundle(key)
+        if not bundle.can_split:
+            bundles[key]["outcome"] = "it holds a single hash"
+        elif not _exists(bundle, metadata):
+            bundles[key]["outcome"] = "it is no bundle of its namespace any more"
+        else:
+            if bundle.namespace not in rules:
+                rules[bundle.namespace] = leaving(bundle.namespace, view, metadata)
+            unload = options.auto_unload_split_bundles_enabled and rules[bundle.namespace].allowed(broker)
+            bundles[key]["outcome"] = "split"
+            splits.append(Split(key, broker, reason, unload=unload))
+    return SplitDecision(tuple(splits), {"limits": limits(options), "bundles": bundles})
+
+
+def _too_large(
+    view: LoadView, options: Options, metadata: ClusterMetadata
+) -> tuple[dict[str, tuple[str, str]], dict[str, dict[str, object]]]:
+    """Owner and reason of every bundle that may be split, and the numbers of all that should be."""
+    rates = dict(zip(view.bundles.names, view.bundles.long_rate.tolist(), strict=True))
+    throughputs = dict(zip(view.bundles.names, view.bundles.long_throughput.tolist(), strict=True))
+    count = bundle_counter(view, metadata)
+    planned: Counter[str] = Counter()
+    found: dict[str, tuple[str, str]] = {}
+    why: dict[str, dict[str, object]] = {}
+    for broker, report in view.reports.items():
+        for bundle, stats in report.last_stats.items():
+            if stats.topics < LEAST_TOPICS:
+                continue
+            sessions = stats.consumer_count + stats.producer_count
+            carried = rates.get(bundle, 0.0), throughputs.get(bundle, 0.0)
+            size = BundleSize(stats.topics, sessions, *carried)
+            reason = reason_of(size, options)
+            if reason is None:
+                continue
+            namespace = namespace_of(bundle)
+            number = count(namespace) + planned[namespace]
+            why[bundle] = {**vars(size), "reason": reason, "namespace_bundles": number}
+            if number >= options.namespace_maximum_bundles:
+                why[bundle]["outcome"] = "its namespace has as many bundles as it may"
+                continue
+            found[bundle] = (broker, reason)
+            planned[namespace] += 1
+    return found, why
+
+
+def _exists(bundle: BundleRange, metadata: ClusterMetadata) -> bool:
+    """True if the namespace still has this bundle; where boundaries are not known it is believed."""
+    boundaries = metadata.boundaries.get(bundle.namespace)
+    return boundaries is None or (bundle.low, bundle.high) in pairwise(boundaries)
+
+
+def reason_of(size: BundleSize, options: Options) -> str | None:
+    """The first limit that a bundle is above, not on; None if it is above none.
+
+    A limit of sessions that is not positive is none.
+    """
+    # Pulsar multiplies two ints: from 2,048 MB on the limit runs over and is another one, or negative.
+    max_throughput = wrapped(options.namespace_bundle_max_bandwidth_mbytes * MEBIBYTE)
+    if size.topics > options.namespace_bundle_max_topics:
+        return TOPICS
+    if 0 < options.namespace_bundle_max_sessions < size.sessions:
+        return SESSIONS
+    if size.msg_rate > options.namespace_bundle_max_msg_rate:
+        return MSG_RATE
+    if size.msg_throughput > max_throughput:
+        return BANDWIDTH
+    return None
+
+
+def limits(options: Options) -> Mapping[str, object]:
+    """The limits as they stand in `why`."""
+    return {
+        "topics": options.namespace_bundle_max_topics,
+        "sessions": options.namespace_bundle_max_sessions,
+        "msg_rate": options.namespace_bundle_max_msg_rate,
+        "msg_throughput": wrapped(options.namespace_bundle_max_bandwidth_mbytes * MEBIBYTE),
+        "namespace_bundles": options.namespace_maximum_bundles,
+    }
+
+
+def bundle_counter(view: LoadView, metadata: ClusterMetadata) -> Callable[[str], int]:
+    """Counts the bundles of a namespace: by its boundaries, or else as many as are reported."""
+    reported: Counter[str] | None = None
+
+    def count(namespace: str) -> int:
+        nonlocal reported
+        boundaries = metadata.boundaries.get(namespace)
+        if boundaries is not None:
+            return len(boundaries) - 1
+        if reported is None:
+            bundles = {bundle for report in view.reports.values() for bundle in report.last_stats}
+            reported = Counter(namespace_of(bundle) for bundle in bundles)
+        return reported[namespace]
+
+    return count

@@ -1,0 +1,205 @@
+"""Compiled: a placement that changes one replica or one leadership at a time, and who may go where.
+
+What a change is worth is the arithmetic of `trimtab.plan.search.board`.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from trimtab.model.load import BoolArray, FloatArray, IntArray
+from trimtab.model.replicas.resources import RESOURCES
+from trimtab.plan.replicas.problem import Arrays
+from trimtab.plan.search.board import INVERSE, USAGE, blank_band, carry, lists, refresh, set_limits
+from trimtab.plan.search.compiled import entry, leaf
+from trimtab.plan.search.limits import Limits
+
+WIDE = len(RESOURCES)
+RECEIVES, LEADS, RACK, HOST = range(4)
+READY, LEAVING = 1, 2
+RACK_CAP, HOST_CAP, PINNED = range(3)
+
+
+class ReplicasBoard(NamedTuple):
+    """Problem and placement side by side; compiled code writes into `band` and what follows it.
+
+    Attributes
+    ----------
+    use
+        Shape (2 · partitions, resources): loads of its follower and of its leader, partition by partition.
+    movable
+        Shape (partitions,).
+    size
+        Shape (partitions,): bytes of a copy.
+    seat
+        Shape (brokers, 4): may receive, may lead, rack, host.
+    home
+        Shape (partitions, width): broker of each slot in the snapshot, -1 in padding.
+    flags
+        Shape of `home`: bits `READY` (in sync and online) and `LEAVING`.
+    rule
+        Shape (partitions, 3): most replicas a rack, most replicas a host, slot that must stay.
+    width
+        Slots of a partition; the code of a replica is partition · width + slot.
+    band, worth, head, links
+        As in `trimtab.plan.search.board`.
+    place
+        Shape of `home`: broker of each slot now.
+    lead
+        Shape (partitions,): slot that leads, -1 for none.
+    """
+
+    use: FloatArray
+    movable: BoolArray
+    size: FloatArray
+    seat: IntArray
+    home: IntArray
+    flags: IntArray
+    rule: IntArray
+    width: int
+    band: FloatArray
+    worth: FloatArray
+    place: IntArray
+    lead: IntArray
+    head: IntArray
+    links: IntArray
+
+
+@leaf
+def row_of(lead, p, s):
+    """Row of `use` for the replica in the slot, by its role."""
+    return 2 * p + (lead[p] == s)
+
+
+@leaf
+def holds(place, p, b):
+    """True if broker `b` holds a replica of the partition."""
+    for s in range(place.shape[1]):  # noqa: SIM110 - compiled code knows no generators
+        if place[p, s] == b:
+            return True
+    return False
+
+
+@leaf
+def fits_groups(seat, rule, place, p, s, b):
+    """True if the slot may go to `b` without worsening rack or host spread."""
+    here = place[p, s]
+    in_rack = 0
+    in_host = 0
+    for t in range(place.shape[1]):
+        other = place[p, t]
+        if other < 0 or t == s:
+            continue
+        if seat[other, RACK] == seat[b, RACK]:
+            in_rack += 1
+        if seat[other, HOST] == seat[b, HOST]:
+            in_host += 1
+    if in_rack >= rule[p, RACK_CAP] and seat[here, RACK] != seat[b, RACK]:
+        return False
+    return not (in_host >= rule[p, HOST_CAP] and seat[here, HOST] != seat[b, HOST])
+
+
+@leaf
+def home_slot(home, p, b):
+    """Slot that broker `b` holds in the snapshot, -1 if none."""
+    for s in range(home.shape[1]):
+        if home[p, s] == b:
+            return s
+    return -1
+
+
+@leaf
+def may_take_lead(seat, home, flags, p, b):
+    """True if leadership may go to `b`: by its state, and in sync (as every fresh copy is)."""
+    if seat[b, LEADS] == 0:
+        return False
+    s = home_slot(home, p, b)
+    return s < 0 or (flags[p, s] & READY) != 0
+
+
+@leaf
+def may_move(g, p, s, b):
+    """True if every hard rule allows the slot's replica, with its role, to go to `b`."""
+    if g.rule[p, PINNED] == s or holds(g.place, p, b):
+        return False
+    t = home_slot(g.home, p, b)
+    if t < 0:
+        if g.seat[b, RECEIVES] == 0:
+            return False
+    elif g.flags[p, t] & LEAVING:
+        return False
+    if g.lead[p] == s and (g.seat[b, LEADS] == 0 or (t >= 0 and (g.flags[p, t] & READY) == 0)):
+        return False
+    return fits_groups(g.seat, g.rule, g.place, p, s, b)
+
+
+@leaf
+def copies_more(home, place, p, s, b):
+    """Copies that the plan has more if the slot's replica goes to `b`: 1, 0, or -1 when it goes back home."""
+    return (home_slot(home, p, b) < 0) * 1 - (home_slot(home, p, place[p, s]) < 0) * 1
+
+
+@leaf
+def move(g, p, s, b):
+    """Put the slot's replica, with its role, on broker `b`."""
+    here = g.place[p, s]
+    g.place[p, s] = b
+    carry(g, p * g.width + s, row_of(g.lead, p, s), here, b)
+
+
+@leaf
+def give_lead(g, p, s):
+    """Let the slot lead."""
+    old = g.lead[p]
+    there = g.place[p, s]
+    for r in range(WIDE):
+        more = g.use[2 * p + 1, r] - g.use[2 * p, r]
+        g.band[there, USAGE, r] += more * g.band[there, INVERSE, r]
+        if old >= 0:
+            here = g.place[p, old]
+            g.band[here, USAGE, r] -= more * g.band[here, INVERSE, r]
+    g.lead[p] = s
+    if old >= 0:
+        refresh(g, g.place[p, old])
+    refresh(g, there)
+
+
+def new_board(
+    arrays: Arrays, place: IntArray, lead: IntArray, usage: FloatArray, limits: Limits
+) -> ReplicasBoard:
+    """A board of its own for a placement; `usage` is that of the brokers under it."""
+    head, links = lists(place, len(usage))
+    board = ReplicasBoard(
+        use=arrays.use.reshape(-1, WIDE),
+        movable=arrays.movable,
+        size=arrays.size,
+        seat=_columns(arrays.may_receive, arrays.may_lead, arrays.rack, arrays.host),
+        home=arrays.home,
+        flags=np.ascontiguousarray(READY * arrays.home_ready + LEAVING * arrays.leaving, dtype=np.int32),
+        rule=_columns(arrays.rack_cap, arrays.host_cap, arrays.pinned),
+        width=place.shape[1],
+        band=blank_band(arrays.inverse),
+        worth=np.zeros((len(usage), 2)),
+        place=place.copy(),
+        lead=lead.copy(),
+        head=head,
+        links=links,
+    )
+    set_limits(board, usage, limits)
+    return board
+
+
+def _columns(*columns: BoolArray | IntArray) -> IntArray:
+    return np.ascontiguousarray(np.stack(columns, axis=1), dtype=np.int32)
+
+
+@entry
+def move_once(g, p, s, b):
+    """`move`, for callers that are not compiled."""
+    move(g, p, s, b)
+
+
+@entry
+def give_lead_once(g, p, s):
+    """`give_lead`, for callers that are not compiled."""
+    give_lead(g, p, s)

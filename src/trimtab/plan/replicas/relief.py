@@ -1,0 +1,219 @@
+"""Compiled: replicas sent away from a broker, or fetched to it, best gain per byte first."""
+
+import numpy as np
+
+from trimtab.plan.replicas.board import (
+    RACK,
+    RECEIVES,
+    WIDE,
+    copies_more,
+    home_slot,
+    may_move,
+    move,
+    row_of,
+)
+from trimtab.plan.search.board import (
+    NEGLIGIBLE,
+    count,
+    donors,
+    helps,
+    pressure_at,
+    takers,
+    value,
+)
+from trimtab.plan.search.compiled import inner, leaf
+from trimtab.plan.search.queue import LONG_LIST, STALE, drop_first, order, sink
+
+CANDIDATES = 12
+"""Brokers looked at on the other side, per group (same rack, any other)."""
+
+
+@inner
+def _nearest(g, h, keys):
+    """The brokers of smallest key: so many of `h`'s rack, so many of any other; infinite keys never."""
+    chosen = np.empty(2 * CANDIDATES, np.int32)
+    size = 0
+    near = 0
+    far = 0
+    for b in np.argsort(keys, kind="mergesort"):
+        if keys[b] == np.inf or (near == CANDIDATES and far == CANDIDATES):
+            break
+        if g.seat[b, RACK] == g.seat[h, RACK]:
+            if near == CANDIDATES:
+                continue
+            near += 1
+        else:
+            if far == CANDIDATES:
+                continue
+            far += 1
+        chosen[size] = b
+        size += 1
+    return chosen[:size]
+
+
+@leaf
+def _best_destination(g, p, s, destinations, floor):
+    """Best (gain per byte, broker) for a slot."""
+    best = 0.0
+    target = -1
+    here = g.place[p, s]
+    row = row_of(g.lead, p, s)
+    v1, g1 = value(g.use, g.band, here, -1, row)
+    fall_here = g.worth[here, 0] - v1
+    gain_here = fall_here + g.worth[here, 1] - g1
+    for b in destinations:
+        v2, g2 = value(g.use, g.band, b, row, -1)
+        fall = fall_here + g.worth[b, 0] - v2
+        gain = gain_here + g.worth[b, 0] + g.worth[b, 1] - v2 - g2
+        if gain <= 0.0 or not helps(fall, g.worth[here, 0] + g.worth[b, 0]):
+            continue
+        worth = gain / (floor + max(copies_more(g.home, g.place, p, s, b), 0) * g.size[p])
+        if worth > best and may_move(g, p, s, b):
+            best, target = worth, b
+    return best, target
+
+
+@leaf
+def _list_replicas(g, h, floor, first, codes, probe):
+    """The replicas whose departure would help `h`, with the help per byte (negative), and their mean load."""
+    size = 0
+    code = g.head[h]
+    while code >= 0:
+        p, s = code // g.width, code % g.width
+        if g.movable[p]:
+            row = row_of(g.lead, p, s)
+            fall = g.worth[h, 0] - value(g.use, g.band, h, -1, row)[0]
+            if helps(fall, g.worth[h, 0]):
+                copied = g.size[p] if home_slot(g.home, p, h) >= 0 else 0.0
+                first[size] = -fall / (floor + copied)
+                codes[size] = code
+                size += 1
+                for r in range(WIDE):
+                    probe[r] += g.use[row, r]
+        code = g.links[code, 0]
+    for r in range(WIDE):
+        probe[r] /= max(size, 1)
+    return size
+
+
+@leaf
+def _list_departures(g, h, floor, ranked, codes, destinations, keys, items, targets):
+    """Fill a queue with the best destination of each replica in `ranked`; returns its size."""
+    size = 0
+    for i in ranked:
+        worth, b = _best_destination(g, codes[i] // g.width, codes[i] % g.width, destinations, floor)
+        if b >= 0:
+            keys[size], items[size], targets[size] = worth / pressure_at(g.worth, h), codes[i], b
+            size += 1
+    order(keys, items, targets, size)
+    return size
+
+
+@leaf
+def _send_away(g, h, floor, destinations, keys, items, targets, size):
+    """Work the queue off while `h` is out of its band; returns how many replicas moved."""
+    changed = 0
+    while size > 0 and g.worth[h, 0] > NEGLIGIBLE:
+        p, s = items[0] // g.width, items[0] % g.width
+        pressure = pressure_at(g.worth, h)
+        worth, b = _best_destination(g, p, s, destinations, floor)
+        if b >= 0 and worth < STALE * keys[0] * pressure:
+            keys[0], targets[0] = worth / pressure, b
+        else:
+            if b >= 0:
+                move(g, p, s, b)
+                changed += 1
+            size = drop_first(keys, items, targets, size)
+        sink(keys, items, targets, size, 0)
+    return changed
+
+
+@inner
+def shed(g, h, floor):
+    """Send replicas of `h` away, best gain per byte first, while it is out of its band; returns how many."""
+    number = count(g.head, g.links, h)
+    first = np.empty(number)
+    codes = np.empty(number, np.int32)
+    probe = np.zeros(WIDE)
+    size = _list_replicas(g, h, floor, first, codes, probe)
+    if size == 0:
+        return 0
+    destinations = _nearest(g, h, takers(g.band, h, probe, g.seat[:, RECEIVES]))
+    ranked = np.argsort(first[:size], kind="mergesort")[:LONG_LIST]
+    keys = np.empty(len(ranked))
+    items = np.empty(len(ranked), np.int32)
+    targets = np.empty(len(ranked), np.int32)
+    size = _list_departures(g, h, floor, ranked, codes, destinations, keys, items, targets)
+    return _send_away(g, h, floor, destinations, keys, items, targets, size)
+
+
+@leaf
+def _pull_worth(g, p, s, h, floor):
+    """Gain per byte of fetching a slot to `h`; 0 where it does no good or is not allowed."""
+    here = g.place[p, s]
+    row = row_of(g.lead, p, s)
+    v2, g2 = value(g.use, g.band, h, row, -1)
+    if v2 >= g.worth[h, 0] + g.worth[here, 0]:
+        return 0.0
+    v1, g1 = value(g.use, g.band, here, -1, row)
+    fall = g.worth[here, 0] + g.worth[h, 0] - v1 - v2
+    gain = fall + g.worth[here, 1] + g.worth[h, 1] - g1 - g2
+    if gain <= 0.0 or not helps(fall, g.worth[here, 0] + g.worth[h, 0]) or not may_move(g, p, s, h):
+        return 0.0
+    return gain / (floor + max(copies_more(g.home, g.place, p, s, h), 0) * g.size[p])
+
+
+@leaf
+def _list_arrivals(g, h, floor, givers, first, codes):
+    """The givers' replicas that would help `h`, with the gain per byte (negative); returns how many."""
+    size = 0
+    for b in givers:
+        code = g.head[b]
+        while code >= 0:
+            p, s = code // g.width, code % g.width
+            if g.movable[p]:
+                worth = _pull_worth(g, p, s, h, floor)
+                if worth > 0.0:
+                    first[size], codes[size] = -worth, code
+                    size += 1
+            code = g.links[code, 0]
+    return size
+
+
+@leaf
+def _fetch(g, h, floor, keys, items, targets, size):
+    """Work the queue off while `h` is out of its band; returns how many replicas moved."""
+    changed = 0
+    order(keys, items, targets, size)
+    while size > 0 and g.worth[h, 0] > NEGLIGIBLE:
+        p, s = items[0] // g.width, items[0] % g.width
+        pressure = pressure_at(g.worth, h)
+        worth = _pull_worth(g, p, s, h, floor)
+        if worth > 0.0 and worth < STALE * keys[0] * pressure:
+            keys[0] = worth / pressure
+        else:
+            if worth > 0.0:
+                move(g, p, s, h)
+                changed += 1
+            size = drop_first(keys, items, targets, size)
+        sink(keys, items, targets, size, 0)
+    return changed
+
+
+@inner
+def pull(g, h, floor):
+    """Fetch replicas from brokers that can spare them while `h` is out of its band; returns how many."""
+    if g.seat[h, RECEIVES] == 0:
+        return 0
+    givers = _nearest(g, h, donors(g.band, h))
+    number = 0
+    for b in givers:
+        number += count(g.head, g.links, b)
+    first = np.empty(number)
+    codes = np.empty(number, np.int32)
+    size = _list_arrivals(g, h, floor, givers, first, codes)
+    ranked = np.argsort(first[:size], kind="mergesort")[: 2 * LONG_LIST]
+    keys = -first[ranked] / pressure_at(g.worth, h)
+    items = codes[ranked]
+    targets = np.full(len(ranked), h, np.int32)
+    return _fetch(g, h, floor, keys, items, targets, len(ranked))

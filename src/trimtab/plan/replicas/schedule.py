@@ -1,0 +1,107 @@
+"""Compiled: the order of all steps: each partition's own kept, no broker above its ceiling if avoidable.
+
+Leaderships first, then what must leave, then the rest from the most loaded brokers on; a move waits while its
+destination would pass its limit on the way.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trimtab.model.load import FloatArray, IntArray
+from trimtab.plan.replicas.moves import LEADER_STEP, Steps
+from trimtab.plan.search.compiled import entry, leaf
+
+
+@leaf
+def apply_step(a, usage, kind, p, source, target, role, sign):
+    """Change the usage of source and target by one step (`sign` 1) or take it back (-1)."""
+    for r in range(usage.shape[1]):
+        change = sign * (a.use[p, 1, r] - a.use[p, 0, r] if kind == LEADER_STEP else a.use[p, role, r])
+        usage[target, r] += change * a.inverse[target, r]
+        if source >= 0:
+            usage[source, r] -= change * a.inverse[source, r]
+
+
+@leaf
+def _overshoot(a, usage, ceiling, kind, p, target, role):
+    """By how much the target would pass its ceiling in this step, 0 if it stays below."""
+    worst = 0.0
+    for r in range(usage.shape[1]):
+        change = a.use[p, 1, r] - a.use[p, 0, r] if kind == LEADER_STEP else a.use[p, role, r]
+        if change <= 0.0:
+            continue
+        over = usage[target, r] + change * a.inverse[target, r] - ceiling[target, r]
+        worst = max(worst, over)
+    return worst
+
+
+@entry
+def schedule(a, usage, ceiling, kind, partition, source, target, role, priority):
+    """Order of the steps: by priority, each only after its partition's earlier ones, none above a ceiling if
+    avoidable.
+
+    Parameters
+    ----------
+    usage
+        Shape (brokers, resources), at the start; changed.
+    ceiling
+        Shape (brokers, resources): what no broker should pass on the way.
+    priority
+        All steps, most urgent first.
+
+    Returns
+    -------
+    Array
+        Indices of the steps in the order of execution.
+    """
+    number = len(kind)
+    order = np.empty(number, np.int32)
+    waiting = priority.copy()
+    count = number
+    done = np.zeros(number, np.bool_)
+    n = 0
+    while count > 0:
+        kept = 0
+        least = np.inf
+        least_at = -1
+        for w in range(count):
+            i = waiting[w]
+            p = partition[i]
+            if i > 0 and partition[i - 1] == p and not done[i - 1]:
+                waiting[kept] = i
+                kept += 1
+                continue
+            over = _overshoot(a, usage, ceiling, kind[i], p, target[i], role[i])
+            if over > 0.0:
+                if over < least:
+                    least, least_at = over, i
+                waiting[kept] = i
+                kept += 1
+                continue
+            apply_step(a, usage, kind[i], p, source[i], target[i], role[i], 1.0)
+            done[i] = True
+            order[n] = i
+            n += 1
+        if kept == count:
+            # Everything waits for something else: the step that passes its ceiling least goes first.
+            i = least_at
+            apply_step(a, usage, kind[i], partition[i], source[i], target[i], role[i], 1.0)
+            done[i] = True
+            order[n] = i
+            n += 1
+            kept = 0
+            for w in range(count):
+                if waiting[w] != i:
+                    waiting[kept] = waiting[w]
+                    kept += 1
+        count = kept
+    return order
+
+
+def urgency(steps: Steps, leaving: NDArray[np.bool_], potential: FloatArray) -> IntArray:
+    """All steps, leaderships first, then replicas that must leave, then from the brokers that are furthest
+    out.
+    """
+    source = np.where(steps.source >= 0, steps.source, 0)
+    group = np.where(steps.kind == LEADER_STEP, 0, np.where(leaving, 1, 2))
+    return np.asarray(np.lexsort((np.arange(len(source)), -potential[source], group)), dtype=np.int32)

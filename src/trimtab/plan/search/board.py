@@ -1,0 +1,286 @@
+"""Compiled: the arithmetic of a board: brokers, what they bear, and what a change of that is worth.
+
+The potential of a broker is the sum over columns of weight · (excess over the band² + lack below it²), a
+hundredfold for what lies over θ; a plan is found by making the potentials fall. A faint pull towards the
+mean, the guidance, breaks ties between changes that are equally good for the goals; it never decides whether
+one is accepted.
+
+A level's board is a named tuple of its own: the fields of `Board`, and what the level's rules need. The rules
+on who may go where stay with the level: numba does not keep on disk what takes a kernel as an argument. What
+moves are items. They may stand in groups, as replicas in a partition or nodes of a group with a master;
+where they stand alone, a group is one item. A load has a row for each role that an item can have.
+
+Kernels take the few arrays they need where they can: a whole board is many arguments for the compiler.
+"""
+
+from typing import Protocol
+
+import numpy as np
+
+from trimtab.model.load import BoolArray, FloatArray, IntArray
+from trimtab.plan.search.compiled import entry, inner, leaf
+from trimtab.plan.search.limits import THETA_WEIGHT, Limits
+
+GUIDANCE = 0.02
+NEGLIGIBLE = 1e-18
+"""A potential below this (a billionth of the mean, squared) is rounding, not load."""
+
+USAGE, INVERSE, HIGH, LOW, THETA, CENTRE, WEIGHT = range(7)
+
+VISITS = 40
+"""Most visits a broker on average: a descent in ever smaller steps is not worth its time."""
+
+BREADTH, PARTNERS = 64, 8
+"""Exchanges looked at: so many items of each side, so many brokers on the other side."""
+
+
+class Board(Protocol):
+    """The fields that every level's board has."""
+
+    @property
+    def use(self) -> FloatArray:
+        """Shape (rows, columns): loads that a broker may bear."""
+
+    @property
+    def movable(self) -> BoolArray:
+        """Shape (groups,): the group's items may move."""
+
+    @property
+    def width(self) -> int:
+        """Items of a group; the code of an item is group · width + slot."""
+
+    @property
+    def band(self) -> FloatArray:
+        """Shape (brokers, 7, columns): usage, 1 / capacity, then the limits."""
+
+    @property
+    def worth(self) -> FloatArray:
+        """Shape (brokers, 2): potential and guidance."""
+
+    @property
+    def head(self) -> IntArray:
+        """Shape (brokers,): first code of a doubly linked list of what is on the broker, -1 for none."""
+
+    @property
+    def links(self) -> IntArray:
+        """Shape (codes, 2): following and preceding code, -1 for none, so that a move is O(1)."""
+
+
+@leaf
+def value(use, band, b, add, drop):
+    """Potential and guidance of broker `b` if it gained one row of load and lost one (-1: none)."""
+    potential = 0.0
+    guidance = 0.0
+    for r in range(band.shape[2]):
+        weight = band[b, WEIGHT, r]
+        level = band[b, USAGE, r]
+        if add >= 0:
+            level += use[add, r] * band[b, INVERSE, r]
+        if drop >= 0:
+            level -= use[drop, r] * band[b, INVERSE, r]
+        off = max(level - band[b, HIGH, r], band[b, LOW, r] - level, 0.0)
+        over = max(level - band[b, THETA, r], 0.0)
+        away = level - band[b, CENTRE, r]
+        potential += weight * (off * off + THETA_WEIGHT * over * over)
+        guidance += weight * away * away
+    return potential, GUIDANCE * guidance
+
+
+@leaf
+def helps(fall, was):
+    """True if a potential falls by more than rounding, by `fall` from `was`; else descents could cycle."""
+    return fall > NEGLIGIBLE + 1e-9 * was
+
+
+@leaf
+def accepted(rise, heat, chance):
+    """Metropolis' rule of simulated annealing; `chance` is uniform in [0, 1)."""
+    return rise <= 0.0 or chance < np.exp(-rise / heat)
+
+
+@leaf
+def pressure_at(worth, h):
+    """Root of the potential: what all gains at `h` shrink with as it nears its band, so that queues stay in
+    order.
+    """
+    return np.sqrt(worth[h, 0])
+
+
+@leaf
+def refresh(g, b):
+    """Compute potential and guidance of a broker again."""
+    potential, guidance = value(g.use, g.band, b, -1, -1)
+    g.worth[b, 0] = potential
+    g.worth[b, 1] = guidance
+
+
+@leaf
+def carry(g, code, row, here, b):
+    """Take an item and its row of load from broker `here` (-1: from nowhere) to broker `b`."""
+    after, before = g.links[code, 0], g.links[code, 1]
+    if here >= 0:
+        for r in range(g.band.shape[2]):
+            g.band[here, USAGE, r] -= g.use[row, r] * g.band[here, INVERSE, r]
+        if before >= 0:
+            g.links[before, 0] = after
+        else:
+            g.head[here] = after
+        if after >= 0:
+            g.links[after, 1] = before
+        refresh(g, here)
+    for r in range(g.band.shape[2]):
+        g.band[b, USAGE, r] += g.use[row, r] * g.band[b, INVERSE, r]
+    first = g.head[b]
+    g.links[code, 0] = first
+    g.links[code, 1] = -1
+    if first >= 0:
+        g.links[first, 1] = code
+    g.head[b] = code
+    refresh(g, b)
+
+
+@leaf
+def count(head, links, b):
+    """Number of items that a broker holds."""
+    number = 0
+    code = head[b]
+    while code >= 0:
+        number += 1
+        code = links[code, 0]
+    return number
+
+
+@leaf
+def worst(worth, stuck):
+    """The broker of the highest potential among those that are not stuck; -1 if all are in their bands."""
+    h = -1
+    most = NEGLIGIBLE
+    for b in range(len(worth)):
+        if not stuck[b] and worth[b, 0] > most:
+            h, most = b, worth[b, 0]
+    return h
+
+
+@inner
+def takers(band, h, probe, opened):
+    """Shape (brokers,): how badly each would bear a probe load, infinite for `h` and brokers not opened."""
+    keys = np.empty(len(band))
+    for b in range(len(band)):
+        keys[b] = np.inf
+        if b == h or not opened[b]:
+            continue
+        key = 0.0
+        for r in range(band.shape[2]):
+            was = band[b, USAGE, r]
+            level = was + probe[r] * band[b, INVERSE, r]
+            off = max(level - band[b, HIGH, r], band[b, LOW, r] - level, 0.0)
+            off_before = max(was - band[b, HIGH, r], band[b, LOW, r] - was, 0.0)
+            away = level - band[b, CENTRE, r]
+            away_before = was - band[b, CENTRE, r]
+            key += band[b, WEIGHT, r] * (
+                off * off - off_before * off_before + 0.1 * (away * away - away_before * away_before)
+            )
+        keys[b] = key
+    return keys
+
+
+@inner
+def donors(band, h):
+    """Shape (brokers,): how badly each can spare what `h` lacks, infinite for `h`."""
+    keys = np.empty(len(band))
+    for b in range(len(band)):
+        key = 0.0
+        for r in range(band.shape[2]):
+            lack = max(band[h, LOW, r] - band[h, USAGE, r], 0.0)
+            if lack > 0.0 and band[b, WEIGHT, r] > 0.0:
+                key -= band[b, WEIGHT, r] * lack * (band[b, USAGE, r] - band[b, LOW, r])
+        keys[b] = np.inf if b == h else key
+    return keys
+
+
+@inner
+def opposites(band, h):
+    """The `PARTNERS` brokers that lie furthest on the other side of the mean than `h`."""
+    keys = np.empty(len(band))
+    for b in range(len(band)):
+        key = 0.0
+        for r in range(band.shape[2]):
+            mine = band[h, USAGE, r] - band[h, CENTRE, r]
+            key += band[h, WEIGHT, r] * mine * (band[b, USAGE, r] - band[b, CENTRE, r])
+        keys[b] = np.inf if b == h else key
+    return np.argsort(keys, kind="mergesort")[: min(PARTNERS, len(keys) - 1)]
+
+
+@inner
+def sample(head, links, movable, width, b):
+    """Codes of up to `BREADTH` movable items of a broker, evenly taken from its list."""
+    number = 0
+    code = head[b]
+    while code >= 0:
+        number += movable[code // width]
+        code = links[code, 0]
+    stride = max(1, number // BREADTH)
+    chosen = np.empty(min(number, BREADTH), np.int32)
+    size = 0
+    seen = 0
+    code = head[b]
+    while code >= 0 and size < len(chosen):
+        if movable[code // width]:
+            if seen % stride == 0:
+                chosen[size] = code
+                size += 1
+            seen += 1
+        code = links[code, 0]
+    return chosen[:size]
+
+
+def blank_band(inverse: FloatArray) -> FloatArray:
+    """A band without limits yet, of shape (brokers, 7, columns); `inverse` is 1 / capacity."""
+    band = np.zeros((len(inverse), 7, inverse.shape[1]))
+    band[:, INVERSE] = inverse
+    return band
+
+
+def set_limits(board: Board, usage: FloatArray, limits: Limits) -> None:
+    """Take other limits, and usage computed afresh, so that rounding does not pile up."""
+    for row, values in (
+        (USAGE, usage),
+        (HIGH, limits.high),
+        (LOW, limits.low),
+        (THETA, limits.theta),
+        (CENTRE, limits.centre),
+        (WEIGHT, limits.weight),
+    ):
+        board.band[:, row] = values
+    _value_all(board.use, board.band, board.worth)
+
+
+@entry
+def _value_all(use, band, worth):
+    for b in range(len(worth)):
+        potential, guidance = value(use, band, b, -1, -1)
+        worth[b, 0] = potential
+        worth[b, 1] = guidance
+
+
+def lists(place: IntArray, brokers: int) -> tuple[IntArray, IntArray]:
+    """`head` and `links` of a placement, each list in ascending order of codes.
+
+    Parameters
+    ----------
+    place
+        Shape (codes,) or one that flattens to it: broker of each item, -1 for none.
+    """
+    flat = place.ravel()
+    codes = np.flatnonzero(flat >= 0).astype(np.int32)
+    codes = codes[np.argsort(flat[codes], kind="stable")]
+    holder = flat[codes]
+    links = np.full((flat.size, 2), -1, dtype=np.int32)
+    head = np.full(brokers, -1, dtype=np.int32)
+    same = holder[1:] == holder[:-1]
+    links[codes[:-1][same], 0] = codes[1:][same]
+    links[codes[1:][same], 1] = codes[:-1][same]
+    if len(codes):
+        starts: BoolArray = np.concatenate([[True], ~same])
+        head[holder[starts]] = codes[starts]
+    return head, links

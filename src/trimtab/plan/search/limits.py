@@ -1,0 +1,95 @@
+"""The utilisations between which a broker should be: θ, ε and the band that a search aims at."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from trimtab.model.load import BoolArray, FloatArray
+
+MARGIN = 0.9
+"""The search aims at this share of ε: the room between keeps it out of dead ends, and the trimming gives it
+back."""
+
+WITHIN = 1 - 1e-8
+"""A goal that a plan claims to hold must hold in somebody else's arithmetic too."""
+
+THETA_WEIGHT = 100.0
+
+
+class Limits(NamedTuple):
+    """Bounds of B, each of shape (brokers, columns); infinite where nothing is asked.
+
+    Attributes
+    ----------
+    high, low
+        The band; `high` never exceeds θ.
+    theta
+        The capacity goal alone.
+    centre
+        The mean utilisation.
+    weight
+        1 / mean² (of an idle column, of the share where it ceases to be idle), so that columns compare; 0
+        where not counted.
+    """
+
+    high: FloatArray
+    low: FloatArray
+    theta: FloatArray
+    centre: FloatArray
+    weight: FloatArray
+
+
+def mean_of(load: FloatArray, capacity: FloatArray, counted: BoolArray) -> FloatArray:
+    """B̄, shape (columns,): capacity-weighted over the counted brokers; NaN where none counts.
+
+    Parameters
+    ----------
+    load, capacity, counted
+        Shape (brokers, columns).
+    """
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray(
+            np.where(counted, load, 0.0).sum(axis=0) / np.where(counted, capacity, 0.0).sum(axis=0)
+        )
+
+
+def limits_around(
+    mean: FloatArray, counted: BoolArray, theta: FloatArray, epsilon: FloatArray, idle: float = 0.0
+) -> Limits:
+    """The bounds around a mean.
+
+    Parameters
+    ----------
+    mean
+        Shape (columns,); NaN where no broker counts.
+    theta, epsilon
+        Shape (columns,): the goals, infinite where not asked for.
+    idle
+        Mean utilisation below which a column is not levelled.
+    """
+    mean = np.nan_to_num(mean)
+    asked = counted & (mean > 0)
+    levelled = asked & (mean >= idle) & np.isfinite(epsilon)
+    top = np.where(asked, theta, np.inf) * WITHIN
+    epsilon = epsilon * WITHIN
+    with np.errstate(divide="ignore", invalid="ignore"):
+        high = np.minimum(top, np.where(levelled, mean * (1 + epsilon), np.inf))
+        low = np.where(levelled, mean * (1 - epsilon), -np.inf)
+        weight = np.where(asked, 1.0 / np.maximum(mean, idle) ** 2, 0.0)
+    centre = np.broadcast_to(mean, counted.shape).copy()
+    return Limits(np.ascontiguousarray(high), np.ascontiguousarray(low), top, centre, weight)
+
+
+def potential(limits: Limits, usage: FloatArray, rows: list[int] | slice | int = slice(None)) -> float:
+    """Sum over some brokers and all columns of weight · (distance from the band)², θ a hundredfold.
+
+    Parameters
+    ----------
+    usage
+        Shape (rows, columns), or (columns,) for a single broker.
+    rows
+        The brokers that `usage` is of.
+    """
+    off = np.maximum(np.maximum(usage - limits.high[rows], limits.low[rows] - usage), 0.0)
+    over = np.maximum(usage - limits.theta[rows], 0.0)
+    return float((limits.weight[rows] * (off**2 + THETA_WEIGHT * over**2)).sum())

@@ -1,0 +1,104 @@
+"""Compiled: the reason of a step in numbers: which goal, on which broker, from what to what."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trimtab.model.load import FloatArray, IntArray
+from trimtab.plan.search.compiled import leaf
+
+THETA_GOAL, EPSILON_GOAL, ROOM_GOAL = range(3)
+"""Goals of load that a step serves; `ROOM_GOAL` makes room for others. A level's own goals follow."""
+
+OWN_GOALS = 3
+
+
+class Reasons(NamedTuple):
+    """One row a step, in the order of execution.
+
+    Attributes
+    ----------
+    goal, column, broker
+        Shape (steps,): goal code, column of load (-1 for none), broker index.
+    measure
+        Shape (steps, 3): the goal's measure on that broker before and after, and its limit.
+    other
+        Shape (steps, 2): the same column on the other broker, before and after.
+    rejected
+        Shape (steps, rules): brokers that were no destination, by the level's rules.
+    """
+
+    goal: NDArray[np.int8]
+    column: IntArray
+    broker: IntArray
+    measure: FloatArray
+    other: FloatArray
+    rejected: IntArray
+
+
+def blank_reasons(steps: int, rules: int) -> Reasons:
+    """Room for the reasons of so many steps."""
+    return Reasons(
+        goal=np.zeros(steps, np.int8),
+        column=np.full(steps, -1, np.int32),
+        broker=np.zeros(steps, np.int32),
+        measure=np.zeros((steps, 3)),
+        other=np.zeros((steps, 2)),
+        rejected=np.zeros((steps, rules), np.int32),
+    )
+
+
+@leaf
+def _off(level, high, low):
+    return max(level - high, low - level, 0.0)
+
+
+@leaf
+def load_goal(out, k, limits, before, usage, source, target, otherwise):
+    """Write for step `k` the broker and column that it helps most, and its measures.
+
+    Parameters
+    ----------
+    before
+        Shape (2, columns): utilisation of source (-1 for none) and target before the step.
+    usage
+        Shape (brokers, columns): after it.
+    otherwise
+        Broker that is told of where the step brings nothing nearer to its band.
+    """
+    best = 0.0
+    broker = otherwise
+    column = -1
+    for side in range(2):
+        b = source if side == 0 else target
+        if b < 0:
+            continue
+        for r in range(usage.shape[1]):
+            old = _off(before[side, r], limits.high[b, r], limits.low[b, r])
+            new = _off(usage[b, r], limits.high[b, r], limits.low[b, r])
+            relief = limits.weight[b, r] * (old * old - new * new)
+            if relief > best:
+                best, broker, column = relief, b, r
+    goal = EPSILON_GOAL if column >= 0 else ROOM_GOAL
+    if column < 0:
+        # Nothing got nearer to its band by this step alone: say which column it moves most.
+        most = -1.0
+        for r in range(usage.shape[1]):
+            change = limits.weight[target, r] * abs(usage[target, r] - before[1, r])
+            if change > most:
+                most, column = change, r
+    level = before[0 if broker == source else 1, column]
+    limit = limits.high[broker, column]
+    if level > limits.theta[broker, column]:
+        goal = THETA_GOAL if goal == EPSILON_GOAL else goal
+        limit = limits.theta[broker, column]
+    elif level < limits.low[broker, column]:
+        limit = limits.low[broker, column]
+    out.goal[k], out.broker[k], out.column[k] = goal, broker, column
+    out.measure[k, 0], out.measure[k, 1], out.measure[k, 2] = level, usage[broker, column], limit
+    far = 1 if broker == source else 0
+    there = target if far == 1 else source
+    if there >= 0:
+        out.other[k, 0] = before[far, column]
+        out.other[k, 1] = usage[there, column]

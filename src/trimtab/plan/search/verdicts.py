@@ -1,0 +1,91 @@
+"""Verdicts of final placements, and proofs that are the same for every level.
+
+A problem is called proven only by an argument that holds for every plan: a total that no number of moves
+changes, an item that no broker can bear, rules that leave no place. What is merely not found is
+`unmet_goal`, and says so.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from trimtab.model.load import FloatArray
+from trimtab.model.plan import Problem, Verdict
+
+ROUNDING = 1e-9
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """Verdict and problems of a final placement; `goals_met` says whether nothing is left to wish for."""
+
+    verdict: Verdict
+    problems: tuple[Problem, ...]
+    goals_met: bool
+
+
+def judgement_of(
+    problems: Sequence[Problem], *, proven: bool, any_move: bool, cut: Problem | None
+) -> Judgement:
+    """The verdict on a placement.
+
+    Parameters
+    ----------
+    proven
+        Some of the problems no plan can solve.
+    any_move
+        The plan has moves.
+    cut
+        Says that limits left out a part of the plan.
+    """
+    if not problems:
+        return Judgement(Verdict.LEVELLED if any_move else Verdict.LEVEL, (), True)
+    told = tuple(problems) if cut is None else (cut, *problems)
+    return Judgement(Verdict.INFEASIBLE if proven else Verdict.IMPROVED, told, False)
+
+
+def too_few_brokers(
+    where: str,
+    resource: str,
+    unit: str,
+    load: FloatArray,
+    capacity: FloatArray,
+    theta: float,
+    more: dict[str, object],
+) -> Problem | None:
+    """The problem of a total that is more than all brokers together may carry; None if it is not.
+
+    Parameters
+    ----------
+    where
+        The resource as the text names it.
+    load, capacity
+        Shape (brokers,): of all brokers in service, each of which has a limit; a broker without one could
+        take any amount, and then no total proves anything.
+    more
+        What the proof says besides, first.
+    """
+    total, most = float(load.sum()), float(capacity.sum())
+    if total <= theta * most * (1 + ROUNDING):
+        return None
+    typical = float(np.median(capacity))
+    count = max(1, math.ceil((total - theta * most) / (theta * typical) - ROUNDING))
+    return Problem(
+        kind="add_brokers",
+        count=count,
+        resource=resource,
+        text=(
+            f"{where}: the load of {total:.6g} {unit} is more than {theta:g} of the capacity of "
+            f"{len(load)} brokers, {theta * most:.6g}; add {count} brokers of {typical:.6g} each"
+        ),
+        proof={
+            **more,
+            "total": total,
+            "capacity": most,
+            "theta": theta,
+            "brokers": len(load),
+            "capacity_of_an_added_broker": typical,
+        },
+    )

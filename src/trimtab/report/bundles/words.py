@@ -1,0 +1,283 @@
+"""The words of the level `bundles`: bundles, unloads, splits, and clients that reconnect."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from trimtab.model.bundles.plan import BundleMove, BundleMoveKind, BundlePlan
+from trimtab.model.bundles.snapshot import NO_OWNER, RESOURCES, BundlesSnapshot
+from trimtab.report.execution_text import (
+    SHOWN,
+    comparison_lines,
+    progress_line,
+    text_of_execution,
+    text_of_receipt,
+)
+from trimtab.report.formats import bytes_text, counted, duration_text
+from trimtab.report.glance_text import document_of_glance, text_of_glance
+from trimtab.report.plan_text import (
+    bound_text,
+    diff_of_plans,
+    load_lines,
+    move_lines,
+    prediction_in_views,
+    purpose_text,
+    text_of_plan,
+)
+from trimtab.report.words import Words
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from trimtab.act.acting import Entry, Prepared
+    from trimtab.act.bundles.figures import Progress
+    from trimtab.act.bundles.settings import UnloadSettings
+    from trimtab.act.bundles.state import BundlesState
+    from trimtab.act.bundles.steps import Step
+    from trimtab.model.bundles.receipt import BundleOutcome, BundlesReceipt
+    from trimtab.model.imbalance import Measures
+    from trimtab.observe.collect.pulsar.glance import PulsarBroker, PulsarGlance
+
+
+def plan_text(plan: BundlePlan, snapshot: BundlesSnapshot | None = None, *, all_moves: bool = False) -> str:
+    """A plan of this level, with load and views of its snapshot where that is at hand."""
+    beyond = "disturbs more clients than this plan"
+    return text_of_plan(
+        plan,
+        () if snapshot is None else _load(snapshot),
+        _cost(plan),
+        bound_text(plan, plan.cost.sessions, plan.bound.sessions, _clients, "disturbs", beyond),
+        prediction_in_views(plan, RESOURCES, _views(plan, snapshot)),
+        move_lines(
+            plan.moves,
+            purpose=lambda move: purpose_text(move.reason, move.reason.view),
+            together=lambda moves: _clients(sum(move.sessions for move in moves)),
+            cells=_cells,
+            all_moves=all_moves,
+        ),
+    )
+
+
+def plan_diff(first: BundlePlan, second: BundlePlan) -> str:
+    """Two plans compared; empty if they do the same."""
+    return diff_of_plans(first, second, _cost, _change)
+
+
+def _load(snapshot: BundlesSnapshot) -> Iterator[str]:
+    brokers, bundles, reference = snapshot.brokers, snapshot.bundles, snapshot.reference
+    owned = bundles.owner != NO_OWNER
+    number = np.bincount(bundles.owner[owned], minlength=len(brokers))
+    clients = np.bincount(bundles.owner[owned], weights=bundles.sessions[owned], minlength=len(brokers))
+    unowned = int((~owned).sum())
+    head = (
+        f"{reference.cluster} at {reference.taken_at}: {counted(len(brokers), 'broker')}, "
+        f"{counted(len(bundles), 'bundle')}{f' ({unowned} unowned)' if unowned else ''}, "
+        f"{int(bundles.sessions.sum())} clients; views: {', '.join(snapshot.views)}"
+    )
+    states = ["" if serves else "out of service" for serves in brokers.in_service.tolist()]
+    texts = {"broker": brokers.name, "": states}
+    counts = {"bundles": [str(one) for one in number], "clients": [f"{one:.0f}" for one in clients]}
+    return load_lines([head], snapshot.imbalance(), texts, counts, only_counted=True)
+
+
+def _cost(plan: BundlePlan) -> str:
+    cost = plan.cost
+    splits = f"{counted(cost.splits, 'split')}, " if cost.splits else ""
+    verb = "disconnects" if cost.unloads == 1 else "disconnect"
+    return (
+        f"{splits}{counted(cost.unloads, 'unload')} that {verb} {_clients(cost.sessions)} for a moment, "
+        f"{bytes_text(int(cost.bytes_per_second))}/s interrupted"
+    )
+
+
+def _clients(number: int) -> str:
+    return counted(number, "client")
+
+
+def _cells(move: BundleMove) -> tuple[str, str, str]:
+    if move.kind is BundleMoveKind.SPLIT:
+        return move.bundle, f"on {move.source or 'nobody'} at {_cuts(move.boundaries)}", ""
+    return move.bundle, f"{move.source or 'nobody'} → {move.target}", _clients(move.sessions)
+
+
+def _change(move: BundleMove) -> str:
+    bundle, way, _ = _cells(move)
+    return f"{bundle}: {move.kind} {way}"
+
+
+def _views(plan: BundlePlan, snapshot: BundlesSnapshot | None) -> dict[str, tuple[Measures, Measures]]:
+    """Measures in every view; without a snapshot only those of the newest are known."""
+    if snapshot is None:
+        return {"now": (plan.predicted.before, plan.predicted.after)}
+    from trimtab.plan.bundles.carried_out import carried_out
+
+    later = carried_out(snapshot, plan)
+    return {
+        name: (snapshot.imbalance(view=view).measures(), later.imbalance(view=view).measures())
+        for view, name in enumerate(snapshot.views)
+    }
+
+
+def forecast_text(prepared: Prepared, settings: UnloadSettings) -> str:
+    """The take-over, every step batch after batch, and what of the plan is left out."""
+    from trimtab.act.bundles.figures import forecast
+
+    expected, pace = forecast(prepared.steps, settings), settings.pace
+    lines = []
+    for number, batch in enumerate(expected.batches, 1):
+        lines += [f"  batch {number}:", *(f"    {_step(step)}" for step in batch)]
+    if lines:
+        longer = f", so {duration_text(expected.seconds)} or more" if expected.seconds >= 1 else ""
+        lines = [
+            "  switches the brokers' own shedding and splitting off, and gives both back as they were",
+            *lines,
+            f"  in all {expected.unloads} unloads that disconnect {expected.sessions} clients for a moment, "
+            f"{expected.splits} splits that disconnect nobody; at most {pace.unloads_per_batch} unloads at "
+            f"once, {pace.sessions_per_minute} clients a minute{longer}",
+        ]
+    else:
+        lines = ["  nothing to do"]
+    compared = prepared.comparison
+    lines += comparison_lines(compared.standing, compared.differences, "moves are done already")
+    return "\n".join(lines)
+
+
+def progress_of_execution() -> Callable[[BundlesState], str]:
+    """States in lines."""
+    from trimtab.act.bundles.figures import progress_of
+
+    return lambda state: progress_text(progress_of(state))
+
+
+def progress_text(progress: Progress) -> str:
+    """Figures of one moment in a line: steps, clients disturbed."""
+    parts = []
+    if progress.sessions_disturbed:
+        parts.append(f"{progress.sessions_disturbed} clients disconnected so far")
+    if progress.under_way:
+        first, *more = progress.under_way
+        parts.append(f"under way: {first}" + (f" and {len(more)} more" if more else ""))
+    return progress_line(progress, parts)
+
+
+def execution_text(
+    entry: Entry, state: BundlesState, status: str, log: Sequence[tuple[float, str, str, object]]
+) -> str:
+    """One execution with all its steps and the last of its log."""
+    cancels = "gives the brokers' balancing back"
+    return text_of_execution(entry, state, status, log, _step, cancels, state.notes)
+
+
+def _step(step: Step) -> str:
+    if step.kind == "split":
+        return f"split  {step.bundle} at {_cuts(step.boundaries)}"
+    return f"unload {step.bundle} {step.source or 'nobody'} -> {step.target}, {step.sessions} clients"
+
+
+def receipt_text(receipt: BundlesReceipt) -> str:
+    """The work done, how long bundles were without an owner, what was left and why."""
+    kinds = Counter(outcome.kind for outcome in receipt.done)
+    done = [
+        f"  {kinds['unload']} bundles moved, {kinds['split']} split in {duration_text(receipt.seconds)}, "
+        f"{receipt.batches} batches; {receipt.sessions} clients disconnected for a moment"
+    ]
+    times = sorted(o.unowned_seconds for o in receipt.done if o.unowned_seconds is not None)
+    if times:
+        done.append(
+            f"  from unload to new owner, as far as we could see: {times[len(times) // 2]:.2f} s in the "
+            f"middle, {times[-1]:.2f} s at most"
+        )
+    done += [f"  note: {note}" for note in receipt.notes[:SHOWN]]
+    return text_of_receipt(receipt, "bundles", done, _outcome, "left, none under way")
+
+
+def _outcome(outcome: BundleOutcome) -> str:
+    if outcome.kind == "split":
+        return f"split {outcome.bundle} at {_cuts(outcome.boundaries)}"
+    return f"unload {outcome.bundle} {outcome.source or 'nobody'} -> {outcome.target}"
+
+
+def _cuts(boundaries: Sequence[int]) -> str:
+    return ", ".join(f"0x{one:08x}" for one in boundaries)
+
+
+def glance_text(glance: PulsarGlance, every: bool = False) -> Iterator[RenderableType]:
+    """One moment of a cluster: who owns how many bundles, and what they carry."""
+    pulsar = " ".join(["Pulsar", ", ".join(glance.versions)]).strip()
+    return text_of_glance(
+        glance,
+        f"{glance.bundles:,} bundles, {glance.topics:,} topics; {pulsar}, "
+        f"load manager {glance.load_manager or 'not told'}",
+        [_broker(broker) for broker in glance.brokers],
+        {"traffic kB/s": 1e3, "messages/s": 1, "bundles": 1, "sessions": 1},
+        _remarks(glance),
+        every=every,
+    )
+
+
+def _broker(broker: PulsarBroker) -> str:
+    notes = [broker.state] if broker.state != "alive" else []
+    notes += ["leader"] if broker.is_leader else []
+    return f"broker {broker.name}" + (f" ({', '.join(notes)})" if notes else "")
+
+
+def _remarks(glance: PulsarGlance) -> Iterator[str]:
+    """Bundles without an owner, and what Pulsar does by itself."""
+    from trimtab.observe.collect.pulsar.glance import SHEDDER, SWITCHES
+
+    if glance.unowned:
+        yield (
+            f"[dim]{glance.unowned} of {glance.bundles} bundles have no owner: no client has asked for a "
+            "topic of theirs[/]"
+        )
+    for name, setting in SWITCHES.items():
+        told = glance.setting(setting)
+        if len(told) > 1:
+            yield (
+                f"[yellow]![/] {name}: on in some brokers, off in others ({setting}); they read it from "
+                "their own files or from the cluster's dynamic configuration"
+            )
+        elif told:
+            strategy = ", ".join(one.rpartition(".")[2] for one in glance.setting(SHEDDER))
+            by = f", by {strategy}" if name == "shedding" and told == ("true",) and strategy else ""
+            yield f"{name}: {'on' if told == ('true',) else 'off'}{by}"
+        else:
+            yield f"[dim]{name}: not told; it takes the rights of a superuser[/]"
+    yield (
+        "[dim]Usage over capacity needs samples: `trimtab collect`, then `trimtab pipeline run`, then "
+        "`trimtab status`.[/]"
+    )
+
+
+def glance_document(glance: PulsarGlance) -> dict[str, Any]:
+    """The same as plain JSON values."""
+    from trimtab.observe.collect.pulsar.glance import SHEDDER, SWITCHES
+
+    facts = {
+        "load_manager": glance.load_manager,
+        "versions": list(glance.versions),
+        "bundles": glance.bundles,
+        "unowned_bundles": glance.unowned,
+        "topics": glance.topics,
+        "settings": {name: list(glance.setting(name)) for name in (*SWITCHES.values(), SHEDDER)},
+    }
+    brokers = [{"id": b.name, "state": b.state, "leader": b.is_leader} for b in glance.brokers]
+    figures = ("throughput_bytes_per_second", "messages_per_second", "bundles", "sessions")
+    return document_of_glance(glance, "bundles", facts, brokers, figures)
+
+
+WORDS = Words(
+    plan_text=plan_text,
+    plan_diff=plan_diff,
+    forecast_text=forecast_text,
+    progress_line=progress_of_execution,
+    execution_text=execution_text,
+    receipt_text=receipt_text,
+    cancelling="what is under way gets an owner, nothing more is begun (an unload is not rolled back)",
+    glance_text=glance_text,
+    glance_document=glance_document,
+)

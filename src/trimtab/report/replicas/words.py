@@ -1,0 +1,251 @@
+"""The words of the level `replicas`: partitions, replicas, leader roles, and bytes to copy."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from trimtab.model.replicas.plan import Move, MoveKind, Plan
+from trimtab.model.replicas.resources import RESOURCES
+from trimtab.model.replicas.snapshot import BrokerState, ReplicasSnapshot
+from trimtab.report.execution_text import (
+    SHOWN,
+    comparison_lines,
+    progress_line,
+    text_of_execution,
+    text_of_receipt,
+)
+from trimtab.report.formats import bytes_text, counted, duration_text
+from trimtab.report.glance_text import document_of_glance, text_of_glance
+from trimtab.report.plan_text import (
+    bound_text,
+    diff_of_plans,
+    load_lines,
+    move_lines,
+    prediction_lines,
+    purpose_text,
+    text_of_plan,
+)
+from trimtab.report.status_text import broker_text
+from trimtab.report.words import Words
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from trimtab.act.acting import Entry, Prepared
+    from trimtab.act.replicas.figures import Forecast, Progress
+    from trimtab.act.replicas.settings import ExecutionSettings
+    from trimtab.act.replicas.state import ExecutionState
+    from trimtab.act.replicas.steps import Step
+    from trimtab.model.replicas.receipt import ReplicaOutcome, ReplicasReceipt
+    from trimtab.observe.collect.kafka.glance import Glance
+
+KINDS = {"lead": "leader moves", "copy": "copies", "log_dir": "moves between log dirs"}
+
+
+def plan_text(plan: Plan, snapshot: ReplicasSnapshot | None = None, *, all_moves: bool = False) -> str:
+    """A plan of this level, with the load of its snapshot where that is at hand."""
+    beyond = "takes more bytes than this plan copies"
+    serving = None if snapshot is None else int(snapshot.brokers.in_service.sum())
+    return text_of_plan(
+        plan,
+        () if snapshot is None else _load(snapshot),
+        _cost(plan),
+        bound_text(plan, plan.cost.bytes, plan.bound.bytes, bytes_text, "copies", beyond),
+        prediction_lines(plan, RESOURCES, serving),
+        move_lines(
+            plan.moves,
+            purpose=lambda move: purpose_text(move.reason),
+            together=lambda moves: bytes_text(sum(move.bytes for move in moves)),
+            cells=_cells,
+            all_moves=all_moves,
+        ),
+    )
+
+
+def plan_diff(first: Plan, second: Plan) -> str:
+    """Two plans compared; empty if they do the same."""
+    return diff_of_plans(first, second, _cost, _change)
+
+
+def _load(snapshot: ReplicasSnapshot) -> Iterator[str]:
+    brokers, partitions, reference = snapshot.brokers, snapshot.partitions, snapshot.reference
+    replicas = np.bincount(partitions.replicas[partitions.replicas >= 0], minlength=len(brokers))
+    leaders = np.bincount(partitions.leader[partitions.leader >= 0], minlength=len(brokers))
+    head = [
+        f"{reference.cluster} at {reference.taken_at}: {len(brokers)} brokers, "
+        f"{len(partitions)} partitions, {int(replicas.sum())} replicas"
+    ]
+    quality = snapshot.quality
+    if quality.valid_share < 1 or quality.cpu != "measured":
+        head.append(f"samples: {quality.valid_share:.0%} valid; CPU signal: {quality.cpu}")
+    texts = {
+        "broker": [str(number) for number in brokers.id],
+        "host": brokers.host,
+        "state": [BrokerState(state).name.lower() for state in brokers.state.tolist()],
+    }
+    counts = {"leaders": [str(one) for one in leaders], "replicas": [str(one) for one in replicas]}
+    return load_lines(head, snapshot.imbalance(), texts, counts)
+
+
+def _cost(plan: Plan) -> str:
+    cost = plan.cost
+    parts = [f"{counted(cost.replica_moves, 'replica')} to copy ({bytes_text(cost.bytes)})"]
+    parts.append(f"{counted(cost.leader_moves, 'leader role')} to hand over")
+    if cost.log_dir_moves:
+        parts.append(f"{counted(cost.log_dir_moves, 'replica')} to another log dir of its broker")
+    return ", ".join(parts)
+
+
+def _cells(move: Move) -> tuple[str, str, str]:
+    if move.kind is MoveKind.LOG_DIR:
+        way = f"{move.source_dir or '?'} → {move.target_dir or '?'} on {move.target}"
+    else:
+        way = f"{_source(move)} → {move.target}"
+    return f"{move.topic}-{move.partition}", way, bytes_text(move.bytes) if move.bytes else ""
+
+
+def _change(move: Move) -> str:
+    directory = f" {move.target_dir}" if move.target_dir else ""
+    return f"{move.topic}-{move.partition}: {move.kind} {_source(move)} → {move.target}{directory}"
+
+
+def _source(move: Move) -> str:
+    return "nobody" if move.source is None else str(move.source)
+
+
+def forecast_text(prepared: Prepared, settings: ExecutionSettings) -> str:
+    """Batch after batch, bytes and time, and what of the plan is left out."""
+    from trimtab.act.replicas.figures import forecast
+    from trimtab.act.replicas.throttle import first_rate
+
+    expected = forecast(prepared.steps, prepared.seen, prepared.seen.at, settings)
+    lines = []
+    for number, batch in enumerate(expected.batches[:SHOWN], 1):
+        kinds = Counter(KINDS[step.kind] for step in batch.steps)
+        steps = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
+        size = f", {bytes_text(batch.bytes)}" if batch.bytes else ""
+        lines.append(f"  batch {number}: {steps}{size}")
+    if len(expected.batches) > SHOWN:
+        lines.append(f"  and {len(expected.batches) - SHOWN} more batches")
+    if not expected.batches:
+        lines.append("  nothing to do")
+    pace = _pace(expected, settings, first_rate(settings, {}, ()))
+    lines.append(f"  copies {bytes_text(expected.bytes)} in all; {pace}")
+    compared = prepared.comparison
+    lines += comparison_lines(compared.standing, compared.differences, "partitions are already as planned")
+    lines += [f"  cannot begin as things are: {step}: {why}" for step, why in expected.blocked[:SHOWN]]
+    return "\n".join(lines)
+
+
+def _pace(expected: Forecast, settings: ExecutionSettings, rate: float | None) -> str:
+    limits = f"at most {settings.copies_per_broker} copies a broker at first"
+    if rate is None or not expected.bytes:
+        return limits + ("" if not expected.bytes else ", no throttle")
+    seconds = expected.seconds(rate)
+    took = "" if seconds is None else f", at most about {duration_text(seconds)}"
+    return f"{limits}, throttle {bytes_text(rate)}/s a broker{took}"
+
+
+def progress_of_execution() -> Callable[[ExecutionState], str]:
+    """States in lines, with the rate of the last seconds."""
+    from trimtab.act.replicas.figures import ProgressMeter
+
+    meter = ProgressMeter()
+    return lambda state: progress_text(meter(state))
+
+
+def progress_text(progress: Progress) -> str:
+    """Figures of one moment in a line: bytes left, rate, time left."""
+    parts = []
+    if progress.bytes_total:
+        parts.append(f"{bytes_text(progress.bytes_left)} left of {bytes_text(progress.bytes_total)}")
+        if progress.steps_active:
+            parts.append(f"{bytes_text(progress.bytes_per_second)}/s")
+            if progress.seconds_left is not None:
+                parts.append(f"{duration_text(progress.seconds_left)} left")
+    return progress_line(progress, parts)
+
+
+def execution_text(
+    entry: Entry, state: ExecutionState, status: str, log: Sequence[tuple[float, str, str, object]]
+) -> str:
+    """One execution with all its steps and the last of its log."""
+    cancels = "rolls back what is in flight and cleans up"
+    return text_of_execution(entry, state, status, log, _step, cancels)
+
+
+def _step(step: Step) -> str:
+    change = f"{list(step.before)} -> {list(step.after)}"
+    if step.kind == "log_dir":
+        change = ", ".join(f"broker {broker} -> {path}" for broker, path in step.directories)
+    size = f", {bytes_text(step.bytes)}" if step.bytes else ""
+    return f"{step.kind:<7} {step.partition} {change}{size}"
+
+
+def receipt_text(receipt: ReplicasReceipt) -> str:
+    """The work done, how long it took, what was left and why."""
+    copied = f"copied {bytes_text(receipt.copied_bytes)} in {duration_text(receipt.seconds)}"
+    done = [f"  {copied}, {receipt.batches} batches"]
+    if receipt.measured is not None:
+        done.append(f"  the load now, by {receipt.measured_from}:")
+        for name, sigma in receipt.measured.sigma.items():
+            worst, peak = receipt.measured.worst_deviation[name], receipt.measured.peak_usage[name]
+            done.append(f"    {name:<12} σ {sigma:.4f}, worst deviation {worst:.1%}, peak {peak:.1%}")
+    left = f"and {bytes_text(sum(outcome.bytes for outcome in receipt.left))} left, none in flight"
+    return text_of_receipt(receipt, "replicas", done, _outcome, left)
+
+
+def _outcome(outcome: ReplicaOutcome) -> str:
+    return f"{outcome.topic}-{outcome.partition} {list(outcome.before)} -> {list(outcome.after)}"
+
+
+def glance_text(glance: Glance, every: bool = False) -> Iterator[RenderableType]:
+    """A cluster's placement alone: counts and sizes, no rates."""
+    disk = bytes_text(float(np.nansum(glance.values[:, 0])))
+    return text_of_glance(
+        glance,
+        f"{glance.partitions:,} partitions, {disk} on disk; placement only",
+        [broker_text(broker) for broker in glance.brokers],
+        {"disk MB": 1e6, "replicas": 1, "leaders": 1},
+        _remarks(glance),
+        every=every,
+    )
+
+
+def _remarks(glance: Glance) -> Iterator[str]:
+    if glance.leaderless:
+        yield f"[red]![/] {glance.leaderless} partitions have no leader: they cannot be read or written"
+    if glance.under_replicated:
+        yield f"[yellow]![/] {glance.under_replicated} partitions have replicas that are not in sync"
+    yield (
+        "[dim]CPU and network need two samples and more: `trimtab collect`, then `trimtab pipeline run`, "
+        "then `trimtab status`.[/]"
+    )
+
+
+def glance_document(glance: Glance) -> dict[str, Any]:
+    """The same as plain JSON values."""
+    facts = {
+        "partitions": glance.partitions,
+        "leaderless_partitions": glance.leaderless,
+        "under_replicated_partitions": glance.under_replicated,
+    }
+    brokers = [{"id": b.id, "host": b.host, "rack": b.rack, "state": b.state} for b in glance.brokers]
+    return document_of_glance(glance, "replicas", facts, brokers, ("disk_bytes", "replicas", "leaders"))
+
+
+WORDS = Words(
+    plan_text=plan_text,
+    plan_diff=plan_diff,
+    forecast_text=forecast_text,
+    progress_line=progress_of_execution,
+    execution_text=execution_text,
+    receipt_text=receipt_text,
+    cancelling="rolling back what is in flight",
+    glance_text=glance_text,
+    glance_document=glance_document,
+)

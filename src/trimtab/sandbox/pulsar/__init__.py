@@ -1,5 +1,0 @@
-"""A real Pulsar cluster on this machine: metadata store, bookie, and brokers."""
-
-from trimtab.sandbox.pulsar.cluster import PulsarSandbox
-
-__all__ = ["PulsarSandbox"]

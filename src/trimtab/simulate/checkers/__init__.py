@@ -1,4 +1,0 @@
-"""What must be true of a cluster that trimtab has acted on, one checker a property.
-
-Each takes what it needs and returns what is wrong, in sentences; empty is good.
-"""

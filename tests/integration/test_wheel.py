@@ -1,0 +1,163 @@
+"""The wheel, built and installed where there is nothing but Python and the packages that it asks for."""
+
+import os
+import re
+import subprocess
+import sys
+import venv
+from collections.abc import Callable
+from importlib.metadata import distribution
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+
+from trimtab.extras import EXTRAS
+from trimtab.files.bundles.snapshot import write_bundles_snapshot
+from trimtab.files.replicas.snapshot import write_snapshot
+from trimtab.lab.simulate.bundle_instances import skewed_bundles
+from trimtab.lab.simulate.instances import lognormal_skew
+
+ROOT = Path(__file__).parents[2]
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def _needed(wheel: Path) -> set[str]:
+    """Distributions that the wheel's own metadata ask for, and what these ask for, without any extra."""
+    with ZipFile(wheel) as archive:
+        metadata = next(name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        asked = re.findall(r"^Requires-Dist: (.*)$", archive.read(metadata).decode(), re.MULTILINE)
+    found: set[str] = set()
+    while asked:
+        requirement, _, marker = asked.pop().partition(";")
+        name = re.split(r"[<>=!~\[( ]", requirement.strip())[0].lower()
+        if "extra" in marker or "win32" in marker or "Windows" in marker or name in found:
+            continue
+        found.add(name)
+        asked += distribution(name).requires or []
+    return found
+
+
+def _link(name: str, folder: Path) -> None:
+    """Put what a distribution installed into another environment's folder, without fetching it again."""
+    one = distribution(name)
+    for top in {file.parts[0] for file in one.files or () if file.parts[0] not in ("..", "__pycache__")}:
+        (folder / top).symlink_to(Path(str(one.locate_file(top))).resolve())
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """A program of the fresh environment, run in an empty folder that holds two snapshots.
+
+    pip installs the wheel without any index, so it refuses if the base dependencies are not all there. The
+    planners' code is not compiled: that takes a minute and has nothing to do with what is installed.
+    """
+    folder = tmp_path_factory.mktemp("wheel")
+    home = folder / "home"
+    home.mkdir()
+    build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", folder]
+    subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
+    (wheel,) = folder.glob("*.whl")
+    venv.create(folder / "fresh", with_pip=False)
+    packages = next((folder / "fresh" / "lib").glob("python3.*")) / "site-packages"
+    for name in _needed(wheel):
+        _link(name, packages)
+    python = folder / "fresh" / "bin" / "python"
+    install = [sys.executable, "-m", "pip", "--python", python, "install", "--no-index", "--quiet", wheel]
+    subprocess.run([*install, "--disable-pip-version-check"], check=True, capture_output=True)
+    write_snapshot(lognormal_skew(brokers=6, replicas=120, seed=3), home / "replicas.json")
+    write_bundles_snapshot(skewed_bundles(3, 24, 1, views=1), home / "bundles.json")
+    own = {"HOME": str(home), "NUMBA_DISABLE_JIT": "1", "PATH": f"{python.parent}{os.pathsep}{os.defpath}"}
+
+    def started(*words: str) -> subprocess.CompletedProcess[str]:
+        command = [python.parent / words[0], *words[1:]]
+        return subprocess.run(
+            command, cwd=home, env=own, capture_output=True, text=True, timeout=120, check=False
+        )
+
+    return started
+
+
+def _refused(run: Run, *words: str) -> str:
+    done = run("trimtab", *words)
+    assert done.returncode in (1, 2)
+    assert done.stderr.startswith("trimtab: ")
+    assert done.stderr.count("\n") == 1
+    return done.stderr
+
+
+def test_what_is_optional_is_really_missing(run: Run) -> None:
+    """The environment would not tell anything if it saw the packages of the one that runs the tests."""
+    ask = f"from importlib.util import find_spec; print([n for n in {sorted(EXTRAS)} if find_spec(n)])"
+    assert run("python", "-c", ask).stdout == "[]\n"
+    assert str(ROOT) not in run("python", "-c", "import trimtab; print(trimtab.__file__)").stdout
+
+
+def test_everything_that_is_no_python_is_packed_too(run: Run) -> None:
+    """Lock lists, and the mark that says that our types may be relied on."""
+    where = "import trimtab; from pathlib import Path; print(Path(trimtab.__file__).parent)"
+    installed = Path(run("python", "-c", where).stdout.strip())
+    source = ROOT / "src" / "trimtab"
+    kinds = ("*.txt", "*.java", "py.typed")
+    wanted = {path.relative_to(source) for kind in kinds for path in source.rglob(kind)}
+    assert len(wanted) > 3
+    assert wanted == {path.relative_to(installed) for kind in kinds for path in installed.rglob(kind)}
+
+
+def test_the_command_is_there(run: Run) -> None:
+    """The installation has made `trimtab`, which says its version and what it can do."""
+    assert run("trimtab", "--version").stdout == "trimtab 0.1.0\n"
+    assert "Carry a plan out" in run("trimtab", "--help").stdout
+
+
+@pytest.mark.parametrize("level", ["replicas", "bundles"])
+def test_a_plan_is_made_shown_and_carried_to_the_cluster(run: Run, level: str) -> None:
+    """From a snapshot file to a plan file, which `apply` checks before it would connect."""
+    plan = f"{level}-plan.json"
+    made = run(
+        "trimtab",
+        "plan",
+        level,
+        "--snapshot",
+        f"{level}.json",
+        "--out",
+        plan,
+        "--set",
+        f"{level}.epsilon=0.4",
+    )
+    assert made.returncode == 0, made.stderr
+    assert "cost: " in made.stdout
+    assert run("trimtab", "plan", "show", plan).returncode == 0
+    if level == "replicas":
+        said = _refused(run, "apply", plan, "--dry-run", "--bootstrap", "127.0.0.1:1")
+        assert "127.0.0.1:1" in said
+        assert "pip install" not in said
+    else:
+        said = _refused(run, "apply", plan, "--dry-run", "--pulsar-admin", "http://127.0.0.1:1")
+        assert said.endswith("pip install 'trimtab[pulsar]'\n")
+
+
+REPLAY = ["replay", "bundles", "--reports", str(ROOT / "docs" / "examples" / "pulsar-skew.jsonl.gz")]
+
+
+@pytest.mark.parametrize(
+    ("words", "extra"),
+    [
+        (["status", "--pulsar-admin", "http://127.0.0.1:1"], "pulsar"),
+        (["collect", "--pulsar-admin", "http://127.0.0.1:1", "--ticks", "1"], "pulsar"),
+        ([*REPLAY, "--spark", "--out", "decisions"], "spark"),
+        ([*REPLAY, "--world", "simulated", "--chart", "chart.svg"], "plot"),
+        (["demo"], "lab"),
+        (["sandbox", "kafka", "up"], "spark"),
+    ],
+    ids=["status", "collect", "replay-in-spark", "chart", "demo", "sandbox"],
+)
+def test_a_missing_extra_is_named(run: Run, words: list[str], extra: str) -> None:
+    """One sentence with what to install, instead of a traceback."""
+    assert _refused(run, *words).endswith(f"pip install 'trimtab[{extra}]'\n")
+
+
+def test_status_reads_the_lake_without_any_extra(run: Run) -> None:
+    """What it says of a lake that is not there yet is the lake's affair, not the installation's."""
+    assert "trimtab collect" in _refused(run, "status")

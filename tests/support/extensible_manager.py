@@ -1,0 +1,239 @@
+"""The extensible load manager: the splits that each owner decides, and the placement of what nobody owns.
+
+Neither `trimtab` nor its simulated leader goes this way: here it is held against Pulsar's rules, and timed.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+import numpy as np
+
+from trimtab.model.bundles.policies import ClusterMetadata
+from trimtab.model.bundles.range import namespace_of, parse_bundle
+from trimtab.model.bundles.reports import BrokerReport, BundleStats
+from trimtab.plan.pulsar.assign import round_robin
+from trimtab.plan.pulsar.assign.candidates import available_brokers
+from trimtab.plan.pulsar.assign.select import PlacementRules, excluded_namespaces, filtered
+from trimtab.plan.pulsar.assign.state import AssignmentState
+from trimtab.plan.pulsar.decision import Placement
+from trimtab.plan.pulsar.hash_order import SMALLEST_TABLE, by_place, concurrent_hash_map_order
+from trimtab.plan.pulsar.options import Options
+from trimtab.plan.pulsar.split.algorithms import SPECIFIED_POSITIONS_DIVIDE, TopicTraffic, split_positions
+from trimtab.plan.pulsar.split.modular import (
+    LEAST_TOPICS,
+    BundleSize,
+    Split,
+    SplitDecision,
+    bundle_counter,
+    limits,
+    reason_of,
+)
+from trimtab.plan.pulsar.view import LoadView
+
+S = TypeVar("S")
+NO_METADATA = ClusterMetadata()
+
+
+@dataclass(frozen=True)
+class SplitState:
+    """The memory from cycle to cycle.
+
+    Attributes
+    ----------
+    hits
+        By broker and bundle: in how many cycles in a row a bundle was above a limit.
+    """
+
+    hits: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _Cycle:
+    """The values that do not change during a cycle."""
+
+    options: Options
+    count: Callable[[str], int]
+    topics: Mapping[str, Sequence[TopicTraffic]]
+    splitting: Collection[str]
+
+
+def find_splits(
+    view: LoadView,
+    state: SplitState,
+    options: Options,
+    metadata: ClusterMetadata = NO_METADATA,
+    topics: Mapping[str, Sequence[TopicTraffic]] | None = None,
+    splitting: Collection[str] = (),
+) -> tuple[SplitDecision, SplitState]:
+    """The splits of one cycle, which every broker decides for itself.
+
+    A bundle is split when it was above a limit, by its newest statistics, in more cycles in a row than
+    `loadBalancerNamespaceBundleSplitConditionHitCountThreshold`. Being passed over without being looked at
+    (fewer than two topics, not owned) neither adds to its hits nor clears them. After
+    `loadBalancerMaxNumberOfBundlesToSplitPerCycle` splits a broker stops, and does not count the rest.
+
+    Parameters
+    ----------
+    metadata
+        Gives how many bundles a namespace has.
+    topics
+        The topics of bundles, for algorithms that cut between topics.
+    splitting
+        Bundles being split now (`ServiceUnitState.Splitting`), whoever owns them.
+
+    References
+    ----------
+    Pulsar 4.0.7 and 4.2.4. As there, a bundle counts as related to a splitting one whose namespace's name
+    begins like its own's if either end is the same; and brokers do not know of each other's plans, so that
+    together they may go over `loadBalancerNamespaceMaximumBundles`.
+    """
+    if not options.enabled:
+        return SplitDecision(why={"outcome": "loadBalancerEnabled is off"}), state
+    if not options.auto_bundle_split_enabled:
+        return SplitDecision(why={"outcome": "loadBalancerAutoBundleSplitEnabled is off"}), state
+    cycle = _Cycle(options, bundle_counter(view, metadata), topics or {}, splitting)
+    splits: list[Split] = []
+    hits: dict[str, Mapping[str, int]] = {}
+    why: dict[str, dict[str, object]] = {}
+    for broker, report in view.reports.items():
+        own, hits[broker], numbers = _of_broker(broker, report, state.hits.get(broker, {}), cycle)
+        splits += own
+        why.update(numbers)
+    return SplitDecision(tuple(splits), {"limits": limits(options), "bundles": why}), SplitState(hits)
+
+
+def _of_broker(
+    broker: str, report: BrokerReport, before: Mapping[str, int], cycle: _Cycle
+) -> tuple[list[Split], dict[str, int], dict[str, dict[str, object]]]:
+    """One broker's splits, its hits after them, and the numbers of what is above a limit."""
+    options = cycle.options
+    owned = set(report.bundles)
+    hits = {bundle: count for bundle, count in before.items() if bundle in report.last_stats}
+    planned: Counter[str] = Counter()
+    splits: list[Split] = []
+    why: dict[str, dict[str, object]] = {}
+    for key, stats in report.last_stats.items():
+        if stats.topics < LEAST_TOPICS or key not in owned:
+            continue
+        size = size_now(stats)
+        reason = reason_of(size, options)
+        if reason is None:
+            hits.pop(key, None)
+            continue
+        if not parse_bundle(key).can_split:
+            continue
+        hits[key] = hits.get(key, 0) + 1
+        namespace = namespace_of(key)
+        why[key] = {**vars(size), "reason": reason, "hits": hits[key]}
+        position, why[key]["outcome"] = _position(key, hits[key], planned[namespace], cycle)
+        if position is None:
+            continue
+        splits.append(Split(key, broker, reason, position))
+        planned[namespace] += 1
+        del hits[key]
+        if len(splits) == options.max_number_of_bundles_to_split_per_cycle:
+            break
+    return splits, hits, why
+
+
+def _position(key: str, hits: int, planned: int, cycle: _Cycle) -> tuple[int | None, str]:
+    """The position where a bundle above a limit is cut, or why it is not."""
+    options = cycle.options
+    if hits <= options.namespace_bundle_split_condition_hit_count_threshold:
+        return None, "not above a limit in enough cycles in a row"
+    if cycle.count(namespace_of(key)) + planned >= options.namespace_maximum_bundles:
+        return None, "its namespace has as many bundles as it may"
+    if any(_related(key, other) for other in cycle.splitting):
+        return None, "it, or one that shares an end with it, is being split"
+    if options.default_namespace_bundle_split_algorithm == SPECIFIED_POSITIONS_DIVIDE:
+        return None, f"{SPECIFIED_POSITIONS_DIVIDE} needs positions that an operator names"
+    found = split_positions(parse_bundle(key), options, cycle.topics.get(key, ()))
+    if found is None:
+        return None, f"{options.default_namespace_bundle_split_algorithm} finds no position"
+    if len(found) != 1:
+        return None, f"{options.default_namespace_bundle_split_algorithm} finds {len(found)} positions, not 1"
+    return found[0], "split"
+
+
+def _related(key: str, splitting: str) -> bool:
+    """True if a bundle is taken to be a child of one that is being split."""
+    low, _, high = key.rpartition("/")[2].partition("_")
+    other = splitting.rpartition("/")[2]
+    return splitting.startswith(namespace_of(key)) and (other.startswith(low) or other.endswith(high))
+
+
+def size_now(stats: BundleStats) -> BundleSize:
+    """A bundle's size by its newest statistics alone."""
+    return BundleSize(
+        stats.topics,
+        stats.consumer_count + stats.producer_count,
+        stats.msg_rate_in + stats.msg_rate_out,
+        stats.msg_throughput_in + stats.msg_throughput_out,
+    )
+
+
+def select_broker_extensible(
+    bundle: str,
+    view: LoadView,
+    rules: PlacementRules[S],
+    state: AssignmentState[S],
+    chance: np.random.Generator,
+    *,
+    excluded: Collection[str] = (),
+) -> tuple[Placement, AssignmentState[S]]:
+    """A broker for a bundle that nobody owns.
+
+    Other than under the modular manager: a broker *at* `loadBalancerBrokerMaxTopics` takes nothing more; a
+    namespace's bundles are not spread by their number; an anti-affinity group counts by bundles; policies
+    come last, so that filters before them may leave none of the brokers that they allow; what is left when a
+    filter fails is kept; an overloaded choice is not thought over; and where nobody is left, there is no
+    broker.
+
+    Parameters
+    ----------
+    view
+        Who owns what is looked up in its reports.
+    excluded
+        Brokers that must not get it: the one that is just giving it up.
+
+    References
+    ----------
+    Pulsar 4.0.7 and 4.2.4, `ExtensibleLoadManagerImpl.selectAsync`; 4.2.4 deals namespaces excluded from
+    shedding out in turn.
+    """
+    options = rules.options
+    found = filtered(namespace_of(bundle), view, rules.metadata, options, excluded=excluded)
+    available = available_brokers(view, rules.metadata)
+    ordered = copied_map_order(concurrent_hash_map_order(available), found.candidates)
+    why: dict[str, object] = {"candidates_left": found.left}
+    if namespace_of(bundle) in excluded_namespaces(options):
+        why["selector"] = "RoundRobinBrokerSelector"
+        chosen, turn = round_robin.PLACER.choose(bundle, ordered, view, state.round_robin, options, chance)
+        state = replace(state, round_robin=turn)
+    else:
+        chosen, placement = rules.placer.choose(bundle, ordered, view, state.placement, options, chance)
+        state = replace(state, placement=placement)
+    return replace(chosen, why={**why, **chosen.why}), state
+
+
+def copied_map_order(names: Iterable[str], left: Iterable[str]) -> list[str]:
+    """The order in which a `ConcurrentHashMap` made as a copy of another map gives back what is left in it.
+
+    Parameters
+    ----------
+    names
+        All that was copied, in the order of the other map: its table is made large enough for half as many
+        more at once, and then, as a rule, twice as large again (`tryPresize`).
+    left
+        Those that were not removed since.
+    """
+    given, kept = list(names), set(left)
+    enough = 1
+    while enough < len(given) + len(given) // 2 + 1:
+        enough *= 2
+    table = max(SMALLEST_TABLE, enough)
+    while enough * 4 > table * 3:
+        table *= 2
+    return [name for name in by_place(given, table) if name in kept]

@@ -1,0 +1,93 @@
+"""What must hold for every state of an execution, and between any two that follow each other."""
+
+from collections.abc import Mapping
+from itertools import combinations
+from typing import Any, TypeVar
+
+from trimtab.act.bundles.messages import Split, Unload
+from trimtab.act.bundles.state import BundlesState
+from trimtab.act.bundles.steps import STEP_TRANSITIONS as OF_BUNDLES
+from trimtab.act.bundles.steps import StepKind
+from trimtab.act.bundles.steps import StepState as BundleState
+from trimtab.act.execution.state import STATUS_TRANSITIONS, AnyExecution
+from trimtab.act.replicas.state import ExecutionState
+from trimtab.act.replicas.steps import STEP_TRANSITIONS as OF_REPLICAS
+from trimtab.act.replicas.steps import StepState
+
+_S = TypeVar("_S")
+
+STEP_TRANSITIONS: Mapping[str, Mapping[Any, frozenset[Any]]] = {
+    "replicas": OF_REPLICAS,
+    "bundles": OF_BUNDLES,
+}
+
+
+def violations(state: AnyExecution) -> list[str]:
+    """What is wrong with a state; empty for a sound one."""
+    found = []
+    if state.final:
+        found += [f"{state.status}, but {r.step} is {r.state}" for r in state.active]
+        if not state.clean:
+            found.append(f"{state.status}, but settings of the cluster are still ours: {state}")
+    for record in state.records:
+        if record.state in ("failed", "skipped", "dropped") and not record.reason:
+            found.append(f"{record.step} is {record.state} without a reason")
+    return found + (_of_replicas(state) if isinstance(state, ExecutionState) else _of_bundles(state))
+
+
+def _of_replicas(state: ExecutionState) -> list[str]:
+    active = [record.step.partition for record in state.active]
+    found = [f"two steps of {p} are under way" for p in set(active) if active.count(p) > 1]
+    by_number = {record.step.number: record for record in state.records}
+    for record in state.records:
+        follows = record.step.follows
+        if follows is not None and record.active and not by_number[follows].ended:
+            found.append(f"{record.step} is under way before {by_number[follows].step} has ended")
+        if (record.state is StepState.ROLLING_BACK) != (record.rollback is not None) and record.active:
+            found.append(f"{record.step} is {record.state} with rollback to {record.rollback}")
+    return found
+
+
+def _of_bundles(state: AnyExecution) -> list[str]:
+    assert isinstance(state, BundlesState)
+    found = []
+    if isinstance(state.awaiting, Unload | Split) and not state.verified and not state.active:
+        found.append(f"{state.awaiting} while the brokers' own balancing may be on")
+    unloads = [record for record in state.active if record.step.kind is StepKind.UNLOAD]
+    if len(unloads) > state.settings.pace.unloads_per_batch:
+        found.append(f"{len(unloads)} unloads at once")
+    found += [
+        f"{one.step} and {other.step} are under way together"
+        for one, other in combinations(state.active, 2)
+        if one.step.range.overlaps(other.step.range)
+    ]
+    by_number = {record.step.number: record for record in state.records}
+    for record in state.records:
+        follows = record.step.follows
+        if follows is not None and record.active and by_number[follows].state is not BundleState.DONE:
+            found.append(f"{record.step} is under way before {by_number[follows].step} is done")
+    return found
+
+
+def forbidden_changes(before: AnyExecution, after: AnyExecution) -> list[str]:
+    """Changes from one state to a later one that the transition tables do not know.
+
+    Between the two lies one event: what was seen may take a step one transition on and what is decided upon
+    it another, so a step may have gone two, and the execution (from waiting to its end) three.
+    """
+    found = []
+    if after.status not in _reachable(before.status, STATUS_TRANSITIONS, 3):
+        found.append(f"the execution went from {before.status} to {after.status}")
+    for old, new in zip(before.records, after.records, strict=True):
+        if old.step != new.step:
+            found.append(f"{old.step} changed")
+        if new.state not in _reachable(old.state, STEP_TRANSITIONS[after.level], 2):
+            found.append(f"{new.step} went from {old.state} to {new.state}")
+    return found
+
+
+def _reachable(state: _S, transitions: Mapping[_S, frozenset[_S]], hops: int) -> set[_S]:
+    reached = {state}
+    for _ in range(hops):
+        reached |= {following for each in reached for following in transitions[each]}
+    return reached

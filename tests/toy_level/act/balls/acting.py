@@ -1,0 +1,55 @@
+"""The level `balls` as those who carry plans out see it."""
+
+from typing import Any
+
+from trimtab.act.acting import Acting, Comparison, Entry, Prepared
+from trimtab.act.balls.machine import BallsMachine
+from trimtab.act.balls.settings import BallsExecution
+from trimtab.act.balls.state import BallRecord, BallsState, BallStep
+from trimtab.act.execution.codec import Codec
+from trimtab.model.balls.plan import BallOutcome, BallsPlan, BallsReceipt
+
+
+def prepare(port: Any, plan: BallsPlan, rebase: bool) -> Prepared:
+    """Refuse a plan whose balls lie elsewhere by now."""
+    seen = port.observe()
+    standing = {
+        one.ball: "to do"
+        if seen.balls.get(one.ball) == one.before
+        else "already done"
+        if seen.balls.get(one.ball) == one.after
+        else "changed"
+        for one in plan.assignments
+    }
+    changed = tuple(
+        f"ball {ball} lies in {seen.balls.get(ball)}" for ball, how in standing.items() if how == "changed"
+    )
+    comparison = Comparison(standing, changed)
+    comparison.refuse_if_changed("balls have changed", rebase=rebase)
+    moves = [move for move in plan.moves if standing[move.ball] == "to do"]
+    steps = tuple(BallStep(n, move.ball, move.target, move.order) for n, move in enumerate(moves, 1))
+    return Prepared(plan, seen.cluster, seen, comparison, steps)
+
+
+def receipt(entry: Entry, state: BallsState, sense: object) -> BallsReceipt:
+    """The receipt."""
+    outcomes = tuple(
+        BallOutcome(
+            "put", one.state, one.reason, (one.step.order,), one.started_at, one.ended_at, one.step.ball
+        )
+        for one in state.records
+    )
+    return BallsReceipt(outcomes=outcomes, **entry.receipt_fields(state))
+
+
+ACTING = Acting(
+    codec=Codec(BallsState, BallRecord),
+    settings=BallsExecution,
+    prepare=prepare,
+    warnings=lambda port, prepared, settings, now: [],
+    new_execution=lambda cluster, steps, settings, now: BallsState(
+        settings=settings, cluster_id=cluster, records=tuple(BallRecord(step) for step in steps), now=now
+    ),
+    machine=lambda port, clock, sense: BallsMachine(port, clock),
+    receipt=receipt,
+)

@@ -1,0 +1,1 @@
+"""The toy system: boxes with balls in them, in a file."""

@@ -1,0 +1,1 @@
+"""The toy level `balls`: balls over boxes."""

@@ -1,0 +1,46 @@
+"""The pipeline of the level `balls`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from trimtab.model.balls.snapshot import RESOURCES
+from trimtab.observe.collect.boxes.collecting import FORM
+from trimtab.observe.columns import QUALITY, imbalance_columns
+from trimtab.observe.level_pipeline import LevelPipeline
+from trimtab.observe.settings import PipelineSettings
+
+
+@dataclass(frozen=True)
+class BallsPipelineSettings(PipelineSettings):
+    """The settings of this level's figures."""
+
+    theta: tuple[float, ...] = (0.9,)
+    epsilon: tuple[float, ...] = (0.1,)
+
+
+BOXES = (
+    ("cluster", "string"),
+    ("tick", "timestamp"),
+    ("broker", "string"),
+    ("broker_state", "string"),
+    ("weight_load", "double"),
+    ("weight_capacity", "double"),
+    ("balls", "array<struct<name:string,weight:double>>"),
+)
+
+PIPELINE = LevelPipeline(
+    name="balls",
+    place="balls",
+    resources=RESOURCES,
+    settings=BallsPipelineSettings,
+    raw=FORM,
+    tables={
+        "cleaned": FORM.cleaned,
+        "brokers": BOXES,
+        "imbalance": imbalance_columns("string"),
+        "quality": QUALITY,
+    },
+    transformations="trimtab.observe.balls.stages:STAGES",
+    snapshots="trimtab.observe.balls.snapshot:write_newest_snapshots",
+)

@@ -1,0 +1,59 @@
+"""Transformations of the level `balls`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from trimtab.observe.balls.pipeline import BOXES, RESOURCES, BallsPipelineSettings
+from trimtab.observe.columns import imbalance_columns
+from trimtab.observe.imbalance import imbalance
+from trimtab.observe.quality import quality
+from trimtab.observe.spark_columns import conform
+from trimtab.observe.stage import Stage, here
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def brokers(cleaned: DataFrame) -> DataFrame:
+    """Boxes with what lies in them."""
+    told = cleaned.where("accepted")
+    balls = (
+        told.where("kind = 'ball'")
+        .groupBy("cluster", "tick", "box")
+        .agg(
+            F.sum("weight").alias("carried"),
+            F.array_sort(F.collect_list(F.struct(F.col("ball").alias("name"), "weight"))).alias("balls"),
+        )
+    )
+    boxes = told.where("kind = 'box'").select(
+        "cluster", "tick", "box", F.col("capacity").alias("weight_capacity")
+    )
+    joined = boxes.join(balls, ["cluster", "tick", "box"], "left")
+    return conform(
+        joined.withColumns(
+            {
+                "broker": F.col("box"),
+                "broker_state": F.lit("alive"),
+                "weight_load": F.coalesce("carried", F.lit(0.0)),
+            }
+        ),
+        BOXES,
+    )
+
+
+def evenness(boxes: DataFrame, settings: BallsPipelineSettings) -> DataFrame:
+    """How unevenly the boxes are filled."""
+    measured = imbalance(boxes, RESOURCES, settings.theta, settings.epsilon, "string")
+    return conform(
+        measured.withColumn("traffic_collapse", F.lit(None).cast("boolean")), imbalance_columns("string")
+    )
+
+
+STAGES = (
+    Stage("brokers", {"cleaned": here}, lambda t, s: brokers(t["cleaned"])),
+    Stage("imbalance", {"brokers": here}, lambda t, s: evenness(t["brokers"], s)),
+    Stage("quality", {"cleaned": here}, lambda t, s: quality(t["cleaned"])),
+)

@@ -1,0 +1,71 @@
+"""Collectors of boxes: they read the file."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from trimtab.observe.collect.batch import BatchWriter
+from trimtab.observe.collect.capacity import CapacitySettings
+from trimtab.observe.collect.collecting import Collecting, TickSample, Unanswered
+from trimtab.observe.collect.settings import CollectSettings
+from trimtab.observe.columns import RawForm, of_raw
+
+COLUMNS = (
+    ("cluster", "string"),
+    ("tick", "timestamp"),
+    ("received_at", "timestamp"),
+    ("sampled_at", "timestamp"),
+    ("kind", "string"),
+    ("box", "string"),
+    ("ball", "string"),
+    ("weight", "double"),
+    ("capacity", "double"),
+)
+FORM = RawForm(of_raw(COLUMNS), ("cluster", "tick", "kind", "box", "ball"), ("box", "ball"), ("weight",))
+
+
+class BoxesCollector:
+    """A collector of one file."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def sample(self) -> TickSample:
+        """All boxes and balls."""
+        begun = time.perf_counter()
+        try:
+            found = json.loads(self._path.read_text())
+        except OSError as error:
+            raise Unanswered(f"{self._path}: {error}") from None
+        boxes, balls = BatchWriter("box", "box", "capacity"), BatchWriter("ball", "ball", "box", "weight")
+        for name, capacity in found["boxes"].items():
+            boxes.add(name, capacity)
+        for name, ball in found["balls"].items():
+            balls.add(name, ball["box"], ball["weight"])
+        number = len(found["boxes"])
+        return TickSample(
+            found["cluster"],
+            (boxes.batch(), balls.batch()),
+            number,
+            number,
+            0,
+            0,
+            0,
+            (),
+            time.perf_counter() - begun,
+        )
+
+
+@contextmanager
+def open_collector(
+    path: Path, settings: CollectSettings, capacity: CapacitySettings
+) -> Iterator[BoxesCollector]:
+    """A collector of the file."""
+    yield BoxesCollector(path)
+
+
+COLLECTING = Collecting(COLUMNS, open_collector)

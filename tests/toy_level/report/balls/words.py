@@ -1,0 +1,37 @@
+"""The words of the level `balls`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from trimtab.report.words import Words
+
+
+def plan_text(plan: Any, snapshot: Any = None, *, all_moves: bool = False) -> str:
+    """A plan."""
+    lines = [f"  {move.order}  {move.ball}  {move.source} → {move.target}" for move in plan.moves]
+    return "\n".join([f"Plan by {plan.strategy}: {plan.verdict}", *lines]) + "\n"
+
+
+def plan_diff(first: Any, second: Any) -> str:
+    """Two plans compared."""
+    return "" if first.moves == second.moves else "the moves differ\n"
+
+
+def progress_line() -> Callable[[Any], str]:
+    """Lines of progress."""
+    return lambda state: f"{sum(one.ended for one in state.records)}/{len(state.records)} balls"
+
+
+WORDS = Words(
+    plan_text=plan_text,
+    plan_diff=plan_diff,
+    forecast_text=lambda prepared, settings: f"  {len(prepared.steps)} balls to move",
+    progress_line=progress_line,
+    execution_text=lambda entry, state, status, log: f"execution {entry.id} of {entry.cluster}: {status}",
+    receipt_text=lambda receipt: f"{receipt.status}: {len(receipt.done)} balls moved",
+    cancelling="balls stay where they are",
+    glance_text=lambda sample, every: iter([f"{sample.cluster}: {sample.brokers} boxes"]),
+    glance_document=lambda sample: {"cluster": sample.cluster, "boxes": sample.brokers},
+)

@@ -1,0 +1,169 @@
+"""Stories of whole executions on the cluster in memory."""
+
+from dataclasses import replace
+
+import pytest
+
+from support.executing import SETTINGS, assert_clean, prepared, run
+from support.fake_port import FakeCluster
+from support.plans import plan_of
+from trimtab.act.execution.messages import Failure
+from trimtab.act.execution.state import Status
+from trimtab.act.replicas.observation import TopicPartition
+from trimtab.act.replicas.state import ExecutionState
+from trimtab.act.replicas.steps import StepState
+
+
+@pytest.fixture
+def cluster() -> FakeCluster:
+    """Three partitions that crowd broker 1."""
+    made = FakeCluster()
+    made.add("orders", 0, [1, 2], size=400_000_000)
+    made.add("orders", 1, [1, 3], size=200_000_000)
+    made.add("clicks", 0, [1, 2], size=100_000_000)
+    return made
+
+
+PLAN = plan_of(("orders", 0, (1, 2), (4, 2)), ("orders", 1, (1, 3), (3, 1)), ("clicks", 0, (1, 2), (2, 5)))
+
+
+def placement(cluster: FakeCluster, topic: str, number: int) -> tuple[list[int], int | None]:
+    """Replica list and leader."""
+    part = cluster.parts[TopicPartition(topic, number)]
+    return part.replicas, part.leader
+
+
+def states(state: ExecutionState) -> list[StepState]:
+    """Of every step."""
+    return [record.state for record in state.records]
+
+
+def test_a_plan_is_carried_out_and_leaves_nothing_behind(cluster, tmp_path) -> None:
+    """Leaders that relieve go first, copies follow, final leaders come last; no throttle is left."""
+    state = run(cluster, prepared(cluster, PLAN), tmp_path)
+    assert state.status is Status.FINISHED
+    assert placement(cluster, "orders", 0) == ([4, 2], 4)
+    assert placement(cluster, "orders", 1) == ([3, 1], 3)
+    assert placement(cluster, "clicks", 0) == ([2, 5], 2)
+    assert_clean(cluster, state)
+
+
+def test_the_throttle_of_others_is_given_back(cluster, tmp_path) -> None:
+    """An operator's own throttle, list and rate, stands after the execution as it stood before."""
+    cluster.rates["leader.replication.throttled.rate"] = "77"
+    cluster.lists["leader"]["orders"] = "*"
+    state = run(cluster, prepared(cluster, PLAN), tmp_path)
+    assert state.status is Status.FINISHED
+    assert cluster.rates == {"leader.replication.throttled.rate": "77"}
+    assert cluster.lists == {"leader": {"orders": "*"}, "follower": {}}
+
+
+def test_a_dead_destination_fails_its_own_step_only(cluster, tmp_path) -> None:
+    """Broker 4 dies while it receives: its copy is rolled back after the grace, the rest goes through."""
+
+    def kill_at_first_copy(state: ExecutionState) -> None:
+        if any(r.step.added == (4,) and r.state is StepState.MOVING for r in state.records):
+            cluster.kill(4)
+
+    state = run(cluster, prepared(cluster, PLAN), tmp_path, watch=kill_at_first_copy)
+    assert state.status is Status.INCOMPLETE
+    assert placement(cluster, "orders", 0)[0] == [1, 2]
+    assert placement(cluster, "clicks", 0) == ([2, 5], 2)
+    failed = [r for r in state.records if r.state is StepState.FAILED]
+    assert {r.step.partition for r in failed} == {TopicPartition("orders", 0)}
+    assert {r.reason for r in failed} == {"broker 4, its destination, is dead"}
+    assert_clean(cluster, state)
+
+
+def test_a_deleted_topic_and_a_changed_replication_factor_are_skipped(cluster, tmp_path) -> None:
+    """What does not exist any more, or not in that form, is skipped with its reason."""
+    state = prepared(cluster, PLAN)
+    cluster.delete("clicks")
+    cluster.parts[TopicPartition("orders", 0)].replicas.append(6)
+    cluster.parts[TopicPartition("orders", 0)].in_sync.add(6)
+    state = run(cluster, state, tmp_path)
+    assert state.status is Status.INCOMPLETE
+    reasons = {r.reason for r in state.records if r.state is StepState.SKIPPED}
+    assert "clicks has been deleted" in reasons
+    assert "the replication factor is now 3, the step was made for 2" in reasons
+    assert placement(cluster, "orders", 1) == ([3, 1], 3)
+    assert_clean(cluster, state)
+
+
+def test_a_foreign_reassignment_is_waited_for(cluster, tmp_path) -> None:
+    """Another tool's copy ends after a while; nothing of ours begins before."""
+    cluster.add("other", 0, [5, 6], size=3_000_000_000)
+    state = prepared(cluster, PLAN)
+    cluster.reassign({TopicPartition("other", 0): (5, 2)})
+    seen = []
+    state = run(cluster, state, tmp_path, watch=lambda s: seen.append((s.status, s.batches)))
+    assert (Status.WAITING, 0) in seen
+    assert state.status is Status.FINISHED
+    assert placement(cluster, "other", 0)[0] == [5, 2]
+
+
+def test_a_foreign_reassignment_that_never_ends_stops_us(cluster, tmp_path) -> None:
+    """After `foreign_wait_seconds` the execution stops, says why, and leaves the other's work alone."""
+    cluster.add("other", 0, [5, 6])
+    cluster.registered.add(9)
+    state = prepared(cluster, PLAN)
+    cluster.reassign({TopicPartition("other", 0): (5, 9)})
+    state = run(cluster, state, tmp_path)
+    assert state.status is Status.STOPPED
+    assert state.reason.startswith("another tool is reassigning other-0")
+    assert cluster.parts[TopicPartition("other", 0)].target == [5, 9]
+    assert set(states(state)) == {StepState.PENDING}
+
+
+def test_transient_refusals_are_tried_again(cluster, tmp_path) -> None:
+    """No controller for a moment: calls fail as a whole, are repeated later, and the plan goes through."""
+    state = prepared(cluster, PLAN)
+    cluster.fail_next = [Failure("NotController", "gone", transient=True)] * 3
+    state = run(cluster, state, tmp_path)
+    assert state.status is Status.FINISHED
+    assert_clean(cluster, state)
+
+
+def test_a_refused_partition_fails_with_kafkas_own_words(cluster, tmp_path) -> None:
+    """Kafka refuses one partition for good: its steps fail, the others are carried out."""
+    cluster.refuse[TopicPartition("clicks", 0)] = Failure("PolicyViolation", "not on my watch")
+    state = run(cluster, prepared(cluster, PLAN), tmp_path)
+    assert state.status is Status.INCOMPLETE
+    assert "Kafka refused: PolicyViolation: not on my watch" in {r.reason for r in state.records}
+    assert placement(cluster, "orders", 0) == ([4, 2], 4)
+    assert_clean(cluster, state)
+
+
+def test_no_copy_is_begun_that_no_disk_can_hold(cluster, tmp_path) -> None:
+    """A destination without room above the reserve is never asked to hold a copy."""
+    cluster.free_bytes = 5 * 10**11 + 150_000_000
+    state = run(cluster, prepared(cluster, PLAN), tmp_path)
+    assert state.status is Status.INCOMPLETE
+    assert placement(cluster, "orders", 0)[0] == [1, 2]
+    assert placement(cluster, "clicks", 0)[0] == [2, 5]
+    assert any("bytes free in /d0 above the reserve" in r.reason for r in state.records)
+
+
+def test_copies_in_flight_stay_within_the_limit_of_each_broker(tmp_path) -> None:
+    """Twelve copies away from one broker, two at a time at first, one more after each quiet batch."""
+    cluster = FakeCluster()
+    changes = []
+    for number in range(12):
+        cluster.add("t", number, [1, 2])
+        changes.append(("t", number, (1, 2), (3 + number % 3, 2)))
+    settings = replace(SETTINGS, copies_per_broker=2, copies_per_broker_maximum=3)
+    state = run(cluster, prepared(cluster, plan_of(*changes), settings), tmp_path)
+    assert state.status is Status.FINISHED
+    assert cluster.most_copies[1] == 3
+    assert state.copies_per_broker == 3
+
+
+def test_the_wrong_cluster_is_not_touched(cluster, tmp_path) -> None:
+    """The address leads to another cluster: nothing is asked of it, and the error says so."""
+    state = replace(prepared(cluster, PLAN), cluster_id="the-right-one")
+    cluster.calls.clear()
+    with pytest.raises(
+        Exception, match="this is cluster fake-cluster, the execution belongs to the-right-one"
+    ):
+        run(cluster, state, tmp_path)
+    assert set(cluster.calls) == {"observe"}

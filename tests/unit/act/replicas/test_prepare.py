@@ -1,0 +1,146 @@
+"""A plan held against the cluster as it is."""
+
+from dataclasses import replace
+
+import pytest
+
+from support.executing import prepared
+from support.fake_port import FakeCluster
+from support.plans import REASON, plan_of
+from trimtab.act.applying import prepare
+from trimtab.act.replicas.acting import ACTING
+from trimtab.act.replicas.observation import TopicPartition
+from trimtab.act.replicas.prepare import Standing
+from trimtab.act.replicas.steps import Phase, Step, StepKind
+from trimtab.model.errors import ActError
+from trimtab.model.replicas.plan import Move, MoveKind, Plan
+from trimtab.model.snapshot import SnapshotReference
+
+
+@pytest.fixture
+def cluster() -> FakeCluster:
+    """Two partitions, as the plans below found them."""
+    made = FakeCluster()
+    made.add("t", 0, [1, 2], size=500)
+    made.add("t", 1, [1, 3], size=700)
+    return made
+
+
+def told(steps: tuple[Step, ...]) -> list[tuple[str, int, tuple[int, ...], tuple[int, ...]]]:
+    """What the steps are, briefly."""
+    return [(step.kind, step.phase, step.before, step.after) for step in steps]
+
+
+def test_a_leader_that_is_there_already_relieves_before_the_copy(cluster: FakeCluster) -> None:
+    """Broker 1 gives its lead to 2 at once, the copy to 4 follows, and the leader is checked at the end."""
+    steps = prepare(ACTING, cluster, plan_of(("t", 0, (1, 2), (2, 4)))).steps
+    assert told(steps) == [
+        (StepKind.LEAD, Phase.RELIEF, (1, 2), (2, 1)),
+        (StepKind.COPY, Phase.COPY, (2, 1), (2, 4)),
+        (StepKind.LEAD, Phase.SETTLE, (2, 4), (2, 4)),
+    ]
+    assert [step.follows for step in steps] == [None, 1, 2]
+    assert steps[1].bytes == 500
+
+
+def test_a_leader_that_is_to_come_leads_at_the_end(cluster: FakeCluster) -> None:
+    """The new leader gets its copy first."""
+    steps = prepare(ACTING, cluster, plan_of(("t", 0, (1, 2), (4, 2)))).steps
+    assert told(steps) == [
+        (StepKind.COPY, Phase.COPY, (1, 2), (4, 2)),
+        (StepKind.LEAD, Phase.SETTLE, (4, 2), (4, 2)),
+    ]
+
+
+def test_a_leader_that_stays_where_it_is_is_left_alone(cluster: FakeCluster) -> None:
+    """The leader is second in its list and the plan leaves it there: no election is asked for."""
+    cluster.parts[TopicPartition("t", 0)].leader = 2
+    plan = plan_of(("t", 0, (1, 2), (4, 2)))
+    plan = replace(plan, assignments=(replace(plan.assignments[0], leader_after=2),))
+    assert told(prepare(ACTING, cluster, plan).steps) == [(StepKind.COPY, Phase.COPY, (1, 2), (4, 2))]
+
+
+def test_what_is_done_already_needs_no_step(cluster: FakeCluster) -> None:
+    """A partition where the plan wants it counts as done."""
+    prepared_plan = prepare(ACTING, cluster, plan_of(("t", 0, (3, 4), (1, 2)), ("t", 1, (1, 3), (3, 1))))
+    assert prepared_plan.comparison.standing[TopicPartition("t", 0)] is Standing.ALREADY_DONE
+    assert [step.partition for step in prepared_plan.steps] == [TopicPartition("t", 1)]
+
+
+def test_a_plan_for_an_older_placement_is_refused_by_name(cluster: FakeCluster) -> None:
+    """The partitions that have changed are named with what was planned for and what was found."""
+    plan = plan_of(("t", 0, (5, 6), (4, 6)), ("t", 1, (1, 3), (3, 1)), ("gone", 0, (1, 2), (2, 1)))
+    with pytest.raises(ActError) as refused:
+        prepare(ACTING, cluster, plan)
+    message = str(refused.value)
+    assert "2 of its 3 partitions have changed since it was made" in message
+    assert "t-0: moved, the plan was made for [5, 6], found [1, 2]" in message
+    assert "gone-0: deleted since the plan was made" in message
+    assert "--rebase" in message
+
+
+def test_rebase_leaves_out_what_has_changed(cluster: FakeCluster) -> None:
+    """What still fits is applied, and nothing else."""
+    plan = plan_of(("t", 0, (5, 6), (4, 6)), ("t", 1, (1, 3), (3, 1)))
+    steps = prepare(ACTING, cluster, plan, rebase=True).steps
+    assert [step.partition for step in steps] == [TopicPartition("t", 1)]
+
+
+def test_rebase_takes_a_list_in_another_order(cluster: FakeCluster) -> None:
+    """The same brokers in another order: the step starts from the order found."""
+    cluster.parts[TopicPartition("t", 0)].replicas.reverse()
+    steps = prepare(ACTING, cluster, plan_of(("t", 0, (1, 2), (1, 4))), rebase=True).steps
+    assert (StepKind.COPY, Phase.COPY, (2, 1), (1, 4)) in told(steps)
+
+
+def test_a_partition_that_somebody_reassigns_is_not_touched(cluster: FakeCluster) -> None:
+    """A reassignment in flight on one of the plan's partitions is a reason to refuse."""
+    cluster.parts[TopicPartition("t", 0)].size = 10**15
+    cluster.reassign({TopicPartition("t", 0): (1, 6)})
+    with pytest.raises(ActError, match="t-0: being reassigned"):
+        prepare(ACTING, cluster, plan_of(("t", 0, (1, 2), (4, 2))))
+
+
+def test_a_plan_for_another_cluster_is_refused(cluster: FakeCluster) -> None:
+    """Kafka's own ids tell clusters apart."""
+    cluster.cluster_id = "3w4sjizmTECYS94_0x1ykg"
+    plan = plan_of(("t", 0, (1, 2), (4, 2)))
+    plan = replace(
+        plan, snapshot=SnapshotReference("0iaaTLB3TyirC9hAwwJ72Q", "2026-01-01T00:00:00Z", "0" * 64)
+    )
+    with pytest.raises(ActError, match="was made for cluster 0iaaTLB3TyirC9hAwwJ72Q, this is cluster 3w4s"):
+        prepare(ACTING, cluster, plan)
+
+
+def test_a_destination_that_the_cluster_does_not_have_is_refused(cluster: FakeCluster) -> None:
+    """A broker of another cluster, or one that was removed."""
+    with pytest.raises(ActError, match="gives replicas to broker 9, and cluster fake-cluster has no such"):
+        prepare(ACTING, cluster, plan_of(("t", 0, (1, 2), (9, 2))))
+
+
+def test_moves_between_log_dirs_know_the_way_back(cluster: FakeCluster) -> None:
+    """A replica that changes its dir, and one that must land in a given dir."""
+    plan = plan_of(("t", 0, (1, 2), (4, 2)))
+    move = plan.moves[0]
+    stay = Move(2, MoveKind.LOG_DIR, "t", 1, 1, 1, 700, REASON, "/d0", "/d1")
+    plan = replace(
+        plan,
+        moves=(replace(move, target_dir="/d1"), stay),
+        assignments=(
+            *plan.assignments,
+            replace(plan.assignments[0], partition=1, before=(1, 3), after=(1, 3), leader_after=1),
+        ),
+    )
+    steps = prepare(ACTING, cluster, plan).steps
+    assert steps[0].directories == ((4, "/d1"),)
+    assert steps[2].kind is StepKind.LOG_DIR
+    assert steps[2].directories == ((1, "/d1"),)
+    assert steps[2].old_directories == ((1, "/d0"),)
+    assert steps[2].bytes == 700
+
+
+def test_steps_follow_the_order_of_the_plans_moves(cluster: FakeCluster) -> None:
+    """What relieves most comes first in the plan, and so in the execution."""
+    plan: Plan = plan_of(("t", 1, (1, 3), (4, 3)), ("t", 0, (1, 2), (5, 2)))
+    steps = [r.step for r in prepared(cluster, plan).records]
+    assert [s.partition.partition for s in steps if s.kind is StepKind.COPY] == [1, 0]

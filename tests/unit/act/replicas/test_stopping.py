@@ -1,0 +1,159 @@
+"""Stop, cancel and resume."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from support.executing import SETTINGS, Checked, assert_clean, prepared
+from support.fake_port import FakeCluster
+from support.journals import CODECS
+from support.plans import REASON, plan_of
+from trimtab.act.applying import begin, prepare, runner_of
+from trimtab.act.execution.state import Status
+from trimtab.act.journal import Journal
+from trimtab.act.replicas.acting import ACTING
+from trimtab.act.replicas.machine import ReplicasMachine
+from trimtab.act.replicas.observation import TopicPartition
+from trimtab.act.replicas.state import ExecutionState
+from trimtab.act.replicas.steps import StepState
+from trimtab.act.runner import Runner
+from trimtab.act.store import ExecutionStore
+from trimtab.model.replicas.plan import Assignment, Move, MoveKind, Plan
+
+PLAN = plan_of(*[("t", n, (1, 2), (2, 3 + n % 3)) for n in range(4)])
+ONE_AT_A_TIME = replace(SETTINGS, copies_per_broker=1)
+
+
+class Session:
+    """An execution with its journal; asks for a stop or a cancel when a copy is first seen in flight."""
+
+    def __init__(self, folder: Path, cluster: FakeCluster, plan: Plan = PLAN) -> None:
+        self.cluster = cluster
+        self.journal = Journal(folder / "journal.sqlite", CODECS)
+        self.journal.create(prepared(cluster, plan, ONE_AT_A_TIME), "fake", "{}", "test", {})
+        self.runner: Runner
+
+    def live(self, ask: Callable[[Runner], None] | None = None) -> ExecutionState:
+        """Run until the end."""
+
+        def watch(state: ExecutionState) -> None:
+            copying = any(r.state is StepState.MOVING and r.step.bytes for r in state.records)
+            if copying and ask is not None and state.status is Status.RUNNING:
+                ask(self.runner)
+
+        self.runner = Runner(
+            ReplicasMachine(self.cluster, self.cluster.clock),
+            self.journal,
+            None,
+            1,
+            self.journal.state(1),
+            clock=self.cluster.clock,
+            sleep=self.cluster.sleep,
+            watch=Checked(watch),
+        )
+        return self.runner.run()
+
+
+@pytest.fixture
+def cluster() -> FakeCluster:
+    """Four partitions on brokers 1 and 2."""
+    made = FakeCluster()
+    for number in range(4):
+        made.add("t", number, [1, 2], size=400_000_000)
+    return made
+
+
+def replicas(cluster: FakeCluster) -> list[list[int]]:
+    """Of every partition, in order."""
+    return [part.replicas for _, part in sorted(cluster.parts.items())]
+
+
+def test_a_stop_lets_the_copy_in_flight_arrive(cluster: FakeCluster, tmp_path: Path) -> None:
+    """One partition has arrived, three are as their leaders left them; resuming brings them, too."""
+    session = Session(tmp_path, cluster)
+    state = session.live(Runner.stop)
+    assert (state.status, state.reason) == (Status.STOPPED, "stopped on request")
+    assert replicas(cluster) == [[2, 3], [2, 1], [2, 1], [2, 1]]
+    assert_clean(cluster, state)
+    state = session.live()
+    assert state.status is Status.FINISHED
+    assert replicas(cluster) == [[2, 3], [2, 4], [2, 5], [2, 3]]
+    assert_clean(cluster, state)
+
+
+def test_a_cancel_rolls_the_copy_in_flight_back(cluster: FakeCluster, tmp_path: Path) -> None:
+    """No copy has arrived, none is in flight; resuming begins it again."""
+    session = Session(tmp_path, cluster)
+    state = session.live(Runner.cancel)
+    assert state.status is Status.CANCELLED
+    assert replicas(cluster) == [[2, 1]] * 4
+    assert StepState.ROLLED_BACK in {r.state for r in state.records}
+    assert_clean(cluster, state)
+    state = session.live()
+    assert state.status is Status.FINISHED
+    assert_clean(cluster, state)
+
+
+def test_a_stop_becomes_a_cancel_when_asked_again(cluster: FakeCluster, tmp_path: Path) -> None:
+    """Ctrl-C twice within one nap."""
+
+    def twice(runner: Runner) -> None:
+        runner.stop()
+        runner.cancel()
+
+    state = Session(tmp_path, cluster).live(twice)
+    assert state.status is Status.CANCELLED
+    assert replicas(cluster) == [[2, 1]] * 4
+
+
+def test_another_process_can_ask_through_the_journal(cluster: FakeCluster, tmp_path: Path) -> None:
+    """Who asked is kept as the reason."""
+    session = Session(tmp_path, cluster)
+    session.journal.request(1, "stop", "ada@ops1", 0.0)
+    state = session.live()
+    assert (state.status, state.reason) == (Status.STOPPED, "stop asked by ada@ops1")
+    assert session.journal.take_requests(1) == []
+
+
+def test_a_move_between_log_dirs_is_rolled_back_to_where_it_was(cluster: FakeCluster, tmp_path: Path) -> None:
+    """The half copy in the other dir is given up."""
+    move = Move(1, MoveKind.LOG_DIR, "t", 0, 1, 1, 400_000_000, REASON, "/d0", "/d1")
+    same = Assignment("t", 0, (1, 2), (1, 2), 1)
+    plan = replace(PLAN, moves=(move,), assignments=(same,))
+    session = Session(tmp_path, cluster, plan)
+    state = session.live(Runner.cancel)
+    part = cluster.parts[TopicPartition("t", 0)]
+    assert state.status is Status.CANCELLED
+    assert (part.dirs[1], part.future) == ("/d0", {})
+    state = session.live()
+    assert state.status is Status.FINISHED
+    assert (part.dirs[1], part.future) == ("/d1", {})
+
+
+def test_a_resumed_execution_can_be_given_another_pace(cluster: FakeCluster, tmp_path: Path) -> None:
+    """Begun with one throttle, gone on with another."""
+    store = ExecutionStore(tmp_path, CODECS, cluster.clock, cluster.sleep, lambda: "token")
+    execution = begin(
+        ACTING, store, prepare(ACTING, cluster, PLAN), replace(ONE_AT_A_TIME, throttle=90e6), "{}"
+    )
+
+    def stop_once(state: ExecutionState) -> None:
+        if state.batches and state.status is Status.RUNNING:
+            first.stop()
+
+    first = runner_of(ACTING, store, cluster, None, execution, watch=stop_once)
+    first.run()
+    rates = set()
+
+    def watch(state: ExecutionState) -> None:
+        if state.active and state.throttle.rates_touched:
+            rates.add(cluster.rates["follower.replication.throttled.rate"])
+
+    faster = replace(ONE_AT_A_TIME, throttle=200e6, copies_per_broker=3)
+    state = runner_of(ACTING, store, cluster, None, execution, watch=watch, settings=faster).run()
+    assert state.status is Status.FINISHED
+    assert rates == {"200000000"}
+    assert store.journal.state(execution).settings == faster
+    store.close()

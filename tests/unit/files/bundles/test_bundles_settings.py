@@ -1,0 +1,46 @@
+"""The section `[bundles]` of the settings."""
+
+from pathlib import Path
+
+import pytest
+
+from trimtab.levels.settings import read_settings
+from trimtab.model.bundles.settings import BundlesSettings
+from trimtab.model.errors import SettingsError
+
+
+def test_defaults_hold_where_nothing_is_set() -> None:
+    """No file, no words: the dataclass's own."""
+    assert read_settings(None, [], {}).levels["bundles"] == BundlesSettings()
+
+
+def test_a_file_the_environment_and_words_are_laid_over_each_other(tmp_path: Path) -> None:
+    """One number for all resources, then one resource apart; the later wins."""
+    path = tmp_path / "trimtab.toml"
+    path.write_text('[bundles]\ntheta = 0.7\nunowned = "assign"\nexcluded_namespaces = ["a/*"]\n')
+    environment = {"TRIMTAB_BUNDLES_MAX_UNLOADS": "5", "TRIMTAB_BUNDLES_THETA_CPU": "0.6"}
+    found = read_settings(path, ["bundles.epsilon.message_rate=0.4"], environment).levels["bundles"]
+    assert found.theta == (0.6, 0.7, 0.7, 0.7)
+    assert found.epsilon == (0.1, 0.1, 0.1, 0.4)
+    assert (found.max_unloads, found.unowned, found.excluded_namespaces) == (5, "assign", ("a/*",))
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        ("theta=1.5", "bundles.theta is 1.5, expected a fraction above 0, at most 1"),
+        ("epsilon.cpu=0", "bundles.epsilon is 0.0, expected a fraction above 0, below 1"),
+        ("epsilon.disk=0.1", "epsilon.disk"),
+        ("unowned=keep", 'bundles.unowned is "keep", expected one of leave, assign'),
+        ("max_unloads=-1", "bundles.max_unloads is -1, expected 0 or more"),
+        ("grace_seconds=-3", "bundles.grace_seconds is -3.0, expected 0 or more"),
+        ("max_namespace_bundles=0", "expected 1 or more"),
+        ("grace=3", "is not a setting; known are epsilon"),
+    ],
+)
+def test_what_is_out_of_range_or_unknown_is_refused(word: str, said: str) -> None:
+    """One sentence that names where it was set."""
+    with pytest.raises(SettingsError) as refused:
+        read_settings(None, [f"bundles.{word}"], {})
+    assert said in str(refused.value)
+    assert f"bundles.{word.partition('=')[0]}" in str(refused.value)

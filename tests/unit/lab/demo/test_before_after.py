@@ -1,0 +1,107 @@
+"""The table of before and after, and the verdict under it."""
+
+import io
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from support.measured import from_imbalances
+from trimtab.lab.demo.before_after import Goals, Spent, before_after_table, cost_text, judge
+from trimtab.model.imbalance import Measures, imbalance
+from trimtab.model.replicas.resources import RESOURCES
+from trimtab.report.formats import bytes_text
+
+GOALS = Goals(dict.fromkeys(RESOURCES, 0.8), dict.fromkeys(RESOURCES, 0.1), 6)
+
+
+def measures(sigma: float, peak: float = 0.6, deviation: float = 0.05, **others: float) -> Measures:
+    """The same figures for every resource but the named ones, whose σ is given."""
+    return Measures(
+        sigma=dict.fromkeys(RESOURCES, sigma) | others,
+        worst_deviation=dict.fromkeys(RESOURCES, deviation),
+        peak_usage=dict.fromkeys(RESOURCES, peak),
+    )
+
+
+def text(renderable: object) -> str:
+    """As a terminal without colours shows it."""
+    console = Console(file=io.StringIO(), width=120)
+    console.print(renderable)
+    return console.file.getvalue()
+
+
+def test_a_real_drop_counts_as_help():
+    """σ falls from .045 to .010 everywhere: helped, nothing unmet."""
+    outcome = judge(measures(0.045), measures(0.010), GOALS)
+    assert outcome.helped
+    assert outcome.improved == RESOURCES
+    assert not outcome.unmet
+
+
+def test_a_resource_made_uneven_is_not_help():
+    """Three resources improve while network out becomes uneven: not called help."""
+    outcome = judge(measures(0.045, network_out=0.002), measures(0.010, network_out=0.030), GOALS)
+    assert outcome.worse == ("network_out",)
+    assert not outcome.helped
+
+
+def test_noise_below_the_threshold_is_neither():
+    """A resource that was even and stays even is not blamed for its last digit."""
+    outcome = judge(measures(0.045, disk=0.001), measures(0.010, disk=0.003), GOALS)
+    assert outcome.helped
+    assert "disk" not in outcome.improved
+
+
+def test_nothing_better_is_not_help():
+    """The same figures before and after: levelling did not help, whatever the plan promised."""
+    assert not judge(measures(0.045), measures(0.045), GOALS).helped
+
+
+@pytest.mark.parametrize(
+    ("after", "why"),
+    [
+        (measures(0.010, peak=0.81), "peak"),
+        (measures(0.010, deviation=0.11), "deviation"),
+        (measures(0.02), "sigma"),
+    ],
+)
+def test_each_goal_alone_makes_a_resource_unmet(after, why):
+    """θ, ε and η each name the resources that miss them."""
+    assert judge(measures(0.045), after, GOALS).unmet == RESOURCES, why
+
+
+def test_the_table_shows_what_was_not_measured():
+    """Without a CPU signal the row says so instead of showing a zero."""
+    before, after = measures(0.045), measures(0.010)
+    del before.sigma["cpu"]
+    shown = text(before_after_table(before, after, GOALS))
+    row = next(line for line in shown.splitlines() if line.startswith("CPU"))
+    assert "–" in row and "0." not in row
+    assert "77.8%" in shown
+
+
+def test_the_cost_names_moves_bytes_and_seconds():
+    """One replica is one replica, and the rate is bytes over seconds."""
+    assert cost_text(Spent(1, 2, 380_000_000, 10.0)) == (
+        "1 replica copied (380 MB, 38.0 MB/s), 2 leader roles handed over, in 10.0 s"
+    )
+
+
+def test_bytes_are_decimal():
+    """Disks and networks count in thousands."""
+    assert [bytes_text(number) for number in (0, 999, 1000, 1.5e6, 123e9)] == [
+        "0 B", "999 B", "1.0 kB", "1.5 MB", "123 GB",
+    ]  # fmt: skip
+
+
+def test_sigma_is_averaged_over_instants_not_taken_from_their_mean():
+    """Two brokers hot in turn: each instant is uneven although the mean of the two is level."""
+    one = np.tile([[0.9], [0.1]], (1, 4))
+    series = [
+        imbalance(load, np.ones((2, 4)), np.ones(2, dtype=bool), RESOURCES) for load in (one, one[::-1])
+    ]
+    measured = from_imbalances((1, 2), ("h1", "h2"), series).measures()
+    assert measured.sigma["cpu"] == pytest.approx(0.4)
+    assert measured.worst_deviation["cpu"] == pytest.approx(0.0)
+    assert measured.peak_usage["cpu"] == pytest.approx(0.9)

@@ -1,0 +1,85 @@
+"""From the pipeline's table to the figures of a report."""
+
+import datetime
+
+import numpy as np
+import pyarrow
+import pytest
+
+from trimtab.lab.demo.measuring import measured
+from trimtab.lab.demo.sampling import Period
+from trimtab.model.errors import ObserveError
+from trimtab.model.replicas.resources import RESOURCES
+
+START = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
+
+
+class TableOnly:
+    """A lake that holds nothing but one table."""
+
+    def __init__(self, rows: list[dict]) -> None:
+        self.rows = rows
+
+    def table(self, name, since, until):
+        """Rows of a half-open period, as `Lake.table` gives them."""
+        assert name == "imbalance"
+        return pyarrow.Table.from_pylist([row for row in self.rows if since <= row["tick"] < until])
+
+
+def row(tick: int, resource: str, usage: tuple[float, float], complete: bool = True) -> dict:
+    """One row of the table for brokers 1 and 2."""
+    mean = sum(usage) / 2
+    return {
+        "tick": START + datetime.timedelta(seconds=tick),
+        "resource": resource,
+        "complete": complete,
+        "mean": mean if complete else None,
+        "sigma": abs(usage[0] - mean) / (2 * mean) if complete else None,
+        "by_broker": [
+            {"broker": broker, "usage": value, "deviation": abs(value - mean) / mean}
+            for broker, value in zip((1, 2), usage, strict=True)
+        ],
+    }
+
+
+def rows(tick: int, usage: tuple[float, float], **changed: bool) -> list[dict]:
+    """All resources of a tick."""
+    return [row(tick, name, usage, **changed) for name in RESOURCES]
+
+
+def period(first: int, last: int) -> Period:
+    """Ticks of a second each, both ends included."""
+    return Period(START + datetime.timedelta(seconds=first), START + datetime.timedelta(seconds=last), 1)
+
+
+def test_only_the_ticks_of_the_period_count():
+    """What was sampled while brokers warmed up, or after the moves, does not get into the figures."""
+    lake = TableOnly(rows(0, (0.9, 0.1)) + rows(1, (0.6, 0.4)) + rows(2, (0.6, 0.4)) + rows(3, (0.5, 0.5)))
+    found = measured(lake, period(1, 2), {1: "h1", 2: "h2"})
+    assert found.instants == 2
+    assert found.hosts == ("h1", "h2")
+    assert found.sigma == pytest.approx(np.full((2, 4), 0.1))
+    assert found.measures().peak_usage["cpu"] == pytest.approx(0.6)
+
+
+def test_a_tick_that_misses_a_broker_is_left_out():
+    """A tick counts only if every broker was sampled at it, for every resource."""
+    broken = [row(2, name, (0.9, 0.1), complete=name != "cpu") for name in RESOURCES]
+    found = measured(TableOnly(rows(1, (0.6, 0.4)) + broken), period(1, 2), {})
+    assert found.instants == 1
+    assert found.ticks == (START + datetime.timedelta(seconds=1),)
+
+
+def test_a_resource_that_is_never_measured_is_unknown_not_zero():
+    """Without a metrics endpoint there is no CPU: the other three are reported, and CPU is left out."""
+    table = [row(1, name, (0.6, 0.4), complete=name != "cpu") for name in RESOURCES]
+    found = measured(TableOnly(table), period(1, 1), {})
+    assert np.isnan(found.sigma[:, 0]).all()
+    assert "cpu" not in found.measures().sigma
+    assert found.measures().sigma["disk"] == pytest.approx(0.1)
+
+
+def test_no_complete_tick_is_an_error_that_says_so():
+    """Figures are never made of nothing."""
+    with pytest.raises(ObserveError, match="none of the 1 ticks"):
+        measured(TableOnly(rows(1, (0.6, 0.4), complete=False)), period(1, 1), {})

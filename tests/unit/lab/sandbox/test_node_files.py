@@ -1,0 +1,125 @@
+"""Ports, memory, properties and folders of Kafka nodes, and what is said of a node that ends."""
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from trimtab.lab.sandbox.kafka.properties import format_folders, new_id, server_properties
+from trimtab.lab.sandbox.kafka.state import Node, Security
+from trimtab.lab.sandbox.node_log import why_ended
+from trimtab.lab.sandbox.ports import free_ports, require_free
+from trimtab.lab.sandbox.room import free_memory_mb, require_room
+from trimtab.model.errors import SandboxError
+
+BROKER = Node(1, "broker", "h1", "r1", 7001, 7101)
+CONTROLLER = Node(100, "controller", "h0", "r0", 7000)
+
+
+def _properties(node: Node, **changed: object) -> dict[str, str]:
+    arguments = {"security": None, "overrides": {}, "controllers": {100: 7000}} | changed
+    text = server_properties(node, Path("/s"), replication_factor=3, **arguments)
+    return dict(line.split("=", 1) for line in text.splitlines())
+
+
+def test_free_ports_are_different_and_free():
+    """Nodes that start together never fight for a port."""
+    ports = free_ports(20)
+    assert len(set(ports)) == 20
+    for port in ports:
+        require_free(port)
+
+
+def test_a_port_in_use_is_told_by_number():
+    """Who asks for a fixed port learns which one is taken."""
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen()
+        port = server.getsockname()[1]
+        with pytest.raises(SandboxError, match=f"port {port} on 127.0.0.1 is in use"):
+            require_free(port)
+
+
+def test_a_controller_carries_no_clients():
+    """The controller's node has its own listener alone, so that brokers' CPU compares."""
+    properties = _properties(CONTROLLER)
+    assert properties["process.roles"] == "controller"
+    assert properties["listeners"] == "CONTROLLER://127.0.0.1:7000"
+    assert "broker.rack" not in properties
+
+
+def test_a_broker_listens_on_the_loopback_interface_only():
+    """A sandbox is not reachable from outside the machine."""
+    properties = _properties(BROKER)
+    assert properties["listeners"] == properties["advertised.listeners"] == "PLAINTEXT://127.0.0.1:7001"
+    assert properties["controller.quorum.voters"] == "100@127.0.0.1:7000"
+    assert properties["log.dirs"] == "/s/node-1/d0,/s/node-1/d1"
+
+
+def test_a_secured_broker_offers_no_plain_way_in():
+    """With SCRAM over TLS the broker has that one listener, for clients and brokers alike."""
+    properties = _properties(BROKER, security=Security("ann", "pw"))
+    assert properties["listeners"] == "SASL_SSL://127.0.0.1:7001"
+    assert properties["inter.broker.listener.name"] == "SASL_SSL"
+
+
+def test_overrides_win():
+    """An experiment can set any of Kafka's own properties."""
+    assert _properties(BROKER, overrides={"num.io.threads": "7"})["num.io.threads"] == "7"
+
+
+def test_folders_are_formatted_as_kafka_does(tmp_path):
+    """Every log dir has its own identity in the same cluster, and the first one the checkpoint."""
+    format_folders(BROKER, tmp_path, "cluster", b"levels")
+    texts = [(tmp_path / "node-1" / name / "meta.properties").read_text() for name in ("d0", "d1")]
+    assert all("cluster.id=cluster\nnode.id=1\n" in text for text in texts)
+    assert texts[0] != texts[1]
+    assert (tmp_path / "node-1" / "d0" / "bootstrap.checkpoint").read_bytes() == b"levels"
+    assert not (tmp_path / "node-1" / "d1" / "bootstrap.checkpoint").exists()
+
+
+def test_identifiers_look_like_kafkas():
+    """Kafka refuses identifiers of another length, and its tools those that begin like an option."""
+    for _ in range(200):
+        text = new_id()
+        assert len(text) == 22
+        assert not text.startswith("-")
+
+
+def test_too_little_memory_is_told_before_anything_starts(tmp_path, monkeypatch):
+    """Better one sentence than brokers that are killed half-way."""
+    monkeypatch.setattr("trimtab.lab.sandbox.room.free_memory_mb", lambda: 900)
+    with pytest.raises(SandboxError, match="7 Kafka nodes need 1560 MB of memory, and 900 MB are free"):
+        require_room("7 Kafka nodes", 1260, tmp_path / "sandbox")
+
+
+def test_too_little_disk_is_told_before_anything_starts(tmp_path, monkeypatch):
+    """The place that is full is named, and how to choose another."""
+    monkeypatch.setattr("trimtab.lab.sandbox.room.DISK_MB", 10**12)
+    with pytest.raises(SandboxError, match=r"MB of disk, and .* TRIMTAB_STATE"):
+        require_room("a node", 180, tmp_path / "sandbox")
+
+
+def test_free_memory_is_read_where_the_system_tells_it(tmp_path):
+    """Linux says what programs may still take; other systems are not asked."""
+    (tmp_path / "meminfo").write_text("MemTotal: 9000000 kB\nMemAvailable:    4000000 kB\n")
+    assert free_memory_mb(tmp_path / "meminfo") == 4000
+    assert free_memory_mb(tmp_path / "absent") is None
+
+
+@pytest.mark.parametrize(
+    ("log", "said"),
+    [
+        (
+            "ERROR x\nCaused by: java.net.BindException: Address already in use 127.0.0.1:7001\n",
+            "port 7001 was taken",
+        ),
+        ("OpenJDK: There is insufficient memory for the Java Runtime Environment\n", "no memory left"),
+        ("INFO fine\n2026 ERROR Disk error while locking (KafkaServer)\nbye\n", "Disk error while locking"),
+        ("", "it wrote nothing"),
+    ],
+)
+def test_a_node_that_ends_says_why(tmp_path, log, said):
+    """The reason comes out of the node's own log, in one sentence."""
+    (tmp_path / "out.log").write_text(log)
+    assert said in why_ended("Kafka node 1", tmp_path / "out.log")

@@ -1,0 +1,84 @@
+"""A producer's clock and the pauses that clients notice."""
+
+import random
+import threading
+import time
+
+from trimtab.lab.sandbox.interruptions import Interruption, interruptions, summarize_interruptions
+from trimtab.lab.sandbox.pacing import ProducerTick, Stream, send_on_time
+from trimtab.lab.sandbox.truth import Pauses, TruthTick, read_truth
+
+
+def test_every_record_is_sent_in_its_turn_and_told(tmp_path):
+    """A stream of twice the rate is sent twice as often, and each tick tells what was due and confirmed."""
+    streams = (Stream("a", 0.01, 100), Stream("b", 0.02, 10))
+    stopped = threading.Event()
+    sent: list[int] = []
+
+    def send(tick: ProducerTick, index: int) -> None:
+        sent.append(index)
+        tick.confirm(streams[index].key, time.monotonic())
+        if len(sent) == 60:
+            stopped.set()
+
+    send_on_time(streams, send, lambda: None, tmp_path / "producer.truth.jsonl", stopped, random.Random(1))
+    ticks = list(read_truth(tmp_path))
+    done = {key: sum(tick.done[key].records for tick in ticks if key in tick.done) for key in ("a", "b")}
+    assert done == {"a": sent.count(0), "b": sent.count(1)}
+    assert abs(sent.count(0) - 40) <= 1
+    assert sum(tick.planned["a"].bytes for tick in ticks if "a" in tick.planned) == 100 * done["a"]
+
+
+def test_records_given_up_are_counted_and_not_confirmed():
+    """An error is no silence: the tick tells how many."""
+    tick = ProducerTick(100.0, (Stream("a", 1.0, 10),))
+    tick.due["a"] += 2
+    tick.fail("a")
+    tick.confirm("a", time.monotonic())
+    told = tick.close(101.0)
+    assert (told.errors, told.done["a"].records, told.planned["a"].records) == (1, 1, 2)
+    assert tick.close(102.0).errors == 0
+
+
+def test_the_longest_pause_of_a_tick_is_told_in_the_tick_in_which_it_ends():
+    """A pause over several ticks is told once, whole."""
+    pauses = Pauses()
+    for at in (10.0, 10.1, 10.4, 10.5):
+        pauses.add("t", at)
+    assert pauses.take() == {"t": (10.1, 10.4)}
+    assert pauses.take() == {}
+    pauses.add("t", 13.5)
+    assert pauses.take() == {"t": (10.5, 13.5)}
+
+
+def test_a_pause_that_goes_on_when_a_client_ends_is_told_up_to_then():
+    """A topic that never came back is not one without interruption."""
+    pauses = Pauses()
+    pauses.add("t", 10.0)
+    assert pauses.take(14.0) == {"t": (10.0, 14.0)}
+
+
+TICKS = [
+    TruthTick("producer", 9.0, 1.0, pauses={"t": (9.0, 9.1), "other": (9.0, 9.9)}),
+    TruthTick("producer", 10.0, 1.0, pauses={"t": (10.2, 10.5)}),
+    TruthTick("producer", 11.0, 1.0, pauses={"t": (10.9, 11.1)}),
+    TruthTick("reader-1", 10.0, 1.0, pauses={"t": (9.9, 10.8), "u": (10.0, 10.3)}),
+]
+
+
+def test_interruptions_are_the_longest_pauses_that_touch_the_span():
+    """Each client and topic counts once, and what was before or elsewhere does not."""
+    found = interruptions(TICKS, ["t", "u"], 10.0, 10.6)
+    assert found == (
+        Interruption("producer", "t", 10.2, 10.5),
+        Interruption("reader-1", "t", 9.9, 10.8),
+        Interruption("reader-1", "u", 10.0, 10.3),
+    )
+    summary = summarize_interruptions(found)
+    assert summary is not None
+    assert (summary.count, round(summary.p50_seconds, 6), round(summary.max_seconds, 6)) == (3, 0.3, 0.9)
+
+
+def test_without_clients_there_are_no_interruptions():
+    """Nobody at work is told as such, not as an interruption of zero seconds."""
+    assert summarize_interruptions(interruptions(TICKS, ["absent"], 0.0, 99.0)) is None

@@ -1,0 +1,91 @@
+"""The file that lets another process find, judge and stop a sandbox."""
+
+import stat
+from dataclasses import replace
+
+import pytest
+
+from trimtab.lab.sandbox.kafka.state import KafkaState, Node, Security
+from trimtab.lab.sandbox.processes import Process, this_process
+from trimtab.lab.sandbox.pulsar.state import PulsarState
+from trimtab.lab.sandbox.state import FILE, SandboxState, read_state
+from trimtab.model.errors import SandboxError
+
+DEAD = Process(this_process().pid, "long ago")
+
+
+@pytest.fixture
+def state(tmp_path) -> KafkaState:
+    """Two brokers and a controller, one broker started."""
+    nodes = (
+        Node(100, "controller", "h0", "r0", 7000),
+        Node(1, "broker", "h1", "r1", 7001, 7101),
+        Node(2, "broker", "h2", "r2", 7002),
+    )
+    return KafkaState(
+        folder=tmp_path, cluster_id="cluster", owner=None, nodes=nodes, processes={1: this_process()}
+    )
+
+
+def test_a_state_is_read_back_as_it_was_written(state):
+    """What `up` saw is what `down` acts on."""
+    whole = replace(state, owner=this_process(), security=Security("ann", "secret"))
+    whole.write()
+    assert read_state(whole.folder, KafkaState) == whole
+
+
+def test_whatever_runs_in_it_a_sandbox_can_be_judged_and_stopped(state):
+    """Clearing away needs no knowledge of the system; working with one does, and says which it is."""
+    state.write()
+    common = read_state(state.folder, SandboxState)
+    assert common is not None
+    assert (common.processes, common.owner) == (state.processes, None)
+    with pytest.raises(SandboxError, match="is one of kafka, not of pulsar: choose another name"):
+        read_state(state.folder, PulsarState)
+
+
+def test_a_password_is_for_its_owner_only(state):
+    """Other users of the machine cannot read the sandbox's password."""
+    replace(state, security=Security("ann", "secret")).write()
+    assert stat.S_IMODE((state.folder / FILE).stat().st_mode) == 0o600
+
+
+def test_no_file_means_no_sandbox(tmp_path):
+    """A folder without a state file is empty, not broken."""
+    assert read_state(tmp_path, SandboxState) is None
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", '{"format": "other/1"}', '{"format": "trimtab/sandbox/2"}'])
+def test_a_file_of_another_kind_is_refused_with_its_remedy(tmp_path, text):
+    """A broken state file is named, so that its owner can delete the folder."""
+    (tmp_path / FILE).write_text(text)
+    with pytest.raises(SandboxError, match=r"is not a sandbox of this trimtab .* delete the folder"):
+        read_state(tmp_path, SandboxState)
+
+
+def test_a_sandbox_without_a_living_node_is_stale(state):
+    """After a reboot the file is still there, and nothing runs."""
+    assert not state.stale
+    assert replace(state, processes={1: DEAD}).stale
+
+
+def test_a_sandbox_whose_owner_is_gone_is_stale(state):
+    """A sandbox that was to end with its owner, and did not, is a leftover."""
+    assert replace(state, owner=DEAD).stale
+    assert not replace(state, owner=this_process()).stale
+
+
+def test_only_started_brokers_are_bootstrap(state):
+    """A client is not sent to a broker that was declared but never started."""
+    assert state.bootstrap == "127.0.0.1:7001"
+
+
+def test_a_secured_sandbox_tells_how_to_enter(state):
+    """The connection of a secured sandbox carries user, mechanism and whom to trust."""
+    connection = replace(state, security=Security("ann", "secret")).connection
+    assert (connection.security_protocol, connection.sasl_mechanism) == ("SASL_SSL", "SCRAM-SHA-512")
+    assert (connection.user, connection.password, connection.tls_ca) == (
+        "ann",
+        "secret",
+        state.folder / "ca.pem",
+    )

@@ -1,0 +1,67 @@
+"""The rows of levels name parts that are there, and every level fills in the same row."""
+
+from dataclasses import fields
+
+import pytest
+
+from trimtab.act.acting import Acting
+from trimtab.files.binding import Section
+from trimtab.files.plan_format import PlanFormat
+from trimtab.files.snapshot_format import SnapshotFormat
+from trimtab.levels import FIRST, LEVELS, ROWS, Level, Part, level_named, systems
+from trimtab.model.errors import InputError
+from trimtab.observe.collect.collecting import Collecting
+from trimtab.observe.level_pipeline import LevelPipeline
+from trimtab.report.words import Words
+
+KINDS = {
+    "settings": Section,
+    "snapshot": SnapshotFormat,
+    "plan": PlanFormat,
+    "pipeline": LevelPipeline,
+    "acting": Acting,
+    "words": Words,
+}
+
+
+@pytest.mark.parametrize("level", LEVELS.values(), ids=ROWS)
+def test_every_part_of_a_row_can_be_imported(level: Level) -> None:
+    """Each name leads to something, of the kind that its room defines where it defines one."""
+    parts = {one.name: getattr(level, one.name) for one in fields(level)}
+    parts |= {f"form {name}": part for name, part in level.forms.items()}
+    parts |= {f"planner {name}": part for name, part in level.planners.items()}
+    for name, part in parts.items():
+        if isinstance(part, Part):
+            assert isinstance(part(), KINDS.get(name, object)), name
+
+
+@pytest.mark.parametrize("level", LEVELS.values(), ids=ROWS)
+def test_the_parts_of_a_level_agree_on_its_name_and_resources(level: Level) -> None:
+    """A plan, an execution, a table and a section of one level are all filed under one name."""
+    assert level.settings().name == level.plan().level == level.pipeline().name == level.acting().level
+    assert level.name == level.settings().name
+    assert level.pipeline().resources == level.plan().resources == level.settings().resources
+
+
+def test_one_level_only_lies_in_the_lake_itself() -> None:
+    """The first row is the level of files that name none; every other has a place of its own."""
+    places = [level.pipeline().place for level in LEVELS.values()]
+    assert FIRST.pipeline().place == ""
+    assert len(set(places)) == len(places)
+
+
+@pytest.mark.parametrize("system", systems(), ids=lambda system: system.name)
+def test_every_system_can_be_reached_and_sampled(system) -> None:
+    """Its connection is made by a function, its collectors are a value."""
+    assert callable(system.connection())
+    assert isinstance(system.collecting(), Collecting)
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"), [("replica", "did you mean replicas?"), ("7", "write replicas or bundles")]
+)
+def test_an_unknown_level_is_refused(name: str, hint: str) -> None:
+    """A misspelt name gets the near one, any other the list."""
+    with pytest.raises(InputError) as refused:
+        level_named(name, "--level")
+    assert str(refused.value) == f"--level is {name!r}: {hint}"

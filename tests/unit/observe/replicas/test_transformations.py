@@ -1,0 +1,231 @@
+"""What the transformations make of single samples; each test is a handful of rows."""
+
+from __future__ import annotations
+
+import datetime
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from trimtab.observe.clean import deduplicated, from_json, typed
+from trimtab.observe.collect.kafka.raw import FORM
+from trimtab.observe.columns import ddl
+from trimtab.observe.flags import Flag
+from trimtab.observe.replicas.brokers import brokers
+from trimtab.observe.replicas.rates import rates
+from trimtab.observe.replicas.settings import ReplicasPipelineSettings
+from trimtab.observe.replicas.traffic import growth, traffic
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.spark
+
+START = datetime.datetime(2026, 11, 21, 5, 0, tzinfo=datetime.UTC)
+SETTINGS = ReplicasPipelineSettings(lateness_seconds=60, gap_seconds=35, learning_seconds=60)
+
+
+def sample(tick: int, kind: str, **values: Any) -> dict[str, Any]:
+    """One raw row, read and received at once, at a tick of ten seconds."""
+    at = START + datetime.timedelta(seconds=10 * tick)
+    return {"cluster": "c", "tick": at, "kind": kind, "sampled_at": at, "received_at": at, **values}
+
+
+def raw(spark: SparkSession, rows: list[dict[str, Any]]) -> DataFrame:
+    """Rows with every raw column, absent ones null."""
+    full = [tuple(row.get(name) for name, _ in FORM.columns) for row in rows]
+    return spark.createDataFrame(full, ddl(FORM.columns))
+
+
+def rate_rows(spark: SparkSession, rows: list[dict[str, Any]]) -> DataFrame:
+    """The same through cleaning and rates."""
+    return rates(deduplicated(typed(raw(spark, rows), SETTINGS, FORM), FORM), SETTINGS)
+
+
+def replica(tick: int, broker: int, size: int, **values: Any) -> dict[str, Any]:
+    """The size of one replica of partition t:0."""
+    return sample(
+        tick, "replica", broker=broker, topic="t", partition=0, log_dir="/d", size_bytes=size, **values
+    )
+
+
+def partition(tick: int, end: int, start: int = 0, **values: Any) -> dict[str, Any]:
+    """Partition t:0, led by 1, followed by 2."""
+    placed = {"leader": 1, "replicas": [1, 2], "in_sync": [1, 2], "adding": []}
+    return sample(
+        tick, "partition", topic="t", partition=0, start_offset=start, end_offset=end, **(placed | values)
+    )
+
+
+def flow(spark: SparkSession, rows: list[dict[str, Any]]) -> list[Any]:
+    """Traffic of partition t:0, tick after tick."""
+    changes = rate_rows(spark, rows)
+    return traffic(growth(changes), changes, SETTINGS).orderBy("tick").collect()
+
+
+def test_copies_of_a_sample_become_the_one_received_first(spark: SparkSession) -> None:
+    """Three copies, one with another value, one late: the first counts, all are counted, in any order."""
+    first = sample(0, "broker", broker=1, processors=4.0)
+    second = first | {"processors": 8.0, "received_at": START + datetime.timedelta(seconds=5)}
+    late = first | {"processors": 16.0, "received_at": START + datetime.timedelta(seconds=61)}
+    for order in ([first, second, late], [late, second, first]):
+        (row,) = deduplicated(typed(raw(spark, order), SETTINGS, FORM), FORM).collect()
+        assert (row.processors, row.copies, row.late_copies, row.accepted) == (4.0, 3, 1, True)
+
+
+def test_cleaning_in_pieces_is_cleaning_at_once(spark: SparkSession) -> None:
+    """The stream cleans what it has, and later that with what came since: nothing may depend on the
+    pieces.
+    """
+    rows = [
+        sample(0, "broker", broker=1, processors=float(value))
+        | {"received_at": START + datetime.timedelta(seconds=at)}
+        for value, at in ((1, 9), (2, 3), (3, 3), (4, 70), (5, 6))
+    ]
+    at_once = deduplicated(typed(raw(spark, rows), SETTINGS, FORM), FORM).collect()
+    kept: list[Any] = []
+    for piece in (rows[:2], rows[2:3], rows[3:]):
+        stored = spark.createDataFrame(kept, ddl(FORM.cleaned))
+        kept = deduplicated(stored.unionByName(typed(raw(spark, piece), SETTINGS, FORM)), FORM).collect()
+    assert kept == at_once
+    assert at_once[0].copies == 5
+
+
+def test_dirt_is_flagged_and_never_passed_on(spark: SparkSession) -> None:
+    """NaN and negative values become absent; rows that nobody can place are kept aside, all with a flag."""
+    rows = [
+        sample(0, "broker", broker=1, processors=float("nan"), cpu_time_ns=5),
+        sample(0, "broker", broker=2, processors=float("inf"), cpu_time_ns=-5),
+        sample(0, "group", group="g", topic="t", partition=0, committed_offset=-1),
+        sample(0, "weather", broker=3),
+    ]
+    found = {(row.kind, row.broker): row for row in typed(raw(spark, rows), SETTINGS, FORM).collect()}
+    one, two = found[("broker", 1)], found[("broker", 2)]
+    assert (one.processors, one.cpu_time_ns, one.flags) == (None, 5, Flag.NOT_A_NUMBER)
+    assert (two.processors, two.cpu_time_ns, two.flags) == (None, None, Flag.NOT_A_NUMBER | Flag.NEGATIVE)
+    group = found[("group", None)]
+    assert (group.committed_offset, group.flags, group.accepted) == (None, 0, True), (
+        "-1 is Kafka's own word for none"
+    )
+    assert (found[("unreadable", 3)].flags, found[("unreadable", 3)].accepted) == (Flag.UNREADABLE, False)
+
+
+def test_json_that_is_none_is_counted_as_unreadable(spark: SparkSession) -> None:
+    """A stray record in the topic does not end the stream and does not vanish."""
+    records = spark.createDataFrame(
+        [
+            (
+                b'{"cluster":"c","tick":"2026-11-21T05:00:00.250000Z","kind":"broker","broker":7,"cpu_time_ns":12}',
+                START,
+            ),
+            (b"not json", START),
+        ],
+        "value binary, timestamp timestamp",
+    )
+    good, bad = sorted(typed(from_json(records, FORM), SETTINGS, FORM).collect(), key=lambda row: row.flags)
+    assert (good.broker, good.cpu_time_ns, good.flags) == (7, 12, 0)
+    assert good.tick.microsecond == 250000
+    assert (bad.kind, bad.flags, bad.accepted) == ("unreadable", Flag.UNREADABLE, False)
+
+
+def test_intervals_that_tell_no_rate(spark: SparkSession) -> None:
+    """First sample, restart, hole and a clock that goes back: flagged, and no change is computed."""
+    rows = [
+        sample(0, "broker", broker=1, cpu_time_ns=100, bytes_in_total=1000),
+        sample(1, "broker", broker=1, cpu_time_ns=150, bytes_in_total=1500),
+        # The restart: CPU time begins anew although bytes have already passed their old value.
+        sample(2, "broker", broker=1, cpu_time_ns=10, bytes_in_total=9000),
+        sample(7, "broker", broker=1, cpu_time_ns=90, bytes_in_total=9900),
+        sample(8, "broker", broker=1, cpu_time_ns=95, bytes_in_total=9950, sampled_at=START),
+        sample(9, "broker", broker=1, cpu_time_ns=99, bytes_in_total=9990),
+    ]
+    found = rate_rows(spark, rows).orderBy("tick").collect()
+    assert [row.flags for row in found] == [Flag.GAP, 0, Flag.RESET, Flag.GAP, Flag.CLOCK_BACK, 0]
+    assert [row.cpu_ns for row in found] == [None, 50, None, None, None, 4]
+    assert [row.bytes_in for row in found] == [None, 500, None, None, None, 40]
+    assert found[5].elapsed_us == 90_000_000, "by the reader's clock, which had gone back"
+
+
+def test_missed_tick_is_told_from_a_slow_collector(spark: SparkSession) -> None:
+    """Broker 2 has no sample at a tick where broker 1 has: its next rate spans two ticks and says so."""
+    rows = [sample(tick, "broker", broker=1, cpu_time_ns=tick) for tick in range(3)]
+    rows += [sample(tick, "broker", broker=2, cpu_time_ns=tick) for tick in (0, 2)]
+    found = {(row.broker, row.tick): row for row in rate_rows(spark, rows).collect()}
+    last = START + datetime.timedelta(seconds=20)
+    flags = {
+        broker: row.flags
+        for (broker, tick), row in found.items()
+        if tick.replace(tzinfo=None) == _local(last)
+    }
+    assert flags == {1: 0, 2: Flag.MISSED}
+
+
+def test_bytes_in_are_the_largest_growth_of_a_complete_replica(spark: SparkSession) -> None:
+    """A follower read earlier shows less; a future replica and one being copied grow by copying, not by
+    traffic.
+    """
+    rows = [partition(tick, 100 * tick, replicas=[1, 2, 3], adding=[3], in_sync=[1, 2]) for tick in range(2)]
+    for tick in range(2):
+        rows += [replica(tick, 1, 10_000 * tick), replica(tick, 2, 8_000 * tick)]
+        rows += [replica(tick, 3, 900_000 * tick), replica(tick, 1, 700_000 * tick, is_future=True)]
+    last = flow(spark, rows)[-1]
+    assert (last.log_bytes, last.bytes_in, last.size_bytes) == (10_000, 10_000, 10_000)
+    assert last.flags & Flag.COPYING
+
+
+def test_cut_log_is_weighed_by_its_records(spark: SparkSession) -> None:
+    """Retention takes 50 kB away: 100 records of 100 bytes came in all the same, said to be extrapolated."""
+    sizes, starts = (60_000, 70_000, 30_000, 40_000), (0, 0, 500, 500)
+    rows = [partition(tick, 600 + 100 * tick, starts[tick]) for tick in range(4)]
+    rows += [replica(tick, broker, sizes[tick]) for tick in range(4) for broker in (1, 2)]
+    found = flow(spark, rows)
+    assert [row.log_bytes for row in found] == [None, 10_000, 10_000, 10_000]
+    assert [bool(row.flags & Flag.CUT) for row in found] == [False, False, True, False]
+    assert [row.extrapolated for row in found] == [False, False, True, False]
+
+
+def test_leader_counters_are_split_by_weights(spark: SparkSession) -> None:
+    """Broker 1 took 40 kB for the topic (compressed to 10 kB on disk) and gave 30 kB to consumers that
+    never commit.
+    """
+    rows = [partition(tick, 100 * tick) for tick in range(2)]
+    rows += [replica(tick, broker, 10_000 * tick) for tick in range(2) for broker in (1, 2)]
+    counters = [
+        sample(
+            tick,
+            "topic_broker",
+            broker=1,
+            topic="t",
+            bytes_in_total=40_000 * tick,
+            bytes_out_total=30_000 * tick,
+        )
+        for tick in range(2)
+    ]
+    last = flow(spark, rows + counters)[-1]
+    assert (last.log_bytes, last.bytes_in, last.bytes_out) == (10_000, 40_000, 30_000)
+
+
+def test_counters_and_estimates_are_never_laid_side_by_side(spark: SparkSession) -> None:
+    """Broker 2's exporter is silent: both brokers are judged by their logs then, broker 3 cannot be
+    judged.
+    """
+    rows = [partition(tick, 100 * tick) for tick in range(3)]
+    rows += [replica(tick, broker, 10_000 * tick) for tick in range(3) for broker in (1, 2)]
+    for tick in range(3):
+        counters = {"bytes_in_total": 90_000 * tick, "replication_bytes_in_total": 0, "bytes_out_total": 0}
+        rows.append(sample(tick, "broker", broker=1, broker_state="alive", **counters))
+        silent = {} if tick == 2 else counters
+        rows.append(sample(tick, "broker", broker=2, broker_state="alive", **silent))
+        rows.append(
+            sample(tick, "broker", broker=3, broker_state="unreachable" if tick == 2 else "alive", **silent)
+        )
+    changes = rate_rows(spark, rows)
+    found = brokers(changes, traffic(growth(changes), changes, SETTINGS)).orderBy("tick", "broker").collect()
+    told = [(row.leader_bytes_in, row.follower_bytes_in, row.network_measured) for row in found]
+    assert told[3:6] == [(90_000, 0, True)] * 3
+    assert told[6:] == [(10_000, 0, False), (0, 10_000, False), (None, None, False)]
+
+
+def _local(at: datetime.datetime) -> datetime.datetime:
+    """Spark hands instants to Python as naive local time."""
+    return at.astimezone().replace(tzinfo=None)

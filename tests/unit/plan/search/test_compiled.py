@@ -1,0 +1,59 @@
+"""Kernels: compiled once whatever integers they are called with, and kept under the name of their sources."""
+
+import numpy as np
+import pytest
+
+from trimtab.plan.search.compiled import digest, entry, inner, leaf
+
+FACTOR = 3
+
+
+@leaf
+def scaled(values, i, by):
+    """A leaf, called with whatever comes."""
+    return values[i] * by * FACTOR
+
+
+@inner
+def total(values, by):
+    """Calls it with integers of three kinds."""
+    found = 0.0
+    for i in range(len(values)):
+        found += scaled(values, i, by)
+    return found + scaled(values, 0, 1) + scaled(values, np.int32(0), np.int8(2))
+
+
+@entry
+def summed(values):
+    """Hands on a variable that starts as a constant."""
+    h = -1
+    found = 0.0
+    for i in range(len(values)):
+        if h < i:
+            h = i
+            found = total(values, h)
+    return found
+
+
+def test_a_kernel_is_compiled_once_for_constants_and_integers_of_every_width() -> None:
+    """A variable that starts as a constant makes no second version of all that it is handed to."""
+    assert summed(np.array([1.0, 2.0])) == (1 + 2) * 3 + 3 + 6
+    assert [len(kernel.signatures) for kernel in (summed, total, scaled)] == [1, 1, 1]
+
+
+def test_a_kernel_without_a_wrapper_for_python_says_so() -> None:
+    """Numba itself would end the process."""
+    with pytest.raises(TypeError, match=r"scaled is called by kernels only; call its py_func instead"):
+        scaled(np.ones(2), 0, 1)
+    assert scaled.py_func(np.ones(2), 0, 1) == 3
+
+
+def test_the_digest_tells_of_a_change_in_what_a_kernel_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its own code, that of kernels that it reaches, and their constants; nothing else."""
+    before = digest(summed.py_func)
+    assert digest(summed.py_func) == before
+    monkeypatch.setitem(globals(), "FACTOR", 4)
+    assert digest(summed.py_func) != before
+    monkeypatch.setitem(globals(), "FACTOR", 3)
+    monkeypatch.setitem(globals(), "scaled", total)
+    assert digest(summed.py_func) != before

@@ -1,0 +1,145 @@
+"""The public Python face: one function a verb, whatever the level."""
+
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import trimtab
+from trimtab import extras
+from trimtab.lab.simulate.bundle_instances import skewed_bundles
+from trimtab.lab.simulate.instances import lognormal_skew
+
+SNAPSHOTS = {
+    "replicas": lognormal_skew(brokers=6, replicas=120, seed=3),
+    "bundles": skewed_bundles(3, 24, 1, views=2),
+}
+
+
+def test_importing_it_imports_nothing_else() -> None:
+    """A notebook, or a service's start, does not wait for what it may never use."""
+    program = (
+        "import sys; before = set(sys.modules); import trimtab; found = set(sys.modules) - before; "
+        "print([name for name in found if name.split('.')[0] not in {'trimtab', *sys.stdlib_module_names}], "
+        "sorted(name for name in found if name.startswith('trimtab')))"
+    )
+    answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert answer.stdout == "[] ['trimtab']\n"
+
+
+def test_every_public_name_is_there() -> None:
+    """And is offered where one asks what there is; none is hidden by a module of the same name."""
+    for name in trimtab.__all__:
+        assert not isinstance(getattr(trimtab, name), type(sys))
+        assert name in dir(trimtab)
+    missing = "plam"
+    with pytest.raises(AttributeError, match="module 'trimtab' has no attribute 'plam'"):
+        getattr(trimtab, missing)
+
+
+@pytest.mark.parametrize("level", list(trimtab.LEVELS))
+def test_from_a_snapshot_file_to_a_plan_file(tmp_path: Path, level: str) -> None:
+    """The level is found by the file and by the value; the plan is the one that the command makes."""
+    trimtab.write_snapshot(SNAPSHOTS[level], tmp_path / "snapshot.json")
+    snapshot = trimtab.read_snapshot(tmp_path / "snapshot.json")
+    plan = trimtab.make_plan(snapshot, epsilon=0.4)
+    assert plan.level == level
+    trimtab.write_plan(plan, tmp_path / "plan.json")
+    assert trimtab.read_plan(str(tmp_path / "plan.json")) == plan
+    command = [
+        "plan",
+        level,
+        "--snapshot",
+        "snapshot.json",
+        "--set",
+        f"{level}.epsilon=0.4",
+        "--out",
+        "same.json",
+    ]
+    done = subprocess.run(
+        [sys.executable, "-m", "trimtab", *command], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert (tmp_path / "same.json").read_bytes() == (tmp_path / "plan.json").read_bytes()
+    assert done.stdout == trimtab.plan_text(plan, snapshot)
+
+
+@pytest.mark.parametrize("level", list(trimtab.LEVELS))
+def test_frames_hold_what_the_values_hold(level: str) -> None:
+    """Rows and columns by name: nobody has to know the order of an array."""
+    snapshot = SNAPSHOTS[level]
+    found = snapshot.imbalance()
+    usage, measures = trimtab.usage(snapshot), trimtab.measures(snapshot)
+    assert list(usage.columns) == list(measures.index) == list(found.resources)
+    assert list(usage.index) == list(snapshot.row_names)
+    assert usage.to_numpy() == pytest.approx(found.usage)
+    assert list(measures["sigma"]) == list(found.sigma)
+    plan = trimtab.make_plan(snapshot, epsilon=0.4)
+    moves, predicted = trimtab.moves(plan), trimtab.predicted(plan)
+    assert list(moves["order"]) == [move.order for move in plan.moves]
+    assert list(moves["kind"]) == [move.kind.value for move in plan.moves]
+    assert list(moves["reason_text"]) == [move.reason.text for move in plan.moves]
+    assert dict(predicted["sigma_before"]) == plan.predicted.before.sigma
+    assert dict(predicted["peak_usage_after"]) == plan.predicted.after.peak_usage
+
+
+def test_resources_that_nobody_limits_are_nan() -> None:
+    """A load without a capacity has no usage, and is not taken for an idle broker."""
+    snapshot = SNAPSHOTS["replicas"]
+    capacity = snapshot.brokers.capacity.copy()
+    capacity[:, 0] = float("inf")
+    unlimited = replace(snapshot, brokers=replace(snapshot.brokers, capacity=capacity))
+    assert trimtab.usage(unlimited)["cpu"].isna().all()
+    assert trimtab.measures(unlimited).loc["cpu"].isna()["mean"]
+
+
+def test_a_plan_without_moves_is_an_empty_frame() -> None:
+    """A loop over plans does not trip over the one that has nothing to do."""
+    plan = trimtab.make_plan(SNAPSHOTS["replicas"], epsilon=0.99, theta=1.0)
+    assert not plan.moves
+    assert trimtab.moves(plan).empty
+
+
+def test_overrides_go_before_the_file_and_the_environment_is_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same call gives the same plan on every machine; tables, lists and switches are taken too."""
+    monkeypatch.setenv("TRIMTAB_REPLICAS_SEED", "7")
+    (tmp_path / "mine.toml").write_text("[replicas]\nepsilon = 0.5\nmax_moves = 3\n")
+    plan = trimtab.make_plan(
+        SNAPSHOTS["replicas"],
+        tmp_path / "mine.toml",
+        epsilon=0.4,
+        theta={"cpu": 0.9},
+        excluded_topics=["a", 'say "b"'],
+    )
+    assert plan.seed == 0
+    assert plan.settings["epsilon"]["cpu"] == 0.4
+    assert plan.settings["max_moves"] == 3
+    assert plan.settings["theta"] == {"cpu": 0.9, "disk": 0.8, "network_in": 0.8, "network_out": 0.8}
+    assert plan.settings["excluded_topics"] == ["a", 'say "b"']
+
+
+def test_a_strategy_is_chosen_by_name() -> None:
+    """Where a level has several planners."""
+    assert trimtab.make_plan(SNAPSHOTS["replicas"], strategy="role_aware").strategy == "role_aware"
+    with pytest.raises(trimtab.TrimtabError, match="trimm"):
+        trimtab.make_plan(SNAPSHOTS["replicas"], strategy="trimm")
+
+
+def test_mistakes_are_told_as_everywhere() -> None:
+    """Subject, value, limit, remedy: the commands' own sentences."""
+    with pytest.raises(trimtab.TrimtabError, match=r"replicas\.epsilom.*epsilon"):
+        trimtab.make_plan(SNAPSHOTS["replicas"], epsilom=0.1)
+    with pytest.raises(trimtab.TrimtabError, match="int is no snapshot"):
+        trimtab.make_plan(3)
+    with pytest.raises(trimtab.TrimtabError, match="recordings are replayed of bundles"):
+        trimtab.replay("nowhere.jsonl", ["trim"], level="replicas")
+
+
+def test_without_pandas_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Plans are made without it; DataFrames are not."""
+    monkeypatch.setattr(extras, "find_spec", lambda name: None)
+    with pytest.raises(trimtab.TrimtabError, match=r"pip install 'trimtab\[pandas\]'"):
+        trimtab.measures(SNAPSHOTS["replicas"])

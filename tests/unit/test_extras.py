@@ -1,0 +1,52 @@
+"""The sentence about a package that the installation came without."""
+
+import pytest
+
+from trimtab import extras
+from trimtab.extras import EXTRAS, MissingExtraError, missing_extra_named, require
+from trimtab.model.errors import TrimtabError
+
+
+def test_a_missing_optional_package_is_told_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where a part of the package is imported; the sentence can be typed as it stands."""
+    monkeypatch.setattr(extras, "find_spec", lambda name: None)
+    with pytest.raises(MissingExtraError) as told, missing_extra_named():
+        raise ModuleNotFoundError("No module named 'pyspark'", name="pyspark.sql")
+    assert str(told.value) == (
+        "this needs the package pyspark, which is not installed: pip install 'trimtab[spark]'"
+    )
+    assert told.value.name == "pyspark"
+    assert isinstance(told.value, TrimtabError)
+    assert isinstance(told.value, ImportError)
+
+
+@pytest.mark.parametrize("name", ["trimtab.no_such_module", "msgspec", "pandas.no_such_part", None])
+def test_other_failed_imports_stay_as_they_are(name: str | None) -> None:
+    """A module of ours, a base dependency, or a part that an installed package lacks: faults."""
+    with pytest.raises(ModuleNotFoundError) as told, missing_extra_named():
+        raise ModuleNotFoundError("No module named so", name=name)
+    assert not isinstance(told.value, MissingExtraError)
+
+
+def test_it_also_decorates() -> None:
+    """A function of the public face is wrapped in one line, and called as often as one likes."""
+
+    @missing_extra_named()
+    def draw() -> None:
+        raise ModuleNotFoundError(name="trimtab.gone")
+
+    for _ in range(2):
+        with pytest.raises(ModuleNotFoundError):
+            draw()
+
+
+def test_what_is_needed_later_is_asked_for_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The demo takes minutes to reach its picture: it asks for everything before it starts."""
+    require("lab")
+    monkeypatch.setattr(extras, "find_spec", lambda name: None if name == "matplotlib" else object())
+    require("spark")
+    with pytest.raises(MissingExtraError, match=r"package matplotlib.*'trimtab\[lab\]'"):
+        require("lab")
+    with pytest.raises(MissingExtraError, match=r"'trimtab\[plot\]'"):
+        require("plot")
+    assert set(EXTRAS.values()) == {"pandas", "plot", "pulsar", "spark"}
