@@ -18,7 +18,7 @@ from trimtab.levels import LEVELS, systems
 if TYPE_CHECKING:
     from grimp import ImportGraph
 
-LAB = ("trimtab.lab.", "trimtab.cli.demo", "trimtab.cli.sandbox", "trimtab.cli.simulate")
+LAB = "trimtab.lab."
 """Demo, sandbox and made-up worlds, with their commands, show particular levels."""
 NAMES = {"levels": list(LEVELS), "systems": [system.name for system in systems()]}
 

@@ -11,7 +11,7 @@ SOURCE = Path(__file__).parents[2] / "src" / "trimtab"
 LEVELS = tuple(sorted(path.name for path in (SOURCE / "levels").iterdir() if (path / "__init__.py").exists()))
 SYSTEMS = ("kafka", "pulsar")
 """Their folders speak the system's own language, in which a level's name may be a word like any other."""
-LAB = ("lab", "cli/demo.py", "cli/sandbox.py", "cli/simulate.py")
+LAB = "lab/"
 """Demo, sandbox and made-up worlds, with their commands, show particular levels."""
 NAMED = re.compile(rf"(^|[.:/]){'|'.join(LEVELS).join('()')}($|[.:/])")
 

@@ -31,11 +31,20 @@ COMMANDS = {
     "pipeline": ("trimtab.cli.pipeline", "Turn raw samples into tables and snapshots, over history or live."),
     "plan": ("trimtab.cli.plan", "Find the smallest set of moves that levels a cluster; changes nothing."),
     "replay": ("trimtab.cli.replay", "Run recorded load through a strategy, to see what it would have done."),
-    "simulate": ("trimtab.cli.simulate", "Made-up clusters: scenarios in virtual time, and recordings."),
-    "demo": ("trimtab.cli.demo", "Level a real cluster on this machine under load, and measure the result."),
+    "simulate": (
+        "trimtab.lab.commands.simulate",
+        "Made-up clusters: scenarios in virtual time, and recordings.",
+    ),
+    "demo": (
+        "trimtab.lab.commands.demo",
+        "Level a real cluster on this machine under load, and measure the result.",
+    ),
     "snapshot": ("trimtab.cli.snapshot", "Write the newest snapshot as a file."),
     "status": ("trimtab.cli.status", "Show where the load is, from the lake or straight from the brokers."),
-    "sandbox": ("trimtab.cli.sandbox", "Start and stop a real cluster on this machine, and load it."),
+    "sandbox": (
+        "trimtab.lab.commands.sandbox",
+        "Start and stop a real cluster on this machine, and load it.",
+    ),
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from trimtab.cli.options import (
     lake_path,
     with_options,
 )
+from trimtab.levels import Part
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -94,6 +96,6 @@ def truth(
     figure: Path | None = typer.Option(None, "--figure", help="Draw found against true, SVG or PNG."),
 ) -> None:
     """Hold what the tables say of every partition and broker against what a load generator really did."""
-    from trimtab.lab.sandbox.kafka.accuracy import tell_accuracy
-
-    tell_accuracy(folder, cluster, lake_path(lake), as_json, figure)
+    # By name: the lab stands above the command line.
+    tell_accuracy = Part[Callable[..., None]]("trimtab.lab.sandbox.kafka.accuracy:tell_accuracy")
+    tell_accuracy()(folder, cluster, lake_path(lake), as_json, figure)

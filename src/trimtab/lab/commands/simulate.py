@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from enum import StrEnum
 from pathlib import Path
 
 import typer
+
+from trimtab.cli.bodies.saying import say
 
 app = typer.Typer(
     help="Made-up clusters: scenarios in virtual time, and recordings to replay.", no_args_is_help=True
@@ -80,4 +81,4 @@ def recording(
 
     record(RecordedCluster(brokers=brokers, bundles=bundle_count, ticks=ticks, seed=seed), out)
     size = out.stat().st_size
-    print(f"trimtab: wrote {ticks:,} ticks into {out} ({size:,} bytes)", file=sys.stderr)
+    say(f"wrote {ticks:,} ticks into {out} ({size:,} bytes)")

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import typer
 
+from trimtab.cli.bodies.saying import say
+
 app = typer.Typer(help="A real cluster on this machine, for trying and testing.", no_args_is_help=True)
-kafka = typer.Typer(help="Six Kafka brokers on three declared hosts.", no_args_is_help=True)
-pulsar = typer.Typer(help="Three Pulsar brokers with what they stand on.", no_args_is_help=True)
-app.add_typer(kafka, name="kafka")
-app.add_typer(pulsar, name="pulsar")
 
 NAME = "Which sandbox, where there are several."
 KAFKA_NAME, PULSAR_NAME = (typer.Option(name, "--name", help=NAME) for name in ("kafka", "pulsar"))
@@ -25,12 +23,8 @@ PULSAR_RATE = typer.Option(
     900.0, "--rate", min=1.0, max=20_000.0, help="Messages per second that producers send in all."
 )
 BROKERS = "How many brokers."
-SECONDS = typer.Option(0.0, "--seconds", min=0.0, help="How long; 0: until Ctrl-C.")
-WORKLOAD = typer.Option(None, "--workload", help="A workload file instead of --seed and --rate.")
-TRUTH = typer.Option(None, "--truth", help="Keep what each client did, per second, in this folder.")
 
 
-@kafka.command(name="up")
 def up_kafka(
     name: str = KAFKA_NAME,
     brokers: int = typer.Option(6, "--brokers", min=1, max=30, help=BROKERS),
@@ -44,7 +38,6 @@ def up_kafka(
     _up("kafka", name, brokers=brokers, first_port=port or None, scram=scram, prometheus=metrics)
 
 
-@pulsar.command(name="up")
 def up_pulsar(
     name: str = PULSAR_NAME,
     brokers: int = typer.Option(3, "--brokers", min=1, max=30, help=BROKERS),
@@ -85,31 +78,6 @@ def up_pulsar(
     )
 
 
-@kafka.command(name="down")
-def down_kafka(name: str = KAFKA_NAME) -> None:
-    """Stop the brokers and delete their data."""
-    _down("kafka", name)
-
-
-@pulsar.command(name="down")
-def down_pulsar(name: str = PULSAR_NAME) -> None:
-    """Stop the brokers and delete their data."""
-    _down("pulsar", name)
-
-
-@kafka.command(name="status")
-def status_kafka(name: str = KAFKA_NAME) -> None:
-    """Show the brokers, and which of them serve."""
-    _status("kafka", name)
-
-
-@pulsar.command(name="status")
-def status_pulsar(name: str = PULSAR_NAME) -> None:
-    """Show the brokers, which of them serve, and how many bundles each has."""
-    _status("pulsar", name)
-
-
-@kafka.command(name="skew")
 def skew_kafka(
     name: str = KAFKA_NAME,
     seed: int = KAFKA_SEED,
@@ -126,7 +94,6 @@ def skew_kafka(
     _skew("kafka", name, seed, rate, remove, seed=seed, placement=placement, record=record)
 
 
-@pulsar.command(name="skew")
 def skew_pulsar(
     name: str = PULSAR_NAME,
     seed: int = PULSAR_SEED,
@@ -140,39 +107,13 @@ def skew_pulsar(
     _skew("pulsar", name, seed, rate, remove, place=place)
 
 
-@kafka.command(name="load")
-def load_kafka(
-    name: str = KAFKA_NAME,
-    seed: int = KAFKA_SEED,
-    rate: float = KAFKA_RATE,
-    seconds: float = SECONDS,
-    workload: Path | None = WORKLOAD,
-    truth: Path | None = TRUTH,
-) -> None:
-    """Produce to the skewed topics and consume from them until stopped."""
-    _load("kafka", name, seed, rate, seconds, workload, truth)
-
-
-@pulsar.command(name="load")
-def load_pulsar(
-    name: str = PULSAR_NAME,
-    seed: int = PULSAR_SEED,
-    rate: float = PULSAR_RATE,
-    seconds: float = SECONDS,
-    workload: Path | None = WORKLOAD,
-    truth: Path | None = TRUTH,
-) -> None:
-    """Produce to the skewed topics and consume from them until stopped."""
-    _load("pulsar", name, seed, rate, seconds, workload, truth)
-
-
 def _up(system: str, name: str, **options: Any) -> None:
     from trimtab.lab.sandbox.names import start_named
     from trimtab.lab.sandbox.systems import command, system_of
 
     row = system_of(system)
     state, fresh = start_named(
-        name, row.state, lambda folder: row.start(**options, folder=folder, say=_say), _say
+        name, row.state, lambda folder: row.start(**options, folder=folder, say=say), say
     )
     typer.echo(row.describe(state))
     if fresh:
@@ -186,63 +127,111 @@ def _up(system: str, name: str, **options: Any) -> None:
         typer.echo(f"\nWhat to try next:\n{lines}")
 
 
-def _down(system: str, name: str) -> None:
-    from trimtab.lab.sandbox.names import stop_named
-    from trimtab.lab.sandbox.systems import system_of
-
-    stopped = stop_named(name, system_of(system).state, _say)
-    typer.echo(
-        f"the sandbox {name} is stopped and its data deleted" if stopped else f"no sandbox {name} is running"
-    )
-
-
-def _status(system: str, name: str) -> None:
-    from trimtab.lab.sandbox.names import running_named
-    from trimtab.lab.sandbox.systems import system_of
-
-    row = system_of(system)
-    state = running_named(name, row.state)
-    if state is None:
-        typer.echo(f"no sandbox {name} is running: start one with trimtab sandbox {system} up")
-        raise typer.Exit(1)
-    typer.echo(row.describe(state))
-
-
 def _skew(system: str, name: str, draw: int, rate: float, remove: bool, **options: Any) -> None:
     from trimtab.lab.sandbox.names import require_named
     from trimtab.lab.sandbox.systems import command, system_of
 
     row = system_of(system)
     state = require_named(name, row.state)
-    done = row.skew(state, row.skewed(state, draw, rate), remove=remove, say=_say, **options)
+    done = row.skew(state, row.skewed(state, draw, rate), remove=remove, say=say, **options)
     typer.echo(done if remove else f"{done}; now load them: {command(system, name, 'load')}")
 
 
-def _load(
+def _add(
     system: str,
-    name: str,
-    seed: int,
-    rate: float,
-    seconds: float,
-    workload: Path | None,
-    truth: Path | None,
+    story: str,
+    up: Callable[..., None],
+    status: str,
+    skew: Callable[..., None],
+    rate: Any,
+    seed: Any,
 ) -> None:
-    from trimtab.lab.sandbox.load import run_load
-    from trimtab.lab.sandbox.names import require_named
-    from trimtab.lab.sandbox.systems import system_of
+    """Add the commands of a system: two of its own, and three that are alike for all.
 
-    row = system_of(system)
-    state = require_named(name, row.state)
-    chosen = row.read_workload(workload) if workload else row.skewed(state, seed, rate)
-    present = row.present_topics(state, chosen)
-    done = run_load(state, state.connection, chosen, present, seconds or None, truth, _say)
-    late = f", {done.late_records} late by over a second" if done.late_records else ""
-    typer.echo(
-        f"{done.produced_records} of {done.planned_records} {row.records} produced in {done.seconds:.0f} s "
-        f"({done.produced_bytes / 1e6:.0f} MB; {done.consumed_bytes / 1e6:.0f} MB consumed){late}; "
-        f"{done.errors} errors"
-    )
+    Parameters
+    ----------
+    story, status
+        Help of the group, and of its `status`.
+    up, skew
+        The commands with options of the system.
+    rate, seed
+        The options by which `skew` and `load` draw the same load.
+    """
+    group = typer.Typer(help=story, no_args_is_help=True)
+    app.add_typer(group, name=system)
+    of_name = typer.Option(system, "--name", help=NAME)
+    group.command("up")(up)
+
+    @group.command()
+    def down(name: str = of_name) -> None:
+        """Stop the brokers and delete their data."""
+        from trimtab.lab.sandbox.names import stop_named
+        from trimtab.lab.sandbox.systems import system_of
+
+        stopped = stop_named(name, system_of(system).state, say)
+        told = f"the sandbox {name} is stopped and its data deleted"
+        typer.echo(told if stopped else f"no sandbox {name} is running")
+
+    @group.command("status", help=status)
+    def show(name: str = of_name) -> None:
+        from trimtab.lab.sandbox.names import running_named
+        from trimtab.lab.sandbox.systems import system_of
+
+        row = system_of(system)
+        state = running_named(name, row.state)
+        if state is None:
+            typer.echo(f"no sandbox {name} is running: start one with trimtab sandbox {system} up")
+            raise typer.Exit(1)
+        typer.echo(row.describe(state))
+
+    group.command("skew")(skew)
+
+    @group.command()
+    def load(
+        name: str = of_name,
+        seed: int = seed,
+        rate: float = rate,
+        seconds: float = typer.Option(0.0, "--seconds", min=0.0, help="How long; 0: until Ctrl-C."),
+        workload: Path | None = typer.Option(
+            None, "--workload", help="A workload file instead of --seed and --rate."
+        ),
+        truth: Path | None = typer.Option(
+            None, "--truth", help="Keep what each client did, per second, in this folder."
+        ),
+    ) -> None:
+        """Produce to the skewed topics and consume from them until stopped."""
+        from trimtab.lab.sandbox.load import run_load
+        from trimtab.lab.sandbox.names import require_named
+        from trimtab.lab.sandbox.systems import system_of
+
+        row = system_of(system)
+        state = require_named(name, row.state)
+        chosen = row.read_workload(workload) if workload else row.skewed(state, seed, rate)
+        present = row.present_topics(state, chosen)
+        done = run_load(state, state.connection, chosen, present, seconds or None, truth, say)
+        late = f", {done.late_records} late by over a second" if done.late_records else ""
+        typer.echo(
+            f"{done.produced_records} of {done.planned_records} {row.records} produced in "
+            f"{done.seconds:.0f} s ({done.produced_bytes / 1e6:.0f} MB; {done.consumed_bytes / 1e6:.0f} MB "
+            f"consumed){late}; {done.errors} errors"
+        )
 
 
-def _say(line: str) -> None:
-    print(f"trimtab: {line}", file=sys.stderr, flush=True)
+_add(
+    "kafka",
+    "Six Kafka brokers on three declared hosts.",
+    up_kafka,
+    "Show the brokers, and which of them serve.",
+    skew_kafka,
+    KAFKA_RATE,
+    KAFKA_SEED,
+)
+_add(
+    "pulsar",
+    "Three Pulsar brokers with what they stand on.",
+    up_pulsar,
+    "Show the brokers, which of them serve, and how many bundles each has.",
+    skew_pulsar,
+    PULSAR_RATE,
+    PULSAR_SEED,
+)
