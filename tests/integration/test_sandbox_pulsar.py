@@ -68,6 +68,19 @@ def test_brokers_are_known_by_the_names_that_the_sandbox_gives_them(three_pulsar
     assert all(seconds > 0 for seconds in three_pulsar_brokers.cpu_seconds().values())
 
 
+CLIENTS = ("producer", "reader-1")
+
+
+def _served(load: Load, client: str) -> set[str]:
+    """The topics of which a client has had a message confirmed or read."""
+    return {topic for tick in load.ticks() if tick.client == client for topic in tick.done}
+
+
+def _told_until(load: Load) -> dict[str, float]:
+    """The end of the last tick that each client has written."""
+    return {tick.client: tick.at + tick.seconds for tick in load.ticks()}
+
+
 def test_a_load_tells_what_an_unload_did_to_its_clients(three_pulsar_brokers, admin, namespace, tmp_path):
     """Messages go on through an unload, and the pause of every topic that moved is told."""
     first, second, _ = three_pulsar_brokers.brokers
@@ -76,17 +89,19 @@ def test_a_load_tells_what_an_unload_did_to_its_clients(three_pulsar_brokers, ad
     place_bundles(admin, bundles, dict.fromkeys(bundles, first))
     assert {admin.topic_owner(name).broker for name, _ in namespace.topics} == {first}
     with Load.start(three_pulsar_brokers.connection, namespace, tmp_path) as load:
-        _wait_until(lambda: load.summary().produced_records > 100)
+        _wait_until(
+            lambda: all(_served(load, client) == {n for n, _ in namespace.topics} for client in CLIENTS)
+        )
         begin = time.time()
         place_bundles(admin, bundles, {bundle: second})
         end = time.time()
-        _wait_until(lambda: load.summary().seconds > end - begin + 4)
+        _wait_until(lambda: all(told > end + 3 for told in _told_until(load).values()))
         load.require_running()
     ticks = list(load.ticks())
     assert {admin.topic_owner(topic).broker for topic in topics} == {second}
     found = interruptions(ticks, topics, begin, end)
     assert {(one.client, one.key) for one in found} == {
-        (client, topic) for client in ("producer", "reader-1") for topic in topics
+        (client, topic) for client in CLIENTS for topic in topics
     }
     summary = summarize_interruptions(found)
     assert summary is not None

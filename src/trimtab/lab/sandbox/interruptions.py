@@ -67,11 +67,12 @@ def interruptions(
     longest: dict[tuple[str, str], Interruption] = {}
     wanted = set(keys)
     for tick in ticks:
-        for key, (pause_begin, pause_end) in tick.pauses.items():
-            if key in wanted and pause_begin <= end and pause_end >= begin:
+        for key in wanted & tick.pauses.keys():
+            for pause_begin, pause_end in tick.pauses[key]:
                 found = Interruption(tick.client, key, pause_begin, pause_end)
                 before = longest.get((tick.client, key))
-                if before is None or found.seconds > before.seconds:
+                touches = pause_begin <= end and pause_end >= begin
+                if touches and (before is None or found.seconds > before.seconds):
                     longest[tick.client, key] = found
     return tuple(longest[place] for place in sorted(longest))
 

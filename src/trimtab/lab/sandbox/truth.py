@@ -14,6 +14,8 @@ from pathlib import Path
 import msgspec
 
 TICK_SECONDS = 1.0
+# An unload takes some tenths of a second: one pause a tick would let a longer one before it hide its own.
+PAUSE_SECONDS = 0.1
 
 
 @dataclass(frozen=True)
@@ -45,9 +47,9 @@ class TruthTick:
     latency_p50_ms, latency_p99_ms
         From send to confirmation; None for a tick without any, and for groups.
     pauses
-        By the same keys: begin and end of the longest time between two confirmations (or records read) that
-        ended in this tick; in a client's last tick also such as have not ended. Seconds since the epoch.
-        Readers of Kafka tell none.
+        By the same keys: begin and end of times between two confirmations (or records read), the longest of
+        each `PAUSE_SECONDS` in which one ended, in time order; in a client's last tick also such as have not
+        ended. Seconds since the epoch. Readers of Kafka tell none.
     """
 
     client: str
@@ -59,7 +61,7 @@ class TruthTick:
     errors: int = 0
     latency_p50_ms: float | None = None
     latency_p99_ms: float | None = None
-    pauses: dict[str, tuple[float, float]] = field(default_factory=dict)
+    pauses: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
 
     def to_line(self) -> str:
         """The tick as one line of JSON."""
@@ -67,11 +69,11 @@ class TruthTick:
 
 
 class Pauses:
-    """The longest time between two events of each key, tick by tick."""
+    """The longest times between two events of each key, one for each `PAUSE_SECONDS`."""
 
     def __init__(self) -> None:
         self._last: dict[str, float] = {}
-        self._longest: dict[str, tuple[float, float]] = {}
+        self._longest: dict[str, dict[int, tuple[float, float]]] = {}
 
     def add(self, key: str, at: float) -> None:
         """An event; those of one key come in time order."""
@@ -80,19 +82,24 @@ class Pauses:
         if before is not None:
             self._keep(key, before, at)
 
-    def take(self, end: float | None = None) -> dict[str, tuple[float, float]]:
-        """Begin and end of the longest since the last call; with `end`, what goes on then counts up to it."""
+    def take(self, end: float | None = None) -> dict[str, list[tuple[float, float]]]:
+        """Begin and end of those since the last call; with `end`, what goes on then counts up to it."""
         if end is not None:
             for key, last in self._last.items():
                 self._keep(key, last, end)
-        taken = {key: (round(a, 6), round(b, 6)) for key, (a, b) in sorted(self._longest.items())}
+        taken = {
+            key: [(round(begin, 6), round(end, 6)) for begin, end in kept.values()]
+            for key, kept in sorted(self._longest.items())
+        }
         self._longest.clear()
         return taken
 
     def _keep(self, key: str, begin: float, end: float) -> None:
-        longest = self._longest.get(key)
+        kept = self._longest.setdefault(key, {})
+        place = math.floor(end / PAUSE_SECONDS)
+        longest = kept.get(place)
         if longest is None or end - begin > longest[1] - longest[0]:
-            self._longest[key] = (begin, end)
+            kept[place] = (begin, end)
 
 
 def tick_begin(now: float) -> float:

@@ -40,29 +40,38 @@ def test_records_given_up_are_counted_and_not_confirmed():
     assert tick.close(102.0).errors == 0
 
 
-def test_the_longest_pause_of_a_tick_is_told_in_the_tick_in_which_it_ends():
+def test_the_longest_pause_of_each_tenth_of_a_second_is_told_in_the_tick_in_which_it_ends():
     """A pause over several ticks is told once, whole."""
     pauses = Pauses()
-    for at in (10.0, 10.1, 10.4, 10.5):
+    for at in (10.01, 10.05, 10.42, 10.44, 10.45):
         pauses.add("t", at)
-    assert pauses.take() == {"t": (10.1, 10.4)}
+    assert pauses.take() == {"t": [(10.01, 10.05), (10.05, 10.42)]}
     assert pauses.take() == {}
-    pauses.add("t", 13.5)
-    assert pauses.take() == {"t": (10.5, 13.5)}
+    pauses.add("t", 13.55)
+    assert pauses.take() == {"t": [(10.45, 13.55)]}
+
+
+def test_a_longer_pause_just_before_it_does_not_hide_an_interruption():
+    """A busy machine stops a client for .4 s; the unload in the same second takes .15 s and is told."""
+    pauses = Pauses()
+    for at in (10.0, 10.4, 10.44, 10.59, 10.63):
+        pauses.add("t", at)
+    told = [TruthTick("producer", 10.0, 1.0, pauses=pauses.take())]
+    assert interruptions(told, ["t"], 10.45, 10.58) == (Interruption("producer", "t", 10.44, 10.59),)
 
 
 def test_a_pause_that_goes_on_when_a_client_ends_is_told_up_to_then():
     """A topic that never came back is not one without interruption."""
     pauses = Pauses()
     pauses.add("t", 10.0)
-    assert pauses.take(14.0) == {"t": (10.0, 14.0)}
+    assert pauses.take(14.0) == {"t": [(10.0, 14.0)]}
 
 
 TICKS = [
-    TruthTick("producer", 9.0, 1.0, pauses={"t": (9.0, 9.1), "other": (9.0, 9.9)}),
-    TruthTick("producer", 10.0, 1.0, pauses={"t": (10.2, 10.5)}),
-    TruthTick("producer", 11.0, 1.0, pauses={"t": (10.9, 11.1)}),
-    TruthTick("reader-1", 10.0, 1.0, pauses={"t": (9.9, 10.8), "u": (10.0, 10.3)}),
+    TruthTick("producer", 9.0, 1.0, pauses={"t": [(9.0, 9.1)], "other": [(9.0, 9.9)]}),
+    TruthTick("producer", 10.0, 1.0, pauses={"t": [(10.2, 10.5)]}),
+    TruthTick("producer", 11.0, 1.0, pauses={"t": [(10.9, 11.1)]}),
+    TruthTick("reader-1", 10.0, 1.0, pauses={"t": [(9.9, 10.8)], "u": [(10.0, 10.3)]}),
 ]
 
 
