@@ -93,7 +93,7 @@ class BundleWorld:
                 self.log.append(f"{self.bed.now:.1f}: {error}")
             finally:
                 assert isinstance(store.journal, MortalJournal)
-                self.writes = store.journal.file.writes
+                self.writes = store.journal.writes
             entries = store.journal.entries()
             self.execution = entries[0].id if entries else None
             return bool(entries) and entries[0].status in FINAL

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from simulation.worlds import World, random_world
-from trimtab.act import claim as claim_module
+from trimtab.act import lease as lease_module
 from trimtab.act import runner as runner_module
 from trimtab.act.execution.state import Status
 
@@ -16,7 +16,7 @@ SMALL = 20e6
 @pytest.fixture(autouse=True)
 def only_the_present_life_lives(monkeypatch: pytest.MonkeyPatch) -> None:
     """All lives of a world share this process; to the lease each but the newest is a dead one."""
-    monkeypatch.setattr(claim_module, "lives", lambda holder: False)
+    monkeypatch.setattr(lease_module, "lives", lambda holder: False)
     # Nobody asks for a stop here while an execution waits, so it may sleep through.
     monkeypatch.setattr(runner_module, "NAP_SECONDS", 10.0)
 

@@ -18,7 +18,7 @@ from simulate.kafka.configs import (
 )
 from simulation.worlds import World
 from support.plans import plan_of
-from trimtab.act import claim as claim_module
+from trimtab.act import lease as lease_module
 from trimtab.act.execution.state import Status
 from trimtab.act.replicas.settings import ExecutionSettings
 from trimtab.act.replicas.steps import StepState
@@ -44,7 +44,7 @@ THROTTLES: dict[str, Throttles] = {
 @pytest.fixture(autouse=True)
 def only_the_present_life_lives(monkeypatch: pytest.MonkeyPatch) -> None:
     """All lives of a world share this process; to the lease each but the newest is a dead one."""
-    monkeypatch.setattr(claim_module, "lives", lambda holder: False)
+    monkeypatch.setattr(lease_module, "lives", lambda holder: False)
 
 
 def world_of(

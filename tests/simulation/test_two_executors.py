@@ -10,7 +10,7 @@ from simulate.checkers.deeds import never_both_at_once
 from simulate.faults import ControllerRestarted, FaultScript
 from simulate.kafka.port import SimulatedPort
 from simulation.worlds import ACTOR, World, random_world
-from trimtab.act import claim as claim_module
+from trimtab.act import lease as lease_module
 from trimtab.act import runner as runner_module
 from trimtab.act.lease import Lease
 from trimtab.act.port import PortError
@@ -74,8 +74,8 @@ class Rival:
 @pytest.fixture(autouse=True)
 def every_holder_is_on_another_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """All share one process here; to each other they are strangers whose life shows in renewals only."""
-    monkeypatch.setattr(claim_module, "is_here", lambda holder: False)
-    monkeypatch.setattr(claim_module, "lives", lambda holder: False)
+    monkeypatch.setattr(lease_module, "is_here", lambda holder: False)
+    monkeypatch.setattr(lease_module, "lives", lambda holder: False)
     monkeypatch.setattr(runner_module, "NAP_SECONDS", 10.0)
 
 

@@ -59,7 +59,7 @@ def mortal_journal(folder: Path, dies_at: int | None, before: bool) -> MortalJou
     """The journal of a process that is killed right before or right after a given write of a state."""
     journal = MortalJournal(folder / JOURNAL_FILE, CODECS, dies_at, before, killed)
     # Nothing here survives the machine, only the process: waiting for the disk would test nothing.
-    journal.file.execute("PRAGMA synchronous=OFF")
+    journal._db.execute("PRAGMA synchronous=OFF")
     return journal
 
 
@@ -128,7 +128,7 @@ class World:
                 self.log.append(f"{self.cluster.now:.1f}: {error}")
             finally:
                 assert isinstance(store.journal, MortalJournal)
-                self.writes = store.journal.file.writes
+                self.writes = store.journal.writes
             entries = store.journal.entries()
             self.execution = entries[0].id if entries else None
             return bool(entries) and entries[0].status in FINAL

@@ -131,7 +131,7 @@ class Bed:
         """Journal and run it to its end."""
         with Journal(folder / "journal.sqlite", CODECS) as journal:
             # Nothing here survives the machine, only the process: waiting for the disk would test nothing.
-            journal._file.execute("PRAGMA synchronous=OFF")
+            journal._db.execute("PRAGMA synchronous=OFF")
             execution = journal.create(state, "simulated", "{}", "test", {})
             return self.runner(journal, execution, state, watch).run()
 

@@ -14,42 +14,32 @@ from typing import Any, NoReturn
 
 from trimtab.act.execution.codec import Codecs
 from trimtab.act.journal import Journal
-from trimtab.act.journal_file import JournalFile
-
-
-class MortalFile(JournalFile):
-    """The file of such a journal; `writes` counts the writes of states so far."""
-
-    def __init__(self, path: Path, dies_at: int | None, before: bool, die: Callable[[], NoReturn]) -> None:
-        self.writes = 0
-        self.of_state = False
-        self._dies_at = dies_at
-        self._before = before
-        self._die = die
-        super().__init__(path)
-
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
-        """A transaction; one that writes a state may be the last."""
-        self.writes += self.of_state
-        due = self.of_state and self.writes == self._dies_at
-        if due and self._before:
-            self._die()
-        with super().transaction():
-            yield
-        if due:
-            self._die()
 
 
 class MortalJournal(Journal):
-    """A journal on such a file."""
+    """Such a journal; `writes` counts the writes of states so far."""
 
     def __init__(
         self, path: Path, codecs: Codecs, dies_at: int | None, before: bool, die: Callable[[], NoReturn]
     ) -> None:
-        self.path = path
-        self._codecs = codecs
-        self._file = self.file = MortalFile(path, dies_at, before, die)
+        self.writes = 0
+        self._of_state = False
+        self._dies_at = dies_at
+        self._before = before
+        self._die = die
+        super().__init__(path, codecs)
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        """A transaction; one that writes a state may be the last."""
+        self.writes += self._of_state
+        due = self._of_state and self.writes == self._dies_at
+        if due and self._before:
+            self._die()
+        with super()._transaction():
+            yield
+        if due:
+            self._die()
 
     def create(self, *arguments: Any) -> int:
         """See `Journal.create`."""
@@ -63,9 +53,9 @@ class MortalJournal(Journal):
 
     @contextmanager
     def _writing_a_state(self) -> Iterator[None]:
-        self.file.of_state = True
+        self._of_state = True
         yield
-        self.file.of_state = False
+        self._of_state = False
 
 
 def kill_at(word: str) -> None:

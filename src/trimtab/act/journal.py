@@ -5,15 +5,37 @@ Each write holds the whole change of state, so that the file is a sound state at
 """
 
 import json
-from collections.abc import Mapping
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
 from trimtab.act.acting import Entry
 from trimtab.act.execution.codec import LEVEL, Codecs
 from trimtab.act.execution.state import AnyExecution
-from trimtab.act.journal_file import JournalFile
 from trimtab.model.errors import ActError
+
+SCHEMA_VERSION = 1
+
+_SCHEMA = """
+CREATE TABLE executions (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, cluster_id TEXT NOT NULL, cluster TEXT NOT NULL,
+    created_at REAL NOT NULL, ended_at REAL, status TEXT NOT NULL, owner TEXT NOT NULL, plan TEXT NOT NULL,
+    facts TEXT NOT NULL, head TEXT NOT NULL);
+CREATE TABLE steps (
+    execution INTEGER NOT NULL REFERENCES executions(id), number INTEGER NOT NULL,
+    step TEXT NOT NULL, record TEXT NOT NULL, PRIMARY KEY (execution, number)) WITHOUT ROWID;
+CREATE TABLE log (
+    execution INTEGER NOT NULL REFERENCES executions(id), sequence INTEGER NOT NULL, at REAL NOT NULL,
+    event TEXT NOT NULL, order_given TEXT NOT NULL, changes TEXT NOT NULL,
+    PRIMARY KEY (execution, sequence)) WITHOUT ROWID;
+CREATE TABLE requests (
+    execution INTEGER NOT NULL REFERENCES executions(id), sequence INTEGER PRIMARY KEY AUTOINCREMENT,
+    at REAL NOT NULL, request TEXT NOT NULL, by TEXT NOT NULL, taken INTEGER NOT NULL DEFAULT 0);
+CREATE TRIGGER log_is_only_added_to BEFORE UPDATE ON log BEGIN SELECT RAISE(ABORT, 'append-only'); END;
+CREATE TRIGGER log_is_never_cut BEFORE DELETE ON log BEGIN SELECT RAISE(ABORT, 'append-only'); END;
+"""
 
 
 class Journal:
@@ -25,12 +47,41 @@ class Journal:
         The file; made anew where there is none.
     codecs
         Of all levels that it may hold.
+
+    Raises
+    ------
+    ActError
+        If the file is no journal, or one of another version.
     """
 
     def __init__(self, path: Path, codecs: Codecs) -> None:
         self.path = path
         self._codecs = codecs
-        self._file = JournalFile(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._db = sqlite3.connect(path, timeout=30.0, isolation_level=None)
+        try:
+            self._open()
+        except sqlite3.DatabaseError as error:
+            raise ActError(
+                f"the journal {path} cannot be read ({error}): move it away to begin a new one, after making "
+                "sure that no reassignment and no throttle is left in the cluster"
+            ) from error
+
+    def _open(self) -> None:
+        self._db.execute("PRAGMA journal_mode=WAL")
+        self._db.execute("PRAGMA synchronous=FULL")
+        self._db.execute("PRAGMA foreign_keys=ON")
+        with self._transaction():
+            version = self._db.execute("PRAGMA user_version").fetchone()[0]
+            if version == 0:
+                for statement in _statements(_SCHEMA):
+                    self._db.execute(statement)
+                self._db.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
+            elif version != SCHEMA_VERSION:
+                raise ActError(
+                    f"the journal {self.path} has version {version}, this trimtab knows {SCHEMA_VERSION}: "
+                    "use the trimtab that wrote it"
+                )
 
     def __enter__(self) -> Self:
         return self
@@ -40,15 +91,26 @@ class Journal:
 
     def close(self) -> None:
         """Close the file."""
-        self._file.close()
+        self._db.close()
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        """All that is executed inside takes effect together, durably, or not at all."""
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            self._db.execute("ROLLBACK")
+            raise
+        self._db.execute("COMMIT")
 
     def create(
         self, state: AnyExecution, cluster: str, plan: str, owner: str, facts: Mapping[str, Any]
     ) -> int:
         """Write a new execution down, before its first order; returns its id."""
         codec = self._codecs.of(state.level)
-        with self._file.transaction():
-            cursor = self._file.execute(
+        with self._transaction():
+            cursor = self._db.execute(
                 "INSERT INTO executions (cluster_id, cluster, created_at, status, owner, plan, facts, head) "
                 "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
                 (
@@ -64,7 +126,7 @@ class Journal:
             )
             execution = cursor.lastrowid
             assert execution is not None
-            self._file.execute_many(
+            self._db.executemany(
                 "INSERT INTO steps VALUES (?, ?, ?, ?)",
                 (
                     (
@@ -91,16 +153,16 @@ class Journal:
         head = codec.head_to_json(after)
         if not changed and head == codec.head_to_json(before):
             return False
-        with self._file.transaction():
-            self._file.execute(
+        with self._transaction():
+            self._db.execute(
                 "UPDATE executions SET status = ?, head = ?, ended_at = ? WHERE id = ?",
                 (after.status, json.dumps(head), after.now if after.final else None, execution),
             )
-            self._file.execute_many(
+            self._db.executemany(
                 "UPDATE steps SET record = ? WHERE execution = ? AND number = ?",
                 ((json.dumps(codec.record_to_json(r)), execution, r.step.number) for r in changed),
             )
-            self._file.execute(
+            self._db.execute(
                 "INSERT INTO log SELECT ?, coalesce(max(sequence), 0) + 1, ?, ?, ?, ? FROM log "
                 "WHERE execution = ?",
                 (
@@ -118,33 +180,33 @@ class Journal:
 
     def take_over(self, execution: int, owner: str) -> None:
         """Say who runs it from now on."""
-        with self._file.transaction():
-            self._file.execute("UPDATE executions SET owner = ? WHERE id = ?", (owner, execution))
+        with self._transaction():
+            self._db.execute("UPDATE executions SET owner = ? WHERE id = ?", (owner, execution))
 
     def request(self, execution: int, what: str, by: str, at: float) -> None:
         """Ask whoever runs it to `stop` or `cancel`."""
-        with self._file.transaction():
-            self._file.execute(
+        with self._transaction():
+            self._db.execute(
                 "INSERT INTO requests (execution, at, request, by) VALUES (?, ?, ?, ?)",
                 (execution, at, what, by),
             )
 
     def take_requests(self, execution: int) -> list[tuple[str, str]]:
         """Requests not yet taken, as (what, by), oldest first; each is given out once."""
-        rows = self._file.execute(
+        rows = self._db.execute(
             "SELECT sequence, request, by FROM requests WHERE execution = ? AND taken = 0 ORDER BY sequence",
             (execution,),
         ).fetchall()
         if rows:
-            with self._file.transaction():
-                self._file.execute_many(
+            with self._transaction():
+                self._db.executemany(
                     "UPDATE requests SET taken = 1 WHERE sequence = ?", ((r[0],) for r in rows)
                 )
         return [(what, by) for _, what, by in rows]
 
     def entries(self, of_cluster: str | None = None) -> list[Entry]:
         """All executions, newest first."""
-        rows = self._file.execute(
+        rows = self._db.execute(
             "SELECT id, cluster_id, cluster, created_at, ended_at, status, owner, facts, "
             "coalesce(json_extract(head, '$.level'), ?) "
             "FROM executions WHERE ? IS NULL OR cluster_id = ? ORDER BY id DESC",
@@ -175,11 +237,11 @@ class Journal:
 
     def state(self, execution: int) -> AnyExecution:
         """Its state as last written; tell it `Resumed` before anything else."""
-        row = self._file.execute("SELECT head FROM executions WHERE id = ?", (execution,)).fetchone()
+        row = self._db.execute("SELECT head FROM executions WHERE id = ?", (execution,)).fetchone()
         if row is None:
             self.entry(execution)
             raise AssertionError("entry() raises for an unknown id")
-        steps = self._file.execute(
+        steps = self._db.execute(
             "SELECT step, record FROM steps WHERE execution = ? ORDER BY number", (execution,)
         )
         head = json.loads(row[0])
@@ -191,13 +253,22 @@ class Journal:
 
     def plan(self, execution: int) -> str:
         """The plan that it carries out, as it was written down at the start."""
-        row = self._file.execute("SELECT plan FROM executions WHERE id = ?", (execution,)).fetchone()
+        row = self._db.execute("SELECT plan FROM executions WHERE id = ?", (execution,)).fetchone()
         return str(row[0])
 
     def log(self, execution: int) -> list[tuple[float, str, str, dict[str, Any]]]:
         """(time, event, order, changes) of every write since the start."""
-        rows = self._file.execute(
+        rows = self._db.execute(
             "SELECT at, event, order_given, changes FROM log WHERE execution = ? ORDER BY sequence",
             (execution,),
         )
         return [(at, event, order, json.loads(changes)) for at, event, order, changes in rows]
+
+
+def _statements(script: str) -> Iterator[str]:
+    statement = ""
+    for line in script.splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""

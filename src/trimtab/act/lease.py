@@ -1,28 +1,46 @@
-"""One trimtab acts on a cluster at a time: a lease in two places.
+"""One trimtab acts on a cluster at a time: a lease in two places, both taken before anything is touched.
 
-On this machine a locked file (`LockFile`), across machines a claim in the cluster itself (`claim`): both are
-taken before anything is touched. What else was weighed: docs/decisions/0010-lease.md.
+On this machine it is a locked file, across machines a claim in the cluster itself, which every trimtab can
+see whatever its state folder. What else was weighed: docs/decisions/0010-lease.md.
+
+A claim is a text that says who holds it; where in the cluster it lies is the port's business (`ClaimPort`),
+but operators can see it there. It is renewed while its holder lives; a holder that is known to be dead (same
+machine, no such process) or has been silent for long enough is replaced, which is said.
+
+Texts do not overwrite each other, so of two that start at the same moment both claims stand, and both see
+that the earlier one holds: each writes its claim, waits a moment, and reads all. The claims are read again
+before every change that is made.
 """
 
+import contextlib
 import fcntl
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TextIO
 
-from trimtab.act.claim import Claim
-from trimtab.act.holder import Holder, holder_text, parse_holder, refusal, this_process
-from trimtab.act.port import ClaimPort
+from trimtab.act.holder import Holder, holder_text, is_here, lives, parse_holder, refusal, this_process
+from trimtab.act.port import ClaimPort, PortError
+from trimtab.model.errors import ActError
+
+SETTLE_SECONDS = 0.3
+SECOND_LOOK_SECONDS = 2.0
+LOOK_AGAIN_SECONDS = 1.0
 
 
-class Lease(Claim):
+class Lease:
     """The right to act on one cluster.
 
     Parameters
     ----------
-    port, cluster_id, lease_seconds, clock, sleep
-        As for `Claim`.
+    port
+        The cluster.
     folder
         Where the lock file lives.
+    lease_seconds
+        After how long without renewal another may take over.
+    clock, sleep
+        Time.
     token
         Anything that no other holder has.
     """
@@ -37,20 +55,29 @@ class Lease(Claim):
         sleep: Callable[[float], None],
         token: str,
     ) -> None:
-        super().__init__(port, cluster_id, this_process(token, clock()), lease_seconds, clock, sleep)
+        self._port = port
         self._lock_file = LockFile(folder, cluster_id)
+        self._cluster_id = cluster_id
+        self._lease_seconds = lease_seconds
+        self._clock = clock
+        self._sleep = sleep
+        self._me = this_process(token, clock())
+        self._stands = False
+        self._looked_at = 0.0
 
     def acquire(self) -> list[str]:
-        """Take the lease; returns what is worth saying about it.
+        """Take the lease, over the dead if need be; returns what is worth saying about it.
 
         Raises
         ------
         ActError
             Naming the holder and since when, if another trimtab acts on this cluster.
+        PortError
+            If the cluster does not answer just now.
         """
         self._lock_file.lock(self._me)
         try:
-            return self.enter()
+            return self._enter()
         except BaseException:
             self._lock_file.unlock()
             raise
@@ -59,6 +86,101 @@ class Lease(Claim):
         """Give the whole lease back."""
         self.withdraw()
         self._lock_file.unlock()
+
+    def check(self) -> None:
+        """Make sure that the claim is still ours, and renew it in time.
+
+        Raises
+        ------
+        ActError
+            If another trimtab has taken over: nothing must be touched from then on.
+        """
+        now = self._clock()
+        if not self._stands or now - self._looked_at < LOOK_AGAIN_SECONDS:
+            return
+        try:
+            texts = self._port.read_claims()
+            claims = _holders(texts)
+            if self._me.token not in claims or self._rival(claims) is not None:
+                self._stands = False
+                raise ActError(
+                    f"{self._rival(claims) or 'another trimtab'} has taken over cluster {self._cluster_id}: "
+                    "this trimtab steps back and touches nothing more; see `trimtab execution list` there"
+                )
+            if now - self._me.renewed_at >= self._lease_seconds / 4:
+                self._me = replace(self._me, renewed_at=now)
+                # All of ours go: an earlier renewal may have been lost on its way there or back.
+                ours = [text for text in texts if self._is_mine(text)]
+                self._port.write_claims([holder_text(self._me)], ours)
+            self._looked_at = now
+        except PortError as error:
+            if not error.failure.transient:
+                raise
+
+    def withdraw(self) -> None:
+        """Take the claim out of the cluster; what cannot be removed runs out by itself."""
+        if self._stands:
+            self._stands = False
+            with contextlib.suppress(PortError):
+                self._remove()
+
+    def _enter(self) -> list[str]:
+        try:
+            return self._take_over()
+        except PortError as error:
+            if error.failure.transient:
+                # The claim may have arrived although its answer did not.
+                with contextlib.suppress(PortError):
+                    self._remove()
+                raise
+            return [
+                f"no lease in the cluster ({error}): only trimtabs with this state folder are kept out; "
+                f"{self._port.claim_rights} for more"
+            ]
+
+    def _take_over(self) -> list[str]:
+        texts = self._port.read_claims()
+        if texts:
+            # A claim taken away a moment ago may still be shown by a broker that has not heard of it.
+            self._sleep(SETTLE_SECONDS)
+            texts = self._port.read_claims()
+        dead = [self._require_dead(holder) for holder in _holders(texts).values()]
+        self._port.write_claims([holder_text(self._me)], texts)
+        self._sleep(SETTLE_SECONDS)
+        claims = _holders(self._port.read_claims())
+        rival = self._rival(claims)
+        if rival is not None or self._me.token not in claims:
+            self._remove()
+            raise refusal(rival, self._cluster_id)
+        self._stands = True
+        self._looked_at = self._clock()
+        return [f"took the lease over from {holder}, which is no longer alive" for holder in dead]
+
+    def _rival(self, claims: Mapping[str, Holder]) -> Holder | None:
+        """Who claimed before us; of two that claim at once, both agree on the one that goes on."""
+        others = [holder for token, holder in claims.items() if token != self._me.token]
+        first = min(others, key=_precedence, default=None)
+        return first if first is not None and _precedence(first) < _precedence(self._me) else None
+
+    def _require_dead(self, holder: Holder) -> Holder:
+        if lives(holder):
+            raise refusal(holder, self._cluster_id)
+        if not is_here(holder):
+            if self._clock() - holder.renewed_at < self._lease_seconds:
+                raise refusal(holder, self._cluster_id)
+            # Clocks differ between machines: only one that stays silent while we watch counts as dead.
+            self._sleep(SECOND_LOOK_SECONDS)
+            if _holders(self._port.read_claims()).get(holder.token) != holder:
+                raise refusal(holder, self._cluster_id)
+        return holder
+
+    def _remove(self) -> None:
+        texts = {text for text in self._port.read_claims() if self._is_mine(text)}
+        self._port.write_claims([], texts | {holder_text(self._me)})
+
+    def _is_mine(self, text: str) -> bool:
+        holder = parse_holder(text)
+        return holder is not None and holder.token == self._me.token
 
 
 class LockFile:
@@ -119,3 +241,13 @@ def locked(folder: Path, cluster_id: str) -> bool:
 
 def _path(folder: Path, cluster_id: str) -> Path:
     return folder / f"{cluster_id}.lease"
+
+
+def _holders(texts: Iterable[str]) -> dict[str, Holder]:
+    """The newest claim of each token; what nobody can read names nobody we could wait for."""
+    holders = [holder for holder in map(parse_holder, texts) if holder is not None]
+    return {holder.token: holder for holder in sorted(holders, key=lambda holder: holder.renewed_at)}
+
+
+def _precedence(holder: Holder) -> tuple[float, str]:
+    return holder.since, holder.token

@@ -30,7 +30,7 @@ class PortError(ActError):
 
 
 class ClaimPort(Protocol):
-    """The place in a cluster where trimtabs leave word that they act there (`trimtab.act.claim`)."""
+    """The place in a cluster where trimtabs leave word that they act there (`trimtab.act.lease`)."""
 
     @property
     def claim_rights(self) -> str:

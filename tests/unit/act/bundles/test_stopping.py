@@ -29,7 +29,7 @@ class Session:
     def __init__(self, folder: Path, bed: Bed, plan: BundlePlan) -> None:
         self.bed = bed
         self.journal = Journal(folder / "journal.sqlite", CODECS)
-        self.journal._file.execute("PRAGMA synchronous=OFF")
+        self.journal._db.execute("PRAGMA synchronous=OFF")
         self.journal.create(bed.prepared(plan, ONE_AT_A_TIME), "simulated", "{}", "test", {})
         self.runner: Runner[BundlesState]
 
