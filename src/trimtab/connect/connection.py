@@ -1,36 +1,91 @@
-"""Connections out of settings: a table that says how to reach a cluster, with its files and its secret."""
+"""Connections: their TLS, and how they are made of a table of settings, with its files and its secret."""
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import ClassVar, TypeVar
 
 from trimtab.files.binding import Given, bind, convert, origin_of
 from trimtab.files.settings import Settings
 from trimtab.model.errors import SettingsError
 
-T = TypeVar("T")
 TLS_FILES = ("tls_ca", "tls_certificate", "tls_key")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Connection:
+    """The part of a connection that all systems share: TLS.
+
+    Attributes
+    ----------
+    section
+        The table of settings that describes it.
+    tls_ca, tls_certificate, tls_key
+        PEM files: whom we trust (the system's own list when absent), and our certificate where brokers ask
+        for one.
+    tls_verify_hostname
+        Whether the broker's certificate must name the host we called.
+    """
+
+    section: ClassVar[str]
+
+    tls_ca: Path | None = None
+    tls_certificate: Path | None = None
+    tls_key: Path | None = None
+    tls_verify_hostname: bool = True
+
+    def __post_init__(self) -> None:
+        """Refuse a certificate without its key, and a key without its certificate."""
+        if (self.tls_certificate is None) != (self.tls_key is None):
+            raise SettingsError(
+                f"{self.section}.tls_certificate and {self.section}.tls_key go together: set both or neither"
+            )
+
+    def tls_context(self) -> ssl.SSLContext:
+        """The authorities that we trust and, where servers ask, who we are.
+
+        Raises
+        ------
+        SettingsError
+            If a PEM file cannot be used.
+        """
+        context = ssl.create_default_context()
+        context.check_hostname = self.tls_verify_hostname
+        subject = self.tls_ca
+        try:
+            if subject is not None:
+                context.load_verify_locations(cafile=subject)
+            if self.tls_certificate is not None:
+                subject = self.tls_certificate
+                context.load_cert_chain(subject, self.tls_key)
+        except (ssl.SSLError, OSError) as error:
+            raise SettingsError(
+                f"the TLS file {subject} cannot be used ({error}): it must be PEM, and a key must fit its "
+                "certificate"
+            ) from error
+        return context
+
+
+ConnectionT = TypeVar("ConnectionT", bound=Connection)
 
 
 def connection_of(
     settings: Settings,
-    section: str,
-    kind: type[T],
+    kind: type[ConnectionT],
     *,
     options: Mapping[str, str | None],
     secret: str,
     first: tuple[str, str],
-) -> T:
+) -> ConnectionT:
     """The connection that a table of the settings describes.
 
     Parameters
     ----------
-    section
-        Name of the table.
     kind
-        A frozen dataclass, each key a field.
+        Each key of the table is a field of it.
     options
         Values of the command line by key, which go before all else; None where nothing was said.
     secret
@@ -44,6 +99,7 @@ def connection_of(
     SettingsError
         For an unknown key, a wrong type, a missing file or a combination that cannot work.
     """
+    section = kind.section
     said = {key: Given(value, f"option for {key}") for key, value in options.items() if value is not None}
     table = {**settings.given(section), **said}
     file_key = f"{secret}_file"
@@ -65,14 +121,6 @@ def connection_of(
         if (path := getattr(found, key)) is not None:
             _check_there(section, key, path)
     return found
-
-
-def check_tls(section: str, connection: Any) -> None:
-    """Refuse a certificate without its key, and a key without its certificate."""
-    if (connection.tls_certificate is None) != (connection.tls_key is None):
-        raise SettingsError(
-            f"{section}.tls_certificate and {section}.tls_key go together: set both or neither"
-        )
 
 
 def _secret_in(section: str, key: str, path: Path) -> str:

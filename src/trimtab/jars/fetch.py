@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
@@ -37,6 +38,9 @@ SETTINGS = (
 )
 TRIES = 3
 SECONDS_BETWEEN_PROGRESS = 3.0
+EXACT = "spark-kafka-4.3.0"
+# Where a repository lacks the exact connector: mixed versions, tried in batch, streaming and restart.
+FALLBACK = "spark-kafka-4.2.0"
 
 
 def say_nothing(line: str) -> None:
@@ -139,6 +143,26 @@ def fetch(name: str, jars: Sequence[Jar], say: Say = say_nothing) -> list[Path]:
         other = " (other bytes than were tried)" if missing[0] in got else ""
         raise JarsError(_failure(f"{missing[0]}{other}"))
     return [folder / jar.file for jar in jars]
+
+
+def spark_kafka_jars(say: Say = say_nothing) -> list[Path]:
+    """Spark's Kafka connector for `spark.jars`: the exact version, or the fallback where it is not to be had.
+
+    The set that was fetched once is taken from the cache from then on.
+    """
+    for name in (EXACT, FALLBACK):
+        if found := cached(name, connector_jars(name)):
+            return found
+    try:
+        return fetch(EXACT, connector_jars(EXACT), say)
+    except JarsError:
+        say("the Kafka connector of this Spark is not to be had, trying the one before it")
+        return fetch(FALLBACK, connector_jars(FALLBACK), say)
+
+
+def connector_jars(name: str) -> tuple[Jar, ...]:
+    """The jars of one of the two lists."""
+    return read_lock(files("trimtab.jars").joinpath(f"{name}.txt").read_text(encoding="utf-8"))
 
 
 def _failure(what: str) -> str:

@@ -8,9 +8,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from trimtab.connect.kafka.reach import reach
+from trimtab.connect.kafka.client import reach
 from trimtab.connect.kafka.settings import KafkaConnection
-from trimtab.connect.tls import tls_context
 from trimtab.model.errors import ConnectError, SettingsError
 
 
@@ -88,4 +87,4 @@ def test_a_file_that_is_no_certificate_is_named(tmp_path):
     wrong = tmp_path / "ca.pem"
     wrong.write_text("not a certificate")
     with pytest.raises(SettingsError, match=r"ca\.pem cannot be used"):
-        tls_context(KafkaConnection(("b:1",), security_protocol="SSL", tls_ca=wrong))
+        KafkaConnection(("b:1",), security_protocol="SSL", tls_ca=wrong).tls_context()

@@ -6,7 +6,6 @@ from dataclasses import replace
 import pytest
 
 from trimtab.jars import fetch as fetching
-from trimtab.jars import spark
 from trimtab.jars.cache import scratch_beside
 from trimtab.jars.fetch import Jar, fetch, ivy_modules, read_lock
 from trimtab.lab.sandbox.kafka import runtime as kafka
@@ -20,7 +19,7 @@ KNOWN_LISTS = {
     "kafka": kafka.lock_of(kafka.KAFKA_VERSION),
     "agent": (kafka.PROMETHEUS_AGENT,),
     **{version: pulsar.lock_of(version) for version in pulsar.VERSIONS},
-    **{name: spark.connector_jars(name) for name in (spark.EXACT, spark.FALLBACK)},
+    **{name: fetching.connector_jars(name) for name in (fetching.EXACT, fetching.FALLBACK)},
 }
 
 
@@ -161,9 +160,9 @@ def test_what_a_killed_fetch_left_is_cleared_away(own_cache):
 
 def test_the_fallback_connector_is_taken_from_the_cache_without_asking_again(own_cache, monkeypatch):
     """Where the exact connector was not to be had once, the next start does not look for it again."""
-    monkeypatch.setattr(spark, "connector_jars", lambda name: (replace(JAR, name=name),))
-    folder = own_cache / "jars" / spark.FALLBACK
+    monkeypatch.setattr(fetching, "connector_jars", lambda name: (replace(JAR, name=name),))
+    folder = own_cache / "jars" / fetching.FALLBACK
     folder.mkdir(parents=True)
-    (folder / f"{spark.FALLBACK}-1.jar").write_bytes(CONTENT)
+    (folder / f"{fetching.FALLBACK}-1.jar").write_bytes(CONTENT)
     monkeypatch.setattr(fetching, "_download", lambda *_: pytest.fail("it asked the repository"))
-    assert [jar.name for jar in spark.spark_kafka_jars()] == [f"{spark.FALLBACK}-1.jar"]
+    assert [jar.name for jar in fetching.spark_kafka_jars()] == [f"{fetching.FALLBACK}-1.jar"]

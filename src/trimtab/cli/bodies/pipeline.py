@@ -126,7 +126,7 @@ def _source(
         raise SettingsError(f"--from is {text!r}: write lake, or kafka:TOPIC")
     if not topic:
         return Source(most_per_batch=most), ()
-    from trimtab.jars.spark import spark_kafka_jars
+    from trimtab.jars.fetch import spark_kafka_jars
     from trimtab.observe.kafka_options import spark_options
 
     options = spark_options(connection_of(KAFKA, settings, given))

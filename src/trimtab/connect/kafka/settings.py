@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from pathlib import Path
+from typing import ClassVar
 
-from trimtab.connect.connection import check_tls, connection_of
+from trimtab.connect.connection import Connection, connection_of
 from trimtab.files.settings import Settings
 from trimtab.model.errors import SettingsError
 
@@ -15,7 +15,7 @@ PASSWORD_VARIABLE = "TRIMTAB_KAFKA_PASSWORD"
 
 
 @dataclass(frozen=True)
-class KafkaConnection:
+class KafkaConnection(Connection):
     """Everything a client needs to reach one Kafka cluster.
 
     Parameters
@@ -24,11 +24,6 @@ class KafkaConnection:
         Addresses `host:port`, at least one.
     security_protocol
         One of `SECURITY_PROTOCOLS`.
-    tls_ca, tls_certificate, tls_key
-        PEM files: whom we trust (the system's own list when absent), and our certificate where brokers ask
-        for one.
-    tls_verify_hostname
-        Whether the broker's certificate must name the host we called.
     sasl_mechanism, user, password
         For the two SASL protocols; one of `SASL_MECHANISMS`.
     client_id
@@ -37,12 +32,10 @@ class KafkaConnection:
         How long to wait for the first answer before giving up.
     """
 
+    section: ClassVar[str] = "kafka"
+
     bootstrap: tuple[str, ...]
     security_protocol: str = "PLAINTEXT"
-    tls_ca: Path | None = None
-    tls_certificate: Path | None = None
-    tls_key: Path | None = None
-    tls_verify_hostname: bool = True
     sasl_mechanism: str | None = None
     user: str | None = None
     password: str | None = field(default=None, repr=False)
@@ -81,7 +74,7 @@ class KafkaConnection:
                 f"a kafka.tls_ file is set, but kafka.security_protocol is {self.security_protocol}: "
                 "set it to SSL or SASL_SSL, or leave the tls_ keys out"
             )
-        check_tls("kafka", self)
+        super().__post_init__()
         if not self.timeout_seconds > 0:
             raise SettingsError(f"kafka.timeout_seconds is {self.timeout_seconds}: it must be above 0")
 
@@ -126,7 +119,6 @@ def kafka_connection(settings: Settings, bootstrap: str | None = None) -> KafkaC
     """
     return connection_of(
         settings,
-        "kafka",
         KafkaConnection,
         options={"bootstrap": bootstrap},
         secret="password",

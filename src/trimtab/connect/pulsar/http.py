@@ -19,7 +19,6 @@ import msgspec
 from trimtab.connect.pulsar.answers import Answer
 from trimtab.connect.pulsar.errors import NoAnswerError, PulsarAdminError, refusal, unconnected
 from trimtab.connect.pulsar.settings import PulsarConnection
-from trimtab.connect.tls import tls_context
 
 if TYPE_CHECKING:
     import httpx
@@ -91,7 +90,7 @@ class PulsarHttp:
         if connection.token is not None:
             headers["Authorization"] = f"Bearer {connection.token}"
         self._client = httpx.Client(
-            verify=tls_context(connection) if connection.uses_tls else False,
+            verify=connection.tls_context() if connection.uses_tls else False,
             headers=headers,
             transport=transport,
             # A proxy for the outside world does not know the brokers.

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import ClassVar
 from urllib.parse import urlsplit
 
-from trimtab.connect.connection import check_tls, connection_of
+from trimtab.connect.connection import Connection, connection_of
 from trimtab.files.settings import Settings
 from trimtab.model.errors import SettingsError
 
@@ -15,7 +16,7 @@ SERVICE_SCHEMES = ("pulsar", "pulsar+ssl")
 
 
 @dataclass(frozen=True)
-class PulsarConnection:
+class PulsarConnection(Connection):
     """Everything a client needs to reach one Pulsar cluster.
 
     Parameters
@@ -30,25 +31,18 @@ class PulsarConnection:
         metadata tell. Only the extensible load manager's reports need it.
     token
         Shown to brokers with every request.
-    tls_ca, tls_certificate, tls_key
-        PEM files: whom we trust (the system's own list when absent), and our certificate where brokers ask
-        for one.
-    tls_verify_hostname
-        Whether the broker's certificate must name the host we called.
     timeout_seconds
         How long one answer may take.
     change_timeout_seconds
         How long an unload, a split or another change may take: brokers answer when it is done.
     """
 
+    section: ClassVar[str] = "pulsar"
+
     admin: tuple[str, ...]
     cluster: str | None = None
     service_url: str | None = None
     token: str | None = field(default=None, repr=False)
-    tls_ca: Path | None = None
-    tls_certificate: Path | None = None
-    tls_key: Path | None = None
-    tls_verify_hostname: bool = True
     timeout_seconds: float = 5.0
     change_timeout_seconds: float = 60.0
 
@@ -74,7 +68,7 @@ class PulsarConnection:
                 "a pulsar.tls_ file is set, but pulsar.admin is plain http: write https://, or leave the "
                 "tls_ keys out"
             )
-        check_tls("pulsar", self)
+        super().__post_init__()
         if self.token is not None and (not self.token or not self.token.isascii() or " " in self.token):
             raise SettingsError(
                 "the token for Pulsar is empty or holds a space or a letter no token has: give the bare "
@@ -109,7 +103,6 @@ def pulsar_connection(
     """
     return connection_of(
         settings,
-        "pulsar",
         PulsarConnection,
         options={"admin": admin, "token_file": None if token_file is None else str(token_file.absolute())},
         secret="token",
