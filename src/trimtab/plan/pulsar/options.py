@@ -179,8 +179,8 @@ def _newer(weight: float, older_name: float) -> float:
 _VARIANT_DEFAULTS: Final[Mapping[str, Mapping[str, object]]] = {
     "pulsar-4.2": {},
     "pulsar-4.0": {},
-    # "The maximum of CPU, memory, direct memory, bandwidth in and out, each of weight 1.0."
-    "article": {"memory_resource_weight": 1.0, "direct_memory_resource_weight": 1.0},
+    # Its usage of a broker is max(CPU, memory, in, out), each of weight 1.0; direct memory is not in it.
+    "article": {"memory_resource_weight": 1.0},
 }
 
 

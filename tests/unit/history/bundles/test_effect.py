@@ -125,4 +125,4 @@ def test_the_ruler_is_that_of_the_common_options() -> None:
         "loadBalancerMemoryResourceWeight": "0.5",
     }
     assert ruler(make_options(options), 2.0) == Ruler((1.0, 0.0, 0.0, 1.0, 1.0), 0.7, 2.0)
-    assert ruler(make_options(options, "article"), 2.0).weights == (1.0, 0.5, 1.0, 1.0, 1.0)
+    assert ruler(make_options(options, "article"), 2.0).weights == (1.0, 0.5, 0.0, 1.0, 1.0)

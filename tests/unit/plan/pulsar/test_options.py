@@ -75,8 +75,10 @@ def test_an_unknown_option_names_near_ones() -> None:
 
 
 def test_memory_weighs_in_the_article_and_never_in_pulsars_modular_manager() -> None:
-    """The article weighs all five alike; the modular manager of Pulsar 4 ignores even a weight given."""
-    assert make_options({}, "article").weights == (1.0, 1.0, 1.0, 1.0, 1.0)
+    """The article's usage is max(CPU, memory, in, out), direct memory not among them; the modular manager of
+    Pulsar 4 ignores even a weight given.
+    """
+    assert make_options({}, "article").weights == (1.0, 1.0, 0.0, 1.0, 1.0)
     assert make_options({}).weights == (1.0, 0.0, 0.0, 1.0, 1.0)
     weighed = make_options({"loadBalancerMemoryResourceWeight": 1})
     assert weighed.weights[1] == 0.0

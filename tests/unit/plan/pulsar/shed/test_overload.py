@@ -54,6 +54,7 @@ def test_heap_memory_counts_in_the_article_only() -> None:
     """A heap that waits for its collection is no overload to Pulsar 4."""
     assert decided(lone(10, memory=90)).unloads == {}
     assert decided(lone(10, memory=90), variant="article").unloads == {"a:1": (key(3),)}
+    assert decided(lone(10, direct_memory=90), variant="article").unloads == {}
 
 
 def test_a_sole_bundle_stays() -> None:
