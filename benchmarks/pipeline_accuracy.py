@@ -32,7 +32,7 @@ from trimtab.lab.sandbox.truth import read_truth
 from trimtab.observe.lake import Lake
 from trimtab.observe.pipeline import run_batch
 from trimtab.observe.replicas.pipeline import PIPELINE as REPLICAS
-from trimtab.observe.replicas.settings import ReplicasPipelineSettings
+from trimtab.observe.replicas.pipeline import ReplicasPipelineSettings
 from trimtab.observe.session import SessionSettings, spark_session
 
 INTERVAL_SECONDS = 5.0

@@ -13,7 +13,7 @@ from trimtab.observe.replicas.schemas import COUNTERS, DELTAS, STATE
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from trimtab.observe.replicas.settings import ReplicasPipelineSettings
+    from trimtab.observe.replicas.pipeline import ReplicasPipelineSettings
 
 OUTPUTS = ("cleaned", "rates", "growth", "traffic", "brokers", "windows", "imbalance")
 NO_RATE = 16 | 32 | 64

@@ -14,7 +14,7 @@ from trimtab.observe.replicas.schemas import COUNTERS, DELTAS, STATE
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from trimtab.observe.replicas.settings import ReplicasPipelineSettings
+    from trimtab.observe.replicas.pipeline import ReplicasPipelineSettings
 
 c = pl.col
 SOUND = (c("flags") & (16 | 32 | 64)) == 0

@@ -43,7 +43,7 @@ from trimtab.model.errors import TrimtabError
 from trimtab.model.replicas.plan import Plan
 from trimtab.model.replicas.settings import ReplicasSettings, RoleAwareSettings
 from trimtab.model.replicas.snapshot import ReplicasSnapshot
-from trimtab.observe.replicas.settings import ReplicasPipelineSettings
+from trimtab.observe.replicas.pipeline import ReplicasPipelineSettings
 from trimtab.observe.replicas.snapshot import write_newest_snapshots
 from trimtab.plan.replicas.planner import plan_replicas
 

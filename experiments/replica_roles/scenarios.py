@@ -32,7 +32,7 @@ from trimtab.lab.demo.warm_up import warm_up_replicas
 from trimtab.lab.sandbox.kafka.placement import Placement, draw_placement, read_placement
 from trimtab.lab.sandbox.kafka.workload import TopicLoad, Workload, read_workload
 from trimtab.model.replicas.settings import ReplicasSettings
-from trimtab.observe.replicas.settings import ReplicasPipelineSettings
+from trimtab.observe.replicas.pipeline import ReplicasPipelineSettings
 from trimtab.plan.replicas.planner import plan_replicas
 
 FOLDER = Path(__file__).parent

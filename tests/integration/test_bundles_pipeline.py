@@ -16,8 +16,8 @@ from trimtab.files.bundles.snapshot import read_bundles_snapshot
 from trimtab.model.bundles.reports import LONG_SAMPLES, SHORT_SAMPLES, TRAFFIC
 from trimtab.model.bundles.snapshot import RESOURCES
 from trimtab.observe.bundles.pipeline import PIPELINE as BUNDLES
+from trimtab.observe.bundles.pipeline import BundlesPipelineSettings
 from trimtab.observe.bundles.schemas import TABLES
-from trimtab.observe.bundles.settings import BundlesPipelineSettings
 from trimtab.observe.collect.pulsar.raw import FORM
 from trimtab.observe.collect.pulsar.recorded import recent_ticks
 from trimtab.observe.lake import Lake

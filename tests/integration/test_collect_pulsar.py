@@ -22,7 +22,7 @@ from trimtab.model.bundles.policies import is_system_namespace
 from trimtab.observe.bundles.pipeline import PIPELINE as BUNDLES
 from trimtab.observe.collect import run
 from trimtab.observe.collect.capacity import CapacitySettings
-from trimtab.observe.collect.pulsar.collecting import COLLECTING
+from trimtab.observe.collect.pulsar.collector import COLLECTING
 from trimtab.observe.collect.pulsar.recorded import recent_ticks
 from trimtab.observe.collect.settings import CollectSettings, PulsarCollectSettings
 from trimtab.observe.lake import Lake

@@ -18,7 +18,7 @@ from trimtab.observe.lake import Lake
 from trimtab.observe.manifest import publish_manifest
 from trimtab.observe.pipeline import run_batch
 from trimtab.observe.replicas.pipeline import PIPELINE as REPLICAS
-from trimtab.observe.replicas.settings import ReplicasPipelineSettings
+from trimtab.observe.replicas.pipeline import ReplicasPipelineSettings
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -24,8 +24,8 @@ from trimtab.lab.sandbox.kafka.topics import delete_topics
 from trimtab.observe.lake import Lake
 from trimtab.observe.pipeline import run_batch
 from trimtab.observe.replicas.pipeline import PIPELINE as REPLICAS
+from trimtab.observe.replicas.pipeline import ReplicasPipelineSettings
 from trimtab.observe.replicas.schemas import TABLES
-from trimtab.observe.replicas.settings import ReplicasPipelineSettings
 from trimtab.observe.stream import Source, run_stream
 
 if TYPE_CHECKING:

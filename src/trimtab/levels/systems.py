@@ -17,7 +17,7 @@ KAFKA = System(
     ),
     options=(),
     connection=Part("trimtab.connect.kafka.settings:kafka_connection"),
-    collecting=Part("trimtab.observe.collect.kafka.collecting:COLLECTING"),
+    collecting=Part("trimtab.observe.collect.kafka.collector:COLLECTING"),
 )
 
 PULSAR = System(
@@ -37,5 +37,5 @@ PULSAR = System(
         ),
     ),
     connection=Part("trimtab.connect.pulsar.settings:pulsar_connection"),
-    collecting=Part("trimtab.observe.collect.pulsar.collecting:COLLECTING"),
+    collecting=Part("trimtab.observe.collect.pulsar.collector:COLLECTING"),
 )

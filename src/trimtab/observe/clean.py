@@ -1,4 +1,4 @@
-"""Raw samples to cleaned ones: typed, one row a sample, dirt flagged and counted instead of passed on."""
+"""Raw samples to cleaned ones: typed, one row a sample; dirt is flagged and counted, never dropped silently."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
-from trimtab.observe.columns import ddl, numbers
-from trimtab.observe.flags import Flag
+from trimtab.observe.columns import QUALITY, Flag, ddl, numbers
 from trimtab.observe.spark_columns import conform, flagged_where, is_flagged
 
 if TYPE_CHECKING:
@@ -148,3 +147,49 @@ def deduplicated(samples: DataFrame, form: RawForm) -> DataFrame:
 
 def _any(conditions: Iterable[Column]) -> Column:
     return reduce(or_, (F.coalesce(condition, F.lit(False)) for condition in conditions))
+
+
+_OF_SAMPLES = (Flag.UNREADABLE, Flag.NOT_A_NUMBER, Flag.NEGATIVE)
+
+
+def quality(cleaned: DataFrame, *judged: tuple[DataFrame, tuple[Flag, ...]]) -> DataFrame:
+    """Counts of any level's flags per (cluster, tick, kind).
+
+    Parameters
+    ----------
+    cleaned
+        A level's table `cleaned`.
+    judged
+        Tables with `cluster`, `tick`, `kind` and `flags`, and which flags are counted there.
+
+    Returns
+    -------
+    DataFrame
+        Columns of `columns.QUALITY`.
+    """
+    keys = ("cluster", "tick", "kind")
+    together = cleaned.groupBy(*keys).agg(
+        F.count(F.lit(1)).alias("entities"),
+        F.sum(F.col("accepted").cast("int")).alias("accepted"),
+        F.sum(F.col("copies") - 1).alias("duplicates"),
+        F.sum("late_copies").alias("late"),
+        *_counted(_OF_SAMPLES),
+    )
+    for table, flags in judged:
+        counted = table.groupBy(*keys).agg(*_counted(flags))
+        together = together.unionByName(counted, allowMissingColumns=True)
+    known = {flag.name.lower() for _, flags in judged for flag in flags if flag.name is not None}
+    known |= {"entities", "accepted", "duplicates", "late"}
+    known |= {flag.name.lower() for flag in _OF_SAMPLES if flag.name is not None}
+    counts = {
+        name: F.coalesce(F.sum(name), F.lit(0)) if name in known else F.lit(0)
+        for name, _ in QUALITY
+        if name not in keys
+    }
+    return conform(
+        together.groupBy(*keys).agg(*(column.alias(name) for name, column in counts.items())), QUALITY
+    )
+
+
+def _counted(flags: tuple[Flag, ...]) -> list[Column]:
+    return [F.count_if(is_flagged(flag)).alias(flag.name.lower()) for flag in flags if flag.name is not None]

@@ -1,4 +1,5 @@
-"""Shapes of raw samples and tables that all levels share, as names; importing this needs no Spark.
+"""Shapes of raw samples and tables that all levels share, and flags of their rows; importing this needs no
+Spark.
 
 Types of columns are Spark's own names. The meaning of each column: docs/pipeline.md.
 """
@@ -7,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from enum import IntFlag
 from typing import Final
-
-from trimtab.observe.flags import Flag
 
 Columns = tuple[tuple[str, str], ...]
 """Name and type of each column of a table."""
@@ -25,6 +25,38 @@ SECOND: Final = 1_000_000
 """Times inside the pipeline are whole microseconds, so that they add up exactly."""
 
 STATISTICS: Final = "struct<mean:double,latest:double,p50:double,p95:double,p99:double,max:double>"
+
+
+class Flag(IntFlag):
+    """A fault of a sample or an interval; several may be set."""
+
+    LATE = 1
+    """Received too long after its tick: not used."""
+    UNREADABLE = 2
+    """No cluster, tick or known kind: not used."""
+    NOT_A_NUMBER = 4
+    """Some value was NaN or infinite; it counts as absent."""
+    NEGATIVE = 8
+    """Some size, offset or counter was below zero; it counts as absent."""
+    RESET = 16
+    """A counter fell: the system behind it restarted; no rates from this interval."""
+    GAP = 32
+    """No sample within `gap_seconds` before this one (the first one, or a hole): no rates from it."""
+    CLOCK_BACK = 64
+    """Read before the sample of the tick before: clocks disagree; no rates from this interval."""
+    MISSED = 128
+    """Other entities have a tick between this sample and the one before; the rate spans it."""
+    CUT = 256
+    """Retention or compaction shortened the log: bytes in come from offsets."""
+    COPYING = 512
+    """Some replica is being copied; its growth is not traffic."""
+    LEADER_CHANGED = 1024
+    """The leader moved within the interval; topic counters belong to two brokers."""
+
+
+NO_RATE: Final = Flag.RESET | Flag.GAP | Flag.CLOCK_BACK
+"""Any of these, and the interval says nothing of how much was carried."""
+
 
 QUALITY: Final[Columns] = (
     *columns("cluster string, tick timestamp, kind string, entities int, accepted int, duplicates int"),

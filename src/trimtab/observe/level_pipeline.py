@@ -1,4 +1,4 @@
-"""A level's part of the pipeline as a value; everything else is one mechanism for all levels."""
+"""A level's part of the pipeline as a value, down to its stages; everything else is one mechanism for all."""
 
 from __future__ import annotations
 
@@ -14,9 +14,40 @@ from trimtab.observe.settings import LIMITS, PipelineSettings
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from pyspark.sql import DataFrame
+
     from trimtab.observe.columns import Columns, RawForm
-    from trimtab.observe.manifest import Manifest
-    from trimtab.observe.stage import Stage
+    from trimtab.observe.manifest import Manifest, Reach
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One table made from others.
+
+    Attributes
+    ----------
+    table
+        The table it makes.
+    reach
+        For every table it reads, how far before a row's own time (microseconds) rows of that table matter
+        to it, by the settings.
+    build
+        The tables read, by name, and the settings, to the table made.
+    carries
+        Whether every row depends on the one before it without end (a running mean). The stage then also
+        reads its own table: each cluster's newest rows before the instants to be made; and everything after
+        the first of those is made anew.
+    """
+
+    table: str
+    reach: Mapping[str, Callable[[Any], Reach]]
+    build: Callable[[Mapping[str, DataFrame], Any], DataFrame]
+    carries: bool = False
+
+
+def here(_: object) -> int:
+    """The reach of a stage that needs rows of its own instant alone."""
+    return 0
 
 
 @dataclass(frozen=True)

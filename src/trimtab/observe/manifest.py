@@ -5,11 +5,48 @@ from __future__ import annotations
 import json
 import secrets
 import time
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from trimtab.files.atomic import write_atomically
 from trimtab.model.errors import ObserveError
+
+Ranges = list[tuple[int, int]]
+"""Instants as sorted, disjoint, half-open ranges of microseconds."""
+
+
+def merged(ranges: Iterable[tuple[int, int]], apart: int = 0) -> Ranges:
+    """The union, with ranges that lie at most `apart` from one another made one."""
+    union: Ranges = []
+    for begin, end in sorted(ranges):
+        if begin >= end:
+            continue
+        if union and begin <= union[-1][1] + apart:
+            union[-1] = (union[-1][0], max(union[-1][1], end))
+        else:
+            union.append((begin, end))
+    return union
+
+
+Reach = int | tuple[tuple[int, int], ...]
+"""Dependence of a row on another table: on all of the last so many microseconds, or on some stretches
+before it only, each from so many before it to so many before it."""
+
+
+def forward(ranges: Ranges, reach: Reach) -> Ranges:
+    """Everything that may change when something in `ranges` does, if it depends on `reach` before itself."""
+    return merged((begin + near, end + far) for begin, end in ranges for far, near in _stretches(reach))
+
+
+def backward(ranges: Ranges, reach: Reach) -> Ranges:
+    """Everything that `ranges` depend on, if they depend on `reach` before themselves."""
+    return merged((begin - far, end - near) for begin, end in ranges for far, near in _stretches(reach))
+
+
+def _stretches(reach: Reach) -> tuple[tuple[int, int], ...]:
+    return ((reach, 0),) if isinstance(reach, int) else reach
+
 
 FORMAT = "trimtab/tables/1"
 FILE = "manifest.json"
@@ -68,9 +105,7 @@ class Manifest:
     watermark: int = 0
     settings: dict[str, object] = field(default_factory=dict)
 
-    def replaced(
-        self, table: str, ranges: list[tuple[int, int]], path: str, span: tuple[int, int] | None
-    ) -> Manifest:
+    def replaced(self, table: str, ranges: Ranges, path: str, span: tuple[int, int] | None) -> Manifest:
         """The manifest with `ranges` of `table` taken from `path` instead of from wherever they were.
 
         Parameters
@@ -89,7 +124,7 @@ class Manifest:
         return replace(self, tables={**self.tables, table: ordered})
 
 
-def _without(entry: Entry, ranges: list[tuple[int, int]]) -> list[Entry]:
+def _without(entry: Entry, ranges: Ranges) -> list[Entry]:
     pieces = [entry]
     for begin, end in ranges:
         pieces = [

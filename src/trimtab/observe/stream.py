@@ -22,15 +22,15 @@ from trimtab.observe.columns import ddl
 from trimtab.observe.compact import compacted, sweep
 from trimtab.observe.lake import instant
 from trimtab.observe.landed import land_rows
-from trimtab.observe.manifest import publish_manifest
+from trimtab.observe.manifest import merged, publish_manifest
 from trimtab.observe.pipeline import is_sound, refuse_mixture
-from trimtab.observe.ranges import merged
 from trimtab.observe.stages import step, ticks_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
+    from trimtab.connect.kafka.settings import KafkaConnection
     from trimtab.observe.lake import Lake
     from trimtab.observe.settings import PipelineSettings
 
@@ -238,3 +238,47 @@ class _Batches:
             if not is_sound(path):
                 self._say(f"left out {path}: not a sound Parquet file")
         self._looked_at = recent
+
+
+def spark_options(connection: KafkaConnection) -> dict[str, str]:
+    """Options of Spark's Kafka source for a connection.
+
+    Parameters
+    ----------
+    connection
+        Where and as whom.
+
+    Returns
+    -------
+    dict
+        Keys begin with `kafka.`; holds the password where there is one, so it must not be shown.
+    """
+    options = {
+        "bootstrap.servers": ",".join(connection.bootstrap),
+        "security.protocol": connection.security_protocol,
+    }
+    if connection.uses_tls:
+        if connection.tls_ca is not None:
+            options |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(connection.tls_ca)}
+        if connection.tls_certificate is not None and connection.tls_key is not None:
+            # The Java client reads both from one file; given as text they may stay in two.
+            options |= {
+                "ssl.keystore.type": "PEM",
+                "ssl.keystore.certificate.chain": connection.tls_certificate.read_text(),
+                "ssl.keystore.key": connection.tls_key.read_text(),
+            }
+        if not connection.tls_verify_hostname:
+            options["ssl.endpoint.identification.algorithm"] = ""
+    if connection.uses_sasl and connection.sasl_mechanism is not None:
+        login = "plain.PlainLoginModule" if connection.sasl_mechanism == "PLAIN" else "scram.ScramLoginModule"
+        options["sasl.mechanism"] = connection.sasl_mechanism
+        options["sasl.jaas.config"] = (
+            f"org.apache.kafka.common.security.{login} required "
+            f"username={_quoted(connection.user or '')} password={_quoted(connection.password or '')};"
+        )
+    return {f"kafka.{key}": value for key, value in options.items()}
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'

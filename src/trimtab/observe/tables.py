@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
     from trimtab.observe.lake import Lake
-    from trimtab.observe.manifest import Entry, Manifest
-    from trimtab.observe.ranges import Ranges
+    from trimtab.observe.manifest import Entry, Manifest, Ranges
 
 
 def within(frame: DataFrame, time_column: str, ranges: Ranges) -> DataFrame:

@@ -111,7 +111,7 @@ def test_the_level_of_a_snapshot_is_told_by_cluster_or_option(
     from trimtab.files.bundles.snapshot import read_bundles_snapshot
     from trimtab.files.replicas.snapshot import read_snapshot, write_snapshot
     from trimtab.observe.bundles.pipeline import PIPELINE as BUNDLES
-    from trimtab.observe.bundles.settings import BundlesPipelineSettings
+    from trimtab.observe.bundles.pipeline import BundlesPipelineSettings
     from trimtab.observe.bundles.snapshot import write_newest_snapshots
 
     key = "public/shop/0x00000000_0xffffffff"

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from hand_written_tables import lake_with
 from trimtab.observe.bundles.pipeline import PIPELINE as BUNDLES
-from trimtab.observe.carried import newest_before
 from trimtab.observe.lake import microseconds
+from trimtab.observe.stages import newest_before
 
 if TYPE_CHECKING:
     from pathlib import Path

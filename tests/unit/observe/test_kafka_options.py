@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from trimtab.connect.kafka.settings import KafkaConnection
-from trimtab.observe.kafka_options import spark_options
+from trimtab.observe.stream import spark_options
 
 
 def test_plain_connection_needs_only_addresses() -> None:

@@ -6,10 +6,10 @@ import pytest
 
 from trimtab.model.errors import SettingsError
 from trimtab.observe.bundles.pipeline import PIPELINE as BUNDLES
-from trimtab.observe.bundles.settings import BundlesPipelineSettings
+from trimtab.observe.bundles.pipeline import BundlesPipelineSettings
 from trimtab.observe.level_pipeline import section_of, settings_of
 from trimtab.observe.replicas.pipeline import PIPELINE as REPLICAS
-from trimtab.observe.replicas.settings import ReplicasPipelineSettings
+from trimtab.observe.replicas.pipeline import ReplicasPipelineSettings
 
 
 @pytest.mark.parametrize(

@@ -127,7 +127,7 @@ def _source(
     if not topic:
         return Source(most_per_batch=most), ()
     from trimtab.jars.fetch import spark_kafka_jars
-    from trimtab.observe.kafka_options import spark_options
+    from trimtab.observe.stream import spark_options
 
     options = spark_options(connection_of(KAFKA, settings, given))
     return Source(topic, options, most), tuple(spark_kafka_jars(say))

@@ -21,13 +21,13 @@ from trimtab.model.bundles.reports import (
     TRAFFIC,
 )
 from trimtab.observe.bundles.schemas import AVERAGES
-from trimtab.observe.flags import Flag
+from trimtab.observe.columns import Flag
 from trimtab.observe.spark_columns import conform, is_flagged
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from trimtab.observe.bundles.settings import BundlesPipelineSettings
+    from trimtab.observe.bundles.pipeline import BundlesPipelineSettings
 
 BLOCK: Final = 64
 """A running value over a list is a list that is copied as it grows: in blocks, the cost stays linear."""

@@ -13,14 +13,14 @@ from trimtab.model.bundles.policies import BundlePolicies, is_system_namespace
 from trimtab.model.bundles.range import BundleRange, bundles_between, parse_bundle
 from trimtab.model.bundles.snapshot import NO_OWNER, RESOURCES, Departure
 from trimtab.model.errors import InputError
-from trimtab.observe.collect.pulsar.policies_text import policies_from
+from trimtab.observe.collect.pulsar.raw import policies_from
 from trimtab.observe.lake import instant, microseconds
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from trimtab.model.load import BoolArray, FloatArray, IntArray
-    from trimtab.observe.bundles.settings import BundlesPipelineSettings
+    from trimtab.observe.bundles.pipeline import BundlesPipelineSettings
     from trimtab.observe.lake import Lake
     from trimtab.observe.manifest import Manifest
 

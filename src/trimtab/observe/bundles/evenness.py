@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from trimtab.model.bundles.snapshot import RESOURCES
+from trimtab.observe import clean as counts
 from trimtab.observe import imbalance as measures
-from trimtab.observe import quality as counts
 from trimtab.observe.bundles.schemas import IMBALANCE
-from trimtab.observe.flags import Flag
+from trimtab.observe.columns import Flag
 from trimtab.observe.spark_columns import conform
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from trimtab.observe.bundles.settings import BundlesPipelineSettings
+    from trimtab.observe.bundles.pipeline import BundlesPipelineSettings
 
 
 def imbalance(brokers: DataFrame, settings: BundlesPipelineSettings) -> DataFrame:

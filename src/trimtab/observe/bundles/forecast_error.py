@@ -11,7 +11,7 @@ from trimtab.model.bundles.snapshot import RESOURCES
 from trimtab.observe.lake import instant
 
 if TYPE_CHECKING:
-    from trimtab.observe.bundles.settings import BundlesPipelineSettings
+    from trimtab.observe.bundles.pipeline import BundlesPipelineSettings
     from trimtab.observe.lake import Lake
     from trimtab.observe.manifest import Manifest
 

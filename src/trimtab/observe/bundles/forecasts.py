@@ -15,8 +15,8 @@ from trimtab.observe.spark_columns import conform
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from trimtab.observe.bundles.settings import BundlesPipelineSettings
-    from trimtab.observe.ranges import Reach
+    from trimtab.observe.bundles.pipeline import BundlesPipelineSettings
+    from trimtab.observe.manifest import Reach
 
 HOUR: Final = 3600 * SECOND
 WEEK: Final = 7 * 24 * HOUR

@@ -2,13 +2,94 @@
 
 from __future__ import annotations
 
+import dataclasses
+from dataclasses import dataclass
 from typing import Final
 
 from trimtab.model.bundles.snapshot import RESOURCES
+from trimtab.model.errors import SettingsError
 from trimtab.observe.bundles.schemas import TABLES
-from trimtab.observe.bundles.settings import BundlesPipelineSettings
 from trimtab.observe.collect.pulsar.raw import FORM
+from trimtab.observe.columns import SECOND
 from trimtab.observe.level_pipeline import LevelPipeline
+from trimtab.observe.settings import LONGEST_SECONDS, PipelineSettings
+
+
+@dataclass(frozen=True)
+class BundlesPipelineSettings(PipelineSettings):
+    """The settings that the figures of the level `bundles` depend on.
+
+    Attributes
+    ----------
+    views
+        How many recent windows a snapshot holds.
+    horizon_seconds
+        How far ahead loads are forecast; rounded up to whole slides.
+    trend_windows
+        Over how many windows level and trend are taken.
+    weeks
+        Over how many weeks the mean of an hour of the week is taken; 0: there is none.
+    departure_seconds
+        How long it is known that a bundle left a broker: Pulsar's grace time, by default.
+    history_weight
+        How much of a broker's usage is remembered from sample to sample
+        (`loadBalancerHistoryResourcePercentage`).
+    usage_weights
+        Factors of the percentages of CPU, memory, direct memory, bandwidth in and out in a broker's usage
+        (`loadBalancer...ResourceWeight`).
+    """
+
+    NOT_OF_TABLES = frozenset({"views"})
+
+    views: int = 3
+    horizon_seconds: float = 600.0
+    trend_windows: int = 10
+    weeks: int = 4
+    departure_seconds: float = 1800.0
+    history_weight: float = 0.9
+    usage_weights: tuple[float, ...] = (1.0, 0.0, 0.0, 1.0, 1.0)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        # The same hour a week ago must be over when it is looked up.
+        for name, longest, told in (
+            ("horizon_seconds", 6 * 86400, "six days"),
+            ("departure_seconds", LONGEST_SECONDS, "a year"),
+        ):
+            value = getattr(self, name)
+            if not 0.001 <= value <= longest:
+                raise SettingsError(
+                    f"pipeline.bundles.{name} is {value}: give seconds between 0.001 and {told}"
+                )
+        for name, low, high in (("views", 1, 100), ("trend_windows", 2, 1000), ("weeks", 0, 52)):
+            if not low <= getattr(self, name) <= high:
+                raise SettingsError(f"pipeline.bundles.{name} is {getattr(self, name)}: give {low} to {high}")
+        if not 0 <= self.history_weight < 1:
+            raise SettingsError(
+                f"pipeline.bundles.history_weight is {self.history_weight}: give a fraction below 1"
+            )
+        if len(self.usage_weights) != 5 or not all(weight >= 0 for weight in self.usage_weights):
+            raise SettingsError(
+                f"pipeline.bundles.usage_weights is {self.usage_weights}: give 5 numbers, none below 0"
+            )
+        self._check_limits("pipeline.bundles", RESOURCES)
+
+    def of_tables(self) -> dict[str, object]:
+        """The settings that stored tables depend on, under their names in the section `[pipeline]`."""
+        shared = {field.name for field in dataclasses.fields(PipelineSettings)} - {"theta", "epsilon"}
+        kept = super().of_tables()
+        return {name if name in shared else f"bundles.{name}": value for name, value in kept.items()}
+
+    @property
+    def departure(self) -> int:
+        """The time for which departures are known, microseconds."""
+        return round(self.departure_seconds * SECOND)
+
+    @property
+    def horizon(self) -> int:
+        """The horizon of forecasts, microseconds: whole slides, at least one."""
+        return max(1, -(-round(self.horizon_seconds * SECOND) // self.slide)) * self.slide
+
 
 PIPELINE: Final = LevelPipeline(
     name="bundles",

@@ -9,13 +9,13 @@ from pyspark.sql import functions as F
 
 from trimtab.model.bundles.reports import TRAFFIC
 from trimtab.observe.bundles.schemas import BROKERS, BUNDLES, DEPARTURES
-from trimtab.observe.flags import Flag
+from trimtab.observe.columns import Flag
 from trimtab.observe.spark_columns import conform, flagged_where, is_flagged
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from trimtab.observe.bundles.settings import BundlesPipelineSettings
+    from trimtab.observe.bundles.pipeline import BundlesPipelineSettings
 
 BYTES_PER_KBIT: Final = 125.0
 _BAD_FIGURE: Final = Flag.NOT_A_NUMBER | Flag.NEGATIVE

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from trimtab.model.load import FloatArray
-    from trimtab.observe.bundles.settings import BundlesPipelineSettings
+    from trimtab.observe.bundles.pipeline import BundlesPipelineSettings
     from trimtab.observe.lake import Lake
     from trimtab.observe.manifest import Manifest
 

@@ -10,7 +10,7 @@ from trimtab.observe.bundles.forecasts import HOUR, forecast_errors, forecasts, 
 from trimtab.observe.bundles.loads import attributed, cpu_model
 from trimtab.observe.bundles.reports import brokers, bundles, departures
 from trimtab.observe.bundles.windows import windows
-from trimtab.observe.stage import Stage, here
+from trimtab.observe.level_pipeline import Stage, here
 
 STAGES: Final = (
     Stage("brokers", {"cleaned": lambda s: s.gap}, lambda t, s: brokers(t["cleaned"], s)),

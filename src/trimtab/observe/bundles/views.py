@@ -20,7 +20,7 @@ from trimtab.observe.lake import instant
 if TYPE_CHECKING:
     from trimtab.model.load import FloatArray
     from trimtab.observe.bundles.cluster_state import ClusterState
-    from trimtab.observe.bundles.settings import BundlesPipelineSettings
+    from trimtab.observe.bundles.pipeline import BundlesPipelineSettings
     from trimtab.observe.lake import Lake
     from trimtab.observe.manifest import Manifest
 

@@ -8,9 +8,8 @@ from pyspark.sql import functions as F
 
 from trimtab.model.bundles.reports import TRAFFIC
 from trimtab.observe.bundles.schemas import WINDOWS
-from trimtab.observe.flags import Flag
-from trimtab.observe.spark_columns import conform, is_flagged
-from trimtab.observe.windows import coverage, statistics, with_window_ends
+from trimtab.observe.columns import Flag
+from trimtab.observe.spark_columns import conform, coverage, is_flagged, statistics, with_window_ends
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -27,7 +27,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from trimtab.observe.collect.batch import Batch, BatchWriter
+from trimtab.observe.collect.landing import Batch, BatchWriter
 
 TOTALS = ("offered_bytes_total", "served_bytes_total", "errors_total", "late_total")
 LATENCIES = ("latency_p50_ms", "latency_p99_ms")

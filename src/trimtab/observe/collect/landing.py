@@ -1,22 +1,77 @@
-"""Destinations of samples; in the lake one Parquet file per tick, whole or not there."""
+"""Samples by the batch, and where they go: one Parquet file per tick in a lake, or records of a topic."""
 
 from __future__ import annotations
 
 import datetime
+import json
 import os
 import re
 import secrets
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Protocol
 
 from trimtab.files.atomic import sync_folder
 from trimtab.model.errors import ObserveError
-from trimtab.observe.collect.batch import Batch
 
 if TYPE_CHECKING:
     import pyarrow
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Raw samples of one kind, not yet bound to a cluster and a tick.
+
+    Attributes
+    ----------
+    kind
+        One of the kinds that the raw form of the system names.
+    columns
+        Lists of equal length, by column name; None where a row has no value.
+    common
+        Values that all rows share, by column name.
+    """
+
+    kind: str
+    columns: Mapping[str, list[object]]
+    common: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values()), ()))
+
+    def rows(self) -> Iterator[dict[str, object]]:
+        """One mapping per row, values that are not there left out."""
+        names = tuple(self.columns)
+        shared = {"kind": self.kind} | {
+            name: value for name, value in self.common.items() if value is not None
+        }
+        for values in zip(*self.columns.values(), strict=True):
+            yield shared | {
+                name: value for name, value in zip(names, values, strict=True) if value is not None
+            }
+
+
+class BatchWriter:
+    """Collects rows of one kind; `columns` fixes which values a row has, in which order."""
+
+    def __init__(self, kind: str, *columns: str, **common: object) -> None:
+        self._kind = kind
+        self._columns: dict[str, list[object]] = {name: [] for name in columns}
+        self._appends = tuple(values.append for values in self._columns.values())
+        self._common = common
+
+    def add(self, *values: object) -> None:
+        """Append one row; as many values as there are columns."""
+        for append, value in zip(self._appends, values, strict=True):
+            append(value)
+
+    def batch(self) -> Batch:
+        """The rows collected."""
+        return Batch(self._kind, self._columns, self._common)
+
 
 ABANDONED_SECONDS = 3600.0
 """A file that has been in the making for so long was left by a collector that was killed."""
@@ -158,3 +213,75 @@ def _remove_abandoned(raw: Path) -> None:
         except FileNotFoundError:
             # Its writer was alive after all, or another collector cleans up too.
             continue
+
+
+ENTITY = ("broker", "owner", "namespace", "bundle", "topic", "partition", "group", "client")
+"""Columns of all levels that say what a row describes."""
+
+
+class TopicLanding:
+    """Lands as JSON records in a Kafka topic, one per row, keyed by cluster and entity.
+
+    Parameters
+    ----------
+    producer
+        A `kafka.KafkaProducer` with the client's own defaults for serialisation (bytes in, bytes out).
+    """
+
+    def __init__(self, producer: Any, topic: str, timeout_seconds: float) -> None:
+        self._producer = producer
+        self._topic = topic
+        self._timeout_seconds = timeout_seconds
+
+    def land(self, batches: Sequence[Batch], cluster: str, tick: datetime.datetime) -> None:
+        """Send all rows and wait until the topic has them.
+
+        A record that was sent twice is one sample: the pipeline knows rows by their key columns.
+
+        Raises
+        ------
+        ObserveError
+            If some were not acknowledged.
+        """
+        from kafka.errors import KafkaError
+
+        received_at = datetime.datetime.now(datetime.UTC)
+        try:
+            sent = [
+                self._producer.send(self._topic, key=key, value=value)
+                for key, value in json_records(batches, cluster, tick, received_at)
+            ]
+            self._producer.flush(timeout=self._timeout_seconds)
+            failed = [future.exception for future in sent if future.exception or not future.is_done]
+        except KafkaError as error:
+            raise self._failed(error) from error
+        if failed:
+            raise self._failed(failed[0] or "not acknowledged in time", len(failed), len(sent))
+
+    def close(self) -> None:
+        """Close the producer; what it has not sent was reported by `land`."""
+        self._producer.close(timeout=self._timeout_seconds)
+
+    def _failed(self, cause: object, failed: int | None = None, sent: int | None = None) -> ObserveError:
+        what = "samples were" if failed is None else f"{failed} of {sent} samples were"
+        return ObserveError(
+            f"{what} not taken by topic {self._topic!r} ({cause}): "
+            "check that the topic exists and that we may write to it"
+        )
+
+
+def json_records(
+    batches: Iterable[Batch], cluster: str, tick: datetime.datetime, received_at: datetime.datetime
+) -> Iterable[tuple[bytes, bytes]]:
+    """Key and value of each row: the columns of `raw.COLUMNS` that it fills, instants as RFC 3339 in UTC."""
+    shared = {"cluster": cluster, "tick": tick, "received_at": received_at}
+    for batch in batches:
+        for row in batch.rows():
+            entity = [row.get(name) for name in ENTITY]
+            key = "/".join([cluster, batch.kind, *(str(part) for part in entity if part is not None)])
+            yield key.encode(), json.dumps(shared | row, default=_instant, separators=(",", ":")).encode()
+
+
+def _instant(value: object) -> str:
+    assert isinstance(value, datetime.datetime), f"no JSON form for {value!r}"
+    return value.astimezone(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import datetime
+import math
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
@@ -16,10 +17,66 @@ from trimtab.connect.kafka.client import producer
 from trimtab.connect.kafka.settings import KafkaConnection
 from trimtab.model.errors import ObserveError
 from trimtab.observe.collect.collecting import Sampler, TickSample
-from trimtab.observe.collect.landing import Columns, LakeLanding, Landing
+from trimtab.observe.collect.landing import Columns, LakeLanding, Landing, TopicLanding
 from trimtab.observe.collect.settings import CollectSettings
-from trimtab.observe.collect.ticks import MICROSECONDS, ticks
-from trimtab.observe.collect.topic_landing import TopicLanding
+from trimtab.observe.columns import SECOND
+
+
+@dataclass(frozen=True)
+class Tick:
+    """One instant.
+
+    Attributes
+    ----------
+    microseconds
+        Since the epoch; a multiple of the interval.
+    missed
+        How many instants passed by since the tick before, because sampling took longer than the interval or
+        the machine slept.
+    """
+
+    microseconds: int
+    missed: int = 0
+
+
+def tick_of(seconds: float, interval_seconds: float) -> int:
+    """The newest aligned instant that is not after `seconds`, in microseconds since the epoch."""
+    interval = round(interval_seconds * SECOND)
+    return math.floor(seconds * SECOND) // interval * interval
+
+
+def ticks(interval_seconds: float, now: Callable[[], float], wait: Callable[[float], bool]) -> Iterator[Tick]:
+    """Wait for one aligned instant after the other, without drift.
+
+    Parameters
+    ----------
+    interval_seconds
+        Distance of two instants.
+    now
+        Seconds since the epoch, UTC.
+    wait
+        Waits so many seconds, or returns True at once when it is time to stop.
+
+    Yields
+    ------
+    Tick
+        Strictly later than the one before, unless the clock was set back by more than two intervals.
+    """
+    interval = round(interval_seconds * SECOND)
+    last: int | None = None
+    while True:
+        following = tick_of(now(), interval_seconds) + interval
+        if last is not None and last >= following and last - following <= interval:
+            # The clock was set back a little: name no instant twice.
+            following = last + interval
+        while (delay := following / SECOND - now()) > 0:
+            if wait(delay):
+                return
+        # A machine that slept wakes up in a later tick: samples belong to the one they are taken in.
+        following = max(following, tick_of(now(), interval_seconds))
+        missed = 0 if last is None else max(0, (following - last) // interval - 1)
+        yield Tick(following, missed)
+        last = following
 
 
 @dataclass(frozen=True)
@@ -96,7 +153,7 @@ def collect(
         # Opens the connections, so that the first tick is as quick as the others.
         collector.sample()
     for tick in islice(ticks(interval_seconds, time.time, stop.wait), count):
-        instant = datetime.datetime.fromtimestamp(tick.microseconds / MICROSECONDS, datetime.UTC)
+        instant = datetime.datetime.fromtimestamp(tick.microseconds / SECOND, datetime.UTC)
         sample = None
         try:
             sample = collector.sample()

@@ -16,7 +16,7 @@ from trimtab.observe.spark_columns import conform, scaled, sound
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from trimtab.observe.replicas.settings import ReplicasPipelineSettings
+    from trimtab.observe.replicas.pipeline import ReplicasPipelineSettings
 
 _COUNTED = (
     "cpu_ns",

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import functions as F
 
 from trimtab.model.replicas.resources import RESOURCES
+from trimtab.observe import clean as counts
 from trimtab.observe import imbalance as measures
-from trimtab.observe import quality as counts
-from trimtab.observe.columns import SECOND
-from trimtab.observe.flags import Flag
+from trimtab.observe.columns import SECOND, Flag
 from trimtab.observe.replicas.schemas import IMBALANCE
 from trimtab.observe.replicas.windows import NANOSECONDS_PER_US
 from trimtab.observe.spark_columns import conform
@@ -18,7 +17,7 @@ from trimtab.observe.spark_columns import conform
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from trimtab.observe.replicas.settings import ReplicasPipelineSettings
+    from trimtab.observe.replicas.pipeline import ReplicasPipelineSettings
 
 _OF_INTERVALS: Final = (Flag.RESET, Flag.GAP, Flag.CLOCK_BACK, Flag.MISSED)
 _OF_PARTITIONS: Final = (Flag.CUT, Flag.COPYING, Flag.LEADER_CHANGED)

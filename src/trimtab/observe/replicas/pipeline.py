@@ -2,13 +2,65 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
+from trimtab.model.errors import SettingsError
 from trimtab.model.replicas.resources import RESOURCES
 from trimtab.observe.collect.kafka.raw import FORM
+from trimtab.observe.columns import SECOND
 from trimtab.observe.level_pipeline import LevelPipeline
 from trimtab.observe.replicas.schemas import TABLES
-from trimtab.observe.replicas.settings import ReplicasPipelineSettings
+from trimtab.observe.settings import PipelineSettings
+
+
+@dataclass(frozen=True)
+class ReplicasPipelineSettings(PipelineSettings):
+    """The settings that the figures of the level `replicas` depend on.
+
+    Attributes
+    ----------
+    windows
+        How many recent windows a load value looks back on.
+    value
+        Which rule gives the load value: `repaired` or `literal` (`trimtab.model.replicas.loadvalue`).
+    learning_seconds
+        Over how long a partition's bytes per record are learned.
+    collapse_seconds
+        Over how long a client's usual traffic is remembered, for `traffic_collapse`.
+    cpu_base
+        Where a broker's idle CPU goes in a snapshot: `apart` (taken off its capacity, in no replica) or
+        `replicas` (spread evenly over the replicas it holds).
+    """
+
+    NOT_OF_TABLES = frozenset({"windows", "value", "cpu_base"})
+
+    windows: int = 10
+    value: str = "repaired"
+    learning_seconds: float = 1800.0
+    collapse_seconds: float = 300.0
+    cpu_base: str = "apart"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._check_seconds("learning_seconds", "collapse_seconds")
+        self._check_counts("windows")
+        if self.value not in ("repaired", "literal"):
+            raise SettingsError(f"pipeline.value is {self.value!r}: give repaired or literal")
+        if self.cpu_base not in ("apart", "replicas"):
+            raise SettingsError(f"pipeline.cpu_base is {self.cpu_base!r}: give apart or replicas")
+        self._check_limits("pipeline", RESOURCES)
+
+    @property
+    def learning(self) -> int:
+        """Reach back for bytes per record, microseconds."""
+        return round(self.learning_seconds * SECOND)
+
+    @property
+    def collapse(self) -> int:
+        """Reach back for a client's usual traffic, microseconds."""
+        return round(self.collapse_seconds * SECOND)
+
 
 PIPELINE: Final = LevelPipeline(
     name="replicas",

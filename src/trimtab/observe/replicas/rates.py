@@ -10,7 +10,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from trimtab.observe.collect.kafka.raw import KEYS
-from trimtab.observe.flags import Flag
+from trimtab.observe.columns import Flag
 from trimtab.observe.replicas.schemas import COUNTERS, DELTAS, RATES, STATE
 from trimtab.observe.spark_columns import conform, flagged_where, sound
 

@@ -17,8 +17,8 @@ from trimtab.observe.lake import instant
 if TYPE_CHECKING:
     from trimtab.observe.lake import Lake
     from trimtab.observe.manifest import Manifest
+    from trimtab.observe.replicas.pipeline import ReplicasPipelineSettings
     from trimtab.observe.replicas.placement import Placement
-    from trimtab.observe.replicas.settings import ReplicasPipelineSettings
 
 
 @dataclass(frozen=True, eq=False)

@@ -24,7 +24,7 @@ from trimtab.observe.snapshot_folders import newest_ticks, write_snapshots
 if TYPE_CHECKING:
     from trimtab.observe.lake import Lake
     from trimtab.observe.manifest import Manifest
-    from trimtab.observe.replicas.settings import ReplicasPipelineSettings
+    from trimtab.observe.replicas.pipeline import ReplicasPipelineSettings
 
 
 def write_newest_snapshots(lake: Lake, manifest: Manifest, settings: ReplicasPipelineSettings) -> list[Path]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
+from trimtab.observe.level_pipeline import Stage, here
 from trimtab.observe.replicas.attribute import attributed, cpu_model
 from trimtab.observe.replicas.brokers import brokers, clients
 from trimtab.observe.replicas.evenness import imbalance, quality
 from trimtab.observe.replicas.rates import rates
 from trimtab.observe.replicas.traffic import growth, traffic
 from trimtab.observe.replicas.windows import windows
-from trimtab.observe.stage import Stage, here
 
 STAGES: Final = (
     Stage("rates", {"cleaned": lambda s: s.gap}, lambda t, s: rates(t["cleaned"], s)),

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
-from trimtab.observe.flags import Flag
+from trimtab.observe.columns import Flag
 from trimtab.observe.replicas.schemas import GROWTH, TRAFFIC
 from trimtab.observe.spark_columns import conform, flagged_where, is_flagged, scaled, sound
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from trimtab.observe.replicas.settings import ReplicasPipelineSettings
+    from trimtab.observe.replicas.pipeline import ReplicasPipelineSettings
 
 _COMPACTED_BELOW = 0.5
 """Growth under this share of what the new records should weigh means that something was compacted away

@@ -10,8 +10,7 @@ from pyspark.sql import functions as F
 
 from trimtab.observe.columns import SECOND
 from trimtab.observe.replicas.schemas import WINDOWS
-from trimtab.observe.spark_columns import conform
-from trimtab.observe.windows import coverage, statistics, with_window_ends
+from trimtab.observe.spark_columns import conform, coverage, statistics, with_window_ends
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from trimtab.observe.balls.pipeline import BOXES, RESOURCES, BallsPipelineSettings
+from trimtab.observe.clean import quality
 from trimtab.observe.columns import imbalance_columns
 from trimtab.observe.imbalance import imbalance
-from trimtab.observe.quality import quality
+from trimtab.observe.level_pipeline import Stage, here
 from trimtab.observe.spark_columns import conform
-from trimtab.observe.stage import Stage, here
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

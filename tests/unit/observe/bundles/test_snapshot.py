@@ -12,7 +12,7 @@ from hand_written_tables import lake_with
 from trimtab.files.bundles.snapshot import read_bundles_snapshot
 from trimtab.model.bundles.snapshot import NO_OWNER, RESOURCES, BundlesSnapshot
 from trimtab.observe.bundles.pipeline import PIPELINE as BUNDLES
-from trimtab.observe.bundles.settings import BundlesPipelineSettings
+from trimtab.observe.bundles.pipeline import BundlesPipelineSettings
 from trimtab.observe.bundles.snapshot import write_newest_snapshots
 
 if TYPE_CHECKING:

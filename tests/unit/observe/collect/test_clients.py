@@ -4,8 +4,8 @@ import datetime
 import json
 from pathlib import Path
 
-from trimtab.observe.collect.batch import Batch
 from trimtab.observe.collect.clients import ClientFiles
+from trimtab.observe.collect.landing import Batch
 
 LONG_AGO = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 AT = datetime.datetime(2026, 11, 21, 12, tzinfo=datetime.UTC)

@@ -15,10 +15,16 @@ import pyarrow.parquet
 import pytest
 
 from trimtab.model.errors import ObserveError
-from trimtab.observe.collect.batch import Batch, BatchWriter
 from trimtab.observe.collect.kafka.raw import COLUMNS
-from trimtab.observe.collect.landing import ABANDONED_SECONDS, LakeLanding, arrow_schema, to_table
-from trimtab.observe.collect.topic_landing import TopicLanding
+from trimtab.observe.collect.landing import (
+    ABANDONED_SECONDS,
+    Batch,
+    BatchWriter,
+    LakeLanding,
+    TopicLanding,
+    arrow_schema,
+    to_table,
+)
 from trimtab.observe.lake import Lake
 from trimtab.observe.replicas.pipeline import PIPELINE as REPLICAS
 
@@ -76,7 +82,7 @@ def test_two_collectors_of_one_cluster_do_not_overwrite_each_other(tmp_path: Pat
 
 WRITER = """
 import sys, pathlib, datetime, pyarrow.parquet
-from trimtab.observe.collect.batch import BatchWriter
+from trimtab.observe.collect.landing import BatchWriter
 from trimtab.observe.collect.kafka.raw import COLUMNS
 from trimtab.observe.collect.landing import LakeLanding
 writer = BatchWriter("replica", "topic", "partition", "size_bytes")

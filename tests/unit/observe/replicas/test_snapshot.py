@@ -12,7 +12,7 @@ from hand_written_tables import lake_with
 from trimtab.files.replicas.snapshot import read_snapshot
 from trimtab.model.replicas.resources import CPU, DISK, NETWORK_IN, NETWORK_OUT
 from trimtab.model.replicas.snapshot import NOBODY, BrokerState, LogDirState
-from trimtab.observe.replicas.settings import ReplicasPipelineSettings
+from trimtab.observe.replicas.pipeline import ReplicasPipelineSettings
 from trimtab.observe.replicas.snapshot import write_newest_snapshots
 
 if TYPE_CHECKING:

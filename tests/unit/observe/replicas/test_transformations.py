@@ -9,11 +9,10 @@ import pytest
 
 from trimtab.observe.clean import deduplicated, from_json, typed
 from trimtab.observe.collect.kafka.raw import FORM
-from trimtab.observe.columns import ddl
-from trimtab.observe.flags import Flag
+from trimtab.observe.columns import Flag, ddl
 from trimtab.observe.replicas.brokers import brokers
+from trimtab.observe.replicas.pipeline import ReplicasPipelineSettings
 from trimtab.observe.replicas.rates import rates
-from trimtab.observe.replicas.settings import ReplicasPipelineSettings
 from trimtab.observe.replicas.traffic import growth, traffic
 
 if TYPE_CHECKING:

@@ -19,8 +19,7 @@ from trimtab.lab.sandbox.pulsar.namespaces import create_namespaces
 from trimtab.model.bundles.plan import BundlePlan
 from trimtab.model.bundles.receipt import BundlesReceipt
 from trimtab.model.bundles.snapshot import RESOURCES, BundlesSnapshot
-from trimtab.observe.bundles.pipeline import PIPELINE
-from trimtab.observe.bundles.settings import BundlesPipelineSettings
+from trimtab.observe.bundles.pipeline import PIPELINE, BundlesPipelineSettings
 from trimtab.observe.lake import Lake
 from trimtab.report.bundles.words import plan_text
 from trimtab.report.formats import bytes_text, counted

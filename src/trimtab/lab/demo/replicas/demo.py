@@ -22,8 +22,7 @@ from trimtab.model.replicas.receipt import ReplicasReceipt
 from trimtab.model.replicas.resources import RESOURCES
 from trimtab.model.replicas.snapshot import ReplicasSnapshot
 from trimtab.observe.lake import Lake
-from trimtab.observe.replicas.pipeline import PIPELINE
-from trimtab.observe.replicas.settings import ReplicasPipelineSettings
+from trimtab.observe.replicas.pipeline import PIPELINE, ReplicasPipelineSettings
 from trimtab.plan.replicas.planner import plan_replicas
 from trimtab.report.formats import bytes_text
 from trimtab.report.replicas.words import plan_text, progress_text

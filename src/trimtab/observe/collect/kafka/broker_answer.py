@@ -6,9 +6,9 @@ import datetime
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from trimtab.observe.collect.batch import Batch, BatchWriter
 from trimtab.observe.collect.collecting import Unanswered
 from trimtab.observe.collect.kafka.asking import Asker, Refused, check
+from trimtab.observe.collect.landing import Batch, BatchWriter
 
 EARLIEST, LATEST = -2, -1
 """Kafka's names for the first offset still there, and the high watermark."""

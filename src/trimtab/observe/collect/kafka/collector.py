@@ -1,19 +1,24 @@
-"""One tick: ask all brokers at once, and make rows of whatever they answer."""
+"""The collector of Kafka. One tick: ask all brokers at once, and make rows of whatever they answer."""
 
 from __future__ import annotations
 
 import datetime
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Final
 
+from trimtab.connect.kafka.client import admin_client
+from trimtab.connect.kafka.settings import KafkaConnection
 from trimtab.observe.collect.capacity import CapacitySettings
 from trimtab.observe.collect.clients import ClientFiles
-from trimtab.observe.collect.collecting import TickSample, Unanswered
-from trimtab.observe.collect.kafka.asking import Asker
+from trimtab.observe.collect.collecting import Collecting, TickSample, Unanswered
+from trimtab.observe.collect.kafka.asking import AdminAsker, Asker
 from trimtab.observe.collect.kafka.broker_answer import BrokerAnswer, ask_broker
 from trimtab.observe.collect.kafka.placement import read_placement
 from trimtab.observe.collect.kafka.prometheus import Endpoints, Scrape, endpoints, scrape, topic_batch
+from trimtab.observe.collect.kafka.raw import COLUMNS
 from trimtab.observe.collect.kafka.rows import broker_batch, log_dir_batch, partition_batch
 from trimtab.observe.collect.settings import CollectSettings
 
@@ -127,3 +132,34 @@ def _scraped(scrapes: Mapping[int, Future[Scrape]]) -> tuple[dict[int, Scrape], 
                 f"the metrics endpoint of broker {broker} answers, but has no counter of a Kafka broker"
             )
     return counters, problems
+
+
+@contextmanager
+def open_collector(
+    connection: KafkaConnection, settings: CollectSettings, capacity: CapacitySettings
+) -> Iterator[Collector]:
+    """A collector on a connection of its own.
+
+    Raises
+    ------
+    ConnectError
+        If the cluster cannot be reached now.
+    """
+    # The client's default would leave a broker that comes back unasked for up to 30 s.
+    admin = admin_client(connection, reconnect_backoff_max_ms=1000)
+    collector = Collector(AdminAsker(admin), settings, capacity)
+    try:
+        yield collector
+    finally:
+        collector.close()
+        admin.close()
+
+
+def remarks(settings: CollectSettings) -> tuple[str, ...]:
+    """A remark where CPU cannot be known."""
+    if settings.prometheus is not None:
+        return ()
+    return ("no metrics endpoint is set (collect.prometheus): no CPU, three resources remain",)
+
+
+COLLECTING: Final = Collecting(COLUMNS, open_collector, remarks)

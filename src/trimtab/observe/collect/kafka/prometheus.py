@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from trimtab.model.errors import SettingsError
-from trimtab.observe.collect.batch import Batch, BatchWriter
 from trimtab.observe.collect.collecting import Unanswered
 from trimtab.observe.collect.kafka.exposition import TOPIC_COLUMNS, BrokerCounters, read_exposition
 from trimtab.observe.collect.kafka.placement import Broker
+from trimtab.observe.collect.landing import Batch, BatchWriter
 
 LARGEST_BYTES = 256 * 2**20
 """More than any exporter gives; an endpoint that streams without end must not fill our memory."""

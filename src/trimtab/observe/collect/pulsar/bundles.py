@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from trimtab.model.bundles.range import BundleRange, bundles_between, parse_bundle
-from trimtab.observe.collect.pulsar.faults import Faults
-from trimtab.observe.collect.pulsar.figures import Figures
+from trimtab.observe.collect.pulsar.figures import Faults, Figures
 
 
 @dataclass(frozen=True)

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import datetime
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from typing import Final
 
-from trimtab.connect.pulsar.admin import PulsarAdmin, PulsarAdminError
+from trimtab.connect.pulsar.admin import PulsarAdmin, PulsarAdminError, PulsarConnection
 from trimtab.observe.collect.capacity import CapacitySettings
-from trimtab.observe.collect.collecting import TickSample, Unanswered
+from trimtab.observe.collect.collecting import Collecting, TickSample, Unanswered
 from trimtab.observe.collect.pulsar.broker import BrokerAnswer, Wanted, ask_broker
 from trimtab.observe.collect.pulsar.bundles import bundle_samples, current_bundles
-from trimtab.observe.collect.pulsar.faults import Faults
+from trimtab.observe.collect.pulsar.figures import Faults
 from trimtab.observe.collect.pulsar.metrics import BrokerMetrics, read_metrics, topics_of, usage_of
 from trimtab.observe.collect.pulsar.namespaces import Namespaces, NamespacesSample
 from trimtab.observe.collect.pulsar.published import PublishedLoads
+from trimtab.observe.collect.pulsar.raw import COLUMNS
+from trimtab.observe.collect.pulsar.recording import RecordingLanding
 from trimtab.observe.collect.pulsar.report import (
     Clocks,
     Report,
@@ -240,3 +243,23 @@ class PulsarCollector:
 def _seen(answers: Sequence[BrokerAnswer]) -> set[str]:
     """Namespaces that brokers own bundles of."""
     return {bundle.rpartition("/")[0] for answer in answers for bundle in answer.owned or ()}
+
+
+@contextmanager
+def open_collector(
+    connection: PulsarConnection, settings: CollectSettings, capacity: CapacitySettings
+) -> Iterator[PulsarCollector]:
+    """A collector on a connection of its own.
+
+    Raises
+    ------
+    ConnectError
+        If no broker can be reached now, or they refuse us.
+    """
+    patient = replace(connection, timeout_seconds=settings.patience_seconds)
+    with PulsarAdmin(patient) as admin, closing(PulsarCollector(admin, settings, capacity)) as collector:
+        admin.brokers()
+        yield collector
+
+
+COLLECTING: Final = Collecting(COLUMNS, open_collector, recorder=RecordingLanding)

@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from trimtab.model.bundles.range import bundle_positions, bundles_between, topic_hashes
-from trimtab.observe.collect.pulsar.faults import Faults
-from trimtab.observe.collect.pulsar.figures import TRAFFIC, Figures
+from trimtab.observe.collect.pulsar.figures import TRAFFIC, Faults, Figures
 from trimtab.observe.collect.pulsar.topics import TopicSample
 
 _USAGE: Final = {

@@ -12,8 +12,8 @@ from typing import Final
 from trimtab.connect.pulsar.admin import PulsarAdmin, PulsarAdminError
 from trimtab.model.bundles.policies import BundlePolicies, is_heartbeat_or_sla
 from trimtab.observe.collect.pulsar.bundles import sound_boundaries
-from trimtab.observe.collect.pulsar.faults import Faults
-from trimtab.observe.collect.pulsar.policies_text import policies_text
+from trimtab.observe.collect.pulsar.figures import Faults
+from trimtab.observe.collect.pulsar.raw import policies_text
 
 POLICIES_SECONDS: Final = 300.0
 """Operators change policies rarely; boundaries are asked at every tick."""

@@ -4,8 +4,16 @@ Brokers tell rates, not counters: each row is what the broker said of the last m
 rows of a report are landed at once, with one `received_at`.
 """
 
-from typing import Final
+from __future__ import annotations
 
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any, Final
+
+import msgspec
+
+from trimtab.model.bundles.policies import BundlePolicies, IsolationPolicy
 from trimtab.observe.columns import Columns, RawForm, numbers, of_raw
 
 KINDS: Final = ("pulsar_broker", "pulsar_bundle", "pulsar_topic", "pulsar_namespace", "pulsar_client")
@@ -17,7 +25,7 @@ KINDS: Final = ("pulsar_broker", "pulsar_bundle", "pulsar_topic", "pulsar_namesp
 - `pulsar_bundle`: owner, bundle, position (none: in the figures, but not in the list of those it owns), and
   with `has_stats` its stats_position, traffic, topics, producers, consumers;
 - `pulsar_topic`: owner, bundle, topic, its traffic, producers, consumers, subscriptions, backlog, storage;
-- `pulsar_namespace`: namespace, boundaries, policies (`trimtab.observe.collect.pulsar.policies_text`);
+- `pulsar_namespace`: namespace, boundaries, policies (`policies_text`);
 - `pulsar_client`: client, offered and served totals, errors, as for Kafka's clients.
 """
 
@@ -84,3 +92,44 @@ FORM: Final = RawForm(
     columns=_COLUMNS, keys=KEYS, kinds=KINDS, negative=numbers(_COLUMNS, "bigint", "double")
 )
 """No figure of Pulsar's is ever below zero."""
+
+
+def policies_text(cluster: BundlePolicies, group: str | None) -> str:
+    """The column `policies` of a namespace's row: what is laid down for all, and its own group.
+
+    Parameters
+    ----------
+    cluster
+        Isolation policies and failure domains; any row alone holds them all.
+    group
+        Anti-affinity group of the namespace.
+    """
+    told: dict[str, Any] = {}
+    if cluster.isolation:
+        told["isolation"] = [asdict(policy) for policy in cluster.isolation]
+    if cluster.failure_domains:
+        told["failure_domains"] = dict(cluster.failure_domains)
+    if group is not None:
+        told["anti_affinity_group"] = group
+    return json.dumps(told, ensure_ascii=False, separators=(",", ":"))
+
+
+def policies_from(texts: Mapping[str, str | None]) -> BundlePolicies:
+    """The policies of a cluster out of the rows of one tick.
+
+    Parameters
+    ----------
+    texts
+        The column `policies`, by namespace.
+    """
+    isolation: tuple[IsolationPolicy, ...] = ()
+    domains: dict[str, str] = {}
+    groups: dict[str, str] = {}
+    for namespace, text in texts.items():
+        told = json.loads(text or "{}")
+        if "anti_affinity_group" in told:
+            groups[namespace] = told["anti_affinity_group"]
+        if "isolation" in told:
+            isolation = msgspec.convert(told["isolation"], tuple[IsolationPolicy, ...])
+        domains |= told.get("failure_domains", {})
+    return BundlePolicies(isolation, groups, domains)

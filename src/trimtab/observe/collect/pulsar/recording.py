@@ -13,8 +13,7 @@ import msgspec
 from trimtab.files.bundles.reports import report_line
 from trimtab.model.bundles.reports import ReportTick
 from trimtab.model.errors import InputError, ObserveError
-from trimtab.observe.collect.batch import Batch
-from trimtab.observe.collect.landing import Landing
+from trimtab.observe.collect.landing import Batch, Landing
 from trimtab.observe.collect.pulsar.raw import COLUMNS
 from trimtab.observe.collect.pulsar.recorded import reports_of
 

@@ -11,8 +11,7 @@ from typing import Any, Final
 
 from trimtab.model.bundles.range import parse_bundle
 from trimtab.model.errors import InputError
-from trimtab.observe.collect.pulsar.faults import Faults
-from trimtab.observe.collect.pulsar.figures import TRAFFIC, Figures, figure, figures
+from trimtab.observe.collect.pulsar.figures import TRAFFIC, Faults, Figures, figure, figures
 
 RESOURCES: Final = {
     "cpu": "cpu",

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from trimtab.model.bundles.policies import is_heartbeat_or_sla
-from trimtab.observe.collect.batch import Batch, BatchWriter
 from trimtab.observe.collect.capacity import BrokerCapacity
+from trimtab.observe.collect.landing import Batch, BatchWriter
 from trimtab.observe.collect.pulsar.bundles import BundleSample
 from trimtab.observe.collect.pulsar.figures import TRAFFIC, Figures
 from trimtab.observe.collect.pulsar.namespaces import NamespacesSample

@@ -8,8 +8,7 @@ from typing import Any
 
 from trimtab.model.bundles.range import parse_bundle
 from trimtab.model.errors import InputError
-from trimtab.observe.collect.pulsar.faults import Faults
-from trimtab.observe.collect.pulsar.figures import TRAFFIC, Figures, figure, figures
+from trimtab.observe.collect.pulsar.figures import TRAFFIC, Faults, Figures, figure, figures
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """What brokers publish under the extensible load manager, message by message."""
 
-from trimtab.observe.collect.pulsar.faults import Faults
+from trimtab.observe.collect.pulsar.figures import Faults
 from trimtab.observe.collect.pulsar.published import LatestByKey
 from trimtab.observe.collect.pulsar.report import published_bundles, published_report
 
