@@ -1,4 +1,4 @@
-"""Raw samples to cleaned ones: typed, one row a sample; dirt is flagged and counted, never dropped silently."""
+"""Raw samples to cleaned ones: typed, one row a sample; dirt is flagged and counted, not dropped silently."""
 
 from __future__ import annotations
 
