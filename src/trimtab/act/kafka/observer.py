@@ -2,10 +2,9 @@
 
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
-from trimtab.act.kafka.calls import Calls, failure_of
-from trimtab.act.kafka.configs import MIN_IN_SYNC, Configs
+from trimtab.act.kafka.calls import MIN_IN_SYNC, Calls, failure_of
 from trimtab.act.port import PortError
 from trimtab.act.replicas.observation import (
     BrokerSeen,
@@ -26,18 +25,15 @@ class Observer:
 
     Parameters
     ----------
-    calls
-        The way to the cluster.
-    configs
-        Its dynamic settings.
+    admin
+        A `kafka.KafkaAdminClient`, as `trimtab.connect.kafka.client.admin_client` makes it.
     clock
         Seconds since 1970; stamps the looks.
     """
 
-    def __init__(self, calls: Calls, configs: Configs, clock: Callable[[], float]) -> None:
-        self._calls = calls
-        self._admin = calls.admin
-        self._configs = configs
+    def __init__(self, admin: Any, clock: Callable[[], float]) -> None:
+        self._calls = Calls(admin)
+        self._admin = admin
         self._clock = clock
         self._min_in_sync: dict[str, int] = {}
         self._in_flight: dict[TopicPartition, ReassignmentSeen] = {}
@@ -139,7 +135,7 @@ class Observer:
     def _unhealthy(self, placements: Mapping[TopicPartition, Placement]) -> frozenset[TopicPartition]:
         unknown = sorted({p.topic for p in placements} - self._min_in_sync.keys())
         if unknown:
-            for topic, configs in self._configs.of_topics(unknown, [MIN_IN_SYNC]).items():
+            for topic, configs in self._calls.settings_of_topics(unknown, [MIN_IN_SYNC]).items():
                 self._min_in_sync[topic] = int(configs.get(MIN_IN_SYNC, ("1", True))[0] or 1)
         return frozenset(
             partition

@@ -6,40 +6,27 @@ from functools import partial
 from typing import Any, Final
 
 from trimtab.act.execution.messages import Failure
-from trimtab.act.kafka.calls import Calls, answer_of, failure_of
-from trimtab.act.kafka.configs import FOLLOWER_RATE, FOLLOWER_REPLICAS, LEADER_RATE, LEADER_REPLICAS, Configs
+from trimtab.act.kafka.calls import (
+    FOLLOWER_RATE,
+    FOLLOWER_REPLICAS,
+    LEADER_RATE,
+    LEADER_REPLICAS,
+    answer_of,
+    failure_of,
+)
 from trimtab.act.kafka.observer import Observer
 from trimtab.act.port import PortError
-from trimtab.act.replicas.observation import Answers, Observation, OwnRates, ThrottleConfig, TopicPartition
+from trimtab.act.replicas.observation import Answers, OwnRates, ThrottleConfig, TopicPartition
 from trimtab.connect.kafka.client import admin_client
 from trimtab.connect.kafka.settings import KafkaConnection
 
 CLAIM: Final = "trimtab.lease."
 
 
-class KafkaAdminPort:
-    """An adapter for one connected admin client; not for use by two threads at once.
-
-    Parameters
-    ----------
-    admin
-        A `kafka.KafkaAdminClient`, as `trimtab.connect.kafka.client.admin_client` makes it.
-    clock
-        Seconds since 1970; stamps the looks.
-    """
+class KafkaAdminPort(Observer):
+    """An adapter for one connected admin client; not for use by two threads at once."""
 
     claim_rights = "grant AlterConfigs and DescribeConfigs on the cluster"
-
-    def __init__(self, admin: Any, clock: Callable[[], float]) -> None:
-        self._calls = Calls(admin)
-        self._configs = Configs(self._calls)
-        self._observer = Observer(self._calls, self._configs, clock)
-
-    def observe(
-        self, partitions: Collection[TopicPartition], brokers: Collection[int], *, wide: bool
-    ) -> Observation:
-        """See `ClusterPort.observe`."""
-        return self._observer.observe(partitions, brokers, wide=wide)
 
     def reassign(self, targets: Mapping[TopicPartition, tuple[int, ...]]) -> Answers:
         """See `ClusterPort.reassign`."""
@@ -78,7 +65,7 @@ class KafkaAdminPort:
         asked: dict[str, list[int]] = {}
         for topic, number in partitions:
             asked.setdefault(topic, []).append(number)
-        response = self._calls(lambda: self._calls.admin.elect_leaders(0, asked, raise_errors=False))
+        response = self._calls(lambda: self._admin.elect_leaders(0, asked, raise_errors=False))
         top = errors.for_code(getattr(response, "error_code", 0))
         if top is not errors.NoError:
             raise PortError(failure_of(top, "electing preferred leaders"))
@@ -99,7 +86,7 @@ class KafkaAdminPort:
         for broker in sorted({broker for _, broker in targets}):
             asked = {(p.topic, p.partition, b): path for (p, b), path in targets.items() if b == broker}
             try:
-                answers = self._calls(partial(self._calls.admin.alter_replica_log_dirs, asked))
+                answers = self._calls(partial(self._admin.alter_replica_log_dirs, asked))
             except PortError as failed:
                 found.update({TopicPartition(topic, number): failed.failure for topic, number, _ in asked})
                 continue
@@ -111,8 +98,8 @@ class KafkaAdminPort:
 
     def read_throttle(self, topics: Collection[str]) -> ThrottleConfig:
         """See `ClusterPort.read_throttle`."""
-        rates = self._configs.of_all_brokers()
-        lists = self._configs.of_topics(sorted(topics), [LEADER_REPLICAS, FOLLOWER_REPLICAS])
+        rates = self._calls.settings_of_all_brokers()
+        lists = self._calls.settings_of_topics(sorted(topics), [LEADER_REPLICAS, FOLLOWER_REPLICAS])
 
         def own(topic: str, name: str) -> str | None:
             value, inherited = lists.get(topic, {}).get(name, (None, True))
@@ -127,11 +114,11 @@ class KafkaAdminPort:
 
     def own_rates(self, brokers: Collection[int]) -> OwnRates:
         """See `ClusterPort.own_rates`."""
-        return self._configs.own_rates(brokers)
+        return self._calls.own_rates(brokers)
 
     def write_throttle(self, config: ThrottleConfig) -> Mapping[str, Failure]:
         """See `ClusterPort.write_throttle`: one call for all, also while a broker is dead."""
-        failures = self._configs.change(
+        failures = self._calls.change_settings(
             {LEADER_RATE: config.leader_rate, FOLLOWER_RATE: config.follower_rate},
             {
                 topic: {
@@ -148,7 +135,9 @@ class KafkaAdminPort:
         # Kafka never shows the value of a setting that it does not know (it might be a secret), only the
         # name: so the name carries the text.
         return frozenset(
-            name.removeprefix(CLAIM) for name in self._configs.of_all_brokers() if name.startswith(CLAIM)
+            name.removeprefix(CLAIM)
+            for name in self._calls.settings_of_all_brokers()
+            if name.startswith(CLAIM)
         )
 
     def write_claims(self, added: Collection[str], removed: Collection[str]) -> None:
@@ -157,7 +146,7 @@ class KafkaAdminPort:
         changes |= {CLAIM + text: "held" for text in added}
         if not changes:
             return
-        for failure in self._configs.change(changes).values():
+        for failure in self._calls.change_settings(changes).values():
             raise PortError(failure)
 
 

@@ -9,7 +9,7 @@ from kafka.admin import KafkaAdminClient
 from simulate.kafka.cluster import cluster_of
 from simulate.kafka.configs import WHOLE_CLUSTER, ConfigOperation, ResourceType
 from simulate.kafka.server import SimulatedKafkaServer
-from trimtab.act.kafka.configs import RATES
+from trimtab.act.kafka.calls import RATES
 from trimtab.act.kafka.port import KafkaAdminPort
 from trimtab.act.replicas.observation import ThrottleConfig
 from trimtab.act.replicas.throttle import warnings
