@@ -15,8 +15,7 @@ from simulate.kafka.server import SimulatedKafkaServer
 from support.asking import PATIENCE_SECONDS, ask
 from trimtab.act.kafka.port import KafkaAdminPort
 from trimtab.act.port import PortError
-from trimtab.act.replicas.observation import TopicPartition
-from trimtab.act.replicas.port import ClusterPort
+from trimtab.act.replicas.port import ClusterPort, TopicPartition
 from trimtab.connect.kafka.client import admin_client, producer
 from trimtab.lab.sandbox.kafka import KafkaSandbox
 

@@ -11,7 +11,7 @@ import pytest
 from contracts.conftest import Cluster
 from trimtab.act.execution.messages import Failure
 from trimtab.act.port import PortError
-from trimtab.act.replicas.observation import Observation, ThrottleConfig, TopicPartition
+from trimtab.act.replicas.port import Observation, ThrottleConfig, TopicPartition
 
 pytestmark = pytest.mark.timeout(600)
 

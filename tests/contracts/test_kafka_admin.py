@@ -11,7 +11,7 @@ from simulate.kafka.server import SimulatedKafkaServer
 from trimtab.act.kafka.observer import METADATA_LAG_SECONDS
 from trimtab.act.kafka.port import KafkaAdminPort
 from trimtab.act.port import PortError
-from trimtab.act.replicas.observation import TopicPartition
+from trimtab.act.replicas.port import TopicPartition
 
 BROKERS = (1, 2, 3, 4)
 NAME = TopicPartition("t", 0)

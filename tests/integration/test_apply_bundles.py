@@ -10,7 +10,7 @@ import pytest
 from support.bundle_plans import bundle_plan_of, split, unload
 from support.bundles_port_stories import STORIES, Stage
 from support.pulsar_trials import NAMESPACE, PulsarTrial
-from trimtab.act.bundles.observation import OFF, SHEDDING
+from trimtab.act.bundles.port import OFF, SHEDDING
 from trimtab.act.pulsar.port import PulsarAdminPort
 from trimtab.connect.pulsar.admin import PulsarAdmin
 from trimtab.lab.sandbox.pulsar import PulsarSandbox

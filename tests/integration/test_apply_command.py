@@ -13,7 +13,7 @@ import pytest
 
 from support.plans import plan_of
 from trimtab.act.kafka.port import KafkaAdminPort
-from trimtab.act.replicas.observation import ThrottleConfig, TopicPartition
+from trimtab.act.replicas.port import ThrottleConfig, TopicPartition
 from trimtab.connect.kafka.client import admin_client, producer
 from trimtab.files.replicas.plan import write_plan
 from trimtab.lab.sandbox.kafka import KafkaSandbox

@@ -6,7 +6,7 @@ import pytest
 
 from support.plans import plan_of
 from support.trials import Trial, finish, running_trial, was_killed
-from trimtab.act.replicas.observation import ThrottleConfig, TopicPartition
+from trimtab.act.replicas.port import ThrottleConfig, TopicPartition
 from trimtab.model.replicas.plan import Plan
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(1200)]

@@ -15,7 +15,7 @@ from support.memory_journal import MemoryJournal
 from support.plans import plan_of
 from trimtab.act.execution.messages import Command, Failure, Finish, GiveUp
 from trimtab.act.replicas.machine import ReplicasMachine
-from trimtab.act.replicas.observation import TopicPartition
+from trimtab.act.replicas.port import TopicPartition
 from trimtab.act.replicas.settings import ExecutionSettings
 from trimtab.act.replicas.state import ExecutionState
 from trimtab.act.runner import Runner

@@ -7,14 +7,14 @@ import numpy as np
 
 from trimtab.act.execution.messages import Failure
 from trimtab.act.port import PortError
-from trimtab.act.replicas.observation import (
+from trimtab.act.replicas.port import (
     Answers,
+    ClusterPort,
     Observation,
     OwnRates,
     ThrottleConfig,
     TopicPartition,
 )
-from trimtab.act.replicas.port import ClusterPort
 
 _T = TypeVar("_T")
 

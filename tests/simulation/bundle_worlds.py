@@ -22,7 +22,7 @@ from support.journals import CODECS
 from support.mortal import MortalJournal
 from trimtab.act.applying import begin, prepare, runner_of
 from trimtab.act.bundles.acting import ACTING
-from trimtab.act.bundles.observation import SWITCHES
+from trimtab.act.bundles.port import SWITCHES
 from trimtab.act.bundles.settings import UnloadPace, UnloadSettings
 from trimtab.act.bundles.state import BundlesState
 from trimtab.act.execution.state import FINAL

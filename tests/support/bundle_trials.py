@@ -12,7 +12,7 @@ from support.admin_transport import AdminTransport
 from support.invariants import forbidden_changes, violations
 from support.journals import CODECS
 from trimtab.act.bundles.machine import BundlesMachine, new_execution
-from trimtab.act.bundles.observation import SWITCHES
+from trimtab.act.bundles.port import SWITCHES
 from trimtab.act.bundles.prepare import compare, steps_of
 from trimtab.act.bundles.settings import UnloadPace, UnloadSettings
 from trimtab.act.bundles.state import BundlesState

@@ -3,8 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from trimtab.act.bundles.observation import AUTO_SPLIT, OFF, SHEDDING, SWITCHES, BundlesSeen
-from trimtab.act.bundles.port import BundlesPort
+from trimtab.act.bundles.port import AUTO_SPLIT, OFF, SHEDDING, SWITCHES, BundlesPort, BundlesSeen
 from trimtab.model.bundles.range import bundles_between
 
 

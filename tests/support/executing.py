@@ -8,7 +8,7 @@ from support.invariants import forbidden_changes, violations
 from support.journals import CODECS
 from trimtab.act.journal import Journal
 from trimtab.act.replicas.machine import ReplicasMachine, Sense, new_execution
-from trimtab.act.replicas.observation import TopicPartition
+from trimtab.act.replicas.port import TopicPartition
 from trimtab.act.replicas.prepare import compare, steps_of
 from trimtab.act.replicas.settings import ExecutionSettings
 from trimtab.act.replicas.state import ExecutionState

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from trimtab.act.execution.messages import Failure
 from trimtab.act.port import PortError
-from trimtab.act.replicas.observation import (
+from trimtab.act.replicas.port import (
     Answers,
     BrokerSeen,
     LogDirSeen,

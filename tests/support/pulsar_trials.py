@@ -11,7 +11,7 @@ from pathlib import Path
 from support.asking import PATIENCE_SECONDS
 from support.journals import CODECS
 from support.trials import trimtab
-from trimtab.act.bundles.observation import SWITCHES
+from trimtab.act.bundles.port import SWITCHES
 from trimtab.act.journal import Journal
 from trimtab.act.pulsar.port import PulsarAdminPort, probe_topic
 from trimtab.act.store import JOURNAL_FILE

@@ -19,7 +19,7 @@ from trimtab.act.execution.state import FINAL
 from trimtab.act.journal import Journal
 from trimtab.act.kafka.port import KafkaAdminPort
 from trimtab.act.port import PortError
-from trimtab.act.replicas.observation import Observation, Placement, ThrottleConfig, TopicPartition
+from trimtab.act.replicas.port import Observation, Placement, ThrottleConfig, TopicPartition
 from trimtab.act.store import JOURNAL_FILE
 from trimtab.connect.kafka.client import admin_client, producer
 from trimtab.files.replicas.plan import write_plan

@@ -18,7 +18,7 @@ from simulate.kafka.configs import (
 from simulate.kafka.state import ErrorCode, KafkaRefusal, PartitionName, SimulatedPartition
 from trimtab.act.execution.messages import Failure
 from trimtab.act.port import PortError
-from trimtab.act.replicas.observation import (
+from trimtab.act.replicas.port import (
     Answers,
     BrokerSeen,
     LogDirSeen,

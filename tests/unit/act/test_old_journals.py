@@ -9,12 +9,12 @@ import pytest
 from support.bundle_trials import BROKERS, Bed
 from support.fake_port import FakeCluster
 from support.journals import CODECS
-from trimtab.act.bundles.observation import OFF, SWITCHES
+from trimtab.act.bundles.port import OFF, SWITCHES
 from trimtab.act.bundles.state import BundlesState
 from trimtab.act.execution.state import AnyExecution, Status
 from trimtab.act.journal import Journal
 from trimtab.act.replicas.machine import ReplicasMachine
-from trimtab.act.replicas.observation import ThrottleConfig, TopicPartition
+from trimtab.act.replicas.port import ThrottleConfig, TopicPartition
 from trimtab.act.replicas.state import ExecutionState
 from trimtab.act.replicas.steps import StepState
 from trimtab.act.runner import Runner

@@ -8,7 +8,7 @@ from simulate.kafka.cluster import SimulatedKafka, cluster_of
 from simulate.kafka.configs import FOLLOWER_REPLICAS, LEADER_RATE, ConfigOperation, ResourceType
 from simulate.kafka.port import SimulatedPort
 from trimtab.act.replicas.machine import new_execution
-from trimtab.act.replicas.observation import TopicPartition
+from trimtab.act.replicas.port import TopicPartition
 from trimtab.act.replicas.settings import ExecutionSettings
 from trimtab.act.replicas.state import ExecutionState
 from trimtab.act.replicas.steps import Phase, Step, StepKind, StepState

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from trimtab.act.bundles.changes import requested, split_order
 from trimtab.act.bundles.messages import Unload
-from trimtab.act.bundles.observation import BundlesSeen
+from trimtab.act.bundles.port import BundlesSeen
 from trimtab.act.bundles.settings import UnloadPace
 from trimtab.act.bundles.state import BundlesState
 from trimtab.act.bundles.steps import BundleRecord, Step, StepKind, StepState

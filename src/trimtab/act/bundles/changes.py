@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from trimtab.act.bundles.messages import LookedUp, LookUp, Split, SplitAnswered, UnloadAnswered
-from trimtab.act.bundles.observation import BundlesSeen
+from trimtab.act.bundles.port import BundlesSeen
 from trimtab.act.bundles.state import BundlesState
 from trimtab.act.bundles.steps import BundleRecord, StepKind, StepState
 from trimtab.act.execution.messages import Command, CommandFailed, Failure

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from trimtab.act.bundles.messages import BalancingRead, BalancingWritten, ReadBalancing, WriteBalancing
-from trimtab.act.bundles.observation import OFF, SWITCHES, Balancing
+from trimtab.act.bundles.port import OFF, SWITCHES, Balancing
 from trimtab.act.bundles.state import BundlesState
 from trimtab.act.execution.messages import Command, Failure, Wait
 from trimtab.act.execution.state import Status

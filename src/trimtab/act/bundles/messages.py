@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from trimtab.act.bundles.observation import Answers, Balancing, BundlesSeen
+from trimtab.act.bundles.port import Answers, Balancing, BundlesSeen
 from trimtab.act.execution.messages import Command, Event, Failure, Look
 
 

@@ -6,7 +6,7 @@ from enum import StrEnum
 from itertools import pairwise
 
 from trimtab.act.acting import Comparison
-from trimtab.act.bundles.observation import BundlesSeen
+from trimtab.act.bundles.port import BundlesSeen
 from trimtab.act.bundles.steps import Step, StepKind
 from trimtab.model.bundles.plan import BundleMove, BundleMoveKind, BundlePlan
 from trimtab.model.bundles.range import BundleRange, parse_bundle

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from trimtab.act.bundles.messages import ClusterSeen, Observe
-from trimtab.act.bundles.observation import OFF, SWITCHES, BundlesSeen
+from trimtab.act.bundles.port import OFF, SWITCHES, BundlesSeen
 from trimtab.act.bundles.settings import UnloadSettings
 from trimtab.act.bundles.state import BundlesState
 from trimtab.act.bundles.steps import BundleRecord, StepKind, StepState

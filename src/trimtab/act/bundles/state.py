@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Self
 
-from trimtab.act.bundles.observation import BundlesSeen
+from trimtab.act.bundles.port import BundlesSeen
 from trimtab.act.bundles.settings import UnloadSettings
 from trimtab.act.bundles.steps import BundleRecord
 from trimtab.act.execution.state import Execution, Kept

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 
 from trimtab.act.execution.messages import Failure
 from trimtab.act.port import PortError
-from trimtab.act.replicas.observation import OwnRates
+from trimtab.act.replicas.port import OwnRates
 
 LEADER_RATE: Final = "leader.replication.throttled.rate"
 FOLLOWER_RATE: Final = "follower.replication.throttled.rate"

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from trimtab.act.kafka.calls import MIN_IN_SYNC, Calls, failure_of
 from trimtab.act.port import PortError
-from trimtab.act.replicas.observation import (
+from trimtab.act.replicas.port import (
     BrokerSeen,
     LogDirSeen,
     Observation,

@@ -16,7 +16,7 @@ from trimtab.act.kafka.calls import (
 )
 from trimtab.act.kafka.observer import Observer
 from trimtab.act.port import PortError
-from trimtab.act.replicas.observation import Answers, OwnRates, ThrottleConfig, TopicPartition
+from trimtab.act.replicas.port import Answers, OwnRates, ThrottleConfig, TopicPartition
 from trimtab.connect.kafka.client import admin_client
 from trimtab.connect.kafka.settings import KafkaConnection
 

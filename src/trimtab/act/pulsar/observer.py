@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 
-from trimtab.act.bundles.observation import SWITCHES, Balancing, BundlesSeen
+from trimtab.act.bundles.port import SWITCHES, Balancing, BundlesSeen
 from trimtab.connect.pulsar.admin import PulsarAdmin, PulsarAdminError
 
 THREADS: Final = 16

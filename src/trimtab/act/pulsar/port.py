@@ -9,7 +9,7 @@ from hashlib import sha256
 from itertools import count
 from typing import Final
 
-from trimtab.act.bundles.observation import Answers, Balancing, BundlesSeen
+from trimtab.act.bundles.port import Answers, Balancing, BundlesSeen
 from trimtab.act.execution.messages import Failure
 from trimtab.act.port import PortError
 from trimtab.act.pulsar.observer import MISSING, THREADS, Observer

@@ -5,8 +5,7 @@ from dataclasses import replace
 from trimtab.act.acting import Acting, Entry, Newest, Prepared
 from trimtab.act.execution.codec import Codec
 from trimtab.act.replicas.machine import ReplicasMachine, new_execution
-from trimtab.act.replicas.observation import ThrottleConfig, TopicPartition
-from trimtab.act.replicas.port import ClusterPort
+from trimtab.act.replicas.port import ClusterPort, ThrottleConfig, TopicPartition
 from trimtab.act.replicas.prepare import compare, refuse_if_elsewhere, steps_of
 from trimtab.act.replicas.sensing import LoadSense
 from trimtab.act.replicas.settings import ExecutionSettings

@@ -7,7 +7,7 @@ from dataclasses import replace
 from trimtab.act.execution.messages import Command
 from trimtab.act.execution.record import Blocked, Choice
 from trimtab.act.replicas.messages import MoveLogDirs, Reassign
-from trimtab.act.replicas.observation import Observation
+from trimtab.act.replicas.port import Observation
 from trimtab.act.replicas.settings import ExecutionSettings
 from trimtab.act.replicas.state import ExecutionState
 from trimtab.act.replicas.steps import UNMEASURED, Phase, Step, StepKind, StepRecord, StepState

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import replace
 from typing import Final
 
-from trimtab.act.replicas.observation import Observation
+from trimtab.act.replicas.port import Observation
 from trimtab.act.replicas.state import ExecutionState
 from trimtab.act.replicas.steps import UNMEASURED, StepKind, StepRecord, StepState
 from trimtab.act.replicas.throttle import rate_text

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from trimtab.act.replicas.batch import choose_batch
-from trimtab.act.replicas.observation import Observation, Placement
+from trimtab.act.replicas.port import Observation, Placement
 from trimtab.act.replicas.reconcile import reconcile
 from trimtab.act.replicas.settings import ExecutionSettings
 from trimtab.act.replicas.state import ExecutionState

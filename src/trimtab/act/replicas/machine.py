@@ -35,8 +35,7 @@ from trimtab.act.replicas.messages import (
     ThrottleWritten,
     WriteThrottle,
 )
-from trimtab.act.replicas.observation import Answers, TopicPartition
-from trimtab.act.replicas.port import ClusterPort
+from trimtab.act.replicas.port import Answers, ClusterPort, TopicPartition
 from trimtab.act.replicas.reassignment import (
     cancelled,
     elected,

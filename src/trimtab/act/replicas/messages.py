@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from trimtab.act.execution.messages import Command, Event, Failure, Look
-from trimtab.act.replicas.observation import Answers, Observation, ThrottleConfig, TopicPartition
+from trimtab.act.replicas.port import Answers, Observation, ThrottleConfig, TopicPartition
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from trimtab.act.acting import Comparison
-from trimtab.act.replicas.observation import Observation, Placement, TopicPartition
+from trimtab.act.replicas.port import Observation, Placement, TopicPartition
 from trimtab.act.replicas.steps import Phase, Step, StepKind
 from trimtab.model.errors import ActError
 from trimtab.model.replicas.plan import Assignment, Move, MoveKind, Plan

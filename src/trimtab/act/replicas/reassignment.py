@@ -16,7 +16,7 @@ from trimtab.act.replicas.messages import (
     Reassign,
     ReassignAnswered,
 )
-from trimtab.act.replicas.observation import Answers
+from trimtab.act.replicas.port import Answers
 from trimtab.act.replicas.reconcile import out_of_order
 from trimtab.act.replicas.state import ExecutionState
 from trimtab.act.replicas.steps import StepKind, StepRecord, StepState

@@ -9,7 +9,7 @@ from dataclasses import replace
 from trimtab.act.execution.transitions import looked, lost_brokers
 from trimtab.act.replicas.catch_up import ROOM, measured, rate_to_keep_up, relieved
 from trimtab.act.replicas.messages import ClusterObserved, Observe
-from trimtab.act.replicas.observation import Observation, Placement, TopicPartition
+from trimtab.act.replicas.port import Observation, Placement, TopicPartition
 from trimtab.act.replicas.settings import ExecutionSettings
 from trimtab.act.replicas.state import ExecutionState
 from trimtab.act.replicas.steps import Phase, StepKind, StepRecord, StepState

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from trimtab.act.replicas.messages import Headroom, LoadSensed
-from trimtab.act.replicas.observation import TopicPartition
+from trimtab.act.replicas.port import TopicPartition
 from trimtab.act.replicas.steps import StepKind, StepRecord, StepState
 from trimtab.model.imbalance import Measures
 from trimtab.model.load import BoolArray, FloatArray, IntArray

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from trimtab.act.execution.state import Execution, Kept
 from trimtab.act.replicas.messages import Headroom
-from trimtab.act.replicas.observation import Observation, ThrottleConfig, TopicPartition
+from trimtab.act.replicas.port import Observation, ThrottleConfig, TopicPartition
 from trimtab.act.replicas.settings import ExecutionSettings
 from trimtab.act.replicas.steps import StepRecord
 

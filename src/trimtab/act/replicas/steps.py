@@ -9,7 +9,7 @@ from enum import IntEnum, StrEnum
 from typing import Any, Final, Self
 
 from trimtab.act.execution.record import Record, transitions
-from trimtab.act.replicas.observation import TopicPartition
+from trimtab.act.replicas.port import TopicPartition
 
 
 class StepKind(StrEnum):

@@ -13,7 +13,7 @@ from trimtab.act.replicas.messages import (
     ThrottleWritten,
     WriteThrottle,
 )
-from trimtab.act.replicas.observation import OwnRates, ThrottleConfig
+from trimtab.act.replicas.port import OwnRates, ThrottleConfig
 from trimtab.act.replicas.settings import ExecutionSettings
 from trimtab.act.replicas.state import ExecutionState, ThrottleMemory
 from trimtab.act.replicas.steps import Step, StepKind

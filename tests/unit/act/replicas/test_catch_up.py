@@ -5,7 +5,7 @@ from dataclasses import replace
 from trimtab.act.execution.messages import Resumed
 from trimtab.act.replicas.catch_up import measured
 from trimtab.act.replicas.machine import ReplicasMachine, new_execution
-from trimtab.act.replicas.observation import Observation, Placement, ReplicaSeen, TopicPartition
+from trimtab.act.replicas.port import Observation, Placement, ReplicaSeen, TopicPartition
 from trimtab.act.replicas.settings import ExecutionSettings
 from trimtab.act.replicas.steps import UNMEASURED, Phase, Step, StepKind, StepRecord, StepState
 

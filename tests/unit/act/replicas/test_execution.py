@@ -9,7 +9,7 @@ from support.fake_port import FakeCluster
 from support.plans import plan_of
 from trimtab.act.execution.messages import Failure
 from trimtab.act.execution.state import Status
-from trimtab.act.replicas.observation import TopicPartition
+from trimtab.act.replicas.port import TopicPartition
 from trimtab.act.replicas.state import ExecutionState
 from trimtab.act.replicas.steps import StepState
 

@@ -13,7 +13,7 @@ from trimtab.act.journal import Journal
 from trimtab.act.replicas.acting import ACTING, receipt_of
 from trimtab.act.replicas.figures import ProgressMeter, forecast
 from trimtab.act.replicas.messages import Headroom
-from trimtab.act.replicas.observation import ThrottleConfig, TopicPartition
+from trimtab.act.replicas.port import ThrottleConfig, TopicPartition
 from trimtab.act.replicas.settings import ExecutionSettings
 from trimtab.act.replicas.state import ThrottleMemory
 from trimtab.act.replicas.throttle import first_rate, next_copies_per_broker, next_rate, wanted_config

@@ -9,7 +9,7 @@ from support.fake_port import FakeCluster
 from support.plans import REASON, plan_of
 from trimtab.act.applying import prepare
 from trimtab.act.replicas.acting import ACTING
-from trimtab.act.replicas.observation import TopicPartition
+from trimtab.act.replicas.port import TopicPartition
 from trimtab.act.replicas.prepare import Standing
 from trimtab.act.replicas.steps import Phase, Step, StepKind
 from trimtab.model.errors import ActError

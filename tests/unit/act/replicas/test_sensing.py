@@ -13,7 +13,7 @@ from support.plans import plan_of
 from trimtab.act.execution.state import Status
 from trimtab.act.journal import Journal
 from trimtab.act.replicas.acting import receipt_of
-from trimtab.act.replicas.observation import TopicPartition
+from trimtab.act.replicas.port import TopicPartition
 from trimtab.act.replicas.sensing import LoadSense
 from trimtab.act.replicas.state import ExecutionState
 from trimtab.act.replicas.steps import StepState

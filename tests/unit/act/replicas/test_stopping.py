@@ -15,7 +15,7 @@ from trimtab.act.execution.state import Status
 from trimtab.act.journal import Journal
 from trimtab.act.replicas.acting import ACTING
 from trimtab.act.replicas.machine import ReplicasMachine
-from trimtab.act.replicas.observation import TopicPartition
+from trimtab.act.replicas.port import TopicPartition
 from trimtab.act.replicas.state import ExecutionState
 from trimtab.act.replicas.steps import StepState
 from trimtab.act.runner import Runner
