@@ -141,14 +141,7 @@ def apply(
     """
     prepared = prepare(acting, port, plan)
     return carry_out(
-        acting,
-        store,
-        port,
-        prepared,
-        settings,
-        plan_text,
-        sense=sense,
-        run=lambda make: make(watch).run(),
+        acting, store, port, prepared, settings, plan_text, sense=sense, run=lambda make: make(watch).run()
     )
 
 

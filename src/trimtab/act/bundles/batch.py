@@ -5,8 +5,6 @@ from dataclasses import replace
 
 from trimtab.act.bundles.changes import requested, split_order
 from trimtab.act.bundles.messages import Unload
-from trimtab.act.bundles.port import BundlesSeen
-from trimtab.act.bundles.settings import UnloadPace
 from trimtab.act.bundles.state import BundlesState
 from trimtab.act.bundles.steps import BundleRecord, Step, StepKind, StepState
 from trimtab.act.execution.messages import Command
@@ -15,32 +13,21 @@ from trimtab.act.execution.record import Blocked, Choice
 MINUTE = 60.0
 
 
-def choose_batch(
-    records: Sequence[BundleRecord], seen: BundlesSeen, now: float, pace: UnloadPace
-) -> Choice[Step]:
-    """Pick the next batch: one split, or a few unloads.
-
-    Parameters
-    ----------
-    records
-        All steps of the execution; none may be active.
-    seen
-        A fresh deep look.
+def choose_batch(state: BundlesState) -> Choice[Step]:
+    """Pick the next batch, after a fresh deep look: one split, or a few unloads; no step may be active.
 
     Returns
     -------
     Choice
         Steps in order of number. A step that is blocked holds nobody up but those that follow it.
     """
-    by_number = {record.step.number: record for record in records}
+    by_number = {record.step.number: record for record in state.records}
     batch: list[Step] = []
     blocked: dict[int, Blocked] = {}
-    spent = sessions_disturbed(records, now)
-    for record in records:
-        if record.ended or record.active:
-            continue
+    spent = sessions_disturbed(state.records, state.now)
+    for record in state.pending:
         step = record.step
-        why = _held_up(record, by_number, seen, now) or _over_limit(step, batch, spent, records, now, pace)
+        why = _held_up(record, by_number, state) or _over_limit(step, batch, spent, state)
         if why is not None:
             blocked[step.number] = why
             continue
@@ -65,8 +52,9 @@ def _disturbing(records: Sequence[BundleRecord], now: float) -> list[BundleRecor
 
 
 def _held_up(
-    record: BundleRecord, by_number: Mapping[int, BundleRecord], seen: BundlesSeen, now: float
+    record: BundleRecord, by_number: Mapping[int, BundleRecord], state: BundlesState
 ) -> Blocked | None:
+    seen = state.seen
     step = record.step
     if step.follows is not None:
         earlier = by_number[step.follows]
@@ -76,7 +64,7 @@ def _held_up(
             return Blocked(f"{earlier.step} ended as {earlier.state}", for_good=True)
     if record.waits_for is not None:
         return Blocked(record.reason, in_the_way=True, until=record.not_before)
-    if record.not_before > now:
+    if record.not_before > state.now:
         return Blocked(f"will be tried again ({record.reason})", in_the_way=True, until=record.not_before)
     if step.target is not None and step.target not in seen.brokers:
         return Blocked(f"{step.target}, its destination, is gone")
@@ -88,14 +76,8 @@ def _held_up(
     return None
 
 
-def _over_limit(
-    step: Step,
-    batch: Sequence[Step],
-    spent: int,
-    records: Sequence[BundleRecord],
-    now: float,
-    pace: UnloadPace,
-) -> Blocked | None:
+def _over_limit(step: Step, batch: Sequence[Step], spent: int, state: BundlesState) -> Blocked | None:
+    pace = state.settings.pace
     if batch and (batch[0].kind is not step.kind or step.kind is StepKind.SPLIT):
         return Blocked("its turn is after the batch before it", in_the_way=True)
     if step.kind is StepKind.SPLIT:
@@ -103,7 +85,7 @@ def _over_limit(
     if len(batch) >= pace.unloads_per_batch:
         return Blocked("the batch is full", in_the_way=True)
     if spent and spent + step.sessions > pace.sessions_per_minute:
-        asked = [record.asked_at for record in _disturbing(records, now) if record.asked_at is not None]
+        asked = [r.asked_at for r in _disturbing(state.records, state.now) if r.asked_at is not None]
         return Blocked(
             f"{spent} clients were disconnected within a minute, {step.sessions} more would pass "
             f"{pace.sessions_per_minute}",
@@ -120,13 +102,8 @@ def begin(state: BundlesState, batch: tuple[Step, ...]) -> tuple[BundlesState, C
     records = [record for record in state.records if record.step.number in chosen]
     if batch[0].kind is StepKind.SPLIT:
         return split_order(state, records[0])
-    seen = state.seen
-    assert seen is not None
-    state = state.changing(
-        records,
-        lambda record: replace(
-            requested(record, state.now, seen.owners.get(record.step.bundle)), looked_up_at=None, reason=""
-        ),
-    )
+    owners = state.seen.owners
+    asked = [requested(record, state.now, owners.get(record.step.bundle)) for record in records]
+    state = state.changing(asked, lambda record: replace(record, looked_up_at=None, reason=""))
     targets = {step.bundle: step.target for step in batch if step.target is not None}
     return state, Unload(targets)

@@ -24,7 +24,6 @@ UNKNOWN: Final = "no answer"
 
 def order_for_active(state: BundlesState) -> tuple[BundlesState, Command | None]:
     """The next order for what is under way; None when there is nothing to do but to wait."""
-    assert state.seen is not None
     for record in state.active:
         if record.state is StepState.CUTTING and record.not_before <= state.now:
             return split_order(state, record)
@@ -37,7 +36,6 @@ def order_for_active(state: BundlesState) -> tuple[BundlesState, Command | None]
 
 def split_order(state: BundlesState, record: BundleRecord) -> tuple[BundlesState, Command]:
     """Ask for the cuts that are missing, as many at once as the load manager takes."""
-    assert state.seen is not None
     bundle, boundaries = cuts_at_once(record, state.seen)
     origin = state.seen.owners.get(bundle)
     state = state.changing([record], lambda one: requested(one, state.now, origin))
@@ -73,7 +71,6 @@ def cuts_at_once(record: BundleRecord, seen: BundlesSeen) -> tuple[str, tuple[in
 
 def _needs_lookup(state: BundlesState, record: BundleRecord) -> bool:
     """True if an unloaded bundle has been without an owner for so long that no client seems to ask for it."""
-    assert state.seen is not None
     if record.step.kind is not StepKind.UNLOAD or record.step.bundle in state.seen.owners:
         return False
     if state.seen.silent and record.origin in state.seen.silent:
@@ -131,8 +128,7 @@ def _answered(
         return record  # the next look tells what became of it
     why = f"Pulsar refused: {failure.code}: {failure.message}"
     if failure.code == OWNER_DOWN:
-        leader = None if state.seen is None else state.seen.leader
-        whom = leader if record.origin is None else record.origin
+        whom = state.seen.leader if record.origin is None else record.origin
         later = now + settings.pace.session_timeout_seconds
         back = record.set_back(now, settings, failure.message)
         return back if back.ended else replace(back, waits_for=whom, not_before=later)

@@ -37,7 +37,7 @@ from trimtab.act.bundles.state import BundlesState
 from trimtab.act.bundles.steps import BundleRecord, Step, StepState
 from trimtab.act.execution.machine import Machine
 from trimtab.act.execution.messages import Command, CommandFailed, Event, Wait
-from trimtab.act.execution.record import Blocked, Choice
+from trimtab.act.execution.record import Blocked
 from trimtab.act.execution.settings import Patience
 from trimtab.act.execution.state import Status
 from trimtab.act.execution.transitions import COMMON, without_destination
@@ -73,6 +73,11 @@ class BundlesMachine(Machine[BundlesState]):
     }
     good = frozenset({StepState.DONE})
 
+    why_wait = staticmethod(why_wait)
+    choose = staticmethod(choose_batch)
+    begin = staticmethod(begin)
+    give_back = staticmethod(order_to_give_back)
+
     def __init__(self, port: BundlesPort, clock: Callable[[], float]) -> None:
         super().__init__(clock)
         self._port = port
@@ -98,7 +103,6 @@ class BundlesMachine(Machine[BundlesState]):
     def judge(cls, state: BundlesState) -> BundlesState:
         """See `Machine.judge`: switches that others changed; steps whose turn has come, or never will."""
         seen = state.seen
-        assert seen is not None
         theirs = taken_back(state, seen)
         if theirs:
             reason = f"somebody else has changed the brokers' balancing since: {theirs}; theirs is left"
@@ -117,11 +121,6 @@ class BundlesMachine(Machine[BundlesState]):
         )
 
     @classmethod
-    def why_wait(cls, state: BundlesState) -> tuple[str, float] | None:
-        """See `Machine.why_wait`."""
-        return why_wait(state)
-
-    @classmethod
     def before_batch(cls, state: BundlesState) -> tuple[BundlesState, Command | None]:
         """See `Machine.before_batch`: balancing is off everywhere, and clients have had time to settle."""
         state, order = order_to_hold(state)
@@ -131,25 +130,9 @@ class BundlesMachine(Machine[BundlesState]):
         return state, Wait(settled_at) if state.now < settled_at else None
 
     @classmethod
-    def choose(cls, state: BundlesState) -> Choice[Step]:
-        """See `Machine.choose`."""
-        assert state.seen is not None
-        return choose_batch(state.records, state.seen, state.now, state.settings.pace)
-
-    @classmethod
-    def begin(cls, state: BundlesState, batch: tuple[Step, ...]) -> tuple[BundlesState, Command]:
-        """See `Machine.begin`."""
-        return begin(state, batch)
-
-    @classmethod
     def end(cls, state: BundlesState, outcome: Status) -> tuple[BundlesState, Command]:
         """See `Machine.end`: how the switches stand is read anew, others may have changed them since."""
         return super().end(replace(state, overrides=None), outcome)
-
-    @classmethod
-    def give_back(cls, state: BundlesState) -> tuple[BundlesState, Command | None]:
-        """See `Machine.give_back`: the switches."""
-        return order_to_give_back(state)
 
     @classmethod
     def ends_as(cls, record: BundleRecord, blocked: Blocked) -> StepState:

@@ -185,7 +185,6 @@ def noticing(state: BundlesState, seen: BundlesSeen) -> BundlesState:
 def why_wait(state: BundlesState) -> tuple[str, float] | None:
     """The reason to begin nothing just now, and how many seconds to bear it; None when there is none."""
     settings, seen = state.settings, state.seen
-    assert seen is not None
     if seen.leader is None:
         return "the cluster has no leader", settings.unhealthy_wait_seconds
     lost = lost_brokers(state, seen.alive)

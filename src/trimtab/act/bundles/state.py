@@ -2,12 +2,16 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Self
+from typing import ClassVar, Final, Self
 
 from trimtab.act.bundles.port import BundlesSeen
 from trimtab.act.bundles.settings import UnloadSettings
 from trimtab.act.bundles.steps import BundleRecord
 from trimtab.act.execution.state import Execution, Kept
+
+NOTHING_SEEN: Final = BundlesSeen(
+    at=0.0, cluster="", extensible=False, leader=None, brokers=frozenset(), owners={}, boundaries={}
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +50,7 @@ class BundlesState(KeptBundles, Execution[BundleRecord, UnloadSettings]):
     Attributes
     ----------
     seen, look_seconds
-        The last look, and how long it took.
+        The last look, an empty one before the first, and how long it took.
     batch_ended_at
         When the last batch that disconnected somebody was over.
     verified
@@ -64,7 +68,7 @@ class BundlesState(KeptBundles, Execution[BundleRecord, UnloadSettings]):
     level: ClassVar[str] = "bundles"
     kept: ClassVar[type[KeptBundles]] = KeptBundles
 
-    seen: BundlesSeen | None = None
+    seen: BundlesSeen = NOTHING_SEEN
     look_seconds: float = 0.0
     batch_ended_at: float | None = None
     verified: bool = False
@@ -77,4 +81,4 @@ class BundlesState(KeptBundles, Execution[BundleRecord, UnloadSettings]):
     @property
     def seen_whole(self) -> bool:
         """True if the last look was a deep one."""
-        return self.seen is not None and self.seen.overrides is not None
+        return self.seen.overrides is not None

@@ -15,28 +15,14 @@ from trimtab.act.replicas.throttle import first_rate, order_for_throttle
 from trimtab.model.replicas.resources import RESOURCES
 
 
-def choose_batch(
-    records: tuple[StepRecord, ...],
-    seen: Observation,
-    now: float,
-    copies_per_broker: int,
-    settings: ExecutionSettings,
-    *,
-    free: Mapping[int, tuple[float, ...]] | None = None,
-    gains: Mapping[int, Mapping[int, tuple[float, ...]]] | None = None,
-) -> Choice[Step]:
-    """Pick the next batch from the earliest phase that has a step to begin.
+def choose_batch(state: ExecutionState) -> Choice[Step]:
+    """Pick the next batch from the earliest phase that has a step to begin; none may be active.
 
-    Parameters
-    ----------
-    records
-        All steps of the execution; none may be active.
-    seen
-        A fresh look that covers every pending step and the log dirs of their destinations.
-    free, gains
-        As in `LoadSensed`, where the load is known: a step that would take a broker past θ on the way waits
-        for those that relieve it. When nothing else is left, the first such step goes all the same, alone:
-        a plan may have no other way, and the end is what counts.
+    The last look must be fresh and cover every pending step and the log dirs of their destinations.
+
+    Where the load is known, a step that would take a broker past θ on the way waits for those that relieve
+    it. When nothing else is left, the first such step goes all the same, alone: a plan may have no other way,
+    and the end is what counts.
 
     Returns
     -------
@@ -44,29 +30,29 @@ def choose_batch(
         Steps in order of number. A phase waits for the one before it only where a step follows another of
         its partition; otherwise a blocked step holds nobody up.
     """
-    by_number = {record.step.number: record for record in records}
-    pending = [record for record in records if not record.ended and not record.active]
-    room = _free_bytes(seen, settings)
-    strength = {broker: list(values) for broker, values in (free or {}).items()}
+    gains = state.load.gains
+    by_number = {record.step.number: record for record in state.records}
+    room = _free_bytes(state.seen, state.settings)
+    strength = {broker: list(values) for broker, values in state.load.free.items()}
     crowded: list[Step] = []
     blocked: dict[int, Blocked] = {}
     for phase in Phase:
         batch: list[Step] = []
         load: Counter[int] = Counter()
         busy = set()
-        for record in pending:
+        for record in state.pending:
             step = record.step
             if step.phase is not phase:
                 continue
-            why = _held_up(record, by_number, seen, now)
+            why = _held_up(record, by_number, state)
             if why is None and step.partition in busy:
                 why = Blocked("another step of its partition is in this batch", in_the_way=True)
             if why is None:
-                why = _over_limit(step, len(batch), load, copies_per_broker, settings)
+                why = _over_limit(step, len(batch), load, state)
             if why is None:
                 why = _no_room(step, room)
             if why is None:
-                why = _too_much(step, strength, gains or {})
+                why = _too_much(step, strength, gains)
                 crowded += [step] if why is not None else []
             if why is not None:
                 blocked[step.number] = why
@@ -75,15 +61,16 @@ def choose_batch(
             busy.add(step.partition)
             load.update(_endpoints(step))
             _take_room(step, room)
-            _take_strength(step, strength, gains or {})
+            _take_strength(step, strength, gains)
         if batch:
             return Choice(tuple(batch), blocked)
     return Choice(tuple(crowded[:1]), blocked)
 
 
 def _held_up(
-    record: StepRecord, by_number: Mapping[int, StepRecord], seen: Observation, now: float
+    record: StepRecord, by_number: Mapping[int, StepRecord], state: ExecutionState
 ) -> Blocked | None:
+    seen = state.seen
     step = record.step
     if step.follows is not None:
         earlier = by_number[step.follows]
@@ -91,7 +78,7 @@ def _held_up(
             return Blocked(f"waits for {earlier.step}", in_the_way=True)
         if step.phase is Phase.SETTLE and earlier.state is not StepState.DONE:
             return Blocked(f"{earlier.step} ended as {earlier.state}", for_good=True)
-    if record.not_before > now:
+    if record.not_before > state.now:
         return Blocked(f"will be tried again ({record.reason})", in_the_way=True)
     if step.partition in seen.reassignments:
         return Blocked("another reassignment of its partition is in flight")
@@ -110,9 +97,8 @@ def _held_up(
     return None
 
 
-def _over_limit(
-    step: Step, chosen: int, load: Counter[int], copies_per_broker: int, settings: ExecutionSettings
-) -> Blocked | None:
+def _over_limit(step: Step, chosen: int, load: Counter[int], state: ExecutionState) -> Blocked | None:
+    settings = state.settings
     if step.kind is StepKind.LEAD:
         if chosen >= settings.leaders_per_batch:
             return Blocked("the batch is full", in_the_way=True)
@@ -120,7 +106,7 @@ def _over_limit(
     if chosen >= settings.copies_per_cluster:
         return Blocked("the batch is full", in_the_way=True)
     for broker in _endpoints(step):
-        if load[broker] >= copies_per_broker:
+        if load[broker] >= state.copies_per_broker:
             return Blocked(f"broker {broker} takes part in {load[broker]} copies already", in_the_way=True)
     return None
 
@@ -220,7 +206,7 @@ def begin(state: ExecutionState, batch: tuple[Step, ...]) -> tuple[ExecutionStat
     copies = [step for step in batch if step.kind is StepKind.COPY]
     if copies and state.rate_bytes_per_second is None and state.settings.throttle != "none":
         brokers = {broker for step in copies for broker in (*step.added, *step.before)}
-        rate = first_rate(state.settings, state.headroom, brokers)
+        rate = first_rate(state.settings, state.load.headroom, brokers)
         state = replace(state, rate_bytes_per_second=rate)
     order = order_for_throttle(state, batch)
     if order is not None:

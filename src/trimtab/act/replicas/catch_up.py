@@ -141,7 +141,6 @@ def _ends(state: ExecutionState, record: StepRecord) -> set[tuple[str, int | Non
     step = record.step
     if step.kind is StepKind.LOG_DIR:
         return {("dir", broker) for broker, _ in step.directories}
-    assert state.seen is not None
     return {("in", broker) for broker in step.added} | {("out", _source(record, state.seen))}
 
 
@@ -154,7 +153,6 @@ def _why(state: ExecutionState, record: StepRecord, copying: list[StepRecord]) -
         return f"{stood}, faster than its broker copies between log dirs: move it when less is written"
     if rate is None:
         return f"{stood}, faster than it is copied without a throttle: move it when less is written"
-    assert state.seen is not None
     together = [r for r in copying if _share(state, r, record)]
     needed = rate_to_keep_up(together, state.seen)
     if needed < 0.8 * rate:

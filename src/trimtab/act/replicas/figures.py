@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from trimtab.act.replicas.batch import choose_batch
+from trimtab.act.replicas.machine import new_execution
 from trimtab.act.replicas.port import Observation, Placement
 from trimtab.act.replicas.reconcile import reconcile
 from trimtab.act.replicas.settings import ExecutionSettings
@@ -54,24 +55,19 @@ class Forecast:
 
 def forecast(steps: Sequence[Step], seen: Observation, now: float, settings: ExecutionSettings) -> Forecast:
     """Choose batch after batch as the execution will, if every step goes well."""
-    records = tuple(StepRecord(step) for step in steps)
-    copies_per_broker = settings.copies_per_broker
+    state = replace(new_execution(seen.cluster_id, steps, settings, now), seen=seen)
     batches = []
-    while True:
-        choice = choose_batch(records, seen, now, copies_per_broker, settings)
-        if not choice.batch:
-            break
+    while (choice := choose_batch(state)).batch:
         batches.append(BatchForecast(choice.batch, _busiest(choice.batch)))
         chosen = {step.number for step in choice.batch}
-        records = tuple(replace(r, state=StepState.DONE) if r.step.number in chosen else r for r in records)
+        done = [replace(r, state=StepState.DONE) if r.step.number in chosen else r for r in state.records]
         seen = _after(seen, choice.batch)
-        records = tuple(reconcile(r, seen, now, settings) for r in records)
+        state = replace(state, seen=seen, records=tuple(reconcile(r, seen, now, settings) for r in done))
         if any(step.kind is not StepKind.LEAD for step in choice.batch):
-            copies_per_broker = next_copies_per_broker(settings, copies_per_broker, healthy=True)
-    blocked = tuple(
-        (r.step, choice.blocked[r.step.number].reason) for r in records if r.step.number in choice.blocked
-    )
-    return Forecast(tuple(batches), blocked)
+            copies = next_copies_per_broker(settings, state.copies_per_broker, healthy=True)
+            state = replace(state, copies_per_broker=copies)
+    blocked = [(r.step, choice.blocked.get(r.step.number)) for r in state.records]
+    return Forecast(tuple(batches), tuple((step, why.reason) for step, why in blocked if why is not None))
 
 
 def _busiest(batch: Sequence[Step]) -> int:

@@ -13,7 +13,7 @@ from typing import ClassVar, Protocol
 
 from trimtab.act.execution.machine import Machine
 from trimtab.act.execution.messages import Command, CommandFailed, Event, Wait
-from trimtab.act.execution.record import Blocked, Choice
+from trimtab.act.execution.record import Blocked
 from trimtab.act.execution.state import Status
 from trimtab.act.execution.transitions import COMMON, well
 from trimtab.act.replicas.batch import begin, choose_batch
@@ -79,8 +79,7 @@ def load_sensed(state: ExecutionState, event: LoadSensed) -> ExecutionState:
         [record for record in state.pending if record.step.partition in event.unneeded],
         lambda r: r.end(StepState.DROPPED, state.now, event.unneeded[r.step.partition]),
     )
-    known = replace(state, headroom=event.headroom, free=event.free, gains=event.gains)
-    return well(replace(known, sensed_for_batch=state.batches))
+    return well(replace(state, load=event, sensed_for_batch=state.batches))
 
 
 class ReplicasMachine(Machine[ExecutionState]):
@@ -111,6 +110,10 @@ class ReplicasMachine(Machine[ExecutionState]):
     }
     good = frozenset({StepState.DONE, StepState.DROPPED})
 
+    why_wait = staticmethod(why_wait)
+    choose = staticmethod(choose_batch)
+    begin = staticmethod(begin)
+
     def __init__(self, port: ClusterPort, clock: Callable[[], float], sense: Sense | None = None) -> None:
         super().__init__(clock)
         self._port = port
@@ -127,7 +130,7 @@ class ReplicasMachine(Machine[ExecutionState]):
         brokers: set[int] = set()
         for record in records:
             brokers.update(record.step.added, (broker for broker, _ in record.step.directories))
-            if wide and record.active and record.step.kind is StepKind.COPY and state.seen is not None:
+            if wide and record.active and record.step.kind is StepKind.COPY:
                 # Whom a copy is read from: its size tells how much of the copy is left.
                 placement = state.seen.placements.get(record.step.partition)
                 if placement is not None and placement.leader is not None:
@@ -150,35 +153,11 @@ class ReplicasMachine(Machine[ExecutionState]):
         return state, order
 
     @classmethod
-    def why_wait(cls, state: ExecutionState) -> tuple[str, float] | None:
-        """See `Machine.why_wait`."""
-        return why_wait(state)
-
-    @classmethod
     def before_batch(cls, state: ExecutionState) -> tuple[ExecutionState, Command | None]:
         """See `Machine.before_batch`: the load is sensed once for each batch."""
         if state.sensed_for_batch == state.batches:
             return state, None
         return state, SenseLoad(tuple(dict.fromkeys(record.step.partition for record in state.pending)))
-
-    @classmethod
-    def choose(cls, state: ExecutionState) -> Choice[Step]:
-        """See `Machine.choose`."""
-        assert state.seen is not None
-        return choose_batch(
-            state.records,
-            state.seen,
-            state.now,
-            state.copies_per_broker,
-            state.settings,
-            free=state.free,
-            gains=state.gains,
-        )
-
-    @classmethod
-    def begin(cls, state: ExecutionState, batch: tuple[Step, ...]) -> tuple[ExecutionState, Command]:
-        """See `Machine.begin`."""
-        return begin(state, batch)
 
     @classmethod
     def give_back(cls, state: ExecutionState) -> tuple[ExecutionState, Command | None]:

@@ -119,9 +119,7 @@ def refuse_if_elsewhere(plan: Plan, seen: Observation) -> None:
 
 
 def steps_of(
-    plan: Plan,
-    seen: Observation,
-    comparison: Comparison[TopicPartition, Standing],
+    plan: Plan, seen: Observation, comparison: Comparison[TopicPartition, Standing]
 ) -> tuple[Step, ...]:
     """The steps that lead from the placement as it is to the plan's, in the order of the plan's moves.
 

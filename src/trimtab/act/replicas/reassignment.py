@@ -132,7 +132,6 @@ def roll_back(state: ExecutionState, why: dict[int, str], final: StepState) -> E
 
 def order_for_active(state: ExecutionState) -> tuple[ExecutionState, Command | None]:
     """The next order for steps under way: rolling back, then elections."""
-    assert state.seen is not None
     rolling = [r for r in state.active if r.state is StepState.ROLLING_BACK]
     disordered = [r for r in rolling if out_of_order(r, state.seen)]
     again = [r for r in disordered if r.not_before <= state.now or r.attempts == 0]

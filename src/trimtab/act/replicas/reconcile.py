@@ -41,7 +41,6 @@ def observed(state: ExecutionState, event: ClusterObserved) -> ExecutionState:
 
 def _pace(state: ExecutionState, *, copies_ended: bool) -> ExecutionState:
     """Additive increase, multiplicative decrease of copies in flight and of the throttle's rate."""
-    assert state.seen is not None
     # A partition of ours that fell behind recovers through our throttle: a lower rate would keep it there.
     ours = {record.step.partition for record in state.active}
     unwell = set(unhealthy_since_begun(state, state.seen)) - ours
@@ -55,8 +54,9 @@ def _pace(state: ExecutionState, *, copies_ended: bool) -> ExecutionState:
     rate = state.rate_bytes_per_second
     if wide and any(record.step.kind is StepKind.COPY for record in state.active):
         brokers = {b for r in state.active for b in (*r.step.added, *r.step.before)}
-        ceiling = rate_ceiling(state.settings, state.headroom, brokers)
-        needed = min(ROOM * rate_to_keep_up(state.active, state.seen), free_network(state.headroom, brokers))
+        headroom = state.load.headroom
+        ceiling = rate_ceiling(state.settings, headroom, brokers)
+        needed = min(ROOM * rate_to_keep_up(state.active, state.seen), free_network(headroom, brokers))
         rate = next_rate(state.settings, rate, ceiling, healthy=not trouble, needed=needed)
     return replace(state, copies_per_broker=copies, rate_bytes_per_second=rate)
 
@@ -266,7 +266,6 @@ def unhealthy_since_begun(state: ExecutionState, seen: Observation) -> tuple[Top
 def why_wait(state: ExecutionState) -> tuple[str, float] | None:
     """The reason to begin nothing just now, and how many seconds to bear it; None when there is none."""
     settings, seen = state.settings, state.seen
-    assert seen is not None
     lost = lost_brokers(state, seen.alive)
     if lost:
         text = f"broker {', '.join(map(str, lost))} is gone"

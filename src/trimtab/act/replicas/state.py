@@ -1,14 +1,18 @@
 """The state of an execution of this level: a value; `machine` makes each from the one before and an event."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from trimtab.act.execution.state import Execution, Kept
-from trimtab.act.replicas.messages import Headroom
+from trimtab.act.replicas.messages import LoadSensed
 from trimtab.act.replicas.port import Observation, ThrottleConfig, TopicPartition
 from trimtab.act.replicas.settings import ExecutionSettings
 from trimtab.act.replicas.steps import StepRecord
+
+NOTHING_SEEN: Final = Observation(
+    at=0.0, cluster_id="", controller=None, brokers={}, placements={}, reassignments={}
+)
+NOTHING_SENSED: Final = LoadSensed(at=0.0)
 
 
 @dataclass(frozen=True)
@@ -69,13 +73,11 @@ class ExecutionState(KeptReplicas, Execution[StepRecord, ExecutionSettings]):
     Attributes
     ----------
     seen
-        The last look.
+        The last look; an empty one before the first.
     looked_wide_at, wide_look_seconds
         When the whole cluster was looked at last, and how long that took.
-    sensed_for_batch
-        Number of batches begun when the load was sensed last.
-    headroom, free, gains
-        As in `LoadSensed`.
+    load, sensed_for_batch
+        The load as sensed last, and the number of batches begun then.
     throttle_in_force
         What we set last; None where that is not known.
     """
@@ -83,16 +85,14 @@ class ExecutionState(KeptReplicas, Execution[StepRecord, ExecutionSettings]):
     level: ClassVar[str] = "replicas"
     kept: ClassVar[type[KeptReplicas]] = KeptReplicas
 
-    seen: Observation | None = None
+    seen: Observation = NOTHING_SEEN
     looked_wide_at: float | None = None
     wide_look_seconds: float = 0.0
+    load: LoadSensed = NOTHING_SENSED
     sensed_for_batch: int | None = None
-    headroom: Mapping[int, Headroom] = field(default_factory=dict)
-    free: Mapping[int, tuple[float, ...]] = field(default_factory=dict)
-    gains: Mapping[int, Mapping[int, tuple[float, ...]]] = field(default_factory=dict)
     throttle_in_force: ThrottleConfig | None = None
 
     @property
     def seen_whole(self) -> bool:
         """True if the last look was at the whole cluster."""
-        return self.seen is not None and self.seen.unhealthy is not None
+        return self.seen.unhealthy is not None

@@ -6,13 +6,7 @@ from dataclasses import replace
 from trimtab.act.execution.messages import Command, CommandFailed, Failure
 from trimtab.act.execution.state import Status
 from trimtab.act.execution.transitions import failed, well
-from trimtab.act.replicas.messages import (
-    Headroom,
-    ReadThrottle,
-    ThrottleRead,
-    ThrottleWritten,
-    WriteThrottle,
-)
+from trimtab.act.replicas.messages import Headroom, ReadThrottle, ThrottleRead, ThrottleWritten, WriteThrottle
 from trimtab.act.replicas.port import OwnRates, ThrottleConfig
 from trimtab.act.replicas.settings import ExecutionSettings
 from trimtab.act.replicas.state import ExecutionState, ThrottleMemory
@@ -119,11 +113,7 @@ def free_network(headroom: Mapping[int, Headroom], brokers: Iterable[int]) -> fl
 
 
 def next_rate(
-    settings: ExecutionSettings,
-    rate: float | None,
-    ceiling: float | None,
-    healthy: bool,
-    needed: float = 0.0,
+    settings: ExecutionSettings, rate: float | None, ceiling: float | None, healthy: bool, needed: float = 0.0
 ) -> float | None:
     """Additive increase while all is well, multiplicative decrease in trouble; a number asked for stays.
 
