@@ -7,7 +7,7 @@ from typing import Any
 
 import typer
 
-from trimtab.cli.options import JSON, LAKE, SET, SETTINGS, connection_options, with_options
+from trimtab.cli.options import JSON, LAKE, SET, SETTINGS, connection_options, where_of, with_options
 from trimtab.levels import LEVELS
 
 app = typer.Typer()
@@ -35,7 +35,7 @@ def apply(
     """
     from trimtab.cli.bodies import apply as body
 
-    where = body.Where(given, lake, settings, tuple(overrides))
+    where = where_of(lake, settings, overrides, given)
     body.apply(plan, where, yes=yes, dry_run=dry_run, rebase=rebase, as_json=as_json)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import typer
 
-from trimtab.cli.options import LAKE, SET, SETTINGS, connection_options, with_options
+from trimtab.cli.options import LAKE, SET, SETTINGS, connection_options, where_of, with_options
 
 app = typer.Typer()
 
@@ -37,7 +37,8 @@ def collect(
 
     if interval is not None:
         overrides = [*overrides, f"collect.interval_seconds={interval}"]
-    body.collect(settings, overrides, given, lake, to=to, record=record, ticks=ticks)
+    where = where_of(lake, settings, overrides, given)
+    body.collect(where, to=to, record=record, ticks=ticks)
 
 
 app.command()(with_options(collect, connection_options()))

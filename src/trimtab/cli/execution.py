@@ -8,7 +8,7 @@ from typing import Any
 
 import typer
 
-from trimtab.cli.options import JSON, LAKE, SET, SETTINGS, connection_options, with_options
+from trimtab.cli.options import JSON, LAKE, SET, SETTINGS, connection_options, where_of, with_options
 
 app = typer.Typer(help="See, resume, stop and cancel what apply has begun.", no_args_is_help=True)
 
@@ -41,10 +41,9 @@ def _on_a_cluster(name: str, story: str) -> Callable[..., None]:
         *,
         given: dict[str, Any],
     ) -> None:
-        from trimtab.cli.bodies import apply
         from trimtab.cli.bodies import execution as body
 
-        where = apply.Where(given, lake, settings, tuple(overrides))
+        where = where_of(lake, settings, overrides, given)
         body.REQUESTS[name](execution, where, as_json=as_json)
 
     command.__doc__ = story

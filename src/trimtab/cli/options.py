@@ -5,11 +5,15 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from trimtab.levels import LEVELS, Option, systems
+from trimtab.model.errors import InputError
+
+if TYPE_CHECKING:
+    from trimtab.cli.bodies.where import Where
 
 LAKE = typer.Option(
     None, "--lake", help="Folder of telemetry; by default $TRIMTAB_LAKE, else ~/.local/share/trimtab/lake."
@@ -68,8 +72,28 @@ def _declared(option: Option) -> Any:
     return typer.Option(option.default, option.flag, help=option.help, min=option.least)
 
 
+def form_of(form: str, as_json: bool) -> str:
+    """The form that is asked for, by `--format` or `--json`.
+
+    Raises
+    ------
+    InputError
+        If there is no such form.
+    """
+    if form not in FORMS:
+        raise InputError(f"--format is {form!r}: write {' or '.join(FORMS)}")
+    return "json" if as_json else form
+
+
 def lake_path(given: Path | None) -> Path:
     """The lake's folder, given or by default."""
     from trimtab.files.places import lake_folder
 
     return lake_folder() if given is None else given
+
+
+def where_of(lake: Path | None, settings: Path | None, overrides: list[str], given: dict[str, Any]) -> Where:
+    """The cluster, the lake and the settings of a command, as it was given them."""
+    from trimtab.cli.bodies.where import Where
+
+    return Where(lake_path(lake), settings, overrides, given)

@@ -17,6 +17,7 @@ from trimtab.cli.options import (
     SETTINGS,
     connection_options,
     lake_path,
+    where_of,
     with_options,
 )
 from trimtab.levels import Part
@@ -45,7 +46,8 @@ def run(
     """
     from trimtab.cli.bodies import pipeline as body
 
-    body.run(since, until, window, lake, master, settings, overrides, heavy=heavy)
+    where = where_of(lake, settings, overrides, {})
+    body.run(since, until, window, where, master, heavy=heavy)
 
 
 def stream(
@@ -69,9 +71,8 @@ def stream(
     """
     from trimtab.cli.bodies import pipeline as body
 
-    body.stream(
-        source, level, trigger, most, window, lake, master, settings, overrides, given, once=once, heavy=heavy
-    )
+    where = where_of(lake, settings, overrides, given)
+    body.stream(source, level, trigger, most, window, where, master, once=once, heavy=heavy)
 
 
 app.command()(with_options(stream, [one for one in connection_options() if one.name == "bootstrap"]))
@@ -80,9 +81,9 @@ app.command()(with_options(stream, [one for one in connection_options() if one.n
 @app.command()
 def compact(lake: Path | None = LAKE) -> None:
     """Join small files of the tables into large ones, and remove what no table needs; starts no Spark."""
-    from trimtab.cli.bodies import compact as body
+    from trimtab.cli.bodies import lake as body
 
-    body.compact(lake)
+    body.compact(lake_path(lake))
 
 
 @app.command()
@@ -97,5 +98,5 @@ def truth(
 ) -> None:
     """Hold what the tables say of every partition and broker against what a load generator really did."""
     # By name: the lab stands above the command line.
-    tell_accuracy = Part[Callable[..., None]]("trimtab.lab.sandbox.kafka.accuracy:tell_accuracy")
-    tell_accuracy()(folder, cluster, lake_path(lake), as_json, figure)
+    accuracy: Part[Callable[..., None]] = Part("trimtab.lab.sandbox.kafka.accuracy:tell_accuracy")
+    accuracy()(folder, cluster, lake_path(lake), as_json, figure)

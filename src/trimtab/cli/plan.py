@@ -7,8 +7,19 @@ from typing import Any
 
 import typer
 
-from trimtab.cli.options import CLUSTER, FORMS, JSON, LAKE, SETTINGS, SNAPSHOT, with_options
+from trimtab.cli.options import (
+    CLUSTER,
+    FORMS,
+    JSON,
+    LAKE,
+    SETTINGS,
+    SNAPSHOT,
+    form_of,
+    lake_path,
+    with_options,
+)
 from trimtab.levels import LEVELS, Level
+from trimtab.levels.level import PlanAsked
 
 app = typer.Typer(
     help="Find the smallest set of moves that levels a cluster; changes nothing.", no_args_is_help=True
@@ -39,8 +50,16 @@ def _command(level: Level) -> Any:
     ) -> None:
         from trimtab.cli.bodies import plan as body
 
-        asked = body.Request(snapshot, lake, cluster, strategy, settings, tuple(overrides), given)
-        body.plan(level, asked, out, body.form_of(form, as_json), all_moves=all_moves)
+        asked = PlanAsked(
+            snapshot=snapshot,
+            lake=lake_path(lake),
+            settings=settings,
+            cluster=cluster,
+            strategy=strategy,
+            words=tuple(overrides),
+            own=given,
+        )
+        body.plan(level, asked, out, form_of(form, as_json), all_moves=all_moves)
 
     plan.__doc__ = f"""Plan moves of {level.title}; changes nothing.
 
@@ -67,7 +86,7 @@ def show(
     """Check a plan file, also one edited by hand, and show it."""
     from trimtab.cli.bodies import plan as body
 
-    body.show(path, snapshot, body.form_of(form, as_json), all_moves=all_moves)
+    body.show(path, snapshot, form_of(form, as_json), all_moves=all_moves)
 
 
 @app.command()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import typer
 
-from trimtab.cli.options import CLUSTER, LAKE, LEVEL
+from trimtab.cli.options import CLUSTER, LAKE, LEVEL, lake_path
 
 app = typer.Typer(help="Snapshots as files.", no_args_is_help=True)
 
@@ -26,6 +26,6 @@ def export(
     level: str | None = LEVEL,
 ) -> None:
     """Write the newest snapshot of a cluster: brokers, what they hold, loads, quality."""
-    from trimtab.cli.bodies import snapshot as body
+    from trimtab.cli.bodies import lake as body
 
-    body.export(out, cluster, lake, level)
+    body.export(out, cluster, lake_path(lake), level)

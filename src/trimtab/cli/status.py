@@ -7,7 +7,7 @@ from typing import Any
 
 import typer
 
-from trimtab.cli.options import CLUSTER, JSON, LAKE, SET, SETTINGS, connection_options, with_options
+from trimtab.cli.options import CLUSTER, JSON, LAKE, SET, SETTINGS, connection_options, where_of, with_options
 
 app = typer.Typer()
 
@@ -30,8 +30,8 @@ def status(
     """
     from trimtab.cli.bodies import status as body
 
-    look = body.look(lake, cluster, settings, overrides, given, every=every)
-    body.show(look, watch=watch, as_json=as_json)
+    where = where_of(lake, settings, overrides, given)
+    body.show(body.look(where, cluster, every=every), watch=watch, as_json=as_json)
 
 
 app.command()(with_options(status, connection_options()))

@@ -10,9 +10,7 @@ import difflib
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
-from trimtab.levels.level import Level
-from trimtab.levels.part import Part
-from trimtab.levels.system import Option, System
+from trimtab.levels.level import Level, Option, Part, System
 from trimtab.model.errors import InputError
 
 if TYPE_CHECKING:

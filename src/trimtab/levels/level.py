@@ -9,22 +9,168 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
-
-from trimtab.levels.part import Part
-from trimtab.levels.system import Option, System
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from trimtab.act.acting import AnyActing
     from trimtab.files.binding import Section
     from trimtab.files.plan_format import PlanFormat
     from trimtab.files.snapshot_format import SnapshotFormat
-    from trimtab.levels.asking import PlanAsked, Planned
+    from trimtab.observe.collect.collecting import Collecting
     from trimtab.observe.level_pipeline import LevelPipeline
     from trimtab.report.words import Words
 
+PartT = TypeVar("PartT")
+
+
+@dataclass(frozen=True, slots=True)
+class Part(Generic[PartT]):
+    """A part of a level or a system in some room, by the name of the place where it stands: `module:name`."""
+
+    place: str
+
+    def __call__(self) -> PartT:
+        """The part itself, imported."""
+        module, _, name = self.place.partition(":")
+        found: PartT = getattr(import_module(module), name)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """An option of a command.
+
+    Attributes
+    ----------
+    flag
+        As it is written, `--reports`; its value is handed on under the same name, `reports`.
+    help
+        One sentence for `--help`.
+    kind
+        Type of a value; `list[str]` for an option that may be given again, `bool` for a switch.
+    default
+        The value where it is not given.
+    least
+        Smallest value of a number; None for any.
+    setting
+        The setting, `section.key`, that the option is a short way to write; None where it is not one.
+    """
+
+    flag: str
+    help: str
+    kind: Any = str | None
+    default: Any = None
+    least: float | None = None
+    setting: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The name of its value, a valid one of Python."""
+        return self.flag.removeprefix("--").replace("-", "_")
+
+
+@dataclass(frozen=True, slots=True)
+class System:
+    """One messaging system: how a command line names a cluster of it, and how it is reached and sampled.
+
+    Levels stand on systems, several on one where it comes to that: collectors, connections and sandboxes
+    belong to the system.
+
+    Attributes
+    ----------
+    name
+        Also the section of `trimtab.toml` that says how to reach a cluster.
+    title
+        For people.
+    address
+        The option that names a cluster, with its setting.
+    options
+        Further options that go before keys of the section of the same name.
+    connection
+        Settings, and the values of the address and of each option, to a connection.
+    collecting
+        How its clusters are sampled.
+    """
+
+    name: str
+    title: str
+    address: Option
+    options: tuple[Option, ...]
+    connection: Part[Callable[..., Any]]
+    collecting: Part[Collecting]
+
+    @property
+    def all_options(self) -> tuple[Option, ...]:
+        """The address and what else can be said of a connection."""
+        return (self.address, *self.options)
+
+
 Planner = Callable[[Any, Any], Any]
 """Snapshot and settings of a level to its plan."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanAsked:
+    """A request for a plan, on a command line or from Python.
+
+    Attributes
+    ----------
+    snapshot
+        A file or folder to plan from; None for the newest of the lake.
+    lake
+        The lake's folder.
+    settings
+        The settings file; None for the usual one.
+    cluster
+        The cluster that is meant; None where there is but one.
+    strategy
+        Name of a planner; None for that of the settings.
+    writes
+        Whether the plan is to be kept in a file, so that there must be exactly one.
+    words
+        Overrides of settings as given, `section.key=value`; a level may take further words here.
+    own
+        Values of the options that only this level has.
+    loaded
+        Called once the planner is loaded, before it plans: a compiled one may have to be compiled first.
+    """
+
+    snapshot: Path | None
+    lake: Path
+    settings: Path | None = None
+    cluster: str | None = None
+    strategy: str | None = None
+    writes: bool = False
+    words: tuple[str, ...] = ()
+    own: Mapping[str, Any] = field(default_factory=dict)
+    loaded: Callable[[], None] = lambda: None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planned:
+    """The answer to a request for a plan.
+
+    Attributes
+    ----------
+    plan, snapshot
+        The plan, and what it was made from; None where several strategies were asked side by side.
+    told
+        Text after that of the plan; all of the text where there is no single plan.
+    document
+        The answer as plain JSON values where there is no single plan.
+    binding
+        Whether an infeasible verdict is the planner's own proof, and no mere figure of somebody else's
+        decision.
+    """
+
+    plan: Any = None
+    snapshot: Any = None
+    told: str = ""
+    document: object = None
+    binding: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

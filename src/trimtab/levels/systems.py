@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from trimtab.levels.part import Part
-from trimtab.levels.system import Option, System
+from trimtab.levels.level import Option, Part, System
 
 KAFKA = System(
     name="kafka",
     title="Kafka",
     address=Option(
-        "bootstrap",
         "--bootstrap",
         "Brokers to begin with, as host:port,host:port; goes before kafka.bootstrap.",
+        setting="kafka.bootstrap",
     ),
     options=(),
     connection=Part("trimtab.connect.kafka.settings:kafka_connection"),
@@ -24,13 +23,12 @@ PULSAR = System(
     name="pulsar",
     title="Pulsar",
     address=Option(
-        "admin",
         "--pulsar-admin",
         "Web addresses of Pulsar's brokers to begin with, as http://host:8080; goes before pulsar.admin.",
+        setting="pulsar.admin",
     ),
     options=(
         Option(
-            "token_file",
             "--token-file",
             "A file with the token to show to Pulsar; goes before pulsar.token_file.",
             Path | None,

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import secrets
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -21,59 +20,16 @@ from trimtab.act.applying import carry_out, prepare
 from trimtab.act.execution.codec import Codecs
 from trimtab.act.store import ExecutionStore
 from trimtab.cli.bodies.saying import say, warn
-from trimtab.cli.bodies.settings import connection_of
 from trimtab.cli.bodies.watching import run_watched
-from trimtab.cli.options import lake_path
+from trimtab.cli.bodies.where import Where
 from trimtab.files.places import state_folder
 from trimtab.files.plan_format import level_of, open_plan
 from trimtab.files.settings import Settings
 from trimtab.levels import FIRST, LEVELS, ROWS, Level, level_named, systems
-from trimtab.levels.settings import execution_settings, read_settings
+from trimtab.levels.settings import execution_settings
 from trimtab.model.errors import InputError, TrimtabError
 from trimtab.model.receipt import Receipt
 from trimtab.observe.lake import Lake
-
-
-@dataclass(frozen=True)
-class Where:
-    """A cluster, a lake and settings, as given on the command line."""
-
-    given: Mapping[str, Any]
-    lake: Path | None
-    settings: Path | None
-    overrides: tuple[str, ...]
-
-    def read(self, level: Level) -> Settings:
-        """The settings in force, with the options that are a short way to write one of this level's."""
-        words = [
-            f"{option.setting}={self.given[option.name]}"
-            for option in level.apply_options
-            if self.given.get(option.name) is not None
-        ]
-        return read_settings(self.settings, (*self.overrides, *words), os.environ)
-
-    def connection(self, level: Level, settings: Settings) -> Any:
-        """A connection to the cluster that is meant."""
-        return connection_of(level.system, settings, self.given)
-
-    def newest(self, level: Level, cluster: str) -> Newest:
-        """The newest snapshot of a cluster in the lake, read once."""
-        home = Lake(lake_path(self.lake), level.pipeline())
-        read: dict[Path, tuple[float, Any]] = {}
-
-        def newest() -> tuple[float, Any] | None:
-            try:
-                folder = home.newest_snapshot(cluster)
-                if folder not in read:
-                    snapshot = level.snapshot().read(folder)
-                    at = datetime.fromisoformat(snapshot.reference.taken_at).timestamp()
-                    read.clear()
-                    read[folder] = (at, snapshot)
-                return read[folder]
-            except TrimtabError:
-                return None  # telemetry is an aid here: without it the plan is carried out as it is
-
-        return newest
 
 
 def apply(path: Path, where: Where, *, yes: bool, dry_run: bool, rebase: bool, as_json: bool) -> None:
@@ -82,17 +38,7 @@ def apply(path: Path, where: Where, *, yes: bool, dry_run: bool, rebase: bool, a
     level = level_named(level_of(document, ROWS), f"{path}: level")
     _refuse_options_of_others(level, path, where.given)
     plan = level.plan().from_document(document)
-    settings = where.read(level)
-    receipt = _applied(
-        level,
-        plan,
-        path,
-        settings,
-        where,
-        agreed=(lambda: True) if yes else _agreed,
-        dry_run=dry_run,
-        rebase=rebase,
-    )
+    receipt = _applied(level, plan, path, where, yes=yes, dry_run=dry_run, rebase=rebase)
     if receipt is not None:
         show_receipt(level, receipt, as_json=as_json)
         if receipt.status != "finished":
@@ -100,20 +46,12 @@ def apply(path: Path, where: Where, *, yes: bool, dry_run: bool, rebase: bool, a
 
 
 def _applied(
-    level: Level,
-    plan: Any,
-    path: Path,
-    settings: Settings,
-    where: Where,
-    *,
-    agreed: Callable[[], bool],
-    dry_run: bool,
-    rebase: bool,
+    level: Level, plan: Any, path: Path, where: Where, *, yes: bool, dry_run: bool, rebase: bool
 ) -> Receipt[Any] | None:
     """The receipt; None where nothing was to be done, or nothing should be."""
-    acting, words = level.acting(), level.words()
+    acting, words, settings = level.acting(), level.words(), settings_of(level, where)
     how = execution_settings(settings, level)
-    with level.open()(where.connection(level, settings), time.time) as port:
+    with level.open()(where.connection(level.system, settings), time.time) as port:
         prepared = prepare(acting, port, plan, rebase=rebase)
         print(f"plan for {plan.snapshot.cluster}, on cluster {prepared.cluster_id}:", file=sys.stderr)
         print(words.forecast_text(prepared, how), file=sys.stderr)
@@ -121,7 +59,7 @@ def _applied(
             warn(warning)
         if dry_run or not prepared.steps:
             return None
-        if not agreed():
+        if not (yes or _agreed()):
             raise typer.Exit(1)
         line = words.progress_line()
         with open_store() as store:
@@ -133,10 +71,36 @@ def _applied(
                 how,
                 level.plan().to_bytes(plan).decode("utf-8"),
                 facts={"plan": str(path.absolute()), "strategy": plan.strategy},
-                sense=acting.sense(plan, where.newest(level, plan.snapshot.cluster), how),
+                sense=acting.sense(plan, newest_of(level, where.lake, plan.snapshot.cluster), how),
                 run=lambda make: run_watched(make, line, cancelling=words.cancelling),
                 say=say,
             )
+
+
+def settings_of(level: Level, where: Where) -> Settings:
+    """The settings in force, with the options that are a short way to write one of this level's."""
+    options = (one for one in level.apply_options if where.given.get(one.name) is not None)
+    return where.read(*(f"{one.setting}={where.given[one.name]}" for one in options))
+
+
+def newest_of(level: Level, lake: Path, cluster: str) -> Newest:
+    """The newest snapshot of a cluster in a lake, read once."""
+    home = Lake(lake, level.pipeline())
+    read: dict[Path, tuple[float, Any]] = {}
+
+    def newest() -> tuple[float, Any] | None:
+        try:
+            folder = home.newest_snapshot(cluster)
+            if folder not in read:
+                snapshot = level.snapshot().read(folder)
+                at = datetime.fromisoformat(snapshot.reference.taken_at).timestamp()
+                read.clear()
+                read[folder] = (at, snapshot)
+            return read[folder]
+        except TrimtabError:
+            return None  # telemetry is an aid here: without it the plan is carried out as it is
+
+    return newest
 
 
 def show_receipt(level: Level, receipt: Receipt[Any], *, as_json: bool) -> None:

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import typer
 
 from trimtab.cli.bodies.saying import say
-from trimtab.cli.bodies.settings import connection_of, system_meant
-from trimtab.cli.bodies.stopping import stop_on_signals
-from trimtab.cli.options import lake_path
+from trimtab.cli.bodies.watching import stop_on_signals
+from trimtab.cli.bodies.where import Where
 from trimtab.files.settings import Settings
 from trimtab.levels import LEVELS, System, systems
-from trimtab.levels.settings import read_settings
 from trimtab.levels.systems import KAFKA
 from trimtab.model.errors import SettingsError
 from trimtab.observe.collect import run
@@ -26,21 +22,12 @@ from trimtab.observe.collect.settings import CollectSettings
 from trimtab.observe.lake import Lake
 
 
-def collect(
-    settings: Path | None,
-    overrides: list[str],
-    given: Mapping[str, Any],
-    lake: Path | None,
-    *,
-    to: str,
-    record: Path | None,
-    ticks: int | None,
-) -> None:
+def collect(where: Where, *, to: str, record: Path | None, ticks: int | None) -> None:
     """`trimtab collect`."""
-    found = read_settings(settings, overrides, os.environ)
+    found = where.read()
     how = found.section("collect", CollectSettings)
     capacity = found.section("capacity", CapacitySettings)
-    system = system_meant(found, given)
+    system = where.system(found)
     collecting = system.collecting()
     if record is not None and collecting.recorder is None:
         recorded = next(one for one in systems() if one.collecting().recorder is not None)
@@ -54,11 +41,11 @@ def collect(
     stop = stop_on_signals()
     landed = lost = 0
     with (
-        collecting.open(connection_of(system, found, given), how, capacity) as collector,
-        _landing(system, found, given, how, lake, topic) as (below, where),
+        collecting.open(where.connection(system, found), how, capacity) as collector,
+        _landing(system, found, where, how, topic) as (below, place),
         collecting.recording(below, record) as landing,
     ):
-        say(f"a tick every {how.interval_seconds:g} s into {where}; end with Ctrl-C")
+        say(f"a tick every {how.interval_seconds:g} s into {place}; end with Ctrl-C")
         if record is not None:
             say(f"load reports are recorded in {record}")
         for remark in collecting.remarks(how):
@@ -74,20 +61,15 @@ def collect(
 
 @contextmanager
 def _landing(
-    system: System,
-    found: Settings,
-    given: Mapping[str, Any],
-    how: CollectSettings,
-    lake: Path | None,
-    topic: str,
+    system: System, found: Settings, where: Where, how: CollectSettings, topic: str
 ) -> Iterator[tuple[Landing, str]]:
     """The place where samples go, and its name: a topic, or the lake of the first level on the system."""
     if topic:
-        with run.topic_landing(connection_of(KAFKA, found, given), topic, how) as landing:
+        with run.topic_landing(where.connection(KAFKA, found), topic, how) as landing:
             yield landing, f"kafka:{topic}"
         return
     level = next(one for one in LEVELS.values() if one.system is system)
-    folder = Lake(lake_path(lake), level.pipeline()).raw
+    folder = Lake(where.lake, level.pipeline()).raw
     with run.lake_landing(folder, system.collecting().columns) as landing:
         yield landing, str(folder)
 

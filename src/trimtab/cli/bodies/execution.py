@@ -13,9 +13,10 @@ import typer
 from trimtab.act.acting import Entry
 from trimtab.act.applying import ask, receipt_of, refuse_if_ended, state_of, take_up
 from trimtab.act.store import ExecutionStore
-from trimtab.cli.bodies.apply import Where, open_store, show_receipt
+from trimtab.cli.bodies.apply import newest_of, open_store, settings_of, show_receipt
 from trimtab.cli.bodies.saying import say
 from trimtab.cli.bodies.watching import run_watched
+from trimtab.cli.bodies.where import Where
 from trimtab.levels import level_named
 from trimtab.levels.settings import execution_settings
 from trimtab.model.errors import ActError
@@ -64,13 +65,13 @@ def _take_up(request: str | None, execution: int | None, where: Where, *, as_jso
         refuse_if_ended(entry)
         level = level_named(entry.level, f"execution {entry.id}: level")
         acting, words = level.acting(), level.words()
-        settings = where.read(level)
+        settings = settings_of(level, where)
         how = execution_settings(settings, level)
         # Unless told otherwise here, it goes on with the settings that it was begun with.
         told = any(word.startswith("execution.") for word in where.overrides)
         plan = level.plan().from_bytes(store.journal.path, store.journal.plan(entry.id).encode("utf-8"))
         line = words.progress_line()
-        with level.open()(where.connection(level, settings), time.time) as port:
+        with level.open()(where.connection(level.system, settings), time.time) as port:
             receipt = take_up(
                 acting,
                 store,
@@ -79,7 +80,7 @@ def _take_up(request: str | None, execution: int | None, where: Where, *, as_jso
                 how,
                 changed=how if told else None,
                 request=request,
-                sense=acting.sense(plan, where.newest(level, plan.snapshot.cluster), how),
+                sense=acting.sense(plan, newest_of(level, where.lake, plan.snapshot.cluster), how),
                 run=lambda make: run_watched(make, line, cancelling=words.cancelling),
                 say=say,
             )

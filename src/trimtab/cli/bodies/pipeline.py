@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import pyarrow.compute as pc
 import typer
 
 from trimtab.cli.bodies.saying import say
-from trimtab.cli.bodies.settings import connection_of
-from trimtab.cli.bodies.stopping import stop_on_signals
-from trimtab.cli.options import lake_path
+from trimtab.cli.bodies.watching import stop_on_signals
+from trimtab.cli.bodies.where import Where
 from trimtab.files.head import instant
 from trimtab.files.settings import Settings
 from trimtab.levels import FIRST, LEVELS, level_named
-from trimtab.levels.settings import pipeline_table, read_settings
+from trimtab.levels.settings import pipeline_table
 from trimtab.levels.systems import KAFKA
 from trimtab.model.errors import InputError, ObserveError, SettingsError
 from trimtab.observe.lake import Lake
@@ -29,35 +25,26 @@ from trimtab.observe.stream import Source, run_stream
 
 
 def run(
-    since: str | None,
-    until: str | None,
-    window: float | None,
-    lake: Path | None,
-    master: str,
-    settings: Path | None,
-    overrides: Sequence[str],
-    *,
-    heavy: bool,
+    since: str | None, until: str | None, window: float | None, where: Where, master: str, *, heavy: bool
 ) -> None:
     """`trimtab pipeline run`."""
-    chosen = _settings(read_settings(settings, overrides, os.environ), window)
+    chosen = _settings(where.read(), window)
     period = instant("--since", since), instant("--until", until)
-    where = _lakes(lake)
-    if not lakes_with_samples(list(where.values())):
+    lakes = _lakes(where.lake)
+    if not lakes_with_samples(list(lakes.values())):
         # Before Spark starts: nobody should wait ten seconds to be told this.
         raise ObserveError(
-            f"lake {lake_path(lake)} holds no raw samples: run `trimtab collect` first, or name another "
-            "--lake"
+            f"lake {where.lake} holds no raw samples: run `trimtab collect` first, or name another --lake"
         )
     session = spark_session(SessionSettings(master=master, short=not heavy))
     try:
-        done = run_batches(session, list(where.values()), chosen, *period, say=say)
+        done = run_batches(session, list(lakes.values()), chosen, *period, say=say)
     finally:
         session.stop()
     for name, one in done.items():
         for path in one.snapshots:
             say(f"snapshot {path}")
-        _tell_quality(where[name])
+        _tell_quality(lakes[name])
     if any(one.unreadable_files for one in done.values()):
         raise typer.Exit(1)
 
@@ -68,38 +55,35 @@ def stream(
     trigger: str,
     most: int | None,
     window: float | None,
-    lake: Path | None,
+    where: Where,
     master: str,
-    settings: Path | None,
-    overrides: Sequence[str],
-    given: Mapping[str, Any],
     *,
     once: bool,
     heavy: bool,
 ) -> None:
     """`trimtab pipeline stream`."""
     chosen_level = FIRST if level is None else level_named(level, "--level")
-    found = read_settings(settings, overrides, os.environ)
+    found = where.read()
     chosen = _settings(found, window)
     seconds = _seconds("--trigger", trigger)
-    origin, jars = _source(source, found, given, most)
+    origin, jars = _source(source, found, where, most)
     stop = stop_on_signals()
-    where = _lakes(lake)
+    lakes = _lakes(where.lake)
     session = spark_session(SessionSettings(master=master, short=not heavy, jars=jars))
     try:
         # A topic holds the samples of one level; a lake's files lie apart.
         if origin.topic is None:
-            run_streams(session, list(where.values()), chosen, origin, seconds, once, stop, say)
+            run_streams(session, list(lakes.values()), chosen, origin, seconds, once, stop, say)
         else:
             name = chosen_level.name
-            run_stream(session, where[name], chosen[name], origin, seconds, once, stop, say)
+            run_stream(session, lakes[name], chosen[name], origin, seconds, once, stop, say)
     finally:
         session.stop()
 
 
-def _lakes(lake: Path | None) -> dict[str, Lake]:
+def _lakes(lake: Path) -> dict[str, Lake]:
     """One lake, seen from each level, by the level's name."""
-    return {level.name: Lake(lake_path(lake), level.pipeline()) for level in LEVELS.values()}
+    return {level.name: Lake(lake, level.pipeline()) for level in LEVELS.values()}
 
 
 def _settings(found: Settings, window: float | None) -> dict[str, PipelineSettings]:
@@ -117,9 +101,7 @@ def _settings(found: Settings, window: float | None) -> dict[str, PipelineSettin
     return settings_of(found.section("pipeline", pipeline_table()), pipelines, limits, window)
 
 
-def _source(
-    text: str, settings: Settings, given: Mapping[str, Any], most: int | None
-) -> tuple[Source, tuple[Path, ...]]:
+def _source(text: str, settings: Settings, where: Where, most: int | None) -> tuple[Source, tuple[Path, ...]]:
     """The source that `--from` names, and the jars that Spark needs for it."""
     target, _, topic = text.partition(":")
     if (target, bool(topic)) not in (("lake", False), ("kafka", True)):
@@ -129,7 +111,7 @@ def _source(
     from trimtab.jars.fetch import spark_kafka_jars
     from trimtab.observe.stream import spark_options
 
-    options = spark_options(connection_of(KAFKA, settings, given))
+    options = spark_options(where.connection(KAFKA, settings))
     return Source(topic, options, most), tuple(spark_kafka_jars(say))
 
 

@@ -3,68 +3,25 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import typer
 
 from trimtab.cli.bodies.saying import announce_compilation, say
-from trimtab.cli.options import FORMS, lake_path
 from trimtab.files.plan_format import plan_level as level_of_plan
 from trimtab.levels import ROWS, Level, level_named
-from trimtab.levels.asking import PlanAsked
+from trimtab.levels.level import PlanAsked
 from trimtab.levels.planning import plan_level
-from trimtab.levels.settings import SECTIONS, read_settings
 from trimtab.model.errors import InputError
 from trimtab.model.plan import Verdict
 
 
-@dataclass(frozen=True)
-class Request:
-    """A request for a plan as it stands on the command line."""
-
-    snapshot: Path | None
-    lake: Path | None
-    cluster: str | None
-    strategy: str | None
-    settings: Path | None
-    overrides: tuple[str, ...]
-    own: dict[str, Any]
-
-
-def form_of(form: str, as_json: bool) -> str:
-    """The form that is asked for, by `--format` or `--json`.
-
-    Raises
-    ------
-    InputError
-        If there is no such form.
-    """
-    if form not in FORMS:
-        raise InputError(f"--format is {form!r}: write {' or '.join(FORMS)}")
-    return "json" if as_json else form
-
-
-def plan(level: Level, request: Request, out: Path | None, form: str, *, all_moves: bool) -> None:
+def plan(level: Level, asked: PlanAsked, out: Path | None, form: str, *, all_moves: bool) -> None:
     """`trimtab plan LEVEL`."""
-    planned = plan_level(
-        level,
-        PlanAsked(
-            snapshot=request.snapshot,
-            lake=lake_path(request.lake),
-            cluster=request.cluster,
-            strategy=request.strategy,
-            writes=out is not None,
-            words=request.overrides,
-            own=request.own,
-            read=lambda words: read_settings(request.settings, words, os.environ),
-            sections=SECTIONS,
-            loaded=announce_compilation,
-        ),
-    )
+    planned = plan_level(level, replace(asked, writes=out is not None, loaded=announce_compilation))
     if planned.plan is None:
         if form == "text":
             sys.stdout.write(planned.told)

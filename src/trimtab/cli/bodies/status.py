@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import datetime
 import json
-import os
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import typer
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 
-from trimtab.cli.bodies.settings import addressed, connection_of
-from trimtab.cli.options import lake_path
+from trimtab.cli.bodies.where import Where
 from trimtab.levels import LEVELS, System
-from trimtab.levels.settings import read_settings
 from trimtab.model.errors import ObserveError, SettingsError
 from trimtab.observe.collect.settings import CollectSettings
 from trimtab.observe.lake import Lake
@@ -31,24 +27,15 @@ Look = Callable[[], tuple[dict[str, Any], Iterable[RenderableType]]]
 """Gives what is to be shown now: as plain JSON values, and as text."""
 
 
-def look(
-    lake: Path | None,
-    cluster: str | None,
-    settings: Path | None,
-    overrides: list[str],
-    given: Mapping[str, Any],
-    *,
-    every: bool,
-) -> Look:
+def look(where: Where, cluster: str | None, *, every: bool) -> Look:
     """The look that is asked for: at brokers where a cluster is named, else at the lake."""
-    system = addressed(given)
+    system = where.addressed()
     if system is not None:
-        return _of_brokers(system, settings, overrides, given, every=every)
-    path = lake_path(lake)
+        return _of_brokers(system, where, every=every)
 
     def from_lake() -> tuple[dict[str, Any], Iterable[RenderableType]]:
         now = datetime.datetime.now(datetime.UTC)
-        found = read_statuses([Lake(path, level.pipeline()) for level in LEVELS.values()], cluster)
+        found = read_statuses([Lake(where.lake, level.pipeline()) for level in LEVELS.values()], cluster)
         documents = [status_document(one, now) for one in found]
         texts = [part for one in found for part in (*status_text(one, now, every), "")][:-1]
         return documents[0] if len(documents) == 1 else {"clusters": documents}, texts
@@ -56,9 +43,7 @@ def look(
     return from_lake
 
 
-def _of_brokers(
-    system: System, settings: Path | None, overrides: list[str], given: Mapping[str, Any], *, every: bool
-) -> Look:
+def _of_brokers(system: System, where: Where, *, every: bool) -> Look:
     """A look at the brokers of a system, by the first of its levels that knows how to look."""
     level = next((one for one in LEVELS.values() if one.system is system and one.glance is not None), None)
     if level is None or level.glance is None:
@@ -66,8 +51,8 @@ def _of_brokers(
             f"{system.address.flag}: no level looks at {system.title} without a lake; leave it out"
         )
     glance, words = level.glance(), level.words()
-    found = read_settings(settings, overrides, os.environ)
-    connection = connection_of(system, found, given)
+    found = where.read()
+    connection = where.connection(system, found)
     how = found.section("collect", CollectSettings)
 
     def from_brokers() -> tuple[dict[str, Any], Iterable[RenderableType]]:

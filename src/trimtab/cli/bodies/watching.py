@@ -1,9 +1,10 @@
-"""An execution run to its end under signals, with live progress."""
+"""Work under signals: the first one lets what is in hand finish; an execution also shows its progress."""
 
 from __future__ import annotations
 
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -15,6 +16,19 @@ StateT = TypeVar("StateT", bound=AnyExecution)
 
 LINE_SECONDS = 5.0
 """How often a line of progress is written where there is no terminal to rewrite it on."""
+
+
+def stop_on_signals() -> threading.Event:
+    """An event that SIGINT and SIGTERM set: what is in hand is finished, nothing is begun; twice kills."""
+    stop = threading.Event()
+
+    def end(number: int, _: object) -> None:
+        stop.set()
+        signal.signal(number, signal.SIG_DFL)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, end)
+    return stop
 
 
 def run_watched(

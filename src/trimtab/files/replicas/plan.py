@@ -43,13 +43,19 @@ FORMAT = PlanFormat("replicas", ReplicasPlan, _RECORD, RESOURCES, checked)
 read_plan, plan_from, plan_bytes, write_plan = FORMAT.read, FORMAT.from_bytes, FORMAT.to_bytes, FORMAT.write
 
 
-def kafka_reassignment(plan: ReplicasPlan) -> str:
+def kafka_form(plan: ReplicasPlan) -> tuple[str, str]:
     """The JSON that Kafka's own `kafka-reassign-partitions --execute --reassignment-json-file` takes.
 
-    It carries the whole plan's replica lists. Leader roles follow the first of each list, by a preferred
-    election (`kafka-leader-election --election-type preferred`) once the copies are done.
+    It carries the whole plan's replica lists. The second text is a note for the operator, empty where no
+    leader role follows.
     """
-    return '{"version": 1,\n "partitions": ' + text_of(list(_kafka_rows(plan))) + "}\n"
+    leaders = plan.cost.leader_moves
+    note = (
+        f"{leaders} leader moves follow the first of each list: run kafka-leader-election --election-type "
+        "preferred once the copies are done"
+    )
+    text = '{"version": 1,\n "partitions": ' + text_of(list(_kafka_rows(plan))) + "}\n"
+    return text, note if leaders else ""
 
 
 def _kafka_rows(plan: ReplicasPlan) -> Iterator[dict[str, object]]:

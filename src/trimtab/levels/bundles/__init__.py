@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from trimtab.levels.level import Level
-from trimtab.levels.part import Part
+from trimtab.levels.level import Level, Part
 from trimtab.levels.systems import PULSAR
 
 LEVEL = Level(
@@ -29,7 +28,7 @@ LEVEL = Level(
     words=Part("trimtab.report.bundles.words:WORDS"),
     pace="a plan of bundles copies nothing, and execution.bundles.sessions_per_minute limits how many "
     "clients are disturbed",
-    figures=Part("trimtab.levels.bundles.figures:figures"),
+    figures=Part("trimtab.levels.bundles.replaying:figures"),
     replay=Part("trimtab.levels.bundles.replaying:replayed"),
     replay_options=Part("trimtab.levels.bundles.options:REPLAY"),
 )

@@ -6,7 +6,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
-from trimtab.levels.system import Option
+from trimtab.levels.level import Option
 
 
 class Answers(StrEnum):
@@ -25,59 +25,32 @@ class Order(StrEnum):
 
 PLAN: Final = (
     Option(
-        "reports",
-        "--reports",
-        "Instead of a snapshot: recorded load reports, a file or a folder of them.",
-        Path | None,
+        "--reports", "Instead of a snapshot: recorded load reports, a file or a folder of them.", Path | None
+    ),
+    Option("--placement", "A placement strategy of Pulsar's, for shedders that name no destination."),
+    Option(
+        "--policies", "What operators have laid down (trimtab/pulsar-policies/1), for reports.", Path | None
     ),
     Option(
-        "placement",
-        "--placement",
-        "A placement strategy of Pulsar's, for shedders that name no destination.",
-    ),
-    Option(
-        "policies",
-        "--policies",
-        "What operators have laid down (trimtab/pulsar-policies/1), for reports.",
-        Path | None,
-    ),
-    Option(
-        "variant",
         "--variant",
         "Whose rules Pulsar's strategies go by: pulsar-4.2, pulsar-4.0, article.",
         str,
         "pulsar-4.2",
     ),
-    Option(
-        "ticks",
-        "--ticks",
-        "How many of the newest ticks of reports strategies are fed with.",
-        int,
-        60,
-        least=1,
-    ),
+    Option("--ticks", "How many of the newest ticks of reports strategies are fed with.", int, 60, least=1),
 )
 
 REPLAY: Final = (
     Option(
-        "reports",
         "--reports",
         "Recorded load reports (trimtab/pulsar-reports/1), plain or gzip, or a folder of such files.",
         Path | None,
-        None,
     ),
+    Option("--lake", "Folder of telemetry to take the reports from, in place of --reports.", Path | None),
+    Option("--cluster", "Which cluster, where the lake holds several."),
+    Option("--since", "First tick, as 2026-11-21T05:00 (UTC)."),
+    Option("--until", "Ticks before this one."),
     Option(
-        "lake",
-        "--lake",
-        "Folder of telemetry to take the reports from, in place of --reports.",
-        Path | None,
-        None,
-    ),
-    Option("cluster", "--cluster", "Which cluster, where the lake holds several.", str | None),
-    Option("since", "--since", "First tick, as 2026-11-21T05:00 (UTC).", str | None, None),
-    Option("until", "--until", "Ticks before this one.", str | None, None),
-    Option(
-        "strategies",
         "--strategy",
         "A shedding strategy by its name in Pulsar, or NAME=STRATEGY; may be repeated. By default "
         "ThresholdShedder.",
@@ -85,22 +58,14 @@ REPLAY: Final = (
         [],
     ),
     Option(
-        "placements",
         "--placement",
         "A placement strategy, for shedders that name no destination; NAME=PLACEMENT is for one. In the "
         "simulated world by default Pulsar's own.",
         list[str],
         [],
     ),
+    Option("--scenarios", "TOML file of strategies with their settings, for many of them.", Path | None),
     Option(
-        "scenarios",
-        "--scenarios",
-        "TOML file of strategies with their settings, for many of them.",
-        Path | None,
-        None,
-    ),
-    Option(
-        "overrides",
         "--set",
         "One option of Pulsar's, as loadBalancerX=value for all or NAME.loadBalancerX=value for one "
         "strategy; may be repeated.",
@@ -108,66 +73,46 @@ REPLAY: Final = (
         [],
     ),
     Option(
-        "policies",
         "--policies",
         "JSON file of the cluster's isolation policies, failure domains, anti-affinity groups and resource "
         "quotas (trimtab/pulsar-policies/1); by default there are none.",
         Path | None,
-        None,
     ),
     Option(
-        "variant",
         "--variant",
         "Whose rules and defaults: pulsar-4.2, pulsar-4.0 or article; by default the first.",
         str | None,
-        None,
     ),
-    Option("seed", "--seed", "Of all that is drawn; by default 0.", int | None, None, least=0),
+    Option("--seed", "Of all that is drawn; by default 0.", int | None, least=0),
     Option(
-        "world",
         "--world",
         "recorded: every tick as the file has it; simulated: load goes where its bundle goes.",
         Answers,
         Answers.RECORDED,
     ),
     Option(
-        "order",
         "--order",
         "Which of equal brokers or bundles is first: as in Java's hash maps (Pulsar), or in the file.",
         Order,
         Order.JAVA,
     ),
     Option(
-        "out",
         "--out",
         "File for the decisions, a line a tick; by default standard output. With --spark a new folder, a "
         "file for each strategy.",
         Path | None,
-        None,
     ),
     Option(
-        "state",
-        "--state",
-        "File to go on from, if it is there, and to leave the state in at the end.",
-        Path | None,
-        None,
+        "--state", "File to go on from, if it is there, and to leave the state in at the end.", Path | None
     ),
+    Option("--json", "Print what each strategy did to the cluster as one JSON document.", bool, False),
+    Option("--chart", "Draw imbalance over time into this file, as .svg and as .png.", Path | None),
     Option(
-        "as_json", "--json", "Print what each strategy did to the cluster as one JSON document.", bool, False
-    ),
-    Option(
-        "chart", "--chart", "Draw imbalance over time into this file, as .svg and as .png.", Path | None, None
-    ),
-    Option(
-        "pause",
         "--pause",
         "Seconds that an unload interrupts its bundle's traffic; by default what was measured.",
         float | None,
-        None,
         least=0,
     ),
-    Option(
-        "spark", "--spark", "Run as a Spark job, a task for each strategy: for long recordings.", bool, False
-    ),
-    Option("master", "--master", "Spark's master; local[*] runs here.", str, "local[*]"),
+    Option("--spark", "Run as a Spark job, a task for each strategy: for long recordings.", bool, False),
+    Option("--master", "Spark's master; local[*] runs here.", str, "local[*]"),
 )

@@ -14,9 +14,10 @@ from trimtab.files.head import time_text
 from trimtab.history.bundles.now import decide_now
 from trimtab.history.bundles.recording import FileRecording, LakeRecording, Period, Recording
 from trimtab.history.bundles.scenarios import Asked, asked
-from trimtab.levels.asking import PlanAsked, Planned
 from trimtab.levels.bundles import LEVEL
-from trimtab.levels.planning import snapshot_of
+from trimtab.levels.level import PlanAsked, Planned
+from trimtab.levels.planning import read, snapshot_of
+from trimtab.levels.settings import SECTIONS
 from trimtab.model.bundles.plan import BundlePlan
 from trimtab.model.bundles.reports import ReportTick
 from trimtab.model.bundles.settings import BundlesSettings
@@ -52,7 +53,7 @@ def planned(request: PlanAsked) -> Planned:
     if request.snapshot is not None and own["reports"] is not None:
         raise SettingsError("--snapshot and --reports are both what to plan from: name one")
     ours, pulsars = _sorted_words(request)
-    settings: BundlesSettings = request.read(ours).of(SECTION)
+    settings: BundlesSettings = read(request, ours).of(SECTION)
     source = _Source(request)
     placements = [] if own["placement"] is None else [own["placement"]]
     request.loaded()
@@ -138,9 +139,7 @@ class _Source:
 
 def _sorted_words(request: PlanAsked) -> tuple[list[str], list[str]]:
     """Settings of ours, which name a section, and options of Pulsar's."""
-    ours = [
-        word for word in request.words if word.partition("=")[0].partition(".")[0].strip() in request.sections
-    ]
+    ours = [word for word in request.words if word.partition("=")[0].partition(".")[0].strip() in SECTIONS]
     return ours, [word for word in request.words if word not in ours]
 
 

@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,7 @@ from trimtab.model.errors import SettingsError
 from trimtab.plan.pulsar.decision import Decision
 from trimtab.plan.pulsar.options import DEFAULT_VARIANT, make_options
 from trimtab.report.bundles.replay_progress import ReplayProgress
-from trimtab.report.bundles.replay_text import replay_document, replay_text
+from trimtab.report.bundles.replay_text import UNMOVED, replay_document, replay_text
 from trimtab.report.tables import print_wide
 
 
@@ -56,10 +56,10 @@ def replayed(given: Mapping[str, Any]) -> int:
     simulated = given["world"] == "simulated"
     recording = _recording(given)
     listed = (NOTHING_SAID, {}) if given["scenarios"] is None else read_scenarios(given["scenarios"])
-    strategies = given["strategies"]
+    strategies = given["strategy"]
     if given["scenarios"] is None and not strategies:
         strategies = ["ThresholdShedder"]
-    chosen, common = asked(strategies, given["placements"], given["overrides"], listed)
+    chosen, common = asked(strategies, given["placement"], given["set"], listed)
     rules = given["variant"] or listed[0].variant or DEFAULT_VARIANT
     drawn = given["seed"] if given["seed"] is not None else listed[0].seed or 0
     chosen = {name: one.settled(rules, drawn, world_answers=simulated) for name, one in chosen.items()}
@@ -69,7 +69,7 @@ def replayed(given: Mapping[str, Any]) -> int:
         name: one.scenario(java_order=java, world_answers=simulated, laid_down=laid_down)
         for name, one in chosen.items()
     }
-    shown = given["as_json"] or given["chart"] is not None or given["pause"] is not None
+    shown = given["json"] or given["chart"] is not None or given["pause"] is not None
     several, out = len(chosen) > 1, given["out"]
     _check_together(given, shown=shown, simulated=simulated, several=several)
     pause = MEASURED_PAUSE_SECONDS if given["pause"] is None else given["pause"]
@@ -233,8 +233,61 @@ def _show(
             name = chart.stem if chart.suffix in (".svg", ".png") else chart.name
             drawn = draw_replay(comparison, chart.parent, name, f"Strategies on {recording.name}")
         _say(f"drew {' and '.join(map(str, drawn))}")
-    if given["as_json"]:
+    if given["json"]:
         how = {name: dataclasses.asdict(one) for name, one in chosen.items()}
         print(json.dumps(replay_document(comparison, how), ensure_ascii=False, indent=1))
         return
     print_wide(replay_text(comparison))
+
+
+def figures(
+    recording: Path,
+    strategies: Sequence[str],
+    *,
+    options: Mapping[str, object] | None = None,
+    placement: str | None = None,
+    variant: str = DEFAULT_VARIANT,
+    seed: int = 0,
+) -> dict[str, dict[str, float | None]]:
+    """Figures of strategies on a recording, in a world where load goes where its bundle goes.
+
+    Parameters
+    ----------
+    recording
+        A file of load reports (`trimtab/pulsar-reports/1`), or a folder of them.
+    strategies
+        `STRATEGY`, or `NAME=STRATEGY` where one is to appear twice.
+    options
+        Pulsar's own, for all of them.
+    placement
+        Chooses where unloaded bundles go; None for Pulsar's default.
+    variant, seed
+        Whose rules, and of all that is drawn.
+
+    Returns
+    -------
+    dict
+        By the strategy's name, the recording as it is first: the figures of `trimtab replay bundles --json`
+        that are one number, and how many bundles came back to a broker that they had left.
+
+    Raises
+    ------
+    TrimtabError
+        If the recording, a strategy, a placement or an option is wrong.
+    """
+    words = [f"{name}={value}" for name, value in (options or {}).items()]
+    chosen, common = asked(strategies, [] if placement is None else [placement], words)
+    scenarios = {
+        name: one.settled(variant, seed, world_answers=True).scenario(java_order=True, world_answers=True)
+        for name, one in chosen.items()
+    }
+    found = compare(FileRecording(recording).ticks(), scenarios, ruler(make_options(common, variant)))
+    document = replay_document(found, {name: {} for name in scenarios})
+    rows = {UNMOVED: document["unmoved"], **{one["name"]: one for one in document["strategies"]}}
+    return {
+        name: {
+            **{key: value for key, value in row.items() if value is None or isinstance(value, int | float)},
+            "came_back": len(row["oscillations"]),
+        }
+        for name, row in rows.items()
+    }

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from trimtab.levels.level import Level
-from trimtab.levels.part import Part
-from trimtab.levels.system import Option
+from trimtab.levels.level import Level, Option, Part
 from trimtab.levels.systems import KAFKA
 
 LEVEL = Level(
@@ -17,7 +15,7 @@ LEVEL = Level(
     settings=Part("trimtab.files.replicas.settings:SECTION"),
     snapshot=Part("trimtab.files.replicas.snapshot:FORMAT"),
     plan=Part("trimtab.files.replicas.plan:FORMAT"),
-    forms={"kafka": Part("trimtab.levels.replicas.forms:kafka_form")},
+    forms={"kafka": Part("trimtab.files.replicas.plan:kafka_form")},
     pipeline=Part("trimtab.observe.replicas.pipeline:PIPELINE"),
     glance=Part("trimtab.observe.collect.kafka.glance:look"),
     planners={
@@ -32,7 +30,6 @@ LEVEL = Level(
     pace="execution.throttle limits how fast it copies",
     apply_options=(
         Option(
-            "throttle",
             "--throttle",
             "auto, none, or bytes per second and broker (execution.throttle).",
             setting="execution.throttle",

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from trimtab.levels.level import Level
-from trimtab.levels.part import Part
-from trimtab.levels.system import Option, System
+from trimtab.levels.level import Level, Option, Part, System
 
 BOXES = System(
     name="boxes",
     title="Boxes",
-    address=Option("boxes", "--boxes", "The file of boxes; goes before boxes.path.", Path | None),
+    address=Option(
+        "--boxes", "The file of boxes; goes before boxes.path.", Path | None, setting="boxes.path"
+    ),
     options=(),
     connection=Part("trimtab.connect.boxes.settings:boxes_connection"),
     collecting=Part("trimtab.observe.collect.boxes.collecting:COLLECTING"),

@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from trimtab.levels.system import Option
+from trimtab.levels.level import Option
 
-REPLAY = (Option("snapshots", "--snapshots", "A folder of snapshots.", Path),)
+REPLAY = (Option("--snapshots", "A folder of snapshots.", Path),)
