@@ -2,13 +2,14 @@
 
 import json
 
+from trimtab.act.journal import Journal
 from trimtab.act.replicas.acting import ACTING
 from trimtab.act.replicas.state import ExecutionState
 
 CODEC = ACTING.codec
 
 
-class MemoryJournal:
+class MemoryJournal(Journal):
     """Keeps the last state written, as text."""
 
     def __init__(self, state: ExecutionState) -> None:
@@ -29,7 +30,7 @@ class MemoryJournal:
         taken, self.requests = self.requests, []
         return taken
 
-    def state(self) -> ExecutionState:
+    def state(self, execution: int = 1) -> ExecutionState:
         """As a new process reads it."""
         document = json.loads(self._text)
         records = tuple(CODEC.record_from_json(s, r) for s, r in document["records"])

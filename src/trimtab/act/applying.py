@@ -57,7 +57,8 @@ def begin(
 ) -> int:
     """Write a new execution down; returns its id."""
     state = acting.new_execution(prepared.cluster_id, prepared.steps, settings, store.clock())
-    return store.create(state, prepared.plan.snapshot.cluster, plan_text, facts)
+    cluster = prepared.plan.snapshot.cluster
+    return store.journal.create(state, cluster, plan_text, store.owner(), dict(facts or {}))
 
 
 def runner_of(
@@ -112,10 +113,7 @@ def carry_out(
         If another trimtab acts there, an earlier execution is interrupted, or the cluster is out of reach for
         too long.
     """
-    with store.lease(port, prepared.cluster_id, settings) as (lease, notes):
-        for note in notes:
-            say(note)
-        store.refuse_if_interrupted(prepared.cluster_id)
+    with store.lease(port, prepared.cluster_id, settings, say) as lease:
         execution = begin(acting, store, prepared, settings, plan_text, facts)
         state = run(lambda watch: runner_of(acting, store, port, lease, execution, sense=sense, watch=watch))
         return acting.receipt(store.journal.entry(execution), state, sense)
@@ -175,10 +173,7 @@ def take_up(
         If another trimtab acts there, another execution of the cluster is interrupted, too, or the cluster is
         out of reach for too long.
     """
-    with store.lease(port, entry.cluster_id, settings) as (lease, notes):
-        for note in notes:
-            say(note)
-        store.refuse_if_interrupted(entry.cluster_id, besides=entry.id)
+    with store.lease(port, entry.cluster_id, settings, say, besides=entry.id) as lease:
         store.journal.take_requests(entry.id)  # meant for a process that is gone
         if request is None:
             state = state_of(acting, store, entry.id)

@@ -8,6 +8,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import parse_qsl, urlencode
 
+import msgspec
+
 from trimtab.model.errors import ActError
 
 
@@ -50,18 +52,9 @@ def holder_text(holder: Holder) -> str:
 
 def parse_holder(text: str) -> Holder | None:
     """The holder that a text names; None where it names none."""
-    fields = dict(parse_qsl(text, keep_blank_values=True))
     try:
-        return Holder(
-            token=fields["token"],
-            host=fields["host"],
-            pid=int(fields["pid"]),
-            born=fields["born"],
-            user=fields["user"],
-            since=float(fields["since"]),
-            renewed_at=float(fields["renewed_at"]),
-        )
-    except (KeyError, ValueError):
+        return msgspec.convert(dict(parse_qsl(text, keep_blank_values=True)), Holder, strict=False)
+    except msgspec.ValidationError:
         return None
 
 

@@ -109,34 +109,19 @@ class Journal:
     ) -> int:
         """Write a new execution down, before its first order; returns its id."""
         codec = self._codecs.of(state.level)
+        head = json.dumps(codec.head_to_json(state))
         with self._transaction():
             cursor = self._db.execute(
                 "INSERT INTO executions (cluster_id, cluster, created_at, status, owner, plan, facts, head) "
                 "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                (
-                    state.cluster_id,
-                    cluster,
-                    state.now,
-                    state.status,
-                    owner,
-                    plan,
-                    json.dumps(facts),
-                    json.dumps(codec.head_to_json(state)),
-                ),
+                (state.cluster_id, cluster, state.now, state.status, owner, plan, json.dumps(facts), head),
             )
             execution = cursor.lastrowid
             assert execution is not None
+            rows = ((r.step.number, codec.step_to_json(r), codec.record_to_json(r)) for r in state.records)
             self._db.executemany(
                 "INSERT INTO steps VALUES (?, ?, ?, ?)",
-                (
-                    (
-                        execution,
-                        r.step.number,
-                        json.dumps(codec.step_to_json(r)),
-                        json.dumps(codec.record_to_json(r)),
-                    )
-                    for r in state.records
-                ),
+                ((execution, number, json.dumps(step), json.dumps(record)) for number, step, record in rows),
             )
         return execution
 
@@ -162,19 +147,11 @@ class Journal:
                 "UPDATE steps SET record = ? WHERE execution = ? AND number = ?",
                 ((json.dumps(codec.record_to_json(r)), execution, r.step.number) for r in changed),
             )
+            changes = {"status": after.status} | {str(r.step.number): [r.state, r.reason] for r in changed}
             self._db.execute(
                 "INSERT INTO log SELECT ?, coalesce(max(sequence), 0) + 1, ?, ?, ?, ? FROM log "
                 "WHERE execution = ?",
-                (
-                    execution,
-                    after.now,
-                    event,
-                    order,
-                    json.dumps(
-                        {"status": after.status} | {str(r.step.number): [r.state, r.reason] for r in changed}
-                    ),
-                    execution,
-                ),
+                (execution, after.now, event, order, json.dumps(changes), execution),
             )
         return True
 

@@ -1,7 +1,7 @@
 """Performs an execution's orders on a cluster and tells it what came of them, writing every step down."""
 
 from collections.abc import Callable
-from typing import Final, Generic, Protocol
+from typing import Final, Generic
 
 from trimtab.act.execution.machine import Machine
 from trimtab.act.execution.messages import (
@@ -17,27 +17,14 @@ from trimtab.act.execution.messages import (
     Wait,
     WaitEnded,
 )
-from trimtab.act.execution.state import AnyExecution, StateT
+from trimtab.act.execution.state import StateT
+from trimtab.act.journal import Journal
 from trimtab.act.lease import Lease
 from trimtab.act.port import PortError
 from trimtab.model.errors import ActError
 
 NAP_SECONDS: Final = 0.1
 """How soon a request to stop is noticed while waiting."""
-
-
-class Record(Protocol):
-    """The seam between a runner and a journal."""
-
-    def write(
-        self, execution: int, before: AnyExecution, after: AnyExecution, event: str, order: str
-    ) -> bool:
-        """Make a change of state durable; see `Journal.write`."""
-        ...
-
-    def take_requests(self, execution: int) -> list[tuple[str, str]]:
-        """Requests of other processes; see `Journal.take_requests`."""
-        ...
 
 
 class Runner(Generic[StateT]):
@@ -48,7 +35,7 @@ class Runner(Generic[StateT]):
     machine
         The level's state machine, with hands in the cluster.
     journal, lease
-        The record (a `Journal`), and the right to act (already acquired); a lease of None is for tests.
+        The record, and the right to act (already acquired); a lease of None is for tests.
     execution
         Its id in the journal.
     state
@@ -62,7 +49,7 @@ class Runner(Generic[StateT]):
     def __init__(
         self,
         machine: Machine[StateT],
-        journal: Record,
+        journal: Journal,
         lease: Lease | None,
         execution: int,
         state: StateT,

@@ -1,14 +1,13 @@
 """The store of executions of every level: the journal and the leases of one state folder."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from trimtab.act.acting import Entry
 from trimtab.act.execution.codec import Codecs
 from trimtab.act.execution.settings import Patience
-from trimtab.act.execution.state import FINAL, AnyExecution, Status
+from trimtab.act.execution.state import FINAL, Status
 from trimtab.act.holder import this_process
 from trimtab.act.journal import Journal
 from trimtab.act.lease import Lease, locked
@@ -54,44 +53,38 @@ class ExecutionStore:
 
     @contextmanager
     def lease(
-        self, port: ClaimPort, cluster_id: str, settings: Patience
-    ) -> Iterator[tuple[Lease, list[str]]]:
-        """The right to act on a cluster, and what is worth saying about it.
+        self,
+        port: ClaimPort,
+        cluster_id: str,
+        settings: Patience,
+        say: Callable[[str], None],
+        *,
+        besides: int | None = None,
+    ) -> Iterator[Lease]:
+        """The right to act on a cluster of which no execution waits to be resumed.
+
+        Parameters
+        ----------
+        say
+            Told what is worth saying about it.
+        besides
+            The execution that is to be resumed.
 
         Raises
         ------
         ActError
-            If another trimtab has it.
+            If another trimtab has it, or naming the execution that was interrupted.
         """
-        lease = Lease(
-            port,
-            self.folder / LEASES_FOLDER,
-            cluster_id,
-            settings.lease_seconds,
-            self.clock,
-            self.sleep,
-            self._token(),
-        )
+        folder, seconds = self.folder / LEASES_FOLDER, settings.lease_seconds
+        lease = Lease(port, folder, cluster_id, seconds, self.clock, self.sleep, self._token())
         notes = lease.acquire()
         try:
-            yield lease, notes
+            for note in notes:
+                say(note)
+            self._refuse_if_interrupted(cluster_id, besides)
+            yield lease
         finally:
             lease.release()
-
-    def entry(self, execution: int | None) -> Entry:
-        """An execution, by default the newest.
-
-        Raises
-        ------
-        ActError
-            If there is none of that id, or none at all.
-        """
-        if execution is not None:
-            return self.journal.entry(execution)
-        entries = self.journal.entries()
-        if not entries:
-            raise ActError(f"there are no executions in {self.folder}: `trimtab apply` begins one")
-        return entries[0]
 
     def status(self, entry: Entry) -> str:
         """Its status as seen from here: `interrupted` where it has not ended and nobody runs it."""
@@ -101,14 +94,7 @@ class ExecutionStore:
             return entry.status
         return "interrupted"
 
-    def refuse_if_interrupted(self, cluster_id: str, *, besides: int | None = None) -> None:
-        """Refuse to begin while another execution of the cluster waits to be resumed; hold the lease.
-
-        Raises
-        ------
-        ActError
-            Naming the earlier one.
-        """
+    def _refuse_if_interrupted(self, cluster_id: str, besides: int | None) -> None:
         for entry in self.journal.entries(cluster_id):
             if entry.id != besides and Status(entry.status) not in FINAL:
                 raise ActError(
@@ -116,12 +102,6 @@ class ExecutionStore:
                     f"with `trimtab execution resume {entry.id}`, or clean up with `trimtab execution "
                     f"cancel {entry.id}`"
                 )
-
-    def create(
-        self, state: AnyExecution, cluster: str, plan_text: str, facts: Mapping[str, Any] | None = None
-    ) -> int:
-        """Write a new execution down, of a plan for the cluster of that name; returns its id."""
-        return self.journal.create(state, cluster, plan_text, self.owner(), dict(facts or {}))
 
     def owner(self) -> str:
         """The name by which the journal knows this process where it runs an execution."""
