@@ -47,7 +47,7 @@ class PulsarTrial:
     @property
     def brokers(self) -> tuple[str, str, str]:
         """The leader, and the two others."""
-        leader = self.admin.leader().broker
+        leader = self.admin.leader()
         first, second = sorted(set(self.admin.brokers()) - {leader})
         return leader, first, second
 
@@ -77,7 +77,7 @@ class PulsarTrial:
         topic = probe_topic(parse_bundle(bundle))
 
         def there() -> bool:
-            if self.admin.topic_owner(topic).broker != broker:
+            if self.admin.topic_owner(topic) != broker:
                 self.admin.unload(bundle, broker)
             return self.owner(bundle) == broker
 

@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from trimtab.connect.pulsar.admin import PulsarAdmin, PulsarAdminError, PulsarConnection
-from trimtab.connect.pulsar.answers import BundleQuota, Leader, OwnedBundle
+from trimtab.connect.pulsar.answers import OwnedBundle
 from trimtab.connect.pulsar.errors import told_reason
 from trimtab.model.bundles.policies import BundlePolicies
 
@@ -56,18 +56,6 @@ def test_answers_become_values():
             BUNDLE: {"broker_assignment": "shared", "is_controlled": False, "is_active": True}
         },
         "/admin/v2/namespaces/t/n/bundles": {"boundaries": ["0x00000000", "0xffffffff"], "numBundles": 1},
-        "/admin/v2/namespaces/t/n/0x00000000_0x40000000/topicHashPositions": {
-            "namespace": "t/n",
-            "topicHashPositions": {"persistent://t/n/a": 5},
-        },
-        "/admin/v2/resource-quotas/t/n/0x00000000_0x40000000": {
-            "msgRateIn": 40.0,
-            "msgRateOut": 120.0,
-            "bandwidthIn": 1e5,
-            "bandwidthOut": 3e5,
-            "memory": 80.0,
-            "dynamic": True,
-        },
         "/admin/v2/brokers/configuration/runtime": {"clusterName": "c1", "loadBalancerEnabled": "true"},
         "/lookup/v2/topic/persistent/t/n/a%2Fb": {
             "brokerUrl": "pulsar://b3:6650",
@@ -78,13 +66,11 @@ def test_answers_become_values():
     }
     calls = admin(cluster({path: httpx.Response(200, json=told) for path, told in answers.items()}))
     assert calls.brokers() == tuple(BROKERS)
-    assert calls.leader() == Leader("b2:8080", "http://b2:8080")
+    assert calls.leader() == "b2:8080"
     assert calls.owned_bundles("b1:8080") == (OwnedBundle(BUNDLE),)
     assert calls.boundaries("t/n") == (0, 0xFFFFFFFF)
-    assert calls.topic_hashes(BUNDLE) == {"persistent://t/n/a": 5}
-    assert calls.quota(BUNDLE) == BundleQuota(40, 120, 1e5, 3e5, 80)
     assert calls.runtime_configuration()["loadBalancerEnabled"] == "true"
-    assert calls.topic_owner("persistent://t/n/a/b").broker == "b3:8080"
+    assert calls.topic_owner("persistent://t/n/a/b") == "b3:8080"
 
 
 def test_policies_of_a_cluster_are_the_planners_own():

@@ -104,7 +104,7 @@ class Observer:
 
     def _who_leads(self) -> str | None:
         try:
-            return self._admin.leader().broker
+            return self._admin.leader()
         except PulsarAdminError as error:
             if error.status == MISSING:
                 return None

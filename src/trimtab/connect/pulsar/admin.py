@@ -16,15 +16,12 @@ from urllib.parse import urlsplit
 from trimtab.connect.pulsar.answers import (
     Answer,
     Boundaries,
-    BundleQuota,
     Domain,
     Isolation,
-    Leader,
     LeaderBroker,
     Lookup,
     Owned,
     OwnedBundle,
-    TopicOwner,
 )
 from trimtab.connect.pulsar.errors import PulsarAdminError
 from trimtab.connect.pulsar.http import PulsarHttp, Query, Request, path_part, path_parts, topic_path
@@ -108,8 +105,6 @@ class PulsarAdmin:
             raise PulsarAdminError(
                 f"cluster {self.cluster()} does not tell the address of its binary protocol: set "
                 "pulsar.service_url, like pulsar://broker1:6650",
-                call=f"GET {path}",
-                url=self.connection.admin[0],
                 reason="no brokerServiceUrl",
             )
         return found
@@ -118,10 +113,10 @@ class PulsarAdmin:
         """Ids (`host:port`) of the brokers; one that died is listed until its session ends."""
         return self.get_json("brokers", tuple[str, ...])
 
-    def leader(self) -> Leader:
-        """The broker that decides about placement."""
+    def leader(self) -> str:
+        """Id of the broker that decides about placement."""
         told = self.get_json("brokers/leaderBroker", LeaderBroker)
-        return Leader(told.broker_id or urlsplit(told.service_url).netloc, told.service_url)
+        return told.broker_id or urlsplit(told.service_url).netloc
 
     def web_url(self, broker: str) -> str:
         """A broker's web address, with TLS where we use it.
@@ -145,7 +140,7 @@ class PulsarAdmin:
         # Without TLS the id is the address; with it, whoever is asked sends us there.
         base = None if self.connection.uses_tls else f"http://{broker}"
         told = self.get_json(self._owned_by(broker), dict[str, Owned], base=base)
-        return tuple(OwnedBundle(bundle, one.is_active, one.is_controlled) for bundle, one in told.items())
+        return tuple(OwnedBundle(bundle, one.is_active) for bundle, one in told.items())
 
     def _owned_by(self, broker: str) -> str:
         return f"brokers/{path_part(self.cluster())}/{path_part(broker)}/ownedNamespaces"
@@ -251,10 +246,6 @@ class PulsarAdmin:
                 raise
             return {}
 
-    def quota(self, bundle: str) -> BundleQuota:
-        """The load that a bundle is taken to carry before it was seen."""
-        return self.get_json(f"resource-quotas/{path_parts(bundle)}", BundleQuota)
-
     def topics(self, namespace: str, bundle: str | None = None) -> tuple[str, ...]:
         """Persistent topics of a namespace, or of one of its bundles (empty if nobody owns it)."""
         query = () if bundle is None else (("bundle", bundle.rpartition("/")[2]),)
@@ -267,14 +258,8 @@ class PulsarAdmin:
             return
         self.change("PUT", f"{topic_path(topic)}/partitions", body=str(partitions).encode())
 
-    def topic_hashes(self, bundle: str, topics: Sequence[str] = ()) -> dict[str, int]:
-        """Hash of every topic in a bundle that somebody owns (412 if nobody does); system topics too."""
-        query = tuple(("topics", topic) for topic in topics)
-        told = self.get_json(f"namespaces/{path_parts(bundle)}/topicHashPositions", dict[str, Any], query)
-        return {topic: int(position) for topic, position in (told.get("topicHashPositions") or {}).items()}
-
-    def topic_owner(self, topic: str) -> TopicOwner:
-        """The broker that serves a topic. **Assigns** its bundle if nobody owns it.
+    def topic_owner(self, topic: str) -> str:
+        """Id of the broker that serves a topic. **Assigns** its bundle if nobody owns it.
 
         Parameters
         ----------
@@ -288,12 +273,7 @@ class PulsarAdmin:
         web = told.http_url or told.http_url_tls
         if web is None:
             raise answer.unreadable(path, "no httpUrl")
-        tls = self.connection.uses_tls
-        return TopicOwner(
-            broker=urlsplit(web).netloc,
-            web_url=(told.http_url_tls if tls else None) or web,
-            service_url=(told.broker_url_tls if tls else None) or told.broker_url or "",
-        )
+        return urlsplit(web).netloc
 
     def bundle_of_topic(self, topic: str) -> str:
         """The bundle that a topic falls into; assigns nothing."""

@@ -55,23 +55,12 @@ class Answer:
 
     def unreadable(self, path: str, why: str) -> PulsarAdminError:
         """The error for an answer that says yes and makes no sense."""
-        call = f"GET {path}"
         return PulsarAdminError(
-            f"Pulsar at {self.base} answers {call} with something else than expected ({why}): check that "
+            f"Pulsar at {self.base} answers GET {path} with something else than expected ({why}): check that "
             "pulsar.admin is a broker's web address; Pulsar 4.0 and 4.2 are tried",
-            call=call,
-            url=self.base,
             reason=why,
             status=200,
         )
-
-
-@dataclass(frozen=True)
-class Leader:
-    """The broker that decides for all: its id (`host:port`) and web address."""
-
-    broker: str
-    url: str
 
 
 @dataclass(frozen=True)
@@ -84,60 +73,16 @@ class OwnedBundle:
         `tenant/namespace/0xLOW_0xHIGH`.
     active
         Whether it is being served, not just about to be unloaded.
-    controlled
-        Whether an isolation policy ties it to this broker.
     """
 
     bundle: str
     active: bool = True
-    controlled: bool = False
-
-
-@dataclass(frozen=True)
-class TopicOwner:
-    """The broker that serves a topic.
-
-    Attributes
-    ----------
-    broker
-        The owner's id, `host:port` of its web service.
-    web_url, service_url
-        Of its web service and of its binary protocol, with TLS where we use it and it offers it.
-    """
-
-    broker: str
-    web_url: str
-    service_url: str
-
-
-class BundleQuota(msgspec.Struct, frozen=True, rename="camel"):
-    """The load that a bundle which was never seen is taken to carry (`ResourceQuota`).
-
-    Attributes
-    ----------
-    msg_rate_in, msg_rate_out
-        Messages per second.
-    bandwidth_in, bandwidth_out
-        Bytes per second.
-    memory
-        MB.
-    dynamic
-        Whether the leader may learn better figures.
-    """
-
-    msg_rate_in: float
-    msg_rate_out: float
-    bandwidth_in: float
-    bandwidth_out: float
-    memory: float
-    dynamic: bool = True
 
 
 class Owned(msgspec.Struct):
     """One entry of `ownedNamespaces`."""
 
     is_active: bool = True
-    is_controlled: bool = False
 
 
 class Boundaries(msgspec.Struct):
@@ -156,8 +101,6 @@ class LeaderBroker(msgspec.Struct, rename="camel"):
 class Lookup(msgspec.Struct, rename="camel"):
     """The answer to `lookup/v2/topic`."""
 
-    broker_url: str | None = None
-    broker_url_tls: str | None = None
     http_url: str | None = None
     http_url_tls: str | None = None
 

@@ -58,10 +58,6 @@ class PulsarAdminError(ConnectError):
 
     Attributes
     ----------
-    call
-        Method and path, as in `PUT namespaces/t/n/0x00000000_0x40000000/unload`.
-    url
-        Who was asked last.
     reason
         In the broker's words, or in ours where it said nothing.
     status
@@ -72,18 +68,9 @@ class PulsarAdminError(ConnectError):
     """
 
     def __init__(
-        self,
-        message: str,
-        *,
-        call: str,
-        url: str,
-        reason: str,
-        status: int | None = None,
-        transient: bool = False,
+        self, message: str, *, reason: str, status: int | None = None, transient: bool = False
     ) -> None:
         super().__init__(message)
-        self.call = call
-        self.url = url
         self.reason = reason
         self.status = status
         self.transient = transient
@@ -97,8 +84,6 @@ def refusal(call: str, url: str, status: int, body: bytes) -> PulsarAdminError:
         remedy = "try again in a moment" if status in PASSING else "the broker's log tells more"
     return PulsarAdminError(
         f"Pulsar at {url} answers {call} with {status} ({reason}): {remedy}",
-        call=call,
-        url=url,
         reason=reason,
         status=status,
         transient=status in PASSING,

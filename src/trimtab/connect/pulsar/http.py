@@ -172,8 +172,6 @@ class PulsarHttp:
                 f"Pulsar sends {request.call} round in circles, {len(visited)} redirects so far, the last to "
                 f"{_base_of(url)}: brokers disagree about who leads or owns; try again when a leader is "
                 "elected",
-                call=request.call,
-                url=_base_of(url),
                 reason="redirected in circles",
                 status=307,
                 transient=True,
@@ -183,8 +181,6 @@ class PulsarHttp:
                 f"Pulsar at {_base_of(visited[-1])} redirects {request.call} to {_base_of(url)}, which is no "
                 "broker of this cluster: not followed, since our token would go there; check the address "
                 "that this broker advertises",
-                call=request.call,
-                url=_base_of(url),
                 reason="redirected to a stranger",
                 status=307,
             )
@@ -288,7 +284,7 @@ def _silent(
 ) -> PulsarAdminError:
     told = "; ".join(f"{base}: {failure.reason}" for base, failure in failures)
     transient = any(failure.transient for _, failure in failures)
-    base, last = failures[-1]
+    last = failures[-1][1]
     if request.changes and last.sent:
         remedy = "whether it was carried out is not known; look at the cluster before asking again"
     elif named:
@@ -297,8 +293,6 @@ def _silent(
         remedy = "check that it runs, and that pulsar.admin is right"
     return PulsarAdminError(
         f"no Pulsar broker answers {request.call} ({told}): {remedy}",
-        call=request.call,
-        url=base,
         reason=last.reason,
         transient=transient,
     )
@@ -309,8 +303,6 @@ def _dead_end(request: Request, visited: Sequence[str], failure: NoAnswerError) 
     return PulsarAdminError(
         f"Pulsar sends {request.call} on to {base}, which does not answer ({failure.reason}): the owner or "
         "the leader seems to be down; another takes over when its session times out, 30 s by default",
-        call=request.call,
-        url=base,
         reason=failure.reason,
         status=307,
         transient=True,

@@ -86,7 +86,7 @@ def place_bundles(
 def _owner_becomes(admin: PulsarAdmin, topic: str, broker: str) -> bool:
     """True if a topic is served there, now or, while its bundle is between owners, in a moment."""
     deadline = time.monotonic() + OWNER_SECONDS
-    while (owner := admin.topic_owner(topic).broker) != broker:
+    while (owner := admin.topic_owner(topic)) != broker:
         if owner or time.monotonic() > deadline:
             return False
         time.sleep(0.1)

@@ -55,7 +55,7 @@ def describe(state: PulsarState) -> str:
 
 def _leader(admin: PulsarAdmin) -> str | None:
     try:
-        return admin.leader().broker
+        return admin.leader()
     except PulsarAdminError:
         return None
 

@@ -110,7 +110,7 @@ class PulsarCollector:
             raise Unanswered(str(error)) from error
         leader = None
         try:
-            leader = self._admin.leader().broker
+            leader = self._admin.leader()
         except PulsarAdminError as error:
             problems.append(f"no leader can be told: {error}")
         answers = self._ask(names)
