@@ -10,14 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from trimtab.model.load import FloatArray
-from trimtab.observe.lake import instant, microseconds
 
 if TYPE_CHECKING:
     import pyarrow
 
-    from trimtab.observe.lake import Lake
-    from trimtab.observe.manifest import Manifest
     from trimtab.observe.settings import PipelineSettings
+    from trimtab.observe.snapshots import Moment
 
 MEASURED, SHARES = "measured", "shares"
 
@@ -205,37 +203,20 @@ def fits_of(
     return rows
 
 
-def newest_cpu_fit(
-    lake: Lake, manifest: Manifest, settings: PipelineSettings, cluster: str, tick: int
-) -> dict[str, Any]:
+def newest_cpu_fit(moment: Moment[PipelineSettings]) -> dict[str, Any]:
     """The CPU model of the newest closed window, without Spark.
-
-    Parameters
-    ----------
-    lake, manifest, settings
-        The tables, and how far fits look back.
-    cluster, tick
-        Whose, and up to when, microseconds.
 
     Returns
     -------
     dict
         `model` (empty without CPU), and `base`: idle cores by broker.
     """
-    import pyarrow.compute as pc
-
-    rows = lake.table(
-        "cpu_model",
-        since=instant(tick - settings.fit_windows * settings.slide - settings.window),
-        until=instant(tick + settings.window + 1),
-        where=pc.field("cluster") == cluster,
-        manifest=manifest,
-    )
-    found = rows.sort_by("window_end").to_pylist() if rows.num_rows else []
-    closed = [row for row in found if microseconds(row["window_end"]) <= tick] or found
-    if not closed:
+    rows, ends = moment.windows("cpu_model", moment.settings.fit_windows)
+    if not len(ends):
         return {"base": {}, "model": {}}
-    row = closed[-1]
+    closed = ends[ends <= moment.tick]
+    newest = (closed if len(closed) else ends).max()
+    row = rows.slice(int(np.flatnonzero(ends == newest)[-1]), 1).to_pylist()[0]
     # The causes differ from level to level.
     apart = ("cluster", "window_end", "base")
     model = {name: value for name, value in row.items() if name not in apart and value is not None}

@@ -14,15 +14,14 @@ from trimtab.model.bundles.range import BundleRange, bundles_between, parse_bund
 from trimtab.model.bundles.snapshot import NO_OWNER, RESOURCES, Departure
 from trimtab.model.errors import InputError
 from trimtab.observe.collect.pulsar.raw import policies_from
-from trimtab.observe.lake import instant, microseconds
+from trimtab.observe.lake import microseconds
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from trimtab.model.load import BoolArray, FloatArray, IntArray
     from trimtab.observe.bundles.pipeline import BundlesPipelineSettings
-    from trimtab.observe.lake import Lake
-    from trimtab.observe.manifest import Manifest
+    from trimtab.observe.snapshots import Moment
 
 Row = dict[str, Any]
 
@@ -64,29 +63,12 @@ class ClusterState:
     unreadable_policies: tuple[str, ...]
 
 
-def cluster_state(
-    lake: Lake, manifest: Manifest, settings: BundlesPipelineSettings, cluster: str, tick: int
-) -> ClusterState:
-    """The state of a cluster at a tick.
-
-    Parameters
-    ----------
-    lake, manifest, settings
-        The tables; how long a broker's last word counts (`gap`), and how far departures are known.
-    cluster, tick
-        Which one; the tick in microseconds.
-    """
+def cluster_state(moment: Moment[BundlesPipelineSettings]) -> ClusterState:
+    """The state of a cluster at a tick; a broker's last word counts for as long as `gap`."""
+    settings, tick = moment.settings, moment.tick
 
     def rows(table: str, columns: tuple[str, ...], reach: int, where: Any = None) -> list[Row]:
-        ours = pc.field("cluster") == cluster
-        found = lake.table(
-            table,
-            list(columns),
-            since=instant(tick - reach),
-            until=instant(tick + 1),
-            where=ours if where is None else ours & where,
-            manifest=manifest,
-        )
+        found = moment.rows(table, tick - reach, columns=columns, where=where)
         # A table without any row has no columns to sort by.
         return found.sort_by("tick").to_pylist() if found.num_rows else []
 

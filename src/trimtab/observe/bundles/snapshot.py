@@ -10,13 +10,12 @@ import pyarrow.compute as pc
 from trimtab.files.bundles.snapshot import write_bundles_snapshot
 from trimtab.model.bundles.snapshot import RESOURCES, BundleBrokers, Bundles, BundlesSnapshot
 from trimtab.model.errors import ObserveError
-from trimtab.model.snapshot import Quality, SnapshotReference
+from trimtab.model.snapshot import Quality
 from trimtab.observe.bundles.cluster_state import ClusterState, cluster_state
-from trimtab.observe.bundles.forecast_error import forecast_error
 from trimtab.observe.bundles.views import Views, views_at
 from trimtab.observe.columns import SECOND
 from trimtab.observe.lake import instant
-from trimtab.observe.snapshot_folders import newest_ticks, write_snapshots
+from trimtab.observe.snapshots import Moment, fields_of, write_snapshots
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,54 +29,34 @@ CPU: Final = RESOURCES.index("cpu")
 
 
 def write_newest_snapshots(lake: Lake, manifest: Manifest, settings: BundlesPipelineSettings) -> list[Path]:
-    """Write a snapshot of every cluster's newest tick.
+    """A snapshot of every cluster's newest tick that has live brokers; returns a folder per cluster."""
 
-    Returns
-    -------
-    list of Path
-        One folder per cluster that has brokers.
-    """
-    ticks = newest_ticks(lake, manifest, settings, "brokers", pc.field("broker_state") == "alive")
+    def write(moment: Moment[BundlesPipelineSettings], path: Path) -> None:
+        write_bundles_snapshot(snapshot_at(moment), path)
 
-    def write(cluster: str, tick: int, path: Path) -> None:
-        write_bundles_snapshot(snapshot_at(lake, manifest, settings, cluster, tick), path)
-
-    return write_snapshots(lake, manifest, ticks, write)
+    alive = pc.field("broker_state") == "alive"
+    return write_snapshots(lake, manifest, settings, "brokers", write, alive)
 
 
-def snapshot_at(
-    lake: Lake, manifest: Manifest, settings: BundlesPipelineSettings, cluster: str, tick: int
-) -> BundlesSnapshot:
-    """The snapshot of one cluster at one tick.
+def snapshot_at(moment: Moment[BundlesPipelineSettings]) -> BundlesSnapshot:
+    """The snapshot of one cluster at one tick, with how it was made in `quality`.
 
-    Parameters
-    ----------
-    lake, manifest
-        The tables.
-    settings
-        Gives the number of views and how far departures are known.
-    cluster, tick
-        Which one; the tick in microseconds.
-
-    Returns
-    -------
-    BundlesSnapshot
-        With how it was made in `quality`. Bundles that no broker has are there too, as far as their
-        namespace's boundaries are known.
+    Bundles that no broker has are there too, as far as their namespace's boundaries are known.
 
     Raises
     ------
     ObserveError
         If the cluster has no brokers at that tick.
     """
-    state = cluster_state(lake, manifest, settings, cluster, tick)
+    tick = moment.tick
+    state = cluster_state(moment)
     if not state.brokers:
-        raise ObserveError(f"cluster {cluster!r} has no brokers at {instant(tick)}: name another tick")
-    views = views_at(lake, manifest, settings, cluster, tick, state)
+        raise ObserveError(f"cluster {moment.cluster!r} has no brokers at {instant(tick)}: name another tick")
+    views = views_at(moment, state)
     capacity, nominal = _capacities(state, views)
-    error = forecast_error(lake, manifest, settings, cluster, views.newest_end)
+    error = _forecast_error(moment, views.newest_end)
     extra: list[tuple[str, object]] = [
-        ("x_window_seconds", settings.window_seconds),
+        ("x_window_seconds", moment.settings.window_seconds),
         ("x_usage", state.usage),
         ("x_extrapolated_share", views.extrapolated_share),
         ("x_bundles_without_load", views.unknown),
@@ -90,17 +69,15 @@ def snapshot_at(
         extra.append(("x_forecast_error", error))
     if state.unreadable_policies:
         extra.append(("x_namespaces_with_unreadable_policies", list(state.unreadable_policies)))
-    taken_at = instant(tick)
-    text = taken_at.isoformat().replace("+00:00", "Z")
     return BundlesSnapshot(
-        reference=SnapshotReference(cluster, text, ""),
+        reference=moment.reference,
         quality=Quality(
             valid_share=views.valid_share,
             oldest_sample_seconds=(tick - views.begin) / SECOND,
             cpu=views.method,
             extra=tuple(extra),
         ),
-        taken_at=taken_at.timestamp(),
+        taken_at=instant(tick).timestamp(),
         views=views.names,
         brokers=BundleBrokers(
             name=state.brokers,
@@ -123,6 +100,27 @@ def snapshot_at(
         load_manager=state.load_manager,
         usage=state.usage,
     )
+
+
+def _forecast_error(moment: Moment[BundlesPipelineSettings], end: int) -> dict[str, dict[str, float]]:
+    """Σ|forecast − actual| / Σ actual over bundles and the last `trend_windows` windows, by resource.
+
+    `forecast`, and `latest`: what the load at the time of the forecast would have been off. Resources that
+    nobody carried are left out; empty where no forecast's time has come.
+    """
+    columns = ("actual", "error", "error_of_latest")
+    begin = end - (moment.settings.trend_windows - 1) * moment.settings.slide
+    rows = moment.rows("forecast_errors", begin, end, columns)
+    found: dict[str, dict[str, float]] = {}
+    if not rows.num_rows:
+        return found
+    actual, error, latest = (fields_of(rows, column, RESOURCES) for column in columns)
+    for place, name in enumerate(RESOURCES):
+        total = np.nansum(actual[:, place])
+        if total > 0:
+            for kind, off in (("forecast", error), ("latest", latest)):
+                found.setdefault(kind, {})[name] = float(np.nansum(np.abs(off[:, place])) / total)
+    return found
 
 
 def _capacities(state: ClusterState, views: Views) -> tuple[FloatArray, tuple[str, ...]]:

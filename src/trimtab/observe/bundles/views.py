@@ -15,14 +15,13 @@ from trimtab.model.bundles.reports import RATE_IN, RATE_OUT, THROUGHPUT_IN, THRO
 from trimtab.model.bundles.snapshot import NO_OWNER, RESOURCES, BundleTopics
 from trimtab.observe.columns import SECOND
 from trimtab.observe.cpu_fit import newest_cpu_fit
-from trimtab.observe.lake import instant
+from trimtab.observe.snapshots import fields_of
 
 if TYPE_CHECKING:
     from trimtab.model.load import FloatArray
     from trimtab.observe.bundles.cluster_state import ClusterState
     from trimtab.observe.bundles.pipeline import BundlesPipelineSettings
-    from trimtab.observe.lake import Lake
-    from trimtab.observe.manifest import Manifest
+    from trimtab.observe.snapshots import Moment
 
 MEASURED: Final = ("bandwidth_in", "bandwidth_out", "message_rate")
 """Of which brokers count the whole themselves."""
@@ -63,39 +62,21 @@ class Views:
     newest_end: int
 
 
-def views_at(
-    lake: Lake,
-    manifest: Manifest,
-    settings: BundlesPipelineSettings,
-    cluster: str,
-    tick: int,
-    state: ClusterState,
-) -> Views:
+def views_at(moment: Moment[BundlesPipelineSettings], state: ClusterState) -> Views:
     """The views of a cluster at a tick: `settings.views` closed windows and one forecast.
 
     Parameters
     ----------
-    lake, manifest, settings
-        The tables, how many windows and how far ahead.
-    cluster, tick
-        Which one; the tick in microseconds.
     state
         Gives brokers, bundles and owners.
     """
-    rows = lake.table(
-        "windows",
-        since=instant(tick - settings.views * settings.slide - settings.window),
-        until=instant(tick + settings.window + 1),
-        where=pc.field("cluster") == cluster,
-        manifest=manifest,
-    )
-    end = rows["window_end"].cast(pa.int64()).to_numpy() if rows.num_rows else np.zeros(0, dtype=np.int64)
+    settings, tick = moment.settings, moment.tick
+    rows, end = moment.windows("windows", settings.views)
     ends = np.unique(end)
-    # A window that is still open has fewer samples; it only counts where there is nothing else.
     closed = ends[ends <= tick]
     used = (closed if len(closed) else ends[:1])[-settings.views :][::-1]
     newest = int(used[0]) if len(used) else tick
-    fit = newest_cpu_fit(lake, manifest, settings, cluster, tick)
+    fit = newest_cpu_fit(moment)
     cost = np.array([fit["model"].get(name, 0.0) for name in TRAFFIC])
     index = {key: place for place, key in enumerate(state.bundles)}
 
@@ -108,9 +89,9 @@ def views_at(
         valid += told["valid_share"].to_numpy()[known].tolist()
         extrapolated += told["extrapolated"].to_numpy(zero_copy_only=False)[known].tolist()
     unknown = int((~np.isfinite(traffic[:, state.owner != NO_OWNER]).all(axis=2).any(axis=0)).sum())
-    newest_first = _filled(traffic, _latest(lake, manifest, settings, cluster, tick, index))
+    newest_first = _filled(traffic, _latest(moment, index))
     load = _load(newest_first, cost)
-    expected = _forecast(lake, manifest, cluster, newest, index)
+    expected = _forecast(moment, newest, index)
     load = np.concatenate([load, np.where(np.isfinite(expected), expected, load[0])[None]])
     newest_rows = rows.filter(pa.array(end == newest)) if rows.num_rows else rows
     return Views(
@@ -171,23 +152,10 @@ def _filled(traffic: FloatArray, latest: FloatArray) -> FloatArray:
     return np.nan_to_num(filled, nan=0.0)
 
 
-def _latest(
-    lake: Lake,
-    manifest: Manifest,
-    settings: BundlesPipelineSettings,
-    cluster: str,
-    tick: int,
-    index: dict[str, int],
-) -> FloatArray:
+def _latest(moment: Moment[BundlesPipelineSettings], index: dict[str, int]) -> FloatArray:
     """Shape (bundles, traffic): what was told last within the gap; NaN where nothing was."""
-    rows = lake.table(
-        "bundles",
-        ["tick", "bundle", *TRAFFIC],
-        since=instant(tick - settings.gap),
-        until=instant(tick + 1),
-        where=(pc.field("cluster") == cluster) & pc.field("told"),
-        manifest=manifest,
-    )
+    columns = ("tick", "bundle", *TRAFFIC)
+    rows = moment.rows("bundles", moment.tick - moment.settings.gap, None, columns, pc.field("told"))
     found = np.full((len(index), len(TRAFFIC)), np.nan)
     if rows.num_rows:
         rows = rows.sort_by("tick")
@@ -196,23 +164,13 @@ def _latest(
     return found
 
 
-def _forecast(lake: Lake, manifest: Manifest, cluster: str, end: int, index: dict[str, int]) -> FloatArray:
+def _forecast(moment: Moment[BundlesPipelineSettings], end: int, index: dict[str, int]) -> FloatArray:
     """Shape (bundles, resources); NaN where there is none."""
-    rows = lake.table(
-        "forecasts",
-        ["bundle", "load"],
-        since=instant(end),
-        until=instant(end + 1),
-        where=pc.field("cluster") == cluster,
-        manifest=manifest,
-    )
+    rows = moment.rows("forecasts", end, end, ("bundle", "load"))
     found = np.full((len(index), len(RESOURCES)), np.nan)
     if rows.num_rows:
         place, known = _places(rows["bundle"], index)
-        load = rows["load"].combine_chunks()
-        for resource, name in enumerate(RESOURCES):
-            values = pc.struct_field(load, name).to_numpy(zero_copy_only=False).astype(np.float64)
-            found[place, resource] = values[known]
+        found[place] = fields_of(rows, "load", RESOURCES)[known]
     return found
 
 
@@ -239,8 +197,7 @@ def _base(
         place, known = _places(told["broker"], index)
         for name in MEASURED:
             resource = RESOURCES.index(name)
-            means = pc.struct_field(told[name].combine_chunks(), "mean")
-            total = means.to_numpy(zero_copy_only=False).astype(np.float64)[known]
+            total = fields_of(told, name, ("mean",))[known, 0]
             carried = np.bincount(
                 state.owner[owned], weights=load[view, owned, resource], minlength=len(index)
             )

@@ -13,14 +13,12 @@ from trimtab.model.load import BoolArray, FloatArray, IntArray
 from trimtab.model.replicas.resources import DISK
 from trimtab.model.replicas.snapshot import NOBODY, Brokers, BrokerState, LogDirs, LogDirState, Partitions
 from trimtab.observe.columns import SECOND
-from trimtab.observe.lake import instant
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from trimtab.observe.lake import Lake
-    from trimtab.observe.manifest import Manifest
     from trimtab.observe.settings import PipelineSettings
+    from trimtab.observe.snapshots import Moment
 
 _MEMORY = 86400 * SECOND
 """The host, rack and capacity of a broker that is gone are remembered so long, microseconds."""
@@ -88,48 +86,26 @@ class Placement:
         return np.where(found, place, -1)
 
 
-def placement_at(
-    lake: Lake, manifest: Manifest, settings: PipelineSettings, cluster: str, tick: int
-) -> Placement:
-    """Read the placement of one cluster at one tick.
+def placement_at(moment: Moment[PipelineSettings]) -> Placement:
+    """The placement of a cluster at a tick; empty of partitions where the tick has none.
 
     A broker is dead where it is fenced, or neither a member at that tick nor in sync for any partition that
     has a leader; its host, rack and capacity are then what they last were. A live broker without replicas
-    is new.
-
-    Parameters
-    ----------
-    lake, manifest
-        The tables.
-    settings
-        Gives how old a broker's last sizes may be.
-    cluster, tick
-        Which one; the tick in microseconds.
-
-    Returns
-    -------
-    Placement
-        Empty of partitions where the tick has none.
+    is new. Sizes and log dirs count for as long as `gap` after they were told.
     """
-    of_cluster = pc.field("cluster") == cluster
-    recent = lake.table(
+    tick = moment.tick
+    recent = moment.rows(
         "rates",
-        ["tick", "kind", "broker", "topic", "partition", "log_dir", "is_future", "dir_state",
-        "disk_total_bytes",
-         "size_bytes", "leader", "replicas", "in_sync", "adding"],
-        since=instant(tick - settings.gap),
-        until=instant(tick + 1),
-        where=of_cluster & pc.field("kind").isin(["partition", "replica", "log_dir"]),
-        manifest=manifest,
+        tick - moment.settings.gap,
+        columns=("tick", "kind", "broker", "topic", "partition", "log_dir", "is_future", "dir_state",
+                 "disk_total_bytes", "size_bytes", "leader", "replicas", "in_sync", "adding"),
+        where=pc.field("kind").isin(["partition", "replica", "log_dir"]),
     )  # fmt: skip
-    members = lake.table(
+    members = moment.rows(
         "brokers",
-        ["tick", "broker", "host", "rack", "broker_state", "live", "cpu_capacity", "disk_capacity",
-         "network_in_capacity", "network_out_capacity"],
-        since=instant(tick - _MEMORY),
-        until=instant(tick + 1),
-        where=of_cluster,
-        manifest=manifest,
+        tick - _MEMORY,
+        columns=("tick", "broker", "host", "rack", "broker_state", "live", "cpu_capacity", "disk_capacity",
+                 "network_in_capacity", "network_out_capacity"),
     )  # fmt: skip
     at = pa.scalar(tick, pa.timestamp("us", tz="UTC"))
     rows = recent.filter(pc.and_(pc.equal(recent["kind"], "partition"), pc.equal(recent["tick"], at)))

@@ -7,18 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from trimtab.model.load import FloatArray
 from trimtab.model.replicas.loadvalue import load_value
 from trimtab.model.replicas.resources import CPU, DISK, NETWORK_IN, NETWORK_OUT, RESOURCES
-from trimtab.observe.lake import instant
+from trimtab.observe.snapshots import fields_of
 
 if TYPE_CHECKING:
-    from trimtab.observe.lake import Lake
-    from trimtab.observe.manifest import Manifest
     from trimtab.observe.replicas.pipeline import ReplicasPipelineSettings
     from trimtab.observe.replicas.placement import Placement
+    from trimtab.observe.snapshots import Moment
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,55 +52,34 @@ class RoleLoads:
 
 
 def role_loads(
-    lake: Lake,
-    manifest: Manifest,
-    settings: ReplicasPipelineSettings,
-    cluster: str,
-    tick: int,
-    placement: Placement,
-    model: dict[str, Any],
+    moment: Moment[ReplicasPipelineSettings], placement: Placement, model: dict[str, Any]
 ) -> RoleLoads:
     """The load value of every partition's roles at a tick.
 
     Parameters
     ----------
-    lake, manifest, settings
-        The tables, and how many windows count.
-    cluster, tick
-        Which one; the tick in microseconds.
     placement
         Gives the partitions, and their sizes now.
     model
         The newest CPU fit (`newest_cpu_fit`), empty where there is none.
     """
-    reach = settings.windows * settings.slide
-    rows = lake.table(
-        "attributed",
-        since=instant(tick - reach - settings.window),
-        until=instant(tick + settings.window + 1),
-        where=pc.field("cluster") == cluster,
-        manifest=manifest,
-    )
+    settings, tick = moment.settings, moment.tick
+    rows, end = moment.windows("attributed", settings.windows)
     number = len(placement.partitions_topic)
-    end = rows["window_end"].cast(pa.int64()).to_numpy() if rows.num_rows else np.zeros(0, dtype=np.int64)
     ends = np.unique(end)
-    # A window that is still open has fewer samples; it only counts where there is nothing else.
     closed = ends[ends <= tick]
     used = (closed if len(closed) else ends)[-settings.windows :]
     leader = np.full((len(used), number, len(RESOURCES)), np.nan)
     follower = leader.copy()
     valid = extrapolated = 0.0
     if len(used):
-        rows = rows.filter(pa.array(np.isin(end, used)))
-        end = rows["window_end"].cast(pa.int64()).to_numpy()
+        counts = np.isin(end, used)
+        rows, end = rows.filter(pa.array(counts)), end[counts]
         place = placement.index_of(rows["topic"], rows["partition"])
         known = place >= 0
-        at = np.searchsorted(used, end)
+        at = np.searchsorted(used, end)[known]
         for loads, name in ((leader, "leader_load"), (follower, "follower_load")):
-            column = rows[name].combine_chunks()
-            for resource, field in enumerate(RESOURCES):
-                values = pc.struct_field(column, field).to_numpy(zero_copy_only=False).astype(float)
-                loads[at[known], place[known], resource] = values[known]
+            loads[at, place[known]] = fields_of(rows, name, RESOURCES)[known]
         if known.any():
             valid = float(rows["valid_share"].to_numpy()[known].mean())
             extrapolated = float(rows["extrapolated"].to_numpy(zero_copy_only=False)[known].mean())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,13 +12,13 @@ from trimtab.model.errors import ObserveError
 from trimtab.model.load import FloatArray
 from trimtab.model.replicas.resources import CPU, RESOURCES
 from trimtab.model.replicas.snapshot import ReplicasSnapshot
-from trimtab.model.snapshot import Quality, SnapshotReference
+from trimtab.model.snapshot import Quality
 from trimtab.observe.columns import SECOND
 from trimtab.observe.cpu_fit import newest_cpu_fit
 from trimtab.observe.lake import instant
 from trimtab.observe.replicas.placement import Placement, placement_at
 from trimtab.observe.replicas.role_loads import role_loads
-from trimtab.observe.snapshot_folders import newest_ticks, write_snapshots
+from trimtab.observe.snapshots import Moment, write_snapshots
 
 if TYPE_CHECKING:
     from trimtab.observe.lake import Lake
@@ -28,56 +27,35 @@ if TYPE_CHECKING:
 
 
 def write_newest_snapshots(lake: Lake, manifest: Manifest, settings: ReplicasPipelineSettings) -> list[Path]:
-    """Write a snapshot of every cluster's newest tick, unless it is there already with these tables.
+    """A snapshot of every cluster's newest tick that has partitions; returns a folder per cluster."""
 
-    Returns
-    -------
-    list of Path
-        One folder per cluster that has partitions.
-    """
-    ticks = newest_ticks(lake, manifest, settings, "growth")
+    def write(moment: Moment[ReplicasPipelineSettings], path: Path) -> None:
+        write_snapshot(snapshot_at(moment), path)
 
-    def write(cluster: str, tick: int, path: Path) -> None:
-        write_snapshot(snapshot_at(lake, manifest, settings, cluster, tick), path)
-
-    return write_snapshots(lake, manifest, ticks, write)
+    return write_snapshots(lake, manifest, settings, "growth", write)
 
 
-def snapshot_at(
-    lake: Lake, manifest: Manifest, settings: ReplicasPipelineSettings, cluster: str, tick: int
-) -> ReplicasSnapshot:
-    """The snapshot of one cluster at one tick.
-
-    Parameters
-    ----------
-    lake, manifest
-        The tables.
-    settings
-        Gives the number of windows, the rule of the load value and where idle CPU goes.
-    cluster, tick
-        Which one; the tick in microseconds.
-
-    Returns
-    -------
-    ReplicasSnapshot
-        With how it was made in `quality`.
+def snapshot_at(moment: Moment[ReplicasPipelineSettings]) -> ReplicasSnapshot:
+    """The snapshot of one cluster at one tick, with how it was made in `quality`.
 
     Raises
     ------
     ObserveError
         If the cluster has no partitions at that tick.
     """
-    placement = placement_at(lake, manifest, settings, cluster, tick)
+    settings, tick = moment.settings, moment.tick
+    placement = placement_at(moment)
     if not len(placement.partitions_topic):
-        raise ObserveError(f"cluster {cluster!r} has no partitions at {instant(tick)}: name another tick")
-    fit = newest_cpu_fit(lake, manifest, settings, cluster, tick)
-    loads = role_loads(lake, manifest, settings, cluster, tick, placement, fit["model"])
+        raise ObserveError(
+            f"cluster {moment.cluster!r} has no partitions at {instant(tick)}: name another tick"
+        )
+    fit = newest_cpu_fit(moment)
+    loads = role_loads(moment, placement, fit["model"])
     base = np.array([fit["base"].get(int(one), 0.0) for one in placement.broker_id])
     leader, follower = loads.leader, loads.follower
     if settings.cpu_base == "replicas":
         leader, follower = _with_base(placement, leader, follower, base)
     capacity, nominal = _capacities(placement, leader, follower, base, loads.method, settings)
-    taken_at = instant(tick)
     extra: list[tuple[str, object]] = [
         ("x_value", settings.value),
         ("x_windows", len(loads.ends)),
@@ -99,7 +77,7 @@ def snapshot_at(
     )
     idle = {str(int(one)): float(cores) for one, cores in zip(placement.broker_id, base, strict=True)}
     return ReplicasSnapshot(
-        reference=SnapshotReference(cluster, _rfc3339(taken_at), ""),
+        reference=moment.reference,
         quality=quality,
         brokers=placement.brokers(capacity),
         log_dirs=placement.log_dirs,
@@ -151,7 +129,3 @@ def _capacities(
         capacity[:, resource] = 2.0 ** np.ceil(np.log2(twice)) if twice > 0 else np.inf
         nominal.append(name)
     return capacity, tuple(nominal)
-
-
-def _rfc3339(at: datetime.datetime) -> str:
-    return at.isoformat().replace("+00:00", "Z")

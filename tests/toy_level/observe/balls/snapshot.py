@@ -8,9 +8,9 @@ import numpy as np
 
 from trimtab.files.balls.snapshot import FORMAT
 from trimtab.model.balls.snapshot import BallsSnapshot
-from trimtab.model.snapshot import Quality, SnapshotReference
+from trimtab.model.snapshot import Quality
 from trimtab.observe.lake import instant
-from trimtab.observe.snapshot_folders import newest_ticks, write_snapshots
+from trimtab.observe.snapshots import Moment, write_snapshots
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,13 +24,13 @@ def write_newest_snapshots(lake: Lake, manifest: Manifest, settings: BallsPipeli
     """Write a snapshot of every cluster's newest tick."""
     rows = lake.table("brokers", manifest=manifest).to_pylist()
 
-    def write(cluster: str, tick: int, path: Path) -> None:
-        at = instant(tick)
-        boxes = [row for row in rows if (row["cluster"], row["tick"]) == (cluster, at)]
+    def write(moment: Moment[BallsPipelineSettings], path: Path) -> None:
+        at = instant(moment.tick)
+        boxes = [row for row in rows if (row["cluster"], row["tick"]) == (moment.cluster, at)]
         boxes.sort(key=lambda row: row["broker"])
         balls = [(ball, number) for number, row in enumerate(boxes) for ball in row["balls"] or ()]
         snapshot = BallsSnapshot(
-            SnapshotReference(cluster, at.isoformat().replace("+00:00", "Z"), ""),
+            moment.reference,
             Quality(cpu="absent"),
             tuple(row["broker"] for row in boxes),
             np.array([row["weight_capacity"] for row in boxes]),
@@ -40,4 +40,4 @@ def write_newest_snapshots(lake: Lake, manifest: Manifest, settings: BallsPipeli
         )
         FORMAT.write(snapshot, path)
 
-    return write_snapshots(lake, manifest, newest_ticks(lake, manifest, settings, "brokers"), write)
+    return write_snapshots(lake, manifest, settings, "brokers", write)

@@ -1,0 +1,174 @@
+"""Snapshots of any level: the moment that each is made of, and their folders in a lake."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from trimtab.model.snapshot import SnapshotReference
+from trimtab.observe.columns import SECOND
+from trimtab.observe.lake import instant, microseconds
+from trimtab.observe.settings import PipelineSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from trimtab.model.load import FloatArray
+    from trimtab.observe.lake import Lake
+    from trimtab.observe.manifest import Manifest
+
+KEPT = 200
+"""Snapshots kept per cluster; older ones go when a new one is written."""
+
+SettingsT = TypeVar("SettingsT", bound=PipelineSettings)
+SettingsT_co = TypeVar("SettingsT_co", bound=PipelineSettings, covariant=True)
+
+
+@dataclass(frozen=True)
+class Moment(Generic[SettingsT_co]):
+    """One cluster at one tick, in tables that fit together.
+
+    Attributes
+    ----------
+    lake, manifest
+        The tables, of the level that the lake is seen from.
+    settings
+        Those of the level.
+    cluster, tick
+        Which cluster, and which tick, microseconds.
+    """
+
+    lake: Lake
+    manifest: Manifest
+    settings: SettingsT_co
+    cluster: str
+    tick: int
+
+    @property
+    def reference(self) -> SnapshotReference:
+        """The reference of the snapshot of this moment, without its digest."""
+        taken_at = instant(self.tick).isoformat().replace("+00:00", "Z")
+        return SnapshotReference(self.cluster, taken_at, "")
+
+    def rows(
+        self,
+        table: str,
+        begin: int,
+        last: int | None = None,
+        columns: Sequence[str] | None = None,
+        where: Any = None,
+    ) -> pa.Table:
+        """The cluster's rows of a table from `begin` to `last`, both included, microseconds.
+
+        Parameters
+        ----------
+        last
+            None: the tick.
+        columns, where
+            As for `Lake.table`.
+        """
+        ours = pc.field("cluster") == self.cluster
+        return self.lake.table(
+            table,
+            None if columns is None else list(columns),
+            since=instant(begin),
+            until=instant((self.tick if last is None else last) + 1),
+            where=ours if where is None else ours & where,
+            manifest=self.manifest,
+        )
+
+    def windows(self, table: str, number: int) -> tuple[pa.Table, NDArray[np.int64]]:
+        """The cluster's rows of the last `number` windows and of those still open, and the end of each row's.
+
+        A window that is still open has fewer samples; it only counts where there is nothing else.
+
+        Returns
+        -------
+        tuple
+            The rows, and, shape (rows,), when their windows end, microseconds.
+        """
+        reach = number * self.settings.slide + self.settings.window
+        rows = self.rows(table, self.tick - reach, self.tick + self.settings.window)
+        if not rows.num_rows:
+            return rows, np.zeros(0, dtype=np.int64)
+        return rows, rows["window_end"].cast(pa.int64()).to_numpy()
+
+
+def fields_of(rows: pa.Table, column: str, names: Sequence[str]) -> FloatArray:
+    """Fields of a column of structs: shape (rows, fields); NaN where there is none."""
+    structs = rows[column].combine_chunks()
+    fields = (pc.struct_field(structs, name).to_numpy(zero_copy_only=False) for name in names)
+    return np.column_stack([field.astype(np.float64) for field in fields])
+
+
+def write_snapshots(
+    lake: Lake,
+    manifest: Manifest,
+    settings: SettingsT,
+    table: str,
+    write: Callable[[Moment[SettingsT], Path], object],
+    where: Any = None,
+) -> list[Path]:
+    """Write a snapshot of every cluster's newest tick, and remove those that are too old to keep.
+
+    Parameters
+    ----------
+    lake, manifest, settings
+        As of a `Moment`.
+    table
+        Whose newest ticks they are.
+    write
+        Writes the snapshot of a moment to a folder.
+    where
+        A `pyarrow.dataset` expression for rows of the table that count; None for all.
+
+    Returns
+    -------
+    list of Path
+        One folder per cluster, by ascending name of the cluster.
+    """
+    paths = []
+    for cluster, tick in _newest_ticks(lake, manifest, settings, table, where).items():
+        path = _new_folder(lake, manifest, cluster, tick)
+        write(Moment(lake, manifest, settings, cluster, tick), path)
+        paths.append(path)
+        _remove_old(lake, cluster)
+    return paths
+
+
+def _newest_ticks(
+    lake: Lake, manifest: Manifest, settings: PipelineSettings, table: str, where: Any
+) -> dict[str, int]:
+    last = max((entry.last for entry in manifest.tables.get(table, ())), default=None)
+    if last is None:
+        return {}
+    # A second cluster may lag: look back a day, but on two columns only.
+    since = instant(last - max(86400 * SECOND, settings.gap))
+    rows = lake.table(table, ["cluster", "tick"], since=since, where=where, manifest=manifest)
+    newest = rows.group_by("cluster").aggregate([("tick", "max")]).sort_by("cluster").to_pylist()
+    return {row["cluster"]: microseconds(row["tick_max"]) for row in newest}
+
+
+def _new_folder(lake: Lake, manifest: Manifest, cluster: str, tick: int) -> Path:
+    """A folder that nobody reads yet; its parent is made."""
+    folder = lake.snapshot_folder(cluster)
+    folder.mkdir(parents=True, exist_ok=True)
+    name = f"{instant(tick):%Y-%m-%dT%H:%M:%S.%fZ}"
+    # More samples of a tick that has its snapshot already: a new folder, lest a reader lose the old one.
+    return folder / (name if not (folder / name).exists() else f"{name}-{manifest.version:08d}")
+
+
+def _remove_old(lake: Lake, cluster: str) -> None:
+    """Remove what is older than the newest `KEPT` of a cluster, as far as it is of the lake's level."""
+    found = sorted(entry for entry in lake.snapshot_folder(cluster).iterdir() if entry.name[0] != ".")
+    for old in found[:-KEPT]:
+        if lake.has_as_snapshot(old):
+            shutil.rmtree(old, ignore_errors=True)
