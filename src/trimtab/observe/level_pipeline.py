@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 class Stage:
     """One table made from others.
 
+    Its transformation is a function named after the table that it makes. The arguments are named after the
+    tables that it reads: their columns are those in the level's `schemas`, their rows reach as far back as
+    the stage says. The frame returned has exactly the columns of its own table.
+
     Attributes
     ----------
     table

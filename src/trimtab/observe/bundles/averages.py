@@ -48,17 +48,9 @@ def averages(cleaned: DataFrame, before: DataFrame, settings: BundlesPipelineSet
 
     Parameters
     ----------
-    cleaned
-        Columns of `FORM.cleaned`, from the first tick wanted to the last there is.
     before
-        Columns of `schemas.AVERAGES`: each cluster's rows of the tick before those.
-    settings
-        Gives the weights of usage and of history.
-
-    Returns
-    -------
-    DataFrame
-        Columns of `schemas.AVERAGES`, without the rows of `before`.
+        Columns of `schemas.AVERAGES`: each cluster's rows of the tick before the first wanted. They are not
+        among the rows returned.
     """
     wrong = is_flagged(Flag.NOT_A_NUMBER | Flag.NEGATIVE)
     sound = cleaned.where("accepted and owner is not null").where(~wrong)

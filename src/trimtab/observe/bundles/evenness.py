@@ -23,18 +23,7 @@ def imbalance(brokers: DataFrame, settings: BundlesPipelineSettings) -> DataFram
     """The measures per (cluster, tick, resource), with where the brokers' usage came from.
 
     Every broker that the cluster names is live: a tick counts only if all of them answered.
-
-    Parameters
-    ----------
-    brokers
-        Columns of `schemas.BROKERS`.
-    settings
-        Gives θ and ε.
-
-    Returns
-    -------
-    DataFrame
-        Columns of `schemas.IMBALANCE`; `traffic_collapse` is null.
+    `traffic_collapse` is null.
     """
     loaded = brokers.withColumns({f"{name}_load": F.col(name) for name in RESOURCES})
     measured = measures.imbalance(loaded, RESOURCES, settings.theta, settings.epsilon, "string")
@@ -45,18 +34,7 @@ def imbalance(brokers: DataFrame, settings: BundlesPipelineSettings) -> DataFram
 
 
 def quality(cleaned: DataFrame, brokers: DataFrame, bundles: DataFrame) -> DataFrame:
-    """Counts of each flag per (cluster, tick, kind).
-
-    Parameters
-    ----------
-    cleaned, brokers, bundles
-        Columns of `FORM.cleaned`, `schemas.BROKERS` and `schemas.BUNDLES`.
-
-    Returns
-    -------
-    DataFrame
-        Columns of `columns.QUALITY`.
-    """
+    """Counts of each flag per (cluster, tick, kind)."""
     flags = (Flag.GAP, Flag.CLOCK_BACK, Flag.MISSED)
     return counts.quality(
         cleaned,

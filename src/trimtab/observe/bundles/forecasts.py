@@ -32,18 +32,7 @@ def hour_reach(settings: BundlesPipelineSettings) -> Reach:
 
 
 def hours(attributed: DataFrame) -> DataFrame:
-    """Mean load of each bundle over the windows that end in an hour; `window_end` is the hour's end.
-
-    Parameters
-    ----------
-    attributed
-        Columns of `schemas.ATTRIBUTED`, reaching an hour further back than the hours wanted.
-
-    Returns
-    -------
-    DataFrame
-        Columns of `schemas.HOURS`.
-    """
+    """Mean load of each bundle over the windows that end in an hour; `window_end` is the hour's end."""
     end = F.timestamp_micros((F.ceil(F.unix_micros("window_end") / HOUR) * HOUR).cast("bigint"))
     told = _of_bundles(attributed).withColumn("window_end", end)
     # Over sorted lists: sums of fractions depend on the order.
@@ -62,20 +51,6 @@ def forecasts(attributed: DataFrame, hours: DataFrame, settings: BundlesPipeline
     Level and trend are a straight line through the last `trend_windows`, if it explains enough of them, else
     their mean. Where there are enough weeks, the forecast is the mean of that and of what the hour of the
     week had in them.
-
-    Parameters
-    ----------
-    attributed
-        Columns of `schemas.ATTRIBUTED`, reaching `trend_windows` further back than the windows wanted.
-    hours
-        Columns of `schemas.HOURS`, as far as `hour_reach` says.
-    settings
-        Gives windows, weeks and horizon.
-
-    Returns
-    -------
-    DataFrame
-        Columns of `schemas.FORECASTS`.
     """
     told = _of_bundles(attributed).select("cluster", "window_end", "bundle", "load")
     most = settings.trend_windows
@@ -114,21 +89,10 @@ def forecasts(attributed: DataFrame, hours: DataFrame, settings: BundlesPipeline
 def forecast_errors(
     forecasts: DataFrame, attributed: DataFrame, settings: BundlesPipelineSettings
 ) -> DataFrame:
-    """The error of each forecast once its time had come: history it had not seen.
+    """The error of each forecast once its time had come, against history it had not seen.
 
-    Parameters
-    ----------
-    forecasts, attributed
-        Columns of `schemas.FORECASTS` and `schemas.ATTRIBUTED`, of the windows wanted and of those one
-        horizon before.
-    settings
-        Gives the horizon.
-
-    Returns
-    -------
-    DataFrame
-        Columns of `schemas.FORECAST_ERRORS`: forecast minus actual, and, to be compared with, what the load
-        at the time of the forecast would have been off.
+    Forecast minus actual, and, to be compared with, what the load at the time of the forecast would have been
+    off.
     """
     actual = _of_bundles(attributed).select("cluster", "bundle", "window_end", F.col("load").alias("actual"))
     made = forecasts.select(

@@ -27,40 +27,15 @@ def by_messages(total: FloatArray) -> FloatArray:
 
 
 def cpu_model(windows: DataFrame, settings: PipelineSettings) -> DataFrame:
-    """Cores per message and per byte, each way, for every cluster and window.
-
-    Parameters
-    ----------
-    windows
-        Columns of `schemas.WINDOWS`, reaching `fit_windows` further back than the windows wanted.
-    settings
-        Gives how many windows a fit looks back on.
-
-    Returns
-    -------
-    DataFrame
-        Columns of `schemas.CPU_MODEL`.
-    """
+    """Cores per message and per byte, each way, for every cluster and window."""
     return fitted(windows, {name: F.col(name) for name in TRAFFIC}, CPU_MODEL, settings, by_messages)
 
 
 def attributed(windows: DataFrame, model: DataFrame) -> DataFrame:
-    """Load of every bundle and topic per window.
+    """Load of every bundle and topic per window; CPU is null where a window has no model.
 
     What a broker takes beyond its bundles' loads (an idle broker's CPU, replication to bookies) is its base:
     no bundle carries it along.
-
-    Parameters
-    ----------
-    windows
-        Columns of `schemas.WINDOWS`; kinds `bundle` and `topic`.
-    model
-        Columns of `schemas.CPU_MODEL`; without a row for a window, CPU is null there.
-
-    Returns
-    -------
-    DataFrame
-        Columns of `schemas.ATTRIBUTED`.
     """
     carriers = windows.where("kind in ('bundle', 'topic')")
     joined = with_costs(carriers, model, TRAFFIC)

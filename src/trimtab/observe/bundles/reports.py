@@ -24,22 +24,10 @@ _BAD_FIGURE: Final = Flag.NOT_A_NUMBER | Flag.NEGATIVE
 def brokers(cleaned: DataFrame, settings: BundlesPipelineSettings) -> DataFrame:
     """Load and capacity of each broker per tick, by its own report.
 
-    Where usage is declared (one host carries all brokers, so that the host's counters tell nothing of any),
+    One row per broker that the cluster names, also where it did not answer: its loads are null then. Where
+    usage is declared (one host carries all brokers, so that the host's counters tell nothing of any),
     bandwidth is what the broker's messages take, and there is no CPU. Else bandwidth is what the host's
     network cards count, replication to bookies and all.
-
-    Parameters
-    ----------
-    cleaned
-        Columns of `FORM.cleaned`, reaching `settings.gap` further back than the ticks wanted.
-    settings
-        Gives the longest gap.
-
-    Returns
-    -------
-    DataFrame
-        Columns of `schemas.BROKERS`, one row per broker that the cluster names, also where it did not
-        answer: its loads are null then.
     """
     own = cleaned.where("accepted and kind = 'pulsar_broker' and owner is not null")
     judged = _judged(own.withColumn("broker", F.col("owner")), own, ("broker",), settings)
@@ -78,22 +66,10 @@ def brokers(cleaned: DataFrame, settings: BundlesPipelineSettings) -> DataFrame:
 
 
 def bundles(cleaned: DataFrame, settings: BundlesPipelineSettings) -> DataFrame:
-    """Owner and traffic of each bundle per tick.
+    """Owner and traffic of each bundle per tick, one row per bundle that somebody owns.
 
     Two brokers may say that they own a bundle while it changes hands: the one that told figures of it, and
     told them last, has it (`claims` counts them).
-
-    Parameters
-    ----------
-    cleaned
-        As for `brokers`.
-    settings
-        Gives the longest gap.
-
-    Returns
-    -------
-    DataFrame
-        Columns of `schemas.BUNDLES`, one row per bundle that somebody owns.
     """
     # Figures of a bundle that is not in the list are of one that was just given up.
     owned = cleaned.where(
@@ -127,19 +103,8 @@ def bundles(cleaned: DataFrame, settings: BundlesPipelineSettings) -> DataFrame:
 def departures(bundles: DataFrame, settings: BundlesPipelineSettings) -> DataFrame:
     """Bundles that another broker has than the last time they were seen, whoever moved them.
 
-    Parameters
-    ----------
-    bundles
-        Columns of `schemas.BUNDLES`, reaching `settings.departure` further back than the ticks
-        wanted.
-    settings
-        Gives how long a bundle may have been nobody's in between.
-
-    Returns
-    -------
-    DataFrame
-        Columns of `schemas.DEPARTURES`: at `tick` a bundle was seen at `target` for the first time, at
-        `last_seen` at `broker` for the last.
+    At `tick` a bundle was seen at `target` for the first time, at `last_seen` at `broker` for the last, no
+    longer than `settings.departure` before.
     """
     history = Window.partitionBy("cluster", "bundle").orderBy("tick")
     seen = bundles.select(

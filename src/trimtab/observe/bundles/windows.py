@@ -24,24 +24,11 @@ cores as billionths, messages as millionths, bytes as thousandths."""
 def windows(
     cleaned: DataFrame, brokers: DataFrame, bundles: DataFrame, settings: PipelineSettings
 ) -> DataFrame:
-    """Statistics per window (end - length, end], ends at multiples of the slide.
+    """Statistics of every kind per window (end - length, end], ends at multiples of the slide.
 
     Pulsar tells rates, means of its last minute: those of a window's ticks count alike. `valid_share` is the
     share of the window that sound samples stand for, each for the time since the cluster's tick before; a
     window in which some tick had no sound sample is `extrapolated`: the others speak for it.
-
-    Parameters
-    ----------
-    cleaned, brokers, bundles
-        Columns of `FORM.cleaned` (topics), `schemas.BROKERS` and `schemas.BUNDLES`, reaching one window
-        further back than the ends wanted.
-    settings
-        Gives length and slide.
-
-    Returns
-    -------
-    DataFrame
-        Columns of `schemas.WINDOWS`; kind is `broker`, `bundle` or `topic`.
     """
     wrong = is_flagged(Flag.NOT_A_NUMBER | Flag.NEGATIVE | Flag.CLOCK_BACK)
     # While a bundle changes hands two brokers tell of its topics: those of its owner count.

@@ -18,20 +18,7 @@ if TYPE_CHECKING:
 
 
 def cpu_model(windows: DataFrame, settings: PipelineSettings) -> DataFrame:
-    """Cores per byte for every cluster and window, fitted over the last `fit_windows` windows.
-
-    Parameters
-    ----------
-    windows
-        Columns of `schemas.WINDOWS`, reaching `fit_windows` further back than the windows wanted.
-    settings
-        Gives how many windows a fit looks back on.
-
-    Returns
-    -------
-    DataFrame
-        Columns of `schemas.CPU_MODEL`.
-    """
+    """Cores per byte for every cluster and window, fitted over the last `fit_windows` windows."""
     carried = {cause: F.col(cause) for cause in CAUSES} | {"leader_out": F.col("network_out.mean")}
     return fitted(windows, carried, CPU_MODEL, settings, by_fixed_shares(FIXED_SHARES))
 
@@ -43,18 +30,6 @@ def attributed(windows: DataFrame, model: DataFrame) -> DataFrame:
     in both roles; so is network in, but for what the broker compresses on arrival; a follower has no
     network out. What leaders send to followers stands apart in `replication_out`: brokers' own counters of
     bytes out do not hold it either.
-
-    Parameters
-    ----------
-    windows
-        Columns of `schemas.WINDOWS`; only kind `partition` is used.
-    model
-        Columns of `schemas.CPU_MODEL`.
-
-    Returns
-    -------
-    DataFrame
-        Columns of `schemas.ATTRIBUTED`.
     """
     partitions = windows.where("kind = 'partition'").withColumn("out", F.col("network_out.mean"))
     joined = with_costs(partitions, model, CAUSES)

@@ -31,21 +31,9 @@ _COUNTED = (
 def brokers(rates: DataFrame, traffic: DataFrame) -> DataFrame:
     """Load and capacity of each broker per tick, as whole numbers over `elapsed_us`.
 
-    Where some broker's counters are not to be had, all brokers' bytes are the growth of the logs it holds
-    and what groups commit of those it leads, which its disks and offsets tell; CPU then stays absent.
-
-    Parameters
-    ----------
-    rates
-        Columns of `schemas.RATES`; kinds `broker`, `replica` and `log_dir` are used.
-    traffic
-        Columns of `schemas.TRAFFIC`.
-
-    Returns
-    -------
-    DataFrame
-        Columns of `schemas.BROKERS`, one row per broker that is a member at that tick or in sync for a
-        partition.
+    One row per broker that is a member at that tick or in sync for a partition. Where some broker's counters
+    are not to be had, all brokers' bytes are the growth of the logs it holds and what groups commit of those
+    it leads, which its disks and offsets tell; CPU then stays absent.
     """
     gathered = _gathered(_own(rates), _carried(traffic))
     live = F.coalesce(F.col("broker_state") != "fenced", F.lit(True))
@@ -151,23 +139,10 @@ def _gathered(own: DataFrame, carried: DataFrame) -> DataFrame:
 
 
 def clients(rates: DataFrame, settings: ReplicasPipelineSettings) -> DataFrame:
-    """Traffic that clients wanted and got, per tick, and whether it collapsed.
+    """Traffic that clients wanted and got, per cluster and tick, and whether it collapsed.
 
     Collapsed means: served less than half of the usual while offered not less than half of its usual; the
     usual is the mean over the last `settings.collapse` before this tick.
-
-    Parameters
-    ----------
-    rates
-        Columns of `schemas.RATES`, reaching `settings.collapse` further back than the ticks wanted; kind
-        `client`.
-    settings
-        Gives how long the usual is remembered.
-
-    Returns
-    -------
-    DataFrame
-        Columns of `schemas.CLIENTS`, one row per cluster and tick.
     """
     interval = F.unix_micros("tick") - F.unix_micros("previous_tick")
     totals = (

@@ -28,21 +28,8 @@ def imbalance(brokers: DataFrame, clients: DataFrame, settings: ReplicasPipeline
 
     A tick counts for a resource only if every live broker has a value of it then (`complete`); otherwise
     the measures are null. Where some live broker has no capacity for a resource, D and γ come from the
-    loads themselves, usage is null and no capacity can hold or not hold.
-
-    Parameters
-    ----------
-    brokers
-        Columns of `schemas.BROKERS`.
-    clients
-        Columns of `schemas.CLIENTS`; ticks without clients have `traffic_collapse` null.
-    settings
-        Gives θ and ε.
-
-    Returns
-    -------
-    DataFrame
-        Columns of `schemas.IMBALANCE`.
+    loads themselves, usage is null and no capacity can hold or not hold. Ticks without clients have
+    `traffic_collapse` null.
     """
     per_second = SECOND / F.col("elapsed_us")
     loads = {
@@ -58,18 +45,7 @@ def imbalance(brokers: DataFrame, clients: DataFrame, settings: ReplicasPipeline
 
 
 def quality(cleaned: DataFrame, rates: DataFrame, traffic: DataFrame) -> DataFrame:
-    """Counts of each flag per (cluster, tick, kind).
-
-    Parameters
-    ----------
-    cleaned, rates, traffic
-        Columns of `FORM.cleaned`, `schemas.RATES` and `TRAFFIC`.
-
-    Returns
-    -------
-    DataFrame
-        Columns of `schemas.QUALITY`.
-    """
+    """Counts of each flag per (cluster, tick, kind)."""
     return counts.quality(
         cleaned,
         (rates, _OF_INTERVALS),

@@ -23,21 +23,9 @@ if TYPE_CHECKING:
 def rates(cleaned: DataFrame, settings: PipelineSettings) -> DataFrame:
     """Changes between consecutive ticks of an entity, as whole numbers with the time they took.
 
-    A counter that fell means a restart: the whole row's changes are void, since the other counters
-    restarted too even where they have already passed their old value. So are changes over a gap, and those
-    between two samples whose clocks disagree on the order.
-
-    Parameters
-    ----------
-    cleaned
-        Columns of `schemas.CLEANED`, unique in `raw.KEYS`.
-    settings
-        Gives the longest gap.
-
-    Returns
-    -------
-    DataFrame
-        Columns of `schemas.RATES`, one row per accepted sample.
+    One row per accepted sample. A counter that fell means a restart: the whole row's changes are void, since
+    the other counters restarted too even where they have already passed their old value. So are changes over
+    a gap, and those between two samples whose clocks disagree on the order.
     """
     accepted = cleaned.where("accepted")
     entity = Window.partitionBy(*(key for key in KEYS if key != "tick")).orderBy("tick")

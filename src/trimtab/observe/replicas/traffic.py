@@ -35,19 +35,10 @@ _OF_PARTITION = (
 def growth(rates: DataFrame) -> DataFrame:
     """The growth of each partition's log in an interval, as its own and its replicas' samples tell.
 
-    The largest growth over the replicas that are complete: a replica whose size was read early in the
-    interval shows less, a future replica or one being copied shows the copy. Every figure is scaled from
-    the time between its own two samples to the interval between the ticks, so that partitions add up.
-
-    Parameters
-    ----------
-    rates
-        Columns of `schemas.RATES`.
-
-    Returns
-    -------
-    DataFrame
-        Columns of `schemas.GROWTH`, one row per partition and tick.
+    One row per partition and tick: the largest growth over the replicas that are complete. A replica whose
+    size was read early in the interval shows less, a future replica or one being copied shows the copy. Every
+    figure is scaled from the time between its own two samples to the interval between the ticks, so that
+    partitions add up.
     """
     partitions = _gathered(rates).where("own_flags is not null")
     none = F.array().cast("array<int>")
@@ -127,26 +118,12 @@ def _flags_of_growth() -> Column:
 
 
 def traffic(growth: DataFrame, rates: DataFrame, settings: ReplicasPipelineSettings) -> DataFrame:
-    """Bytes in and out of each partition in an interval.
+    """Bytes in and out of each partition in an interval, one row per partition and tick.
 
     Bytes in are the log's growth; where retention or compaction cut the log, new records times the
     partition's learned bytes per record. Bytes out are the records that groups committed times bytes per
     record, a lower bound. Both are then weights by which the leader's own counters for the topic are split,
     where a metrics endpoint gives those.
-
-    Parameters
-    ----------
-    growth
-        Columns of `schemas.GROWTH`, reaching `settings.learning` further back than the ticks wanted.
-    rates
-        Columns of `schemas.RATES`; only kind `topic_broker` is used.
-    settings
-        Gives how long bytes per record are learned.
-
-    Returns
-    -------
-    DataFrame
-        Columns of `schemas.TRAFFIC`, one row per partition and tick.
     """
     weighed = _with_estimates(growth, settings)
     counted = rates.where("kind = 'topic_broker'").select(

@@ -23,21 +23,9 @@ NANOSECONDS_PER_US = 1000
 def windows(traffic: DataFrame, brokers: DataFrame, settings: PipelineSettings) -> DataFrame:
     """Statistics of each partition and broker per window (end − length, end], ends at multiples of the slide.
 
-    A mean is what was carried divided by the time it took, both whole numbers; the other statistics are
-    over the rates of the ticks. `valid_share` is the share of the window that measured intervals cover.
-
-    Parameters
-    ----------
-    traffic, brokers
-        Columns of `schemas.TRAFFIC` and `schemas.BROKERS`, reaching one window further back than the ends
-        wanted.
-    settings
-        Gives length and slide.
-
-    Returns
-    -------
-    DataFrame
-        Columns of `schemas.WINDOWS`; kind is `partition` or `broker`.
+    A mean is what was carried divided by the time it took, both whole numbers; the other statistics are over
+    the rates of the ticks. `valid_share` is the share of the window that measured intervals cover. Kind is
+    `partition` or `broker`.
     """
     partition = _of_partitions(with_window_ends(traffic, settings), settings)
     broker = _of_brokers(with_window_ends(brokers, settings), settings)
