@@ -22,20 +22,10 @@ if TYPE_CHECKING:
 
 
 def from_json(records: DataFrame, form: RawForm) -> DataFrame:
-    """Rows of a Kafka topic as raw rows.
+    """Rows of a Kafka topic (`value`, one JSON object each, and `timestamp`) as raw rows of a form.
 
-    Parameters
-    ----------
-    records
-        With `value` (bytes or text, one JSON object each) and `timestamp`.
-    form
-        Of the level.
-
-    Returns
-    -------
-    DataFrame
-        The form's columns. A value that is no JSON object becomes a row of nulls received at the
-        record's own time, which `typed` flags as unreadable.
+    A value that is no JSON object becomes a row of nulls received at the record's own time, which `typed`
+    flags as unreadable.
     """
     # Timestamps come as text: Spark's JSON reader alone would take its own idea of their precision.
     text = tuple((name, "string" if kind == "timestamp" else kind) for name, kind in form.columns)
@@ -53,22 +43,9 @@ def from_json(records: DataFrame, form: RawForm) -> DataFrame:
 
 
 def typed(raw: DataFrame, settings: PipelineSettings, form: RawForm) -> DataFrame:
-    """Each raw row with its flags; whether it counts depends on the row alone, never on when or with what
-    it came.
+    """Each raw row of a form with its flags, as `RawForm.cleaned` has them.
 
-    Parameters
-    ----------
-    raw
-        The form's columns.
-    settings
-        Gives the lateness allowed.
-    form
-        Of the level.
-
-    Returns
-    -------
-    DataFrame
-        Columns of `RawForm.cleaned`, one row per raw row.
+    Whether it counts depends on the row alone, never on when or with what it came.
     """
     late = F.unix_micros("received_at") - F.unix_micros("tick") > settings.lateness
     unreadable = (
@@ -110,22 +87,11 @@ def typed(raw: DataFrame, settings: PipelineSettings, form: RawForm) -> DataFram
 
 
 def deduplicated(samples: DataFrame, form: RawForm) -> DataFrame:
-    """One row per sample: the one received first; the others are only counted.
+    """One row per sample (columns of `RawForm.cleaned`, unique in the form's keys): the one received first.
 
-    The choice is a minimum over a total order, so it does not matter how often, in which order and in which
-    company the copies come: `deduplicated(deduplicated(a) + b)` is `deduplicated(a + b)`.
-
-    Parameters
-    ----------
-    samples
-        Columns of `RawForm.cleaned`.
-    form
-        Of the level.
-
-    Returns
-    -------
-    DataFrame
-        The same columns, unique in the form's keys.
+    The others are only counted. The choice is a minimum over a total order, so it does not matter how often,
+    in which order and in which company the copies come: `deduplicated(deduplicated(a) + b)` is
+    `deduplicated(a + b)`.
     """
     same = Window.partitionBy(*form.keys)
     values = [name for name, _ in form.columns if name not in form.keys]
@@ -153,19 +119,14 @@ _OF_SAMPLES = (Flag.UNREADABLE, Flag.NOT_A_NUMBER, Flag.NEGATIVE)
 
 
 def quality(cleaned: DataFrame, *judged: tuple[DataFrame, tuple[Flag, ...]]) -> DataFrame:
-    """Counts of any level's flags per (cluster, tick, kind).
+    """Counts of a level's flags per (cluster, tick, kind), as `columns.QUALITY` has them.
 
     Parameters
     ----------
     cleaned
-        A level's table `cleaned`.
+        The level's table of that name.
     judged
         Tables with `cluster`, `tick`, `kind` and `flags`, and which flags are counted there.
-
-    Returns
-    -------
-    DataFrame
-        Columns of `columns.QUALITY`.
     """
     keys = ("cluster", "tick", "kind")
     together = cleaned.groupBy(*keys).agg(

@@ -39,16 +39,9 @@ def fitted(
     causes
         What brokers carry, per second, by the name of its column in the table made.
     columns
-        Of the table made.
-    settings
-        Gives how many windows a fit looks back on.
+        Of the table made. It has no row for windows in whose reach no broker tells its CPU.
     divide
         As in `cpu_fit.fits_of`.
-
-    Returns
-    -------
-    DataFrame
-        No row for windows in whose reach no broker tells its CPU.
     """
     told = windows.where("kind = 'broker' and cpu is not null").select(
         "cluster",

@@ -83,6 +83,21 @@ class Lake:
         folders = (folder for folder in self.snapshots.iterdir() if folder.is_dir())
         return sorted(unquote(folder.name) for folder in folders if next(self._finished(folder), None))
 
+    def the_only_cluster(self) -> str | None:
+        """The cluster that is meant where none is named; None where there is none.
+
+        Raises
+        ------
+        ObserveError
+            If there are several.
+        """
+        known = self.clusters()
+        if len(known) > 1:
+            raise ObserveError(
+                f"lake {self.path} holds {len(known)} clusters ({', '.join(known)}): say which with --cluster"
+            )
+        return known[0] if known else None
+
     def _finished(self, folder: Path) -> Iterator[Path]:
         """Snapshots of this level in a cluster's folder, newest first."""
         entries = (entry for entry in folder.iterdir() if entry.is_dir() and entry.name[0] not in "._")
@@ -106,30 +121,17 @@ class Lake:
         return bool(format_name.removesuffix("-snapshot") == self.level.name)
 
     def newest_snapshot(self, cluster: str | None = None) -> Path:
-        """Folder of the newest snapshot.
+        """Folder of the newest snapshot of a cluster, for the level's own reader in `trimtab.files`.
 
-        Parameters
-        ----------
-        cluster
-            Its name; may be left out where the lake holds one cluster only.
-
-        Returns
-        -------
-        Path
-            To be read by the level's own reader in `trimtab.files`.
+        The cluster may be left out where the lake holds one only.
 
         Raises
         ------
         ObserveError
             If there is no snapshot, or several clusters to choose from.
         """
-        known = self.clusters()
-        if cluster is None and len(known) > 1:
-            raise ObserveError(
-                f"lake {self.path} holds {len(known)} clusters ({', '.join(known)}): say which with --cluster"
-            )
-        name = cluster if cluster is not None else (known[0] if known else None)
-        if name is None or name not in known:
+        name = self.the_only_cluster() if cluster is None else cluster
+        if name is None or name not in self.clusters():
             asked = "no snapshot" if name is None else f"no snapshot of cluster {name!r}"
             asked += f" on level {self.level.name}" if self.level.place else ""
             raise ObserveError(

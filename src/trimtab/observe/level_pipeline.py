@@ -128,23 +128,16 @@ def settings_of(
     limits: Mapping[str, tuple[tuple[float, ...], tuple[float, ...]]],
     window_seconds: float | None = None,
 ) -> dict[str, PipelineSettings]:
-    """The settings of each level.
+    """The settings of each level, by its name.
 
     Parameters
     ----------
-    section
-        What the section `[pipeline]` holds, as `section_of` has it.
-    levels
-        The same levels.
+    section, levels
+        What the section `[pipeline]` holds, as `section_of` has it of these levels.
     limits
         θ and ε by the name of the level, in the order of its resources.
     window_seconds
         Another length of windows than the section's; where slides are as long as windows, they follow.
-
-    Returns
-    -------
-    dict
-        By the name of the level.
 
     Raises
     ------

@@ -28,15 +28,7 @@ LOOK_EVERY_SECONDS = 2.0
 def lakes_with_samples(
     lakes: Sequence[Lake], since: datetime.datetime | None = None, until: datetime.datetime | None = None
 ) -> list[Lake]:
-    """The levels that have raw files, of the days of a period if they have some there.
-
-    Parameters
-    ----------
-    lakes
-        One lake, seen from each level.
-    since, until
-        The period.
-    """
+    """The levels from which one lake is seen that have raw files, of the days of a period if any has."""
     known = [lake for lake in lakes if lake.has_samples]
     if since is None and until is None:
         return known
@@ -59,31 +51,16 @@ def run_batches(
     lakes
         One lake, seen from each level; the first is spoken of where there are no samples at all.
     settings
-        By the name of the level.
+        By the name of the level, as is what is returned.
     session, since, until, say
-        As for `run_batch`.
-
-    Returns
-    -------
-    dict
-        By the name of the level.
-
-    Raises
-    ------
-    ObserveError
-        As `run_batch`.
+        As for `run_batch`, as are errors.
     """
     chosen = lakes_with_samples(lakes, since, until) or lakes[:1]
     return {
-        lake.level.name: run_batch(
-            session,
-            lake,
-            settings[lake.level.name],
-            since,
-            until,
-            _named(say, lake) if len(chosen) > 1 else say,
+        name: run_batch(
+            session, lake, settings[name], since, until, _named(say, lake) if len(chosen) > 1 else say
         )
-        for lake in chosen
+        for name, lake in ((lake.level.name, lake) for lake in chosen)
     }
 
 

@@ -17,6 +17,7 @@ from trimtab.observe.lake import instant, microseconds
 from trimtab.observe.landed import is_published
 from trimtab.observe.manifest import Manifest, publish_manifest
 from trimtab.observe.stages import Step, step, ticks_of
+from trimtab.observe.tables import Tables
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -115,7 +116,7 @@ def run_batch(
         if whole:
             # What was made with other settings, or from samples that are no longer there, must not linger.
             manifest = replace(manifest, tables={})
-        done = step(session, lake, manifest, samples, [(begin, ended)], settings, add=False)
+        done = step(Tables(session, lake, manifest), samples, [(begin, ended)], settings, add=False)
         watermark = max(manifest.watermark, found["received"] - settings.lateness)
         # The tables no longer stand where a stream over the same files stopped: its next start builds them
         # anew.

@@ -20,10 +20,10 @@ from pyspark.sql import functions as F
 from trimtab.observe.clean import deduplicated
 from trimtab.observe.lake import microseconds, read_entries
 from trimtab.observe.manifest import backward, forward, merged
-from trimtab.observe.tables import Written, read_table, within, write_table
+from trimtab.observe.tables import Tables, Written, within, write_table
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
     from trimtab.observe.lake import Lake
     from trimtab.observe.level_pipeline import Stage
@@ -50,21 +50,13 @@ class Step:
     ranges: Ranges
 
 
-def step(
-    session: SparkSession,
-    lake: Lake,
-    manifest: Manifest,
-    samples: DataFrame,
-    ranges: Ranges,
-    settings: PipelineSettings,
-    add: bool,
-) -> Step:
+def step(tables: Tables, samples: DataFrame, ranges: Ranges, settings: PipelineSettings, add: bool) -> Step:
     """Bring every table up to date with some samples; nothing is published yet.
 
     Parameters
     ----------
-    session, lake, manifest
-        The tables as they are.
+    tables
+        As they are.
     samples
         Columns of the level's table `cleaned`, one row per raw row (`clean.typed`).
     ranges
@@ -74,14 +66,10 @@ def step(
     add
         True: `samples` come on top of those already in the tables (a micro-batch). False: they are all
         there is for these ticks (a batch over history).
-
-    Returns
-    -------
-    Step
-        With the manifest to publish.
     """
+    lake, manifest = tables.lake, tables.manifest
     if add:
-        samples = read_table(session, lake, manifest, "cleaned", ranges).unionByName(samples)
+        samples = tables.read("cleaned", ranges).unionByName(samples)
     cleaned = deduplicated(within(samples, "tick", ranges), lake.level.raw)
     rows: dict[str, int] = {}
     files = write_table(cleaned, lake, "cleaned")
@@ -90,12 +78,13 @@ def step(
     changed = {"cleaned": ranges}
     waiting = list(lake.level.stages)
     # Tables that do not need one another are made at the same time: small ones are bound by planning.
-    with ThreadPoolExecutor(session.sparkContext.defaultParallelism) as workers:
+    with ThreadPoolExecutor(tables.session.sparkContext.defaultParallelism) as workers:
         running: set[Future[tuple[str, Ranges, Written]]] = set()
         while waiting or running:
             for stage in [one for one in waiting if all(name in changed for name in one.reach)]:
                 waiting.remove(stage)
-                running.add(workers.submit(_make, session, lake, manifest, stage, dict(changed), settings))
+                now = replace(tables, manifest=manifest)
+                running.add(workers.submit(_make, now, stage, dict(changed), settings))
             finished, running = wait(running, return_when=FIRST_COMPLETED)
             for future in finished:
                 table, made, files = future.result()
@@ -105,12 +94,7 @@ def step(
 
 
 def _make(
-    session: SparkSession,
-    lake: Lake,
-    manifest: Manifest,
-    stage: Stage,
-    changed: Mapping[str, Ranges],
-    settings: PipelineSettings,
+    tables: Tables, stage: Stage, changed: Mapping[str, Ranges], settings: PipelineSettings
 ) -> tuple[str, Ranges, Written]:
     """Compute everything of one table that changes in others can reach, and write it."""
     made = merged(
@@ -118,16 +102,13 @@ def _make(
     )
     state: Ranges = []
     if stage.carries:
-        made = _to_the_end(manifest, stage, made)
-        state = newest_before(lake, manifest, stage.table, made)
-    inputs = {
-        name: read_table(session, lake, manifest, name, backward(made, reach(settings)))
-        for name, reach in stage.reach.items()
-    }
+        made = _to_the_end(tables.manifest, stage, made)
+        state = newest_before(tables.lake, tables.manifest, stage.table, made)
+    inputs = {name: tables.read(name, backward(made, reach(settings))) for name, reach in stage.reach.items()}
     if stage.carries:
-        inputs[stage.table] = read_table(session, lake, manifest, stage.table, state)
-    frame = within(stage.build(inputs, settings), lake.level.time_column(stage.table), made)
-    return stage.table, made, write_table(frame, lake, stage.table)
+        inputs[stage.table] = tables.read(stage.table, state)
+    frame = within(stage.build(inputs, settings), tables.lake.level.time_column(stage.table), made)
+    return stage.table, made, write_table(frame, tables.lake, stage.table)
 
 
 def _to_the_end(manifest: Manifest, stage: Stage, made: Ranges) -> Ranges:
@@ -139,12 +120,7 @@ def _to_the_end(manifest: Manifest, stage: Stage, made: Ranges) -> Ranges:
 
 
 def ticks_of(samples: DataFrame) -> dict[str, Any]:
-    """The distinct ticks of samples (microseconds) and when the last one was received.
-
-    Parameters
-    ----------
-    samples
-        Columns of the level's table `cleaned`.
+    """The distinct ticks of cleaned samples (microseconds) and when the last one was received.
 
     Returns
     -------
@@ -174,19 +150,8 @@ def newest_before(lake: Lake, manifest: Manifest, table: str, made: Ranges) -> R
     Read from the newest entry backward, and only until every cluster is found that has samples from there on:
     in a stream that is the entry of the micro-batch before.
 
-    Parameters
-    ----------
-    lake, manifest
-        The tables.
-    table
-        Which one; it has the columns `cluster` and `tick`.
-    made
-        One range.
-
-    Returns
-    -------
-    Ranges
-        A microsecond wide each; they may hold older rows of other clusters too.
+    They are a microsecond wide each, and may hold older rows of other clusters too. The table has the columns
+    `cluster` and `tick`, and `made` is one range.
     """
     begin, end = made[0][0], made[-1][1]
     entries = [entry for entry in manifest.tables.get(table, ()) if entry.first < begin]

@@ -107,7 +107,7 @@ def read_status(lake: Lake, cluster: str | None = None) -> ClusterStatus:
         If there is nothing to read, or several clusters to choose from.
     """
     tables = lake.manifest().tables
-    name = _the_only(lake) if cluster is None else cluster
+    name = lake.the_only_cluster() if cluster is None else cluster
     rows = newest_rows(lake, tables.get("imbalance", ()), _MEASURES, name, SEEN) if name else {}
     if not name or not rows:
         asked = f"cluster {name!r}" if name else "any cluster"
@@ -218,15 +218,6 @@ def _complete(found: dict[int, dict[str, Row]], resources: tuple[str, ...]) -> t
         if known and all(name in rows and rows[name]["complete"] for name in known)
     ]
     return whole[-TICKS:], known
-
-
-def _the_only(lake: Lake) -> str | None:
-    known = lake.clusters()
-    if len(known) > 1:
-        raise ObserveError(
-            f"lake {lake.path} holds {len(known)} clusters ({', '.join(known)}): say which with --cluster"
-        )
-    return known[0] if known else None
 
 
 def _broker_states(rows: dict[int, list[Row]]) -> dict[int | str, BrokerState]:

@@ -25,6 +25,7 @@ from trimtab.observe.landed import land_rows
 from trimtab.observe.manifest import merged, publish_manifest
 from trimtab.observe.pipeline import is_sound, refuse_mixture
 from trimtab.observe.stages import step, ticks_of
+from trimtab.observe.tables import Tables
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -207,7 +208,7 @@ class _Batches:
             found = ticks_of(samples)
             if found["ticks"]:
                 ranges = merged(((tick, tick + 1) for tick in found["ticks"]), apart=settings.gap)
-                done = step(raw.sparkSession, lake, manifest, samples, ranges, settings, add=True)
+                done = step(Tables(raw.sparkSession, lake, manifest), samples, ranges, settings, add=True)
                 manifest = done.manifest
         finally:
             raw.unpersist()

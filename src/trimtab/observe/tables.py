@@ -30,45 +30,41 @@ def within(frame: DataFrame, time_column: str, ranges: Ranges) -> DataFrame:
     return frame.where(reduce(lambda one, other: one | other, inside, F.lit(False)))
 
 
-def read_table(
-    session: SparkSession, lake: Lake, manifest: Manifest, table: str, ranges: Ranges
-) -> DataFrame:
-    """The published rows of a table within some ranges.
+@dataclass(frozen=True)
+class Tables:
+    """A level's tables as Spark sees them, as of one manifest."""
 
-    Parameters
-    ----------
-    session, lake, manifest
-        Where from.
-    table
-        A name of the level's tables.
-    ranges
-        Which times are wanted.
+    session: SparkSession
+    lake: Lake
+    manifest: Manifest
 
-    Returns
-    -------
-    DataFrame
-        The table's columns; rows that a later step computed anew are there once.
-    """
-    columns = ddl(lake.level.tables[table])
-    time_column = lake.level.time_column(table)
-    reader = session.read.schema(columns)
-    wanted = [
-        entry
-        for entry in manifest.tables.get(table, ())
-        if any(entry.begin < end and begin < entry.end for begin, end in ranges)
-    ]
-    if not wanted:
-        return session.createDataFrame([], columns)
-    # Folders that are wholly valid are one scan; the few that a later step cut into need a filter of their
-    # own.
-    whole = [entry for entry in wanted if entry.whole]
-    frames = [reader.parquet(*(_folder(lake, entry) for entry in whole))] if whole else []
-    frames += [
-        within(reader.parquet(_folder(lake, entry)), time_column, [(entry.begin, entry.end)])
-        for entry in wanted
-        if not entry.whole
-    ]
-    return within(reduce(lambda one, other: one.unionByName(other), frames), time_column, ranges)
+    def read(self, table: str, ranges: Ranges) -> DataFrame:
+        """The published rows of a table within some ranges.
+
+        Rows that a later step computed anew are there once.
+        """
+        columns = ddl(self.lake.level.tables[table])
+        time_column = self.lake.level.time_column(table)
+        reader = self.session.read.schema(columns)
+        wanted = [
+            entry
+            for entry in self.manifest.tables.get(table, ())
+            if any(entry.begin < end and begin < entry.end for begin, end in ranges)
+        ]
+        if not wanted:
+            return self.session.createDataFrame([], columns)
+        # Folders that are wholly valid are one scan; the few that a later step cut into need a filter each.
+        whole = [entry for entry in wanted if entry.whole]
+        frames = [reader.parquet(*(self._folder(entry) for entry in whole))] if whole else []
+        frames += [
+            within(reader.parquet(self._folder(entry)), time_column, [(entry.begin, entry.end)])
+            for entry in wanted
+            if not entry.whole
+        ]
+        return within(reduce(lambda one, other: one.unionByName(other), frames), time_column, ranges)
+
+    def _folder(self, entry: Entry) -> str:
+        return str(self.lake.tables / entry.path)
 
 
 @dataclass(frozen=True)
@@ -117,7 +113,3 @@ def written(lake: Lake, table: str, path: str) -> Written:
                 statistics = found.column(place).statistics
                 times += [microseconds(statistics.min), microseconds(statistics.max)]
     return Written(path, rows, (min(times), max(times)) if times else None)
-
-
-def _folder(lake: Lake, entry: Entry) -> str:
-    return str(lake.tables / entry.path)
