@@ -12,10 +12,10 @@ import pytest
 
 from support.pulsar_classes import Run, decisions_of
 from support.random_reports import SHEDDERS, options_for, ticks_for
-from trimtab.files.bundles.report_records import BrokerRecord, report_from
+from trimtab.files.bundles.reports import BrokerRecord
 from trimtab.history.bundles.replay import ReplayState, Scenario, first_state, step
 from trimtab.jars.java import find_java
-from trimtab.model.bundles.reports import ReportTick
+from trimtab.model.bundles.reports import BrokerReport, ReportTick
 from trimtab.plan.bundles.strategies import shedder
 from trimtab.plan.pulsar.averages import take_in
 from trimtab.plan.pulsar.decision import Decision
@@ -59,7 +59,8 @@ def ours(run: Run, variant: str) -> list[dict[str, Any]]:
     answers = []
     for given in run.ticks:
         records = msgspec.convert(given["brokers"], dict[str, BrokerRecord])
-        tick = ReportTick(given["ms"] / 1000, {name: report_from(one) for name, one in records.items()})
+        reports = msgspec.convert(records, dict[str, BrokerReport], from_attributes=True)
+        tick = ReportTick(given["ms"] / 1000, reports)
         before = state
         seen, decision, state = step(tick, scenario, before)
         view = view_after(seen, before, state)

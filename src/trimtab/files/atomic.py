@@ -5,6 +5,7 @@ import os
 import secrets
 from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 from trimtab.model.errors import InputError
 
@@ -24,15 +25,28 @@ def write_atomically(path: Path, data: bytes) -> None:
     InputError
         If the place cannot be written; an existing file is then as it was.
     """
+    with replacing(path) as file:
+        file.write(data)
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """A file to write to beside `path`, forced to disk and renamed into place if all goes well.
+
+    Raises
+    ------
+    InputError
+        As `write_atomically`; every fault of the system inside is taken for one of writing.
+    """
     making = in_the_making(path)
     with writing(path):
+        if path.is_dir():
+            raise IsADirectoryError
         try:
             with open(making, "wb") as file:
-                file.write(data)
+                yield file
                 file.flush()
                 os.fsync(file.fileno())
-            if path.is_dir():
-                raise IsADirectoryError
             os.replace(making, path)
         except BaseException:
             making.unlink(missing_ok=True)

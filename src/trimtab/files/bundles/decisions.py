@@ -1,16 +1,19 @@
-"""Decisions of a strategy, tick after tick: JSON lines, as `trimtab replay bundles` writes them."""
+"""Decisions of strategies, tick after tick: JSON lines in a file, or in a folder with a file for each."""
 
+import contextlib
 import json
 import math
 import os
+import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self, TextIO
+from typing import Any
+from urllib.parse import quote
 
 from trimtab.files.atomic import in_the_making, sync_folder, writing
 from trimtab.files.head import time_text
+from trimtab.model.errors import InputError
 
 
 def decision_line(
@@ -45,57 +48,97 @@ def decision_line(
     return json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-class DecisionFile:
-    """A file of decisions that appears as a whole or not at all; without a path, standard output.
+@contextlib.contextmanager
+def decision_file(path: Path | None) -> Iterator[Callable[[str], object]]:
+    """A file of decisions that appears as a whole or not at all: takes the lines of `decision_line`.
 
     Parameters
     ----------
     path
-        The file to make or replace; its folder must exist.
+        The file to make or replace; its folder must exist. None: standard output.
 
     Raises
     ------
     InputError
-        On entering or leaving, if the place cannot be written.
+        On entering, writing or leaving, if the place cannot be written.
     """
+    if path is None:
+        yield sys.stdout.write
+        return
+    with writing(path):
+        if path.is_dir():
+            raise IsADirectoryError
+        making = in_the_making(path)
+        file = making.open("w", encoding="utf-8", newline="\n")
 
-    def __init__(self, path: Path | None) -> None:
-        self._path = path
-        self._making: Path | None = None
-        self._file: TextIO = sys.stdout
+    def write(line: str) -> None:
+        with writing(path):
+            file.write(line)
 
-    def __enter__(self) -> Self:
-        if self._path is not None:
-            with writing(self._path):
-                if self._path.is_dir():
-                    raise IsADirectoryError
-                self._making = in_the_making(self._path)
-                self._file = open(self._making, "w", encoding="utf-8", newline="\n")
-        return self
+    try:
+        yield write
+        with writing(path):
+            file.flush()
+            os.fsync(file.fileno())
+            os.replace(making, path)
+            sync_folder(path.parent)
+    finally:
+        file.close()
+        making.unlink(missing_ok=True)
 
-    def write(self, line: str) -> None:
-        """Add a line that `decision_line` made."""
-        if self._path is None:
-            self._file.write(line)
-            return
-        with writing(self._path):
-            self._file.write(line)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._path is None or self._making is None:
-            return
-        try:
-            with writing(self._path):
-                if kind is None:
-                    self._file.flush()
-                    os.fsync(self._file.fileno())
-                    os.replace(self._making, self._path)
-                    sync_folder(self._path.parent)
-        finally:
-            self._file.close()
-            self._making.unlink(missing_ok=True)
+@contextlib.contextmanager
+def decision_folder(path: Path | None) -> Iterator[Callable[[str], Path | None]]:
+    """A folder of decisions that appears as a whole or not at all: from a strategy to the file for it.
+
+    Parameters
+    ----------
+    path
+        The folder to make, which may exist if it is empty; None: no decisions are kept.
+
+    Raises
+    ------
+    InputError
+        On entering or leaving, if the place cannot be written or holds something already.
+    """
+    if path is None:
+        yield lambda strategy: None
+        return
+    check_new_folder(path)
+    with writing(path):
+        making = in_the_making(path.absolute())
+        making.mkdir()
+
+    def file(strategy: str) -> Path:
+        # A name may hold anything, also a slash.
+        name = quote(strategy, safe=" ()+,=@").lstrip(".") or "strategy"
+        return making / f"{name}.jsonl"
+
+    try:
+        yield file
+        with writing(path):
+            os.replace(making, path)
+            sync_folder(path.absolute().parent)
+    finally:
+        shutil.rmtree(making, ignore_errors=True)
+
+
+def check_new_folder(path: Path | None) -> None:
+    """Refuse a place that holds something already: decisions of two replays are not to be mixed.
+
+    Raises
+    ------
+    InputError
+        If it does, or cannot be looked at.
+    """
+    if path is None:
+        return
+    with writing(path):
+        if path.exists() and (not path.is_dir() or any(path.iterdir())):
+            raise InputError(
+                f"{path}: is there already, expected a new folder for the decisions, a file for each "
+                "strategy; name another or remove it"
+            )
 
 
 def plain_why(why: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,12 +2,11 @@
 
 import contextlib
 import gzip
-import os
 import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from trimtab.files.atomic import in_the_making, sync_folder, writing
+from trimtab.files.atomic import replacing
 from trimtab.files.bundles.reports import read_reports, report_line
 from trimtab.files.head import time_text
 from trimtab.files.reading import reading
@@ -92,20 +91,8 @@ def write_recording(ticks: Iterable[ReportTick], path: Path) -> None:
     InputError
         If the place cannot be written.
     """
-    making = in_the_making(path)
-    with writing(path):
-        if path.is_dir():
-            raise IsADirectoryError
-        try:
-            with open(making, "wb") as plain:
-                packed = gzip.GzipFile("", "wb", 9, plain, mtime=0) if path.suffix == ".gz" else None
-                with packed or contextlib.nullcontext(plain) as file:
-                    for tick in ticks:
-                        file.write(report_line(tick).encode())
-                plain.flush()
-                os.fsync(plain.fileno())
-            os.replace(making, path)
-        except BaseException:
-            making.unlink(missing_ok=True)
-            raise
-        sync_folder(path.parent)
+    with replacing(path) as plain:
+        packed = gzip.GzipFile("", "wb", 9, plain, mtime=0) if path.suffix == ".gz" else None
+        with packed or contextlib.nullcontext(plain) as file:
+            for tick in ticks:
+                file.write(report_line(tick).encode())

@@ -1,32 +1,77 @@
-"""Recorded load reports of Pulsar's brokers, `trimtab/pulsar-reports/1`: JSON lines, a tick a line."""
+"""Recorded load reports of Pulsar's brokers, `trimtab/pulsar-reports/1`: JSON lines, a tick a line.
+
+Names are Pulsar's. A broker writes a report, not we: fields that nothing is decided from (addresses,
+versions, listeners) are passed over.
+"""
 
 import gzip
 import json
 import zlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
+from msgspec import Meta, Struct
 
-from trimtab.files.bundles.report_records import (
-    FORMAT,
-    NAMES,
-    OPTIONAL,
-    REQUIRED,
-    BrokerRecord,
-    BundleRecord,
-    LooseBrokerRecord,
-    ResourceRecord,
-    record_of,
-    report_from,
-)
-from trimtab.files.bundles.snapshot_checks import BundleNames
 from trimtab.files.document import JsonDocument
 from trimtab.files.head import checked_format, checked_time, seconds_of, time_text
 from trimtab.files.reading import GZIP_MAGIC, reading
+from trimtab.files.records import names_of
 from trimtab.files.refusals import worded
-from trimtab.model.bundles.reports import BROKER_RESOURCES, ReportTick
+from trimtab.model.bundles.range import BundleRange, overlapping, parse_bundle
+from trimtab.model.bundles.reports import BROKER_RESOURCES, BrokerReport, ReportTick
 from trimtab.model.errors import InputError
+from trimtab.model.values import Amount
+
+FORMAT = "trimtab/pulsar-reports/1"
+
+Count = Annotated[int, Meta(ge=0)]
+
+
+class ResourceRecord(Struct, gc=False):
+    """A resource of a broker; Pulsar writes -1 for both where it does not know."""
+
+    usage: float
+    limit: float
+
+
+class BundleRecord(Struct, rename="camel", gc=False):
+    """`NamespaceBundleStats`."""
+
+    msg_rate_in: Amount
+    msg_rate_out: Amount
+    msg_throughput_in: Amount
+    msg_throughput_out: Amount
+    topics: Count
+    consumer_count: Count = 0
+    producer_count: Count = 0
+    cache_size: Count = 0
+
+
+class BrokerRecord(Struct, rename="camel"):
+    """`LocalBrokerData`."""
+
+    cpu: ResourceRecord
+    memory: ResourceRecord
+    direct_memory: ResourceRecord
+    bandwidth_in: ResourceRecord
+    bandwidth_out: ResourceRecord
+    msg_throughput_in: Amount
+    msg_throughput_out: Amount
+    msg_rate_in: Amount
+    msg_rate_out: Amount
+    bundles: list[str]
+    last_stats: dict[str, BundleRecord]
+
+
+class LooseBrokerRecord(Struct):
+    """The same as far as it must be taken apart to say what is wrong with it."""
+
+    last_stats: dict[str, msgspec.Raw] = msgspec.field(name="lastStats", default_factory=dict)
+
+
+NAMES = ("at", "brokers", "format", *names_of(BrokerRecord))
 
 
 def read_reports(path: Path) -> Iterator[ReportTick]:
@@ -61,8 +106,71 @@ def read_reports(path: Path) -> Iterator[ReportTick]:
 
 def report_line(tick: ReportTick) -> str:
     """A tick as a line of the format, with its end."""
-    row = {"at": time_text(tick.at), "brokers": {name: record_of(one) for name, one in tick.brokers.items()}}
+    records = msgspec.convert(tick.brokers, type=dict[str, BrokerRecord], from_attributes=True)
+    row = {"at": time_text(tick.at), "brokers": msgspec.to_builtins(records)}
     return json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+class BundleNames:
+    """Names of bundles seen so far in one recording, so that each is looked at once."""
+
+    def __init__(self) -> None:
+        self._ranges: dict[str, BundleRange] = {}
+        self._sound: frozenset[str] = frozenset()
+
+    def check_report(self, place: str, bundles: Sequence[str], with_stats: Collection[str]) -> None:
+        """Refuse a report that names what is no bundle, or one bundle twice.
+
+        Statistics of a bundle that is not among the broker's are no fault: Pulsar takes them in.
+
+        Parameters
+        ----------
+        place
+            The file, the line and the JSON path of the report, for messages.
+        bundles, with_stats
+            What the broker owns, and what it has statistics of.
+        """
+        if len(set(bundles)) < len(bundles):
+            twice = next(bundle for number, bundle in enumerate(bundles) if bundle in bundles[:number])
+            raise InputError(f'{place}.bundles names "{twice}" twice; drop one')
+        for number, bundle in enumerate(bundles):
+            self._range(f"{place}.bundles[{number}]", bundle)
+        for bundle in with_stats:
+            self._range(f"{place}.lastStats", bundle)
+
+    def check_tick(self, where: str, reports: Iterable[tuple[str, Sequence[str]]]) -> None:
+        """Refuse a tick in which two bundles overlap as no bundles of one namespace ever did.
+
+        One bundle at two brokers is no fault: it is changing hands. Nor is a part beside the whole: a bundle
+        was split, and one of two reports is from before.
+
+        Parameters
+        ----------
+        where
+            The file and the line, for messages.
+        reports
+            The JSON path of each report, and the bundles of that broker.
+        """
+        owner = {bundle: place for place, bundles in reports for bundle in bundles}
+        if owner.keys() <= self._sound:
+            return
+        for first, second in overlapping(self._ranges[bundle] for bundle in owner):
+            if second.high > first.high:
+                raise InputError(
+                    f'{where}: {owner[second.key]}.bundles holds "{second.key}", which reaches beyond '
+                    f'"{first.key}" of {owner[first.key]} that it begins in: no split leaves such bundles; '
+                    "drop the report that is wrong"
+                )
+        self._sound = frozenset(owner)
+
+    def _range(self, place: str, bundle: str) -> BundleRange:
+        found = self._ranges.get(bundle)
+        if found is None:
+            try:
+                found = self._ranges[bundle] = parse_bundle(bundle)
+            except InputError as fault:
+                raise InputError(f"{place}: {fault}") from None
+        return found
 
 
 def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
@@ -83,7 +191,7 @@ def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
 
 def _tick(where: str, line: bytes, names: BundleNames) -> tuple[ReportTick, str]:
     document = JsonDocument(Path(where), line, NAMES)
-    document.require(REQUIRED, OPTIONAL)
+    document.require(("at", "brokers"), ("format",))
     if "format" in document.parts:
         checked_format(where, document.part("format", object), FORMAT)
     text = checked_time(where, "$.at", document.part("at", object))
@@ -95,8 +203,8 @@ def _tick(where: str, line: bytes, names: BundleNames) -> tuple[ReportTick, str]
         _check_resources(f"{where}: {_at(broker)}", record)
         names.check_report(f"{where}: {_at(broker)}", record.bundles, record.last_stats)
     names.check_tick(where, ((_at(broker), record.bundles) for broker, record in records.items()))
-    at = seconds_of(text)
-    return ReportTick(at, {broker: report_from(record) for broker, record in records.items()}), text
+    reports = msgspec.convert(records, type=dict[str, BrokerReport], from_attributes=True)
+    return ReportTick(seconds_of(text), reports), text
 
 
 def _at(broker: str) -> str:

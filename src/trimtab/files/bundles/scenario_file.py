@@ -2,8 +2,6 @@
 
 import difflib
 import tomllib
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -17,29 +15,8 @@ from trimtab.model.errors import SettingsError
 T = TypeVar("T", bound=Struct)
 
 
-class StrategyTable(Struct):
-    """`[strategies.NAME]`."""
-
-    strategy: str | None = None
-    placement: str | None = None
-    variant: str | None = None
-    seed: Annotated[int, Meta(ge=0)] | None = None
-    options: dict[str, Any] = {}
-
-
-class ScenarioTable(Struct):
-    """The whole file."""
-
-    strategies: dict[str, dict[str, Any]] = {}
-    placement: str | None = None
-    variant: str | None = None
-    seed: Annotated[int, Meta(ge=0)] | None = None
-    options: dict[str, Any] = {}
-
-
-@dataclass(frozen=True)
-class ScenarioWords:
-    """Settings as they were written: of one strategy, or those of all.
+class ScenarioWords(Struct, frozen=True):
+    """Settings as they were written, `[strategies.NAME]`: of one strategy, or those of all.
 
     Attributes
     ----------
@@ -54,8 +31,18 @@ class ScenarioWords:
     strategy: str = ""
     placement: str | None = None
     variant: str | None = None
-    seed: int | None = None
-    options: Mapping[str, str] = field(default_factory=dict)
+    seed: Annotated[int, Meta(ge=0)] | None = None
+    options: dict[str, Any] = {}
+
+
+class ScenarioFile(Struct):
+    """The whole file: what is said of all strategies, and a table for each."""
+
+    strategies: dict[str, dict[str, Any]] = {}
+    placement: str | None = None
+    variant: str | None = None
+    seed: Annotated[int, Meta(ge=0)] | None = None
+    options: dict[str, Any] = {}
 
 
 NOTHING_SAID = ScenarioWords()
@@ -91,18 +78,18 @@ def read_scenarios(path: Path) -> tuple[ScenarioWords, dict[str, ScenarioWords]]
         tree = tomllib.loads(read_bytes(path).decode("utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as fault:
         raise SettingsError(f"{path}: is not sound TOML ({fault}); correct it there") from None
-    table = _converted(path, "", tree, ScenarioTable)
+    table = _converted(path, "", tree, ScenarioFile)
     if not table.strategies:
         raise SettingsError(f"{path}: names no strategy; add a table such as [strategies.ThresholdShedder]")
     found = {}
     for name, given in table.strategies.items():
         place = f"strategies.{name}."
-        one = _converted(path, place, given, StrategyTable)
+        one = _converted(path, place, given, ScenarioWords)
         found[name] = _words(path, place, one, one.strategy or name)
     return _words(path, "", table, ""), found
 
 
-def _words(path: Path, place: str, table: ScenarioTable | StrategyTable, strategy: str) -> ScenarioWords:
+def _words(path: Path, place: str, table: ScenarioFile | ScenarioWords, strategy: str) -> ScenarioWords:
     options = {name: _text(f"{path}: {place}options.{name}", value) for name, value in table.options.items()}
     return ScenarioWords(strategy, table.placement, table.variant, table.seed, options)
 

@@ -1,37 +1,160 @@
 """Bundles snapshots in files: `trimtab/bundles-snapshot/1`, as `.json`, `.json.gz` or a Parquet folder.
 
-The time of departures is kept to the microsecond.
+A record is a row of a table. Fields without a default must be there; `None` is only a value where the format
+says that null is one. The time of departures is kept to the microsecond.
 """
 
 import itertools
+from typing import Annotated
+
+import msgspec
+import numpy as np
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from trimtab.files.bundles.policies import POLICIES, check_patterns, policies_fields, policies_from
-from trimtab.files.bundles.records import (
-    BrokerRecord,
-    BundleRecord,
-    DepartureRecord,
-    LoadManager,
-    TopicRecord,
-    Usage,
-)
 from trimtab.files.bundles.snapshot_tables import (
-    broker_records,
     bundle_columns,
-    checked_brokers,
     checked_bundles,
     checked_topics,
     topic_columns,
 )
 from trimtab.files.document import JsonDocument
-from trimtab.files.head import checked_time, seconds_of, time_text
+from trimtab.files.head import TIME_PATTERN, checked_time, seconds_of, time_text
 from trimtab.files.records import names_of
+from trimtab.files.refusals import one_of_words
 from trimtab.files.snapshot_format import Contents, SnapshotFormat
 from trimtab.files.snapshot_source import Source
-from trimtab.model.bundles.snapshot import BundlesSnapshot, Departure
+from trimtab.model.bundles.snapshot import RESOURCES, BundleBrokers, BundlesSnapshot, Departure
 from trimtab.model.errors import InputError
-from trimtab.model.values import Hash, Name
+from trimtab.model.values import Amount, Bundle, Hash, Limit, Name
 
 HEAD = ("views", "load_manager", "usage", "departures", "boundaries", "policies")
+
+Stored = Annotated[int, Meta(ge=0, le=2**62)]
+"""A number of things, as a column of 64-bit numbers holds it."""
+
+LoadManager = Annotated[str, one_of_words("modular", "extensible")]
+Usage = Annotated[str, one_of_words("measured", "declared")]
+
+
+class LimitRecord(Struct, forbid_unknown_fields=True, gc=False, omit_defaults=True):
+    """The capacity of a broker; a resource left out is not limited and not levelled."""
+
+    cpu: Limit | UnsetType = UNSET
+    bandwidth_in: Limit | UnsetType = UNSET
+    bandwidth_out: Limit | UnsetType = UNSET
+    message_rate: Limit | UnsetType = UNSET
+
+
+class LoadRecord(Struct, forbid_unknown_fields=True, gc=False):
+    """The load that a bundle or a topic brings along, in one view."""
+
+    cpu: Amount
+    bandwidth_in: Amount
+    bandwidth_out: Amount
+    message_rate: Amount
+
+
+class BaseRecord(Struct, forbid_unknown_fields=True, gc=False, omit_defaults=True):
+    """The load of a broker that owns nothing; a resource left out is 0."""
+
+    cpu: Amount = 0.0
+    bandwidth_in: Amount = 0.0
+    bandwidth_out: Amount = 0.0
+    message_rate: Amount = 0.0
+
+
+class BrokerRecord(Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """One broker."""
+
+    name: Name
+    in_service: bool
+    capacity: LimitRecord = msgspec.field(default_factory=LimitRecord)
+    base: BaseRecord = msgspec.field(default_factory=BaseRecord)
+
+
+class BundleRecord(Struct, forbid_unknown_fields=True, gc=False):
+    """One bundle; a load for every view."""
+
+    bundle: Bundle
+    owner: Name | None
+    movable: bool
+    sessions: Stored
+    topics: Stored
+    load: list[LoadRecord]
+
+
+class TopicRecord(Struct, forbid_unknown_fields=True, gc=False):
+    """One topic that carries traffic."""
+
+    topic: Name
+    bundle: Name
+    hash: Hash
+    sessions: Stored
+    load: LoadRecord
+
+
+class DepartureRecord(Struct, forbid_unknown_fields=True):
+    """A bundle that left a broker."""
+
+    bundle: Name
+    broker: Name
+    at: Annotated[str, Meta(extra_json_schema={"pattern": TIME_PATTERN})]
+
+
+def checked_brokers(source: Source) -> BundleBrokers:
+    """The brokers, by ascending name.
+
+    Raises
+    ------
+    InputError
+        If there is none, a name stands twice, or a capacity or base is no number that can be.
+    """
+    records: list[BrokerRecord] = source.records["brokers"]
+    if not records:
+        raise InputError(
+            f"{source.file('brokers')}: brokers are none, expected at least one; export it again"
+        )
+    source.check_unique("brokers", [record.name for record in records])
+    for row, record in enumerate(records):
+        for name in RESOURCES:
+            limit = getattr(record.capacity, name)
+            if limit is not UNSET and not (np.isfinite(limit) and limit > 0):
+                remedy = "leave the field out if it is not limited"
+                expected = "a finite number above 0"
+                raise source.refusal("brokers", row, f"capacity.{name}", limit, expected, remedy=remedy)
+            base = getattr(record.base, name)
+            if not np.isfinite(base):
+                raise source.refusal("brokers", row, f"base.{name}", base, "a finite number, 0 or more")
+    ordered = sorted(records, key=lambda record: record.name)
+    limits = [[getattr(record.capacity, name) for name in RESOURCES] for record in ordered]
+    return BundleBrokers(
+        name=tuple(record.name for record in ordered),
+        in_service=np.array([record.in_service for record in ordered], dtype=np.bool_),
+        capacity=np.array(
+            [[np.inf if limit is UNSET else limit for limit in row] for row in limits], dtype=np.float64
+        ),
+        base=np.array([[getattr(record.base, name) for name in RESOURCES] for record in ordered]),
+    )
+
+
+def broker_records(brokers: BundleBrokers) -> list[BrokerRecord]:
+    """The inverse of `checked_brokers`."""
+    return [
+        BrokerRecord(
+            name=name,
+            in_service=in_service,
+            capacity=LimitRecord(*(limit if np.isfinite(limit) else UNSET for limit in capacity)),
+            base=BaseRecord(*base),
+        )
+        for name, in_service, capacity, base in zip(
+            brokers.name,
+            brokers.in_service.tolist(),
+            brokers.capacity.tolist(),
+            brokers.base.tolist(),
+            strict=True,
+        )
+    ]
 
 
 def _build(source: Source) -> BundlesSnapshot:

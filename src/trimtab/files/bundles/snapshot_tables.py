@@ -1,4 +1,4 @@
-"""Brokers, bundles and topics of a snapshot file: to the model and back, and what must hold of them.
+"""Bundles and topics of a snapshot file: to the model and back, and what must hold of them.
 
 All checks are made on whole columns: a million topics take seconds, not minutes.
 """
@@ -6,10 +6,8 @@ All checks are made on whole columns: a million topics take seconds, not minutes
 from itertools import pairwise
 
 import numpy as np
-from msgspec import UNSET
 from numpy.typing import NDArray
 
-from trimtab.files.bundles.records import BaseRecord, BrokerRecord, LimitRecord
 from trimtab.files.columns import LEFT_OUT, Columns, Lists, LongArray, Texts
 from trimtab.files.snapshot_source import Source
 from trimtab.model.bundles.range import FULL_UPPER, BundleRange, bundles_between, parse_bundle
@@ -22,61 +20,6 @@ from trimtab.model.bundles.snapshot import (
     BundleTopics,
 )
 from trimtab.model.errors import InputError
-
-
-def checked_brokers(source: Source) -> BundleBrokers:
-    """The brokers, by ascending name.
-
-    Raises
-    ------
-    InputError
-        If there is none, a name stands twice, or a capacity or base is no number that can be.
-    """
-    records: list[BrokerRecord] = source.records["brokers"]
-    if not records:
-        raise InputError(
-            f"{source.file('brokers')}: brokers are none, expected at least one; export it again"
-        )
-    source.check_unique("brokers", [record.name for record in records])
-    for row, record in enumerate(records):
-        for name in RESOURCES:
-            limit = getattr(record.capacity, name)
-            if limit is not UNSET and not (np.isfinite(limit) and limit > 0):
-                remedy = "leave the field out if it is not limited"
-                expected = "a finite number above 0"
-                raise source.refusal("brokers", row, f"capacity.{name}", limit, expected, remedy=remedy)
-            base = getattr(record.base, name)
-            if not np.isfinite(base):
-                raise source.refusal("brokers", row, f"base.{name}", base, "a finite number, 0 or more")
-    ordered = sorted(records, key=lambda record: record.name)
-    limits = [[getattr(record.capacity, name) for name in RESOURCES] for record in ordered]
-    return BundleBrokers(
-        name=tuple(record.name for record in ordered),
-        in_service=np.array([record.in_service for record in ordered], dtype=np.bool_),
-        capacity=np.array(
-            [[np.inf if limit is UNSET else limit for limit in row] for row in limits], dtype=np.float64
-        ),
-        base=np.array([[getattr(record.base, name) for name in RESOURCES] for record in ordered]),
-    )
-
-
-def broker_records(brokers: BundleBrokers) -> list[BrokerRecord]:
-    """The inverse of `checked_brokers`."""
-    return [
-        BrokerRecord(
-            name=name,
-            in_service=in_service,
-            capacity=LimitRecord(*(limit if np.isfinite(limit) else UNSET for limit in capacity)),
-            base=BaseRecord(*base),
-        )
-        for name, in_service, capacity, base in zip(
-            brokers.name,
-            brokers.in_service.tolist(),
-            brokers.capacity.tolist(),
-            brokers.base.tolist(),
-            strict=True,
-        )
-    ]
 
 
 def checked_bundles(

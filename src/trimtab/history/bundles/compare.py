@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from trimtab.files.bundles.decisions import DecisionFile, decision_line
+from trimtab.files.bundles.decisions import decision_file, decision_line
 from trimtab.history.bundles.effect import Effect, EffectMeter, Ruler
 from trimtab.history.bundles.replay import Scenario, first_state, replay, step
 from trimtab.model.bundles.reports import ReportTick
@@ -139,10 +139,10 @@ def run_scenario(
         for seen, decision, _ in replay(told, scenario):
             meter.add(seen, decision)
     else:
-        with DecisionFile(out) as file:
+        with decision_file(out) as write:
             for seen, decision, _ in replay(told, scenario):
                 meter.add(seen, decision)
-                file.write(decision_line(seen.at, decision.unloads, decision.destinations, decision.why))
+                write(decision_line(seen.at, decision.unloads, decision.destinations, decision.why))
     return meter.effect()
 
 

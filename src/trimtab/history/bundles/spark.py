@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from trimtab.files.bundles.decision_folder import DecisionFolder
+from trimtab.files.bundles.decisions import decision_folder
 from trimtab.history.bundles.compare import PROGRESS_SECONDS, Comparison, run_scenario
 from trimtab.history.bundles.effect import Effect, Ruler
 from trimtab.history.bundles.hand_overs import HandOvers
@@ -154,11 +154,11 @@ def replay_on_spark(
         What a task came upon: a recording that is not sound, a scenario that cannot go on, a folder that
         cannot be written.
     """
-    with TemporaryDirectory(prefix="trimtab-replay-") as scratch, DecisionFolder(out) as folder:
+    with TemporaryDirectory(prefix="trimtab-replay-") as scratch, decision_folder(out) as file_of:
         standings = {name: Path(scratch) / str(number) for number, name in enumerate(["", *scenarios])}
         tasks = [Task("nothing moved", recording, measured_by, None, None, standings[""])]
         tasks += [
-            Task(name, recording, measured_by, one, folder.file(name), standings[name])
+            Task(name, recording, measured_by, one, file_of(name), standings[name])
             for name, one in scenarios.items()
         ]
         with _Listening({one.name: one.standing for one in tasks}, heard):

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from trimtab.files.atomic import writing
-from trimtab.files.bundles.decision_folder import check_new_folder
-from trimtab.files.bundles.decisions import DecisionFile, decision_line
+from trimtab.files.bundles.decisions import check_new_folder, decision_file, decision_line
 from trimtab.files.bundles.policies import read_policies
 from trimtab.files.bundles.scenario_file import NOTHING_SAID, read_scenarios
 from trimtab.files.head import instant
@@ -129,10 +128,10 @@ def _alone(
     begun = read_state(scenario, names, state) if state is not None and state.exists() else None
     reached = begun
     ticks = unloads = 0
-    with _ticks(recording, quiet=out is None) as recorded, DecisionFile(out) as file:
+    with _ticks(recording, quiet=out is None) as recorded, decision_file(out) as write:
         for tick, decision, state_after in replay(recorded, scenario, begun):
             reached = state_after
-            file.write(decision_line(tick.at, decision.unloads, decision.destinations, decision.why))
+            write(decision_line(tick.at, decision.unloads, decision.destinations, decision.why))
             ticks += 1
             unloads += sum(map(len, decision.unloads.values()))
     if state is not None and reached is not None:
@@ -144,10 +143,10 @@ def _alone(
 def _decided(recording: Recording, scenarios: dict[str, Scenario], out: Path | None) -> None:
     """Several strategies over the recording as it is: only their decisions can differ."""
     unloads = dict.fromkeys(scenarios, 0)
-    with _ticks(recording, quiet=out is None) as recorded, DecisionFile(out) as file:
+    with _ticks(recording, quiet=out is None) as recorded, decision_file(out) as write:
         for _, decided in side_by_side(recorded, scenarios):
             for name, (seen, one) in decided.items():
-                file.write(decision_line(seen.at, one.unloads, one.destinations, one.why, strategy=name))
+                write(decision_line(seen.at, one.unloads, one.destinations, one.why, strategy=name))
                 unloads[name] += sum(map(len, one.unloads.values()))
     _count(unloads)
 
@@ -165,10 +164,10 @@ def _compared(
     if out is None:
         with _ticks(recording) as recorded:
             return compare(recorded, scenarios, measured_by)
-    with _ticks(recording) as recorded, DecisionFile(out) as file:
+    with _ticks(recording) as recorded, decision_file(out) as write:
 
         def told(name: str, seen: ReportTick, one: Decision) -> None:
-            file.write(decision_line(seen.at, one.unloads, one.destinations, one.why, strategy=name))
+            write(decision_line(seen.at, one.unloads, one.destinations, one.why, strategy=name))
 
         return compare(recorded, scenarios, measured_by, told)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from trimtab.files.bundles.decisions import DecisionFile, decision_line
+from trimtab.files.bundles.decisions import decision_file, decision_line
 from trimtab.model.errors import InputError
 
 
@@ -27,8 +27,8 @@ def test_the_file_appears_when_all_is_written(tmp_path: Path) -> None:
     """Until then a file of that name is untouched, and afterwards nothing else is left."""
     path = tmp_path / "out.jsonl"
     path.write_text("old")
-    with DecisionFile(path) as file:
-        file.write("{}\n")
+    with decision_file(path) as write:
+        write("{}\n")
         assert path.read_text() == "old"
     assert path.read_text() == "{}\n"
     assert [entry.name for entry in tmp_path.iterdir()] == ["out.jsonl"]
@@ -37,8 +37,8 @@ def test_the_file_appears_when_all_is_written(tmp_path: Path) -> None:
 def test_what_fails_half_way_leaves_nothing(tmp_path: Path) -> None:
     """A recording that is refused in its last line leaves no half of the decisions."""
     path = tmp_path / "out.jsonl"
-    with pytest.raises(InputError), DecisionFile(path) as file:
-        file.write("{}\n")
+    with pytest.raises(InputError), decision_file(path) as write:
+        write("{}\n")
         raise InputError("line 2 is wrong")
     assert list(tmp_path.iterdir()) == []
 
@@ -47,8 +47,8 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     """Before anything is decided."""
     with (
         pytest.raises(InputError, match="does not exist; make it first"),
-        DecisionFile(tmp_path / "no" / "o"),
+        decision_file(tmp_path / "no" / "o"),
     ):
         pass
-    with pytest.raises(InputError, match="it is a folder"), DecisionFile(tmp_path):
+    with pytest.raises(InputError, match="it is a folder"), decision_file(tmp_path):
         pass

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from trimtab.files.replicas.plan import kafka_reassignment, plan_bytes, read_plan, write_plan
+from trimtab.files.replicas.plan import kafka_form, plan_bytes, read_plan, write_plan
 from trimtab.model.errors import InputError
 from trimtab.model.imbalance import Measures
 from trimtab.model.plan import Prediction, Problem, Verdict
@@ -80,7 +80,7 @@ def test_the_bytes_are_those_of_the_format() -> None:
 
 def test_kafka_gets_the_whole_assignment() -> None:
     """Kafka's own tool takes lists of replicas, and log dirs only where one is asked for."""
-    document = json.loads(kafka_reassignment(a_plan()))
+    document = json.loads(kafka_form(a_plan())[0])
     assert document == {
         "version": 1,
         "partitions": [
@@ -95,7 +95,7 @@ def test_an_empty_plan_is_a_plan(tmp_path: Path) -> None:
     plan = replace(a_plan(), moves=(), assignments=(), cost=Cost(0, 0, 0), verdict=Verdict.LEVEL)
     write_plan(plan, tmp_path / "plan.json")
     assert read_plan(tmp_path / "plan.json") == plan
-    assert json.loads(kafka_reassignment(plan)) == {"version": 1, "partitions": []}
+    assert json.loads(kafka_form(plan)[0]) == {"version": 1, "partitions": []}
 
 
 def edit(*path: object, value: object) -> Callable[[dict], object]:
