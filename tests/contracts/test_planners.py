@@ -61,3 +61,27 @@ def test_limits_to_a_plan_are_kept(strategy: str) -> None:
         _, plan = planned(seed, strategy, ["replicas.max_moves=4", "replicas.max_bytes=100000000000"])
         assert len(plan["moves"]) <= 4
         assert plan["cost"]["bytes"] <= 100_000_000_000
+
+
+@pytest.mark.parametrize(
+    "wishes",
+    [
+        ["replicas.strategy=trim", "replicas.theta.disk=0.7", 'replicas.excluded_topics=["t1"]'],
+        ["replicas.strategy=role_aware", "replicas.role_aware.literal=true"],
+        ["replicas.strategy=role_aware", 'replicas.role_aware.repairs=["signed_deviation","in_sync"]'],
+        ["replicas.strategy=role_aware", "replicas.epsilon=0.3", "replicas.max_moves=5"],
+    ],
+    ids=["trim", "literal", "two repairs", "all repairs"],
+)
+def test_a_plan_can_be_made_again_from_its_file(wishes: list[str]) -> None:
+    """A reviewer has the snapshot and the plan file: the settings in it give the same plan."""
+    document, plan = planned(4, wishes[0].rpartition("=")[2], wishes[1:])
+    told = [
+        f"replicas.{key}{one}={json.dumps(value)}"
+        for key, found in plan["settings"].items()
+        for one, value in (
+            {f".{k}": v for k, v in found.items()} if isinstance(found, dict) else {"": found}
+        ).items()
+        if value is not None
+    ]
+    assert planned(4, plan["settings"]["strategy"], told) == (document, plan)

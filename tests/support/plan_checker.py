@@ -90,6 +90,7 @@ class _Judge:
         self.check_assignments()
         self.check_predictions()
         self.check_cost()
+        self.check_switches()
         self.check_verdict()
         return self.found
 
@@ -384,8 +385,27 @@ class _Judge:
         limit = self.settings[name]
         return limit if isinstance(limit, dict) else dict.fromkeys(RESOURCES, limit)
 
+    def check_switches(self) -> None:
+        """A plan of `role_aware` says by which reading of the procedure it was made, no other has any."""
+        switches = self.settings.get("role_aware")
+        if (switches is not None) != (self.plan["strategy"] == "role_aware"):
+            self.fault(f"strategy {self.plan['strategy']} with role_aware: {switches}")
+        elif switches is not None and switches["literal"] and switches["repairs"]:
+            self.fault(f"literal, and repaired by {switches['repairs']}")
+
+    def is_opinion(self, problem: dict) -> bool:
+        """The source's "add brokers" wherever replicas run out, unless the repair `proof` is in force."""
+        switches = self.settings.get("role_aware", {"repairs": ["proof"]})
+        return (
+            problem["kind"] == "add_brokers"
+            and "proof" not in switches["repairs"]
+            and (problem.get("count"), problem.get("proof")) == (None, {})
+            and "no proof" in problem["text"]
+        )
+
     def check_verdict(self) -> None:
-        verdict, problems = self.plan["verdict"], self.plan["problems"]
+        verdict = self.plan["verdict"]
+        problems = [problem for problem in self.plan["problems"] if not self.is_opinion(problem)]
         hard = self.placement_faults(self.list, self.leader, moved=True)
         over, off = self.level_faults(self.list, self.leader)
         everything = hard + over + off

@@ -32,9 +32,9 @@ class Problem:
     kind
         `add_brokers`, `indivisible_replica`, `conflicting_constraints`, `unmet_goal`, `no_capacity`, ...
     count
-        How many brokers to add, for `add_brokers`.
+        How many brokers to add, for a proven `add_brokers`.
     proof
-        The numbers that prove it, as plain JSON values.
+        The numbers that prove it, as plain JSON values; empty where nothing does.
     """
 
     kind: Name

@@ -4,22 +4,23 @@ Source: Gao Zi-yan, Wang Yong, "Load balancing strategy of distributed messaging
 For each broker in turn and each resource: where B > θ or γ > ε, leaderships first (if the resource calls for
 it): the broker's leaders by descending use, for each the follower brokers by ascending use; accepted if the
 destination stays within θ and ε and nothing that this run has completed is spoiled; then replicas, by
-descending use, to all brokers by ascending use. The broker is left as soon as it meets both. Its load is
-taken anew after every move.
+descending use, to all brokers by ascending use; if they run out: "add brokers". The broker is left as soon as
+it meets both. Its load is taken anew after every move.
 
 What the paper leaves open, and our reading: the order of resources is CPU, network out, disk, network in;
 "completed migrations" are the (broker, resource) pairs that this run has brought within both goals.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
 
 from trimtab.model.errors import PlanError
 from trimtab.model.load import BoolArray, FloatArray
+from trimtab.model.plan import Problem
 from trimtab.model.replicas.plan import Plan
-from trimtab.model.replicas.resources import CPU, DISK, NETWORK_IN, NETWORK_OUT
+from trimtab.model.replicas.resources import CPU, DISK, NETWORK_IN, NETWORK_OUT, RESOURCES
 from trimtab.model.replicas.settings import ReplicasSettings
 from trimtab.model.replicas.snapshot import ReplicasSnapshot
 from trimtab.plan.replicas.board import ReplicasBoard, give_lead_once, move_once, new_board
@@ -40,6 +41,8 @@ REPAIRS: Final = {
     "passes": "go round again while something changes; the paper goes once",
     "in_sync": "leadership only to replicas in sync; the paper does not look",
     "placement": "racks and hosts spread, dead and draining brokers emptied; the paper knows neither",
+    "proof": "brokers to add only where that is proven; the paper's verdict wherever a broker runs out of "
+    "replicas to move",
 }
 """Repairs that `literal=False` makes, by name."""
 
@@ -49,8 +52,15 @@ MOST_PASSES = 10
 def plan(snapshot: ReplicasSnapshot, settings: ReplicasSettings) -> Plan:
     """Plan with the paper's procedure."""
     problem = problem_data(snapshot, settings)
-    kept, cut = within_budget(problem, level(problem))
-    return plan_of(problem, "role_aware", kept, cut)
+    run = _leveled(problem)
+    kept, cut = within_budget(problem, Placement(run.board.place, run.board.lead))
+    plan = plan_of(problem, "role_aware", kept, cut)
+    switches = {
+        "literal": settings.role_aware.literal,
+        "repairs": [name for name in REPAIRS if name in run.repairs],
+    }
+    told = () if "proof" in run.repairs else run.verdicts()
+    return replace(plan, settings={**plan.settings, "role_aware": switches}, problems=(*plan.problems, *told))
 
 
 def repairs_of(settings: ReplicasSettings) -> frozenset[str]:
@@ -70,8 +80,8 @@ def repairs_of(settings: ReplicasSettings) -> frozenset[str]:
     return frozenset(REPAIRS if named is None else named)
 
 
-def level(problem: ProblemData) -> Placement:
-    """The placement that the procedure ends with."""
+def _leveled(problem: ProblemData) -> "_Run":
+    """The run of the procedure, at its end."""
     run = _Run.start(problem)
     passes = MOST_PASSES if "passes" in run.repairs else 1
     for _ in range(passes):
@@ -83,7 +93,7 @@ def level(problem: ProblemData) -> Placement:
                     run.fill(b, r)
         if run.changed == changed:
             break
-    return Placement(run.board.place, run.board.lead)
+    return run
 
 
 @dataclass(eq=False)
@@ -94,6 +104,8 @@ class _Run:
     ----------
     completed
         Shape (brokers, resources): goals that this run has met and will not spoil.
+    run_out
+        Shape (brokers, resources): its replicas ran out, at its latest turn, before it was within θ and ε.
     """
 
     problem: ProblemData
@@ -103,6 +115,7 @@ class _Run:
     theta: FloatArray
     epsilon: FloatArray
     completed: BoolArray
+    run_out: BoolArray
     changed: int = field(default=0)
 
     @classmethod
@@ -120,6 +133,7 @@ class _Run:
             np.zeros(len(ORDER)),
             np.where("theta" in settings.goals, np.array(settings.theta), np.inf),
             np.where("epsilon" in settings.goals, np.array(settings.epsilon), np.inf),
+            np.zeros(problem.counted.shape, dtype=np.bool_),
             np.zeros(problem.counted.shape, dtype=np.bool_),
         )
         run.mean = np.nan_to_num(problem.mean(run.usage * np.nan_to_num(run.capacity, posinf=0.0)))
@@ -169,6 +183,7 @@ class _Run:
         if not self.within(self.usage[b])[r]:
             self._shed_replicas(b, r)
         self.completed[b, r] = bool(self.within(self.usage[b])[r])
+        self.run_out[b, r] = not self.completed[b, r]
 
     def _sitting(self, b: int, r: int, leading_only: bool) -> list[tuple[int, int]]:
         """(partition, slot) of the broker's movable replicas, by descending use of the resource."""
@@ -260,6 +275,21 @@ class _Run:
             self.changed += 1
             if self.within(self.usage[b])[r]:
                 return
+
+    def verdicts(self) -> tuple[Problem, ...]:
+        """The paper's "add brokers", for each resource of which replicas ran out; without any proof."""
+        ids = self.problem.snapshot.brokers.id
+        return tuple(
+            Problem(
+                "add_brokers",
+                f"{RESOURCES[r]}: on {out.sum()} of {len(out)} brokers, the first being {ids[out][0]}, "
+                "replicas ran out before theta and epsilon were met; the paper then says to add brokers: its "
+                "verdict, and no proof",
+                resource=RESOURCES[r],
+            )
+            for r in ORDER
+            if (out := self.run_out[:, r]).any()
+        )
 
     def fill(self, b: int, r: int) -> None:
         """The repair `pull`: fetch from the fullest brokers, biggest first, until the broker is in the
