@@ -1,6 +1,4 @@
-"""Samples that came through a topic, landed as raw files: history can then be built anew without the
-topic.
-"""
+"""Raw files of a lake: those that stand for what came through a topic, and those that may be read."""
 
 from __future__ import annotations
 
@@ -17,16 +15,9 @@ _NAME = re.compile(r"stream-(?P<stream>[0-9a-f-]{36})-(?P<batch>\d{9})\.parquet"
 
 
 def land_rows(raw: DataFrame, folder: Path, name: str) -> None:
-    """Write one file per day of ticks; running it again with the same rows and name changes nothing.
+    """Write raw rows of a topic below a lake's `raw`: history can then be built anew without the topic.
 
-    Parameters
-    ----------
-    raw
-        Columns of `schemas.RAW`.
-    folder
-        A lake's `raw`.
-    name
-        Of the files, without suffix.
+    One file per day of ticks; running it again with the same rows and name changes nothing.
     """
     import pyarrow
     import pyarrow.compute
@@ -53,3 +44,15 @@ def is_published(path: Path, manifest: Manifest) -> bool:
     """
     match = _NAME.fullmatch(path.name)
     return match is None or int(match["batch"]) <= manifest.streams.get(match["stream"], -1)
+
+
+def is_sound(path: Path) -> bool:
+    """True if a file ends as a Parquet file must; one that was cut short does not."""
+    import pyarrow
+    import pyarrow.parquet
+
+    try:
+        pyarrow.parquet.read_metadata(path)
+    except (pyarrow.ArrowException, OSError):
+        return False
+    return True

@@ -6,20 +6,18 @@ import threading
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING
 
-from trimtab.observe.pipeline import Run, run_batch
+from trimtab.observe.pipeline import Run, Say, run_batch
 from trimtab.observe.stream import run_stream
 
 if TYPE_CHECKING:
     import datetime
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from pyspark.sql import SparkSession
 
     from trimtab.observe.lake import Lake
     from trimtab.observe.settings import PipelineSettings
     from trimtab.observe.stream import Source
-
-    Say = Callable[[str], None]
 
 LOOK_EVERY_SECONDS = 2.0
 """Time between two looks for samples of another level."""

@@ -14,7 +14,7 @@ from trimtab.observe.clean import typed
 from trimtab.observe.columns import ddl
 from trimtab.observe.compact import sweep
 from trimtab.observe.lake import instant, microseconds
-from trimtab.observe.landed import is_published
+from trimtab.observe.landed import is_published, is_sound
 from trimtab.observe.manifest import Manifest, publish_manifest
 from trimtab.observe.stages import Step, step, ticks_of
 from trimtab.observe.tables import Tables
@@ -166,15 +166,3 @@ def _sound_files(
         if is_published(path, manifest):
             (sound if is_sound(path) else broken).append(path)
     return sound, broken
-
-
-def is_sound(path: Path) -> bool:
-    """True if a file ends as a Parquet file must; one that was cut short does not."""
-    import pyarrow
-    import pyarrow.parquet
-
-    try:
-        pyarrow.parquet.read_metadata(path)
-    except (pyarrow.ArrowException, OSError):
-        return False
-    return True

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,9 +21,9 @@ from trimtab.observe.clean import from_json, typed
 from trimtab.observe.columns import ddl
 from trimtab.observe.compact import compacted, sweep
 from trimtab.observe.lake import instant
-from trimtab.observe.landed import land_rows
+from trimtab.observe.landed import is_sound, land_rows
 from trimtab.observe.manifest import merged, publish_manifest
-from trimtab.observe.pipeline import is_sound, refuse_mixture
+from trimtab.observe.pipeline import Say, refuse_mixture
 from trimtab.observe.stages import step, ticks_of
 from trimtab.observe.tables import Tables
 
@@ -37,8 +37,6 @@ if TYPE_CHECKING:
 
 HOUSEKEEPING_EVERY = 50
 """Micro-batches between two compactions."""
-
-Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -242,17 +240,9 @@ class _Batches:
 
 
 def spark_options(connection: KafkaConnection) -> dict[str, str]:
-    """Options of Spark's Kafka source for a connection.
+    """Options of Spark's Kafka source for a connection: those of the Java client, beginning with `kafka.`.
 
-    Parameters
-    ----------
-    connection
-        Where and as whom.
-
-    Returns
-    -------
-    dict
-        Keys begin with `kafka.`; holds the password where there is one, so it must not be shown.
+    They hold the password where there is one, so they must not be shown.
     """
     options = {
         "bootstrap.servers": ",".join(connection.bootstrap),

@@ -27,7 +27,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from trimtab.observe.collect.landing import Batch, BatchWriter
+from trimtab.observe.collect.landing import Batch, BatchWriter, whole
 
 TOTALS = ("offered_bytes_total", "served_bytes_total", "errors_total", "late_total")
 LATENCIES = ("latency_p50_ms", "latency_p99_ms")
@@ -87,7 +87,7 @@ class ClientFiles:
         writer = BatchWriter("client", "client", "sampled_at", *TOTALS, *LATENCIES)
         for name, client in sorted(self._clients.items()):
             if client.at >= not_before:
-                totals = (_whole(client.totals.get(column)) for column in TOTALS)
+                totals = (whole(client.totals.get(column)) for column in TOTALS)
                 writer.add(name, client.at, *totals, *(client.latencies.get(column) for column in LATENCIES))
         return writer.batch(), tuple(problems)
 
@@ -133,10 +133,6 @@ class ClientFiles:
         if name not in self._clients or at >= self._clients[name].at:
             self._clients[name] = _Client(at, totals, latencies)
         return True
-
-
-def _whole(value: float | None) -> int | None:
-    return None if value is None else round(value)
 
 
 def _identity(path: str) -> tuple[int, int]:

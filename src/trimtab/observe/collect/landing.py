@@ -77,6 +77,11 @@ ABANDONED_SECONDS = 3600.0
 """A file that has been in the making for so long was left by a collector that was killed."""
 
 
+def whole(value: float | None) -> int | None:
+    """A counter as the whole number that it is."""
+    return None if value is None else round(value)
+
+
 class Landing(Protocol):
     """Takes one tick's samples; they are safe when `land` returns."""
 

@@ -14,7 +14,7 @@ from trimtab.model.errors import SettingsError
 from trimtab.observe.collect.collecting import Unanswered
 from trimtab.observe.collect.kafka.exposition import TOPIC_COLUMNS, BrokerCounters, read_exposition
 from trimtab.observe.collect.kafka.placement import Broker
-from trimtab.observe.collect.landing import Batch, BatchWriter
+from trimtab.observe.collect.landing import Batch, BatchWriter, whole
 
 LARGEST_BYTES = 256 * 2**20
 """More than any exporter gives; an endpoint that streams without end must not fill our memory."""
@@ -135,8 +135,3 @@ def topic_batch(broker: int, found: Scrape) -> Batch:
     for topic, values in sorted(found.counters.topics.items()):
         writer.add(topic, *(whole(values.get(column)) for column in TOPIC_COLUMNS))
     return writer.batch()
-
-
-def whole(value: float | None) -> int | None:
-    """A counter as the whole number that it is."""
-    return None if value is None else round(value)

@@ -9,8 +9,8 @@ from trimtab.observe.collect.capacity import CapacitySettings
 from trimtab.observe.collect.kafka.broker_answer import BrokerAnswer
 from trimtab.observe.collect.kafka.exposition import BROKER_COLUMNS
 from trimtab.observe.collect.kafka.placement import OFFLINE, Placement
-from trimtab.observe.collect.kafka.prometheus import Scrape, whole
-from trimtab.observe.collect.landing import Batch, BatchWriter
+from trimtab.observe.collect.kafka.prometheus import Scrape
+from trimtab.observe.collect.landing import Batch, BatchWriter, whole
 
 _FRACTIONS = ("processors", "handler_idle_fraction")
 _DECLARED = {

@@ -22,6 +22,7 @@ from trimtab.model.bundles.reports import (
 )
 from trimtab.model.errors import ObserveError
 from trimtab.observe.lake import instant, microseconds
+from trimtab.observe.landed import is_sound
 
 if TYPE_CHECKING:
     import pyarrow
@@ -121,15 +122,8 @@ def _the_cluster(lake: Lake, files: list[Path], cluster: str | None) -> str:
 def _read(paths: list[Path], columns: list[str], where: Any = None) -> pyarrow.Table:
     import pyarrow
     import pyarrow.dataset
-    import pyarrow.parquet
 
-    sound = []
-    for path in paths:
-        try:
-            pyarrow.parquet.read_metadata(path)
-        except (pyarrow.ArrowException, OSError):
-            continue
-        sound.append(str(path))
+    sound = [str(path) for path in paths if is_sound(path)]
     if not sound:
         return pyarrow.table({name: [] for name in columns})
     return pyarrow.dataset.dataset(sound, format="parquet").to_table(columns=columns, filter=where)

@@ -9,7 +9,7 @@ from typing import Final
 
 from trimtab.model.bundles.policies import is_heartbeat_or_sla
 from trimtab.observe.collect.capacity import BrokerCapacity
-from trimtab.observe.collect.landing import Batch, BatchWriter
+from trimtab.observe.collect.landing import Batch, BatchWriter, whole
 from trimtab.observe.collect.pulsar.bundles import BundleSample
 from trimtab.observe.collect.pulsar.figures import TRAFFIC, Figures
 from trimtab.observe.collect.pulsar.namespaces import NamespacesSample
@@ -17,7 +17,7 @@ from trimtab.observe.collect.pulsar.report import RESOURCES
 from trimtab.observe.collect.pulsar.topics import TopicSample
 
 _USAGE: Final = tuple(f"{name}_{part}" for name in RESOURCES for part in ("usage", "limit"))
-_CAPACITY: Final = {
+CAPACITY: Final = {
     "cpu_capacity_cores": "cpu_cores",
     "bandwidth_in_capacity_bytes_per_second": "network_in_bytes_per_second",
     "bandwidth_out_capacity_bytes_per_second": "network_out_bytes_per_second",
@@ -62,7 +62,7 @@ class BrokerSample:
 
 def capacity_columns(declared: BrokerCapacity) -> dict[str, float | None]:
     """Columns of a `pulsar_broker` row that declare capacity."""
-    return {column: getattr(declared, field) for column, field in _CAPACITY.items()}
+    return {column: getattr(declared, field) for column, field in CAPACITY.items()}
 
 
 def broker_batch(brokers: Iterable[BrokerSample], leader: str | None) -> Batch:
@@ -71,7 +71,7 @@ def broker_batch(brokers: Iterable[BrokerSample], leader: str | None) -> Batch:
         "pulsar_broker",
         *("owner", "position", "sampled_at", "broker_state", "is_leader", "load_manager", "usage_source"),
         *_USAGE,
-        *_CAPACITY,
+        *CAPACITY,
         *("weighted_max_ema", "msg_throughput_ema", "bundles"),
         *TRAFFIC,
     )
@@ -87,7 +87,7 @@ def broker_batch(brokers: Iterable[BrokerSample], leader: str | None) -> Batch:
             one.load_manager,
             one.source if one.reachable else None,
             *(value for pair in pairs for value in pair),
-            *(one.capacity[name] for name in _CAPACITY),
+            *(one.capacity[name] for name in CAPACITY),
             one.weighted_max_ema,
             one.msg_throughput_ema,
             owned if one.reachable else None,
@@ -115,7 +115,7 @@ def bundle_batches(brokers: Iterable[BrokerSample]) -> Iterable[Batch]:
                 sample.figures is not None,
                 sample.stats_position,
                 *(found.get(name) for name in TRAFFIC),
-                *(_whole(found.get(name)) for name in _COUNTS),
+                *(whole(found.get(name)) for name in _COUNTS),
             )
         yield writer.batch()
 
@@ -137,7 +137,7 @@ def topic_batches(brokers: Iterable[BrokerSample]) -> Iterable[Batch]:
                     sample.bundle,
                     sample.topic,
                     *(sample.figures.get(name) for name in TRAFFIC),
-                    *(_whole(sample.figures.get(name)) for name in _TOPIC_COUNTS),
+                    *(whole(sample.figures.get(name)) for name in _TOPIC_COUNTS),
                 )
         yield writer.batch()
 
@@ -148,7 +148,3 @@ def namespace_batch(found: NamespacesSample, read_at: datetime.datetime) -> Batc
     for name, boundaries in found.boundaries.items():
         writer.add(name, list(boundaries), found.policies.get(name))
     return writer.batch()
-
-
-def _whole(value: float | None) -> int | None:
-    return None if value is None else round(value)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from trimtab.model.bundles.policies import host_of
+from trimtab.observe.collect.pulsar.rows import CAPACITY
 
 ALIKE_POINTS: Final = 10.0
 """CPU of brokers that differs by less, in points of percent, may be one and the same host's."""
@@ -90,15 +91,10 @@ def undeclared(brokers: Mapping[str, Mapping[str, object]]) -> str | None:
     brokers
         Columns of `rows.capacity_columns`, of each broker whose usage is declared.
     """
-    needed = {
-        "bandwidth_in_capacity_bytes_per_second": "network_in_bytes_per_second",
-        "bandwidth_out_capacity_bytes_per_second": "network_out_bytes_per_second",
-        "message_rate_capacity_per_second": "message_rate_per_second",
-    }
     missing = [
         f"capacity.{key}"
-        for column, key in needed.items()
-        if any(declared[column] is None for declared in brokers.values())
+        for column, key in CAPACITY.items()
+        if key != "cpu_cores" and any(declared[column] is None for declared in brokers.values())
     ]
     if not missing:
         return None
