@@ -7,6 +7,7 @@ import typing
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 from trimtab.observe.settings import LIMITS, PipelineSettings
@@ -24,29 +25,34 @@ if TYPE_CHECKING:
 class Stage:
     """One table made from others.
 
-    Its transformation is a function named after the table that it makes. The arguments are named after the
-    tables that it reads: their columns are those in the level's `schemas`, their rows reach as far back as
-    the stage says. The frame returned has exactly the columns of its own table.
-
     Attributes
     ----------
-    table
-        The table it makes.
+    make
+        The transformation: a function named after the table that it makes, whose arguments are named after
+        the tables that it reads, and `settings`. Their columns are those in the level's `schemas`, their rows
+        reach as far back as the stage says; the frame returned has exactly the columns of its own table.
     reach
         For every table it reads, how far before a row's own time (microseconds) rows of that table matter
         to it, by the settings.
-    build
-        The tables read, by name, and the settings, to the table made.
     carries
         Whether every row depends on the one before it without end (a running mean). The stage then also
         reads its own table: each cluster's newest rows before the instants to be made; and everything after
         the first of those is made anew.
     """
 
-    table: str
+    make: Callable[..., DataFrame]
     reach: Mapping[str, Callable[[Any], Reach]]
-    build: Callable[[Mapping[str, DataFrame], Any], DataFrame]
     carries: bool = False
+
+    @property
+    def table(self) -> str:
+        """The table it makes."""
+        return self.make.__name__
+
+    def build(self, tables: Mapping[str, DataFrame], settings: PipelineSettings) -> DataFrame:
+        """The table made, from the tables read, by name, and the settings."""
+        given = {**tables, "settings": settings}
+        return self.make(**{name: given[name] for name in signature(self.make).parameters})
 
 
 def here(_: object) -> int:

@@ -38,7 +38,7 @@ _STATE: Final = (
 )
 
 
-def averages(cleaned: DataFrame, before: DataFrame, settings: BundlesPipelineSettings) -> DataFrame:
+def averages(cleaned: DataFrame, averages: DataFrame, settings: BundlesPipelineSettings) -> DataFrame:
     """`TimeAverageMessageData` of every bundle and the running mean of every broker's usage, tick by tick.
 
     A bundle that no report names at a tick is forgotten, and begins anew with its next sample
@@ -48,15 +48,15 @@ def averages(cleaned: DataFrame, before: DataFrame, settings: BundlesPipelineSet
 
     Parameters
     ----------
-    before
+    averages
         Columns of `schemas.AVERAGES`: each cluster's rows of the tick before the first wanted. They are not
         among the rows returned.
     """
     wrong = is_flagged(Flag.NOT_A_NUMBER | Flag.NEGATIVE)
     sound = cleaned.where("accepted and owner is not null").where(~wrong)
     reports = sound.where("kind = 'pulsar_broker' and broker_state = 'alive'")
-    newest = before.groupBy("cluster").agg(F.max("tick").alias("tick"))
-    before = before.join(F.broadcast(newest), on=["cluster", "tick"], how="left_semi")
+    newest = averages.groupBy("cluster").agg(F.max("tick").alias("tick"))
+    before = averages.join(F.broadcast(newest), on=["cluster", "tick"], how="left_semi")
     said = reports.select("cluster", "tick").unionByName(newest).distinct()
     order = Window.partitionBy("cluster").orderBy("tick")
     ticks = said.withColumn("previous", F.lag("tick").over(order))

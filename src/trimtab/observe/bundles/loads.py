@@ -31,14 +31,14 @@ def cpu_model(windows: DataFrame, settings: PipelineSettings) -> DataFrame:
     return fitted(windows, {name: F.col(name) for name in TRAFFIC}, CPU_MODEL, settings, by_messages)
 
 
-def attributed(windows: DataFrame, model: DataFrame) -> DataFrame:
+def attributed(windows: DataFrame, cpu_model: DataFrame) -> DataFrame:
     """Load of every bundle and topic per window; CPU is null where a window has no model.
 
     What a broker takes beyond its bundles' loads (an idle broker's CPU, replication to bookies) is its base:
     no bundle carries it along.
     """
     carriers = windows.where("kind in ('bundle', 'topic')")
-    joined = with_costs(carriers, model, TRAFFIC)
+    joined = with_costs(carriers, cpu_model, TRAFFIC)
     cpu = F.lit(0.0)
     for name in TRAFFIC:
         cpu = cpu + F.col(f"_per_{name}") * F.col(name)

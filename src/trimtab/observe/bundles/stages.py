@@ -2,57 +2,70 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
+from pyspark.sql import functions as F
+
+from trimtab.model.bundles.snapshot import RESOURCES
+from trimtab.observe import clean as counts
+from trimtab.observe import imbalance as measures
 from trimtab.observe.bundles.averages import averages
-from trimtab.observe.bundles.evenness import imbalance, quality
 from trimtab.observe.bundles.forecasts import HOUR, forecast_errors, forecasts, hour_reach, hours
 from trimtab.observe.bundles.loads import attributed, cpu_model
 from trimtab.observe.bundles.reports import brokers, bundles, departures
+from trimtab.observe.bundles.schemas import IMBALANCE
 from trimtab.observe.bundles.windows import windows
+from trimtab.observe.columns import Flag
 from trimtab.observe.level_pipeline import Stage, here
+from trimtab.observe.spark_columns import conform
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from trimtab.observe.bundles.pipeline import BundlesPipelineSettings
+
+
+def imbalance(brokers: DataFrame, settings: BundlesPipelineSettings) -> DataFrame:
+    """The measures per (cluster, tick, resource), with where the brokers' usage came from.
+
+    Every broker that the cluster names is live: a tick counts only if all of them answered.
+    `traffic_collapse` is null.
+    """
+    loaded = brokers.withColumns({f"{name}_load": F.col(name) for name in RESOURCES})
+    measured = measures.imbalance(loaded, RESOURCES, settings.theta, settings.epsilon, "string")
+    # One broker that is only declared makes the whole picture a declared one.
+    source = brokers.groupBy("cluster", "tick").agg(F.min("usage_source").alias("usage_source"))
+    joined = measured.join(source, on=["cluster", "tick"], how="left")
+    return conform(joined.withColumn("traffic_collapse", F.lit(None).cast("boolean")), IMBALANCE)
+
+
+def quality(cleaned: DataFrame, brokers: DataFrame, bundles: DataFrame) -> DataFrame:
+    """Counts of each flag per (cluster, tick, kind)."""
+    flags = (Flag.GAP, Flag.CLOCK_BACK, Flag.MISSED)
+    return counts.quality(
+        cleaned,
+        (brokers.withColumn("kind", F.lit("pulsar_broker")), flags),
+        (bundles.withColumn("kind", F.lit("pulsar_bundle")), flags),
+    )
+
 
 STAGES: Final = (
-    Stage("brokers", {"cleaned": lambda s: s.gap}, lambda t, s: brokers(t["cleaned"], s)),
-    Stage("bundles", {"cleaned": lambda s: s.gap}, lambda t, s: bundles(t["cleaned"], s)),
+    Stage(brokers, {"cleaned": lambda s: s.gap}),
+    Stage(bundles, {"cleaned": lambda s: s.gap}),
+    Stage(averages, {"cleaned": here}, carries=True),
+    Stage(departures, {"bundles": lambda s: s.departure}),
+    Stage(imbalance, {"brokers": here}),
+    Stage(windows, {name: lambda s: s.window for name in ("cleaned", "brokers", "bundles")}),
+    Stage(cpu_model, {"windows": lambda s: s.fit_windows * s.slide}),
+    Stage(attributed, {"windows": here, "cpu_model": here}),
+    Stage(hours, {"attributed": lambda _: HOUR}),
+    Stage(forecasts, {"attributed": lambda s: s.trend_windows * s.slide, "hours": hour_reach}),
     Stage(
-        "averages",
-        {"cleaned": here},
-        lambda t, s: averages(t["cleaned"], t["averages"], s),
-        carries=True,
-    ),
-    Stage("departures", {"bundles": lambda s: s.departure}, lambda t, s: departures(t["bundles"], s)),
-    Stage("imbalance", {"brokers": here}, lambda t, s: imbalance(t["brokers"], s)),
-    Stage(
-        "windows",
-        {name: lambda s: s.window for name in ("cleaned", "brokers", "bundles")},
-        lambda t, s: windows(t["cleaned"], t["brokers"], t["bundles"], s),
-    ),
-    Stage(
-        "cpu_model", {"windows": lambda s: s.fit_windows * s.slide}, lambda t, s: cpu_model(t["windows"], s)
-    ),
-    Stage(
-        "attributed",
-        {"windows": here, "cpu_model": here},
-        lambda t, s: attributed(t["windows"], t["cpu_model"]),
-    ),
-    Stage("hours", {"attributed": lambda _: HOUR}, lambda t, _: hours(t["attributed"])),
-    Stage(
-        "forecasts",
-        {"attributed": lambda s: s.trend_windows * s.slide, "hours": hour_reach},
-        lambda t, s: forecasts(t["attributed"], t["hours"], s),
-    ),
-    Stage(
-        "forecast_errors",
+        forecast_errors,
         {
             "forecasts": lambda s: ((s.horizon, s.horizon),),
             "attributed": lambda s: ((0, 0), (s.horizon, s.horizon)),
         },
-        lambda t, s: forecast_errors(t["forecasts"], t["attributed"], s),
     ),
-    Stage(
-        "quality",
-        {"cleaned": here, "brokers": here, "bundles": here},
-        lambda t, s: quality(t["cleaned"], t["brokers"], t["bundles"]),
-    ),
+    Stage(quality, {"cleaned": here, "brokers": here, "bundles": here}),
 )

@@ -23,7 +23,7 @@ def cpu_model(windows: DataFrame, settings: PipelineSettings) -> DataFrame:
     return fitted(windows, carried, CPU_MODEL, settings, by_fixed_shares(FIXED_SHARES))
 
 
-def attributed(windows: DataFrame, model: DataFrame) -> DataFrame:
+def attributed(windows: DataFrame, cpu_model: DataFrame) -> DataFrame:
     """Leader and follower load of every partition per window.
 
     CPU is the model's cost of what the role carries; without a model it is absent (null). Disk is the same
@@ -32,7 +32,7 @@ def attributed(windows: DataFrame, model: DataFrame) -> DataFrame:
     bytes out do not hold it either.
     """
     partitions = windows.where("kind = 'partition'").withColumn("out", F.col("network_out.mean"))
-    joined = with_costs(partitions, model, CAUSES)
+    joined = with_costs(partitions, cpu_model, CAUSES)
     led = F.col("_per_leader_in") * F.col("leader_in") + F.col("_per_leader_out") * F.coalesce(
         "out", F.lit(0.0)
     )

@@ -2,47 +2,71 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
+from pyspark.sql import functions as F
+
+from trimtab.model.replicas.resources import RESOURCES
+from trimtab.observe import clean as counts
+from trimtab.observe import imbalance as measures
+from trimtab.observe.columns import SECOND, Flag
 from trimtab.observe.level_pipeline import Stage, here
 from trimtab.observe.replicas.attribute import attributed, cpu_model
 from trimtab.observe.replicas.brokers import brokers, clients
-from trimtab.observe.replicas.evenness import imbalance, quality
 from trimtab.observe.replicas.rates import rates
+from trimtab.observe.replicas.schemas import IMBALANCE
 from trimtab.observe.replicas.traffic import growth, traffic
-from trimtab.observe.replicas.windows import windows
+from trimtab.observe.replicas.windows import NANOSECONDS_PER_US, windows
+from trimtab.observe.spark_columns import conform
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from trimtab.observe.replicas.pipeline import ReplicasPipelineSettings
+
+_OF_INTERVALS: Final = (Flag.RESET, Flag.GAP, Flag.CLOCK_BACK, Flag.MISSED)
+_OF_PARTITIONS: Final = (Flag.CUT, Flag.COPYING, Flag.LEADER_CHANGED)
+
+
+def imbalance(brokers: DataFrame, clients: DataFrame, settings: ReplicasPipelineSettings) -> DataFrame:
+    """B, D, γ of every broker and B̄, σ, η, worst γ and peak per (cluster, tick, resource).
+
+    A tick counts for a resource only if every live broker has a value of it then (`complete`); otherwise
+    the measures are null. Where some live broker has no capacity for a resource, D and γ come from the
+    loads themselves, usage is null and no capacity can hold or not hold. Ticks without clients have
+    `traffic_collapse` null.
+    """
+    per_second = SECOND / F.col("elapsed_us")
+    loads = {
+        "cpu": F.col("cpu_ns") / (F.col("elapsed_us") * NANOSECONDS_PER_US),
+        "disk": F.col("disk_bytes").cast("double"),
+        "network_in": (F.col("leader_bytes_in") + F.col("follower_bytes_in")) * per_second,
+        "network_out": F.col("bytes_out") * per_second,
+    }
+    live = brokers.where("live").withColumns({f"{name}_load": load for name, load in loads.items()})
+    measured = measures.imbalance(live, RESOURCES, settings.theta, settings.epsilon, "int")
+    collapse = clients.select("cluster", "tick", "traffic_collapse")
+    return conform(measured.join(collapse, on=["cluster", "tick"], how="left"), IMBALANCE)
+
+
+def quality(cleaned: DataFrame, rates: DataFrame, traffic: DataFrame) -> DataFrame:
+    """Counts of each flag per (cluster, tick, kind)."""
+    return counts.quality(
+        cleaned,
+        (rates, _OF_INTERVALS),
+        (traffic.withColumn("kind", F.lit("partition")), _OF_PARTITIONS),
+    )
+
 
 STAGES: Final = (
-    Stage("rates", {"cleaned": lambda s: s.gap}, lambda t, s: rates(t["cleaned"], s)),
-    Stage("growth", {"rates": here}, lambda t, s: growth(t["rates"])),
-    Stage(
-        "traffic",
-        {"growth": lambda s: s.learning, "rates": here},
-        lambda t, s: traffic(t["growth"], t["rates"], s),
-    ),
-    Stage("brokers", {"rates": here, "traffic": here}, lambda t, s: brokers(t["rates"], t["traffic"])),
-    Stage("clients", {"rates": lambda s: s.collapse}, lambda t, s: clients(t["rates"], s)),
-    Stage(
-        "imbalance",
-        {"brokers": here, "clients": here},
-        lambda t, s: imbalance(t["brokers"], t["clients"], s),
-    ),
-    Stage(
-        "windows",
-        {"traffic": lambda s: s.window, "brokers": lambda s: s.window},
-        lambda t, s: windows(t["traffic"], t["brokers"], s),
-    ),
-    Stage(
-        "cpu_model", {"windows": lambda s: s.fit_windows * s.slide}, lambda t, s: cpu_model(t["windows"], s)
-    ),
-    Stage(
-        "attributed",
-        {"windows": here, "cpu_model": here},
-        lambda t, s: attributed(t["windows"], t["cpu_model"]),
-    ),
-    Stage(
-        "quality",
-        {"cleaned": here, "rates": here, "traffic": here},
-        lambda t, s: quality(t["cleaned"], t["rates"], t["traffic"]),
-    ),
+    Stage(rates, {"cleaned": lambda s: s.gap}),
+    Stage(growth, {"rates": here}),
+    Stage(traffic, {"growth": lambda s: s.learning, "rates": here}),
+    Stage(brokers, {"rates": here, "traffic": here}),
+    Stage(clients, {"rates": lambda s: s.collapse}),
+    Stage(imbalance, {"brokers": here, "clients": here}),
+    Stage(windows, {"traffic": lambda s: s.window, "brokers": lambda s: s.window}),
+    Stage(cpu_model, {"windows": lambda s: s.fit_windows * s.slide}),
+    Stage(attributed, {"windows": here, "cpu_model": here}),
+    Stage(quality, {"cleaned": here, "rates": here, "traffic": here}),
 )

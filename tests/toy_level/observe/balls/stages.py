@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
+from trimtab.observe import clean
+from trimtab.observe import imbalance as measures
 from trimtab.observe.balls.pipeline import BOXES, RESOURCES, BallsPipelineSettings
-from trimtab.observe.clean import quality
 from trimtab.observe.columns import imbalance_columns
-from trimtab.observe.imbalance import imbalance
 from trimtab.observe.level_pipeline import Stage, here
 from trimtab.observe.spark_columns import conform
 
@@ -44,16 +44,21 @@ def brokers(cleaned: DataFrame) -> DataFrame:
     )
 
 
-def evenness(boxes: DataFrame, settings: BallsPipelineSettings) -> DataFrame:
+def imbalance(brokers: DataFrame, settings: BallsPipelineSettings) -> DataFrame:
     """How unevenly the boxes are filled."""
-    measured = imbalance(boxes, RESOURCES, settings.theta, settings.epsilon, "string")
+    measured = measures.imbalance(brokers, RESOURCES, settings.theta, settings.epsilon, "string")
     return conform(
         measured.withColumn("traffic_collapse", F.lit(None).cast("boolean")), imbalance_columns("string")
     )
 
 
+def quality(cleaned: DataFrame) -> DataFrame:
+    """Faults of samples."""
+    return clean.quality(cleaned)
+
+
 STAGES = (
-    Stage("brokers", {"cleaned": here}, lambda t, s: brokers(t["cleaned"])),
-    Stage("imbalance", {"brokers": here}, lambda t, s: evenness(t["brokers"], s)),
-    Stage("quality", {"cleaned": here}, lambda t, s: quality(t["cleaned"])),
+    Stage(brokers, {"cleaned": here}),
+    Stage(imbalance, {"brokers": here}),
+    Stage(quality, {"cleaned": here}),
 )
