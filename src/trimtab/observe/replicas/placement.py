@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from trimtab.model.load import BoolArray, FloatArray, IntArray
-from trimtab.model.replicas.resources import DISK
+from trimtab.model.load import FloatArray, IntArray
+from trimtab.model.replicas.resources import DISK, RESOURCES
 from trimtab.model.replicas.snapshot import NOBODY, Brokers, BrokerState, LogDirs, LogDirState, Partitions
 from trimtab.observe.columns import SECOND
 
@@ -30,7 +30,7 @@ _SLOTS = 1 << 24
 
 @dataclass(frozen=True, eq=False)
 class Placement:
-    """As the model's snapshot, without loads; see `trimtab.model.replicas.snapshot` for shapes.
+    """Brokers, log dirs and partitions as in the model's snapshot, but for loads, which are NaN.
 
     Attributes
     ----------
@@ -38,48 +38,16 @@ class Placement:
         Shape (partitions,): size of the largest complete replica; NaN where unknown.
     """
 
-    broker_id: NDArray[np.int64]
-    host: tuple[str, ...]
-    rack: tuple[str, ...]
-    state: NDArray[np.int8]
-    capacity: FloatArray
+    brokers: Brokers
     log_dirs: LogDirs
-    topics: tuple[str, ...]
-    partitions_topic: IntArray
-    number: IntArray
-    replicas: IntArray
-    leader: IntArray
-    in_sync: BoolArray
-    log_dir: IntArray
+    partitions: Partitions
     size_bytes: FloatArray
-
-    @property
-    def in_service(self) -> BoolArray:
-        """Shape (brokers,): not dead."""
-        return np.asarray(self.state != BrokerState.DEAD)
-
-    def brokers(self, capacity: FloatArray) -> Brokers:
-        """The model's brokers with the capacities to be planned with."""
-        return Brokers(self.broker_id, self.host, self.rack, self.state, capacity)
-
-    def partitions(self, leader_load: FloatArray, follower_load: FloatArray) -> Partitions:
-        """The model's partitions with their loads."""
-        return Partitions(
-            self.topics,
-            self.partitions_topic,
-            self.number,
-            self.replicas,
-            self.leader,
-            self.in_sync,
-            self.log_dir,
-            leader_load,
-            follower_load,
-        )
 
     def index_of(self, topic: pa.ChunkedArray, partition: pa.ChunkedArray) -> NDArray[np.int64]:
         """Row of each (topic, partition) here; -1 for those that are not."""
-        own = self.partitions_topic.astype(np.int64) * _SLOTS + self.number
-        code = pc.fill_null(pc.index_in(topic, value_set=pa.array(self.topics, pa.string())), -1)
+        known = self.partitions
+        own = known.topic.astype(np.int64) * _SLOTS + known.number
+        code = pc.fill_null(pc.index_in(topic, value_set=pa.array(known.topics, pa.string())), -1)
         asked = code.to_numpy().astype(np.int64) * _SLOTS + partition.to_numpy()
         place = np.searchsorted(own, asked)
         found = (place < len(own)) & (own[np.minimum(place, len(own) - 1)] == asked)
@@ -151,10 +119,13 @@ def placement_at(moment: Moment[PipelineSettings]) -> Placement:
     )
 
     log_dir, size = _replica_dirs(recent, rows, dirs, replicas, ids, copied_to)
+    loads = np.full((len(held), len(RESOURCES)), np.nan)
     return Placement(
-        ids, tuple(host), tuple(rack), np.array(state, dtype=np.int8), limits, dirs, topics, topic, number,
-        replicas, leader, in_sync, log_dir, size,
-    )  # fmt: skip
+        Brokers(ids, tuple(host), tuple(rack), np.array(state, dtype=np.int8), limits),
+        dirs,
+        Partitions(topics, topic, number, replicas, leader, in_sync, log_dir, loads, loads),
+        size,
+    )
 
 
 def _known_brokers(members: pa.Table) -> dict[int, dict[str, Any]]:

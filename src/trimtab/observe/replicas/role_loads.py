@@ -65,7 +65,7 @@ def role_loads(
     """
     settings, tick = moment.settings, moment.tick
     rows, end = moment.windows("attributed", settings.windows)
-    number = len(placement.partitions_topic)
+    number = len(placement.partitions)
     ends = np.unique(end)
     closed = ends[ends <= tick]
     used = (closed if len(closed) else ends)[-settings.windows :]

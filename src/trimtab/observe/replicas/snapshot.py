@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,12 +12,12 @@ from trimtab.files.replicas.snapshot import write_snapshot
 from trimtab.model.errors import ObserveError
 from trimtab.model.load import FloatArray
 from trimtab.model.replicas.resources import CPU, RESOURCES
-from trimtab.model.replicas.snapshot import ReplicasSnapshot
+from trimtab.model.replicas.snapshot import Brokers, Partitions, ReplicasSnapshot
 from trimtab.model.snapshot import Quality
 from trimtab.observe.columns import SECOND
 from trimtab.observe.cpu_fit import newest_cpu_fit
 from trimtab.observe.lake import instant
-from trimtab.observe.replicas.placement import Placement, placement_at
+from trimtab.observe.replicas.placement import placement_at
 from trimtab.observe.replicas.role_loads import role_loads
 from trimtab.observe.snapshots import Moment, write_snapshots
 
@@ -45,17 +46,17 @@ def snapshot_at(moment: Moment[ReplicasPipelineSettings]) -> ReplicasSnapshot:
     """
     settings, tick = moment.settings, moment.tick
     placement = placement_at(moment)
-    if not len(placement.partitions_topic):
+    if not len(placement.partitions):
         raise ObserveError(
             f"cluster {moment.cluster!r} has no partitions at {instant(tick)}: name another tick"
         )
     fit = newest_cpu_fit(moment)
     loads = role_loads(moment, placement, fit["model"])
-    base = np.array([fit["base"].get(int(one), 0.0) for one in placement.broker_id])
-    leader, follower = loads.leader, loads.follower
+    base = np.array([fit["base"].get(int(one), 0.0) for one in placement.brokers.id])
+    partitions = replace(placement.partitions, leader_load=loads.leader, follower_load=loads.follower)
     if settings.cpu_base == "replicas":
-        leader, follower = _with_base(placement, leader, follower, base)
-    capacity, nominal = _capacities(placement, leader, follower, base, loads.method, settings)
+        partitions = _with_base(partitions, base)
+    capacity, nominal = _capacities(placement.brokers, partitions, base, loads.method, settings.cpu_base)
     extra: list[tuple[str, object]] = [
         ("x_value", settings.value),
         ("x_windows", len(loads.ends)),
@@ -75,55 +76,47 @@ def snapshot_at(moment: Moment[ReplicasPipelineSettings]) -> ReplicasSnapshot:
         cpu=loads.method,
         extra=tuple(extra),
     )
-    idle = {str(int(one)): float(cores) for one, cores in zip(placement.broker_id, base, strict=True)}
+    idle = {str(int(one)): float(cores) for one, cores in zip(placement.brokers.id, base, strict=True)}
     return ReplicasSnapshot(
         reference=moment.reference,
         quality=quality,
-        brokers=placement.brokers(capacity),
+        brokers=replace(placement.brokers, capacity=capacity),
         log_dirs=placement.log_dirs,
-        partitions=placement.partitions(leader, follower),
+        partitions=partitions,
         extra=(("x_base_load", {"cpu": idle}),) if base.any() else (),
     )
 
 
-def _with_base(
-    placement: Placement, leader: FloatArray, follower: FloatArray, base: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Spread each broker's idle CPU evenly over the replicas it holds, so that sums equal what was
-    measured.
-    """
-    held = placement.replicas >= 0
-    count = np.bincount(placement.replicas[held], minlength=len(base))
+def _with_base(partitions: Partitions, base: FloatArray) -> Partitions:
+    """Each broker's idle CPU spread evenly over the replicas it holds: sums equal what was measured."""
+    replicas = partitions.replicas
+    held = replicas >= 0
+    count = np.bincount(replicas[held], minlength=len(base))
     share = np.append(base / np.maximum(count, 1), 0.0)
-    leads = held & (placement.replicas == placement.leader[:, None])
-    each = np.where(held, share[placement.replicas], 0.0)
+    leads = held & (replicas == partitions.leader[:, None])
+    each = np.where(held, share[replicas], 0.0)
     followers = held & ~leads
-    leader, follower = leader.copy(), follower.copy()
+    leader, follower = partitions.leader_load.copy(), partitions.follower_load.copy()
     leader[:, CPU] += (each * leads).sum(axis=1)
     follower[:, CPU] += (each * followers).sum(axis=1) / np.maximum(followers.sum(axis=1), 1)
-    return leader, follower
+    return replace(partitions, leader_load=leader, follower_load=follower)
 
 
 def _capacities(
-    placement: Placement,
-    leader: FloatArray,
-    follower: FloatArray,
-    base: FloatArray,
-    method: str,
-    settings: ReplicasPipelineSettings,
+    brokers: Brokers, partitions: Partitions, base: FloatArray, method: str, cpu_base: str
 ) -> tuple[FloatArray, tuple[str, ...]]:
     """Capacity left for role loads, and the resources for which no broker's real one is known."""
-    capacity = placement.capacity.copy()
-    if settings.cpu_base == "apart":
+    capacity = brokers.capacity.copy()
+    if cpu_base == "apart":
         capacity[:, CPU] = np.where(capacity[:, CPU] > 2 * base, capacity[:, CPU] - base, capacity[:, CPU])
-    followers = (placement.replicas >= 0).sum(axis=1) - 1
-    total = leader.sum(axis=0) + (follower * followers[:, None]).sum(axis=0)
+    followers = (partitions.replicas >= 0).sum(axis=1) - 1
+    total = partitions.leader_load.sum(axis=0) + (partitions.follower_load * followers[:, None]).sum(axis=0)
     nominal = []
     for resource, name in enumerate(RESOURCES):
         if resource == CPU and method == "absent":
             capacity[:, CPU] = np.inf
             continue
-        if np.isfinite(capacity[placement.in_service, resource]).all():
+        if np.isfinite(capacity[brokers.in_service, resource]).all():
             continue
         twice = 2 * total[resource]
         capacity[:, resource] = 2.0 ** np.ceil(np.log2(twice)) if twice > 0 else np.inf
