@@ -34,8 +34,8 @@ from trimtab.act.execution.state import FINAL
 from trimtab.act.lease import Lease
 from trimtab.act.port import PortError
 from trimtab.act.replicas.acting import ACTING
-from trimtab.act.replicas.machine import Sense
 from trimtab.act.replicas.port import ClusterPort
+from trimtab.act.replicas.sensing import LoadSense
 from trimtab.act.replicas.settings import ExecutionSettings
 from trimtab.act.replicas.state import ExecutionState
 from trimtab.act.store import JOURNAL_FILE, ExecutionStore
@@ -85,7 +85,7 @@ class World:
     script: FaultScript
     generator: np.random.Generator
     lost_fraction: float = 0.0
-    sense: Sense | None = None
+    sense: LoadSense | None = None
     lives: int = 0
     writes: int = 0
     execution: int | None = None

@@ -7,9 +7,10 @@ from support.fake_port import FakeCluster
 from support.invariants import forbidden_changes, violations
 from support.journals import CODECS
 from trimtab.act.journal import Journal
-from trimtab.act.replicas.machine import ReplicasMachine, Sense, new_execution
+from trimtab.act.replicas.machine import ReplicasMachine, new_execution
 from trimtab.act.replicas.port import TopicPartition
 from trimtab.act.replicas.prepare import compare, steps_of
+from trimtab.act.replicas.sensing import LoadSense
 from trimtab.act.replicas.settings import ExecutionSettings
 from trimtab.act.replicas.state import ExecutionState
 from trimtab.act.runner import Runner
@@ -48,7 +49,7 @@ def run(
     state: ExecutionState,
     folder: Path,
     *,
-    sense: Sense | None = None,
+    sense: LoadSense | None = None,
     watch: Callable[[ExecutionState], None] | None = None,
 ) -> ExecutionState:
     """Journal and run it to its end."""

@@ -110,7 +110,7 @@ class Acting(Generic[PortT, PlanT, SettingsT, StateT]):
     prepare: Callable[[PortT, PlanT, bool], Prepared]
     warnings: Callable[[PortT, Prepared, SettingsT, float], list[str]]
     new_execution: Callable[[str, tuple[Any, ...], SettingsT, float], StateT]
-    machine: Callable[[PortT, Callable[[], float], Any], Machine[StateT]]
+    machine: Callable[[PortT, Callable[[], float], Any], Machine[Any, StateT]]
     receipt: Callable[[Entry, StateT, Any], Receipt[Any]]
     warnings_again: Callable[[PortT, StateT], list[str]] = lambda port, state: []
     with_settings: Callable[[StateT, SettingsT], StateT] = _with_settings

@@ -1,7 +1,7 @@
 """Performs an execution's orders on a cluster and tells it what came of them, writing every step down."""
 
 from collections.abc import Callable
-from typing import Final, Generic
+from typing import Any, Final, Generic
 
 from trimtab.act.execution.machine import Machine
 from trimtab.act.execution.messages import (
@@ -48,7 +48,7 @@ class Runner(Generic[StateT]):
 
     def __init__(
         self,
-        machine: Machine[StateT],
+        machine: Machine[Any, StateT],
         journal: Journal,
         lease: Lease | None,
         execution: int,

@@ -91,6 +91,6 @@ ACTING = Acting(
     prepare=prepare,
     warnings=warnings,
     new_execution=new_execution,
-    machine=lambda port, clock, _: BundlesMachine(port, clock),
+    machine=BundlesMachine,
     receipt=receipt_of,
 )

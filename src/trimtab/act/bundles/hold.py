@@ -1,6 +1,6 @@
 """Switching the brokers' own balancing off for as long as we act, and giving it back as it was."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from trimtab.act.bundles.messages import BalancingRead, BalancingWritten, ReadBalancing, WriteBalancing
@@ -18,10 +18,9 @@ def order_to_hold(state: BundlesState) -> tuple[BundlesState, Command | None]:
     if state.overrides is None:
         return state, ReadBalancing(everywhere=state.held_since is not None)
     wrong = {switch: OFF for switch in SWITCHES if state.overrides.get(switch) != OFF}
-    theirs = changed_by_others(state, state.overrides)
+    theirs = [s for s, before in state.hold.items() if state.overrides.get(s) not in (OFF, before)]
     if theirs:
-        reason = f"somebody else has changed the brokers' balancing since: {theirs}; theirs is left"
-        return replace(state, status=Status.STOPPING, reason=reason), Wait(state.now)
+        return left_to_others(state, state.overrides, theirs), Wait(state.now)
     if wrong:
         # In the state, and so in the journal, before it is changed in the cluster.
         missing = {s: state.overrides.get(s) for s in SWITCHES if s not in state.hold}
@@ -48,14 +47,13 @@ def order_to_give_back(state: BundlesState) -> tuple[BundlesState, Command | Non
     return (replace(state, overrides=None), WriteBalancing(back)) if back else (state, None)
 
 
-def changed_by_others(state: BundlesState, overrides: Mapping[str, str]) -> str:
-    """The changes that somebody else made to switches that we hold; empty if they are ours or as before."""
-    changed = [
-        f"{switch} is {overrides.get(switch, 'no longer set')}"
-        for switch, original in state.hold.items()
-        if overrides.get(switch) not in (OFF, original)
-    ]
-    return " and ".join(changed)
+def left_to_others(
+    state: BundlesState, overrides: Mapping[str, str], switches: Iterable[str]
+) -> BundlesState:
+    """The state that stops because somebody else has changed these switches since."""
+    theirs = " and ".join(f"{switch} is {overrides.get(switch, 'no longer set')}" for switch in switches)
+    reason = f"somebody else has changed the brokers' balancing since: {theirs}; theirs is left"
+    return replace(state, status=Status.STOPPING, reason=reason)
 
 
 def balancing_read(state: BundlesState, event: BalancingRead) -> BundlesState:

@@ -9,13 +9,19 @@ is begun any more. What holds after every event:
   that answers, and the cluster was looked at since the last order.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import ClassVar
 
 from trimtab.act.bundles.batch import begin, choose_batch
 from trimtab.act.bundles.changes import command_failed, looked_up, order_for_active, split, unloaded
-from trimtab.act.bundles.hold import balancing_read, balancing_written, order_to_give_back, order_to_hold
+from trimtab.act.bundles.hold import (
+    balancing_read,
+    balancing_written,
+    left_to_others,
+    order_to_give_back,
+    order_to_hold,
+)
 from trimtab.act.bundles.messages import (
     BalancingRead,
     BalancingWritten,
@@ -49,16 +55,8 @@ def new_execution(cluster: str, steps: Iterable[Step], settings: UnloadSettings,
     return BundlesState(settings=settings, cluster_id=cluster, records=records, now=now)
 
 
-class BundlesMachine(Machine[BundlesState]):
-    """The state machine of this level.
-
-    Parameters
-    ----------
-    port
-        The cluster.
-    clock
-        Seconds since 1970.
-    """
+class BundlesMachine(Machine[BundlesPort, BundlesState]):
+    """The state machine of this level."""
 
     changes = (Unload, Split, WriteBalancing, LookUp)
     facts: ClassVar = {
@@ -77,10 +75,6 @@ class BundlesMachine(Machine[BundlesState]):
     choose = staticmethod(choose_batch)
     begin = staticmethod(begin)
     give_back = staticmethod(order_to_give_back)
-
-    def __init__(self, port: BundlesPort, clock: Callable[[], float]) -> None:
-        super().__init__(clock)
-        self._port = port
 
     @classmethod
     def look(cls, state: BundlesState, *, whole: bool = False) -> Command:
@@ -105,8 +99,7 @@ class BundlesMachine(Machine[BundlesState]):
         seen = state.seen
         theirs = taken_back(state, seen)
         if theirs:
-            reason = f"somebody else has changed the brokers' balancing since: {theirs}; theirs is left"
-            return replace(state, status=Status.STOPPING, reason=reason)
+            return left_to_others(state, seen.overrides or {}, theirs)
         done = {r.step.number for r in state.records if r.state is StepState.DONE}
         state = state.changing(
             [record for record in state.pending if record.step.follows in done],
@@ -151,7 +144,7 @@ class BundlesMachine(Machine[BundlesState]):
 
     def perform(self, command: Command, state: BundlesState) -> Event:
         """See `Machine.perform`."""
-        port = self._port
+        port = self.port
         match command:
             case Observe(namespaces, destinations, deep):
                 return self.told(ClusterSeen, port.observe(namespaces, destinations, deep=deep))

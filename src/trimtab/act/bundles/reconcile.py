@@ -199,13 +199,8 @@ def why_wait(state: BundlesState) -> tuple[str, float] | None:
     return None
 
 
-def taken_back(state: BundlesState, seen: BundlesSeen) -> str:
-    """The switches of ours that somebody else has changed, in words; empty if they are as we left them."""
+def taken_back(state: BundlesState, seen: BundlesSeen) -> list[str]:
+    """The switches of ours that somebody else has changed."""
     if seen.overrides is None or not (state.verified or state.foreign_at is not None):
-        return ""
-    changed = [
-        f"{switch} is {seen.overrides.get(switch, 'no longer set')}"
-        for switch in SWITCHES
-        if seen.overrides.get(switch) != OFF
-    ]
-    return " and ".join(changed)
+        return []
+    return [switch for switch in SWITCHES if seen.overrides.get(switch) != OFF]

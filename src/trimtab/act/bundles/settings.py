@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from trimtab.act.execution.settings import Patience
+from trimtab.act.execution.settings import Patience, require_above_zero
 from trimtab.model.errors import SettingsError
 
 
@@ -44,9 +44,8 @@ class UnloadPace:
 
     def __post_init__(self) -> None:
         """Refuse values that no execution could work with."""
-        for name in ("unloads_per_batch", "sessions_per_minute", "owner_seconds", "plan_age_seconds"):
-            if not getattr(self, name) > 0:
-                raise SettingsError(f"execution.bundles.{name} is {getattr(self, name)}: it must be above 0")
+        names = ("unloads_per_batch", "sessions_per_minute", "owner_seconds", "plan_age_seconds")
+        require_above_zero(self, "execution.bundles", *names)
         for name in ("pause_seconds", "assign_after_seconds", "session_timeout_seconds", "quiet_seconds"):
             if getattr(self, name) < 0:
                 raise SettingsError(

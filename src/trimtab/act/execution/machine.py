@@ -16,12 +16,13 @@ from trimtab.act.execution.state import StateT, Status
 from trimtab.act.execution.transitions import without_destination
 
 AnswerT = TypeVar("AnswerT")
+PortT = TypeVar("PortT")
 
 ENDS: Final = {Status.CANCELLING: Status.CANCELLED, Status.STOPPING: Status.STOPPED}
 """The final status of an execution that was asked to end, once nothing is in flight."""
 
 
-class Machine(ABC, Generic[StateT]):
+class Machine(ABC, Generic[PortT, StateT]):
     """One level's execution on one cluster.
 
     `absorb` and `decide` are pure, and the only way from one state to the next; `perform` is the only thing
@@ -35,14 +36,25 @@ class Machine(ABC, Generic[StateT]):
         Event -> what it changes in a state.
     good
         States of a step that is done, or is not needed.
+
+    Parameters
+    ----------
+    port
+        The cluster.
+    clock
+        Seconds since 1970.
+    sense
+        What finds out between batches which steps are still needed, for machines that ask.
     """
 
     changes: ClassVar[tuple[type[Command], ...]]
     facts: ClassVar[Mapping[type[Event], Callable[[Any, Any], Any]]]
     good: ClassVar[frozenset[str]]
 
-    def __init__(self, clock: Callable[[], float]) -> None:
+    def __init__(self, port: PortT, clock: Callable[[], float], sense: Any = None) -> None:
+        self.port = port
         self.clock = clock
+        self.sense = sense
 
     def told(self, kind: Callable[[float, AnswerT], Event], answer: AnswerT) -> Event:
         """The cluster's answer as an event of that kind, as of now."""

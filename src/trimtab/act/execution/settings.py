@@ -54,25 +54,25 @@ class Patience:
 
     def __post_init__(self) -> None:
         """Refuse values that no execution could work with."""
-        self.require_above_zero(
-            "poll_seconds", "check_seconds", "attempts", "backoff_seconds", "lease_seconds"
-        )
-
-    def require_above_zero(self, *names: str, section: str = "execution") -> None:
-        """Refuse these fields unless they are above 0.
-
-        Raises
-        ------
-        SettingsError
-            Naming the first that is not.
-        """
-        for name in names:
-            if not getattr(self, name) > 0:
-                raise SettingsError(f"{section}.{name} is {getattr(self, name)}: it must be above 0")
+        names = ("poll_seconds", "check_seconds", "attempts", "backoff_seconds", "lease_seconds")
+        require_above_zero(self, "execution", *names)
 
     def backoff(self, attempts: int) -> float:
         """Seconds to wait after that many attempts in vain."""
         return float(min(self.backoff_maximum_seconds, self.backoff_seconds * 2 ** max(0, attempts - 1)))
+
+
+def require_above_zero(settings: object, section: str, *names: str) -> None:
+    """Refuse these fields of a section unless they are above 0.
+
+    Raises
+    ------
+    SettingsError
+        Naming the first that is not.
+    """
+    for name in names:
+        if not getattr(settings, name) > 0:
+            raise SettingsError(f"{section}.{name} is {getattr(settings, name)}: it must be above 0")
 
 
 def execution_table(kinds: Iterable[type[Patience]]) -> type[Any]:

@@ -94,12 +94,12 @@ def receipt_of(entry: Entry, state: ExecutionState, sense: object) -> ReplicasRe
 def _outcome(record: StepRecord) -> ReplicaOutcome:
     step = record.step
     return ReplicaOutcome(
-        kind=step.kind,
         topic=step.partition.topic,
         partition=step.partition.partition,
         before=step.before,
         after=step.after,
         bytes=step.bytes,
+        kind=step.kind,
         state=record.state,
         reason=record.reason,
         moves=step.moves,

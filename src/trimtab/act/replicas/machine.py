@@ -7,9 +7,9 @@ What holds after every event:
 - nothing is begun unless the status is `RUNNING` and the cluster was looked at since the last order.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 from trimtab.act.execution.machine import Machine
 from trimtab.act.execution.messages import Command, CommandFailed, Event, Wait
@@ -52,14 +52,6 @@ from trimtab.act.replicas.steps import Step, StepKind, StepRecord, StepState
 from trimtab.act.replicas.throttle import command_failed, order_for_throttle, throttle_read, throttle_written
 
 
-class Sense(Protocol):
-    """Finds out whether what is left to do is still needed."""
-
-    def __call__(self, records: tuple[StepRecord, ...], at: float) -> LoadSensed:
-        """`LoadSensed` for all steps as they are now, from load measured as late as can be had."""
-        ...
-
-
 def new_execution(
     cluster_id: str, steps: Iterable[Step], settings: ExecutionSettings, now: float
 ) -> ExecutionState:
@@ -82,18 +74,8 @@ def load_sensed(state: ExecutionState, event: LoadSensed) -> ExecutionState:
     return well(replace(state, load=event, sensed_for_batch=state.batches))
 
 
-class ReplicasMachine(Machine[ExecutionState]):
-    """The state machine of this level.
-
-    Parameters
-    ----------
-    port
-        The cluster.
-    clock
-        Seconds since 1970.
-    sense
-        Asked before every batch; None: nothing is dropped.
-    """
+class ReplicasMachine(Machine[ClusterPort, ExecutionState]):
+    """The state machine of this level; where there is a sense, it is asked before every batch."""
 
     changes = (Reassign, MoveLogDirs, CancelReassignments, ElectPreferred, WriteThrottle)
     facts: ClassVar = {
@@ -113,11 +95,6 @@ class ReplicasMachine(Machine[ExecutionState]):
     why_wait = staticmethod(why_wait)
     choose = staticmethod(choose_batch)
     begin = staticmethod(begin)
-
-    def __init__(self, port: ClusterPort, clock: Callable[[], float], sense: Sense | None = None) -> None:
-        super().__init__(clock)
-        self._port = port
-        self._sense = sense
 
     @classmethod
     def look(cls, state: ExecutionState, *, whole: bool = False) -> Command:
@@ -176,11 +153,11 @@ class ReplicasMachine(Machine[ExecutionState]):
 
     def perform(self, command: Command, state: ExecutionState) -> Event:
         """See `Machine.perform`."""
-        port = self._port
+        port = self.port
         match command:
             case SenseLoad():
                 at = self.clock()
-                return LoadSensed(at) if self._sense is None else self._sense(state.records, at)
+                return self.sense(state.records, at) if self.sense is not None else LoadSensed(at)
             case Observe(partitions, brokers, wide):
                 return self.told(ClusterObserved, port.observe(partitions, brokers, wide=wide))
             case Reassign(targets, directories):

@@ -91,7 +91,7 @@ class LoadSense:
         return self._planned, "the plan's own loads"
 
     def __call__(self, records: tuple[StepRecord, ...], at: float) -> LoadSensed:
-        """See `trimtab.act.replicas.machine.Sense`."""
+        """`LoadSensed` for all steps as they are now, from load measured as late as can be had."""
         snapshot, source = self._loads(records)
         view = View.of(snapshot, records)
         pending = tuple(r for r in records if not r.ended and not r.active)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from trimtab.act.execution.settings import Patience
+from trimtab.act.execution.settings import Patience, require_above_zero
 from trimtab.model.errors import SettingsError
 
 
@@ -59,7 +59,9 @@ class ExecutionSettings(Patience):
         """Refuse values that no execution could work with."""
         self.fixed_rate  # noqa: B018 - reading it checks the form of `throttle`
         super().__post_init__()
-        self.require_above_zero(
+        require_above_zero(
+            self,
+            "execution",
             "throttle_start_bytes_per_second",
             "throttle_minimum_bytes_per_second",
             "copies_per_broker",

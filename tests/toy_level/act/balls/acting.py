@@ -50,6 +50,6 @@ ACTING = Acting(
     new_execution=lambda cluster, steps, settings, now: BallsState(
         settings=settings, cluster_id=cluster, records=tuple(BallRecord(step) for step in steps), now=now
     ),
-    machine=lambda port, clock, sense: BallsMachine(port, clock),
+    machine=BallsMachine,
     receipt=receipt,
 )

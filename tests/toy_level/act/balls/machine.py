@@ -9,7 +9,6 @@ from trimtab.act.balls.state import (
     BallsState,
     BallStep,
     BoxesSeen,
-    Clock,
     LookAtBoxes,
     Put,
     StepState,
@@ -33,16 +32,12 @@ def put(state: BallsState, event: BallsPut) -> BallsState:
     return replace(state, fresh=False)
 
 
-class BallsMachine(Machine[BallsState]):
+class BallsMachine(Machine[Any, BallsState]):
     """The state machine of this level."""
 
     changes: ClassVar = (Put,)
     facts: ClassVar = {**COMMON, BoxesSeen: seen, BallsPut: put}
     good: ClassVar = frozenset({StepState.DONE})
-
-    def __init__(self, port: Any, clock: Clock) -> None:
-        super().__init__(clock)
-        self._port, self._clock = port, clock
 
     @classmethod
     def look(cls, state: BallsState, *, whole: bool = False) -> Command:
@@ -98,6 +93,6 @@ class BallsMachine(Machine[BallsState]):
     def perform(self, command: Command, state: BallsState) -> Event:
         """See `Machine.perform`."""
         if isinstance(command, Put):
-            self._port.put(command.targets)
-            return BallsPut(self._clock())
-        return BoxesSeen(self._clock(), self._port.observe())
+            self.port.put(command.targets)
+            return BallsPut(self.clock())
+        return BoxesSeen(self.clock(), self.port.observe())
