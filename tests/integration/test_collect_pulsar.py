@@ -114,7 +114,7 @@ def test_owners_topics_and_rates_are_the_clusters_own(
     assert [row["owner"] for row in brokers if row["is_leader"]] == [admin.leader()]
     assert all(row["cpu_limit"] > 0 and row["memory_usage"] > 0 for row in brokers)
     owners = {row["bundle"]: row["owner"] for row in of(rows, "pulsar_bundle") if "position" in row}
-    told = {one.bundle: broker for broker in sandbox.brokers for one in admin.owned_bundles(broker)}
+    told = {bundle: broker for broker in sandbox.brokers for bundle in admin.owned_bundles(broker)}
     assert owners == told
     rates = carried(rows)
     assert rates["hot-7f3a"] > 2 * max(rates[name] for name in rates if name.startswith("warm"))
@@ -207,7 +207,7 @@ def test_the_extensible_load_manager_is_heard_on_its_own_topics(
 
             lake = Lake(tmp_path / "lake", BUNDLES)
             rows, problems = collected(admin.connection, lake, all_are_heard)
-            told = {one.bundle: broker for broker in secured.brokers for one in admin.owned_bundles(broker)}
+            told = {bundle: broker for broker in secured.brokers for bundle in admin.owned_bundles(broker)}
     assert problems == ()
     assert {row["load_manager"] for row in of(rows, "pulsar_broker")} == {"extensible"}
     owners = {

@@ -19,7 +19,7 @@ import pytest
 
 from synthetic_telemetry import SyntheticCluster, dirtied, land
 from trimtab.connect.kafka.client import admin_client, producer
-from trimtab.connect.kafka.settings import connection_from_bootstrap
+from trimtab.connect.kafka.settings import KafkaConnection
 from trimtab.lab.sandbox.kafka.topics import delete_topics
 from trimtab.observe.lake import Lake
 from trimtab.observe.pipeline import run_batch
@@ -151,7 +151,7 @@ def test_stream_from_a_topic_makes_the_same_tables(
     """Samples as JSON in a topic make the tables of the files, and land as raw files themselves."""
     lake = Lake(tmp_path / "topic", REPLICAS)
     topic = f"samples-{os.getpid()}"
-    connection = connection_from_bootstrap(six_brokers.bootstrap)
+    connection = KafkaConnection(tuple(six_brokers.bootstrap.split(",")))
     files = bad_day()
     with closing(admin_client(connection)) as admin:
         admin.create_topics({topic: {"num_partitions": 2, "replication_factor": 1}})

@@ -68,7 +68,7 @@ class PulsarTrial:
     def owner(self, bundle: str) -> str | None:
         """Who says that it owns a bundle; asking assigns nothing."""
         for broker in self.admin.brokers():
-            if any(one.bundle == bundle for one in self.admin.owned_bundles(broker)):
+            if bundle in self.admin.owned_bundles(broker):
                 return broker
         return None
 

@@ -12,7 +12,6 @@ import httpx
 import pytest
 
 from trimtab.connect.pulsar.admin import PulsarAdmin, PulsarAdminError, PulsarConnection
-from trimtab.connect.pulsar.answers import OwnedBundle
 from trimtab.connect.pulsar.errors import told_reason
 from trimtab.model.bundles.policies import BundlePolicies
 
@@ -67,7 +66,7 @@ def test_answers_become_values():
     calls = admin(cluster({path: httpx.Response(200, json=told) for path, told in answers.items()}))
     assert calls.brokers() == tuple(BROKERS)
     assert calls.leader() == "b2:8080"
-    assert calls.owned_bundles("b1:8080") == (OwnedBundle(BUNDLE),)
+    assert calls.owned_bundles("b1:8080") == {BUNDLE: True}
     assert calls.boundaries("t/n") == (0, 0xFFFFFFFF)
     assert calls.runtime_configuration()["loadBalancerEnabled"] == "true"
     assert calls.topic_owner("persistent://t/n/a/b") == "b3:8080"

@@ -7,7 +7,6 @@ import pytest
 from support.settings import settings_of
 from trimtab.connect.kafka.settings import (
     KafkaConnection,
-    connection_from_bootstrap,
     kafka_connection,
     split_address,
 )
@@ -29,7 +28,7 @@ SCRAM = {
 
 def test_bootstrap_option_takes_several_brokers():
     """An operator passes the same comma-separated list as to Kafka's own tools."""
-    assert connection_from_bootstrap("a:1, b:2").bootstrap == ("a:1", "b:2")
+    assert kafka_connection(settings_of("kafka", {}, None, Path()), "a:1, b:2").bootstrap == ("a:1", "b:2")
 
 
 def test_bootstrap_may_be_a_list():

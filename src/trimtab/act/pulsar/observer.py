@@ -1,21 +1,41 @@
 """Observations of a Pulsar cluster: who owns what, where bundles end, how well brokers are."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 
 from trimtab.act.bundles.port import SWITCHES, Balancing, BundlesSeen
+from trimtab.act.execution.messages import Failure
+from trimtab.act.port import PortError
 from trimtab.connect.pulsar.admin import PulsarAdmin, PulsarAdminError
 
 THREADS: Final = 16
 MISSING: Final = 404
+NO_ANSWER: Final = "no answer"
 
 T = TypeVar("T")
 
 
+def failure_of(error: PulsarAdminError) -> Failure:
+    """The meaning of a refused or unanswered request; the code is the HTTP status."""
+    code = NO_ANSWER if error.status is None else str(error.status)
+    # Pulsar says 500 for what passes (a bundle being unloaded) and for what does not alike.
+    return Failure(code, str(error), transient=error.transient or code == "500")
+
+
+@contextmanager
+def failing() -> Iterator[None]:
+    """An error of the client inside is the failure of a whole call."""
+    try:
+        yield
+    except PulsarAdminError as error:
+        raise PortError(failure_of(error)) from error
+
+
 class Observer:
-    """Looks through one admin client, whose errors it raises; broken brokers do not lose the others.
+    """Looks through one admin client; broken brokers do not lose the others.
 
     Parameters
     ----------
@@ -33,22 +53,23 @@ class Observer:
         self._leader: str | None = None
         self._extensible = False
 
+    @failing()
     def observe(
-        self, namespaces: Collection[str], destinations: Collection[str], *, deep: bool
+        self, namespaces: Collection[str], destinations: Collection[str] = (), *, deep: bool = False
     ) -> BundlesSeen:
         """See `BundlesPort.observe`."""
         at = self._clock()
-        cluster = self.cluster_id()
+        cluster = self._cluster_id()
         brokers = frozenset(self._admin.brokers())
         owned = self._each(sorted(brokers), self._admin.owned_bundles)
         silent = {b: _why(error) for b, error in owned.items() if isinstance(error, PulsarAdminError)}
         self._raise_if_refused(owned.values())
         owners = {
-            bundle.bundle: broker
+            bundle: broker
             for broker, bundles in owned.items()
             if not isinstance(bundles, PulsarAdminError)
-            for bundle in bundles
-            if bundle.active
+            for bundle, served in bundles.items()
+            if served
         }
         bounds = self._each(sorted(namespaces), self._admin.boundaries)
         overrides, unhealthy = None, None
@@ -70,7 +91,8 @@ class Observer:
             unhealthy=unhealthy,
         )
 
-    def balancing(self, *, everywhere: bool) -> Balancing:
+    @failing()
+    def read_balancing(self, *, everywhere: bool = False) -> Balancing:
         """See `BundlesPort.read_balancing`."""
         overrides = self._overrides()
         if not everywhere:
@@ -84,7 +106,7 @@ class Observer:
         }
         return Balancing(overrides, in_force)
 
-    def cluster_id(self) -> str:
+    def _cluster_id(self) -> str:
         """The identity of this cluster: its name and the address that its metadata give."""
         if self._cluster is None:
             name = self._admin.cluster()

@@ -9,10 +9,9 @@ from hashlib import sha256
 from itertools import count
 from typing import Final
 
-from trimtab.act.bundles.port import Answers, Balancing, BundlesSeen
+from trimtab.act.bundles.port import Answers
 from trimtab.act.execution.messages import Failure
-from trimtab.act.port import PortError
-from trimtab.act.pulsar.observer import MISSING, THREADS, Observer
+from trimtab.act.pulsar.observer import MISSING, Observer, failing, failure_of
 from trimtab.connect.pulsar.admin import PulsarAdmin, PulsarAdminError, PulsarConnection
 from trimtab.model.bundles.range import BundleRange, parse_bundle, topic_hash
 
@@ -23,55 +22,10 @@ CLAIM: Final = "trimtab.lease."
 trimtabs do not overwrite each other; Pulsar compares versions, so that neither gets lost (decision 0014)."""
 
 
-NO_ANSWER: Final = "no answer"
-
-
-def failure_of(error: PulsarAdminError) -> Failure:
-    """The meaning of a refused or unanswered request; the code is the HTTP status."""
-    code = NO_ANSWER if error.status is None else str(error.status)
-    # Pulsar says 500 for what passes (a bundle being unloaded) and for what does not alike.
-    return Failure(code, str(error), transient=error.transient or code == "500")
-
-
-@contextmanager
-def _failing() -> Iterator[None]:
-    """An error of the client inside is the failure of a whole call."""
-    try:
-        yield
-    except PulsarAdminError as error:
-        raise PortError(failure_of(error)) from error
-
-
-class PulsarAdminPort:
-    """An adapter for one admin client.
-
-    Parameters
-    ----------
-    admin
-        The client; closing it is the caller's.
-    clock
-        Seconds since 1970; stamps the looks.
-    threads
-        How many brokers are asked at a time.
-    """
+class PulsarAdminPort(Observer):
+    """An adapter for one admin client; closing that is the caller's."""
 
     claim_rights = "use a token of a superuser"
-
-    def __init__(self, admin: PulsarAdmin, clock: Callable[[], float], threads: int = THREADS) -> None:
-        self._admin = admin
-        self._observer = Observer(admin, clock, threads)
-
-    @_failing()
-    def observe(
-        self, namespaces: Collection[str], destinations: Collection[str] = (), *, deep: bool = False
-    ) -> BundlesSeen:
-        """See `BundlesPort.observe`."""
-        return self._observer.observe(namespaces, destinations, deep=deep)
-
-    @_failing()
-    def read_balancing(self, *, everywhere: bool = False) -> Balancing:
-        """See `BundlesPort.read_balancing`."""
-        return self._observer.balancing(everywhere=everywhere)
 
     def write_balancing(self, values: Mapping[str, str | None]) -> Mapping[str, Failure]:
         """See `BundlesPort.write_balancing`."""
@@ -107,13 +61,13 @@ class PulsarAdminPort:
         topic = next((name for name in topics if bundle.holds(topic_hash(name))), None)
         self._admin.topic_owner(topic or probe_topic(bundle))
 
-    @_failing()
+    @failing()
     def read_claims(self) -> frozenset[str]:
         """See `ClaimPort.read_claims`."""
         found = self._admin.get_json(f"namespaces/{CLAIMS}/properties", dict[str, str])
         return frozenset(value for name, value in found.items() if name.startswith(CLAIM))
 
-    @_failing()
+    @failing()
     def write_claims(self, added: Collection[str], removed: Collection[str]) -> None:
         """See `ClaimPort.write_claims`."""
         if added:

@@ -8,8 +8,8 @@ those of `trimtab.act.port`:
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple, Protocol, Self
 
 from trimtab.act.execution.messages import Failure
 from trimtab.act.port import ClaimPort
@@ -157,6 +157,12 @@ class ThrottleConfig:
     follower_rate: str | None = None
     leader_replicas: Mapping[str, str | None] = field(default_factory=dict)
     follower_replicas: Mapping[str, str | None] = field(default_factory=dict)
+
+    def of_topics(self, topics: frozenset[str]) -> Self:
+        """The same with the lists of these topics alone."""
+        leaders = {topic: value for topic, value in self.leader_replicas.items() if topic in topics}
+        followers = {topic: value for topic, value in self.follower_replicas.items() if topic in topics}
+        return replace(self, leader_replicas=leaders, follower_replicas=followers)
 
 
 OwnRates = Mapping[int, Mapping[str, float]]

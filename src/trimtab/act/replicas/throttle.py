@@ -65,17 +65,10 @@ def remembering(memory: ThrottleMemory, found: ThrottleConfig) -> ThrottleMemory
 
 def forgetting(memory: ThrottleMemory, kept: frozenset[str], rates_touched: bool) -> ThrottleMemory:
     """The memory once the lists of all topics but `kept` (and the rates, if so) have been given back."""
-    original = memory.original
-    return ThrottleMemory(
-        original=replace(
-            original,
-            leader_rate=original.leader_rate if rates_touched else None,
-            follower_rate=original.follower_rate if rates_touched else None,
-            leader_replicas={t: v for t, v in original.leader_replicas.items() if t in kept},
-            follower_replicas={t: v for t, v in original.follower_replicas.items() if t in kept},
-        ),
-        rates_touched=rates_touched,
-    )
+    original = memory.original.of_topics(kept)
+    if not rates_touched:
+        original = replace(original, leader_rate=None, follower_rate=None)
+    return ThrottleMemory(original, rates_touched)
 
 
 def first_rate(
@@ -170,17 +163,14 @@ def warnings(ours: float | None, default: ThrottleConfig, own: OwnRates) -> list
         )
     for broker, rates in sorted(own.items()):
         for name, rate in sorted(rates.items()):
-            if ours is None or rate < ours:
-                effect = "copies through it go no faster" if ours is not None else "it may hold copies back"
-            elif rate > ours:
-                effect = "copies through it are not held to ours"
-            else:
+            if ours is None:
+                than, effect = "", "it may hold copies back"
+            elif rate == ours:
                 continue
-            than = (
-                ""
-                if ours is None
-                else f", {'lower' if rate < ours else 'higher'} than ours of {rate_text(ours)}"
-            )
+            else:
+                slower = rate < ours
+                than = f", {'lower' if slower else 'higher'} than ours of {rate_text(ours)}"
+                effect = "copies through it " + ("go no faster" if slower else "are not held to ours")
             found.append(
                 f"broker {broker} has a throttle of its own, {name} = {rate_text(rate)}{than}: Kafka prefers "
                 f"it, so {effect}; it is left alone, remove it if it was forgotten there"
@@ -221,14 +211,9 @@ def throttle_written(state: ExecutionState, event: ThrottleWritten) -> Execution
             return replace(state, status=Status.STOPPING, reason=reason, throttle=ThrottleMemory())
         named = Failure(failure.code, f"{subject}: {failure.message}", failure.transient)
         return failed(replace(state, throttle_in_force=None), named)
-    config, kept = order.config, order.kept_topics
+    kept = order.kept_topics
     memory = forgetting(state.throttle, kept, rates_touched=order.kept_rates)
-    in_force = replace(
-        config,
-        leader_replicas={t: v for t, v in config.leader_replicas.items() if t in kept},
-        follower_replicas={t: v for t, v in config.follower_replicas.items() if t in kept},
-    )
-    return well(replace(state, throttle=memory, throttle_in_force=in_force))
+    return well(replace(state, throttle=memory, throttle_in_force=order.config.of_topics(kept)))
 
 
 def command_failed(state: ExecutionState, event: CommandFailed) -> ExecutionState:

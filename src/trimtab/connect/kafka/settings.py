@@ -126,11 +126,6 @@ def kafka_connection(settings: Settings, bootstrap: str | None = None) -> KafkaC
     )
 
 
-def connection_from_bootstrap(addresses: str) -> KafkaConnection:
-    """A plain connection from the comma-separated list that `--bootstrap` takes."""
-    return KafkaConnection(tuple(part for part in addresses.split(",") if part.strip()))
-
-
 def _one_of(key: str, value: str, allowed: tuple[str, ...]) -> None:
     if value not in allowed:
         raise SettingsError(f"kafka.{key} is {value!r}: write one of {', '.join(allowed)}")

@@ -21,7 +21,6 @@ from trimtab.connect.pulsar.answers import (
     LeaderBroker,
     Lookup,
     Owned,
-    OwnedBundle,
 )
 from trimtab.connect.pulsar.errors import PulsarAdminError
 from trimtab.connect.pulsar.http import PulsarHttp, Query, Request, path_part, path_parts, topic_path
@@ -135,12 +134,15 @@ class PulsarAdmin:
                 self._web_urls[broker] = found
         return found
 
-    def owned_bundles(self, broker: str) -> tuple[OwnedBundle, ...]:
-        """The bundles of a broker, its own heartbeat namespaces too; asking assigns nothing."""
+    def owned_bundles(self, broker: str) -> dict[str, bool]:
+        """Bundle -> whether a broker serves it, or is just about to unload it; asking assigns nothing.
+
+        The broker's own heartbeat namespaces are among them.
+        """
         # Without TLS the id is the address; with it, whoever is asked sends us there.
         base = None if self.connection.uses_tls else f"http://{broker}"
         told = self.get_json(self._owned_by(broker), dict[str, Owned], base=base)
-        return tuple(OwnedBundle(bundle, one.is_active) for bundle, one in told.items())
+        return {bundle: one.is_active for bundle, one in told.items()}
 
     def _owned_by(self, broker: str) -> str:
         return f"brokers/{path_part(self.cluster())}/{path_part(broker)}/ownedNamespaces"

@@ -63,22 +63,6 @@ class Answer:
         )
 
 
-@dataclass(frozen=True)
-class OwnedBundle:
-    """A bundle that a broker says it owns.
-
-    Attributes
-    ----------
-    bundle
-        `tenant/namespace/0xLOW_0xHIGH`.
-    active
-        Whether it is being served, not just about to be unloaded.
-    """
-
-    bundle: str
-    active: bool = True
-
-
 class Owned(msgspec.Struct):
     """One entry of `ownedNamespaces`."""
 

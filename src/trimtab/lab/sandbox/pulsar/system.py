@@ -66,7 +66,7 @@ def _bundles(admin: PulsarAdmin, broker: str) -> int | None:
         owned = admin.owned_bundles(broker)
     except PulsarAdminError:
         return None
-    return sum(not is_system_namespace(namespace_of(one.bundle)) for one in owned)
+    return sum(not is_system_namespace(namespace_of(bundle)) for bundle in owned)
 
 
 def skew(state: PulsarState, workload: PulsarWorkload, *, place: bool, remove: bool, say: Say) -> str:

@@ -73,7 +73,7 @@ def ask_broker(admin: PulsarAdmin, broker: str, wanted: Wanted, now: Clock) -> B
     reachable = False
 
     def owned() -> tuple[str, ...]:
-        return tuple(one.bundle for one in admin.owned_bundles(broker) if one.active)
+        return tuple(bundle for bundle, served in admin.owned_bundles(broker).items() if served)
 
     calls: list[tuple[str, str, Callable[[], Any]]] = [
         ("owned", "does not tell what it owns", owned),
