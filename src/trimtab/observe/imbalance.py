@@ -25,7 +25,7 @@ def imbalance(
     epsilon: Sequence[float],
     broker: str,
 ) -> DataFrame:
-    """The measures of any level's brokers per (cluster, tick, resource).
+    """The measures of any level's brokers per (cluster, tick, resource), but for `traffic_collapse`.
 
     Parameters
     ----------
@@ -36,11 +36,6 @@ def imbalance(
         Names, and their limits in the same order.
     broker
         Type of the column `broker`.
-
-    Returns
-    -------
-    DataFrame
-        Columns of `columns.imbalance_columns` but `traffic_collapse`.
     """
     one = F.struct(
         F.col("broker"),

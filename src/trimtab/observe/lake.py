@@ -176,10 +176,8 @@ class Lake:
 
         Parameters
         ----------
-        name
-            One of the level's tables.
-        columns
-            Which columns; None for all.
+        name, columns
+            One of the level's tables, and which of its columns; None for all.
         since, until
             Half-open range of the table's time column.
         where

@@ -108,12 +108,7 @@ class Manifest:
     def replaced(self, table: str, ranges: Ranges, path: str, span: tuple[int, int] | None) -> Manifest:
         """The manifest with `ranges` of `table` taken from `path` instead of from wherever they were.
 
-        Parameters
-        ----------
-        table, ranges, path
-            What is replaced by what.
-        span
-            Time of the first and last row in `path`; None where it holds no row.
+        `span` is the time of the first and last row in `path`; None where it holds no row.
         """
         kept = [piece for entry in self.tables.get(table, ()) for piece in _without(entry, ranges)]
         if span is not None:

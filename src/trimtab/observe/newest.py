@@ -26,21 +26,9 @@ Row = dict[str, Any]
 def newest_rows(
     lake: Lake, entries: tuple[Entry, ...], columns: tuple[str, ...], cluster: str, ticks: int
 ) -> dict[int, list[Row]]:
-    """A cluster's rows of its newest ticks.
+    """A cluster's rows of its newest `ticks` at most, by tick (microseconds since the epoch), ascending.
 
-    Parameters
-    ----------
-    entries
-        Those of a table that has the columns `cluster` and `tick`.
-    columns
-        What each row holds.
-    ticks
-        At most so many.
-
-    Returns
-    -------
-    dict of int to list of dict
-        Rows by tick (microseconds since the epoch), ascending.
+    The entries are those of a table that has the columns `cluster` and `tick`; rows hold `columns`.
     """
     found: dict[int, list[Row]] = {}
     for entry in sorted(entries, key=lambda entry: entry.end, reverse=True):

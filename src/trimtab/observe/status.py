@@ -92,14 +92,7 @@ class ClusterStatus:
 
 
 def read_status(lake: Lake, cluster: str | None = None) -> ClusterStatus:
-    """The newest state of a cluster.
-
-    Parameters
-    ----------
-    lake
-        Its tables of one level, as the pipeline published them last.
-    cluster
-        May be left out where the lake holds one only.
+    """The newest state of a cluster, which may be left out where the lake holds one only.
 
     Raises
     ------
@@ -128,14 +121,7 @@ def read_status(lake: Lake, cluster: str | None = None) -> ClusterStatus:
 
 
 def read_statuses(lakes: Sequence[Lake], cluster: str | None = None) -> list[ClusterStatus]:
-    """The newest state of a cluster on every level that has tables of it.
-
-    Parameters
-    ----------
-    lakes
-        One lake, seen from each level.
-    cluster
-        May be left out where each level holds one only.
+    """The newest state of a cluster on every level, from which the lake is seen, that has tables of it.
 
     Raises
     ------

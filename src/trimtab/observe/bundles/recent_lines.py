@@ -114,19 +114,9 @@ def recent_lines(
 def with_recent_lines(loads: DataFrame, most: int, reach: int) -> DataFrame:
     """`recent_lines` of every bundle, in one pass of Python over sorted rows.
 
-    Without any row Spark skips the pass, and starts no Python.
-
-    Parameters
-    ----------
-    loads
-        `cluster`, `bundle`, `window_end` and `load`, one row for each of the first three.
-    most, reach
-        As in `recent_lines`.
-
-    Returns
-    -------
-    DataFrame
-        `cluster`, `bundle`, `window_end`, `level`, `trend`, `windows`.
+    Without any row Spark skips the pass, and starts no Python. `loads` has `cluster`, `bundle`, `window_end`
+    and `load`, one row for each of the first three; the frame made has these three, `level`, `trend` and
+    `windows`.
     """
     keys = ("cluster", "bundle")
     placed = loads.select(*keys, "window_end", *(f"load.{name}" for name in RESOURCES))

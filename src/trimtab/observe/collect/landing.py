@@ -172,13 +172,7 @@ class LakeLanding:
         _remove_abandoned(raw)
 
     def land(self, batches: Sequence[Batch], cluster: str, tick: datetime.datetime) -> None:
-        """Write under a hidden name, force to disk, rename: a reader sees the whole file or none.
-
-        Raises
-        ------
-        ObserveError
-            If the lake cannot be written.
-        """
+        """Write under a hidden name, force to disk, rename: a reader sees the whole file or none."""
         import pyarrow.parquet
 
         table = to_table(batches, cluster, tick, datetime.datetime.now(datetime.UTC), self._columns)
@@ -242,11 +236,6 @@ class TopicLanding:
         """Send all rows and wait until the topic has them.
 
         A record that was sent twice is one sample: the pipeline knows rows by their key columns.
-
-        Raises
-        ------
-        ObserveError
-            If some were not acknowledged.
         """
         from kafka.errors import KafkaError
 

@@ -59,13 +59,7 @@ class Collector:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def sample(self) -> TickSample:
-        """Ask everything once.
-
-        Raises
-        ------
-        Unanswered
-            If no broker at all tells what the cluster is; one broker's failure is a row, not an error.
-        """
+        """As `Sampler.sample`."""
         begun = time.perf_counter()
         patience = self._settings.patience_seconds
         placement = read_placement(self._asker, patience)
@@ -138,13 +132,7 @@ def _scraped(scrapes: Mapping[int, Future[Scrape]]) -> tuple[dict[int, Scrape], 
 def open_collector(
     connection: KafkaConnection, settings: CollectSettings, capacity: CapacitySettings
 ) -> Iterator[Collector]:
-    """A collector on a connection of its own.
-
-    Raises
-    ------
-    ConnectError
-        If the cluster cannot be reached now.
-    """
+    """A collector on a connection of its own, as `Collecting.open`."""
     # The client's default would leave a broker that comes back unasked for up to 30 s.
     admin = admin_client(connection, reconnect_backoff_max_ms=1000)
     collector = Collector(AdminAsker(admin), settings, capacity)

@@ -45,11 +45,6 @@ class Endpoints:
             address = self.pattern.format(host=host, id=broker.id)
         return full_url(address)
 
-    @property
-    def any(self) -> bool:
-        """True where there is any endpoint."""
-        return self.pattern is not None or bool(self.by_broker)
-
 
 def full_url(address: str) -> str:
     """`host:port`, or a URL with or without a path, as the URL to scrape."""

@@ -93,13 +93,7 @@ class PulsarCollector:
             self._published.close()
 
     def sample(self) -> TickSample:
-        """Ask everything once.
-
-        Raises
-        ------
-        Unanswered
-            If no broker at all tells what the cluster is; one broker's failure is a row, not an error.
-        """
+        """As `Sampler.sample`."""
         begun = time.perf_counter()
         problems: list[str] = []
         faults = Faults()
@@ -249,13 +243,7 @@ def _seen(answers: Sequence[BrokerAnswer]) -> set[str]:
 def open_collector(
     connection: PulsarConnection, settings: CollectSettings, capacity: CapacitySettings
 ) -> Iterator[PulsarCollector]:
-    """A collector on a connection of its own.
-
-    Raises
-    ------
-    ConnectError
-        If no broker can be reached now, or they refuse us.
-    """
+    """A collector on a connection of its own, as `Collecting.open`."""
     patient = replace(connection, timeout_seconds=settings.patience_seconds)
     with PulsarAdmin(patient) as admin, closing(PulsarCollector(admin, settings, capacity)) as collector:
         admin.brokers()

@@ -21,16 +21,9 @@ class Faults:
         self._lock = threading.Lock()
 
     def note(self, subject: str, kind: str, text: str) -> None:
-        """One value that is left out.
+        """One value that is left out: `text` says why, in words that follow the subject (`broker b1:8080`).
 
-        Parameters
-        ----------
-        subject
-            Who told it: `broker b1:8080`.
-        kind
-            Faults of a subject and a kind are told together.
-        text
-            What it told, in words that follow the subject.
+        Faults of a subject and a kind are told together.
         """
         with self._lock:
             self._first.setdefault((subject, kind), text)

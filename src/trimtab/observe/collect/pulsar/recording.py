@@ -53,13 +53,7 @@ class RecordingLanding:
             raise self._unwritable(error) from error
 
     def land(self, batches: Sequence[Batch], cluster: str, tick: datetime.datetime) -> None:
-        """Keep them; a tick that is not later than the last recorded one is not recorded again.
-
-        Raises
-        ------
-        ObserveError
-            If the samples or the line could not be kept.
-        """
+        """Keep them; a tick that is not later than the last recorded one is not recorded again."""
         self._landing.land(batches, cluster, tick)
         if self._last is not None and tick <= self._last:
             return
