@@ -15,8 +15,7 @@ from trimtab.files.replicas.snapshot import read_snapshot
 from trimtab.files.settings import Settings
 from trimtab.history.bundles.scenarios import asked
 from trimtab.levels.settings import execution_table, pipeline_table, read_settings
-from trimtab.observe.collect.capacity import CapacitySettings
-from trimtab.observe.collect.settings import CollectSettings
+from trimtab.observe.collect.settings import CapacitySettings, CollectSettings
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])

@@ -19,11 +19,10 @@ from trimtab.lab.sandbox.kafka import KafkaSandbox
 from trimtab.lab.sandbox.kafka.topics import create_topics, delete_topics
 from trimtab.lab.sandbox.kafka.workload import TopicLoad, Workload
 from trimtab.lab.sandbox.load import Load
-from trimtab.observe.collect.capacity import CapacitySettings
 from trimtab.observe.collect.kafka.collector import COLLECTING
 from trimtab.observe.collect.kafka.raw import KINDS
 from trimtab.observe.collect.run import Collected, collect, lake_landing
-from trimtab.observe.collect.settings import CollectSettings
+from trimtab.observe.collect.settings import CapacitySettings, CollectSettings
 from trimtab.observe.lake import Lake
 from trimtab.observe.replicas.pipeline import PIPELINE as REPLICAS
 

@@ -21,10 +21,9 @@ from trimtab.lab.sandbox.pulsar.workload import NamespaceLoad, PulsarWorkload, T
 from trimtab.model.bundles.policies import is_system_namespace
 from trimtab.observe.bundles.pipeline import PIPELINE as BUNDLES
 from trimtab.observe.collect import run
-from trimtab.observe.collect.capacity import CapacitySettings
 from trimtab.observe.collect.pulsar.collector import COLLECTING
 from trimtab.observe.collect.pulsar.recorded import recent_ticks
-from trimtab.observe.collect.settings import CollectSettings, PulsarCollectSettings
+from trimtab.observe.collect.settings import CapacitySettings, CollectSettings, PulsarCollectSettings
 from trimtab.observe.lake import Lake
 
 pytestmark = [pytest.mark.pulsar, pytest.mark.timeout(600)]

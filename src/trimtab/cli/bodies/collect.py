@@ -16,9 +16,8 @@ from trimtab.levels import LEVELS, System, systems
 from trimtab.levels.systems import KAFKA
 from trimtab.model.errors import SettingsError
 from trimtab.observe.collect import run
-from trimtab.observe.collect.capacity import CapacitySettings
 from trimtab.observe.collect.landing import Landing
-from trimtab.observe.collect.settings import CollectSettings
+from trimtab.observe.collect.settings import CapacitySettings, CollectSettings
 from trimtab.observe.lake import Lake
 
 

@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from trimtab.model.errors import ObserveError, SettingsError
-from trimtab.observe.collect.capacity import CapacitySettings
 from trimtab.observe.collect.landing import Batch, Columns, Landing
-from trimtab.observe.collect.settings import CollectSettings
+from trimtab.observe.collect.settings import CapacitySettings, CollectSettings
 
 
 class Unanswered(ObserveError):

@@ -26,6 +26,8 @@ _COUNTED = (
     "produce_requests",
     "fetch_requests",
 )
+_TOLD = ("host", "rack", "broker_state", "flags", "previous_tick")
+_CAPACITIES = ("cpu_capacity", "network_in_capacity", "network_out_capacity")
 
 
 def brokers(rates: DataFrame, traffic: DataFrame) -> DataFrame:
@@ -76,11 +78,7 @@ def _own(rates: DataFrame) -> DataFrame:
         "tick",
         "broker",
         "kind",
-        "host",
-        "rack",
-        "broker_state",
-        "flags",
-        "previous_tick",
+        *_TOLD,
         F.coalesce("cpu_capacity_cores", "processors").alias("cpu_capacity"),
         F.col("network_in_capacity_bytes_per_second").alias("network_in_capacity"),
         F.col("network_out_capacity_bytes_per_second").alias("network_out_capacity"),
@@ -118,17 +116,7 @@ def _gathered(own: DataFrame, carried: DataFrame) -> DataFrame:
         .agg(
             *(
                 F.first(F.when(F.col("kind") == "broker", F.col(name)), ignorenulls=True).alias(name)
-                for name in (
-                    "host",
-                    "rack",
-                    "broker_state",
-                    "flags",
-                    "previous_tick",
-                    "cpu_capacity",
-                    "network_in_capacity",
-                    "network_out_capacity",
-                    *_COUNTED,
-                )
+                for name in (*_TOLD, *_CAPACITIES, *_COUNTED)
             ),
             F.sum(F.when(F.col("kind") == "replica", F.col("size_bytes"))).alias("held_bytes"),
             F.sum(F.when(F.col("kind") == "log_dir", F.col("disk_total_bytes"))).alias("disk_capacity"),

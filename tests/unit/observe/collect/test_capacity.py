@@ -4,7 +4,7 @@ import pytest
 
 from trimtab.levels.settings import read_settings
 from trimtab.model.errors import SettingsError
-from trimtab.observe.collect.capacity import BrokerCapacity, CapacitySettings
+from trimtab.observe.collect.settings import BrokerCapacity, CapacitySettings
 
 
 def declared(*overrides: str) -> CapacitySettings:

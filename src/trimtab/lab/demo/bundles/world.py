@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Final
 
 from trimtab.lab.demo.sampling import Sampling, sampled
 from trimtab.lab.sandbox.pulsar.workload import NamespaceLoad, PulsarWorkload, TopicLoad, skewed
-from trimtab.observe.collect.capacity import CapacitySettings
 from trimtab.observe.collect.pulsar.collector import COLLECTING
 from trimtab.observe.collect.run import lake_landing
-from trimtab.observe.collect.settings import CollectSettings, PulsarCollectSettings
+from trimtab.observe.collect.settings import CapacitySettings, CollectSettings, PulsarCollectSettings
 from trimtab.observe.lake import Lake
 
 if TYPE_CHECKING:

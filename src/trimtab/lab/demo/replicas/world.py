@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trimtab.lab.demo.sampling import Sampling, sampled
-from trimtab.observe.collect.capacity import CapacitySettings
 from trimtab.observe.collect.kafka.collector import COLLECTING
 from trimtab.observe.collect.run import lake_landing
-from trimtab.observe.collect.settings import CollectSettings
+from trimtab.observe.collect.settings import CapacitySettings, CollectSettings
 from trimtab.observe.lake import Lake
 
 if TYPE_CHECKING:

@@ -111,12 +111,7 @@ def _log_dirs(
         raise Refused("it names none")
     writer = BatchWriter(
         "replica",
-        "topic",
-        "partition",
-        "log_dir",
-        "size_bytes",
-        "offset_lag",
-        "is_future",
+        *("topic", "partition", "log_dir", "size_bytes", "offset_lag", "is_future"),
         broker=broker,
         sampled_at=now(),
     )

@@ -11,7 +11,6 @@ from typing import Final
 
 from trimtab.connect.kafka.client import admin_client
 from trimtab.connect.kafka.settings import KafkaConnection
-from trimtab.observe.collect.capacity import CapacitySettings
 from trimtab.observe.collect.clients import ClientFiles
 from trimtab.observe.collect.collecting import Collecting, TickSample, Unanswered
 from trimtab.observe.collect.kafka.asking import AdminAsker, Asker
@@ -20,7 +19,7 @@ from trimtab.observe.collect.kafka.placement import read_placement
 from trimtab.observe.collect.kafka.prometheus import Endpoints, Scrape, endpoints, scrape, topic_batch
 from trimtab.observe.collect.kafka.raw import COLUMNS
 from trimtab.observe.collect.kafka.rows import broker_batch, log_dir_batch, partition_batch
-from trimtab.observe.collect.settings import CollectSettings
+from trimtab.observe.collect.settings import CapacitySettings, CollectSettings
 
 THREADS = 64
 """Two a broker while the cluster is small; past that, brokers queue and are sampled a little apart."""

@@ -8,10 +8,9 @@ import numpy as np
 
 from trimtab.connect.kafka.settings import KafkaConnection
 from trimtab.model.load import FloatArray
-from trimtab.observe.collect.capacity import CapacitySettings
 from trimtab.observe.collect.collecting import TickSample
 from trimtab.observe.collect.kafka.collector import open_collector
-from trimtab.observe.collect.settings import CollectSettings
+from trimtab.observe.collect.settings import CapacitySettings, CollectSettings
 from trimtab.observe.status import BrokerState, signed_deviation
 
 FIGURES = ("disk bytes", "replicas", "leaders")

@@ -5,12 +5,12 @@ from __future__ import annotations
 import datetime
 from collections.abc import Mapping
 
-from trimtab.observe.collect.capacity import CapacitySettings
 from trimtab.observe.collect.kafka.broker_answer import BrokerAnswer
 from trimtab.observe.collect.kafka.exposition import BROKER_COLUMNS
 from trimtab.observe.collect.kafka.placement import OFFLINE, Placement
 from trimtab.observe.collect.kafka.prometheus import Scrape
 from trimtab.observe.collect.landing import Batch, BatchWriter, whole
+from trimtab.observe.collect.settings import CapacitySettings
 
 _FRACTIONS = ("processors", "handler_idle_fraction")
 _DECLARED = {

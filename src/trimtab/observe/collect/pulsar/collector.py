@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import Final
 
 from trimtab.connect.pulsar.admin import PulsarAdmin, PulsarAdminError, PulsarConnection
-from trimtab.observe.collect.capacity import CapacitySettings
 from trimtab.observe.collect.collecting import Collecting, TickSample, Unanswered
 from trimtab.observe.collect.pulsar.broker import BrokerAnswer, Wanted, ask_broker
 from trimtab.observe.collect.pulsar.bundles import bundle_samples, current_bundles
@@ -38,7 +37,7 @@ from trimtab.observe.collect.pulsar.rows import (
 )
 from trimtab.observe.collect.pulsar.topics import bundle_sums, topic_samples
 from trimtab.observe.collect.pulsar.usage import DECLARED, UsageSource, undeclared
-from trimtab.observe.collect.settings import CollectSettings
+from trimtab.observe.collect.settings import CapacitySettings, CollectSettings
 
 THREADS: Final = 64
 EXTENSIBLE_SECONDS: Final = 300.0

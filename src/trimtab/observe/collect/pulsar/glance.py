@@ -14,11 +14,10 @@ import numpy as np
 from trimtab.connect.pulsar.admin import PulsarAdmin, PulsarAdminError, PulsarConnection
 from trimtab.model.bundles.policies import is_heartbeat_or_sla
 from trimtab.model.load import FloatArray
-from trimtab.observe.collect.capacity import CapacitySettings
 from trimtab.observe.collect.collecting import TickSample
 from trimtab.observe.collect.pulsar.collector import PulsarCollector
 from trimtab.observe.collect.pulsar.figures import TRAFFIC
-from trimtab.observe.collect.settings import CollectSettings
+from trimtab.observe.collect.settings import CapacitySettings, CollectSettings
 from trimtab.observe.status import signed_deviation
 
 FIGURES: Final = ("traffic bytes per second", "messages per second", "bundles", "sessions")

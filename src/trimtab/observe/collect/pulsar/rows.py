@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from trimtab.model.bundles.policies import is_heartbeat_or_sla
-from trimtab.observe.collect.capacity import BrokerCapacity
 from trimtab.observe.collect.landing import Batch, BatchWriter, whole
 from trimtab.observe.collect.pulsar.bundles import BundleSample
 from trimtab.observe.collect.pulsar.figures import TRAFFIC, Figures
 from trimtab.observe.collect.pulsar.namespaces import NamespacesSample
 from trimtab.observe.collect.pulsar.report import RESOURCES
 from trimtab.observe.collect.pulsar.topics import TopicSample
+from trimtab.observe.collect.settings import BrokerCapacity
 
 _USAGE: Final = tuple(f"{name}_{part}" for name in RESOURCES for part in ("usage", "limit"))
 CAPACITY: Final = {

@@ -8,10 +8,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from trimtab.observe.collect.capacity import CapacitySettings
 from trimtab.observe.collect.collecting import Collecting, TickSample, Unanswered
 from trimtab.observe.collect.landing import BatchWriter
-from trimtab.observe.collect.settings import CollectSettings
+from trimtab.observe.collect.settings import CapacitySettings, CollectSettings
 from trimtab.observe.columns import RawForm, of_raw
 
 COLUMNS = (

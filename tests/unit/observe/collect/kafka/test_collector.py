@@ -13,11 +13,10 @@ from kafka.admin import KafkaAdminClient
 from simulate.kafka.cluster import cluster_of
 from simulate.kafka.server import SimulatedKafkaServer
 from simulate.kafka.state import PartitionName
-from trimtab.observe.collect.capacity import CapacitySettings
 from trimtab.observe.collect.collecting import TickSample, Unanswered
 from trimtab.observe.collect.kafka.asking import AdminAsker
 from trimtab.observe.collect.kafka.collector import Collector
-from trimtab.observe.collect.settings import CollectSettings
+from trimtab.observe.collect.settings import CapacitySettings, CollectSettings
 
 Row = dict[str, object]
 

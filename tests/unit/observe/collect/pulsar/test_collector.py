@@ -17,14 +17,13 @@ from support.pulsar_admin import NAMESPACE, bundle_holding, loaded_server
 from trimtab.connect.pulsar.admin import PulsarAdmin, PulsarConnection
 from trimtab.files.bundles.reports import read_reports
 from trimtab.observe.bundles.pipeline import PIPELINE as BUNDLES
-from trimtab.observe.collect.capacity import CapacitySettings
 from trimtab.observe.collect.collecting import TickSample, Unanswered
 from trimtab.observe.collect.landing import LakeLanding, arrow_schema
 from trimtab.observe.collect.pulsar.collector import PulsarCollector
 from trimtab.observe.collect.pulsar.raw import COLUMNS, KINDS
 from trimtab.observe.collect.pulsar.recorded import recent_ticks
 from trimtab.observe.collect.pulsar.recording import RecordingLanding
-from trimtab.observe.collect.settings import CollectSettings, PulsarCollectSettings
+from trimtab.observe.collect.settings import CapacitySettings, CollectSettings, PulsarCollectSettings
 from trimtab.observe.lake import Lake
 
 Row = dict[str, Any]
