@@ -1,6 +1,6 @@
 """Carrying a plan of any level out, and taking an execution up again: one flow for all levels.
 
-Commands show, ask and watch between the pieces; whoever need not calls `apply`.
+Commands show and ask between the pieces, and watch.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,11 +19,6 @@ Watch = Callable[[StateT], None]
 Run = Callable[[Callable[[Watch[StateT]], Runner[StateT]]], StateT]
 """Runs a runner to its end; given what makes one, to be told whom to tell its states."""
 Say = Callable[[str], None]
-
-
-def run_unwatched(make: Callable[[Watch[StateT]], Runner[StateT]]) -> StateT:
-    """Run to the end without a word."""
-    return make(lambda _: None).run()
 
 
 def silent(_: str) -> None:
@@ -102,7 +97,7 @@ def carry_out(
     *,
     facts: Mapping[str, Any] | None = None,
     sense: Any = None,
-    run: Run[StateT] = run_unwatched,
+    run: Run[StateT],
     say: Say = silent,
 ) -> Receipt[Any]:
     """Carry a prepared plan out to its end: lease, journal, execution, receipt.
@@ -119,30 +114,6 @@ def carry_out(
         return acting.receipt(store.journal.entry(execution), state, sense)
 
 
-def apply(
-    acting: Acting[PortT, PlanT, SettingsT, StateT],
-    store: ExecutionStore,
-    port: PortT,
-    plan: PlanT,
-    plan_text: str,
-    settings: SettingsT,
-    *,
-    sense: Any = None,
-    watch: Watch[StateT] = lambda _: None,
-) -> Receipt[Any]:
-    """Prepare a plan and carry it out to its end.
-
-    Raises
-    ------
-    ActError
-        As `prepare` and `carry_out`.
-    """
-    prepared = prepare(acting, port, plan)
-    return carry_out(
-        acting, store, port, prepared, settings, plan_text, sense=sense, run=lambda make: make(watch).run()
-    )
-
-
 def take_up(
     acting: Acting[PortT, PlanT, SettingsT, StateT],
     store: ExecutionStore,
@@ -153,7 +124,7 @@ def take_up(
     changed: SettingsT | None = None,
     request: str | None = None,
     sense: Any = None,
-    run: Run[StateT] = run_unwatched,
+    run: Run[StateT],
     say: Say = silent,
 ) -> Receipt[Any]:
     """Go on with an execution that nobody runs, or stop or cancel it, up to its receipt.

@@ -31,8 +31,7 @@ class Codec:
 
     def step_to_json(self, record: AnyRecord) -> dict[str, Any]:
         """A step, all of it."""
-        step: dict[str, Any] = _plain(record.step)
-        return step
+        return dict(_plain(record.step))
 
     def record_to_json(self, record: AnyRecord) -> dict[str, Any]:
         """The progress of a step, without the step."""

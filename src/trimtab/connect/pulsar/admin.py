@@ -248,10 +248,9 @@ class PulsarAdmin:
                 raise
             return {}
 
-    def topics(self, namespace: str, bundle: str | None = None) -> tuple[str, ...]:
-        """Persistent topics of a namespace, or of one of its bundles (empty if nobody owns it)."""
-        query = () if bundle is None else (("bundle", bundle.rpartition("/")[2]),)
-        return self.get_json(f"persistent/{path_parts(namespace)}", tuple[str, ...], query)
+    def topics(self, namespace: str) -> tuple[str, ...]:
+        """Persistent topics of a namespace."""
+        return self.get_json(f"persistent/{path_parts(namespace)}", tuple[str, ...])
 
     def create_topic(self, topic: str, partitions: int | None = None) -> None:
         """Make a topic, of so many partitions or not partitioned; 409 if it exists."""
@@ -294,14 +293,7 @@ class PulsarAdmin:
         query = () if destination is None else (("destinationBroker", destination),)
         self.change("PUT", f"namespaces/{path_parts(bundle)}/unload", query)
 
-    def split(
-        self,
-        bundle: str,
-        algorithm: str | None = None,
-        boundaries: Sequence[int] = (),
-        *,
-        unload: bool = False,
-    ) -> None:
+    def split(self, bundle: str, algorithm: str, boundaries: Sequence[int] = ()) -> None:
         """Split a bundle. An answer is no proof: where no boundary fits, nothing happens.
 
         Parameters
@@ -309,14 +301,10 @@ class PulsarAdmin:
         bundle
             Its key; the range may be `LARGEST` or `HOT`.
         algorithm
-            By its name in Pulsar; None: the brokers' default.
+            By its name in Pulsar.
         boundaries
             Of `specified_positions_divide`; the extensible load manager takes one only.
-        unload
-            Whether the halves are unloaded too, of which the extensible load manager takes no notice.
         """
-        query = [("unload", str(unload).lower())]
-        if algorithm is not None:
-            query.append(("splitAlgorithmName", algorithm))
+        query = (("unload", "false"), ("splitAlgorithmName", algorithm))
         body = json.dumps(list(boundaries)).encode() if boundaries else None
-        self.change("PUT", f"namespaces/{path_parts(bundle)}/split", tuple(query), body)
+        self.change("PUT", f"namespaces/{path_parts(bundle)}/split", query, body)

@@ -78,8 +78,9 @@ class PulsarAdminError(ConnectError):
 
 def refusal(call: str, url: str, status: int, body: bytes) -> PulsarAdminError:
     """The error for an answer that says no."""
-    reason = told_reason(body) or _phrase(status)
-    remedy = _REMEDIES.get(HTTPStatus(status)) if status in set(HTTPStatus) else None
+    known = HTTPStatus(status) if status in set(HTTPStatus) else None
+    reason = told_reason(body) or (known.phrase if known is not None else "no reason given")
+    remedy = _REMEDIES.get(known) if known is not None else None
     if remedy is None:
         remedy = "try again in a moment" if status in PASSING else "the broker's log tells more"
     return PulsarAdminError(
@@ -128,10 +129,3 @@ def unconnected(error: BaseException) -> NoAnswerError:
         )
     text = getattr(cause, "strerror", None) or str(cause or error) or type(error).__name__
     return NoAnswerError(text, sent=False)
-
-
-def _phrase(status: int) -> str:
-    try:
-        return HTTPStatus(status).phrase
-    except ValueError:
-        return "no reason given"

@@ -85,13 +85,23 @@ def carry_out(
     sense
         The load that the plan was made from: between batches, moves that are no longer needed are dropped.
     """
-    from trimtab.act.applying import apply
+    from trimtab.act import applying
     from trimtab.act.execution.codec import Codecs
     from trimtab.act.store import ExecutionStore
 
     codecs = Codecs({acting.level: acting.codec}, acting.level)
     store = ExecutionStore(folder, codecs, time.time, time.sleep, lambda: secrets.token_hex(8))
     try:
-        return apply(acting, store, port, plan, plan_text, settings, sense=sense, watch=watch)
+        prepared = applying.prepare(acting, port, plan)
+        return applying.carry_out(
+            acting,
+            store,
+            port,
+            prepared,
+            settings,
+            plan_text,
+            sense=sense,
+            run=lambda make: make(watch).run(),
+        )
     finally:
         store.close()
