@@ -18,7 +18,12 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from trimtab.observe.columns import Columns, RawForm
-    from trimtab.observe.manifest import Manifest, Reach
+    from trimtab.observe.manifest import Manifest
+
+
+Reach = int | tuple[tuple[int, int], ...]
+"""Dependence of a row on another table: on all of the last so many microseconds, or on some stretches
+before it only, each from so many before it to so many before it."""
 
 
 @dataclass(frozen=True)

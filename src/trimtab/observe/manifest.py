@@ -12,6 +12,9 @@ from pathlib import Path
 from trimtab.files.atomic import write_atomically
 from trimtab.model.errors import ObserveError
 
+FORMAT = "trimtab/tables/1"
+FILE = "manifest.json"
+
 Ranges = list[tuple[int, int]]
 """Instants as sorted, disjoint, half-open ranges of microseconds."""
 
@@ -27,29 +30,6 @@ def merged(ranges: Iterable[tuple[int, int]], apart: int = 0) -> Ranges:
         else:
             union.append((begin, end))
     return union
-
-
-Reach = int | tuple[tuple[int, int], ...]
-"""Dependence of a row on another table: on all of the last so many microseconds, or on some stretches
-before it only, each from so many before it to so many before it."""
-
-
-def forward(ranges: Ranges, reach: Reach) -> Ranges:
-    """Everything that may change when something in `ranges` does, if it depends on `reach` before itself."""
-    return merged((begin + near, end + far) for begin, end in ranges for far, near in _stretches(reach))
-
-
-def backward(ranges: Ranges, reach: Reach) -> Ranges:
-    """Everything that `ranges` depend on, if they depend on `reach` before themselves."""
-    return merged((begin - far, end - near) for begin, end in ranges for far, near in _stretches(reach))
-
-
-def _stretches(reach: Reach) -> tuple[tuple[int, int], ...]:
-    return ((reach, 0),) if isinstance(reach, int) else reach
-
-
-FORMAT = "trimtab/tables/1"
-FILE = "manifest.json"
 
 
 @dataclass(frozen=True)

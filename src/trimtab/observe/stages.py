@@ -19,14 +19,14 @@ from pyspark.sql import functions as F
 
 from trimtab.observe.clean import deduplicated
 from trimtab.observe.lake import microseconds, read_entries
-from trimtab.observe.manifest import backward, forward, merged
+from trimtab.observe.manifest import merged
 from trimtab.observe.tables import Tables, Written, within, write_table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from trimtab.observe.lake import Lake
-    from trimtab.observe.level_pipeline import Stage
+    from trimtab.observe.level_pipeline import Reach, Stage
     from trimtab.observe.manifest import Manifest, Ranges
     from trimtab.observe.settings import PipelineSettings
 
@@ -109,6 +109,20 @@ def _make(
         inputs[stage.table] = tables.read(stage.table, state)
     frame = within(stage.build(inputs, settings), tables.lake.level.time_column(stage.table), made)
     return stage.table, made, write_table(frame, tables.lake, stage.table)
+
+
+def forward(ranges: Ranges, reach: Reach) -> Ranges:
+    """Everything that may change when something in `ranges` does, if it depends on `reach` before itself."""
+    return merged((begin + near, end + far) for begin, end in ranges for far, near in _stretches(reach))
+
+
+def backward(ranges: Ranges, reach: Reach) -> Ranges:
+    """Everything that `ranges` depend on, if they depend on `reach` before themselves."""
+    return merged((begin - far, end - near) for begin, end in ranges for far, near in _stretches(reach))
+
+
+def _stretches(reach: Reach) -> tuple[tuple[int, int], ...]:
+    return ((reach, 0),) if isinstance(reach, int) else reach
 
 
 def _to_the_end(manifest: Manifest, stage: Stage, made: Ranges) -> Ranges:

@@ -7,7 +7,8 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.observe.manifest import backward, forward, merged
+from trimtab.observe.manifest import merged
+from trimtab.observe.stages import backward, forward
 
 RANGES = st.lists(st.tuples(st.integers(0, 200), st.integers(0, 30)).map(lambda pair: (pair[0], sum(pair))))
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from trimtab.observe.bundles.pipeline import BundlesPipelineSettings
-    from trimtab.observe.manifest import Reach
+    from trimtab.observe.level_pipeline import Reach
 
 HOUR: Final = 3600 * SECOND
 WEEK: Final = 7 * 24 * HOUR
