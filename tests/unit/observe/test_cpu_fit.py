@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from trimtab.observe.bundles.loads import by_messages
+from trimtab.observe.bundles.windows import by_messages
 from trimtab.observe.cpu_fit import base_cores, by_fixed_shares, fit_cpu
 from trimtab.observe.replicas.schemas import FIXED_SHARES
 

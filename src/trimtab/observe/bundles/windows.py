@@ -1,19 +1,22 @@
-"""Statistics of every broker, bundle and topic over windows of configurable length and slide."""
+"""Tables of windows of configurable length and slide: statistics and loads of brokers, bundles and topics."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
 from pyspark.sql import functions as F
 
 from trimtab.model.bundles.reports import TRAFFIC
-from trimtab.observe.bundles.schemas import WINDOWS
+from trimtab.observe.bundles.schemas import ATTRIBUTED, CPU_MODEL, LOAD, WINDOWS
 from trimtab.observe.columns import Flag
+from trimtab.observe.cpu_model import fitted, with_costs
 from trimtab.observe.spark_columns import conform, coverage, is_flagged, statistics, with_window_ends
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
+    from trimtab.model.load import FloatArray
     from trimtab.observe.settings import PipelineSettings
 
 PER_UNIT: Final = {"cpu": 1e9, "message_rate": 1e6, "msg_rate_in": 1e6, "msg_rate_out": 1e6}
@@ -103,3 +106,32 @@ def _summed(
 def _mean(name: str, value: Column) -> Column:
     per_unit = PER_UNIT.get(name, 1e3)
     return F.sum(F.round(value * per_unit).cast("bigint")) / F.count(value) / per_unit
+
+
+_RATES = np.array([name.startswith("msg_rate") for name in TRAFFIC])
+
+
+def by_messages(total: FloatArray) -> FloatArray:
+    """The costs where a fit is impossible: every message costs the same, in or out; bytes cost nothing."""
+    return np.where(_RATES, total, 0.0)
+
+
+def cpu_model(windows: DataFrame, settings: PipelineSettings) -> DataFrame:
+    """Cores per message and per byte, each way, for every cluster and window."""
+    return fitted(windows, {name: F.col(name) for name in TRAFFIC}, CPU_MODEL, settings, by_messages)
+
+
+def attributed(windows: DataFrame, cpu_model: DataFrame) -> DataFrame:
+    """Load of every bundle and topic per window; CPU is null where a window has no model.
+
+    What a broker takes beyond its bundles' loads (an idle broker's CPU, replication to bookies) is its base:
+    no bundle carries it along.
+    """
+    carriers = windows.where("kind in ('bundle', 'topic')")
+    joined = with_costs(carriers, cpu_model, TRAFFIC)
+    cpu = F.lit(0.0)
+    for name in TRAFFIC:
+        cpu = cpu + F.col(f"_per_{name}") * F.col(name)
+    load = F.struct(cpu, F.col("bandwidth_in.mean"), F.col("bandwidth_out.mean"), F.col("message_rate.mean"))
+    known = F.col("message_rate").isNotNull()
+    return conform(joined.withColumn("load", F.when(known, load.cast(LOAD))), ATTRIBUTED)

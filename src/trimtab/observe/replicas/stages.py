@@ -11,12 +11,11 @@ from trimtab.observe import clean as counts
 from trimtab.observe import imbalance as measures
 from trimtab.observe.columns import SECOND, Flag
 from trimtab.observe.level_pipeline import Stage, here
-from trimtab.observe.replicas.attribute import attributed, cpu_model
 from trimtab.observe.replicas.brokers import brokers, clients
 from trimtab.observe.replicas.rates import rates
 from trimtab.observe.replicas.schemas import IMBALANCE
 from trimtab.observe.replicas.traffic import growth, traffic
-from trimtab.observe.replicas.windows import NANOSECONDS_PER_US, windows
+from trimtab.observe.replicas.windows import NANOSECONDS_PER_US, attributed, cpu_model, windows
 from trimtab.observe.spark_columns import conform
 
 if TYPE_CHECKING:
