@@ -1,4 +1,4 @@
-"""Tables of windows of configurable length and slide: statistics of brokers and partitions, loads of roles."""
+"""Tables of windows of configurable length and slide: statistics of brokers and partitions; role loads."""
 
 from __future__ import annotations
 
