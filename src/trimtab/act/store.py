@@ -88,11 +88,9 @@ class ExecutionStore:
 
     def status(self, entry: Entry) -> str:
         """Its status as seen from here: `interrupted` where it has not ended and nobody runs it."""
-        if Status(entry.status) in FINAL:
-            return entry.status
-        if locked(self.folder / LEASES_FOLDER, entry.cluster_id):
-            return entry.status
-        return "interrupted"
+        ended = Status(entry.status) in FINAL
+        known = ended or locked(self.folder / LEASES_FOLDER, entry.cluster_id)
+        return entry.status if known else "interrupted"
 
     def _refuse_if_interrupted(self, cluster_id: str, besides: int | None) -> None:
         for entry in self.journal.entries(cluster_id):

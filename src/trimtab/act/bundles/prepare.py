@@ -1,6 +1,6 @@
 """From a plan and the cluster as it is now to the steps that lead from one to the other."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
@@ -61,14 +61,14 @@ def compare(plan: BundlePlan, seen: BundlesSeen) -> Comparison[int, Standing]:
     """
     standing: dict[int, Standing] = {}
     differences: list[Difference] = []
-    owner_before: dict[str, str | None] = {}
+    moved: set[str] = set()
     parts: dict[str, BundleMove] = {}
     for move in plan.moves:
-        how, found = _standing(move, seen, owner_before, parts, standing)
+        how, found = _standing(move, seen, moved, parts, standing)
         standing[move.order] = how
         if how in LEFT_OUT:
             differences.append(Difference(move, how, found))
-        owner_before[move.bundle] = move.target
+        moved.add(move.bundle)
         if move.kind is BundleMoveKind.SPLIT:
             parts |= {part.key: move for part in parts_of(move)}
     return Comparison(standing, tuple(differences))
@@ -84,7 +84,7 @@ def parts_of(move: BundleMove) -> tuple[BundleRange, ...]:
 def _standing(
     move: BundleMove,
     seen: BundlesSeen,
-    owner_before: Mapping[str, str | None],
+    moved: Collection[str],
     parts: Mapping[str, BundleMove],
     standing: Mapping[int, Standing],
 ) -> tuple[Standing, str]:
@@ -102,7 +102,7 @@ def _standing(
     else:
         how, found = _standing_of_unload(bundle, move, seen)
     earlier = made_by is not None and standing[made_by.order] is not Standing.ALREADY_DONE
-    if (earlier or move.bundle in owner_before) and how is not Standing.ALREADY_DONE:
+    if (earlier or move.bundle in moved) and how is not Standing.ALREADY_DONE:
         return Standing.TO_COME, ""
     return how, found
 

@@ -80,7 +80,7 @@ class Calls:
         """Dynamic settings of the cluster-wide default, those that are set."""
         from kafka.admin import ConfigResource, ConfigResourceType
 
-        found = self._describe([ConfigResource(ConfigResourceType.BROKER, "")], {"": None})
+        found = self._describe([ConfigResource(ConfigResourceType.BROKER, "")], [""])
         return {name: value for name, (value, _) in found[""].items()}
 
     def own_rates(self, brokers: Collection[int]) -> OwnRates:
@@ -113,10 +113,10 @@ class Calls:
         if not topics:
             return {}
         resources = [ConfigResource(ConfigResourceType.TOPIC, topic, names) for topic in topics]
-        return self._describe(resources, dict.fromkeys(topics))
+        return self._describe(resources, topics)
 
     def _describe(
-        self, resources: list[Any], names: Mapping[str, None]
+        self, resources: list[Any], names: Iterable[str]
     ) -> dict[str, dict[str, tuple[str | None, bool]]]:
         from kafka import errors
         from kafka.admin import ConfigSourceType

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from trimtab.act.execution.messages import Command
 from trimtab.act.execution.record import Blocked, Choice
-from trimtab.act.replicas.messages import MoveLogDirs, Reassign
+from trimtab.act.replicas.messages import MoveLogDirs, Reassign, Vector
 from trimtab.act.replicas.port import Observation
 from trimtab.act.replicas.settings import ExecutionSettings
 from trimtab.act.replicas.state import ExecutionState
@@ -30,10 +30,9 @@ def choose_batch(state: ExecutionState) -> Choice[Step]:
         Steps in order of number. A phase waits for the one before it only where a step follows another of
         its partition; otherwise a blocked step holds nobody up.
     """
-    gains = state.load.gains
     by_number = {record.step.number: record for record in state.records}
     room = _free_bytes(state.seen, state.settings)
-    strength = {broker: list(values) for broker, values in state.load.free.items()}
+    strength = dict(state.load.free)
     crowded: list[Step] = []
     blocked: dict[int, Blocked] = {}
     for phase in Phase:
@@ -44,6 +43,7 @@ def choose_batch(state: ExecutionState) -> Choice[Step]:
             step = record.step
             if step.phase is not phase:
                 continue
+            gains = state.load.gains.get(step.number, {})
             why = _held_up(record, by_number, state)
             if why is None and step.partition in busy:
                 why = Blocked("another step of its partition is in this batch", in_the_way=True)
@@ -52,7 +52,7 @@ def choose_batch(state: ExecutionState) -> Choice[Step]:
             if why is None:
                 why = _no_room(step, room)
             if why is None:
-                why = _too_much(step, strength, gains)
+                why = _too_much(gains, strength)
                 crowded += [step] if why is not None else []
             if why is not None:
                 blocked[step.number] = why
@@ -61,7 +61,7 @@ def choose_batch(state: ExecutionState) -> Choice[Step]:
             busy.add(step.partition)
             load.update(_endpoints(step))
             _take_room(step, room)
-            _take_strength(step, strength, gains)
+            _take_strength(gains, strength)
         if batch:
             return Choice(tuple(batch), blocked)
     return Choice(tuple(crowded[:1]), blocked)
@@ -177,11 +177,9 @@ def _take_room(step: Step, room: dict[tuple[int, str], float]) -> None:
             room[broker, path] -= size
 
 
-def _too_much(
-    step: Step, strength: Mapping[int, list[float]], gains: Mapping[int, Mapping[int, tuple[float, ...]]]
-) -> Blocked | None:
-    for broker, gain in gains.get(step.number, {}).items():
-        for resource, (more, left) in enumerate(zip(gain, strength.get(broker, []), strict=False)):
+def _too_much(gains: Mapping[int, Vector], strength: Mapping[int, Vector]) -> Blocked | None:
+    for broker, gain in gains.items():
+        for resource, (more, left) in enumerate(zip(gain, strength.get(broker, ()), strict=False)):
             if more > 0 and more > left * (1 + 1e-9) + 1e-9:
                 return Blocked(
                     f"would take broker {broker} past its limit of {RESOURCES[resource]} on the way",
@@ -190,15 +188,12 @@ def _too_much(
     return None
 
 
-def _take_strength(
-    step: Step, strength: dict[int, list[float]], gains: Mapping[int, Mapping[int, tuple[float, ...]]]
-) -> None:
+def _take_strength(gains: Mapping[int, Vector], strength: dict[int, Vector]) -> None:
     """Load that the batch adds counts at once; load that it relieves counts after the next look."""
-    for broker, gain in gains.get(step.number, {}).items():
+    for broker, gain in gains.items():
         if broker in strength:
-            strength[broker] = [
-                left - max(0.0, more) for left, more in zip(strength[broker], gain, strict=False)
-            ]
+            left_and_more = zip(strength[broker], gain, strict=False)
+            strength[broker] = tuple(left - max(0.0, more) for left, more in left_and_more)
 
 
 def begin(state: ExecutionState, batch: tuple[Step, ...]) -> tuple[ExecutionState, Command]:

@@ -124,6 +124,10 @@ class Headroom:
     network_out: float
 
 
+Vector = tuple[float, ...]
+"""A figure for each resource, in its unit."""
+
+
 @dataclass(frozen=True)
 class LoadSensed(Event):
     """Answer to `SenseLoad`.
@@ -144,6 +148,6 @@ class LoadSensed(Event):
 
     unneeded: Mapping[TopicPartition, str] = field(default_factory=dict)
     headroom: Mapping[int, Headroom] = field(default_factory=dict)
-    free: Mapping[int, tuple[float, ...]] = field(default_factory=dict)
-    gains: Mapping[int, Mapping[int, tuple[float, ...]]] = field(default_factory=dict)
+    free: Mapping[int, Vector] = field(default_factory=dict)
+    gains: Mapping[int, Mapping[int, Vector]] = field(default_factory=dict)
     source: str = ""

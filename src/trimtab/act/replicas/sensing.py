@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from trimtab.act.replicas.messages import Headroom, LoadSensed
+from trimtab.act.replicas.messages import Headroom, LoadSensed, Vector
 from trimtab.act.replicas.port import TopicPartition
 from trimtab.act.replicas.steps import StepKind, StepRecord, StepState
 from trimtab.model.imbalance import Measures
@@ -187,7 +187,7 @@ class View:
             for id, index in self.broker.items()
         }
 
-    def free(self, pending: tuple[StepRecord, ...], goals: Goals) -> dict[int, tuple[float, ...]]:
+    def free(self, pending: tuple[StepRecord, ...], goals: Goals) -> dict[int, Vector]:
         """The room of each broker on the way, in the resources' units.
 
         Up to θ, or up to where it is now or will be at the end where that is higher.
@@ -198,10 +198,10 @@ class View:
         free = ceiling - now
         return {id: tuple(float(x) for x in free[index]) for id, index in self.broker.items()}
 
-    def gains(self, pending: tuple[StepRecord, ...]) -> dict[int, dict[int, tuple[float, ...]]]:
+    def gains(self, pending: tuple[StepRecord, ...]) -> dict[int, dict[int, Vector]]:
         """Step number -> broker -> what it takes on when the step is done."""
         parts = self.snapshot.partitions
-        found: dict[int, dict[int, tuple[float, ...]]] = {}
+        found: dict[int, dict[int, Vector]] = {}
         for record in pending:
             row = self.row.get(record.step.partition)
             if row is None:
