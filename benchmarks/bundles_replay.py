@@ -14,11 +14,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
 
 from results import write_result
 
-from trimtab.files.bundles.decisions import DecisionFile, decision_line
+from trimtab.files.bundles.decisions import decision_file, decision_line
 from trimtab.files.bundles.recording import read_recording, write_recording
 from trimtab.history.bundles.compare import compare
 from trimtab.history.bundles.effect import ruler
@@ -116,16 +117,13 @@ def local(path: Path, out: Path) -> tuple[float, float]:
     """All strategies side by side, the recording read once."""
     out.mkdir()
     begun = now()
-    files = {name: DecisionFile(out / f"{name}.jsonl") for name in PULSARS}
-    for file in files.values():
-        file.__enter__()
+    with ExitStack() as files:
+        write = {name: files.enter_context(decision_file(out / f"{name}.jsonl")) for name in PULSARS}
 
-    def told(name: str, seen: ReportTick, one: Decision) -> None:
-        files[name].write(decision_line(seen.at, one.unloads, one.destinations, one.why))
+        def told(name: str, seen: ReportTick, one: Decision) -> None:
+            write[name](decision_line(seen.at, one.unloads, one.destinations, one.why))
 
-    compare(read_recording(path), scenarios(), ruler(Options()), told)
-    for file in files.values():
-        file.__exit__(None, None, None)
+        compare(read_recording(path), scenarios(), ruler(Options()), told)
     return since(begun)
 
 

@@ -85,7 +85,7 @@ def test_every_verb_takes_a_new_level(source: Path, boxes: Path, tmp_path: Path)
     assert now["claims"] == []
     (listed,) = json.loads(trimtab("execution", "list", "--json"))
     assert (listed["level"], listed["status"]) == ("balls", "finished")
-    assert trimtab("execution", "show") == "execution 1 of attic: finished\n"
+    assert trimtab("execution", "show").startswith("execution 1 on attic (cluster id attic): finished\n")
     assert trimtab("replay", "balls", "--snapshots", exported.parent) == "one.json 3\n"
 
 

@@ -116,17 +116,9 @@ def text_of_execution(
     log: Sequence[tuple[float, str, str, object]],
     step_text: Callable[[Any], str],
     cancels: str,
-    notes: Iterable[str] = (),
+    notes: Iterable[str],
 ) -> str:
-    """One execution with all its steps and the last of its log, and what to do about an interrupted one.
-
-    Parameters
-    ----------
-    cancels
-        What `cancel` does about what is in flight.
-    notes
-        What the level notes besides.
-    """
+    """One execution with all its steps and the last of its log, and what to do about an interrupted one."""
     lines = [
         f"execution {entry.id} on {entry.cluster} (cluster id {entry.cluster_id}): {status}",
         f"  begun {clock_text(entry.created_at)}, by {entry.owner}",

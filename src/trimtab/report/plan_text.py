@@ -78,17 +78,10 @@ def bound_text(plan: Any, paid: int, least: int, amount: Callable[[int], str], v
     return f"to meet every goal, if possible at all, {beyond}"
 
 
-def diff_of_plans(first: Any, second: Any, cost: Callable[[Any], str], step: Callable[[Any], str]) -> str:
+def diff_of_plans(first: Any, second: Any, cost: Callable[[Any], str], change: Callable[[Any], str]) -> str:
     """Lines with `-` for what only the first plan does, `+` for what only the second does; empty if none.
 
     Order and reasons of moves are not compared: plans that end alike at the same price do the same.
-
-    Parameters
-    ----------
-    cost
-        The cost of a plan in a sentence.
-    step
-        All that a move changes, in a line.
     """
     lines = []
     for name, one, other in (
@@ -100,7 +93,7 @@ def diff_of_plans(first: Any, second: Any, cost: Callable[[Any], str], step: Cal
     ):
         if one != other:
             lines += [f"- {name}: {one}", f"+ {name}: {other}"]
-    ours, theirs = ({step(move) for move in plan.moves} for plan in (first, second))
+    ours, theirs = ({change(move) for move in plan.moves} for plan in (first, second))
     only = [(line, "-") for line in ours - theirs] + [(line, "+") for line in theirs - ours]
     only.sort(key=lambda one: (_by_numbers(one[0]), one[1]))
     return "".join(f"{line}\n" for line in [*lines, *(f"{sign} {line}" for line, sign in only)])

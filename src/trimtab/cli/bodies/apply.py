@@ -19,7 +19,6 @@ from trimtab.act.acting import Newest
 from trimtab.act.applying import carry_out, prepare
 from trimtab.act.execution.codec import Codecs
 from trimtab.act.store import ExecutionStore
-from trimtab.cli.bodies.saying import say, warn
 from trimtab.cli.bodies.watching import run_watched
 from trimtab.cli.bodies.where import Where
 from trimtab.files.places import state_folder
@@ -30,6 +29,7 @@ from trimtab.levels.settings import execution_settings
 from trimtab.model.errors import InputError, TrimtabError
 from trimtab.model.receipt import Receipt
 from trimtab.observe.lake import Lake
+from trimtab.report.saying import say, warn
 
 
 def apply(path: Path, where: Where, *, yes: bool, dry_run: bool, rebase: bool, as_json: bool) -> None:

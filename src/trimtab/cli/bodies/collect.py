@@ -8,7 +8,6 @@ from pathlib import Path
 
 import typer
 
-from trimtab.cli.bodies.saying import say
 from trimtab.cli.bodies.watching import stop_on_signals
 from trimtab.cli.bodies.where import Where
 from trimtab.files.settings import Settings
@@ -19,6 +18,7 @@ from trimtab.observe.collect import run
 from trimtab.observe.collect.landing import Landing
 from trimtab.observe.collect.settings import CapacitySettings, CollectSettings
 from trimtab.observe.lake import Lake
+from trimtab.report.saying import say
 
 
 def collect(where: Where, *, to: str, record: Path | None, ticks: int | None) -> None:

@@ -14,13 +14,13 @@ from trimtab.act.acting import Entry
 from trimtab.act.applying import ask, receipt_of, refuse_if_ended, state_of, take_up
 from trimtab.act.store import ExecutionStore
 from trimtab.cli.bodies.apply import newest_of, open_store, settings_of, show_receipt
-from trimtab.cli.bodies.saying import say
 from trimtab.cli.bodies.watching import run_watched
 from trimtab.cli.bodies.where import Where
 from trimtab.levels import level_named
 from trimtab.levels.settings import execution_settings
 from trimtab.model.errors import ActError
 from trimtab.report.execution_text import entries_text
+from trimtab.report.saying import say
 
 
 def list_executions(*, as_json: bool) -> None:

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import typer
 
-from trimtab.cli.bodies.saying import say
 from trimtab.levels import FIRST, LEVELS, level_named
 from trimtab.model.errors import InputError
 from trimtab.observe.compact import compacted, differences, sweep
 from trimtab.observe.lake import Lake
 from trimtab.observe.manifest import publish_manifest
+from trimtab.report.saying import say
 
 
 def compact(lake: Path) -> None:

@@ -7,7 +7,6 @@ from pathlib import Path
 import pyarrow.compute as pc
 import typer
 
-from trimtab.cli.bodies.saying import say
 from trimtab.cli.bodies.watching import stop_on_signals
 from trimtab.cli.bodies.where import Where
 from trimtab.files.head import instant
@@ -22,6 +21,7 @@ from trimtab.observe.levels_together import lakes_with_samples, run_batches, run
 from trimtab.observe.session import SessionSettings, spark_session
 from trimtab.observe.settings import PipelineSettings
 from trimtab.observe.stream import Source, run_stream
+from trimtab.report.saying import say
 
 
 def run(

@@ -10,13 +10,13 @@ from typing import Any
 
 import typer
 
-from trimtab.cli.bodies.saying import announce_compilation, say
 from trimtab.files.plan_format import plan_level as level_of_plan
 from trimtab.levels import ROWS, Level, level_named
 from trimtab.levels.level import PlanAsked
 from trimtab.levels.planning import plan_level
 from trimtab.model.errors import InputError
 from trimtab.model.plan import Verdict
+from trimtab.report.saying import announce_compilation, say
 
 
 def plan(level: Level, asked: PlanAsked, out: Path | None, form: str, *, all_moves: bool) -> None:

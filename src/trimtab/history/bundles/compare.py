@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -135,13 +136,11 @@ def run_scenario(
     if scenario is None:
         for tick in told:
             meter.add(tick, Decision())
-    elif out is None:
+        return meter.effect()
+    with nullcontext() if out is None else decision_file(out) as write:
         for seen, decision, _ in replay(told, scenario):
             meter.add(seen, decision)
-    else:
-        with decision_file(out) as write:
-            for seen, decision, _ in replay(told, scenario):
-                meter.add(seen, decision)
+            if write is not None:
                 write(decision_line(seen.at, decision.unloads, decision.destinations, decision.why))
     return meter.effect()
 

@@ -1,6 +1,6 @@
 """Recorded reports in, decisions out: a strategy replayed tick after tick."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
@@ -9,6 +9,7 @@ import numpy as np
 from trimtab.history.bundles.world import World
 from trimtab.model.bundles.reports import ReportTick
 from trimtab.model.errors import PlanError
+from trimtab.plan.bundles.reported import departed, owners
 from trimtab.plan.pulsar.assign.state import AssignmentState
 from trimtab.plan.pulsar.decision import Decision
 from trimtab.plan.pulsar.leader import LeaderMemory, LeaderRules, inform, shed
@@ -112,6 +113,37 @@ def step(
     # In the order in which the leader went through them.
     seen = ReportTick(seen.at, view.reports)
     return seen, decision, replace(after, chance=chance.bit_generator.state, world=world)
+
+
+def decide_now(ticks: Sequence[ReportTick], scenario: Scenario) -> tuple[ReportTick, Decision]:
+    """The decision at the last tick.
+
+    The ticks before build up what a strategy remembers: averages, histories, hit counts. What it would have
+    unloaded at them was not unloaded, and does not count as recent; what did change hands does.
+
+    Parameters
+    ----------
+    ticks
+        In order of time, at least one.
+
+    Returns
+    -------
+    tuple
+        The last tick as the strategy saw it, and its decision.
+    """
+    state = first_state(scenario)
+    unloaded: dict[str, float] = {}
+    left: dict[str, float] = {}
+    owner: dict[str, str] = {}
+    seen, decision = ticks[-1], Decision()
+    for tick in ticks:
+        now = owners(tick.brokers)
+        for one in departed(owner, now, tick.at):
+            unloaded[one.bundle] = left[one.broker] = one.at
+        owner |= now
+        state = replace(state, recently_unloaded=dict(unloaded), recently_unloaded_brokers=dict(left))
+        seen, decision, state = step(tick, scenario, state)
+    return seen, decision
 
 
 def _generator(state: Mapping[str, Any]) -> np.random.Generator:

@@ -8,6 +8,7 @@ machine must see under the same path.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -114,10 +115,8 @@ class Task:
         return found, seen.told()
 
     def _leave_word(self, standing: Standing) -> None:
-        try:
+        with contextlib.suppress(OSError):
             self.standing.write_bytes(msgspec.json.encode(standing))
-        except OSError:
-            return
 
 
 def replay_on_spark(
@@ -161,7 +160,7 @@ def replay_on_spark(
             Task(name, recording, measured_by, one, file_of(name), standings[name])
             for name, one in scenarios.items()
         ]
-        with _Listening({one.name: one.standing for one in tasks}, heard):
+        with _listening({one.name: one.standing for one in tasks}, heard):
             (unmoved, sentences), *others = _run(session, tasks)
     if warned is not None:
         for sentence in sentences:
@@ -210,43 +209,32 @@ def _outcome(task: Task) -> tuple[bytes | None, list[str], str | None]:
         return None, [str(error)], kind
 
 
-class _Listening:
-    """Reads what tasks leave word of, beside the thread that waits for Spark.
+@contextlib.contextmanager
+def _listening(standings: Mapping[str, Path], heard: Heard | None) -> Iterator[None]:
+    """Tell what tasks leave word of in their files, beside the thread that waits for Spark."""
+    if heard is None:
+        yield
+        return
+    over = threading.Event()
 
-    Parameters
-    ----------
-    standings
-        The file of each task.
-    heard
-        Whom to tell.
-    """
-
-    def __init__(self, standings: Mapping[str, Path], heard: Heard | None) -> None:
-        self._standings = standings
-        self._heard = heard
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._listen, name="replay-progress", daemon=True)
-
-    def __enter__(self) -> None:
-        if self._heard is not None:
-            self._thread.start()
-
-    def __exit__(self, *_: object) -> None:
-        self._over.set()
-        if self._heard is not None:
-            self._thread.join()
-
-    def _listen(self) -> None:
-        while not self._over.wait(PROGRESS_SECONDS):
-            self._tell()
-        self._tell()
-
-    def _tell(self) -> None:
+    def tell() -> None:
         found = {}
-        for name, path in self._standings.items():
-            try:
+        for name, path in standings.items():
+            # Not begun, just being written, or on another machine.
+            with contextlib.suppress(OSError, msgspec.MsgspecError):
                 found[name] = msgspec.json.decode(path.read_bytes(), type=Standing)
-            except (OSError, msgspec.MsgspecError):  # not begun, just being written, or on another machine
-                continue
-        if found and self._heard is not None:
-            self._heard(found)
+        if found:
+            heard(found)
+
+    def listen() -> None:
+        while not over.wait(PROGRESS_SECONDS):
+            tell()
+        tell()
+
+    thread = threading.Thread(target=listen, name="replay-progress", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()

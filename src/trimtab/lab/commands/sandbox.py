@@ -8,7 +8,7 @@ from typing import Any
 
 import typer
 
-from trimtab.cli.bodies.saying import say
+from trimtab.report.saying import say
 
 app = typer.Typer(help="A real cluster on this machine, for trying and testing.", no_args_is_help=True)
 

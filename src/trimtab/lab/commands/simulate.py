@@ -7,7 +7,7 @@ from pathlib import Path
 
 import typer
 
-from trimtab.cli.bodies.saying import say
+from trimtab.report.saying import say
 
 app = typer.Typer(
     help="Made-up clusters: scenarios in virtual time, and recordings to replay.", no_args_is_help=True

@@ -11,8 +11,8 @@ from trimtab.files.bundles.policies import LaidDown, read_policies
 from trimtab.files.bundles.reports import report_line
 from trimtab.files.bundles.settings import SECTION
 from trimtab.files.head import time_text
-from trimtab.history.bundles.now import decide_now
 from trimtab.history.bundles.recording import FileRecording, LakeRecording, Period, Recording
+from trimtab.history.bundles.replay import decide_now
 from trimtab.history.bundles.scenarios import Asked, asked
 from trimtab.levels.bundles import LEVEL
 from trimtab.levels.level import PlanAsked, Planned

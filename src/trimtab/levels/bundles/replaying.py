@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -29,6 +28,7 @@ from trimtab.plan.pulsar.decision import Decision
 from trimtab.plan.pulsar.options import DEFAULT_VARIANT, make_options
 from trimtab.report.bundles.replay_progress import ReplayProgress
 from trimtab.report.bundles.replay_text import UNMOVED, replay_document, replay_text
+from trimtab.report.saying import say, warn
 from trimtab.report.tables import print_wide
 
 
@@ -137,7 +137,7 @@ def _alone(
     if state is not None and reached is not None:
         write_state(reached, scenario, names, state)
     counted = f"{ticks} tick{'s' * (ticks != 1)}, {unloads} unload{'s' * (unloads != 1)}"
-    _say(f"{counted} by {names}")
+    say(f"{counted} by {names}")
 
 
 def _decided(recording: Recording, scenarios: dict[str, Scenario], out: Path | None) -> None:
@@ -154,7 +154,7 @@ def _decided(recording: Recording, scenarios: dict[str, Scenario], out: Path | N
 def _count(unloads: Mapping[str, int]) -> None:
     """The number of unloads that each strategy wanted."""
     for name, number in unloads.items():
-        _say(f"{number} unload{'s' * (number != 1)} by {name}")
+        say(f"{number} unload{'s' * (number != 1)} by {name}")
 
 
 def _compared(
@@ -192,7 +192,7 @@ def _on_spark(
                 measured_by,
                 out,
                 lambda standings: progress.on_spark(standings, len(scenarios) + 1),
-                _warn,
+                warn,
             )
     finally:
         session.stop()
@@ -208,15 +208,7 @@ def _ticks(recording: Recording, *, quiet: bool = False) -> Iterator[Iterator[Re
         with ReplayProgress() as progress:
             yield telling(seen.watched(recording.ticks()), progress.local)
     for sentence in seen.told():
-        _warn(sentence)
-
-
-def _say(line: str) -> None:
-    print(f"trimtab: {line}", file=sys.stderr)
-
-
-def _warn(sentence: str) -> None:
-    _say(f"warning: {sentence}")
+        warn(sentence)
 
 
 def _show(
@@ -231,7 +223,7 @@ def _show(
         with writing(chart):
             name = chart.stem if chart.suffix in (".svg", ".png") else chart.name
             drawn = draw_replay(comparison, chart.parent, name, f"Strategies on {recording.name}")
-        _say(f"drew {' and '.join(map(str, drawn))}")
+        say(f"drew {' and '.join(map(str, drawn))}")
     if given["json"]:
         how = {name: dataclasses.asdict(one) for name, one in chosen.items()}
         print(json.dumps(replay_document(comparison, how), ensure_ascii=False, indent=1))

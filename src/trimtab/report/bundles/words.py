@@ -14,14 +14,12 @@ from trimtab.report.execution_text import (
     SHOWN,
     comparison_lines,
     progress_line,
-    text_of_execution,
     text_of_receipt,
 )
 from trimtab.report.formats import bytes_text, counted, duration_text
 from trimtab.report.glance_text import document_of_glance, text_of_glance
 from trimtab.report.plan_text import (
     bound_text,
-    diff_of_plans,
     load_lines,
     move_lines,
     prediction_in_views,
@@ -33,7 +31,7 @@ from trimtab.report.words import Words
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from trimtab.act.acting import Entry, Prepared
+    from trimtab.act.acting import Prepared
     from trimtab.act.bundles.figures import Progress
     from trimtab.act.bundles.settings import UnloadSettings
     from trimtab.act.bundles.state import BundlesState
@@ -60,11 +58,6 @@ def plan_text(plan: BundlePlan, snapshot: BundlesSnapshot | None = None, *, all_
             all_moves=all_moves,
         ),
     )
-
-
-def plan_diff(first: BundlePlan, second: BundlePlan) -> str:
-    """Two plans compared; empty if they do the same."""
-    return diff_of_plans(first, second, _cost, _change)
 
 
 def _load(snapshot: BundlesSnapshot) -> Iterator[str]:
@@ -162,14 +155,6 @@ def progress_text(progress: Progress) -> str:
         first, *more = progress.under_way
         parts.append(f"under way: {first}" + (f" and {len(more)} more" if more else ""))
     return progress_line(progress, parts)
-
-
-def execution_text(
-    entry: Entry, state: BundlesState, status: str, log: Sequence[tuple[float, str, str, object]]
-) -> str:
-    """One execution with all its steps and the last of its log."""
-    cancels = "gives the brokers' balancing back"
-    return text_of_execution(entry, state, status, log, _step, cancels, state.notes)
 
 
 def _step(step: Step) -> str:
@@ -272,12 +257,15 @@ def glance_document(glance: PulsarGlance) -> dict[str, Any]:
 
 WORDS = Words(
     plan_text=plan_text,
-    plan_diff=plan_diff,
+    cost=_cost,
+    change=_change,
     forecast_text=forecast_text,
     progress_line=progress_of_execution,
-    execution_text=execution_text,
+    step=_step,
     receipt_text=receipt_text,
+    cancels="gives the brokers' balancing back",
     cancelling="what is under way gets an owner, nothing more is begun (an unload is not rolled back)",
     glance_text=glance_text,
     glance_document=glance_document,
+    notes=lambda state: state.notes,
 )

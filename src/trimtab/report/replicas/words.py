@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,14 +15,12 @@ from trimtab.report.execution_text import (
     SHOWN,
     comparison_lines,
     progress_line,
-    text_of_execution,
     text_of_receipt,
 )
 from trimtab.report.formats import bytes_text, counted, duration_text
 from trimtab.report.glance_text import document_of_glance, text_of_glance
 from trimtab.report.plan_text import (
     bound_text,
-    diff_of_plans,
     load_lines,
     move_lines,
     prediction_lines,
@@ -35,7 +33,7 @@ from trimtab.report.words import Words
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from trimtab.act.acting import Entry, Prepared
+    from trimtab.act.acting import Prepared
     from trimtab.act.replicas.figures import Forecast, Progress
     from trimtab.act.replicas.settings import ExecutionSettings
     from trimtab.act.replicas.state import ExecutionState
@@ -64,11 +62,6 @@ def plan_text(plan: Plan, snapshot: ReplicasSnapshot | None = None, *, all_moves
             all_moves=all_moves,
         ),
     )
-
-
-def plan_diff(first: Plan, second: Plan) -> str:
-    """Two plans compared; empty if they do the same."""
-    return diff_of_plans(first, second, _cost, _change)
 
 
 def _load(snapshot: ReplicasSnapshot) -> Iterator[str]:
@@ -170,14 +163,6 @@ def progress_text(progress: Progress) -> str:
     return progress_line(progress, parts)
 
 
-def execution_text(
-    entry: Entry, state: ExecutionState, status: str, log: Sequence[tuple[float, str, str, object]]
-) -> str:
-    """One execution with all its steps and the last of its log."""
-    cancels = "rolls back what is in flight and cleans up"
-    return text_of_execution(entry, state, status, log, _step, cancels)
-
-
 def _step(step: Step) -> str:
     change = f"{list(step.before)} -> {list(step.after)}"
     if step.kind == "log_dir":
@@ -240,11 +225,13 @@ def glance_document(glance: Glance) -> dict[str, Any]:
 
 WORDS = Words(
     plan_text=plan_text,
-    plan_diff=plan_diff,
+    cost=_cost,
+    change=_change,
     forecast_text=forecast_text,
     progress_line=progress_of_execution,
-    execution_text=execution_text,
+    step=_step,
     receipt_text=receipt_text,
+    cancels="rolls back what is in flight and cleans up",
     cancelling="rolling back what is in flight",
     glance_text=glance_text,
     glance_document=glance_document,

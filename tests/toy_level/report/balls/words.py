@@ -14,11 +14,6 @@ def plan_text(plan: Any, snapshot: Any = None, *, all_moves: bool = False) -> st
     return "\n".join([f"Plan by {plan.strategy}: {plan.verdict}", *lines]) + "\n"
 
 
-def plan_diff(first: Any, second: Any) -> str:
-    """Two plans compared."""
-    return "" if first.moves == second.moves else "the moves differ\n"
-
-
 def progress_line() -> Callable[[Any], str]:
     """Lines of progress."""
     return lambda state: f"{sum(one.ended for one in state.records)}/{len(state.records)} balls"
@@ -26,10 +21,12 @@ def progress_line() -> Callable[[Any], str]:
 
 WORDS = Words(
     plan_text=plan_text,
-    plan_diff=plan_diff,
+    cost=lambda plan: f"{len(plan.moves)} balls",
+    change=lambda move: f"{move.ball}  {move.source} → {move.target}",
     forecast_text=lambda prepared, settings: f"  {len(prepared.steps)} balls to move",
     progress_line=progress_line,
-    execution_text=lambda entry, state, status, log: f"execution {entry.id} of {entry.cluster}: {status}",
+    step=lambda step: f"{step.ball} → {step.target}",
+    cancels="leaves balls where they are",
     receipt_text=lambda receipt: f"{receipt.status}: {len(receipt.done)} balls moved",
     cancelling="balls stay where they are",
     glance_text=lambda sample, every: iter([f"{sample.cluster}: {sample.brokers} boxes"]),

@@ -7,8 +7,7 @@ import pytest
 
 from support.bundle_views import key
 from trimtab.files.bundles.plan import bundle_plan_bytes, bundle_plan_from
-from trimtab.history.bundles.now import decide_now
-from trimtab.history.bundles.replay import Scenario
+from trimtab.history.bundles.replay import Scenario, decide_now
 from trimtab.model.bundles.reports import BrokerReport, BundleStats, ReportTick, ResourceUsage
 from trimtab.model.bundles.settings import BundlesSettings
 from trimtab.model.plan import Verdict
