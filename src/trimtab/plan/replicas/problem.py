@@ -86,6 +86,23 @@ class Placement(NamedTuple):
         return np.where(self.lead >= 0, self.place[rows, np.maximum(self.lead, 0)], -1).astype(np.int32)
 
 
+    def in_slots_of(self, home: IntArray) -> "Placement":
+        """The same replicas and leaders, those that stay in the slots that they have in `home`.
+
+        Random changes let siblings trade slots, and the lead with them; in its own slot a leader that nothing
+        needs elsewhere is found at home.
+        """
+        place, lead = self.place.copy(), self.lead.copy()
+        for slot in range(place.shape[1]):
+            stays = (place == home[:, slot : slot + 1]) & (home[:, slot : slot + 1] >= 0)
+            rows = np.flatnonzero(stays.any(axis=1) & ~stays[:, slot])
+            other = stays[rows].argmax(axis=1)
+            place[rows, slot], place[rows, other] = place[rows, other], place[rows, slot]
+            was = lead[rows]
+            lead[rows] = np.where(was == slot, other, np.where(was == other, slot, was))
+        return Placement(place, lead)
+
+
 @dataclass(frozen=True, eq=False)
 class ProblemData:
     """One planning problem.

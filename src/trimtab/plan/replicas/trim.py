@@ -120,7 +120,7 @@ class TrimSearch:
     def levelled(self, start: Placement, margin: float, move_cost: float) -> Placement:
         """Descend to `margin` of the band, then send home what the goals do not need."""
         problem = self.problem
-        board = board_of(problem, start, margin)
+        board = board_of(problem, start.in_slots_of(problem.arrays.home), margin)
         self._descend(board, move_cost)
         if (board.worth[:, 0] > NEGLIGIBLE).any():
             # The band moved with the mean, or the margin was too narrow to be met: once more towards the
