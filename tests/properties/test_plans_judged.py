@@ -17,6 +17,8 @@ OVERRIDES = (
     ["replicas.epsilon=0.3"],
     ["replicas.excluded_topics=t0,t1*"],
     ["replicas.max_moves=10"],
+    ["replicas.theta=0.5"],
+    ["replicas.role_aware.literal=true"],
 )
 
 

@@ -85,8 +85,10 @@ class _Judge:
     def faults(self) -> list[str]:
         self.check_shape()
         self.check_reference()
+        room = self.disk_room()
         for number, move in enumerate(self.plan["moves"], 1):
             self.check_move(number, move)
+            self.check_room(number, move, room)
         self.check_assignments()
         self.check_predictions()
         self.check_cost()
@@ -204,6 +206,33 @@ class _Judge:
         if self.dirs[broker].get(path) != "online":
             self.fault(f"{what}: log dir {path} of broker {broker} is {self.dirs[broker].get(path)}")
         self.dir_of[key, broker] = path
+
+    # ------------------------------------------------------------ disks on the way
+
+    def disk_room(self) -> dict[int, float]:
+        """Bytes that each broker in service may hold: θ of its disk, or what it holds if that is more."""
+        theta = self._limit("theta")["disk"] if "theta" in self.settings["goals"] else 1.0
+        held = self.load(self.first_list, self.first_leader)
+        return {
+            number: max(theta * broker["capacity"]["disk"], held[number]["disk"]) * (1 + 1e-6)
+            for number, broker in self.brokers.items()
+            if number not in self.out_of_service and "disk" in broker.get("capacity", {})
+        }
+
+    def check_room(self, number: int, move: dict, room: dict[int, float]) -> None:
+        """No step fills a disk above θ that was not, whatever the verdict says."""
+        if move["target"] not in room or (move["topic"], move["partition"]) not in self.partitions:
+            return
+        held = sum(
+            row["leader_load" if self.leader[key] == move["target"] else "follower_load"]["disk"]
+            for key, row in self.partitions.items()
+            if move["target"] in self.list[key]
+        )
+        if held > room[move["target"]]:
+            self.fault(
+                f"move {number} fills the disk of broker {move['target']} to {held:g} bytes, "
+                f"{room[move['target']]:g} are allowed"
+            )
 
     # ------------------------------------------------------------ ends
 
@@ -409,7 +438,8 @@ class _Judge:
         hard = self.placement_faults(self.list, self.leader, moved=True)
         over, off = self.level_faults(self.list, self.leader)
         everything = hard + over + off
-        if verdict not in ("level", "levelled", "improved", "infeasible"):
+        lifted = self.lifted()
+        if verdict not in ("level", "levelled", "improved", "overloaded", "infeasible"):
             self.fault(f"verdict is {verdict}")
         if verdict == "level" and self.plan["moves"]:
             self.fault("verdict is level, with moves")
@@ -417,9 +447,13 @@ class _Judge:
             self.fault("verdict is levelled, without moves")
         if verdict in ("level", "levelled") and everything:
             self.fault(f"verdict is {verdict}, but {everything[0]} ({len(everything)} such)")
-        if verdict == "improved" and hard:
+        if verdict in ("improved", "overloaded") and hard:
             self.check_left_open(problems)
-        if verdict in ("improved", "infeasible"):
+        if lifted and verdict not in ("overloaded", "infeasible"):
+            self.fault(f"verdict is {verdict}, but {lifted[0]}, which was not ({len(lifted)} such)")
+        if verdict == "overloaded" and not lifted:
+            self.fault("verdict is overloaded, but nobody is above θ who was not")
+        if verdict in ("improved", "overloaded", "infeasible"):
             if not everything:
                 self.fault(f"verdict is {verdict}, but every goal holds")
             if not problems:
@@ -433,11 +467,55 @@ class _Judge:
                 isinstance(problem.get("count"), int) and problem["count"] > 0
             ):
                 self.fault(f"add_brokers without a count: {problem}")
-            if problem["kind"] == "add_brokers" and problem.get("resource") in RESOURCES:
+            if (
+                problem["kind"] == "add_brokers"
+                and problem.get("resource") in RESOURCES
+                and "choices" not in problem["proof"]
+            ):
                 self.check_add_brokers(problem)
         self.check_worsened(over)
-        if verdict == "infeasible" and not over:
+        short = [problem for problem in problems if "choices" in problem.get("proof", {})]
+        for problem in short:
+            self.check_short_of_room(problem)
+        if verdict == "infeasible" and not over and not short:
             self.check_could_be_placed()
+
+    def lifted(self) -> list[str]:
+        """Brokers above θ in the end that were not above it."""
+        before, _ = self.level_faults(self.first_list, self.first_leader)
+        was = {text.rsplit(" ", 3)[0] for text in before}
+        over, _ = self.level_faults(self.list, self.leader)
+        return [text for text in over if text.rsplit(" ", 3)[0] not in was]
+
+    def check_short_of_room(self, problem: dict) -> None:
+        """A rack, host or cluster that must hold more than θ of its disks: counted anew."""
+        proof, where = problem["proof"], problem["proof"]["where"]
+        goal, _, label = where.partition(" ")
+        service = [number for number in self.brokers if number not in self.out_of_service]
+        place = (lambda b: "all") if where == "the cluster" else (lambda b: self._place(goal, b))
+        label = "all" if where == "the cluster" else label
+        here = [number for number in service if place(number) == label]
+        needed = 0.0
+        for key, row in self.partitions.items():
+            leads_online = (
+                self.dirs.get(row["leader"], {}).get(self._first_dir(key, row["leader"])) != "offline"
+            )
+            led = self.first_leader[key] is not None and leads_online
+            if self.excluded(key) or not (self._in_sync(row) or led):
+                continue
+            copies = len(row["replicas"])
+            allowed = math.ceil(copies / len({place(number) for number in service}))
+            others = {place(number) for number in service} - {label}
+            elsewhere = sum(
+                min(allowed, sum(place(number) == other for number in service)) for other in others
+            )
+            size = max(row[role]["disk"] for role in ("leader_load", "follower_load"))
+            needed += max(0, copies - elsewhere) * size
+        room = proof["theta"] * sum(self.brokers[number]["capacity"]["disk"] for number in here)
+        if not math.isclose(needed, proof["needed_bytes"], rel_tol=1e-9) or needed <= room:
+            self.fault(
+                f"{where} must hold {needed:g} bytes, {proof['needed_bytes']:g} told, {room:g} allowed"
+            )
 
     def unsound(self) -> list[tuple[str, tuple | None]]:
         """Partitions that break a hard goal in the end, and brokers that would do, capacity aside."""

@@ -19,6 +19,9 @@ class Verdict(StrEnum):
     IMPROVED = "improved"
     """Some goal does not hold after the moves; the plan's `problems` say which, and why. A hard one only
     where that is not proven impossible: left out by a limit on moves or bytes, or not found."""
+    OVERLOADED = "overloaded"
+    """What must move (off dead or draining brokers, out of crowded racks) lifts a broker above θ that was not
+    above it, of a resource other than disk; not proven to be unavoidable."""
     INFEASIBLE = "infeasible"
     """Some hard limit cannot be met by any plan; the plan's `problems` proves it."""
 

@@ -35,7 +35,7 @@ def plan(level: Level, asked: PlanAsked, out: Path | None, form: str, *, all_mov
         sys.stdout.write(planned.told)
     if out is not None:
         say(f"plan written to {out}")
-    if planned.plan.verdict is Verdict.INFEASIBLE and planned.binding:
+    if planned.plan.verdict in (Verdict.INFEASIBLE, Verdict.OVERLOADED) and planned.binding:
         raise typer.Exit(3)
 
 

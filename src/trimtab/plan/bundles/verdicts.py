@@ -23,8 +23,7 @@ def judge(problem: ProblemData, place: IntArray, any_move: bool, cut: Problem | 
         Says that limits left out a part of the plan.
     """
     load = problem.load(place)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        usage = np.where(problem.counted, load / problem.capacity, 0.0)
+    usage, before = (_usage(problem, each) for each in (load, problem.load(problem.arrays.home)))
     impossible, open_ = _homeless(problem, place, cut is not None)
     goal = problem.limits(load)
     theta = problem.theta
@@ -44,7 +43,19 @@ def judge(problem: ProblemData, place: IntArray, any_move: bool, cut: Problem | 
         open_ += _unmet(problem, "theta", over, usage, theta, known, mean)
         open_ += _unmet(problem, "epsilon", out & ~over, deviation, epsilon, known, mean)
     problems = (*impossible, *proven, *open_)
-    return judgement_of(problems, proven=bool(impossible or proven), any_move=any_move, cut=cut)
+    return judgement_of(
+        problems,
+        proven=bool(impossible or proven),
+        overloads=bool((over & ~(before > theta)).any()),
+        any_move=any_move,
+        cuts=() if cut is None else (cut,),
+    )
+
+
+def _usage(problem: ProblemData, load: FloatArray) -> FloatArray:
+    """Shape of `load`: the share of capacity that it takes, 0 where that is not limited."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(problem.counted, load / problem.capacity, 0.0)
 
 
 def _homeless(problem: ProblemData, place: IntArray, limited: bool) -> tuple[list[Problem], list[Problem]]:

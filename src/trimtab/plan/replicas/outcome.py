@@ -1,5 +1,7 @@
 """From the placement that a strategy ends with to the plan that tells it."""
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from trimtab.model.imbalance import imbalance
@@ -11,6 +13,7 @@ from trimtab.model.replicas.snapshot import BrokerState
 from trimtab.plan.replicas.bounds import bound_of
 from trimtab.plan.replicas.dirs import dirs_of
 from trimtab.plan.replicas.explain import narrator
+from trimtab.plan.replicas.headroom import held_back, sent_home, too_full
 from trimtab.plan.replicas.moves import LEADER_STEP, Steps, path_to
 from trimtab.plan.replicas.problem import Placement, ProblemData
 from trimtab.plan.replicas.reasons import reasons_of
@@ -20,25 +23,37 @@ from trimtab.plan.search.limits import Limits
 from trimtab.plan.search.reasons import Reasons, blank_reasons
 
 
+@dataclass(frozen=True, eq=False)
+class _Path:
+    """The way to a placement: steps in order, and the load at its end; partitions in `held` found no room."""
+
+    placement: Placement
+    steps: Steps
+    chosen: IntArray
+    rows: IntArray
+    leaders: IntArray
+    load: FloatArray
+    goal: Limits
+    ceiling: FloatArray
+    held: IntArray
+
+
 def plan_of(problem: ProblemData, strategy: str, placement: Placement, cut: Problem | None = None) -> Plan:
     """Steps, reasons, cost, predictions and verdict of a placement; `cut` says if limits left out a part of
     it.
+
+    Partitions of which a copy would fill a disk above θ on the way stay where they are.
     """
-    snapshot, settings, arrays = problem.snapshot, problem.settings, problem.arrays
-    parts, brokers = snapshot.partitions, snapshot.brokers
-    steps, chosen, rows, leaders = path_to(problem, placement)
-    replicas, leader = parts.replicas.copy(), problem.first_leader
-    replicas[chosen], leader[chosen] = rows, leaders
-    load_before, load = snapshot.broker_load(), snapshot.broker_load(replicas, leader)
+    snapshot, settings = problem.snapshot, problem.settings
+    brokers, load_before = snapshot.brokers, snapshot.broker_load()
+    usage = load_before * problem.arrays.inverse
+    path = _path(problem, placement, usage)
     before = imbalance(load_before, brokers.capacity, brokers.in_service, RESOURCES)
-    after = imbalance(load, brokers.capacity, brokers.in_service, RESOURCES)
-    goal = problem.limits(load)
-    usage = load_before * arrays.inverse
-    ceiling = _ceiling(problem, usage, load * arrays.inverse)
-    steps = _in_order(problem, steps, goal, usage, ceiling)
-    moves = _moves(problem, steps, _reasons(problem, steps, goal, usage, ceiling))
+    after = imbalance(path.load, brokers.capacity, brokers.in_service, RESOURCES)
+    moves = _moves(problem, path.steps, _reasons(problem, path.steps, path.goal, usage, path.ceiling))
     cost = cost_of(moves)
-    judgement = judge(problem, *placement, load, after, bool(moves), cut)
+    cuts = tuple(one for one in (cut, held_back(problem, path.held)) if one is not None)
+    judgement = judge(problem, path.placement, path.load, (before, after), bool(moves), cuts)
     return Plan(
         level="replicas",
         strategy=strategy,
@@ -47,12 +62,37 @@ def plan_of(problem: ProblemData, strategy: str, placement: Placement, cut: Prob
         snapshot=snapshot.reference,
         verdict=judgement.verdict,
         moves=moves,
-        assignments=_assignments(problem, chosen, rows, leaders),
+        assignments=_assignments(problem, path.chosen, path.rows, path.leaders),
         predicted=Prediction(before.measures(), after.measures()),
         cost=cost,
-        bound=_bound(problem, goal, load_before, cost, judgement.goals_met),
+        bound=_bound(problem, path.goal, load_before, cost, judgement.goals_met),
         problems=judgement.problems,
     )
+
+
+def _path(problem: ProblemData, placement: Placement, usage: FloatArray) -> _Path:
+    """The way to a placement, or to as much of it as no disk is too full for.
+
+    Parameters
+    ----------
+    usage
+        Shape (brokers, resources): that of the snapshot.
+    """
+    snapshot = problem.snapshot
+    held = np.zeros(0, dtype=np.int32)
+    while True:
+        steps, chosen, rows, leaders = path_to(problem, placement)
+        replicas, leader = snapshot.partitions.replicas.copy(), problem.first_leader
+        replicas[chosen], leader[chosen] = rows, leaders
+        load = snapshot.broker_load(replicas, leader)
+        goal = problem.limits(load)
+        ceiling = _ceiling(problem, usage, load * problem.arrays.inverse)
+        steps = _in_order(problem, steps, goal, usage, ceiling)
+        full = np.setdiff1d(too_full(problem, steps), held)
+        if not len(full):
+            return _Path(placement, steps, chosen, rows, leaders, load, goal, ceiling, held)
+        held = np.union1d(held, full).astype(np.int32)
+        placement = sent_home(problem, placement, full)
 
 
 def cost_of(moves: tuple[Move, ...]) -> Cost:

@@ -85,7 +85,6 @@ class Placement(NamedTuple):
         rows = np.arange(len(self.place))
         return np.where(self.lead >= 0, self.place[rows, np.maximum(self.lead, 0)], -1).astype(np.int32)
 
-
     def in_slots_of(self, home: IntArray) -> "Placement":
         """The same replicas and leaders, those that stay in the slots that they have in `home`.
 

@@ -16,6 +16,7 @@ from trimtab.plan.replicas.annealing import anneal
 from trimtab.plan.replicas.board import ReplicasBoard, new_board
 from trimtab.plan.replicas.budget import within_budget
 from trimtab.plan.replicas.descent import level, send_home
+from trimtab.plan.replicas.headroom import given_way
 from trimtab.plan.replicas.outcome import plan_of
 from trimtab.plan.replicas.problem import Placement, ProblemData, problem_data
 from trimtab.plan.replicas.repair import repair
@@ -39,7 +40,11 @@ def plan(snapshot: ReplicasSnapshot, settings: ReplicasSettings) -> Plan:
 
 
 def searched(problem: ProblemData) -> Placement:
-    """The placement that `trim` ends with."""
+    """The placement that `trim` ends with; where a disk would be filled above θ, other rules give way."""
+    return given_way(problem, _searched(problem), _searched)
+
+
+def _searched(problem: ProblemData) -> Placement:
     lawful = repaired(problem)
     replicas = int((problem.arrays.home >= 0).sum())
     search = TrimSearch(_settled(problem, lawful), lawful, _changes(replicas))

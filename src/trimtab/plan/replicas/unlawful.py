@@ -5,6 +5,7 @@ import numpy as np
 from trimtab.model.load import BoolArray, FloatArray, IntArray
 from trimtab.model.plan import Problem
 from trimtab.plan.replicas.board import new_board
+from trimtab.plan.replicas.headroom import no_room
 from trimtab.plan.replicas.lawful import find_places
 from trimtab.plan.replicas.problem import ProblemData, crowding
 
@@ -25,7 +26,8 @@ def hard_problems(
         Shape (brokers, resources): its load.
     """
     arrays = problem.arrays
-    asked = ~problem.excluded
+    full, explained = no_room(problem, place)
+    asked = ~problem.excluded & ~explained
     # What is excluded stays where it is because the operator says so; that breaks no goal.
     left = asked & (arrays.leaving & (place == arrays.home)).any(axis=1)
     leaderless = asked & (lead < 0) & (arrays.home >= 0).any(axis=1)
@@ -35,12 +37,12 @@ def hard_problems(
     }
     broken = left | leaderless | crowded["rack"] | crowded["host"]
     if not broken.any():
-        return [], []
+        return full, []
     lost = broken.copy()
     lost[broken] = problem.orphaned[broken] | ~_placeable(
         problem, place, lead, load, np.flatnonzero(broken).astype(np.int32)
     )
-    proven = [*_left_behind(problem, left & lost), *_leaderless(problem, leaderless & lost)]
+    proven = [*full, *_left_behind(problem, left & lost), *_leaderless(problem, leaderless & lost)]
     open_ = _open(problem, left & ~lost, "must leave their brokers and have not", "offline or drain")
     open_ += _open(problem, leaderless & ~lost, "stay without a leader", "leader")
     for name, groups in (("rack", problem.racks), ("host", problem.hosts)):

@@ -6,39 +6,48 @@ from trimtab.model.imbalance import Imbalance
 from trimtab.model.load import BoolArray, FloatArray, IntArray
 from trimtab.model.plan import Problem
 from trimtab.model.replicas.resources import RESOURCES, UNITS
-from trimtab.plan.replicas.problem import ProblemData
+from trimtab.plan.replicas.problem import Placement, ProblemData
 from trimtab.plan.replicas.unlawful import hard_problems
 from trimtab.plan.search.verdicts import ROUNDING, Judgement, judgement_of, too_few_brokers
 
 
 def judge(
     problem: ProblemData,
-    place: IntArray,
-    lead: IntArray,
+    placement: Placement,
     load: FloatArray,
-    after: Imbalance,
+    measured: tuple[Imbalance, Imbalance],
     any_move: bool,
-    cut: Problem | None = None,
+    cuts: tuple[Problem, ...] = (),
 ) -> Judgement:
     """Hold a final placement against the goals.
 
     Parameters
     ----------
-    place, lead
-        The placement in slots.
-    load, after
-        Its load per broker, and the measures of it.
+    load
+        Shape (brokers, resources): that of the placement.
+    measured
+        The measures of the snapshot, and of the placement.
     any_move
         Whether the plan has moves.
-    cut
-        Says that limits left out a part of the plan.
+    cuts
+        Say which parts of the plan were left out for limits.
     """
+    place, lead = placement
+    before, after = measured
     impossible, unmet = hard_problems(problem, place, lead, load)
     led = (lead >= 0) & _borne(problem, place, lead)
     proven, open_ = _capacity(problem, load, after, led)
     level = _deviation(problem, load, after, led)
     problems = (*impossible, *unmet, *proven, *open_, *level)
-    return judgement_of(problems, proven=bool(impossible or proven), any_move=any_move, cut=cut)
+    theta = np.array(problem.settings.theta) * (1 + ROUNDING)
+    lifted = after.counted & (after.usage > theta) & ~(before.usage > theta)
+    return judgement_of(
+        problems,
+        proven=bool(impossible or proven),
+        overloads="theta" in problem.settings.goals and bool(lifted.any()),
+        any_move=any_move,
+        cuts=cuts,
+    )
 
 
 def _borne(problem: ProblemData, place: IntArray, lead: IntArray) -> BoolArray:

@@ -27,7 +27,7 @@ class Judgement:
 
 
 def judgement_of(
-    problems: Sequence[Problem], *, proven: bool, any_move: bool, cut: Problem | None
+    problems: Sequence[Problem], *, proven: bool, overloads: bool, any_move: bool, cuts: tuple[Problem, ...]
 ) -> Judgement:
     """The verdict on a placement.
 
@@ -35,15 +35,17 @@ def judgement_of(
     ----------
     proven
         Some of the problems no plan can solve.
+    overloads
+        A broker is above θ after the moves that was not before.
     any_move
         The plan has moves.
-    cut
-        Says that limits left out a part of the plan.
+    cuts
+        Say which parts of the plan were left out for limits.
     """
     if not problems:
         return Judgement(Verdict.LEVELLED if any_move else Verdict.LEVEL, (), True)
-    told = tuple(problems) if cut is None else (cut, *problems)
-    return Judgement(Verdict.INFEASIBLE if proven else Verdict.IMPROVED, told, False)
+    verdict = Verdict.OVERLOADED if overloads else Verdict.IMPROVED
+    return Judgement(Verdict.INFEASIBLE if proven else verdict, (*cuts, *problems), False)
 
 
 def too_few_brokers(

@@ -1,0 +1,265 @@
+"""Headroom: no plan fills a disk above θ that was not, neither at its end nor on the way there.
+
+Room on disks comes before racks and hosts, and before every other goal: a full disk takes its broker down,
+and with it more than one replica. Where what must move finds no room by the rules, racks and hosts give way
+for as few partitions as the excess takes (biggest first), and if that is not enough, replicas stay where they
+are: on a draining broker, or missing on a dead one. The plans of all strategies are held to it (`too_full`);
+only `trim` searches again (`given_way`).
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from trimtab.model.load import BoolArray, FloatArray, IntArray
+from trimtab.model.plan import Problem
+from trimtab.model.replicas.resources import DISK
+from trimtab.plan.replicas.moves import LEADER_STEP, Steps
+from trimtab.plan.replicas.problem import UNBOUNDED, Placement, ProblemData, crowding
+
+ROUNDS = 3
+"""Searches again for each thing that gives way; each round takes three times the excess of the one before."""
+
+ROUNDING = 1 + 1e-9
+
+
+def ceiling(problem: ProblemData) -> FloatArray:
+    """Shape (brokers,): the most of its disk that each may hold, infinite where that is not limited.
+
+    θ (the whole disk, if θ is no goal), or what it holds already where that is more.
+    """
+    asked = "theta" in problem.settings.goals
+    theta = problem.settings.theta[DISK] if asked else 1.0
+    most = np.maximum(theta, _disk(problem, problem.home)) * ROUNDING
+    return np.where(problem.counted[:, DISK], most, np.inf)
+
+
+def given_way(
+    problem: ProblemData, placement: Placement, search: Callable[[ProblemData], Placement]
+) -> Placement:
+    """The placement, or one found anew for which rules on racks and hosts, then moves that must be, gave way.
+
+    Parameters
+    ----------
+    search
+        Finds a placement of a problem.
+    """
+    rules = problem
+    for give, may in ((_spread_given, _spread_asked), (_staying, _must_leave)):
+        for turn in range(ROUNDS):
+            rows = _arrivals_in_excess(rules, placement, may(rules), 3.0**turn)
+            if not len(rows):
+                break
+            rules = give(rules, rows)
+            placement = search(rules)
+    return placement
+
+
+def too_full(problem: ProblemData, steps: Steps) -> IntArray:
+    """Partitions a step of which fills a disk above its ceiling, when the steps are made one after the other.
+
+    A copy is on its new broker before it leaves the old one.
+    """
+    use = problem.arrays.use[steps.partition, :, DISK]
+    role = use[np.arange(len(use)), steps.role]
+    change = np.where(steps.kind == LEADER_STEP, use[:, 1] - use[:, 0], role)
+    broker = np.concatenate([steps.target, steps.source])
+    change = np.concatenate([change, -change]) * np.where(
+        broker >= 0, problem.arrays.inverse[broker, DISK], 0.0
+    )
+    order = np.lexsort((np.tile(np.arange(len(use)), 2), broker))
+    broker, change = broker[order], change[order]
+    usage, top = _disk(problem, problem.home), ceiling(problem)
+    level, first = np.cumsum(change), np.searchsorted(broker, broker)
+    level += usage[broker] - (level[first] - change[first])
+    over = (broker >= 0) & (change > 0) & (level > top[broker])
+    return np.unique(np.tile(steps.partition, 2)[order][over])
+
+
+def sent_home(problem: ProblemData, placement: Placement, rows: IntArray) -> Placement:
+    """The placement with some partitions where the snapshot has them.
+
+    Whoever is in sync and may lead keeps a role that is without a leader there.
+    """
+    arrays = problem.arrays
+    place, lead = placement.place.copy(), placement.lead.copy()
+    place[rows], lead[rows] = arrays.home[rows], problem.home_lead[rows]
+    ready = arrays.home_ready[rows] & arrays.may_lead[arrays.home[rows]] & (arrays.home[rows] >= 0)
+    orphan = (lead[rows] < 0) & ready.any(axis=1) & arrays.movable[rows]
+    lead[rows[orphan]] = ready[orphan].argmax(axis=1)
+    return Placement(place, lead)
+
+
+def held_back(problem: ProblemData, rows: IntArray) -> Problem | None:
+    """The problem that says which partitions stay home because a disk would be filled for them."""
+    if not len(rows):
+        return None
+    parts = problem.snapshot.partitions
+    p = int(rows[0])
+    return Problem(
+        "limit_reached",
+        f"{len(rows)} partition{'s' if len(rows) != 1 else ''} ({parts.topics[parts.topic[p]]}-"
+        f"{parts.number[p]}{', ...' if len(rows) > 1 else ''}) stay where they are: their copies would fill "
+        "a disk above theta, at the end or on the way",
+        resource="disk",
+        proof={"partitions": len(rows), "theta": problem.settings.theta[DISK]},
+    )
+
+
+def no_room(problem: ProblemData, place: IntArray) -> tuple[list[Problem], BoolArray]:
+    """Racks, hosts or clusters whose disks cannot hold within θ what the rules ask of them, with the choices.
+
+    Parameters
+    ----------
+    place
+        The final placement: what it gave up is told, and the partitions that gave way are returned.
+
+    Returns
+    -------
+    tuple[list[Problem], BoolArray]
+        The problems, and shape (partitions,): those that crowd a group or stay behind because of them.
+    """
+    arrays, service = problem.arrays, problem.snapshot.brokers.in_service
+    found: list[Problem] = []
+    explained = np.zeros(len(place), dtype=np.bool_)
+    if "theta" not in problem.settings.goals:
+        return found, explained
+    stayed = (arrays.leaving & (place == arrays.home)).any(axis=1) & arrays.movable
+    for name, group, cap in (
+        ("rack", arrays.rack, arrays.rack_cap),
+        ("host", arrays.host, arrays.host_cap),
+        ("cluster", np.zeros_like(arrays.rack), np.full_like(arrays.rack_cap, UNBOUNDED)),
+    ):
+        gave_way = (crowding(place, group, cap) & arrays.movable) | stayed
+        if gave_way.any() and not (name == "cluster" and found):
+            groups = np.unique(group[service]).tolist()
+            short = [_shortage(problem, place, name, group, cap, number, gave_way) for number in groups]
+            found += [one for one in short if one is not None]
+            explained |= gave_way & any(short)
+    return found, explained
+
+
+def _shortage(
+    problem: ProblemData,
+    place: IntArray,
+    name: str,
+    group: IntArray,
+    cap: IntArray,
+    number: int,
+    gave_way: BoolArray,
+) -> Problem | None:
+    """The problem of a group that must hold more than θ of its disks by the rules; None if it need not.
+
+    A partition must have there what all other groups may not take: its replicas, less the caps of the others
+    (or the brokers in them, where those are fewer).
+    """
+    snapshot, arrays = problem.snapshot, problem.arrays
+    brokers, theta = snapshot.brokers, problem.settings.theta[DISK]
+    here = (group == number) & brokers.in_service
+    if not problem.counted[here, DISK].all():
+        return None
+    sizes = np.bincount(group[brokers.in_service], minlength=int(group.max()) + 1)
+    sizes[number] = 0
+    elsewhere = np.minimum(sizes[None, :], cap[:, None]).sum(axis=1)
+    must = np.maximum((arrays.home >= 0).sum(axis=1) - elsewhere, 0) * arrays.movable
+    needed, capacity = float((must * arrays.size).sum()), float(brokers.capacity[here, DISK].sum())
+    if needed <= theta * capacity * ROUNDING:
+        return None
+    names = {"rack": brokers.rack, "host": brokers.host}.get(name)
+    label = f"{name} {names[int(np.flatnonzero(here)[0])]}" if names else "the cluster"
+    typical = capacity / int(here.sum())
+    count = max(1, int(np.ceil((needed / theta - capacity) / typical - 1e-9)))
+    left = int((gave_way & (arrays.leaving & (place == arrays.home)).any(axis=1)).sum())
+    moved = int(gave_way.sum()) - left
+    without = Placement(np.where(_arrived(problem, place) & gave_way[:, None], -1, place), problem.home_lead)
+    peak, apart = (_peak(problem, Placement(each, problem.home_lead)) for each in (place, without.place))
+    with_more = needed / (capacity + count * typical)
+    choices: dict[str, object] = {"add_brokers": {"count": count, "disk": with_more}}
+    told = [
+        f"add {count} broker{'s' if count != 1 else ''} of {typical:.6g} bytes to it (disk {with_more:.2f})"
+    ]
+    if moved and names:
+        choices[f"relax_{name}"] = {"partitions": moved, "disk": peak}
+        told.append(
+            f"let {moved} partitions crowd another {name}, as this plan does (disk {peak:.2f} at most)"
+        )
+    choices["leave"] = {"partitions": moved + left, "disk": apart}
+    told.append(
+        f"leave {moved + left} partitions with a replica missing or on a broker that drains"
+        f"{', as this plan does with ' + str(left) if left else ''} (disk {apart:.2f} at most)"
+    )
+    return Problem(
+        "conflicting_constraints" if names else "add_brokers",
+        f"disk: {label} must hold {needed:.6g} bytes{f' by the rule of {name}s' if names else ''}, more than "
+        f"{theta:g} of its {int(here.sum())} broker{'s' if here.sum() != 1 else ''}, "
+        f"{theta * capacity:.6g}: {'; or '.join(told)}",
+        count=count,
+        resource="disk",
+        proof={
+            "goal": "theta",
+            "where": label,
+            "needed_bytes": needed,
+            "capacity_bytes": capacity,
+            "theta": theta,
+            "brokers": int(here.sum()),
+            "choices": choices,
+        },
+    )
+
+
+def _disk(problem: ProblemData, placement: Placement) -> FloatArray:
+    """Shape (brokers,): how full the disks are."""
+    return np.asarray(problem.load(placement)[:, DISK] * problem.arrays.inverse[:, DISK])
+
+
+def _peak(problem: ProblemData, placement: Placement) -> float:
+    return float(np.where(problem.counted[:, DISK], _disk(problem, placement), 0.0).max())
+
+
+def _arrived(problem: ProblemData, place: IntArray) -> BoolArray:
+    """Shape of `place`: replicas on brokers that did not hold the partition."""
+    return np.asarray((place >= 0) & ~(place[:, :, None] == problem.arrays.home[:, None, :]).any(axis=2))
+
+
+def _arrivals_in_excess(problem: ProblemData, placement: Placement, may: BoolArray, share: float) -> IntArray:
+    """Partitions that arrived on disks above their ceilings: the biggest, as many as the excess takes.
+
+    Parameters
+    ----------
+    may
+        Shape (partitions,): those that can give way.
+    share
+        Of the excess to be covered.
+    """
+    usage, top = _disk(problem, placement), ceiling(problem)
+    size, arrived = problem.arrays.size, _arrived(problem, placement.place) & may[:, None]
+    rows: list[int] = []
+    for b in np.flatnonzero(usage > top).tolist():
+        here = np.flatnonzero((arrived & (placement.place == b)).any(axis=1))
+        here = here[np.argsort(-size[here], kind="stable")]
+        excess = share * (usage[b] - top[b]) / problem.arrays.inverse[b, DISK]
+        rows += here[: int(np.searchsorted(np.cumsum(size[here]), excess)) + 1].tolist()
+    return np.unique(np.array(rows, dtype=np.int64))
+
+
+def _spread_asked(problem: ProblemData) -> BoolArray:
+    arrays = problem.arrays
+    return np.asarray((arrays.rack_cap < UNBOUNDED) | (arrays.host_cap < UNBOUNDED))
+
+
+def _spread_given(problem: ProblemData, rows: IntArray) -> ProblemData:
+    caps = {name: getattr(problem.arrays, name).copy() for name in ("rack_cap", "host_cap")}
+    for cap in caps.values():
+        cap[rows] = UNBOUNDED
+    return replace(problem, arrays=problem.arrays._replace(**caps))
+
+
+def _must_leave(problem: ProblemData) -> BoolArray:
+    return np.asarray(problem.arrays.leaving.any(axis=1))
+
+
+def _staying(problem: ProblemData, rows: IntArray) -> ProblemData:
+    leaving = problem.arrays.leaving.copy()
+    leaving[rows] = False
+    return replace(problem, arrays=problem.arrays._replace(leaving=leaving))

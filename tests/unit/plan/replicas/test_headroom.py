@@ -1,0 +1,112 @@
+"""No plan fills a disk above θ that was not: what gives way for it, and how it is told."""
+
+import numpy as np
+import pytest
+
+from support.replica_clusters import broker, partition, snapshot
+from trimtab.model.plan import Verdict
+from trimtab.model.replicas.plan import MoveKind, Plan
+from trimtab.model.replicas.settings import ReplicasSettings, RoleAwareSettings
+from trimtab.plan.replicas.headroom import too_full
+from trimtab.plan.replicas.moves import LEADER_STEP, REPLICA_STEP, Steps
+from trimtab.plan.replicas.planner import plan_replicas
+from trimtab.plan.replicas.problem import problem_data
+
+SETTINGS = [
+    ReplicasSettings(),
+    ReplicasSettings(strategy="role_aware"),
+    ReplicasSettings(strategy="role_aware", role_aware=RoleAwareSettings(literal=True)),
+]
+
+
+def planned(brokers: list, partitions: list, settings: ReplicasSettings = SETTINGS[0]) -> Plan:
+    """A plan for a hand-written cluster."""
+    return plan_replicas(snapshot(brokers, partitions), settings)
+
+
+def three_racks(state: str) -> tuple[list, list]:
+    """Brokers 1 to 6, disks of 100, two in each rack; 10 partitions of 5 on 1, 2, 3 and 10 on 4, 5, 6."""
+    brokers = [
+        broker(b, f"r{(b - 1) % 3}", state=state if b == 6 else "alive", capacity=(None, 100.0, None, None))
+        for b in range(1, 7)
+    ]
+    parts = [
+        partition("t", p, held, in_sync=[b for b in held if b != 6 or state != "dead"], load=(0, 5, 0, 0))
+        for p, held in enumerate([[1, 2, 3]] * 10 + [[4, 5, 6]] * 10)
+    ]
+    return brokers, parts
+
+
+@pytest.mark.parametrize("state", ["dead", "draining"])
+def test_racks_give_way_before_a_disk_is_filled(state: str) -> None:
+    """Broker 6 goes: rack r2 would hold 20 · 5 = 100 on broker 3 alone, and .8 of it is 80.
+
+    So 4 partitions crowd another rack, nobody stays behind, and the operator is told what to choose from.
+    """
+    plan = planned(*three_racks(state))
+    assert plan.predicted.after.peak_usage["disk"] <= 0.8
+    assert not any(6 in row.after for row in plan.assignments if 6 in row.before)
+    assert sum(6 in row.before for row in plan.assignments) == 10
+    told = next(one for one in plan.problems if "choices" in one.proof)
+    assert plan.verdict is Verdict.INFEASIBLE
+    assert (told.proof["where"], told.proof["needed_bytes"], told.count) == ("rack r2", 100.0, 1)
+    choices = told.proof["choices"]
+    assert choices["add_brokers"] == {"count": 1, "disk": 0.5}
+    assert choices["relax_rack"]["partitions"] == 4
+    assert "rack r2 must hold 100 bytes by the rule of racks, more than 0.8 of its 1 broker, 80" in told.text
+    crowded = [row for row in plan.assignments if len({(b - 1) % 3 for b in row.after}) < 3]
+    assert len(crowded) == 4
+
+
+def test_replicas_stay_where_they_are_when_no_disk_has_room() -> None:
+    """Three disks hold 60 each; one broker drains: 180 do not fit into .8 of 200, so 20 or more stay."""
+    plan = planned(
+        [
+            broker(b, state="draining" if b == 3 else "alive", capacity=(None, 100, None, None))
+            for b in (1, 2, 3)
+        ],
+        [partition("t", p, [1 + p % 3], load=(0, 5, 0, 0)) for p in range(36)],
+    )
+    assert plan.predicted.after.peak_usage["disk"] <= 0.8
+    assert len([move for move in plan.moves if move.kind is MoveKind.REPLICA]) == 8
+    told = next(one for one in plan.problems if "choices" in one.proof)
+    assert (plan.verdict, told.kind, told.count) == (Verdict.INFEASIBLE, "add_brokers", 1)
+    assert told.proof["choices"]["leave"] == {"partitions": 4, "disk": pytest.approx(0.8)}
+
+
+def test_a_broker_that_must_bear_more_than_theta_is_no_improvement() -> None:
+    """Rack b has one broker left of two, and all its traffic: 1.0 of what it can take."""
+    plan = planned(
+        [broker(b, "a" if b < 3 else "b", state="dead" if b == 4 else "alive") for b in (1, 2, 3, 4)],
+        [
+            partition("t", p, [1 + p % 2, 3 + p // 2 % 2], in_sync=[1 + p % 2], load=(0, 1, 5, 0))
+            for p in range(20)
+        ],
+    )
+    assert plan.predicted.after.peak_usage["network_in"] == pytest.approx(1.0)
+    assert plan.verdict is Verdict.OVERLOADED
+
+
+@pytest.mark.parametrize("settings", SETTINGS, ids=["trim", "role_aware", "role_aware literal"])
+@pytest.mark.parametrize("state", ["dead", "draining"])
+def test_every_strategy_keeps_disks_below_theta(settings: ReplicasSettings, state: str) -> None:
+    """Also the paper's, which looks at one resource at a time."""
+    assert planned(*three_racks(state), settings).predicted.after.peak_usage["disk"] <= 0.8 + 1e-9
+
+
+def test_a_disk_is_not_filled_on_the_way_either() -> None:
+    """Two disks of 100 hold 75: to exchange 10 for 10, one of them passes 85."""
+    parts = [partition("t", p, [1 + p % 2], load=(0, size, 0, 0)) for p, size in enumerate([10, 10, 65, 65])]
+    brokers = [broker(b, capacity=(None, 100.0, None, None)) for b in (1, 2)]
+    problem = problem_data(snapshot(brokers, parts), SETTINGS[0])
+
+    def filled(*steps: tuple[int, int, int, int]) -> list[int]:
+        kind, partition, source, target = (
+            np.array(column, dtype=np.int32) for column in zip(*steps, strict=True)
+        )
+        role = np.zeros(len(steps), dtype=np.int8)
+        return too_full(problem, Steps(kind.astype(np.int8), partition, source, target, role)).tolist()
+
+    assert filled((REPLICA_STEP, 0, 0, 1), (REPLICA_STEP, 1, 1, 0)) == [0]
+    assert filled((REPLICA_STEP, 1, 1, 0), (REPLICA_STEP, 0, 0, 1)) == [1]
+    assert filled((LEADER_STEP, 0, 0, 1)) == []
