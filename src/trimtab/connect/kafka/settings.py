@@ -105,17 +105,12 @@ def split_address(address: str) -> tuple[str, int]:
 
 
 def kafka_connection(settings: Settings, bootstrap: str | None = None) -> KafkaConnection:
-    """The connection that the `[kafka]` table describes.
+    """The connection that the `[kafka]` table describes; errors as in `connection_of`.
 
     Parameters
     ----------
     bootstrap
         Comma-separated addresses, as `--bootstrap` takes them; they go before those of the table.
-
-    Raises
-    ------
-    SettingsError
-        For an unknown key, a wrong type, a missing file or a combination that cannot work.
     """
     return connection_of(
         settings,

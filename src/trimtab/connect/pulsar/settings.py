@@ -87,7 +87,7 @@ class PulsarConnection(Connection):
 def pulsar_connection(
     settings: Settings, admin: str | None = None, token_file: Path | None = None
 ) -> PulsarConnection:
-    """The connection that the `[pulsar]` table describes.
+    """The connection that the `[pulsar]` table describes; errors as in `connection_of`.
 
     Parameters
     ----------
@@ -95,11 +95,6 @@ def pulsar_connection(
         Comma-separated addresses, as `--pulsar-admin` takes them; they go before those of the table.
     token_file
         A file with the token; it goes before any other token.
-
-    Raises
-    ------
-    SettingsError
-        For an unknown key, a wrong type, a missing file or a combination that cannot work.
     """
     return connection_of(
         settings,
