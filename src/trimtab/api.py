@@ -14,10 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from trimtab.extras import require
-from trimtab.files.plan_format import level_of, open_plan
 from trimtab.files.snapshot_format import format_of
 from trimtab.levels import LEVELS, Level, level_named
-from trimtab.levels.planning import planner_of
+from trimtab.levels.planning import opened_plan, planner_of
 from trimtab.levels.settings import read_settings
 from trimtab.model.errors import InputError, TrimtabError
 from trimtab.model.imbalance import Imbalance
@@ -125,8 +124,8 @@ def read_plan(path: str | Path) -> Plan[Any]:
     InputError
         If it is no plan, or its moves, assignments and cost contradict each other.
     """
-    document = open_plan(Path(path))
-    found: Plan[Any] = LEVELS[level_of(document, tuple(LEVELS))].plan().from_document(document)
+    level, document = opened_plan(Path(path))
+    found: Plan[Any] = level.plan().from_document(document)
     return found
 
 

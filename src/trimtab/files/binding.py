@@ -1,7 +1,6 @@
 """Settings bound to frozen dataclasses, from TOML tables and words of the environment and command line."""
 
 import dataclasses
-import difflib
 import math
 import tomllib
 import typing
@@ -12,7 +11,7 @@ from typing import Any, Generic, NoReturn, TypeVar
 
 import msgspec
 
-from trimtab.files.refusals import shape_of, shown
+from trimtab.files.refusals import did_you_mean, shape_of, shown
 from trimtab.model.errors import SettingsError
 
 T = TypeVar("T")
@@ -237,9 +236,8 @@ def key_paths(kind: type) -> list[tuple[str, ...]]:
 def unknown_key(dotted: str, given: "Given | Table", known: Iterable[str]) -> SettingsError:
     """The error for a key that nobody reads."""
     section, _, name = dotted.rpartition(".")
-    close = difflib.get_close_matches(name, list(known), n=1)
     place = f"{section}." if section else ""
-    hint = f"did you mean {place}{close[0]}?" if close else f"known are {', '.join(sorted(known))}"
+    hint = did_you_mean(name, known, f"known are {', '.join(sorted(known))}", place)
     return SettingsError(f"{origin_of(given)}: {dotted} is not a setting; {hint}")
 
 

@@ -125,17 +125,6 @@ def level_of(document: JsonDocument, levels: tuple[str, ...]) -> str:
     return level
 
 
-def plan_level(path: Path, levels: tuple[str, ...]) -> str:
-    """The level of a plan file, of which no more than the head is looked at.
-
-    Raises
-    ------
-    InputError
-        If it is no plan, or of a level that is none of `levels`.
-    """
-    return level_of(open_plan(path), levels)
-
-
 def document_bytes(fields: dict[str, Any]) -> bytes:
     """The canonical text of a document: an element of a list of records a line, all else on one line."""
     return (

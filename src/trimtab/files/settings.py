@@ -3,7 +3,6 @@
 Every key `[section] key` is also `--set section.key=value`, and environment variable `TRIMTAB_SECTION_KEY`.
 """
 
-import difflib
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,6 +11,7 @@ from typing import Any, TypeVar
 
 from trimtab.files.binding import Given, Section, Sections, Table, bind, key_paths, plain_table, unknown_key
 from trimtab.files.reading import read_bytes
+from trimtab.files.refusals import did_you_mean
 from trimtab.model.errors import SettingsError
 
 T = TypeVar("T")
@@ -162,8 +162,7 @@ def _override(text: str, sections: Sections) -> tuple[str, tuple[str, ...], Give
 
 def _check_section(origin: str, name: str, known: Sections) -> None:
     if name not in known:
-        close = difflib.get_close_matches(name, known, n=1)
-        hint = f"did you mean {close[0]}?" if close else f"known are {', '.join(known)}"
+        hint = did_you_mean(name, known, f"known are {', '.join(known)}")
         raise SettingsError(f"{origin}: there is no section [{name}]; {hint}")
 
 
@@ -173,8 +172,7 @@ def _path_of(variable: str, rest: str, paths: list[tuple[str, ...]] | None) -> t
         return (rest.lower(),)
     by_variable = {"_".join(path).upper(): path for path in paths}
     if rest not in by_variable:
-        close = difflib.get_close_matches(rest, list(by_variable), n=1)
-        hint = f"did you mean {variable[: -len(rest)]}{close[0]}?" if close else "unset it"
+        hint = did_you_mean(rest, by_variable, "unset it", variable[: -len(rest)])
         raise SettingsError(f"environment variable {variable} is not a setting; {hint}")
     return by_variable[rest]
 

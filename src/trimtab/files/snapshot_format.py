@@ -140,15 +140,7 @@ class SnapshotFormat(Generic[SnapshotT]):
         return self.build(source)
 
     def from_json(self, path: Path, data: bytes, sha256: str) -> SnapshotT:
-        """The same from a JSON text.
-
-        Parameters
-        ----------
-        path
-            The file that `data` comes from, for messages.
-        sha256
-            Digest of the file, for the reference.
-        """
+        """The same from the JSON text of a file, whose digest is at hand."""
         with _no_collections():
             document = JsonDocument(path, data, self.known_names)
             document.require(("format",), tuple(document.parts))

@@ -8,7 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from trimtab.files.document import JsonDocument
+from trimtab.files.plan_format import level_of, open_plan
 from trimtab.files.settings import Settings
+from trimtab.levels import LEVELS, ROWS
 from trimtab.levels.level import Level, PlanAsked, Planned, Planner
 from trimtab.levels.settings import read_settings
 from trimtab.model.errors import InputError, PlanError
@@ -50,6 +53,18 @@ def planner_of(level: Level, strategy: str) -> Planner:
     if strategy not in level.planners:
         raise PlanError(f"strategy {strategy!r} is not known; choose one of {', '.join(level.planners)}")
     return level.planners[strategy]()
+
+
+def opened_plan(path: Path) -> tuple[Level, JsonDocument]:
+    """A plan file that is read so far that its level is known; `from_document` of the level's plans reads on.
+
+    Raises
+    ------
+    InputError
+        If it is no plan, or of no level that there is.
+    """
+    document = open_plan(path)
+    return LEVELS[level_of(document, ROWS)], document
 
 
 def snapshot_of(level: Level, path: Path | None, lake: Path, cluster: str | None) -> Any:

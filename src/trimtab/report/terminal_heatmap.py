@@ -62,11 +62,6 @@ def terminal_heatmap(
     epsilon
         Deviation allowed, one figure or one per column. Cells beyond it carry ▲ or ▼, so that the map can
         be read without colours, in a log or through a pipe.
-
-    Returns
-    -------
-    rich.table.Table
-        Print it with a rich console, which leaves colours out where they cannot be shown.
     """
     from rich.table import Table
 

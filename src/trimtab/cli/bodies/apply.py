@@ -22,9 +22,9 @@ from trimtab.act.store import ExecutionStore
 from trimtab.cli.bodies.watching import run_watched
 from trimtab.cli.bodies.where import Where
 from trimtab.files.places import state_folder
-from trimtab.files.plan_format import level_of, open_plan
 from trimtab.files.settings import Settings
-from trimtab.levels import FIRST, LEVELS, ROWS, Level, level_named, systems
+from trimtab.levels import FIRST, LEVELS, Level, systems
+from trimtab.levels.planning import opened_plan
 from trimtab.levels.settings import execution_settings
 from trimtab.model.errors import InputError, TrimtabError
 from trimtab.model.receipt import Receipt
@@ -34,8 +34,7 @@ from trimtab.report.saying import say, warn
 
 def apply(path: Path, where: Where, *, yes: bool, dry_run: bool, rebase: bool, as_json: bool) -> None:
     """`trimtab apply`."""
-    document = open_plan(path)
-    level = level_named(level_of(document, ROWS), f"{path}: level")
+    level, document = opened_plan(path)
     _refuse_options_of_others(level, path, where.given)
     plan = level.plan().from_document(document)
     receipt = _applied(level, plan, path, where, yes=yes, dry_run=dry_run, rebase=rebase)

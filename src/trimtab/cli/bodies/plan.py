@@ -10,10 +10,9 @@ from typing import Any
 
 import typer
 
-from trimtab.files.plan_format import plan_level as level_of_plan
-from trimtab.levels import ROWS, Level, level_named
+from trimtab.levels import Level
 from trimtab.levels.level import PlanAsked
-from trimtab.levels.planning import plan_level
+from trimtab.levels.planning import opened_plan, plan_level
 from trimtab.model.errors import InputError
 from trimtab.model.plan import Verdict
 from trimtab.report.saying import announce_compilation, say
@@ -41,12 +40,12 @@ def plan(level: Level, asked: PlanAsked, out: Path | None, form: str, *, all_mov
 
 def show(path: Path, snapshot: Path | None, form: str, *, all_moves: bool) -> None:
     """`trimtab plan show`."""
-    level = level_named(level_of_plan(path, ROWS), f"{path}: level")
+    level, document = opened_plan(path)
     if form not in ("text", "json") and form not in level.forms:
         raise InputError(
             f"{path}: is a plan for {level.system.title}, and --format {form} is not for that; leave it out"
         )
-    plan = level.plan().read(path)
+    plan = level.plan().from_document(document)
     found = None if snapshot is None else level.snapshot().read(snapshot)
     if found is not None and found.reference.sha256 != plan.snapshot.sha256:
         raise InputError(
@@ -57,14 +56,14 @@ def show(path: Path, snapshot: Path | None, form: str, *, all_moves: bool) -> No
 
 def diff(first: Path, second: Path) -> None:
     """`trimtab plan diff`."""
-    levels = [level_named(level_of_plan(path, ROWS), f"{path}: level") for path in (first, second)]
-    if levels[0] is not levels[1]:
+    (level, one), (other_level, other) = opened_plan(first), opened_plan(second)
+    if level is not other_level:
         raise InputError(
-            f"{first} is a plan of {levels[0].name} and {second} one of {levels[1].name}: compare plans of "
-            "one level"
+            f"{first} is a plan of {level.name} and {second} one of {other_level.name}: compare plans of one "
+            "level"
         )
-    form = levels[0].plan()
-    text = levels[0].words().plan_diff(form.read(first), form.read(second))
+    form = level.plan()
+    text = level.words().plan_diff(form.from_document(one), form.from_document(other))
     typer.echo(text or "the plans do the same", nl=not text)
     if text:
         raise typer.Exit(1)

@@ -51,12 +51,7 @@ def recording_files(path: Path) -> tuple[Path, ...]:
 
 
 def read_recording(path: Path) -> Iterator[ReportTick]:
-    """The ticks of a recording, one at a time; however long it is, no more than one is in memory.
-
-    Parameters
-    ----------
-    path
-        As for `recording_files`.
+    """The ticks of all `recording_files`, one at a time; no more than one is in memory.
 
     Raises
     ------

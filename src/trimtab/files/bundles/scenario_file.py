@@ -1,6 +1,5 @@
 """Scenarios of a replay as a file: TOML, a table for each strategy with its settings."""
 
-import difflib
 import tomllib
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -9,7 +8,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from trimtab.files.reading import read_bytes
-from trimtab.files.refusals import shape_of, shown
+from trimtab.files.refusals import did_you_mean, shape_of, shown
 from trimtab.model.errors import SettingsError
 
 T = TypeVar("T", bound=Struct)
@@ -111,8 +110,7 @@ def _converted(path: Path, place: str, tree: dict[str, Any], kind: type[T]) -> T
     known = kind.__struct_fields__
     for name in tree:
         if name not in known:
-            close = difflib.get_close_matches(name, known, n=1)
-            remedy = f"did you mean {close[0]}?" if close else f"known are {', '.join(known)}"
+            remedy = did_you_mean(name, known, f"known are {', '.join(known)}")
             raise SettingsError(f"{path}: {place}{name} is not a setting of a scenario; {remedy}")
     try:
         return msgspec.convert(tree, kind)

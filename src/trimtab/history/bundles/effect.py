@@ -116,13 +116,7 @@ class Effect:
 
 
 class EffectMeter:
-    """Adds up the effect of one strategy, tick after tick.
-
-    Parameters
-    ----------
-    measured_by
-        The ruler.
-    """
+    """Adds up the effect of one strategy, tick after tick, by one ruler."""
 
     def __init__(self, measured_by: Ruler) -> None:
         self._ruler = measured_by

@@ -82,23 +82,11 @@ class FileRecording:
         return self.path.name
 
     def check(self) -> None:
-        """Refuse a path without recordings.
-
-        Raises
-        ------
-        InputError
-            If there is no file.
-        """
+        """Refuse a path without recordings, as `trimtab.files.bundles.recording.recording_files`."""
         recording_files(self.path)
 
     def ticks(self) -> Iterator[ReportTick]:
-        """One at a time.
-
-        Raises
-        ------
-        InputError
-            As `trimtab.files.bundles.recording.read_recording`.
-        """
+        """One at a time; errors as of `trimtab.files.bundles.recording.read_recording`."""
         return self.period.of(read_recording(self.path))
 
 
@@ -139,13 +127,7 @@ class LakeRecording:
             )
 
     def ticks(self) -> Iterator[ReportTick]:
-        """One at a time.
-
-        Raises
-        ------
-        ObserveError
-            As `trimtab.observe.collect.pulsar.recorded.recent_ticks`.
-        """
+        """One at a time; errors as of `trimtab.observe.collect.pulsar.recorded.recent_ticks`."""
         from trimtab.observe.bundles.pipeline import PIPELINE
         from trimtab.observe.collect.pulsar.recorded import recent_ticks
         from trimtab.observe.lake import Lake

@@ -50,11 +50,6 @@ def draw_replay(comparison: Comparison, folder: Path, name: str, title: str) -> 
         `<folder>/<name>.svg` and `<folder>/<name>.png` are written, each whole or not at all.
     title
         What is seen, in one line.
-
-    Returns
-    -------
-    tuple[Path, Path]
-        The SVG and the PNG.
     """
     from matplotlib.figure import Figure
 

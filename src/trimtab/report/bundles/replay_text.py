@@ -61,8 +61,6 @@ def replay_document(comparison: Comparison, how: Mapping[str, Mapping[str, Any]]
 
     Parameters
     ----------
-    comparison
-        The figures.
     how
         By the strategy's name in the comparison, what it was run with.
     """
@@ -107,12 +105,7 @@ def _balance(effect: Effect) -> tuple[str, str, str, str]:
 def _returns(returned: Mapping[str, tuple[Oscillation, ...]], *, whole_times: bool) -> Table:
     """Bundles that came back, the quickest of each strategy first: those were moved for nothing.
 
-    Parameters
-    ----------
-    returned
-        By strategy.
-    whole_times
-        Whether times are with their dates; a recording of less than a day needs none.
+    Whole times are with their dates; a recording of less than a day needs none.
     """
 
     def time(at: float) -> str:

@@ -18,7 +18,7 @@ from trimtab.files.bundles.plan import (
     read_bundle_plan,
     write_bundle_plan,
 )
-from trimtab.files.plan_format import plan_level
+from trimtab.files.plan_format import level_of, open_plan
 from trimtab.files.replicas.plan import read_plan, write_plan
 from trimtab.model.bundles.plan import BundleMove, BundlePlan
 from trimtab.model.errors import InputError
@@ -64,7 +64,7 @@ def test_the_level_is_told_without_reading_all(tmp_path: Path) -> None:
     ours, theirs = tmp_path / "bundles.json", tmp_path / "replicas.json"
     write_bundle_plan(a_plan(), ours)
     write_plan(plan_of(("t", 0, (1, 2), (2, 1))), theirs)
-    assert (plan_level(ours, LEVELS), plan_level(theirs, LEVELS)) == ("bundles", "replicas")
+    assert (level_of(open_plan(ours), LEVELS), level_of(open_plan(theirs), LEVELS)) == ("bundles", "replicas")
     with pytest.raises(InputError, match=r'\$\.level is "bundles", expected one of replicas'):
         read_plan(ours)
     with pytest.raises(InputError, match=r'\$\.level is "replicas", expected one of bundles'):
@@ -76,10 +76,10 @@ def test_a_level_that_has_no_plans_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "plan.json"
     path.write_bytes(changed(lambda plan: plan.update(level="bundle")))
     with pytest.raises(InputError, match=r"\$\.level is \"bundle\", expected one of replicas, bundles"):
-        plan_level(path, LEVELS)
+        level_of(open_plan(path), LEVELS)
     path.write_bytes(changed(lambda plan: plan.pop("level")))
     with pytest.raises(InputError, match=r'\$ has no field "level"'):
-        plan_level(path, LEVELS)
+        level_of(open_plan(path), LEVELS)
 
 
 SLIPS: dict[str, tuple[Callable[[Any], object], str]] = {
