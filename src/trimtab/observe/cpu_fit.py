@@ -110,13 +110,7 @@ def fit_cpu(cores: FloatArray, carried: FloatArray, divide: Divide) -> CpuFit:
 
 
 def by_shares(cores: FloatArray, carried: FloatArray, divide: Divide) -> CpuFit:
-    """The whole CPU divided over the causes by fixed shares.
-
-    Parameters
-    ----------
-    cores, carried, divide
-        As in `fit_cpu`, without gaps.
-    """
+    """The whole CPU divided over the causes by fixed shares; arguments as of `fit_cpu`, without gaps."""
     total = carried.sum(axis=0)
     share = divide(total)
     whole = share.sum()
@@ -127,20 +121,10 @@ def by_shares(cores: FloatArray, carried: FloatArray, divide: Divide) -> CpuFit:
 
 
 def base_cores(fit: CpuFit, cores: FloatArray, carried: FloatArray) -> float:
-    """Cores that one broker takes beyond what its load explains: idle cost and its own (a controller's
-    work).
+    """Cores, not negative, that one broker takes beyond what its load explains by the cluster's fit.
 
-    Parameters
-    ----------
-    fit
-        The cluster's fit.
-    cores, carried
-        One broker's rows, as in `fit_cpu`.
-
-    Returns
-    -------
-    float
-        Cores, not negative; the broker's mean CPU is this plus the cost of its mean load.
+    Idle cost and its own (a controller's work): the broker's mean CPU is this plus the cost of its mean load.
+    `cores` and `carried` are its rows, as in `fit_cpu`.
     """
     if fit.method != MEASURED:
         return 0.0

@@ -67,12 +67,7 @@ def coverage(elapsed: Column, settings: PipelineSettings) -> Column:
 def statistics(value: Column, mean: Column) -> Column:
     """Statistics of a value over a window; null where no tick has it.
 
-    Parameters
-    ----------
-    value
-        Of each tick.
-    mean
-        An aggregate of its own, so that whoever knows what the ticks weigh takes it.
+    The mean is an aggregate of its own: whoever knows what the ticks weigh takes it.
     """
     shares = F.percentile(value, F.array(*(F.lit(share) for share in _SHARES)))
     latest = F.max_by(value, F.when(value.isNotNull(), F.col("tick")))

@@ -226,17 +226,9 @@ def _quality(lake: Lake, cluster: str) -> dict[str, Any]:
 
 
 def signed_deviation(values: FloatArray) -> FloatArray:
-    """Deviation from the mean over the brokers that told, in parts of the mean.
+    """Deviation from the mean over the brokers that told, in parts of the mean; 0 where all is 0.
 
-    Parameters
-    ----------
-    values
-        Shape (brokers, figures); NaN for what a broker did not tell.
-
-    Returns
-    -------
-    FloatArray
-        The same shape, NaN in the same places; 0 where all is 0.
+    Shape (brokers, figures), as `values`; NaN for what a broker did not tell.
     """
     mean = _mean(values)
     with np.errstate(invalid="ignore", divide="ignore"):

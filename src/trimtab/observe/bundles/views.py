@@ -63,13 +63,7 @@ class Views:
 
 
 def views_at(moment: Moment[BundlesPipelineSettings], state: ClusterState) -> Views:
-    """The views of a cluster at a tick: `settings.views` closed windows and one forecast.
-
-    Parameters
-    ----------
-    state
-        Gives brokers, bundles and owners.
-    """
+    """The views of a cluster at a tick: `settings.views` closed windows and one forecast."""
     settings, tick = moment.settings, moment.tick
     rows, end = moment.windows("windows", settings.views)
     ends = np.unique(end)

@@ -102,12 +102,9 @@ def read_metrics(text: str, broker: str, faults: Faults) -> BrokerMetrics:
 
 
 def topics_of(metrics: BrokerMetrics, boundaries: Mapping[str, tuple[int, ...]]) -> tuple[TopicSample, ...]:
-    """Topics with their bundles, which metrics do not name: their hashes tell.
+    """Topics with their bundles, which metrics do not name: their hashes and the namespaces' boundaries tell.
 
-    Parameters
-    ----------
-    boundaries
-        Of the namespaces; topics of others are left out.
+    Topics of other namespaces are left out.
     """
     by_namespace: dict[str, list[str]] = {}
     for topic, found in metrics.topics.items():
@@ -125,13 +122,7 @@ def topics_of(metrics: BrokerMetrics, boundaries: Mapping[str, tuple[int, ...]])
 
 
 def usage_of(metrics: BrokerMetrics, capacity: Mapping[str, object]) -> dict[str, tuple[float, float]]:
-    """Percentages as usage and limit in the units of reports, where the capacity is declared.
-
-    Parameters
-    ----------
-    capacity
-        As of `rows.capacity_columns`.
-    """
+    """Percentages as usage and limit in the units of reports, where `capacity_columns` declare a limit."""
     # Percent of a core, kbit/s.
     scales = {
         "cpu": ("cpu_capacity_cores", 100.0),

@@ -115,13 +115,7 @@ def policies_text(cluster: BundlePolicies, group: str | None) -> str:
 
 
 def policies_from(texts: Mapping[str, str | None]) -> BundlePolicies:
-    """The policies of a cluster out of the rows of one tick.
-
-    Parameters
-    ----------
-    texts
-        The column `policies`, by namespace.
-    """
+    """The policies of a cluster out of the rows of one tick: the column `policies`, by namespace."""
     isolation: tuple[IsolationPolicy, ...] = ()
     domains: dict[str, str] = {}
     groups: dict[str, str] = {}

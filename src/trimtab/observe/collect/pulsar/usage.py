@@ -84,13 +84,7 @@ class UsageSource:
 
 
 def undeclared(brokers: Mapping[str, Mapping[str, object]]) -> str | None:
-    """A sentence on capacities that the mode `declared` would need.
-
-    Parameters
-    ----------
-    brokers
-        Columns of `rows.capacity_columns`, of each broker whose usage is declared.
-    """
+    """A sentence on capacities that brokers of declared usage lack, by their `rows.capacity_columns`."""
     missing = [
         f"capacity.{key}"
         for column, key in CAPACITY.items()
