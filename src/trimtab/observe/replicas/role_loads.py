@@ -54,7 +54,7 @@ class RoleLoads:
 def role_loads(
     moment: Moment[ReplicasPipelineSettings], placement: Placement, model: dict[str, Any]
 ) -> RoleLoads:
-    """The load value of every partition's roles at a tick; `model` is of `newest_cpu_fit`, empty without one."""
+    """The load value of every partition's roles at a tick; `model` is of `newest_cpu_fit`, maybe empty."""
     settings, tick = moment.settings, moment.tick
     rows, end = moment.windows("attributed", settings.windows)
     number = len(placement.partitions)
