@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from trimtab.files.document import JsonDocument
 from trimtab.files.plan_format import level_of, open_plan
-from trimtab.files.settings import Settings
 from trimtab.levels import LEVELS, ROWS
 from trimtab.levels.level import Level, PlanAsked, Planned, Planner
 from trimtab.levels.settings import read_settings
@@ -28,18 +26,13 @@ def plan_level(level: Level, asked: PlanAsked) -> Planned:
     """
     if level.planning is not None:
         return level.planning()(asked)
-    settings = read(asked, asked.words).of(level.settings())
+    settings = read_settings(asked.settings, asked.words, os.environ).of(level.settings())
     if asked.strategy is not None:
         settings = replace(settings, strategy=asked.strategy)
     snapshot = snapshot_of(level, asked.snapshot, asked.lake, asked.cluster)
     planner = planner_of(level, settings.strategy)
     asked.loaded()
     return Planned(plan=planner(snapshot, settings), snapshot=snapshot)
-
-
-def read(asked: PlanAsked, words: Sequence[str]) -> Settings:
-    """The settings in force for a request: defaults, file, environment, and these overrides."""
-    return read_settings(asked.settings, words, os.environ)
 
 
 def planner_of(level: Level, strategy: str) -> Planner:

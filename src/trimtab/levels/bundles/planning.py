@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections import deque
 from functools import cached_property
 from typing import Any, Final
@@ -16,8 +17,8 @@ from trimtab.history.bundles.replay import decide_now
 from trimtab.history.bundles.scenarios import Asked, asked
 from trimtab.levels.bundles import LEVEL
 from trimtab.levels.level import PlanAsked, Planned
-from trimtab.levels.planning import read, snapshot_of
-from trimtab.levels.settings import SECTIONS
+from trimtab.levels.planning import snapshot_of
+from trimtab.levels.settings import SECTIONS, read_settings
 from trimtab.model.bundles.plan import BundlePlan
 from trimtab.model.bundles.reports import ReportTick
 from trimtab.model.bundles.settings import BundlesSettings
@@ -53,7 +54,7 @@ def planned(request: PlanAsked) -> Planned:
     if request.snapshot is not None and own["reports"] is not None:
         raise SettingsError("--snapshot and --reports are both what to plan from: name one")
     ours, pulsars = _sorted_words(request)
-    settings: BundlesSettings = read(request, ours).of(SECTION)
+    settings: BundlesSettings = read_settings(request.settings, ours, os.environ).of(SECTION)
     source = _Source(request)
     placements = [] if own["placement"] is None else [own["placement"]]
     request.loaded()

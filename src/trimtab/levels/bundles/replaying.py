@@ -28,6 +28,7 @@ from trimtab.plan.pulsar.decision import Decision
 from trimtab.plan.pulsar.options import DEFAULT_VARIANT, make_options
 from trimtab.report.bundles.replay_progress import ReplayProgress
 from trimtab.report.bundles.replay_text import UNMOVED, replay_document, replay_text
+from trimtab.report.formats import counted
 from trimtab.report.saying import say, warn
 from trimtab.report.tables import print_wide
 
@@ -136,8 +137,7 @@ def _alone(
             unloads += sum(map(len, decision.unloads.values()))
     if state is not None and reached is not None:
         write_state(reached, scenario, names, state)
-    counted = f"{ticks} tick{'s' * (ticks != 1)}, {unloads} unload{'s' * (unloads != 1)}"
-    say(f"{counted} by {names}")
+    say(f"{counted(ticks, 'tick')}, {counted(unloads, 'unload')} by {names}")
 
 
 def _decided(recording: Recording, scenarios: dict[str, Scenario], out: Path | None) -> None:
@@ -154,7 +154,7 @@ def _decided(recording: Recording, scenarios: dict[str, Scenario], out: Path | N
 def _count(unloads: Mapping[str, int]) -> None:
     """The number of unloads that each strategy wanted."""
     for name, number in unloads.items():
-        say(f"{number} unload{'s' * (number != 1)} by {name}")
+        say(f"{counted(number, 'unload')} by {name}")
 
 
 def _compared(
