@@ -17,7 +17,7 @@ from trimtab.model.replicas.resources import CPU, RESOURCES
 from trimtab.model.replicas.settings import ReplicasSettings
 from trimtab.model.replicas.snapshot import Brokers, LogDirs, Partitions, ReplicasSnapshot, placement_load
 from trimtab.model.snapshot import Quality, SnapshotReference
-from trimtab.plan.replicas.planner import plan_replicas
+from trimtab.plan.replicas import trim
 
 BROKERS, PARTITIONS, IDLE_SHARE = 6, 41, 0.35
 CHOICES = ("apart", "replicas", "in proportion")
@@ -109,7 +109,7 @@ def snapshot(cluster: TrueCluster, choice: str) -> ReplicasSnapshot:
 def outcome(cluster: TrueCluster, choice: str) -> dict[str, float]:
     """Predicted and true σ of CPU before and after the plan."""
     given = snapshot(cluster, choice)
-    plan = plan_replicas(given, ReplicasSettings())
+    plan = trim.plan(given, ReplicasSettings())
     replicas, leader = given.partitions.replicas.copy(), given.partitions.leader.copy()
     for one in plan.assignments:
         row = given.partitions.topics.index(one.topic)

@@ -17,9 +17,10 @@ import time
 from results import FOLDER, write_result
 
 from trimtab.lab.simulate.instances import lognormal_skew
+from trimtab.levels import LEVELS
+from trimtab.levels.planning import planner_of
 from trimtab.model.plan import Verdict
 from trimtab.model.replicas.settings import ReplicasSettings, RoleAwareSettings
-from trimtab.plan.replicas.planner import plan_replicas
 
 SIZES = ((6, 600, 5), (12, 2_400, 5), (30, 6_000, 3), (100, 30_000, 3), (300, 300_000, 3))
 LARGE = (1_000, 1_000_000, 1)
@@ -38,7 +39,7 @@ def measured(name: str, brokers: int, replicas: int, seed: int) -> dict[str, obj
     """One plan: its time and its quality."""
     snapshot = lognormal_skew(brokers, replicas, seed)
     started, used = time.perf_counter(), time.process_time()
-    plan = plan_replicas(snapshot, STRATEGIES[name])
+    plan = planner_of(LEVELS["replicas"], STRATEGIES[name].strategy)(snapshot, STRATEGIES[name])
     wall, cpu = time.perf_counter() - started, time.process_time() - used
     after = plan.predicted.after
     met = plan.verdict in (Verdict.LEVEL, Verdict.LEVELLED)
@@ -111,7 +112,8 @@ def main() -> None:
     parser.add_argument("--large", action="store_true", help="also 1,000 brokers and 1,000,000 replicas")
     arguments = parser.parse_args()
     for settings in STRATEGIES.values():
-        plan_replicas(lognormal_skew(6, 60, 0), settings)  # compiles what is not yet
+        # Compiles what is not yet.
+        planner_of(LEVELS["replicas"], settings.strategy)(lognormal_skew(6, 60, 0), settings)
     rows = []
     for brokers, replicas, seeds in (*SIZES, *([LARGE] if arguments.large else [])):
         for name in STRATEGIES:

@@ -16,7 +16,7 @@ from timing import time_call, time_commands
 from trimtab.files.replicas.snapshot import write_snapshot
 from trimtab.lab.simulate.instances import lognormal_skew
 from trimtab.model.replicas.settings import ReplicasSettings
-from trimtab.plan.replicas.planner import plan_replicas
+from trimtab.plan.replicas import trim
 
 LIMITS_SECONDS = {(100, 30_000): 2.5, (300, 300_000): 8.0}
 LARGEST = (1000, 1_000_000)
@@ -70,7 +70,7 @@ def largest(runs: int) -> dict[str, object]:
     """The planner alone, on arrays in memory."""
     brokers, replicas = LARGEST
     snapshot = lognormal_skew(brokers, replicas, seed=1)
-    timing = time_call(lambda: plan_replicas(snapshot, ReplicasSettings()), runs)
+    timing = time_call(lambda: trim.plan(snapshot, ReplicasSettings()), runs)
     return {
         "what": f"{brokers} brokers, {replicas:,} replicas, planner alone",
         "brokers": brokers,

@@ -39,13 +39,14 @@ from trimtab.lab.demo.turn import Pipeline
 from trimtab.lab.demo.warm_up import warm_up_replicas
 from trimtab.lab.sandbox.kafka.placement import Placement, draw_placement, read_placement, record_placement
 from trimtab.lab.sandbox.kafka.workload import read_workload
+from trimtab.levels import LEVELS
+from trimtab.levels.planning import planner_of
 from trimtab.model.errors import TrimtabError
 from trimtab.model.replicas.plan import Plan
 from trimtab.model.replicas.settings import ReplicasSettings, RoleAwareSettings
 from trimtab.model.replicas.snapshot import ReplicasSnapshot
 from trimtab.observe.replicas.pipeline import ReplicasPipelineSettings
 from trimtab.observe.replicas.snapshot import write_newest_snapshots
-from trimtab.plan.replicas.planner import plan_replicas
 
 FOLDER = Path(__file__).parent
 WARM_UP_SECONDS = 30.0
@@ -127,7 +128,7 @@ class Draw:
         self, world: World, strategy: str, snapshot: ReplicasSnapshot, settings: ReplicasSettings
     ) -> dict[str, Any]:
         begun = time.perf_counter()
-        plan = plan_replicas(snapshot, settings)
+        plan = planner_of(LEVELS["replicas"], settings.strategy)(snapshot, settings)
         planned = time.perf_counter() - begun
         self.plans[strategy] = plan
         cost = plan.cost

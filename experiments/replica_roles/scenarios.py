@@ -33,7 +33,7 @@ from trimtab.lab.sandbox.kafka.placement import Placement, draw_placement, read_
 from trimtab.lab.sandbox.kafka.workload import TopicLoad, Workload, read_workload
 from trimtab.model.replicas.settings import ReplicasSettings
 from trimtab.observe.replicas.pipeline import ReplicasPipelineSettings
-from trimtab.plan.replicas.planner import plan_replicas
+from trimtab.plan.replicas import trim
 
 FOLDER = Path(__file__).parent
 INTERVAL_SECONDS, SAMPLES, WARM_UP_SECONDS, SETTLE_SECONDS = 4.0, 6, 20.0, 6.0
@@ -108,7 +108,7 @@ def dead_broker() -> Scenario:
         time.sleep(8.0)
         time.sleep(2 * INTERVAL_SECONDS)
         pipeline.run(world.lake, say)
-        plan = plan_replicas(read_snapshot(world.lake.newest_snapshot()), SETTINGS)
+        plan = trim.plan(read_snapshot(world.lake.newest_snapshot()), SETTINGS)
         world.sandbox.restart(DEAD)
         world.sandbox.wait_until_serving()
         return {
@@ -180,7 +180,7 @@ def measure(scenario: Scenario) -> dict[str, Any]:
                 facts = scenario.upset(world, pipeline)
                 before = _sample(world, pipeline, processor)
                 snapshot = read_snapshot(world.lake.newest_snapshot())
-                plan = plan_replicas(snapshot, SETTINGS)
+                plan = trim.plan(snapshot, SETTINGS)
                 say(f"{plan.verdict}: {plan.cost.replica_moves} replicas, {plan.cost.leader_moves} leaders")
                 started = time.time()
                 folder = world.sandbox.state.folder / "state"

@@ -9,8 +9,9 @@ from support.plan_checker import check
 from support.random_snapshots import random_snapshot
 from trimtab.files.replicas.plan import plan_bytes
 from trimtab.files.replicas.snapshot import FORMAT
+from trimtab.levels import LEVELS
+from trimtab.levels.planning import planner_of
 from trimtab.levels.settings import read_settings
-from trimtab.plan.replicas.planner import STRATEGIES, plan_replicas
 
 SEEDS = range(24)
 WISHES = (
@@ -25,12 +26,13 @@ def planned(seed: int, strategy: str, wishes: list[str]) -> tuple[dict, dict]:
     document = random_snapshot(seed)
     settings = read_settings(None, [f"replicas.strategy={strategy}", *wishes], {}).levels["replicas"]
     snapshot = FORMAT.from_json(Path("random.json"), json.dumps(document).encode(), "0" * 64)
-    return document, json.loads(plan_bytes(plan_replicas(snapshot, settings)))
+    plan = planner_of(LEVELS["replicas"], strategy)(snapshot, settings)
+    return document, json.loads(plan_bytes(plan))
 
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("wishes", WISHES, ids=["default", "wide", "excluded"])
-@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("strategy", LEVELS["replicas"].planners)
 def test_a_plan_can_be_carried_out_and_ends_where_it_says(strategy: str, wishes: list[str]) -> None:
     """An operator applies a plan move by move: each is possible, the end is the one predicted, the verdict
     is true.
@@ -44,7 +46,7 @@ def test_a_plan_can_be_carried_out_and_ends_where_it_says(strategy: str, wishes:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("strategy", LEVELS["replicas"].planners)
 def test_the_same_question_has_the_same_answer(strategy: str) -> None:
     """A reviewer who plans again from the same snapshot, settings and seed gets the same plan, byte for
     byte.
@@ -54,7 +56,7 @@ def test_the_same_question_has_the_same_answer(strategy: str) -> None:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("strategy", LEVELS["replicas"].planners)
 def test_limits_to_a_plan_are_kept(strategy: str) -> None:
     """An operator allows four moves tonight: the plan has no more, and says what was left out."""
     for seed in SEEDS[:8]:

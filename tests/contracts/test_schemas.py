@@ -18,7 +18,7 @@ from trimtab.files.replicas.plan import plan_bytes
 from trimtab.files.replicas.snapshot import FORMAT
 from trimtab.levels.settings import read_settings
 from trimtab.model.errors import InputError
-from trimtab.plan.replicas.planner import plan_replicas
+from trimtab.plan.replicas import trim
 from unit.files.bundles import test_bundles_snapshot as bundles
 from unit.files.bundles import test_pulsar_policies as policies
 from unit.files.bundles.test_bundle_plan import SLIPS, a_plan, changed
@@ -69,7 +69,7 @@ def test_what_we_read_and_write_fits_the_schema(seed: int) -> None:
     schema("replicas-snapshot-1").validate(document)
     snapshot = FORMAT.from_json(Path("random.json"), json.dumps(document).encode(), "0" * 64)
     schema("replicas-snapshot-1").validate(json.loads(FORMAT.to_json(snapshot)))
-    plan = plan_replicas(snapshot, read_settings(None, [], {}).levels["replicas"])
+    plan = trim.plan(snapshot, read_settings(None, [], {}).levels["replicas"])
     schema("plan-1").validate(json.loads(plan_bytes(plan)))
 
 

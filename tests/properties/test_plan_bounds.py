@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from support.replica_clusters import broker, partition, snapshot
 from trimtab.model.plan import Verdict
 from trimtab.model.replicas.settings import ReplicasSettings
-from trimtab.plan.replicas.planner import plan_replicas
+from trimtab.plan.replicas import trim
 
 WISHES = ReplicasSettings(epsilon=(0.35,) * 4)
 
@@ -73,7 +73,7 @@ def test_no_plan_that_meets_the_goals_costs_less_than_the_bound(cluster: tuple[l
     proven so.
     """
     brokers, partitions = cluster
-    plan = plan_replicas(snapshot(brokers, partitions), WISHES)
+    plan = trim.plan(snapshot(brokers, partitions), WISHES)
     best = cheapest(brokers, partitions)
     if plan.verdict in (Verdict.LEVEL, Verdict.LEVELLED):
         assert best is not None

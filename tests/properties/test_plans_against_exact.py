@@ -8,7 +8,7 @@ from support.exact_plans import EPSILON, THETA, cheapest
 from support.replica_clusters import broker, partition, snapshot
 from trimtab.model.plan import Verdict
 from trimtab.model.replicas.settings import ReplicasSettings
-from trimtab.plan.replicas.planner import plan_replicas
+from trimtab.plan.replicas import trim
 
 CAPACITY = (10.0, 1e6, 100.0, 100.0)
 WISHES = ReplicasSettings(theta=(THETA,) * 4, epsilon=(EPSILON,) * 4)
@@ -51,7 +51,7 @@ def cluster(seed: int) -> tuple[list[dict], list[dict]]:
 def test_infeasible_is_true_and_the_bound_is_below_the_optimum(seed: int) -> None:
     """What is called infeasible is so, what holds can hold, and nothing costs less than the bound."""
     brokers, partitions = cluster(seed)
-    plan = plan_replicas(snapshot(brokers, partitions), WISHES)
+    plan = trim.plan(snapshot(brokers, partitions), WISHES)
     if plan.verdict is Verdict.INFEASIBLE:
         assert cheapest(brokers, partitions, level=False) is None
     best = cheapest(brokers, partitions, level=True)

@@ -23,8 +23,9 @@ from support.plan_checker import check
 from support.random_snapshots import random_snapshot
 from trimtab.files.replicas.plan import plan_bytes, read_plan
 from trimtab.files.replicas.snapshot import FORMAT
+from trimtab.levels import LEVELS
+from trimtab.levels.planning import planner_of
 from trimtab.levels.settings import read_settings
-from trimtab.plan.replicas.planner import plan_replicas
 
 SECONDS = 20
 
@@ -35,7 +36,7 @@ def judged(seed: int, strategy: str, overrides: list[str], folder: Path) -> tupl
     settings = read_settings(None, [f"replicas.strategy={strategy}", *overrides], {}).levels["replicas"]
     snapshot = FORMAT.from_json(Path("random.json"), json.dumps(document).encode(), "0" * 64)
     try:
-        data = plan_bytes(plan_replicas(snapshot, settings))
+        data = plan_bytes(planner_of(LEVELS["replicas"], settings.strategy)(snapshot, settings))
     except Exception:
         return "exception", [traceback.format_exc().strip()]
     plan = json.loads(data)

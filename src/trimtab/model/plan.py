@@ -1,8 +1,8 @@
 """The base of the plans of all levels: moves, what they achieve and predict, and why a goal cannot be met."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from enum import StrEnum
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from trimtab.model.imbalance import Measures
 from trimtab.model.snapshot import SnapshotReference
@@ -81,3 +81,15 @@ class Plan(Generic[MoveT]):
     moves: tuple[MoveT, ...]
     predicted: Prediction
     problems: tuple[Problem, ...] = ()
+
+
+def settings_document(settings: Any, resources: tuple[str, ...]) -> dict[str, object]:
+    """A level's settings as plain JSON values; θ and ε by resource, without what has settings of its own."""
+    told: dict[str, object] = {}
+    for name in (one.name for one in fields(settings)):
+        value = getattr(settings, name)
+        if name in ("theta", "epsilon"):
+            told[name] = dict(zip(resources, value, strict=True))
+        elif not is_dataclass(value):
+            told[name] = list(value) if isinstance(value, tuple) else value
+    return told

@@ -12,20 +12,20 @@ ALL_ALIKE = (1.0, 1.0, 1.0, 1.0, 1.0)
 
 def test_a_percentage_is_single_precision_throughout() -> None:
     """53 of 100 is a little less than 53 %, 60 of 100 a little more: in doubles both would be exact."""
-    assert ResourceUsage(53, 100).percent_usage.dtype == np.float32
-    assert float(ResourceUsage(53, 100).percent_usage) == 52.999996185302734
-    assert float(ResourceUsage(60, 100).percent_usage) == 60.000003814697266
+    percents = BrokerReport(cpu=ResourceUsage(53, 100), memory=ResourceUsage(60, 100)).percents
+    assert percents.dtype == np.float32
+    assert percents[:2].tolist() == [52.999996185302734, 60.000003814697266]
 
 
 @pytest.mark.parametrize("limit", [0.0, -1.0])
 def test_no_limit_is_no_usage(limit: float) -> None:
     """A broker that does not know its NIC reports a limit of 0 or -1: it is idle there, not full."""
-    assert ResourceUsage(500.0, limit).percent_usage == 0
+    assert BrokerReport(cpu=ResourceUsage(500.0, limit)).percents[0] == 0
 
 
 def test_more_than_the_limit_is_more_than_a_hundred() -> None:
     """Usage is not cut off: a burst over the NIC's nominal speed is told as it is."""
-    assert ResourceUsage(150.0, 100.0).percent_usage == 150
+    assert BrokerReport(cpu=ResourceUsage(150.0, 100.0)).percents[0] == 150
 
 
 def test_weights_are_applied_in_double_precision() -> None:
@@ -44,6 +44,14 @@ def test_weights_of_one_leave_the_most_used_resource_as_it_is(
     assert report.weighted_usage(ALL_ALIKE) == float(report.percents.max()) / 100
 
 
+def percent_of(one: ResourceUsage) -> np.float32:
+    """`ResourceUsage.percentUsage` of one resource."""
+    if not one.limit > 0:
+        return np.float32(0)
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore", under="ignore"):
+        return np.float32(np.float32(one.usage) / np.float32(one.limit) * np.float32(100))
+
+
 @given(st.lists(st.tuples(st.floats(allow_nan=False), st.floats(allow_nan=False)), min_size=5, max_size=5))
 def test_the_percentages_of_a_report_are_those_of_its_resources_bit_for_bit(
     amounts: list[tuple[float, float]],
@@ -51,7 +59,7 @@ def test_the_percentages_of_a_report_are_those_of_its_resources_bit_for_bit(
     """Computed all at once and kept, also where a figure is too large or too small for single precision."""
     resources = [ResourceUsage(usage, limit) for usage, limit in amounts]
     report = BrokerReport(*resources)
-    each = np.array([one.percent_usage for one in resources], dtype=np.float32)
+    each = np.array([percent_of(one) for one in resources], dtype=np.float32)
     assert report.percents.dtype == np.float32
     assert np.array_equal(report.percents, each, equal_nan=True)
     with pytest.raises(ValueError, match="read-only"):

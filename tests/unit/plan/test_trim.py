@@ -7,7 +7,7 @@ from trimtab.lab.simulate.instances import lognormal_skew
 from trimtab.model.plan import Verdict
 from trimtab.model.replicas.plan import MoveKind, Plan
 from trimtab.model.replicas.settings import ReplicasSettings
-from trimtab.plan.replicas.planner import plan_replicas
+from trimtab.plan.replicas import trim
 
 EVEN = ReplicasSettings()
 HARD_ONLY = ReplicasSettings(goals=("rack", "host"))
@@ -15,7 +15,7 @@ HARD_ONLY = ReplicasSettings(goals=("rack", "host"))
 
 def planned(brokers: list, partitions: list, settings: ReplicasSettings = EVEN) -> Plan:
     """A plan for a hand-written cluster."""
-    return plan_replicas(snapshot(brokers, partitions), settings)
+    return trim.plan(snapshot(brokers, partitions), settings)
 
 
 def test_a_level_cluster_is_left_alone() -> None:
@@ -140,7 +140,7 @@ def test_two_log_dirs_are_filled_evenly_and_a_cordoned_one_not_at_all() -> None:
 @pytest.mark.parametrize(("brokers", "replicas", "seed"), [(6, 600, 1), (12, 2400, 2), (30, 6000, 3)])
 def test_a_lognormal_skew_is_levelled_near_the_bound(brokers: int, replicas: int, seed: int) -> None:
     """All four resources within ε and θ, for at most 1.2 times the bytes that any plan needs."""
-    plan = plan_replicas(lognormal_skew(brokers, replicas, seed), EVEN)
+    plan = trim.plan(lognormal_skew(brokers, replicas, seed), EVEN)
     assert plan.verdict == Verdict.LEVELLED
     assert max(plan.predicted.after.worst_deviation.values()) <= 0.1
     assert max(plan.predicted.after.peak_usage.values()) <= 0.8

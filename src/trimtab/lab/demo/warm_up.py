@@ -27,7 +27,7 @@ def begin_warm_up(level: str) -> Process:
 
 def warm_up_replicas() -> None:
     """Plan something tiny, so that the first real plan does not wait for the compiler."""
-    from trimtab.plan.replicas.planner import plan_replicas
+    from trimtab.plan.replicas.trim import plan
 
     def indices(*values: object) -> np.ndarray[tuple[int, ...], np.dtype[np.int32]]:
         return np.array(values, dtype=np.int32)
@@ -56,7 +56,7 @@ def warm_up_replicas() -> None:
             follower_load=load,
         ),
     )
-    plan_replicas(snapshot, ReplicasSettings())
+    plan(snapshot, ReplicasSettings())
 
 
 def warm_up_bundles() -> None:

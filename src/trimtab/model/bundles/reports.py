@@ -41,21 +41,28 @@ class ResourceUsage:
     usage: float = 0.0
     limit: float = 0.0
 
-    @property
-    def percent_usage(self) -> np.float32:
-        """Percent in use, 0 where there is no limit (`ResourceUsage.percentUsage`).
 
-        Single precision from end to end, as in Pulsar: whether a broker lies exactly on a threshold depends
-        on it.
-        """
-        if not self.limit > 0:
-            return np.float32(0)
-        with np.errstate(over="ignore", divide="ignore", invalid="ignore", under="ignore"):
-            return np.float32(np.float32(self.usage) / np.float32(self.limit) * np.float32(100))
+class _BothWays:
+    """Traffic in and out, added up in Pulsar's order: which of two are equal depends on it."""
+
+    msg_throughput_in: float
+    msg_throughput_out: float
+    msg_rate_in: float
+    msg_rate_out: float
+
+    @property
+    def throughput(self) -> float:
+        """Bytes per second, in and out."""
+        return self.msg_throughput_in + self.msg_throughput_out
+
+    @property
+    def rate(self) -> float:
+        """Messages per second, in and out."""
+        return self.msg_rate_in + self.msg_rate_out
 
 
 @dataclass(frozen=True)
-class BundleStats:
+class BundleStats(_BothWays):
     """Statistics of one bundle lately (`NamespaceBundleStats`).
 
     Attributes
@@ -81,7 +88,7 @@ class BundleStats:
 
 
 @dataclass(frozen=True)
-class BrokerReport:
+class BrokerReport(_BothWays):
     """A broker's own load report (`LocalBrokerData`).
 
     Attributes
@@ -112,7 +119,11 @@ class BrokerReport:
 
     @cached_property
     def percents(self) -> NDArray[np.float32]:
-        """Shape (resources,), percent of each of `BROKER_RESOURCES` in use: `percent_usage` of each."""
+        """Shape (resources,), percent in use of each of `BROKER_RESOURCES`, 0 for one without a limit.
+
+        Single precision from end to end, as in Pulsar: whether a broker lies exactly on a threshold depends
+        on it (`ResourceUsage.percentUsage`).
+        """
         resources = [getattr(self, resource) for resource in BROKER_RESOURCES]
         limits = np.array([one.limit for one in resources])
         bounded = limits > 0
@@ -153,7 +164,7 @@ class ReportTick:
 
 
 @dataclass(frozen=True)
-class TimeAverage:
+class TimeAverage(_BothWays):
     """A running mean of a bundle's traffic (`TimeAverageMessageData`).
 
     Attributes
@@ -171,16 +182,6 @@ class TimeAverage:
     msg_throughput_out: float
     msg_rate_in: float
     msg_rate_out: float
-
-    @property
-    def throughput(self) -> float:
-        """Bytes per second, in and out."""
-        return self.msg_throughput_in + self.msg_throughput_out
-
-    @property
-    def rate(self) -> float:
-        """Messages per second, in and out."""
-        return self.msg_rate_in + self.msg_rate_out
 
 
 @dataclass(frozen=True)

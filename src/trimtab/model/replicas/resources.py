@@ -4,9 +4,7 @@ from typing import Final
 
 RESOURCES: Final = ("cpu", "disk", "network_in", "network_out")
 
-
 CPU, DISK, NETWORK_IN, NETWORK_OUT = range(4)
-
 
 UNITS: Final = {
     "cpu": "cores",
@@ -14,8 +12,3 @@ UNITS: Final = {
     "network_in": "bytes per second",
     "network_out": "bytes per second",
 }
-
-
-LEADERSHIP_FIRST: Final = (CPU, NETWORK_OUT)
-"""Resources where a leader costs more than a follower, so moving the role alone helps (Gao and
-Wang, section 2)."""

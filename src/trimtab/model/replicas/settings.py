@@ -1,15 +1,16 @@
 """Settings of the level `replicas` as a planner sees them; `files.replicas.settings` checks them."""
 
 from dataclasses import dataclass, field
+from typing import Final
 
-HARD_GOALS = ("rack", "host")
-"""Placement goals; `drain` and `offline` (dead or draining brokers, offline dirs) hold always and are not
-listed."""
-
-GOALS = ("rack", "host", "theta", "epsilon")
-"""All goals that can be asked for; `trimtab.plan.replicas.GOALS` says what each means."""
-
-DEFAULT_GOALS = GOALS
+GOALS: Final = {
+    "rack": "no rack holds more than ceil(replicas / racks) of a partition",
+    "host": "no host holds more than ceil(replicas / hosts) of a partition",
+    "theta": "no broker uses more than theta of any capacity",
+    "epsilon": "no broker's utilisation deviates from the mean by more than epsilon of it",
+}
+"""Goals that a plan can be asked for, by name. Emptying dead and draining brokers and offline log dirs, and
+giving leaderless partitions a leader, is always part of a plan."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ class ReplicasSettings:
     strategy: str = "trim"
     theta: tuple[float, ...] = (0.8, 0.8, 0.8, 0.8)
     epsilon: tuple[float, ...] = (0.1, 0.1, 0.1, 0.1)
-    goals: tuple[str, ...] = DEFAULT_GOALS
+    goals: tuple[str, ...] = tuple(GOALS)
     excluded_topics: tuple[str, ...] = ()
     excluded_brokers_for_leaders: tuple[int, ...] = ()
     excluded_brokers_for_replicas: tuple[int, ...] = ()

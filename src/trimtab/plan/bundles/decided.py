@@ -1,6 +1,5 @@
 """A decision of Pulsar's strategies as a plan: unloads with destinations, judged by the goals of `trim`."""
 
-import math
 from collections.abc import Mapping
 from typing import TypeGuard
 
@@ -8,7 +7,6 @@ import numpy as np
 
 from trimtab.model.bundles.plan import (
     BundleBound,
-    BundleCost,
     BundleMove,
     BundleMoveKind,
     BundlePlan,
@@ -17,9 +15,9 @@ from trimtab.model.bundles.plan import (
 )
 from trimtab.model.bundles.settings import BundlesSettings
 from trimtab.model.bundles.snapshot import RESOURCES, BundlesSnapshot
-from trimtab.model.plan import Prediction
+from trimtab.model.plan import Prediction, settings_document
 from trimtab.plan.bundles.problem import problem_data
-from trimtab.plan.bundles.trim import settings_document
+from trimtab.plan.bundles.trim import cost_of, traffic_of
 from trimtab.plan.bundles.verdicts import judge
 from trimtab.plan.pulsar.decision import Decision
 
@@ -49,7 +47,7 @@ def plan_of_decision(
     broker = {name: row for row, name in enumerate(names)}
     row_of = {key: row for row, key in enumerate(snapshot.bundles.key)}
     bundles = snapshot.bundles
-    into, out = RESOURCES.index("bandwidth_in"), RESOURCES.index("bandwidth_out")
+    traffic = traffic_of(snapshot)
     place = bundles.owner.copy()
     moves: list[BundleMove] = []
     chosen_by = strategy if placement is None else f"{strategy}, placed by {placement}"
@@ -71,7 +69,7 @@ def plan_of_decision(
                     boundaries=(),
                     sessions=int(bundles.sessions[row]),
                     topics=int(bundles.topics[row]),
-                    bytes_per_second=float(bundles.load[0, row, into] + bundles.load[0, row, out]),
+                    bytes_per_second=float(traffic[row]),
                     reason=BundleReason(strategy, None, None, source, None, None, None, text),
                 )
             )
@@ -82,7 +80,7 @@ def plan_of_decision(
         level="bundles",
         strategy=strategy,
         seed=settings.seed,
-        settings={**settings_document(settings), "placement": placement, **more},
+        settings={**settings_document(settings, RESOURCES), "placement": placement, **more},
         snapshot=snapshot.reference,
         verdict=judgement.verdict,
         moves=tuple(moves),
@@ -91,12 +89,7 @@ def plan_of_decision(
             for row in moved.tolist()
         ),
         predicted=Prediction(snapshot.imbalance().measures(), snapshot.imbalance(place).measures()),
-        cost=BundleCost(
-            sum(move.sessions for move in moves),
-            len(moves),
-            0,
-            math.fsum(move.bytes_per_second for move in moves),
-        ),
+        cost=cost_of(moves),
         bound=BundleBound(0, f"{strategy} asks for no goal that a bound could be of"),
         problems=judgement.problems,
     )

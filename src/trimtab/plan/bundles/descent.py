@@ -59,9 +59,7 @@ def may_exchange(g, i, j):
 
 @inner
 def exchange(g, h, floor):
-    """Make the best exchange of a bundle of `h` against one of another broker; returns whether there is
-    one.
-    """
+    """Make the best exchange of a bundle of `h` against one of another broker; returns whether it did."""
     mine = sample(g.head, g.links, g.movable, g.width, h)
     best, best_mine, best_other = 0.0, -1, -1
     for b in opposites(g.band, h):

@@ -44,8 +44,8 @@ def _told_one(problem: ProblemData, top: FloatArray, room: FloatArray, excess: E
     view, resource = problem.column_name(excess.column)
     broker = snapshot.brokers.name[excess.broker]
     alone = (
-        f"{resource} in {view}: bundle {key} alone takes even broker {broker} to {excess.usage:.4f}, limit "
-        f"{excess.limit:.4f} ({goal})"
+        f"{resource} in {view}: bundle {key} alone takes even broker {broker} to {excess.usage:.4f}, "
+        f"limit {excess.limit:.4f} ({goal})"
     )
     proof: dict[str, object] = {
         "goal": goal,
@@ -83,9 +83,8 @@ def _told_one(problem: ProblemData, top: FloatArray, room: FloatArray, excess: E
         }
         return Problem(
             "hot_topic",
-            f"{alone}; topic {names[heaviest]} carries {share:.0%} of it and is alone {one.times:.2f} "
-            "times too big "
-            f"for any broker, so no split helps; give it {partitions} partitions (now {now})",
+            f"{alone}; topic {names[heaviest]} carries {share:.0%} of it and is alone {one.times:.2f} times "
+            f"too big for any broker, so no split helps; give it {partitions} partitions (now {now})",
             count=partitions,
             resource=resource,
             proof=proof,
@@ -121,10 +120,9 @@ def _why_whole(problem: ProblemData, row: int) -> str:
         return "a split between its topics would help: allow splits (bundles.split)"
     if number >= settings.max_namespace_bundles:
         return (
-            f"a split would help, but namespace {namespace} has {number} bundles, limit "
-            f"{settings.max_namespace_bundles} (loadBalancerNamespaceMaximumBundles); raise it or give the "
-            "topic "
-            "a namespace of its own"
+            f"a split would help, but namespace {namespace} has {number} bundles, "
+            f"limit {settings.max_namespace_bundles} (loadBalancerNamespaceMaximumBundles); "
+            "raise it or give the topic a namespace of its own"
         )
     if len(np.unique(snapshot.topics.hash[topics_of(snapshot, row)])) < 2:
         return "no other topic of it carries traffic, so no split helps"

@@ -9,7 +9,10 @@ from trimtab.plan.bundles.hot import Excess
 from trimtab.plan.bundles.problem import ProblemData
 from trimtab.plan.bundles.splitting import Cut
 from trimtab.plan.bundles.steps import DRAIN_GOAL, UNOWNED_GOAL
-from trimtab.plan.search.reasons import ROOM_GOAL, THETA_GOAL, Reasons
+from trimtab.plan.search.reasons import ROOM_GOAL, THETA_GOAL, Reasons, rejections
+
+RULES = ("by policy or service", "left within the grace time", "for passing a limit")
+"""Reasons not to be a destination, in the order of their codes in `steps`."""
 
 
 def narrator(
@@ -24,21 +27,9 @@ def narrator(
     brokers = len(names)
     several = len(problem.snapshot.views) > 1
 
-    def rejections(k: int) -> str:
+    def others(k: int) -> str:
         choices = brokers - (2 if source[k] >= 0 else 1)
-        if choices <= 0:
-            return "no other broker to choose from"
-        said = [
-            f"{number} {why}"
-            for number, why in zip(
-                rejected[k],
-                ("by policy or service", "left within the grace time", "for passing a limit"),
-                strict=True,
-            )
-            if number
-        ]
-        others = f"{choices} other{'s' * (choices != 1)}"
-        return f"of {others} rejected: {', '.join(said) if said else 'none, all less suited'}"
+        return rejections(choices, f"other{'s' * (choices != 1)}", rejected[k], RULES)
 
     def by_load(k: int) -> BundleReason:
         before, after, limit = measure[k]
@@ -50,10 +41,9 @@ def narrator(
             aim = "makes room"
         where = f"{resource} in {view}" if several else resource
         text = (
-            f"broker {what} {aim}: {where} {before:.3f} -> {after:.3f}, limit {limit:.3f}, by "
-            f"{abs(after - before):.4f} for {_clients(sessions[k])}; broker {names[there]} "
-            f"{other[k][0]:.3f} -> "
-            f"{other[k][1]:.3f}; {rejections(k)}"
+            f"broker {what} {aim}: {where} {before:.3f} -> {after:.3f}, limit {limit:.3f}, "
+            f"by {abs(after - before):.4f} for {_clients(sessions[k])}; "
+            f"broker {names[there]} {other[k][0]:.3f} -> {other[k][1]:.3f}; {others(k)}"
         )
         named = "theta" if goal[k] == THETA_GOAL else "epsilon"
         bounded = limit if abs(limit) != float("inf") else None
@@ -61,14 +51,14 @@ def narrator(
 
     def reason(k: int) -> BundleReason:
         if goal[k] == UNOWNED_GOAL:
-            text = f"nobody owns it; broker {names[target[k]]} bears it best; {rejections(k)}"
+            text = f"nobody owns it; broker {names[target[k]]} bears it best; {others(k)}"
             return BundleReason("unowned", None, None, names[target[k]], None, None, None, text)
         if goal[k] == DRAIN_GOAL:
             before, after, limit = measure[k]
             what = names[broker[k]]
             text = (
                 f"broker {what} is not in service: {before:.0f} -> {after:.0f} bundles left; broker "
-                f"{names[target[k]]} bears it best, {_clients(sessions[k])} reconnect; {rejections(k)}"
+                f"{names[target[k]]} bears it best, {_clients(sessions[k])} reconnect; {others(k)}"
             )
             return BundleReason("drain", None, None, what, before, after, limit, text)
         return by_load(k)
@@ -93,17 +83,15 @@ def split_reason(
     parts = len(cut.boundaries) + 1
     if excess is None:
         text = (
-            f"no unload levels further: bundle {cut.bundle} is too coarse; cut into {parts} at the "
-            "boundaries of its "
-            "topics, its parts can be placed apart"
+            f"no unload levels further: bundle {cut.bundle} is too coarse; "
+            f"cut into {parts} at the boundaries of its topics, its parts can be placed apart"
         )
         return BundleReason("hot", None, None, owner, None, None, None, text)
     view, resource = before.views[excess.column // len(RESOURCES)], RESOURCES[excess.column % len(RESOURCES)]
     name = before.brokers.name[excess.broker]
     text = (
-        f"bundle {cut.bundle} alone takes {resource} of even broker {name} to {excess.usage:.3f} in "
-        f"{view}, limit "
-        f"{excess.limit:.3f}; cut into {parts} at the boundaries of its topics"
+        f"bundle {cut.bundle} alone takes {resource} of even broker {name} to {excess.usage:.3f} in {view}, "
+        f"limit {excess.limit:.3f}; cut into {parts} at the boundaries of its topics"
     )
     # After: of the biggest part, were it alone there.
     rows = [after_cut.bundles.key.index(part.key) for part in cut.parts]

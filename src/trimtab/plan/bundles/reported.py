@@ -47,16 +47,14 @@ def bundle_loads(reports: Mapping[str, BrokerReport]) -> dict[str, Load]:
 
 
 def _load(report: BrokerReport, stats: BundleStats) -> Load:
-    both = stats.msg_throughput_in + stats.msg_throughput_out
-    all_of_it = report.msg_throughput_in + report.msg_throughput_out
-    rate = stats.msg_rate_in + stats.msg_rate_out
+    both, all_of_it = stats.throughput, report.throughput
     if not all_of_it > 0:
-        both, all_of_it = rate, report.msg_rate_in + report.msg_rate_out
+        both, all_of_it = stats.rate, report.rate
     return (
         _share("cpu", report.cpu, both, all_of_it),
         _share("bandwidth_in", report.bandwidth_in, stats.msg_throughput_in, report.msg_throughput_in),
         _share("bandwidth_out", report.bandwidth_out, stats.msg_throughput_out, report.msg_throughput_out),
-        rate,
+        stats.rate,
     )
 
 

@@ -10,8 +10,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from trimtab.model.bundles.plan import BundleMoveKind, BundlePlan
 from trimtab.model.bundles.range import BundleRange, bundles_between, parse_bundle
-from trimtab.model.bundles.snapshot import RESOURCES, Bundles, BundlesSnapshot, BundleTopics, Departure
+from trimtab.model.bundles.snapshot import (
+    NO_OWNER,
+    RESOURCES,
+    Bundles,
+    BundlesSnapshot,
+    BundleTopics,
+    Departure,
+)
 from trimtab.model.load import FloatArray
 
 FILL = 0.6
@@ -72,7 +80,7 @@ def best_cut(snapshot: BundlesSnapshot, row: int, room: FloatArray, most_parts: 
     """
     where = topics_of(snapshot, row)
     hashes = snapshot.topics.hash[where]
-    load = _column_load(snapshot, row)[None, :] * shares_of(snapshot, row)
+    load = snapshot.bundles.load[:, row].reshape(1, -1) * shares_of(snapshot, row)
     with np.errstate(divide="ignore", invalid="ignore"):
         size = np.where(np.isfinite(room) & (load > 0), load / np.maximum(room, 1e-300), 0.0)
     distinct, index = np.unique(hashes, return_inverse=True)
@@ -123,10 +131,6 @@ def _filled(size: FloatArray, limit: float) -> list[int]:
             ends.append(row - 1)
             part = one.copy()
     return ends
-
-
-def _column_load(snapshot: BundlesSnapshot, row: int) -> FloatArray:
-    return np.asarray(snapshot.bundles.load[:, row, :].reshape(-1))
 
 
 def after_cut(snapshot: BundlesSnapshot, cut: Cut) -> BundlesSnapshot:
@@ -209,3 +213,24 @@ def bundles_of_namespace(snapshot: BundlesSnapshot, namespace: str) -> int:
     if cuts is not None:
         return len(cuts) - 1
     return sum(key.rpartition("/")[0] == namespace for key in snapshot.bundles.key)
+
+
+def carried_out(snapshot: BundlesSnapshot, plan: BundlePlan) -> BundlesSnapshot:
+    """Bundles split and owned as at the plan's end; loads go with them.
+
+    Parameters
+    ----------
+    snapshot
+        What the plan was made from.
+    """
+    for move in plan.moves:
+        if move.kind is BundleMoveKind.SPLIT:
+            snapshot = after_cut(snapshot, Cut(move.bundle, move.boundaries))
+    broker = {name: row for row, name in enumerate(snapshot.brokers.name)}
+    after = {one.bundle: NO_OWNER if one.after is None else broker[one.after] for one in plan.assignments}
+    owner = [
+        after.get(key, held)
+        for key, held in zip(snapshot.bundles.key, snapshot.bundles.owner.tolist(), strict=True)
+    ]
+    bundles = replace(snapshot.bundles, owner=np.array(owner, dtype=np.int32))
+    return replace(snapshot, bundles=bundles)

@@ -12,9 +12,12 @@ POLICY_REJECTED, GRACE_REJECTED, LIMIT_REJECTED = range(3)
 
 
 @leaf
-def _shift(use, inverse, usage, i, b, sign):
+def _carry(use, inverse, usage, i, source, target):
+    """Change the usage of source (-1 for none) and target as the bundle goes from one to the other."""
     for r in range(use.shape[1]):
-        usage[b, r] += sign * use[i, r] * inverse[b, r]
+        if source >= 0:
+            usage[source, r] -= use[i, r] * inverse[source, r]
+        usage[target, r] += use[i, r] * inverse[target, r]
 
 
 @leaf
@@ -55,18 +58,14 @@ def schedule(use, inverse, home, place, usage, ceiling, queue):
                 done[k] = True
                 order[made] = i
                 made += 1
-                if home[i] >= 0:
-                    _shift(use, inverse, usage, i, home[i], -1.0)
-                _shift(use, inverse, usage, i, place[i], 1.0)
+                _carry(use, inverse, usage, i, home[i], place[i])
         if made == before:
             # All wait for each other: one of them has to pass a ceiling for a moment.
             i = queue[first]
             done[first] = True
             order[made] = i
             made += 1
-            if home[i] >= 0:
-                _shift(use, inverse, usage, i, home[i], -1.0)
-            _shift(use, inverse, usage, i, place[i], 1.0)
+            _carry(use, inverse, usage, i, home[i], place[i])
     return order
 
 
@@ -110,9 +109,7 @@ def reasons_of(a, limits, order, place, usage, ceiling, owned, out):
         for r in range(usage.shape[1]):
             before[0, r] = usage[source, r] if source >= 0 else 0.0
             before[1, r] = usage[target, r]
-        if source >= 0:
-            _shift(a.use, a.inverse, usage, i, source, -1.0)
-        _shift(a.use, a.inverse, usage, i, target, 1.0)
+        _carry(a.use, a.inverse, usage, i, source, target)
         if source < 0:
             out.goal[k], out.broker[k] = UNOWNED_GOAL, target
         elif a.must[i]:

@@ -1,6 +1,7 @@
 """From snapshot to plan: the search, splits where bundles are too big, and the plan that tells it all."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,7 +18,7 @@ from trimtab.model.bundles.range import namespace_of
 from trimtab.model.bundles.settings import BundlesSettings
 from trimtab.model.bundles.snapshot import NO_OWNER, RESOURCES, BundlesSnapshot
 from trimtab.model.load import FloatArray, IntArray
-from trimtab.model.plan import Prediction, Problem
+from trimtab.model.plan import Prediction, Problem, settings_document
 from trimtab.plan.bundles.bounds import bound_of
 from trimtab.plan.bundles.budget import within_budget
 from trimtab.plan.bundles.explain import narrator, split_reason
@@ -160,12 +161,7 @@ def _plan_of(before: BundlesSnapshot, outcome: Outcome, place: IntArray, cut: Pr
     goal = problem.limits(load)
     unordered = [*_splits(before, outcome), *_unloads(problem, place, goal)]
     moves = tuple(replace(move, order=order) for order, move in enumerate(unordered, start=1))
-    cost = BundleCost(
-        sessions=sum(move.sessions for move in moves),
-        unloads=sum(move.kind is BundleMoveKind.UNLOAD for move in moves),
-        splits=sum(move.kind is BundleMoveKind.SPLIT for move in moves),
-        bytes_per_second=math.fsum(move.bytes_per_second for move in moves),
-    )
+    cost = cost_of(moves)
     judgement = judge(problem, place, bool(moves), cut)
     placed = not (problem.arrays.must & (place == problem.arrays.home)).any()
     bound = bound_of(problem, goal, problem.load(problem.arrays.home), problem.fixed_mean(placed))
@@ -179,7 +175,7 @@ def _plan_of(before: BundlesSnapshot, outcome: Outcome, place: IntArray, cut: Pr
         level="bundles",
         strategy="trim",
         seed=settings.seed,
-        settings=settings_document(settings),
+        settings=settings_document(settings, RESOURCES),
         snapshot=before.reference,
         verdict=judgement.verdict,
         moves=moves,
@@ -191,22 +187,14 @@ def _plan_of(before: BundlesSnapshot, outcome: Outcome, place: IntArray, cut: Pr
     )
 
 
-def settings_document(settings: BundlesSettings) -> dict[str, object]:
-    """The settings that shape a plan, as plain JSON values."""
-    return {
-        "theta": dict(zip(RESOURCES, settings.theta, strict=True)),
-        "epsilon": dict(zip(RESOURCES, settings.epsilon, strict=True)),
-        "idle_usage": settings.idle_usage,
-        "grace_seconds": settings.grace_seconds,
-        "max_unloads": settings.max_unloads,
-        "max_sessions": settings.max_sessions,
-        "excluded_namespaces": list(settings.excluded_namespaces),
-        "unowned": settings.unowned,
-        "split": settings.split,
-        "max_namespace_bundles": settings.max_namespace_bundles,
-        "seed": settings.seed,
-        "time_budget_seconds": settings.time_budget_seconds,
-    }
+def cost_of(moves: Sequence[BundleMove]) -> BundleCost:
+    """The sum of the moves."""
+    return BundleCost(
+        sessions=sum(move.sessions for move in moves),
+        unloads=sum(move.kind is BundleMoveKind.UNLOAD for move in moves),
+        splits=sum(move.kind is BundleMoveKind.SPLIT for move in moves),
+        bytes_per_second=math.fsum(move.bytes_per_second for move in moves),
+    )
 
 
 def _splits(before: BundlesSnapshot, outcome: Outcome) -> list[BundleMove]:
@@ -255,7 +243,7 @@ def _unloads(problem: ProblemData, place: IntArray, goal: Limits) -> list[Bundle
     owned = np.bincount(arrays.home[arrays.home >= 0], minlength=len(names)).astype(np.float64)
     reasons_of(arrays, goal, order, place, usage.copy(), ceiling, owned, reasons)
     reason = narrator(problem, order, place, reasons)
-    traffic = _traffic(problem.snapshot)[order].tolist()
+    traffic = traffic_of(problem.snapshot)[order].tolist()
     columns = zip(
         order.tolist(),
         arrays.home[order].tolist(),
@@ -282,7 +270,7 @@ def _unloads(problem: ProblemData, place: IntArray, goal: Limits) -> list[Bundle
     ]
 
 
-def _traffic(snapshot: BundlesSnapshot) -> FloatArray:
+def traffic_of(snapshot: BundlesSnapshot) -> FloatArray:
     """Bytes per second of each bundle in the newest view, in and out."""
     into, out = RESOURCES.index("bandwidth_in"), RESOURCES.index("bandwidth_out")
     return np.asarray(snapshot.bundles.load[0, :, into] + snapshot.bundles.load[0, :, out])

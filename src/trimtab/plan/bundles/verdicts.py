@@ -75,8 +75,7 @@ def _homeless(problem: ProblemData, place: IntArray, limited: bool) -> tuple[lis
             Problem(
                 "conflicting_constraints",
                 f"bundle {key[row]} {where}, and no other broker may be given it: policies leave {allowed} "
-                "in "
-                f"service, and it left all of these within the grace time of "
+                "in service, and it left all of these within the grace time of "
                 f"{problem.settings.grace_seconds:g} s; relax one of the two",
                 proof={"bundle": key[row], "allowed_brokers": allowed},
             )
@@ -91,8 +90,7 @@ def _homeless(problem: ProblemData, place: IntArray, limited: bool) -> tuple[lis
             Problem(
                 "unmovable_bundles",
                 f"{int(stuck.sum())} bundles of brokers that are not in service stay there, as {key[row]}: "
-                "they "
-                "are the system's own or of excluded namespaces",
+                "they are the system's own or of excluded namespaces",
                 proof={"bundles": int(stuck.sum())},
             )
         )
@@ -100,9 +98,8 @@ def _homeless(problem: ProblemData, place: IntArray, limited: bool) -> tuple[lis
         open_.append(
             Problem(
                 "unmet_goal",
-                f"{len(left) - len(impossible)} bundles that should get another broker do not, for the "
-                "limits on "
-                "unloads or sessions",
+                f"{len(left) - len(impossible)} bundles that should get another broker do not, "
+                "for the limits on unloads or sessions",
                 proof={"goal": "drain", "bundles": len(left) - len(impossible)},
             )
         )
@@ -153,9 +150,8 @@ def _unmet(
         said = (
             f"above theta {limit[column]:g}, the worst {broker} at {value:.4f} in {view}"
             if goal == "theta"
-            else f"more than {limit[column]:g} from the mean {mean[column]:.4f}, the worst {broker} by "
-            f"{value:.4f} "
-            f"in {view}"
+            else f"more than {limit[column]:g} from the mean {mean[column]:.4f}, "
+            f"the worst {broker} by {value:.4f} in {view}"
         )
         found.append(
             Problem(

@@ -82,8 +82,6 @@ def disagreements(
 def _brought(source: BrokerReport, bundle: str, options: Options) -> float:
     """The usage that a bundle would add to a broker alike, by its share of its own broker's traffic."""
     stats = source.last_stats.get(bundle)
-    whole = source.msg_throughput_in + source.msg_throughput_out
-    if stats is None or not whole > 0:
+    if stats is None or not source.throughput > 0:
         return 0.0
-    part = min((stats.msg_throughput_in + stats.msg_throughput_out) / whole, 1.0)
-    return part * source.weighted_usage(options.weights)
+    return min(stats.throughput / source.throughput, 1.0) * source.weighted_usage(options.weights)

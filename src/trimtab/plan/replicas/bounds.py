@@ -1,11 +1,9 @@
 """A lower bound of the bytes that any plan that meets the goals must copy.
 
 Every overloaded broker must lose its excess: replicas leave it at the cost of their bytes, leaderships free
-of charge. That is a small covering problem, minimise c·x with U x >= e and 0 <= x <= 1; by duality every
-price vector λ >= 0 gives e·λ - Σ (u·λ - c)₊ as a lower bound, so the ascent below may stop anywhere and
-what it found still holds. Brokers do not share departures, so their bounds add up, and so do the bytes of
-all replicas that must leave. The same from the other side: what underloaded brokers lack must arrive. The
-bigger of the two is the bound.
+of charge. That is a small covering problem (`trimtab.plan.search.covering`). Brokers do not share
+departures, so their bounds add up, and so do the bytes of all replicas that must leave. The same from the
+other side: what underloaded brokers lack must arrive. The bigger of the two is the bound.
 """
 
 import numpy as np
@@ -143,12 +141,10 @@ def bound_of(problem: ProblemData, goal: Limits, load: FloatArray) -> Bound:
     under = float(arrivals(arrays.home, problem.home_lead, *rest, lack, SWEEPS))
     least = max(forced + max(over, crowded), under)
     proof = (
-        f"{forced:.0f} bytes of replicas that must leave their brokers, {over:.0f} to bring every "
-        f"broker down to its "
-        f"limits (dual of the covering problem, leaderships free), {crowded:.0f} out of crowded racks "
-        f"and hosts, "
-        f"{under:.0f} to lift every broker to its lower limits; bound = max(first + max(second, third), "
-        f"fourth)"
+        f"{forced:.0f} bytes of replicas that must leave their brokers, "
+        f"{over:.0f} to bring every broker down to its limits (dual of the covering problem, leaderships "
+        f"free), {crowded:.0f} out of crowded racks and hosts, {under:.0f} to lift every broker to its lower "
+        "limits; bound = max(first + max(second, third), fourth)"
     )
     return Bound(int(np.floor(least * (1 - SLACK))), proof)
 

@@ -2,13 +2,12 @@
 
 import numpy as np
 
-from trimtab.model.load import BoolArray, FloatArray
+from trimtab.model.load import BoolArray, FloatArray, IntArray
 from trimtab.model.plan import Problem
 from trimtab.plan.replicas.moves import REPLICA_STEP, path_to
 from trimtab.plan.replicas.problem import Placement, ProblemData, crowding
+from trimtab.plan.search.budget import Amounts, Spending
 from trimtab.plan.search.limits import Limits, potential
-
-TRIES = 4
 
 
 def within_budget(problem: ProblemData, placement: Placement) -> tuple[Placement, Problem | None]:
@@ -17,29 +16,13 @@ def within_budget(problem: ProblemData, placement: Placement) -> tuple[Placement
     if settings.max_bytes is None and settings.max_moves is None:
         return placement, None
     chosen, copied, steps = _costs(problem, placement)
-    most_bytes = np.inf if settings.max_bytes is None else settings.max_bytes
-    most_moves = np.inf if settings.max_moves is None else settings.max_moves
-    total_bytes, total_moves = int(copied.sum()), int(steps.sum())
-    if total_bytes <= most_bytes and total_moves <= most_moves:
-        return placement, None
-    cut = Problem(
-        "limit_reached",
-        f"meeting the goals took this planner {total_bytes} bytes in {total_moves} moves, more than "
-        f"max_bytes "
-        f"{settings.max_bytes} or max_moves {settings.max_moves} allow; the least useful were left out",
-        proof={
-            "bytes": total_bytes,
-            "moves": total_moves,
-            "max_bytes": settings.max_bytes,
-            "max_moves": settings.max_moves,
-        },
-    )
-    price = copied / max(most_bytes, 1.0) + steps / max(most_moves, 1.0)
-    kept = _reverted(problem, placement, chosen, copied, steps, price, (most_bytes, most_moves))
-    return kept, cut
+    spending = Spending(("bytes", "moves"), (copied, steps), (settings.max_bytes, settings.max_moves))
+    total_bytes, total_moves = spending.total
+    cut = spending.cut(f"{total_bytes} bytes in {total_moves} moves")
+    return (placement if cut is None else _reverted(problem, placement, chosen, spending)), cut
 
 
-def _costs(problem: ProblemData, placement: Placement) -> tuple["np.ndarray", "np.ndarray", "np.ndarray"]:
+def _costs(problem: ProblemData, placement: Placement) -> tuple[IntArray, Amounts, Amounts]:
     """Changed partitions, with the bytes and the moves that each takes."""
     arrays = problem.arrays
     (kind, partition, *_), chosen, *_ = path_to(problem, placement)
@@ -50,16 +33,8 @@ def _costs(problem: ProblemData, placement: Placement) -> tuple["np.ndarray", "n
     return chosen, copies * size[chosen], steps
 
 
-def _reverted(
-    problem: ProblemData,
-    placement: Placement,
-    chosen: "np.ndarray",
-    copied: "np.ndarray",
-    steps: "np.ndarray",
-    price: "np.ndarray",
-    most: tuple[float, float],
-) -> Placement:
-    """Send partitions home, the least useful for their price first, until the rest is within the limits."""
+def _reverted(problem: ProblemData, placement: Placement, chosen: IntArray, spending: Spending) -> Placement:
+    """Send partitions home until the rest is within the limits; all, if that is not enough."""
     place, lead = placement.place.copy(), placement.lead.copy()
     load = problem.load(placement)
     goal = problem.limits(load)
@@ -67,32 +42,21 @@ def _reverted(
     usage = load * problem.arrays.inverse
     theta = goal.theta if np.isfinite(goal.theta).any() else np.full_like(usage, np.inf)
     top = np.maximum(theta, problem.load(home) * problem.arrays.inverse)
-    needed = _needed(problem)
     harm = np.array([_change(problem, goal, usage, placement, p)[0] for p in chosen.tolist()])
-    order = np.lexsort((harm / np.maximum(price, 1e-12), needed[chosen])).tolist()
-    spent_bytes, spent_moves = int(copied.sum()), int(steps.sum())
-    for _ in range(TRIES):
-        later = []
-        for i in order:
-            if spent_bytes <= most[0] and spent_moves <= most[1]:
-                return Placement(place, lead)
-            if (spent_moves <= most[1]) and copied[i] == 0:
-                later.append(i)
-                continue
-            p = int(chosen[i])
-            _, after = _change(problem, goal, usage, placement, p)
-            touched = np.flatnonzero((after != usage).any(axis=1))
-            if (problem.counted[touched] & (after[touched] > top[touched] * (1 + 1e-12))).any():
-                # Others have to go first, or this would lift a broker above θ that was not above it.
-                later.append(i)
-                continue
-            usage = after
-            place[p], lead[p] = problem.arrays.home[p], problem.home_lead[p]
-            spent_bytes, spent_moves = spent_bytes - int(copied[i]), spent_moves - int(steps[i])
-        order = later
-    if spent_bytes <= most[0] and spent_moves <= most[1]:
-        return Placement(place, lead)
-    return home
+
+    def send_home(i: int) -> bool:
+        nonlocal usage
+        p = int(chosen[i])
+        _, after = _change(problem, goal, usage, placement, p)
+        touched = np.flatnonzero((after != usage).any(axis=1))
+        if (problem.counted[touched] & (after[touched] > top[touched] * (1 + 1e-12))).any():
+            # Others have to go first, or this would lift a broker above θ that was not above it.
+            return False
+        usage = after
+        place[p], lead[p] = problem.arrays.home[p], problem.home_lead[p]
+        return True
+
+    return Placement(place, lead) if spending.reverted(harm, _needed(problem)[chosen], send_home) else home
 
 
 def _needed(problem: ProblemData) -> BoolArray:

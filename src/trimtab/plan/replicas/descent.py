@@ -25,9 +25,7 @@ from trimtab.plan.search.compiled import entry, inner, leaf
 
 @leaf
 def _best_pair(g, h, b, floor, mine, others, least):
-    """The exchange between `h` and `b` that is worth most per byte and more than `least`: (worth, code,
-    code).
-    """
+    """The exchange of `h` and `b` that is worth most per byte, more than `least`: (worth, code, code)."""
     both = g.worth[h, 0] + g.worth[b, 0]
     best, best_mine, best_other = least, -1, -1
     for x in mine:
@@ -52,9 +50,7 @@ def _best_pair(g, h, b, floor, mine, others, least):
 
 @inner
 def exchange(g, h, floor):
-    """Make the best exchange of a replica of `h` against one of another broker; returns whether there is
-    one.
-    """
+    """Make the best exchange of a replica of `h` against one of another broker; returns whether it did."""
     mine = sample(g.head, g.links, g.movable, g.width, h)
     best = 0.0
     best_mine = -1

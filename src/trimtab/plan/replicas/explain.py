@@ -7,7 +7,7 @@ from trimtab.model.replicas.resources import RESOURCES
 from trimtab.plan.replicas.moves import LEADER_STEP, Steps
 from trimtab.plan.replicas.problem import ProblemData
 from trimtab.plan.replicas.reasons import DRAIN_GOAL, HOST_GOAL, OFFLINE_GOAL, RACK_GOAL, WAY_GOAL
-from trimtab.plan.search.reasons import EPSILON_GOAL, ROOM_GOAL, THETA_GOAL, Reasons
+from trimtab.plan.search.reasons import EPSILON_GOAL, ROOM_GOAL, THETA_GOAL, Reasons, rejections
 
 NAMES = {
     THETA_GOAL: "theta",
@@ -19,6 +19,9 @@ NAMES = {
     ROOM_GOAL: "epsilon",
     WAY_GOAL: "epsilon",
 }
+RULES = ("by state or exclusion", "for holding a sibling", "for rack or host spread", "for passing a limit")
+"""Reasons not to be a destination, in the order of their codes in `reasons`."""
+
 SPREAD_GOALS = {RACK_GOAL: "rack", HOST_GOAL: "host"}
 
 
@@ -31,23 +34,9 @@ def narrator(problem: ProblemData, steps: Steps, reasons: Reasons) -> Callable[[
     kind, source, target = steps.kind.tolist(), steps.source.tolist(), steps.target.tolist()
     gigabytes = (problem.arrays.size[steps.partition] / 1e9).tolist()
     fallback = "epsilon" if "epsilon" in problem.settings.goals else "theta"
-    choices = len(ids) - 2
 
-    def rejections(i: int) -> str:
-        state, sibling, group, limit = rejected[i]
-        if choices <= 0:
-            return "no other broker to choose from"
-        said = [
-            f"{number} {why}"
-            for number, why in (
-                (state, "by state or exclusion"),
-                (sibling, "for holding a sibling"),
-                (group, "for rack or host spread"),
-                (limit, "for passing a limit"),
-            )
-            if number
-        ]
-        return f"of {choices} others rejected: {', '.join(said) if said else 'none, all less suited'}"
+    def others(i: int) -> str:
+        return rejections(len(ids) - 2, "others", rejected[i], RULES)
 
     def by_load(i: int) -> Reason:
         before, after, limit = measure[i]
@@ -61,7 +50,7 @@ def narrator(problem: ProblemData, steps: Steps, reasons: Reasons) -> Callable[[
         aim = "relieved" if what == source[i] else "filled"
         if goal[i] == ROOM_GOAL:
             aim = "makes room"
-        tail = "" if kind[i] == LEADER_STEP else f"; {rejections(i)}"
+        tail = "" if kind[i] == LEADER_STEP else f"; {others(i)}"
         far = f"; broker {ids[there]} {other[i][0]:.3f} -> {other[i][1]:.3f}" if there >= 0 else ""
         text = (
             f"broker {ids[what]} {aim}: {name} {before:.3f} -> {after:.3f}, limit {limit:.3f}, "
@@ -88,7 +77,7 @@ def narrator(problem: ProblemData, steps: Steps, reasons: Reasons) -> Callable[[
         else:
             state = "is to be emptied" if why == DRAIN_GOAL else "is dead or its log dir offline"
             text = f"broker {what} {state}: {before:.0f} -> {after:.0f} replicas left"
-        text = f"{text}; broker {ids[target[i]]} bears the {gigabytes[i]:.3f} GB best; {rejections(i)}"
+        text = f"{text}; broker {ids[target[i]]} bears the {gigabytes[i]:.3f} GB best; {others(i)}"
         return Reason(NAMES[why], None, what, before, after, limit, text)
 
     def reason(i: int) -> Reason:

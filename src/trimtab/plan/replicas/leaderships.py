@@ -10,9 +10,7 @@ from trimtab.plan.search.queue import STALE, drop_first, order, sink
 
 @leaf
 def _lead_gain(g, p, s):
-    """Fall of potential with guidance if slot `s` took the lead; 0 where it may not, or where it does no
-    good.
-    """
+    """Fall of potential with guidance if slot `s` took the lead; 0 where it may not or does no good."""
     old = g.lead[p]
     b = g.place[p, s]
     if old < 0 or old == s or b < 0 or not may_take_lead(g.seat, g.home, g.flags, p, b):

@@ -6,7 +6,7 @@ import numpy as np
 
 from trimtab.model.imbalance import imbalance
 from trimtab.model.load import FloatArray, IntArray
-from trimtab.model.plan import Prediction, Problem
+from trimtab.model.plan import Prediction, Problem, settings_document
 from trimtab.model.replicas.plan import Assignment, Bound, Cost, Move, MoveKind, Plan
 from trimtab.model.replicas.resources import RESOURCES
 from trimtab.model.replicas.snapshot import BrokerState
@@ -39,8 +39,7 @@ class _Path:
 
 
 def plan_of(problem: ProblemData, strategy: str, placement: Placement, cut: Problem | None = None) -> Plan:
-    """Steps, reasons, cost, predictions and verdict of a placement; `cut` says if limits left out a part of
-    it.
+    """Steps, reasons, cost, predictions and verdict of a placement; `cut`: limits left out a part of it.
 
     Partitions of which a copy would fill a disk above θ on the way stay where they are.
     """
@@ -58,7 +57,7 @@ def plan_of(problem: ProblemData, strategy: str, placement: Placement, cut: Prob
         level="replicas",
         strategy=strategy,
         seed=settings.seed,
-        settings=settings_document(problem),
+        settings=settings_document(settings, RESOURCES),
         snapshot=snapshot.reference,
         verdict=judgement.verdict,
         moves=moves,
@@ -106,28 +105,8 @@ def cost_of(moves: tuple[Move, ...]) -> Cost:
     )
 
 
-def settings_document(problem: ProblemData) -> dict[str, object]:
-    """The settings that shape a plan, as plain JSON values."""
-    s = problem.settings
-    return {
-        "strategy": s.strategy,
-        "theta": dict(zip(RESOURCES, s.theta, strict=True)),
-        "epsilon": dict(zip(RESOURCES, s.epsilon, strict=True)),
-        "goals": list(s.goals),
-        "excluded_topics": list(s.excluded_topics),
-        "excluded_brokers_for_leaders": list(s.excluded_brokers_for_leaders),
-        "excluded_brokers_for_replicas": list(s.excluded_brokers_for_replicas),
-        "max_bytes": s.max_bytes,
-        "max_moves": s.max_moves,
-        "seed": s.seed,
-        "time_budget_seconds": s.time_budget_seconds,
-    }
-
-
 def _ceiling(problem: ProblemData, before: FloatArray, after: FloatArray) -> FloatArray:
-    """The most that a broker should bear on the way: θ (or its capacity), or where it is or ends if that is
-    higher.
-    """
+    """The most that brokers should bear on the way: θ (or capacity), or start or end if that is higher."""
     asked = "theta" in problem.settings.goals
     top = np.array(problem.settings.theta if asked else [1.0] * len(RESOURCES))
     return np.asarray(np.maximum(np.maximum(before, after) * (1 + 1e-12), top))

@@ -145,9 +145,7 @@ class ProblemData:
 
     @property
     def first_leader(self) -> IntArray:
-        """Shape (partitions,): leader's broker index as the snapshot has it; -1 for a dead broker, which
-        leads nothing.
-        """
+        """Shape (partitions,): leader's broker index in the snapshot; -1 if it is dead and leads nothing."""
         leader, state = self.snapshot.partitions.leader, self.snapshot.brokers.state
         return np.where((leader >= 0) & (state[leader] == BrokerState.DEAD), -1, leader).astype(np.int32)
 

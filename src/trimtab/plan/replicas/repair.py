@@ -119,9 +119,7 @@ def _relocate(g, p, s, spread_limit):
 
 @leaf
 def _copy_a_leader(g, p, without):
-    """Copy one replica, best one that must leave or is not in sync, to a broker that may lead, and let it
-    lead.
-    """
+    """Let a copy lead, on a broker that may: best of a replica that must leave or is not in sync."""
     for turn in range(3):
         for s in range(g.width):
             here = g.place[p, s]

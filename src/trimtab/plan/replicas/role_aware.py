@@ -171,9 +171,7 @@ class _Run:
         return r in right
 
     def relieve(self, b: int, r: int) -> None:
-        """Steps 3 and 4 for one broker and resource: leaderships, then replicas, until it is within θ and
-        ε.
-        """
+        """Steps 3 and 4 for a broker and resource: leaderships, then replicas, until within θ and ε."""
         if not self.problem.counted[b, r] or self.within(self.usage[b])[r]:
             return
         if self.usage[b, r] < self.mean[r] and "signed_deviation" in self.repairs:
@@ -292,9 +290,7 @@ class _Run:
         )
 
     def fill(self, b: int, r: int) -> None:
-        """The repair `pull`: fetch from the fullest brokers, biggest first, until the broker is in the
-        band.
-        """
+        """The repair `pull`: fetch from the fullest brokers, biggest first, until in the band."""
         counted, low = self.problem.counted, self.mean * (1 - self.epsilon)
         if not counted[b, r] or self.usage[b, r] >= low[r] or not self.problem.arrays.may_receive[b]:
             return

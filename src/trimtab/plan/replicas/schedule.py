@@ -99,9 +99,7 @@ def schedule(a, usage, ceiling, kind, partition, source, target, role, priority)
 
 
 def urgency(steps: Steps, leaving: NDArray[np.bool_], potential: FloatArray) -> IntArray:
-    """All steps, leaderships first, then replicas that must leave, then from the brokers that are furthest
-    out.
-    """
+    """All steps: leaderships, then replicas that must leave, then from the brokers furthest out."""
     source = np.where(steps.source >= 0, steps.source, 0)
     group = np.where(steps.kind == LEADER_STEP, 0, np.where(leaving, 1, 2))
     return np.asarray(np.lexsort((np.arange(len(source)), -potential[source], group)), dtype=np.int32)

@@ -100,9 +100,7 @@ def accepted(rise, heat, chance):
 
 @leaf
 def pressure_at(worth, h):
-    """Root of the potential: what all gains at `h` shrink with as it nears its band, so that queues stay in
-    order.
-    """
+    """Root of the potential: gains at `h` shrink with it near the band, so that queues stay in order."""
     return np.sqrt(worth[h, 0])
 
 

@@ -1,5 +1,6 @@
 """Compiled: the reason of a step in numbers: which goal, on which broker, from what to what."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -47,6 +48,22 @@ def blank_reasons(steps: int, rules: int) -> Reasons:
         other=np.zeros((steps, 2)),
         rejected=np.zeros((steps, rules), np.int32),
     )
+
+
+def rejections(choices: int, others: str, rejected: Sequence[int], rules: Sequence[str]) -> str:
+    """The fate of the other brokers, for people.
+
+    Parameters
+    ----------
+    choices, others
+        How many there were to choose from, and the word for them.
+    rejected, rules
+        How many were no destination by each of the level's rules, and the rules in words.
+    """
+    if choices <= 0:
+        return "no other broker to choose from"
+    said = [f"{number} {rule}" for number, rule in zip(rejected, rules, strict=True) if number]
+    return f"of {choices} {others} rejected: {', '.join(said) if said else 'none, all less suited'}"
 
 
 @leaf

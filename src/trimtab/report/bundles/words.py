@@ -106,7 +106,7 @@ def _views(plan: BundlePlan, snapshot: BundlesSnapshot | None) -> dict[str, tupl
     """Measures in every view; without a snapshot only those of the newest are known."""
     if snapshot is None:
         return {"now": (plan.predicted.before, plan.predicted.after)}
-    from trimtab.plan.bundles.carried_out import carried_out
+    from trimtab.plan.bundles.splitting import carried_out
 
     later = carried_out(snapshot, plan)
     return {

@@ -26,7 +26,7 @@ def ticks() -> list[ReportTick]:
 
 def usage(tick: ReportTick) -> dict[str, float]:
     """Network out of each broker, a share."""
-    return {name: float(one.bandwidth_out.percent_usage) / 100 for name, one in tick.brokers.items()}
+    return {name: float(one.percents[4]) / 100 for name, one in tick.brokers.items()}
 
 
 def test_a_bundle_is_hot_for_its_time(ticks: list[ReportTick]) -> None:

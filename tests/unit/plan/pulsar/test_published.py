@@ -4,8 +4,7 @@ from dataclasses import replace
 
 from support.bundle_views import report, view_of
 from trimtab.plan.pulsar.options import make_options
-from trimtab.plan.pulsar.published import PublishedLoad, publish
-from trimtab.plan.pulsar.view import LoadView
+from trimtab.plan.pulsar.view import LoadView, PublishedLoad, publish
 
 OPTIONS = make_options({})
 

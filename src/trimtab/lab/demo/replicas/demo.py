@@ -17,13 +17,14 @@ from trimtab.lab.demo.turn import carry_out
 from trimtab.lab.sandbox.kafka import KafkaSandbox
 from trimtab.lab.sandbox.kafka.properties import LOAD_DRIVEN_CPU
 from trimtab.lab.sandbox.kafka.workload import skewed
+from trimtab.levels import LEVELS
+from trimtab.levels.planning import planner_of
 from trimtab.model.replicas.plan import Plan
 from trimtab.model.replicas.receipt import ReplicasReceipt
 from trimtab.model.replicas.resources import RESOURCES
 from trimtab.model.replicas.snapshot import ReplicasSnapshot
 from trimtab.observe.lake import Lake
 from trimtab.observe.replicas.pipeline import PIPELINE, ReplicasPipelineSettings
-from trimtab.plan.replicas.planner import plan_replicas
 from trimtab.report.formats import bytes_text
 from trimtab.report.replicas.words import plan_text, progress_text
 
@@ -113,7 +114,7 @@ class ReplicasDemo(Demo[KafkaSandbox, ReplicasSnapshot, Plan, ReplicasReceipt]):
 
     def plan(self, snapshot: ReplicasSnapshot) -> Plan:
         """By the settings that were given."""
-        return plan_replicas(snapshot, self.settings)
+        return planner_of(LEVELS["replicas"], self.settings.strategy)(snapshot, self.settings)
 
     def plan_text(self, plan: Plan, snapshot: ReplicasSnapshot) -> str:
         """Without the load, which the map has shown."""

@@ -13,8 +13,7 @@ import numpy as np
 from trimtab.plan.pulsar.decision import Nothing, Placement, Placer, drawn
 from trimtab.plan.pulsar.hash_order import concurrent_hash_map_order
 from trimtab.plan.pulsar.options import Options
-from trimtab.plan.pulsar.published import PublishedLoad, publish
-from trimtab.plan.pulsar.view import LoadView
+from trimtab.plan.pulsar.view import LoadView, PublishedLoad, publish
 
 
 def choose_by_rate(
@@ -62,7 +61,7 @@ def score(broker: str, view: LoadView, options: Options) -> float:
     if options.variant != "article":
         for bundle in concurrent_hash_map_order(load.preallocated) if load.preallocated else ():
             data = load.preallocated[bundle]
-            total += data.long.msg_rate_in + data.long.msg_rate_out
+            total += data.long.rate
     return total + view.long_term_rates[broker]
 
 

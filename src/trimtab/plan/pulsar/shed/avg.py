@@ -290,12 +290,7 @@ def _chosen(
     """Bundles of the fuller broker from the busiest down, each that is not more than what is left."""
     fuller, emptier = view.reports[source], view.reports[target]
     share = options.max_unload_percentage
-    rate = (fuller.msg_rate_in + fuller.msg_rate_out - (emptier.msg_rate_in + emptier.msg_rate_out)) * share
-    throughput = (
-        fuller.msg_throughput_in
-        + fuller.msg_throughput_out
-        - (emptier.msg_throughput_in + emptier.msg_throughput_out)
-    ) * share
+    rate, throughput = (fuller.rate - emptier.rate) * share, (fuller.throughput - emptier.throughput) * share
     pair |= {"messages_per_second_wanted": rate, "bytes_per_second_wanted": throughput}
     if rate > options.min_unload_message:
         pair["measure"], traffic, left = "rate", view.bundles.short_rate, rate

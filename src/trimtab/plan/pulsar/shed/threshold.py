@@ -70,7 +70,7 @@ def decide_overload(
         numbers = brokers[name] = {"usage": usage}
         if usage < threshold:
             continue
-        need = (report.msg_throughput_in + report.msg_throughput_out) * (usage - threshold + MARGIN)
+        need = report.throughput * (usage - threshold + MARGIN)
         numbers["bytes_per_second_needed"] = need
         if len(report.bundles) <= 1:
             numbers["outcome"] = (
@@ -132,7 +132,7 @@ def decide(
             continue
         numbers = brokers[name]
         share = usage[name] - average - threshold + MARGIN
-        need = (report.msg_throughput_in + report.msg_throughput_out) * share
+        need = report.throughput * share
         numbers["share_to_unload"] = share
         numbers["bytes_per_second_needed"] = need
         chosen = _taken(view, name, need, options, numbers)
@@ -215,7 +215,7 @@ def _lower_boundary(
     if busiest is None or not below:
         return again, {}, why
     report = view.reports[busiest]
-    need = (report.msg_throughput_in + report.msg_throughput_out) * threshold * LOWER_BOUNDARY_MARGIN
+    need = report.throughput * threshold * LOWER_BOUNDARY_MARGIN
     why["bytes_per_second_needed"] = need
     if options.bundle_unload_min_throughput_threshold * MEGABYTE > need:
         why["outcome"] = "less than loadBalancerBundleUnloadMinThroughputThreshold to unload"

@@ -1,6 +1,6 @@
 """`TransferShedder`: bundles go straight from the fullest brokers to the emptiest, and smaller ones back.
 
-Of the extensible load manager: it looks at what brokers publish (`trimtab.plan.pulsar.published`) and at the
+Of the extensible load manager: it looks at what brokers publish (`view.PublishedLoad`) and at the
 few heaviest bundles that each reports.
 """
 
@@ -16,9 +16,8 @@ from trimtab.plan.pulsar.assign.candidates import available_brokers
 from trimtab.plan.pulsar.decision import Decision, Shedder
 from trimtab.plan.pulsar.java import divided
 from trimtab.plan.pulsar.options import Options
-from trimtab.plan.pulsar.published import PublishedLoad, publish
-from trimtab.plan.pulsar.shed.transfer_pair import NO_BUNDLE_REPORTED, Move, pair_up, throughput
-from trimtab.plan.pulsar.view import LoadView
+from trimtab.plan.pulsar.shed.transfer_pair import NO_BUNDLE_REPORTED, Move, pair_up
+from trimtab.plan.pulsar.view import LoadView, PublishedLoad, publish
 
 
 @dataclass(frozen=True)
@@ -239,7 +238,7 @@ class Transfers:
                 continue
             moves += pair.moves
             fuller, emptier = published[source].weighted_max_ema, published[target].weighted_max_ema
-            moved = divided((pair.offloaded - pair.gained) * fuller, throughput(view, source))
+            moved = divided((pair.offloaded - pair.gained) * fuller, view.reports[source].throughput)
             spread = spread.after_moving(fuller, emptier, moved)
             why |= {"predicted_move": moved, "predicted_deviation": spread.deviation}
         return moves, pairs

@@ -13,8 +13,7 @@ from trimtab.model.bundles.reports import BundleStats
 from trimtab.plan.pulsar.assign.select import excluded_namespaces, filtered
 from trimtab.plan.pulsar.java import divided, rounded
 from trimtab.plan.pulsar.options import Options
-from trimtab.plan.pulsar.published import PublishedLoad
-from trimtab.plan.pulsar.view import LoadView
+from trimtab.plan.pulsar.view import LoadView, PublishedLoad
 
 THROUGHPUT_RESOLUTION = 100_000
 MSG_RATE_RESOLUTION = 100
@@ -39,7 +38,7 @@ def weight(stats: BundleStats) -> Weight:
     return (
         rounded(stats.msg_throughput_in / THROUGHPUT_RESOLUTION),
         rounded(stats.msg_throughput_out / THROUGHPUT_RESOLUTION),
-        rounded((stats.msg_rate_in + stats.msg_rate_out) / MSG_RATE_RESOLUTION),
+        rounded(stats.rate / MSG_RATE_RESOLUTION),
         (stats.topics + stats.consumer_count + stats.producer_count) // CONNECTION_RESOLUTION,
         stats.cache_size // CACHE_SIZE_RESOLUTION,
     )
@@ -70,11 +69,7 @@ def top_bundles(
     ----------
     org.apache.pulsar.broker.loadbalance.extensions.models.TopKBundles (4.0 and 4.2).
     """
-    keys = [
-        key
-        for key, one in stats.items()
-        if one.msg_throughput_in + one.msg_throughput_out != 0 and not left_out(namespace_of(key))
-    ]
+    keys = [key for key, one in stats.items() if one.throughput != 0 and not left_out(namespace_of(key))]
     weights = {key: weight(stats[key]) for key in keys}
     most = max(0, min(most, len(keys)))
     return {key: stats[key] for key in reversed(heaviest_first(keys, weights, most)[:most])}
@@ -190,7 +185,7 @@ def pair_up(
     """Bundles from one broker to the other, the least heavy first, up to half their difference."""
     load = published[source].weighted_max_ema
     offload = (load - published[target].weighted_max_ema) / 2
-    wanted = divided(throughput(view, source) * offload, load)
+    wanted = divided(view.reports[source].throughput * offload, load)
     pair = Pair(why={"load_wanted": offload, "bytes_per_second_wanted": wanted})
     top = _top(metadata, view, source, options)
     if len(top) <= 1:
@@ -202,12 +197,12 @@ def pair_up(
             continue
         if left <= 1:
             return pair.ended("one reported bundle must stay")
-        carried = stats.msg_throughput_in + stats.msg_throughput_out
+        carried = stats.throughput
         swapped: list[tuple[str, float]] = []
         if pair.offloaded - pair.gained + carried > wanted:
             # Additions in Pulsar's order: it decides ties.
-            fuller = throughput(view, source) - pair.offloaded + pair.gained - carried
-            emptier = throughput(view, target) + pair.offloaded - pair.gained + carried
+            fuller = view.reports[source].throughput - pair.offloaded + pair.gained - carried
+            emptier = view.reports[target].throughput + pair.offloaded - pair.gained + carried
             swapped = _swap(metadata, view, (source, fuller), emptier, back, options)
             if not swapped:
                 return pair.ended("the next bundle is more than what is wanted, and nothing balances it")
@@ -239,10 +234,10 @@ def _swap(
     if not options.transfer_enabled:
         return []
     source, fuller = giver
-    before = throughput(view, source)
+    before = view.reports[source].throughput
     swapped: list[tuple[str, float]] = []
     for bundle, stats in back:
-        carried = stats.msg_throughput_in + stats.msg_throughput_out
+        carried = stats.throughput
         if not _transferable(metadata, view, bundle, source, options):
             continue
         if not (fuller + carried < before and emptier - carried < before):
@@ -280,9 +275,3 @@ def _transferable(
     """True if every filter lets a bundle go to a broker; asked also where bundles are just released."""
     found = filtered(namespace_of(bundle), view, metadata, options)
     return target in found.candidates and not found.failed
-
-
-def throughput(view: LoadView, broker: str) -> float:
-    """A broker's traffic over all its bundles, bytes per second in and out."""
-    report = view.reports[broker]
-    return report.msg_throughput_in + report.msg_throughput_out

@@ -40,10 +40,8 @@ def decide(
     `org.apache.pulsar.broker.loadbalance.impl.UniformLoadShedder`.
     """
     reports = view.reports
-    rate = _extremes({name: one.msg_rate_in + one.msg_rate_out for name, one in reports.items()})
-    throughput = _extremes(
-        {name: one.msg_throughput_in + one.msg_throughput_out for name, one in reports.items()}
-    )
+    rate = _extremes({name: one.rate for name, one in reports.items()})
+    throughput = _extremes({name: one.throughput for name, one in reports.items()})
     percent = (rate.highest - rate.lowest) * 100 / rate.lowest
     times = throughput.highest / throughput.lowest
     by_rate = _above(percent, options.msg_rate_difference_shedder_threshold)

@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from trimtab.plan.pulsar.published import PublishedLoad
 from trimtab.plan.pulsar.shed.transfer import Spread, spread_of
+from trimtab.plan.pulsar.view import PublishedLoad
 
 
 def spread(**loads: float) -> Spread:

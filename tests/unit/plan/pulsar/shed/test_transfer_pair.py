@@ -9,10 +9,9 @@ from support.bundle_views import key, report, stats, view_of
 from trimtab.model.bundles.policies import BrokerTraits, BundlePolicies, ClusterMetadata, IsolationPolicy
 from trimtab.model.bundles.reports import BrokerReport, BundleStats
 from trimtab.plan.pulsar.options import make_options
-from trimtab.plan.pulsar.published import publish
 from trimtab.plan.pulsar.shed.transfer import NO_METADATA
 from trimtab.plan.pulsar.shed.transfer_pair import Pair, divided, pair_up
-from trimtab.plan.pulsar.view import LoadView
+from trimtab.plan.pulsar.view import LoadView, publish
 
 UNIT = 100_000
 """Bytes per second that make one bundle heavier than another."""
