@@ -18,7 +18,7 @@ from trimtab.plan.pulsar.assign.candidates import available_brokers
 from trimtab.plan.pulsar.assign.select import PlacementRules, excluded_namespaces, filtered
 from trimtab.plan.pulsar.assign.state import AssignmentState
 from trimtab.plan.pulsar.decision import Placement
-from trimtab.plan.pulsar.hash_order import SMALLEST_TABLE, by_place, concurrent_hash_map_order
+from trimtab.plan.pulsar.hash_order import SMALLEST_TABLE, concurrent_hash_map_order, java_hashes
 from trimtab.plan.pulsar.options import Options
 from trimtab.plan.pulsar.split.algorithms import SPECIFIED_POSITIONS_DIVIDE, TopicTraffic, split_positions
 from trimtab.plan.pulsar.split.modular import (
@@ -236,4 +236,5 @@ def copied_map_order(names: Iterable[str], left: Iterable[str]) -> list[str]:
     table = max(SMALLEST_TABLE, enough)
     while enough * 4 > table * 3:
         table *= 2
-    return [name for name in by_place(given, table) if name in kept]
+    places = java_hashes(given) & np.uint32(table - 1)
+    return [given[at] for at in np.argsort(places, kind="stable") if given[at] in kept]

@@ -13,7 +13,7 @@ import numpy as np
 
 from trimtab.lab.sandbox.processes import Process, spawn
 from trimtab.model.bundles.settings import BundlesSettings
-from trimtab.model.bundles.snapshot import BundleBrokers, Bundles, BundlesSnapshot, BundleTopics
+from trimtab.model.bundles.snapshot import NO_TOPICS, BundleBrokers, Bundles, BundlesSnapshot
 from trimtab.model.replicas.settings import ReplicasSettings
 from trimtab.model.replicas.snapshot import Brokers, LogDirs, Partitions, ReplicasSnapshot
 from trimtab.model.snapshot import Quality, SnapshotReference
@@ -85,13 +85,7 @@ def warm_up_bundles() -> None:
             topics=np.ones(bundles, dtype=np.int64),
             movable=np.ones(bundles, dtype=np.bool_),
         ),
-        topics=BundleTopics(
-            name=(),
-            bundle=np.zeros(0, dtype=np.int32),
-            hash=np.zeros(0, dtype=np.int64),
-            load=np.zeros((0, resources)),
-            sessions=np.zeros(0, dtype=np.int64),
-        ),
+        topics=NO_TOPICS,
         boundaries={"t/n": (*(width * number for number in range(bundles)), 2**32 - 1)},
     )
     plan_bundles(snapshot, BundlesSettings())

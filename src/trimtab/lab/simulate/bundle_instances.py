@@ -3,7 +3,7 @@
 import numpy as np
 
 from trimtab.model.bundles.range import bundles_between, initial_boundaries
-from trimtab.model.bundles.snapshot import RESOURCES, BundleBrokers, Bundles, BundlesSnapshot, BundleTopics
+from trimtab.model.bundles.snapshot import NO_TOPICS, RESOURCES, BundleBrokers, Bundles, BundlesSnapshot
 from trimtab.model.snapshot import Quality, SnapshotReference
 
 PER_NAMESPACE = 64
@@ -52,12 +52,6 @@ def skewed_bundles(
             np.full(bundles, 10, dtype=np.int64),
             np.ones(bundles, dtype=np.bool_),
         ),
-        topics=BundleTopics(
-            (),
-            np.zeros(0, dtype=np.int32),
-            np.zeros(0, dtype=np.int64),
-            np.zeros((0, len(RESOURCES))),
-            np.zeros(0, dtype=np.int64),
-        ),
+        topics=NO_TOPICS,
         boundaries=dict.fromkeys(names, cuts),
     )

@@ -118,6 +118,16 @@ class BundleTopics:
         return len(self.name)
 
 
+NO_TOPICS: Final = BundleTopics(
+    (),
+    np.zeros(0, dtype=np.int32),
+    np.zeros(0, dtype=np.int64),
+    np.zeros((0, len(RESOURCES))),
+    np.zeros(0, dtype=np.int64),
+)
+"""Where loads of topics are not known."""
+
+
 @dataclass(frozen=True, slots=True)
 class Departure:
     """A bundle that left a broker a while ago, whoever moved it."""

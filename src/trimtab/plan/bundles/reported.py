@@ -14,11 +14,11 @@ from trimtab.model.bundles.policies import BundlePolicies, is_system_namespace
 from trimtab.model.bundles.range import namespace_of
 from trimtab.model.bundles.reports import BrokerReport, BundleStats, ReportTick, ResourceUsage
 from trimtab.model.bundles.snapshot import (
+    NO_TOPICS,
     RESOURCES,
     BundleBrokers,
     Bundles,
     BundlesSnapshot,
-    BundleTopics,
     Departure,
 )
 from trimtab.model.load import FloatArray
@@ -158,13 +158,7 @@ def snapshot_of(
             np.array([one.topics for one in stats], dtype=np.int64),
             np.array([not is_system_namespace(namespace_of(key)) for key in keys], dtype=np.bool_),
         ),
-        topics=BundleTopics(
-            (),
-            np.zeros(0, dtype=np.int32),
-            np.zeros(0, dtype=np.int64),
-            np.zeros((0, len(RESOURCES))),
-            np.zeros(0, dtype=np.int64),
-        ),
+        topics=NO_TOPICS,
         departures=tuple(departures),
         policies=policies or BundlePolicies(),
     )

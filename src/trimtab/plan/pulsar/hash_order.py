@@ -54,7 +54,8 @@ def hash_map_order(names: Iterable[str], most: int = 0) -> list[str]:
     given = list(names)
     while max(most, len(given)) * 4 > table * 3:
         table *= 2
-    return by_place(given, table)
+    places = java_hashes(given) & np.uint32(table - 1)
+    return [given[at] for at in np.argsort(places, kind="stable")]
 
 
 def concurrent_hash_map_order(names: Iterable[str]) -> list[str]:
@@ -144,9 +145,3 @@ def _grown(table: Places, hashes: list[int]) -> Places:
         for at in (*reversed(entries[:tail]), *entries[tail:]):
             _put(larger, place + (hashes[at] & bit), at)
     return larger
-
-
-def by_place(names: list[str], table: int) -> list[str]:
-    """The keys as a table of so many places gives them back, those of one place in their own order."""
-    places = java_hashes(names) & np.uint32(table - 1)
-    return [names[at] for at in np.argsort(places, kind="stable")]

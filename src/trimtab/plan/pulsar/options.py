@@ -1,6 +1,7 @@
 """Pulsar's own options, its names and defaults, as far as they turn a decision (`ServiceConfiguration`).
 
-A field here is Pulsar's name in snake case without the leading `loadBalancer`; `pulsar_name` is the way back.
+A field here is Pulsar's name in snake case without the leading `loadBalancer`; `fields_by_name` is the way
+back.
 """
 
 import dataclasses
@@ -20,6 +21,7 @@ DEFAULT_VARIANT: Final = VARIANTS[0]
 
 
 def _named(name: str, default: Any) -> Any:
+    """An option whose name in Pulsar does not follow from ours."""
     return dataclasses.field(default=default, metadata={"pulsar": name})
 
 
@@ -39,76 +41,64 @@ class Options:
     variant: str = DEFAULT_VARIANT
 
     # What is done at all.
-    enabled: bool = _named("loadBalancerEnabled", True)
-    shedding_enabled: bool = _named("loadBalancerSheddingEnabled", True)
-    auto_bundle_split_enabled: bool = _named("loadBalancerAutoBundleSplitEnabled", True)
-    auto_unload_split_bundles_enabled: bool = _named("loadBalancerAutoUnloadSplitBundlesEnabled", True)
+    enabled: bool = True
+    shedding_enabled: bool = True
+    auto_bundle_split_enabled: bool = True
+    auto_unload_split_bundles_enabled: bool = True
 
     # Timing of reports and of shedding.
-    report_update_threshold_percentage: int = _named("loadBalancerReportUpdateThresholdPercentage", 10)
-    report_update_min_interval_millis: int = _named("loadBalancerReportUpdateMinIntervalMillis", 5000)
-    report_update_max_interval_minutes: int = _named("loadBalancerReportUpdateMaxIntervalMinutes", 15)
-    host_usage_check_interval_minutes: int = _named("loadBalancerHostUsageCheckIntervalMinutes", 1)
-    resource_quota_update_interval_minutes: int = _named("loadBalancerResourceQuotaUpdateIntervalMinutes", 15)
-    shedding_interval_minutes: int = _named("loadBalancerSheddingIntervalMinutes", 1)
-    shedding_grace_period_minutes: int = _named("loadBalancerSheddingGracePeriodMinutes", 30)
+    report_update_threshold_percentage: int = 10
+    report_update_min_interval_millis: int = 5000
+    report_update_max_interval_minutes: int = 15
+    host_usage_check_interval_minutes: int = 1
+    resource_quota_update_interval_minutes: int = 15
+    shedding_interval_minutes: int = 1
+    shedding_grace_period_minutes: int = 30
 
     # What a broker's usage is.
     cpu_resource_weight: float = _named("loadBalancerCPUResourceWeight", 1.0)
-    memory_resource_weight: float = _named("loadBalancerMemoryResourceWeight", 0.0)
-    direct_memory_resource_weight: float = _named("loadBalancerDirectMemoryResourceWeight", 0.0)
-    bandwidth_in_resource_weight: float = _named("loadBalancerBandwidthInResourceWeight", 1.0)
-    bandwidth_out_resource_weight: float = _named("loadBalancerBandwidthOutResourceWeight", 1.0)
+    memory_resource_weight: float = 0.0
+    direct_memory_resource_weight: float = 0.0
+    bandwidth_in_resource_weight: float = 1.0
+    bandwidth_out_resource_weight: float = 1.0
     # Older names of the two, misspelt by Pulsar: they hold where the newer ones are left at 1.
-    bandwith_in_resource_weight: float = _named("loadBalancerBandwithInResourceWeight", 1.0)
-    bandwith_out_resource_weight: float = _named("loadBalancerBandwithOutResourceWeight", 1.0)
-    history_resource_percentage: float = _named("loadBalancerHistoryResourcePercentage", 0.9)
+    bandwith_in_resource_weight: float = 1.0
+    bandwith_out_resource_weight: float = 1.0
+    history_resource_percentage: float = 0.9
 
     # OverloadShedder, ThresholdShedder.
-    broker_overloaded_threshold_percentage: int = _named(
-        "loadBalancerBrokerOverloadedThresholdPercentage", 85
-    )
-    broker_threshold_shedder_percentage: int = _named("loadBalancerBrokerThresholdShedderPercentage", 10)
-    bundle_unload_min_throughput_threshold: float = _named(
-        "loadBalancerBundleUnloadMinThroughputThreshold", 10.0
-    )
+    broker_overloaded_threshold_percentage: int = 85
+    broker_threshold_shedder_percentage: int = 10
+    bundle_unload_min_throughput_threshold: float = 10.0
     lower_boundary_shedding_enabled: bool = _named("lowerBoundarySheddingEnabled", False)
 
     # UniformLoadShedder, and AvgShedder's need.
-    msg_rate_difference_shedder_threshold: float = _named(
-        "loadBalancerMsgRateDifferenceShedderThreshold", 50.0
-    )
-    msg_throughput_multiplier_difference_shedder_threshold: float = _named(
-        "loadBalancerMsgThroughputMultiplierDifferenceShedderThreshold", 4.0
-    )
+    msg_rate_difference_shedder_threshold: float = 50.0
+    msg_throughput_multiplier_difference_shedder_threshold: float = 4.0
     min_unload_message: int = _named("minUnloadMessage", 1000)
     min_unload_message_throughput: int = _named("minUnloadMessageThroughput", 1024 * 1024)
     max_unload_percentage: float = _named("maxUnloadPercentage", 0.2)
     max_unload_bundle_num_per_shedding: int = _named("maxUnloadBundleNumPerShedding", -1)
 
     # AvgShedder.
-    avg_shedder_low_threshold: int = _named("loadBalancerAvgShedderLowThreshold", 15)
-    avg_shedder_high_threshold: int = _named("loadBalancerAvgShedderHighThreshold", 40)
-    avg_shedder_hit_count_low_threshold: int = _named("loadBalancerAvgShedderHitCountLowThreshold", 8)
-    avg_shedder_hit_count_high_threshold: int = _named("loadBalancerAvgShedderHitCountHighThreshold", 2)
+    avg_shedder_low_threshold: int = 15
+    avg_shedder_high_threshold: int = 40
+    avg_shedder_hit_count_low_threshold: int = 8
+    avg_shedder_hit_count_high_threshold: int = 2
     # Ours: as repaired upstream by #26246, after the releases that are followed here.
     avg_shedder_plan_by_bundle_name: bool = _named("avgShedderPlanByBundleName", False)
 
     # TransferShedder and the rest of the extensible manager.
-    transfer_enabled: bool = _named("loadBalancerTransferEnabled", True)
-    broker_load_target_std: float = _named("loadBalancerBrokerLoadTargetStd", 0.25)
-    shedding_condition_hit_count_threshold: int = _named("loadBalancerSheddingConditionHitCountThreshold", 3)
+    transfer_enabled: bool = True
+    broker_load_target_std: float = 0.25
+    shedding_condition_hit_count_threshold: int = 3
     shedding_delay_in_seconds: int = _named("loadBalanceSheddingDelayInSeconds", 180)
-    max_number_of_broker_shedding_per_cycle: int = _named("loadBalancerMaxNumberOfBrokerSheddingPerCycle", 3)
+    max_number_of_broker_shedding_per_cycle: int = 3
     broker_load_data_ttl_in_seconds: int = _named("loadBalancerBrokerLoadDataTTLInSeconds", 1800)
-    max_number_of_bundles_in_bundle_load_report: int = _named(
-        "loadBalancerMaxNumberOfBundlesInBundleLoadReport", 10
-    )
-    shedding_bundles_with_policies_enabled: bool = _named(
-        "loadBalancerSheddingBundlesWithPoliciesEnabled", False
-    )
-    shedding_excluded_namespaces: tuple[str, ...] = _named("loadBalancerSheddingExcludedNamespaces", ())
-    debug_mode_enabled: bool = _named("loadBalancerDebugModeEnabled", False)
+    max_number_of_bundles_in_bundle_load_report: int = 10
+    shedding_bundles_with_policies_enabled: bool = False
+    shedding_excluded_namespaces: tuple[str, ...] = ()
+    debug_mode_enabled: bool = False
     # Ours: Pulsar counts what a swap brings back only while its debug mode is on.
     transfer_shedder_swap_gain_counted: bool = _named("transferShedderSwapGainCounted", False)
 
@@ -118,11 +108,9 @@ class Options:
     trim_epsilon: float = _named("trimEpsilon", 0.2)
 
     # Placement.
-    average_resource_usage_difference_threshold_percentage: int = _named(
-        "loadBalancerAverageResourceUsageDifferenceThresholdPercentage", 10
-    )
-    broker_max_topics: int = _named("loadBalancerBrokerMaxTopics", 50000)
-    distribute_bundles_evenly_enabled: bool = _named("loadBalancerDistributeBundlesEvenlyEnabled", True)
+    average_resource_usage_difference_threshold_percentage: int = 10
+    broker_max_topics: int = 50000
+    distribute_bundles_evenly_enabled: bool = True
     prefer_later_versions: bool = _named("preferLaterVersions", False)
     failure_domains_enabled: bool = _named("failureDomainsEnabled", False)
 
@@ -131,18 +119,14 @@ class Options:
     default_namespace_bundle_split_algorithm: str = _named(
         "defaultNamespaceBundleSplitAlgorithm", "range_equally_divide"
     )
-    namespace_bundle_max_topics: int = _named("loadBalancerNamespaceBundleMaxTopics", 1000)
-    namespace_bundle_max_sessions: int = _named("loadBalancerNamespaceBundleMaxSessions", 1000)
-    namespace_bundle_max_msg_rate: int = _named("loadBalancerNamespaceBundleMaxMsgRate", 30000)
-    namespace_bundle_max_bandwidth_mbytes: int = _named("loadBalancerNamespaceBundleMaxBandwidthMbytes", 100)
-    namespace_maximum_bundles: int = _named("loadBalancerNamespaceMaximumBundles", 128)
-    max_number_of_bundles_to_split_per_cycle: int = _named(
-        "loadBalancerMaxNumberOfBundlesToSplitPerCycle", 10
-    )
-    namespace_bundle_split_condition_hit_count_threshold: int = _named(
-        "loadBalancerNamespaceBundleSplitConditionHitCountThreshold", 3
-    )
-    split_interval_minutes: int = _named("loadBalancerSplitIntervalMinutes", 1)
+    namespace_bundle_max_topics: int = 1000
+    namespace_bundle_max_sessions: int = 1000
+    namespace_bundle_max_msg_rate: int = 30000
+    namespace_bundle_max_bandwidth_mbytes: int = 100
+    namespace_maximum_bundles: int = 128
+    max_number_of_bundles_to_split_per_cycle: int = 10
+    namespace_bundle_split_condition_hit_count_threshold: int = 3
+    split_interval_minutes: int = 1
     flow_or_qps_difference_threshold_percentage: int = _named("flowOrQpsDifferenceThresholdPercentage", 10)
 
     @property
@@ -184,18 +168,15 @@ _VARIANT_DEFAULTS: Final[Mapping[str, Mapping[str, object]]] = {
 }
 
 
-def pulsar_name(field: str) -> str:
-    """Pulsar's name of an option, from that of the field."""
-    name: str = Options.__dataclass_fields__[field].metadata["pulsar"]
-    return name
-
-
 @cache
 def fields_by_name() -> Mapping[str, "dataclasses.Field[Any]"]:
     """Every option by Pulsar's name."""
-    return {
-        field.metadata["pulsar"]: field for field in dataclasses.fields(Options) if "pulsar" in field.metadata
-    }
+    options = [field for field in dataclasses.fields(Options) if field.name != "variant"]
+    return {field.metadata.get("pulsar") or _usual_name(field.name): field for field in options}
+
+
+def _usual_name(field: str) -> str:
+    return "loadBalancer" + "".join(word.capitalize() for word in field.split("_"))
 
 
 def make_options(given: Mapping[str, object], variant: str = DEFAULT_VARIANT) -> Options:

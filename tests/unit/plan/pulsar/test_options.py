@@ -8,7 +8,7 @@ import pytest
 from trimtab.model.errors import PlanError, SettingsError
 from trimtab.plan.bundles.strategies import SHEDDERS, shedder
 from trimtab.plan.pulsar.decision import Placer, Shedder
-from trimtab.plan.pulsar.options import Options, fields_by_name, make_options, pulsar_name
+from trimtab.plan.pulsar.options import Options, fields_by_name, make_options
 from trimtab.plan.pulsar.strategies import PLACERS, placer
 
 
@@ -24,14 +24,8 @@ def test_defaults_are_pulsars() -> None:
 
 def test_every_field_is_its_pulsar_name_in_snake_case() -> None:
     """Nobody has to look up how an option is called here."""
-    for field in dataclasses.fields(Options):
-        if field.name == "variant":
-            continue
-        name = (
-            re.sub(r"^loadBalance[r]?", "", pulsar_name(field.name))
-            .replace("CPU", "Cpu")
-            .replace("TTL", "Ttl")
-        )
+    for pulsars, field in fields_by_name().items():
+        name = re.sub(r"^loadBalance[r]?", "", pulsars).replace("CPU", "Cpu").replace("TTL", "Ttl")
         snake = re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
         assert field.name == snake
 

@@ -114,7 +114,8 @@ class ReplicasDemo(Demo[KafkaSandbox, ReplicasSnapshot, Plan, ReplicasReceipt]):
 
     def plan(self, snapshot: ReplicasSnapshot) -> Plan:
         """By the settings that were given."""
-        return planner_of(LEVELS["replicas"], self.settings.strategy)(snapshot, self.settings)
+        plan: Plan = planner_of(LEVELS["replicas"], self.settings.strategy)(snapshot, self.settings)
+        return plan
 
     def plan_text(self, plan: Plan, snapshot: ReplicasSnapshot) -> str:
         """Without the load, which the map has shown."""

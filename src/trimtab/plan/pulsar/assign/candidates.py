@@ -6,9 +6,9 @@ that are left, in the same order.
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from trimtab.model.bundles.policies import DEFAULT_DOMAIN, BrokerTraits, BundlePolicies, ClusterMetadata
 from trimtab.model.bundles.range import namespace_of
@@ -105,10 +105,9 @@ def group_namespaces(namespace: str, view: LoadView, policies: BundlePolicies) -
     ----------
     `getAntiAffinityNamespaceOwnedBrokers`; groups are compared without regard to case.
     """
-    group = policies.anti_affinity_group(namespace)
-    if group is None:
+    alike = _alike(namespace, policies)
+    if alike is None:
         return None
-    alike = {one for one, other in policies.anti_affinity_groups.items() if other.lower() == group.lower()}
     counts: dict[str, int] = {}
     for broker, load in view.brokers.items():
         given = {namespace_of(bundle) for bundle in load.preallocated}
@@ -123,10 +122,9 @@ def group_bundles(namespace: str, view: LoadView, policies: BundlePolicies) -> d
 
     The extensible manager counts so: not by namespaces as the modular one, but by what is owned of them.
     """
-    group = policies.anti_affinity_group(namespace)
-    if group is None:
+    alike = _alike(namespace, policies)
+    if alike is None:
         return None
-    alike = {one for one, other in policies.anti_affinity_groups.items() if other.lower() == group.lower()}
     counts = {
         broker: sum(namespace_of(bundle) in alike for bundle in report.bundles)
         for broker, report in view.reports.items()
@@ -134,12 +132,16 @@ def group_bundles(namespace: str, view: LoadView, policies: BundlePolicies) -> d
     return {broker: found for broker, found in counts.items() if found}
 
 
-class Counted(Protocol):
-    """`group_namespaces` or `group_bundles`."""
+def _alike(namespace: str, policies: BundlePolicies) -> set[str] | None:
+    """The namespaces of the same anti-affinity group, itself among them; None if it is in none."""
+    group = policies.anti_affinity_group(namespace)
+    if group is None:
+        return None
+    return {one for one, other in policies.anti_affinity_groups.items() if other.lower() == group.lower()}
 
-    def __call__(self, namespace: str, view: LoadView, policies: BundlePolicies) -> dict[str, int] | None:
-        """A number for each broker that has some; None if the namespace is in no group."""
-        ...
+
+Counted = Callable[[str, LoadView, BundlePolicies], dict[str, int] | None]
+"""`group_namespaces` or `group_bundles`."""
 
 
 def by_anti_affinity(
