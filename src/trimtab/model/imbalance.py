@@ -73,10 +73,7 @@ class Measures:
 
 
 def imbalance(
-    load: FloatArray,
-    capacity: FloatArray,
-    in_service: BoolArray,
-    resources: tuple[str, ...],
+    load: FloatArray, capacity: FloatArray, in_service: BoolArray, resources: tuple[str, ...]
 ) -> Imbalance:
     """Equations 1 to 5 for every resource at once.
 
@@ -84,23 +81,16 @@ def imbalance(
     ----------
     load, capacity
         Shape (brokers, resources), in the units of the level; infinite capacity means not limited and not
-        levelled.
+        levelled. Resources that no broker limits have NaN means, and are left out of `Imbalance.measures`.
     in_service
         Shape (brokers,): brokers that are there to carry load, that is, neither dead nor draining.
-    resources
-        Names of the columns.
-
-    Returns
-    -------
-    Imbalance
-        Resources without any counted broker have NaN means, and are left out of `Imbalance.measures`.
     """
     counted = np.isfinite(capacity) & in_service[:, None]
     usage = np.where(counted, load / capacity, 0.0)
     number = counted.sum(axis=0)
     total = usage.sum(axis=0)
     with np.errstate(invalid="ignore", divide="ignore"):
-        mean = np.where(counted, load, 0.0).sum(axis=0) / np.where(counted, capacity, 0.0).sum(axis=0)
+        mean = mean_of(load, capacity, counted)
         share = np.where(total > 0, usage / total, np.where(counted, 1.0 / number, 0.0))
         deviation = np.where(counted & (mean > 0), np.abs(usage - mean) / mean, 0.0)
         sigma = np.sqrt((np.where(counted, share - 1.0 / number, 0.0) ** 2).sum(axis=0) / number)
@@ -108,6 +98,20 @@ def imbalance(
     worst = np.where(absent, np.nan, deviation.max(axis=0, initial=0.0))
     peak = np.where(absent, np.nan, usage.max(axis=0, initial=0.0))
     return Imbalance(usage, share, deviation, counted, mean, sigma, worst, peak, resources)
+
+
+def mean_of(load: FloatArray, capacity: FloatArray, counted: BoolArray) -> FloatArray:
+    """B̄, shape (columns,): capacity-weighted over the counted brokers; NaN where none counts.
+
+    Parameters
+    ----------
+    load, capacity, counted
+        Shape (brokers, columns).
+    """
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray(
+            np.where(counted, load, 0.0).sum(axis=0) / np.where(counted, capacity, 0.0).sum(axis=0)
+        )
 
 
 def sigma_threshold(epsilon: float, brokers: int) -> float:

@@ -51,9 +51,3 @@ class BundlesReceipt(Receipt[BundleOutcome]):
     def sessions(self) -> int:
         """Clients disconnected by what was done."""
         return sum(outcome.sessions for outcome in self.done)
-
-    @property
-    def longest_unowned_seconds(self) -> float | None:
-        """The longest that any bundle can have been without an owner; None where none was measured."""
-        measured = [o.unowned_seconds for o in self.done if o.unowned_seconds is not None]
-        return max(measured, default=None)

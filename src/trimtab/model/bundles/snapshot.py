@@ -181,18 +181,7 @@ class BundlesSnapshot:
         return self.brokers.name
 
     def broker_load(self, owner: IntArray | None = None) -> FloatArray:
-        """Load of every broker under an ownership (by default the snapshot's own).
-
-        Parameters
-        ----------
-        owner
-            As in `Bundles`.
-
-        Returns
-        -------
-        FloatArray
-            Shape (views, brokers, resources), in `UNITS`.
-        """
+        """Shape (views, brokers, resources), in `UNITS`: loads under an ownership, by default as it is."""
         held = self.bundles.owner if owner is None else owner
         owned = held != NO_OWNER
         views, _, resources = self.bundles.load.shape

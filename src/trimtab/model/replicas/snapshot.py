@@ -163,7 +163,7 @@ class ReplicasSnapshot:
         return tuple(self.brokers.id.tolist())
 
     def broker_load(self, replicas: IntArray | None = None, leader: IntArray | None = None) -> FloatArray:
-        """Load of every broker under a placement (by default the snapshot's own).
+        """Shape (brokers, resources), in `UNITS`: loads under a placement (by default the snapshot's own).
 
         A replica on a dead broker weighs nothing there: it is offline.
 
@@ -171,53 +171,24 @@ class ReplicasSnapshot:
         ----------
         replicas, leader
             As in `Partitions`; the placement to weigh.
-
-        Returns
-        -------
-        FloatArray
-            Shape (brokers, resources), in `UNITS`.
         """
-        held = self.partitions.replicas if replicas is None else replicas
-        leads = self.partitions.leader if leader is None else leader
-        return placement_load(
-            len(self.brokers), held, leads, self.partitions, self.brokers.state != BrokerState.DEAD
-        )
+        parts, brokers = self.partitions, len(self.brokers)
+        held = parts.replicas if replicas is None else replicas
+        leading = parts.leader if leader is None else leader
+        online = self.brokers.state != BrokerState.DEAD
+        load = np.zeros((brokers, len(RESOURCES)))
+        for column in range(held.shape[1]):
+            holder = held[:, column]
+            leads = (holder == leading) & (holder != NOBODY)
+            weight = np.where(leads[:, None], parts.leader_load, parts.follower_load)
+            weighs = (holder != NOBODY) & online[holder]
+            for resource in range(load.shape[1]):
+                load[:, resource] += np.bincount(
+                    holder[weighs], weights=weight[weighs, resource], minlength=brokers
+                )
+        return load
 
     def imbalance(self, replicas: IntArray | None = None, leader: IntArray | None = None) -> Imbalance:
         """Equations 1 to 5 of a placement (by default the snapshot's own) over the brokers in service."""
         load = self.broker_load(replicas, leader)
         return imbalance(load, self.brokers.capacity, self.brokers.in_service, RESOURCES)
-
-
-def placement_load(
-    brokers: int, replicas: IntArray, leader: IntArray, partitions: Partitions, online: BoolArray
-) -> FloatArray:
-    """Sum of role loads per broker.
-
-    Parameters
-    ----------
-    brokers
-        How many there are.
-    replicas, leader
-        As in `Partitions`.
-    partitions
-        Gives the load of each role.
-    online
-        Shape (brokers,): brokers whose replicas weigh anything.
-
-    Returns
-    -------
-    FloatArray
-        Shape (brokers, resources).
-    """
-    load = np.zeros((brokers, partitions.leader_load.shape[1]))
-    for column in range(replicas.shape[1]):
-        holder = replicas[:, column]
-        leads = (holder == leader) & (holder != NOBODY)
-        weight = np.where(leads[:, None], partitions.leader_load, partitions.follower_load)
-        weighs = (holder != NOBODY) & online[holder]
-        for resource in range(load.shape[1]):
-            load[:, resource] += np.bincount(
-                holder[weighs], weights=weight[weighs, resource], minlength=brokers
-            )
-    return load

@@ -20,13 +20,7 @@ _PARTITION = re.compile(r"(?P<topic>.*)-partition-(?P<number>\d+)")
 
 
 def hot_problems(problem: ProblemData, goal: Limits) -> tuple[list[Problem], list[Problem]]:
-    """Bundles that are too big for every broker: beyond θ (no plan can help), and beyond ε alone.
-
-    Parameters
-    ----------
-    goal
-        The goals' own limits.
-    """
+    """Bundles too big for every broker by the goals' own limits: beyond θ (no plan helps), or ε alone."""
     proven = _told(problem, goal.theta, "theta")
     known = {one.proof["bundle"] for one in proven}
     uneven = [one for one in _told(problem, goal.high, "epsilon") if one.proof["bundle"] not in known]

@@ -15,9 +15,10 @@ from trimtab.model.bundles.policies import DEFAULT_DOMAIN, ClusterMetadata, is_s
 from trimtab.model.bundles.range import namespace_of
 from trimtab.model.bundles.settings import BundlesSettings
 from trimtab.model.bundles.snapshot import NO_OWNER, RESOURCES, BundlesSnapshot
+from trimtab.model.imbalance import mean_of
 from trimtab.model.load import BoolArray, FloatArray, IntArray
 from trimtab.plan.pulsar.assign.candidates import by_policies
-from trimtab.plan.search.limits import Limits, limits_around, mean_of
+from trimtab.plan.search.limits import Limits, limits_around
 
 NOBODY = -1
 

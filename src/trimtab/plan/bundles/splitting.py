@@ -216,13 +216,7 @@ def bundles_of_namespace(snapshot: BundlesSnapshot, namespace: str) -> int:
 
 
 def carried_out(snapshot: BundlesSnapshot, plan: BundlePlan) -> BundlesSnapshot:
-    """Bundles split and owned as at the plan's end; loads go with them.
-
-    Parameters
-    ----------
-    snapshot
-        What the plan was made from.
-    """
+    """The snapshot with bundles split and owned as at the end of a plan made from it; loads go with them."""
     for move in plan.moves:
         if move.kind is BundleMoveKind.SPLIT:
             snapshot = after_cut(snapshot, Cut(move.bundle, move.boundaries))

@@ -15,16 +15,5 @@ SHEDDERS: Final[Mapping[str, str]] = {
 
 
 def shedder(name: str, metadata: ClusterMetadata | None = None) -> Shedder[Any]:
-    """The shedder of this name; a full Java class name will do too.
-
-    Parameters
-    ----------
-    metadata
-        For shedders that look at policies themselves.
-
-    Raises
-    ------
-    PlanError
-        If there is none.
-    """
+    """As `trimtab.plan.pulsar.strategies.shedder`, ours among them."""
     return strategies.shedder(name, metadata, SHEDDERS)

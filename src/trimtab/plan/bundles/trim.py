@@ -64,17 +64,7 @@ class Outcome:
 def plan_bundles(snapshot: BundlesSnapshot, settings: BundlesSettings) -> BundlePlan:
     """Plan with `trim`; same snapshot, settings and seed, same plan.
 
-    Parameters
-    ----------
-    snapshot
-        What is known of the cluster; every goal has to hold in all of its views.
-    settings
-        The goals, and what is left alone.
-
-    Returns
-    -------
-    BundlePlan
-        The moves, or why there are none; what cannot be met is a result, not an error.
+    Every goal has to hold in all views of the snapshot; what cannot be met is a result, not an error.
     """
     outcome = _with_splits(_solved(problem_data(snapshot, settings)))
     place, cut = within_budget(outcome.problem, outcome.place)

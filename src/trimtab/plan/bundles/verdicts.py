@@ -17,10 +17,8 @@ def judge(problem: ProblemData, place: IntArray, any_move: bool, cut: Problem | 
 
     Parameters
     ----------
-    any_move
-        Whether the plan has moves.
-    cut
-        Says that limits left out a part of the plan.
+    any_move, cut
+        As `trimtab.plan.search.verdicts.judgement_of` takes them.
     """
     load = problem.load(place)
     usage, before = (_usage(problem, each) for each in (load, problem.load(problem.arrays.home)))

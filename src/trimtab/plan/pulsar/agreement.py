@@ -40,10 +40,8 @@ def disagreements(
     ----------
     decision
         As the load manager leaves it: `why` says under `refused` what stays, and why.
-    reports
-        Every broker's, as the strategy saw them.
-    options
-        What an overloaded broker is (`loadBalancerBrokerOverloadedThresholdPercentage`).
+    reports, options
+        As the strategy saw them; `loadBalancerBrokerOverloadedThresholdPercentage` says who is overloaded.
     """
     found: list[Disagreement] = []
     owner = {bundle: name for name, report in reports.items() for bundle in report.bundles}

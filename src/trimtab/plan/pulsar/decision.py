@@ -61,16 +61,12 @@ class Shed(Protocol[S]):
 
 @dataclass(frozen=True)
 class Placement:
-    """The broker that a bundle should go to.
+    """The broker that a bundle should go to, None where there is none, and the numbers that decided.
 
     Attributes
     ----------
-    broker
-        None where there is none.
     pool
         The equals that it was drawn from, in the order in which they were drawn from.
-    why
-        The numbers that decided.
     """
 
     broker: str | None
@@ -120,17 +116,7 @@ class Shedder(Generic[S]):
 
 @dataclass(frozen=True)
 class Placer(Generic[S]):
-    """A row of `strategies.PLACERS`.
-
-    Attributes
-    ----------
-    choose
-        One choice of a broker.
-    initial
-        The state before the first; its type says how a state is read back from JSON.
-    noted
-        As for a shedder.
-    """
+    """A row of `strategies.PLACERS`: one choice of a broker; the rest as for a shedder."""
 
     choose: Place[S]
     initial: S

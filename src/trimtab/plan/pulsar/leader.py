@@ -5,7 +5,7 @@ than the grace time is forgotten, a lone broker sheds nothing, and every bundle 
 and simulated leaders go the same round.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -29,12 +29,7 @@ S = TypeVar("S")
 def unexpired(recently_unloaded: Mapping[str, float], at: float, options: Options) -> dict[str, float]:
     """Bundles whose unload still counts as recent: the grace time is not over, or ends this instant.
 
-    Parameters
-    ----------
-    recently_unloaded
-        When each was unloaded, seconds since 1970.
-    at
-        Now.
+    Times are seconds since 1970.
     """
     grace = options.shedding_grace_period_minutes * 60 * 1000
     return {bundle: then for bundle, then in recently_unloaded.items() if round((at - then) * 1000) <= grace}
@@ -67,21 +62,16 @@ def shed_round(
     destinations: dict[str, str] = {}
     placements: dict[str, object] = {}
     refused: dict[str, str] = {}
-    for owner, chosen in decision.unloads.items():
-        for bundle in chosen:
-            forbidden = _forbidden(bundle, owner, view, rules.metadata, rules.options)
-            if forbidden is not None:
-                refused[bundle] = forbidden
-                continue
-            found, assignment = select_broker(bundle, view, rules, assignment, chance)
-            placements[bundle] = {"broker": found.broker, "pool": list(found.pool), **found.why}
-            if found.broker is None:
-                refused[bundle] = "there is no broker for it"
-            elif found.broker == owner:
-                refused[bundle] = "the placement would put it back on its broker"
-            else:
-                destinations[bundle] = found.broker
-                unloads[owner] = (*unloads.get(owner, ()), bundle)
+    for owner, bundle in _allowed(decision, view, rules.metadata, rules.options, refused):
+        found, assignment = select_broker(bundle, view, rules, assignment, chance)
+        placements[bundle] = {"broker": found.broker, "pool": list(found.pool), **found.why}
+        if found.broker is None:
+            refused[bundle] = "there is no broker for it"
+        elif found.broker == owner:
+            refused[bundle] = "the placement would put it back on its broker"
+        else:
+            destinations[bundle] = found.broker
+            unloads[owner] = (*unloads.get(owner, ()), bundle)
     why = {**decision.why, "placements": placements, "refused": refused}
     return Decision(unloads, destinations, why), assignment
 
@@ -93,17 +83,25 @@ def permitted(decision: Decision, view: LoadView, metadata: ClusterMetadata, opt
     """
     refused: dict[str, str] = {}
     unloads: dict[str, tuple[str, ...]] = {}
-    for owner, chosen in decision.unloads.items():
-        for bundle in chosen:
-            forbidden = _forbidden(bundle, owner, view, metadata, options)
-            if forbidden is not None:
-                refused[bundle] = forbidden
-            else:
-                unloads[owner] = (*unloads.get(owner, ()), bundle)
+    for owner, bundle in _allowed(decision, view, metadata, options, refused):
+        unloads[owner] = (*unloads.get(owner, ()), bundle)
     if not refused:
         return decision
     destinations = {one: broker for one, broker in decision.destinations.items() if one not in refused}
     return Decision(unloads, destinations, {**decision.why, "refused": refused})
+
+
+def _allowed(
+    decision: Decision, view: LoadView, metadata: ClusterMetadata, options: Options, refused: dict[str, str]
+) -> Iterator[tuple[str, str]]:
+    """Broker and bundle of what may be unloaded; the reasons why others must stay go to `refused`."""
+    for owner, chosen in decision.unloads.items():
+        for bundle in chosen:
+            forbidden = _forbidden(bundle, owner, view, metadata, options)
+            if forbidden is None:
+                yield owner, bundle
+            else:
+                refused[bundle] = forbidden
 
 
 def _forbidden(
@@ -131,13 +129,9 @@ class LeaderRules:
 
     Attributes
     ----------
-    shedder
-        Chooses what is unloaded.
-    options
-        Pulsar's options.
     placer
-        Chooses where it goes, as the load manager asks it; None leaves bundles without a destination but for
-        those that the shedder names itself.
+        Chooses where a bundle goes, as the load manager asks it; None leaves all without a destination but
+        those for which the shedder names one itself.
     metadata
         Policies, and what else the leader knows of the cluster besides its load.
     java_order

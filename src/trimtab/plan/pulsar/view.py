@@ -168,19 +168,8 @@ def publish(
 ) -> dict[str, PublishedLoad]:
     """The loads that brokers of the view have published, once new reports were taken into the means.
 
-    A broker that comes back after it was away begins anew, as its process does.
-
-    Parameters
-    ----------
-    view
-        Gives the newest report of each broker and when it was made; one as old as the last known is not new.
-    before
-        What was known last.
-
-    Returns
-    -------
-    dict of str to PublishedLoad
-        In the order of the view.
+    In the order of the view; a report as old as the last known is not new. A broker that comes back after it
+    was away begins anew, as its process does.
 
     References
     ----------
@@ -206,13 +195,7 @@ def publish(
 
 @dataclass(frozen=True)
 class MapOrder:
-    """In which order a leader's `LoadData` goes through brokers and bundles, from its election on.
-
-    Attributes
-    ----------
-    brokers, bundles
-        The keys of its two maps.
-    """
+    """In which order the two maps of a leader's `LoadData` give their keys back, from its election on."""
 
     brokers: HeldKeys = field(default_factory=HeldKeys)
     bundles: HeldKeys = field(default_factory=HeldKeys)

@@ -265,13 +265,8 @@ def path_to(problem: ProblemData, placement: Placement) -> Path:
     arrays, first_leader, width = problem.arrays, problem.first_leader, placement.place.shape[1]
     chosen = changed_partitions(arrays.home, first_leader, *placement)
     room = len(chosen) * (width + 3)
-    out = Steps(
-        kind=np.zeros(room, np.int8),
-        partition=np.zeros(room, np.int32),
-        source=np.zeros(room, np.int32),
-        target=np.zeros(room, np.int32),
-        role=np.zeros(room, np.int8),
-    )
+    partition, source, target = (np.zeros(room, np.int32) for _ in range(3))
+    out = Steps(np.zeros(room, np.int8), partition, source, target, np.zeros(room, np.int8))
     rows, leaders = np.empty((len(chosen), width), np.int32), np.empty(len(chosen), np.int32)
     work = np.empty(width, np.int32), np.empty(width, np.bool_)
     number = _write_steps(

@@ -8,11 +8,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from trimtab.model.imbalance import mean_of
 from trimtab.model.load import BoolArray, FloatArray, IntArray
 from trimtab.model.replicas.resources import DISK
 from trimtab.model.replicas.settings import ReplicasSettings
 from trimtab.model.replicas.snapshot import NOBODY, BrokerState, LogDirState, ReplicasSnapshot
-from trimtab.plan.search.limits import Limits, limits_around, mean_of
+from trimtab.plan.search.limits import Limits, limits_around
 
 FOLLOWER, LEADER = 0, 1
 UNBOUNDED = 1 << 20

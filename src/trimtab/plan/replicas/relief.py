@@ -2,25 +2,8 @@
 
 import numpy as np
 
-from trimtab.plan.replicas.board import (
-    RACK,
-    RECEIVES,
-    WIDE,
-    copies_more,
-    home_slot,
-    may_move,
-    move,
-    row_of,
-)
-from trimtab.plan.search.board import (
-    NEGLIGIBLE,
-    count,
-    donors,
-    helps,
-    pressure_at,
-    takers,
-    value,
-)
+from trimtab.plan.replicas.board import RACK, RECEIVES, WIDE, copies_more, home_slot, may_move, move, row_of
+from trimtab.plan.search.board import NEGLIGIBLE, count, donors, helps, pressure_at, takers, value
 from trimtab.plan.search.compiled import inner, leaf
 from trimtab.plan.search.queue import LONG_LIST, STALE, drop_first, order, sink
 
@@ -110,13 +93,36 @@ def _list_departures(g, h, floor, ranked, codes, destinations, keys, items, targ
 
 
 @leaf
-def _send_away(g, h, floor, destinations, keys, items, targets, size):
-    """Work the queue off while `h` is out of its band; returns how many replicas moved."""
+def _pull_worth(g, p, s, h, floor):
+    """Gain per byte of fetching a slot to `h`; 0 where it does no good or is not allowed."""
+    here = g.place[p, s]
+    row = row_of(g.lead, p, s)
+    v2, g2 = value(g.use, g.band, h, row, -1)
+    if v2 >= g.worth[h, 0] + g.worth[here, 0]:
+        return 0.0
+    v1, g1 = value(g.use, g.band, here, -1, row)
+    fall = g.worth[here, 0] + g.worth[h, 0] - v1 - v2
+    gain = fall + g.worth[here, 1] + g.worth[h, 1] - g1 - g2
+    if gain <= 0.0 or not helps(fall, g.worth[here, 0] + g.worth[h, 0]) or not may_move(g, p, s, h):
+        return 0.0
+    return gain / (floor + max(copies_more(g.home, g.place, p, s, h), 0) * g.size[p])
+
+
+@leaf
+def _work_off(g, h, floor, destinations, keys, items, targets, size):
+    """Work the queue off while `h` is out of its band; returns how many replicas moved.
+
+    Without destinations they are fetched to `h`.
+    """
     changed = 0
     while size > 0 and g.worth[h, 0] > NEGLIGIBLE:
         p, s = items[0] // g.width, items[0] % g.width
         pressure = pressure_at(g.worth, h)
-        worth, b = _best_destination(g, p, s, destinations, floor)
+        if len(destinations):
+            worth, b = _best_destination(g, p, s, destinations, floor)
+        else:
+            worth = _pull_worth(g, p, s, h, floor)
+            b = h if worth > 0.0 else -1
         if b >= 0 and worth < STALE * keys[0] * pressure:
             keys[0], targets[0] = worth / pressure, b
         else:
@@ -144,23 +150,7 @@ def shed(g, h, floor):
     items = np.empty(len(ranked), np.int32)
     targets = np.empty(len(ranked), np.int32)
     size = _list_departures(g, h, floor, ranked, codes, destinations, keys, items, targets)
-    return _send_away(g, h, floor, destinations, keys, items, targets, size)
-
-
-@leaf
-def _pull_worth(g, p, s, h, floor):
-    """Gain per byte of fetching a slot to `h`; 0 where it does no good or is not allowed."""
-    here = g.place[p, s]
-    row = row_of(g.lead, p, s)
-    v2, g2 = value(g.use, g.band, h, row, -1)
-    if v2 >= g.worth[h, 0] + g.worth[here, 0]:
-        return 0.0
-    v1, g1 = value(g.use, g.band, here, -1, row)
-    fall = g.worth[here, 0] + g.worth[h, 0] - v1 - v2
-    gain = fall + g.worth[here, 1] + g.worth[h, 1] - g1 - g2
-    if gain <= 0.0 or not helps(fall, g.worth[here, 0] + g.worth[h, 0]) or not may_move(g, p, s, h):
-        return 0.0
-    return gain / (floor + max(copies_more(g.home, g.place, p, s, h), 0) * g.size[p])
+    return _work_off(g, h, floor, destinations, keys, items, targets, size)
 
 
 @leaf
@@ -180,26 +170,6 @@ def _list_arrivals(g, h, floor, givers, first, codes):
     return size
 
 
-@leaf
-def _fetch(g, h, floor, keys, items, targets, size):
-    """Work the queue off while `h` is out of its band; returns how many replicas moved."""
-    changed = 0
-    order(keys, items, targets, size)
-    while size > 0 and g.worth[h, 0] > NEGLIGIBLE:
-        p, s = items[0] // g.width, items[0] % g.width
-        pressure = pressure_at(g.worth, h)
-        worth = _pull_worth(g, p, s, h, floor)
-        if worth > 0.0 and worth < STALE * keys[0] * pressure:
-            keys[0] = worth / pressure
-        else:
-            if worth > 0.0:
-                move(g, p, s, h)
-                changed += 1
-            size = drop_first(keys, items, targets, size)
-        sink(keys, items, targets, size, 0)
-    return changed
-
-
 @inner
 def pull(g, h, floor):
     """Fetch replicas from brokers that can spare them while `h` is out of its band; returns how many."""
@@ -216,4 +186,5 @@ def pull(g, h, floor):
     keys = -first[ranked] / pressure_at(g.worth, h)
     items = codes[ranked]
     targets = np.full(len(ranked), h, np.int32)
-    return _fetch(g, h, floor, keys, items, targets, len(ranked))
+    order(keys, items, targets, len(ranked))
+    return _work_off(g, h, floor, targets[:0], keys, items, targets, len(ranked))

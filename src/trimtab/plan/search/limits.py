@@ -39,20 +39,6 @@ class Limits(NamedTuple):
     weight: FloatArray
 
 
-def mean_of(load: FloatArray, capacity: FloatArray, counted: BoolArray) -> FloatArray:
-    """B̄, shape (columns,): capacity-weighted over the counted brokers; NaN where none counts.
-
-    Parameters
-    ----------
-    load, capacity, counted
-        Shape (brokers, columns).
-    """
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return np.asarray(
-            np.where(counted, load, 0.0).sum(axis=0) / np.where(counted, capacity, 0.0).sum(axis=0)
-        )
-
-
 def limits_around(
     mean: FloatArray, counted: BoolArray, theta: FloatArray, epsilon: FloatArray, idle: float = 0.0
 ) -> Limits:

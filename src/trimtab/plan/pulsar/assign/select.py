@@ -34,17 +34,7 @@ S = TypeVar("S")
 
 @dataclass(frozen=True)
 class PlacementRules(Generic[S]):
-    """The rules that stay the same from placement to placement.
-
-    Attributes
-    ----------
-    placer
-        The placement strategy.
-    options
-        Pulsar's options.
-    metadata
-        Policies, and which brokers are up.
-    """
+    """The rules that stay the same from placement to placement."""
 
     placer: Placer[S]
     options: Options
@@ -67,11 +57,6 @@ def select_broker(
 
     Shedding asks the same to see whether a bundle would leave its broker at all. The strategy is asked twice
     where its first choice is overloaded, so that strategies that remember take two samples.
-
-    Parameters
-    ----------
-    bundle
-        Its key.
     """
     namespace, options = namespace_of(bundle), rules.options
     brokers = available_brokers(view, rules.metadata)
@@ -117,13 +102,8 @@ def _filtered(
     left = {"policies": len(allowed)}
     candidates = without_many_topics(allowed, view, options.broker_max_topics)
     left["max_topics"] = len(candidates)
-    candidates = by_anti_affinity(
-        namespace,
-        candidates,
-        view,
-        metadata.policies,
-        failure_domains=options.failure_domains_enabled,
-    )
+    domains = options.failure_domains_enabled
+    candidates = by_anti_affinity(namespace, candidates, view, metadata.policies, failure_domains=domains)
     left["anti_affinity"] = len(candidates)
     if options.distribute_bundles_evenly_enabled or namespace == SYSTEM_NAMESPACE:
         candidates = with_fewest_bundles(namespace, candidates, view)

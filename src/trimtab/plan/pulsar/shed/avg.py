@@ -20,17 +20,7 @@ from trimtab.plan.pulsar.view import LoadView
 
 @dataclass(frozen=True)
 class Planned:
-    """The destination of a bundle.
-
-    Attributes
-    ----------
-    bundle
-        Its key.
-    data
-        What was known of it when it was planned: the key of the plan in released Pulsar.
-    broker
-        The destination.
-    """
+    """The destination of a bundle; released Pulsar looks it up by what was known of the bundle (`data`)."""
 
     bundle: str
     data: BundleData

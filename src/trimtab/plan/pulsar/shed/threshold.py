@@ -21,12 +21,8 @@ def busiest_until(view: LoadView, bundles: Iterable[str], need: float) -> tuple[
 
     Parameters
     ----------
-    view
-        Gives the throughput, and which of them may be chosen.
-    bundles
-        Those of the broker.
-    need
-        Bytes per second to take.
+    bundles, need
+        Those of the broker, and bytes per second to take.
 
     Returns
     -------

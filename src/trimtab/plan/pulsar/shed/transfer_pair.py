@@ -126,16 +126,12 @@ class Move:
 
 @dataclass(frozen=True)
 class Pair:
-    """The bundles chosen between two brokers so far.
+    """The bundles chosen between two brokers so far, in the order of choice, and the numbers that decided.
 
     Attributes
     ----------
-    moves
-        In the order of choice.
     offloaded, gained
         What goes and what is counted as coming back, bytes per second.
-    why
-        The numbers that decided.
     """
 
     moves: tuple[Move, ...] = ()

@@ -35,16 +35,12 @@ MEBIBYTE: Final = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class TopicTraffic:
-    """The traffic of one topic of a bundle, in and out together.
+    """The traffic of one topic of a bundle: messages and bytes per second, in and out together.
 
     Attributes
     ----------
     position
         The hash of its full name, 0 to 2**32 - 1.
-    msg_rate
-        Messages per second.
-    msg_throughput
-        Bytes per second.
     """
 
     position: int

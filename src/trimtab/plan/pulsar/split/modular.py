@@ -29,14 +29,10 @@ LEAST_TOPICS: Final = 2
 
 @dataclass(frozen=True)
 class Split:
-    """A bundle to split.
+    """A bundle to split, who owns it, and the first limit that it is above.
 
     Attributes
     ----------
-    bundle, broker
-        Its key, and who owns it.
-    reason
-        The first limit that it is above.
     position
         Where to cut it; None leaves that to its owner.
     unload
@@ -52,15 +48,7 @@ class Split:
 
 @dataclass(frozen=True)
 class SplitDecision:
-    """The bundles that are split now.
-
-    Attributes
-    ----------
-    splits
-        In the order in which they were found.
-    why
-        The numbers that decided, of every bundle that is above a limit.
-    """
+    """The bundles that are split now, as they were found, and the numbers of all that are above a limit."""
 
     splits: tuple[Split, ...] = ()
     why: Why = field(default_factory=dict)
@@ -70,14 +58,7 @@ class SplitDecision:
 class BundleSize:
     """The figures that are held against the limits.
 
-    Attributes
-    ----------
-    topics, sessions
-        How many; sessions are producers and consumers.
-    msg_rate
-        Messages per second, in and out.
-    msg_throughput
-        Bytes per second, in and out.
+    Sessions are producers and consumers; messages and bytes are per second, in and out.
     """
 
     topics: int
