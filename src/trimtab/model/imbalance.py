@@ -103,10 +103,7 @@ def imbalance(
 def mean_of(load: FloatArray, capacity: FloatArray, counted: BoolArray) -> FloatArray:
     """B̄, shape (columns,): capacity-weighted over the counted brokers; NaN where none counts.
 
-    Parameters
-    ----------
-    load, capacity, counted
-        Shape (brokers, columns).
+    All three are of shape (brokers, columns).
     """
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.asarray(

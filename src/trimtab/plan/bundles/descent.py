@@ -14,13 +14,7 @@ from trimtab.plan.search.compiled import entry, inner, leaf
 
 @entry
 def place_homeless(g, order):
-    """Give every bundle that must have a broker the one that bears it best; returns how many found none.
-
-    Parameters
-    ----------
-    order
-        Bundles that have to be given one, biggest first.
-    """
+    """Give each bundle of `order`, biggest first, to whom it harms least; returns how many find nobody."""
     left = 0
     for i in order:
         m = g.fixed.member[i]
@@ -142,10 +136,7 @@ def send_home(g, order):
 def cheapen(g, order):
     """Move a cheaper bundle of the same broker instead where it does as well; returns how often.
 
-    Parameters
-    ----------
-    order
-        Bundles, those with most clients first.
+    `order` as for `send_home`.
     """
     swapped = 0
     for i in order:

@@ -66,17 +66,14 @@ def shares_of(snapshot: BundlesSnapshot, row: int) -> FloatArray:
 def best_cut(snapshot: BundlesSnapshot, row: int, room: FloatArray, most_parts: int) -> Cut | None:
     """The cuts of a bundle that make its biggest part as small as can be, in as few parts as needed.
 
+    None if the topics that carry traffic all have one hash, or fewer than two parts are allowed.
+
     Parameters
     ----------
     room
         Shape (columns,): what a broker has room for, infinite where nothing is asked.
     most_parts
         No more than these; also no more than there are topics of different hashes.
-
-    Returns
-    -------
-    Cut, or None
-        None if the topics that carry traffic all have one hash, or fewer than two parts are allowed.
     """
     where = topics_of(snapshot, row)
     hashes = snapshot.topics.hash[where]

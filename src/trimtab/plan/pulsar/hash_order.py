@@ -16,17 +16,9 @@ SMALLEST_TABLE = 16
 
 
 def java_hashes(names: Sequence[str]) -> NDArray[np.uint32]:
-    """`String.hashCode` of each name, spread as both maps do (`h ^ h >>> 16`).
+    """Shape (names,): `String.hashCode` of each, spread as both maps do (`h ^ h >>> 16`).
 
-    Parameters
-    ----------
-    names
-        Without characters beyond the basic multilingual plane: names of brokers and bundles have none.
-
-    Returns
-    -------
-    NDArray[np.uint32]
-        Shape (names,).
+    No name may have characters beyond the basic multilingual plane: those of brokers and bundles have none.
     """
     if not names:
         return np.zeros(0, dtype=np.uint32)
@@ -41,14 +33,9 @@ def java_hashes(names: Sequence[str]) -> NDArray[np.uint32]:
 
 
 def hash_map_order(names: Iterable[str], most: int = 0) -> list[str]:
-    """The order in which a `HashMap` gives these keys back.
+    """The order in which a `HashMap` gives keys back that were put in this order.
 
-    Parameters
-    ----------
-    names
-        In the order in which they were put.
-    most
-        The most keys that the map ever held: `clear` empties the table and leaves its size.
+    `most` is the most keys that it ever held: `clear` empties the table and leaves its size.
     """
     table = SMALLEST_TABLE
     given = list(names)

@@ -49,8 +49,6 @@ def java_sorted(items: Iterable[T], compare: Compare[T]) -> list[T]:
 
     Parameters
     ----------
-    items
-        In the order in which they are.
     compare
         Below zero where the first comes first, above zero where the second does, else zero.
 

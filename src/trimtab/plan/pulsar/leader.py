@@ -47,16 +47,8 @@ def shed_round(
     A bundle stays where it is if its namespace is excluded from shedding (4.2), if policies leave no other
     broker or anti-affinity forbids it, or if the placement finds no broker for it or its own; else it is
     unloaded to the broker found. Nothing is preallocated: every bundle of a round is placed by the same load.
-
-    Parameters
-    ----------
-    decision
-        The shedder's; brokers and bundles are gone through in its order. Destinations in it are not looked
-        at: `AvgShedder` gives its own as the placement, whose state is then the shedder's after its decision.
-    view
-        What the leader knows; a lone broker sheds nothing.
-    rules, assignment
-        By what bundles are placed, and what the leader remembers about placements.
+    Brokers and bundles are gone through in the order of the decision, whose destinations are not looked at:
+    `AvgShedder` gives its own as the placement, whose state is then the shedder's after its decision.
     """
     unloads: dict[str, tuple[str, ...]] = {}
     destinations: dict[str, str] = {}

@@ -28,11 +28,6 @@ def by_policies(
     With an isolation policy: its primary brokers, and after them its secondary ones if there are fewer
     primary ones than `min_limit`. Without one: the brokers that are no policy's primary ones and serve the
     kind of topics; an isolation policy does not ask for the kind.
-
-    Parameters
-    ----------
-    non_persistent
-        Whether the bundle holds non-persistent topics.
     """
     policy = metadata.policies.isolation_of(namespace)
     if policy is None:
@@ -94,12 +89,7 @@ def with_fewest_bundles(namespace: str, candidates: Sequence[str], view: LoadVie
 def group_namespaces(namespace: str, view: LoadView, policies: BundlePolicies) -> dict[str, int] | None:
     """Number of namespaces of the same anti-affinity group that each broker has bundles of.
 
-    The namespace itself counts too; brokers without any are left out.
-
-    Returns
-    -------
-    dict of str to int, or None
-        None if the namespace is in no group.
+    The namespace itself counts too; brokers without any are left out. None if it is in no group.
 
     References
     ----------
@@ -158,12 +148,7 @@ def by_anti_affinity(
     A domain's count is the sum over its candidates, not over its brokers. After it the fewest count among all
     candidates left decides, so that a domain may end up without any.
 
-    Parameters
-    ----------
-    failure_domains
-        `failureDomainsEnabled`: whether domains are looked at.
-    counted
-        What is counted; namespaces under the modular manager.
+    Domains are looked at if `failure_domains` (`failureDomainsEnabled`).
 
     References
     ----------
@@ -248,11 +233,8 @@ _VERSION = re.compile(
 def of_newest_version(candidates: Sequence[str], metadata: ClusterMetadata) -> list[str] | None:
     """The candidates with the newest version.
 
-    Returns
-    -------
-    list of str or None
-        None if there is no candidate, or one says no version, or none that can be read: the filter fails,
-        and the caller begins again with all brokers.
+    None if there is no candidate, or one says no version, or none that can be read: the filter fails, and the
+    caller begins again with all brokers.
 
     References
     ----------

@@ -115,12 +115,7 @@ def below_average(
 ) -> tuple[list[str], dict[str, object]]:
     """The brokers at least the threshold below the average, with the numbers that say so.
 
-    Parameters
-    ----------
-    usage
-        Of each candidate, as a fraction.
-    total
-        Their sum, added up in their order in doubles, as in Pulsar.
+    `total` is the sum of the usages (fractions), added up in their order in doubles, as in Pulsar.
     """
     threshold = options.average_resource_usage_difference_threshold_percentage / 100.0
     average = total / len(usage) if usage else 0.0

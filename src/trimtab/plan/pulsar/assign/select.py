@@ -155,14 +155,10 @@ def assign(
 
 @dataclass(frozen=True)
 class Filtered:
-    """The brokers that a bundle may go to.
+    """The brokers that a bundle may go to, as they come, and how many each filter left.
 
     Attributes
     ----------
-    candidates
-        In the order of the available brokers.
-    left
-        How many each filter left.
     failed
         Whether the filter by version failed; the others count all the same.
     """
@@ -199,13 +195,9 @@ def filtered(
         newest = of_newest_version(candidates, metadata)
         failed, candidates = newest is None, candidates if newest is None else newest
         left["version"] = len(candidates)
+    domains, policies = options.failure_domains_enabled, metadata.policies
     candidates = by_anti_affinity(
-        namespace,
-        candidates,
-        view,
-        metadata.policies,
-        failure_domains=options.failure_domains_enabled,
-        counted=group_bundles,
+        namespace, candidates, view, policies, failure_domains=domains, counted=group_bundles
     )
     left["anti_affinity"] = len(candidates)
     candidates = by_policies(namespace, candidates, metadata)

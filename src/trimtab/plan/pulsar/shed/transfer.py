@@ -185,11 +185,7 @@ class Transfers:
         return Decision(unloads, destinations, why), TransferState(hits, published)
 
     def _counted(
-        self,
-        view: LoadView,
-        published: Mapping[str, PublishedLoad],
-        options: Options,
-        why: dict[str, object],
+        self, view: LoadView, published: Mapping[str, PublishedLoad], options: Options, why: dict[str, object]
     ) -> list[str]:
         """Brokers whose data count, or none and the reason in `why`."""
         counted: list[str] = []
