@@ -15,7 +15,7 @@ from results import write_result
 from trimtab.model.imbalance import imbalance
 from trimtab.model.replicas.resources import CPU, RESOURCES
 from trimtab.model.replicas.settings import ReplicasSettings
-from trimtab.model.replicas.snapshot import Brokers, LogDirs, Partitions, ReplicasSnapshot, placement_load
+from trimtab.model.replicas.snapshot import Brokers, LogDirs, Partitions, ReplicasSnapshot
 from trimtab.model.snapshot import Quality, SnapshotReference
 from trimtab.plan.replicas import trim
 
@@ -34,13 +34,7 @@ class TrueCluster:
 
     def sigma(self, replicas: np.ndarray, leader: np.ndarray) -> float:
         """True σ of CPU under a placement."""
-        load = placement_load(
-            BROKERS,
-            replicas,
-            leader,
-            self.partitions(self.leader_load, self.follower_load),
-            np.ones(BROKERS, dtype=bool),
-        )
+        load = snapshot(self, "apart").broker_load(replicas, leader)
         load[:, CPU] += self.idle
         return float(imbalance(load, np.ones_like(load), np.ones(BROKERS, dtype=bool), RESOURCES).sigma[CPU])
 

@@ -19,7 +19,7 @@ from trimtab.model.plan import Verdict
 from trimtab.model.replicas.plan import MoveKind, Plan
 from trimtab.model.replicas.resources import RESOURCES
 from trimtab.model.replicas.settings import ReplicasSettings, RoleAwareSettings
-from trimtab.plan.replicas.planner import plan_replicas
+from trimtab.plan.replicas import role_aware
 from trimtab.plan.replicas.role_aware import REPAIRS
 
 FULL = (100.0,) * 4
@@ -53,7 +53,7 @@ def planned(
         role_aware=switches,
         **settings,  # type: ignore[arg-type]
     )
-    return plan_replicas(snapshot(there, partitions), asked)
+    return role_aware.plan(snapshot(there, partitions), asked)
 
 
 def moved(plan: Plan) -> dict[str, tuple[str, int | None, int]]:
@@ -405,7 +405,7 @@ def test_who_meets_the_goals_has_not_run_out() -> None:
 def test_a_plan_says_by_which_reading_it_was_made(switches: RoleAwareSettings, recorded: dict) -> None:
     """Two plans of one procedure can be told apart by their files; repairs stand in their own order."""
     asked = ReplicasSettings(strategy="role_aware", role_aware=switches)
-    plan = plan_replicas(snapshot([broker(1), broker(2)], [held("a", [1], 1)]), asked)
+    plan = role_aware.plan(snapshot([broker(1), broker(2)], [held("a", [1], 1)]), asked)
     assert plan.settings["role_aware"] == recorded
 
 
@@ -426,6 +426,6 @@ def test_every_reading_makes_plans_that_can_be_carried_out(repairs: tuple[str, .
     for seed in range(0, 24, 4):
         document = random_snapshot(seed)
         given = FORMAT.from_json(Path("random.json"), json.dumps(document).encode(), "0" * 64)
-        plan = json.loads(plan_bytes(plan_replicas(given, asked)))
+        plan = json.loads(plan_bytes(role_aware.plan(given, asked)))
         wrong += [f"seed {seed}: {fault}" for fault in check(document, plan)]
     assert not wrong, "\n".join(wrong)
