@@ -4,12 +4,13 @@ import numpy as np
 import pytest
 
 from support.replica_clusters import broker, partition, snapshot
+from trimtab.levels import LEVELS
+from trimtab.levels.planning import planner_of
 from trimtab.model.plan import Verdict
 from trimtab.model.replicas.plan import MoveKind, Plan
 from trimtab.model.replicas.settings import ReplicasSettings, RoleAwareSettings
 from trimtab.plan.replicas.headroom import too_full
 from trimtab.plan.replicas.moves import LEADER_STEP, REPLICA_STEP, Steps
-from trimtab.plan.replicas.planner import plan_replicas
 from trimtab.plan.replicas.problem import problem_data
 
 SETTINGS = [
@@ -21,7 +22,7 @@ SETTINGS = [
 
 def planned(brokers: list, partitions: list, settings: ReplicasSettings = SETTINGS[0]) -> Plan:
     """A plan for a hand-written cluster."""
-    return plan_replicas(snapshot(brokers, partitions), settings)
+    return planner_of(LEVELS["replicas"], settings.strategy)(snapshot(brokers, partitions), settings)
 
 
 def three_racks(state: str) -> tuple[list, list]:
