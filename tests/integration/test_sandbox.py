@@ -11,15 +11,17 @@ from pathlib import Path
 
 import pytest
 
-from trimtab.connect.kafka.client import admin_client
+from trimtab.connect.kafka.client import admin_client, consumer, producer
 from trimtab.lab.sandbox.kafka import KafkaSandbox, serving_brokers
 from trimtab.lab.sandbox.kafka.placement import record_placement
 from trimtab.lab.sandbox.kafka.topics import create_topics, delete_topics
 from trimtab.lab.sandbox.kafka.workload import TopicLoad, Workload
 from trimtab.lab.sandbox.load import Load
 from trimtab.lab.sandbox.processes import Process
+from trimtab.lab.sandbox.stamps import Stretch
 from trimtab.lab.sandbox.state import sandboxes_folder
 from trimtab.lab.sandbox.teardown import sweep
+from trimtab.lab.sandbox.truth import TruthTick
 from trimtab.model.errors import SandboxError
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]
@@ -130,7 +132,31 @@ def test_a_load_tells_the_truth(three_brokers, admin, tmp_path):
     assert summary.planned_records == summary.produced_records
     assert {tick.client for tick in ticks} == {"producer", "reader-1", "reader-2"}
     assert 0 < summary.consumed_bytes <= 2 * summary.produced_bytes
+    whole = load.read_back()
+    assert whole.ok, whole
+    assert whole.read_back == whole.confirmed == summary.produced_records
+    _leave_out_one_and_write_one_twice(three_brokers.connection, tmp_path)
+    broken = load.read_back()
+    assert (broken.lost, broken.twice) == ({"quiet:0": 1}, {"busy:0": 1})
     delete_topics(three_brokers.connection, ["busy", "quiet"])
+
+
+def _leave_out_one_and_write_one_twice(connection, truth: Path) -> None:
+    """Tell of a confirmation whose record no broker has, and copy a record of `busy-0` to its end."""
+    from kafka import TopicPartition
+
+    told = TruthTick("producer", 0.0, 1.0, stamps={"quiet:0": [Stretch(9_999_999, 9_999_999, 9_999_999)]})
+    with (truth / "producer.truth.jsonl").open("a") as lines:
+        lines.write(told.to_line())
+    where = TopicPartition("busy", 0)
+    reader, writer = consumer(connection), producer(connection)
+    reader.assign([where])
+    reader.seek_to_beginning(where)
+    found: list[bytes] = []
+    _wait_until(lambda: found.extend(r.value for b in reader.poll(500).values() for r in b) or found)
+    writer.send("busy", found[0], partition=0).get(30)
+    reader.close()
+    writer.close()
 
 
 def test_a_recorded_draw_is_made_again(three_brokers, admin):

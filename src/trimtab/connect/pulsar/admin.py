@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
@@ -205,12 +205,14 @@ class PulsarAdmin:
         """`tenant/namespace` of a tenant's namespaces."""
         return self.get_json(f"namespaces/{path_part(tenant)}", tuple[str, ...])
 
-    def create_namespace(self, namespace: str, bundles: int | None = None) -> None:
-        """Make a namespace with so many bundles at first; 409 if it exists."""
-        policies: dict[str, object] = {"replication_clusters": [self.cluster()]}
+    def create_namespace(
+        self, namespace: str, bundles: int | None = None, policies: Mapping[str, object] | None = None
+    ) -> None:
+        """Make a namespace with so many bundles at first, and Pulsar's own `policies`; 409 if it exists."""
+        body: dict[str, object] = {"replication_clusters": [self.cluster()], **(policies or {})}
         if bundles is not None:
-            policies["bundles"] = {"numBundles": bundles}
-        self.change("PUT", f"namespaces/{path_parts(namespace)}", body=json.dumps(policies).encode())
+            body["bundles"] = {"numBundles": bundles}
+        self.change("PUT", f"namespaces/{path_parts(namespace)}", body=json.dumps(body).encode())
 
     def delete_namespace(self, namespace: str) -> None:
         """Remove a namespace with all its topics; 404 if it does not exist."""

@@ -199,8 +199,8 @@ def _add(
             None, "--truth", help="Keep what each client did, per second, in this folder."
         ),
     ) -> None:
-        """Produce to the skewed topics and consume from them until stopped."""
-        from trimtab.lab.sandbox.load import run_load
+        """Produce to the skewed topics and consume from them until stopped; then look for every record."""
+        from trimtab.lab.sandbox.load import failures_text, run_load
         from trimtab.lab.sandbox.names import require_named
         from trimtab.lab.sandbox.systems import system_of
 
@@ -208,13 +208,16 @@ def _add(
         state = require_named(name, row.state)
         chosen = row.read_workload(workload) if workload else row.skewed(state, seed, rate)
         present = row.present_topics(state, chosen)
-        done = run_load(state, state.connection, chosen, present, seconds or None, truth, say)
+        done, log = run_load(state, state.connection, chosen, present, seconds or None, truth, say)
         late = f", {done.late_records} late by over a second" if done.late_records else ""
         typer.echo(
             f"{done.produced_records} of {done.planned_records} {row.records} produced in "
             f"{done.seconds:.0f} s ({done.produced_bytes / 1e6:.0f} MB; {done.consumed_bytes / 1e6:.0f} MB "
-            f"consumed){late}; {done.errors} errors"
+            f"consumed){late}; {failures_text(done)}"
         )
+        typer.echo(log.text(row.records) if log else "nothing was read back")
+        if log and not log.ok:
+            raise typer.Exit(1)
 
 
 _add(

@@ -50,12 +50,15 @@ class ClientTask(Generic[Connection, Plan]):
         `producer`, or the name of a consumer group or subscription.
     truth
         The file of its ticks.
+    run
+        Of the load, 16 hexadecimal digits: what records are stamped with.
     """
 
     connection: Connection
     workload: Plan
     client: str
     truth: Path
+    run: str
 
     @property
     def module(self) -> str:
@@ -82,6 +85,7 @@ def read_task(path: Path, connection: type[Connection], workload: type[Plan]) ->
         decode(document["workload"], workload),
         document["client"],
         Path(document["truth"]),
+        document["run"],
     )
 
 

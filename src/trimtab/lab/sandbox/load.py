@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import contextlib
+import secrets
 import sys
 import tempfile
 import time
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from trimtab.jars.fetch import Say
 from trimtab.lab.sandbox.client_task import ClientTask, LoadPlan
+from trimtab.lab.sandbox.log_check import LogCheck, check_log
 from trimtab.lab.sandbox.processes import Process, end, running, spawn
+from trimtab.lab.sandbox.stamps import Stretch
 from trimtab.lab.sandbox.state import SandboxState, read_state
 from trimtab.lab.sandbox.truth import TruthTick, read_truth
 from trimtab.model.errors import SandboxError
@@ -40,6 +45,8 @@ class LoadSummary:
         Sent more than a second late; given up, or polls that failed.
     latency_p99_ms
         The worst tick's.
+    causes
+        Errors by name, the most frequent first.
     """
 
     seconds: float
@@ -50,13 +57,16 @@ class LoadSummary:
     late_records: int
     errors: int
     latency_p99_ms: float | None
+    causes: dict[str, int] = field(default_factory=dict)
 
 
 class Load:
     """Producers and consumers at work; leaving its `with` block stops them. They die with this process."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, connection: object, workload: LoadPlan, folder: Path) -> None:
         self.folder = folder
+        self.run = secrets.token_hex(8)
+        self._connection, self._workload = connection, workload
         self._clients: dict[str, Process] = {}
 
     @classmethod
@@ -77,12 +87,16 @@ class Load:
         """
         folder.mkdir(parents=True, exist_ok=True)
         names = ["producer", *(f"reader-{rank + 1}" for rank in range(workload.consumers))]
-        tasks = [ClientTask(connection, workload, name, folder / f"{name}.truth.jsonl") for name in names]
-        load = cls(folder)
+        load = cls(connection, workload, folder)
+        producer, *readers = [
+            ClientTask(connection, workload, name, folder / f"{name}.truth.jsonl", load.run) for name in names
+        ]
         try:
-            for task in tasks:
-                load._clients[task.client] = _start(task, folder)
-            load._wait_until_working([task.truth for task in tasks])
+            # Readers first: what they have read tells later what has been there.
+            load._clients = {task.client: _start(task, folder) for task in readers}
+            load._wait_until([task.truth for task in readers], Path.exists)
+            load._clients[producer.client] = _start(producer, folder)
+            load._wait_until([task.truth for task in (producer, *readers)], _has_tick)
         except BaseException:
             load.stop()
             raise
@@ -123,9 +137,28 @@ class Load:
         """Let every client finish its tick and end; may be called again."""
         end(self._clients.values(), STOP_PATIENCE_SECONDS)
 
-    def _wait_until_working(self, truths: Sequence[Path]) -> None:
+    def read_back(self) -> LogCheck:
+        """Look for every confirmed record in the brokers' logs; the load must have been stopped.
+
+        Raises
+        ------
+        SandboxError
+            If a log cannot be read to its end.
+        """
+        ticks = list(self.ticks())
+        sent: Counter[str] = Counter()
+        confirmed: dict[str, list[Stretch]] = defaultdict(list)
+        read: dict[str, list[Stretch]] = defaultdict(list)
+        for tick in ticks:
+            sent.update({key: part.records for key, part in tick.planned.items()})
+            for key, stretches in tick.stamps.items():
+                (confirmed if tick.client == "producer" else read)[key] += stretches
+        system = import_module(f"trimtab.lab.sandbox.{self._workload.system}.read_back")
+        return check_log(sent, confirmed, read, system.read_back(self._connection, self.run, confirmed))
+
+    def _wait_until(self, truths: Sequence[Path], holds: Callable[[Path], bool]) -> None:
         deadline = time.monotonic() + READY_SECONDS
-        while not all(_has_tick(truth) for truth in truths):
+        while not all(holds(truth) for truth in truths):
             self.require_running()
             if time.monotonic() > deadline:
                 raise SandboxError(
@@ -148,7 +181,14 @@ def summarize(ticks: list[TruthTick]) -> LoadSummary:
         late_records=sum(tick.late_records for tick in producer),
         errors=sum(tick.errors for tick in ticks),
         latency_p99_ms=max(latencies, default=None),
+        causes=dict(sum((Counter(tick.causes) for tick in ticks), Counter()).most_common()),
     )
+
+
+def failures_text(done: LoadSummary) -> str:
+    """Errors with their names."""
+    named = ", ".join(f"{count:,} {cause}" for cause, count in done.causes.items())
+    return f"{done.errors:,} errors" + (f" ({named})" if named else "")
 
 
 def run_load(
@@ -159,8 +199,8 @@ def run_load(
     seconds: float | None,
     truth: Path | None,
     say: Say,
-) -> LoadSummary:
-    """Produce and consume until time is up, the user interrupts, or the sandbox goes away.
+) -> tuple[LoadSummary, LogCheck | None]:
+    """Produce and consume until time is up, the user interrupts, or the sandbox goes away; then read back.
 
     Parameters
     ----------
@@ -192,7 +232,11 @@ def run_load(
                 _watch(load, state, seconds, say)
             except KeyboardInterrupt:
                 say("stopping")
-        return load.summary()
+        say("reading back what was written; Ctrl-C leaves that out")
+        try:
+            return load.summary(), load.read_back()
+        except KeyboardInterrupt:
+            return load.summary(), None
 
 
 def _watch(load: Load, state: SandboxState, seconds: float | None, say: Say) -> None:

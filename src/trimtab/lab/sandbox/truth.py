@@ -13,6 +13,8 @@ from pathlib import Path
 
 import msgspec
 
+from trimtab.lab.sandbox.stamps import Stretch
+
 TICK_SECONDS = 1.0
 # An unload takes some tenths of a second: one pause a tick would let a longer one before it hide its own.
 PAUSE_SECONDS = 0.1
@@ -44,12 +46,19 @@ class TruthTick:
         Records sent more than a second after they were due.
     errors
         Records given up, or polls that failed.
+    causes
+        The same by the name of the error, as the client names it.
+    waited_since
+        When the first of the records given up in this tick was sent, seconds since the epoch: what was in its
+        way lies between then and the tick's end. None without any.
     latency_p50_ms, latency_p99_ms
         From send to confirmation; None for a tick without any, and for groups.
     pauses
         By the same keys: begin and end of times between two confirmations (or records read), the longest of
         each `PAUSE_SECONDS` in which one ended, in time order; in a client's last tick also such as have not
         ended. Seconds since the epoch. Readers of Kafka tell none.
+    stamps
+        By the same keys: the records that `done` counts, in the order of confirmation or reading.
     """
 
     client: str
@@ -62,6 +71,9 @@ class TruthTick:
     latency_p50_ms: float | None = None
     latency_p99_ms: float | None = None
     pauses: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
+    causes: dict[str, int] = field(default_factory=dict)
+    waited_since: float | None = None
+    stamps: dict[str, list[Stretch]] = field(default_factory=dict)
 
     def to_line(self) -> str:
         """The tick as one line of JSON."""

@@ -15,9 +15,9 @@ def test_every_record_is_sent_in_its_turn_and_told(tmp_path):
     stopped = threading.Event()
     sent: list[int] = []
 
-    def send(tick: ProducerTick, index: int) -> None:
+    def send(tick: ProducerTick, index: int, number: int) -> None:
         sent.append(index)
-        tick.confirm(streams[index].key, time.monotonic())
+        tick.confirm(streams[index].key, number, None, time.monotonic())
         if len(sent) == 60:
             stopped.set()
 
@@ -26,18 +26,27 @@ def test_every_record_is_sent_in_its_turn_and_told(tmp_path):
     done = {key: sum(tick.done[key].records for tick in ticks if key in tick.done) for key in ("a", "b")}
     assert done == {"a": sent.count(0), "b": sent.count(1)}
     assert abs(sent.count(0) - 40) <= 1
+    stamps = [one for tick in ticks for one in tick.stamps["b"]]
+    assert [number for first, last, _ in stamps for number in range(first, last + 1)] == [*range(done["b"])]
     assert sum(tick.planned["a"].bytes for tick in ticks if "a" in tick.planned) == 100 * done["a"]
 
 
-def test_records_given_up_are_counted_and_not_confirmed():
-    """An error is no silence: the tick tells how many."""
+def test_records_given_up_are_counted_by_cause_and_not_confirmed():
+    """An error is no silence: the tick tells how many, why, and since when the first of them waited."""
     tick = ProducerTick(100.0, (Stream("a", 1.0, 10),))
-    tick.due["a"] += 2
-    tick.fail("a")
-    tick.confirm("a", time.monotonic())
+    tick.due["a"] += 4
+    now = time.monotonic()
+    for cause, waited in (("KafkaTimeoutError", 30.0), ("NotLeaderError", 1.0), ("KafkaTimeoutError", 20.0)):
+        tick.fail(cause, now - waited)
+    tick.confirm("a", 3, 70, now)
     told = tick.close(101.0)
-    assert (told.errors, told.done["a"].records, told.planned["a"].records) == (1, 1, 2)
-    assert tick.close(102.0).errors == 0
+    assert (told.errors, told.done["a"].records, told.planned["a"].records) == (3, 1, 4)
+    assert told.causes == {"KafkaTimeoutError": 2, "NotLeaderError": 1}
+    assert told.stamps == {"a": [(3, 3, 70)]}
+    assert told.waited_since is not None
+    assert abs(time.time() - told.waited_since - 30) < 5
+    after = tick.close(102.0)
+    assert (after.errors, after.causes, after.waited_since) == (0, {}, None)
 
 
 def test_the_longest_pause_of_each_tenth_of_a_second_is_told_in_the_tick_in_which_it_ends():

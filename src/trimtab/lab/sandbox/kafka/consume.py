@@ -15,6 +15,7 @@ from trimtab.connect.kafka.client import consumer
 from trimtab.connect.kafka.settings import KafkaConnection
 from trimtab.lab.sandbox.client_task import ClientTask, read_task, stop_on_signals
 from trimtab.lab.sandbox.kafka.workload import Workload
+from trimtab.lab.sandbox.stamps import Stretches, number_of
 from trimtab.lab.sandbox.truth import TICK_SECONDS, Traffic, TruthTick, tick_begin
 
 POLL_MS = 200
@@ -43,10 +44,13 @@ def run(task: ClientTask[KafkaConnection, Workload], stopped: threading.Event) -
         fetch_max_wait_ms=500,
     )
     client.assign(partitions)
-    client.seek_to_end(*partitions)
+    # Before the producer begins: the truth's file, opened below, says that we are ready.
+    for where, end in client.end_offsets(partitions).items():
+        client.seek(where, end)
+    stamps = Stretches()
     records: dict[str, int] = defaultdict(int)
     sizes: dict[str, int] = defaultdict(int)
-    errors = 0
+    causes: dict[str, int] = defaultdict(int)
     begin = time.time()
     with task.truth.open("w", encoding="utf-8", buffering=1) as truth:
         while True:
@@ -55,24 +59,35 @@ def run(task: ClientTask[KafkaConnection, Workload], stopped: threading.Event) -
             if now >= tick_end or stopped.is_set():
                 end = min(now, tick_end)
                 done = {key: Traffic(records[key], sizes[key]) for key in sorted(records)}
-                tick = TruthTick(task.client, begin, round(end - begin, 6), done=done, errors=errors)
+                tick = TruthTick(
+                    task.client,
+                    begin,
+                    round(end - begin, 6),
+                    done=done,
+                    errors=sum(causes.values()),
+                    causes=dict(causes),
+                    stamps=stamps.take(),
+                )
                 truth.write(tick.to_line())
-                records.clear()
-                sizes.clear()
-                begin, errors = end, 0
+                for counts in (records, sizes, causes):
+                    counts.clear()
+                begin = end
                 if stopped.is_set():
                     break
                 continue
             try:
                 batches = client.poll(timeout_ms=min(POLL_MS, max(1, int((tick_end - now) * 1000))))
-            except KafkaError:
-                errors += 1
+            except KafkaError as error:
+                causes[type(error).__name__] += 1
                 stopped.wait(0.1)
                 continue
             for where, batch in batches.items():
                 key = f"{where.topic}:{where.partition}"
                 records[key] += len(batch)
-                sizes[key] += sum(len(record.value) for record in batch)
+                for record in batch:
+                    sizes[key] += len(record.value)
+                    if (number := number_of(task.run, record.value)) is not None:
+                        stamps.add(key, number, record.offset)
     client.close()
 
 

@@ -17,6 +17,10 @@ from trimtab.lab.sandbox.client_task import ClientTask, read_task, stop_on_signa
 from trimtab.lab.sandbox.kafka.topics import hex_texts
 from trimtab.lab.sandbox.kafka.workload import Workload
 from trimtab.lab.sandbox.pacing import ProducerTick, Stream, send_on_time
+from trimtab.lab.sandbox.stamps import stamped
+
+# A partition has one batch under way; where followers fetch twice a second, half a second's records wait.
+BATCH_BYTES = 500_000
 
 
 def run(task: ClientTask[KafkaConnection, Workload], stopped: threading.Event) -> None:
@@ -27,10 +31,10 @@ def run(task: ClientTask[KafkaConnection, Workload], stopped: threading.Event) -
     texts = hex_texts(load.record_bytes, load.seed)
     client = producer(
         task.connection,
-        acks=1,
-        enable_idempotence=False,
+        acks="all",
+        enable_idempotence=True,
         linger_ms=0,
-        batch_size=2 * load.record_bytes,
+        batch_size=max(BATCH_BYTES, 2 * load.record_bytes),
         max_block_ms=2_000,
         delivery_timeout_ms=30_000,
         request_timeout_ms=10_000,
@@ -45,17 +49,17 @@ def run(task: ClientTask[KafkaConnection, Workload], stopped: threading.Event) -
     for topic in {topic for topic, _, _ in places}:
         client.partitions_for(topic)
 
-    def send(tick: ProducerTick, index: int) -> None:
+    def send(tick: ProducerTick, index: int, number: int) -> None:
         topic, partition, _ = places[index]
         key = f"{topic}:{partition}"
         sent = time.monotonic()
         try:
-            future = client.send(topic, next(texts), partition=partition)
-        except KafkaError:
-            tick.fail(key)
+            future = client.send(topic, stamped(task.run, number, next(texts)), partition=partition)
+        except KafkaError as error:
+            tick.fail(type(error).__name__, sent)
             return
-        future.add_callback(lambda _: tick.confirm(key, sent))
-        future.add_errback(lambda _: tick.fail(key))
+        future.add_callback(lambda record: tick.confirm(key, number, record.offset, sent))
+        future.add_errback(lambda error: tick.fail(type(error).__name__, sent))
 
     streams = [
         Stream(f"{topic}:{partition}", load.record_bytes / rate, load.record_bytes)

@@ -77,7 +77,7 @@ def preload(connection: KafkaConnection, workload: Workload, say: Say = say_noth
         return
     say(f"writing {total / 1e6:.0f} MB of archives")
     texts = hex_texts(PRELOAD_RECORD_BYTES, workload.seed)
-    client = producer(connection, acks=1, enable_idempotence=False, batch_size=400_000, linger_ms=20)
+    client = producer(connection, acks="all", enable_idempotence=True, batch_size=400_000, linger_ms=20)
     try:
         # The client queues without limit: wait for the oldest, so that archives never lie in memory whole.
         flying: deque[Any] = deque()

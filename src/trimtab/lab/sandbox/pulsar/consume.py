@@ -16,6 +16,7 @@ from trimtab.connect.pulsar.client import pulsar_client
 from trimtab.connect.pulsar.settings import PulsarConnection
 from trimtab.lab.sandbox.client_task import ClientTask, read_task, stop_on_signals
 from trimtab.lab.sandbox.pulsar.workload import PulsarWorkload
+from trimtab.lab.sandbox.stamps import Stretches, number_of, pulsar_place
 from trimtab.lab.sandbox.truth import TICK_SECONDS, Pauses, Traffic, TruthTick, tick_begin
 
 if TYPE_CHECKING:
@@ -26,11 +27,13 @@ def run(task: ClientTask[PulsarConnection, PulsarWorkload], stopped: threading.E
     """Read new messages until stopped, writing one line of truth per tick."""
     client = pulsar_client(task.connection)
     rank = task.rank
-    arrived: deque[tuple[str, int, float]] = deque()
+    arrived: deque[tuple[str, int, int | None, int | None, float]] = deque()
 
     def subscribe(topic: str) -> None:
         def take(consumer: pulsar.Consumer, message: pulsar.Message) -> None:
-            arrived.append((topic, len(message.data()), time.time()))
+            value, at = message.data(), message.message_id()
+            place = pulsar_place(at.ledger_id(), at.entry_id())
+            arrived.append((topic, len(value), number_of(task.run, value), place, time.time()))
             consumer.acknowledge(message)
 
         client.subscribe(topic, task.client, message_listener=take)
@@ -38,7 +41,7 @@ def run(task: ClientTask[PulsarConnection, PulsarWorkload], stopped: threading.E
     for topic, load in task.workload.topics:
         if load.readers >= rank:
             subscribe(topic)
-    pauses = Pauses()
+    pauses, stamps = Pauses(), Stretches()
     begin = time.time()
     with task.truth.open("w", encoding="utf-8", buffering=1) as truth:
         last = False
@@ -47,12 +50,14 @@ def run(task: ClientTask[PulsarConnection, PulsarWorkload], stopped: threading.E
             end = time.time() if last else tick_begin(begin) + TICK_SECONDS
             messages: dict[str, int] = defaultdict(int)
             sizes: dict[str, int] = defaultdict(int)
-            for topic, size, at in [arrived.popleft() for _ in range(len(arrived))]:
+            for topic, size, number, place, at in [arrived.popleft() for _ in range(len(arrived))]:
                 messages[topic] += 1
                 sizes[topic] += size
                 pauses.add(topic, at)
+                if number is not None:
+                    stamps.add(topic, number, place)
             done = {key: Traffic(messages[key], sizes[key]) for key in sorted(messages)}
-            tick = TruthTick(task.client, begin, round(end - begin, 6), done=done)
+            tick = TruthTick(task.client, begin, round(end - begin, 6), done=done, stamps=stamps.take())
             tick.pauses.update(pauses.take(end if last else None))
             truth.write(tick.to_line())
             begin = end

@@ -6,12 +6,19 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from http import HTTPStatus
+from typing import Final
 
 from trimtab.connect.pulsar.admin import PulsarAdmin, PulsarAdminError
 from trimtab.lab.sandbox.pulsar.workload import PulsarWorkload
 from trimtab.model.errors import SandboxError
 
 ASKED_AT_ONCE = 4
+POLICIES: Final = {
+    "deduplicationEnabled": True,
+    # What consumers have read stays long enough to be read back, and a load that somebody forgets ends there.
+    "retention_policies": {"retentionTimeInMinutes": 15, "retentionSizeInMB": 64},
+}
+"""A careful user's: nothing is kept twice when a client sends again."""
 
 
 def create_namespaces(admin: PulsarAdmin, workload: PulsarWorkload) -> None:
@@ -28,7 +35,7 @@ def create_namespaces(admin: PulsarAdmin, workload: PulsarWorkload) -> None:
         _passing_over(HTTPStatus.CONFLICT, partial(admin.create_tenant, tenant))
     for namespace in workload.namespaces:
         try:
-            admin.create_namespace(namespace.name, namespace.bundles)
+            admin.create_namespace(namespace.name, namespace.bundles, POLICIES)
         except PulsarAdminError as error:
             if error.status != HTTPStatus.CONFLICT:
                 raise

@@ -16,6 +16,7 @@ from trimtab.connect.pulsar.settings import PulsarConnection
 from trimtab.lab.sandbox.client_task import ClientTask, read_task, stop_on_signals
 from trimtab.lab.sandbox.pacing import ProducerTick, Stream, send_on_time
 from trimtab.lab.sandbox.pulsar.workload import PulsarWorkload
+from trimtab.lab.sandbox.stamps import pulsar_place, stamped
 
 FLUSH_SECONDS = 10.0
 # A topic whose broker has died is without owner for a dozen seconds: what is due meanwhile waits here.
@@ -30,7 +31,12 @@ def run(task: ClientTask[PulsarConnection, PulsarWorkload], stopped: threading.E
     topics = [(name, topic) for name, topic in task.workload.topics if topic.messages_per_second > 0]
     producers = [
         client.create_producer(
-            name, max_pending_messages=MESSAGES_IN_FLIGHT, block_if_queue_full=False, batching_enabled=False
+            name,
+            # By this name and our numbers brokers drop what a reconnecting client sends twice.
+            producer_name=f"load-{task.run}",
+            max_pending_messages=MESSAGES_IN_FLIGHT,
+            block_if_queue_full=False,
+            batching_enabled=False,
         )
         for name, _ in topics
     ]
@@ -38,18 +44,19 @@ def run(task: ClientTask[PulsarConnection, PulsarWorkload], stopped: threading.E
     streams = [Stream(name, 1 / topic.messages_per_second, topic.message_bytes) for name, topic in topics]
     in_flight = _Count()
 
-    def send(tick: ProducerTick, index: int) -> None:
+    def send(tick: ProducerTick, index: int, number: int) -> None:
         key, sent = streams[index].key, time.monotonic()
 
-        def answered(result: pulsar.Result, _: object) -> None:
+        def answered(result: pulsar.Result, place: pulsar.MessageId) -> None:
             in_flight.add(-1)
             if result == pulsar.Result.Ok:
-                tick.confirm(key, sent)
+                tick.confirm(key, number, pulsar_place(place.ledger_id(), place.entry_id()), sent)
             else:
-                tick.fail(key)
+                tick.fail(result.name, sent)
 
         in_flight.add(1)
-        producers[index].send_async(payloads[index], answered)
+        value = stamped(task.run, number, payloads[index])
+        producers[index].send_async(value, answered, sequence_id=number)
 
     def flush() -> None:
         deadline = time.monotonic() + FLUSH_SECONDS
