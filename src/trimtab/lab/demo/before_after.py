@@ -30,12 +30,13 @@ class Goals:
 
 @dataclass(frozen=True)
 class Spent:
-    """The cost of the levelling, as carried out."""
+    """The cost of the levelling, as carried out; `led_along` leader roles went with a copied replica."""
 
     replica_moves: int
     leader_moves: int
     bytes_copied: int
     seconds: float
+    led_along: int = 0
 
 
 @dataclass(frozen=True)
@@ -44,10 +45,12 @@ class Outcome:
 
     Attributes
     ----------
+    improved
+        Resources that missed θ or ε, and whose σ fell.
     worse
-        Resources whose σ rose, and is above η.
+        Resources that miss θ or ε, and whose σ and worst deviation or peak rose.
     unmet
-        Resources that still miss θ, ε or η.
+        Resources that still miss θ or ε.
     """
 
     improved: tuple[str, ...]
@@ -63,16 +66,20 @@ class Outcome:
 def judge(before: Measures, after: Measures, goals: Goals) -> Outcome:
     """Compare what was measured before with what was measured after.
 
-    A resource that was even and stays even counts neither way, whatever the last digit of its σ does.
+    Goals are those of the planner: no broker above θ, none further than ε from the mean, by mean loads. η
+    says how even a resource is, and decides nothing. A resource that keeps its goals before and after counts
+    neither way, whatever the last digit of its σ does.
     """
     measured = [name for name in goals.epsilon if name in before.sigma and name in after.sigma]
-    uneven = [name for name in measured if before.sigma[name] > goals.eta(name)]
+    unmet = tuple(name for name in measured if not _holds(after, name, goals))
     return Outcome(
-        improved=tuple(name for name in uneven if after.sigma[name] < before.sigma[name]),
-        worse=tuple(
-            name for name in measured if after.sigma[name] > max(before.sigma[name], goals.eta(name))
+        improved=tuple(
+            name
+            for name in measured
+            if not _holds(before, name, goals) and after.sigma[name] < before.sigma[name]
         ),
-        unmet=tuple(name for name in measured if not all(_met(after, name, goals))),
+        worse=tuple(name for name in unmet if _worse(before, after, name)),
+        unmet=unmet,
     )
 
 
@@ -101,7 +108,8 @@ def before_after_table(before: Measures, after: Measures, goals: Goals) -> Table
         )
     first = next(iter(goals.epsilon))
     eta, epsilon, theta = goals.eta(first), goals.epsilon[first], goals.theta[first]
-    table.add_row("goal", "", f"{eta:.4f}", "", "", f"{epsilon:.1%}", "", f"{theta:.0%}", style="dim")
+    table.add_row("goal", "", "", "", "", f"{epsilon:.1%}", "", f"{theta:.0%}", style="dim")
+    table.add_row("η, no goal", "", f"{eta:.4f}", *[""] * 5, style="dim")
     return table
 
 
@@ -112,9 +120,10 @@ def cost_text(spent: Spent) -> str:
         if spent.bytes_copied and spent.seconds
         else ""
     )
+    along = f", {spent.led_along} more along with their replica" if spent.led_along else ""
     return (
         f"{counted(spent.replica_moves, 'replica')} copied ({bytes_text(spent.bytes_copied)}{rate}), "
-        f"{counted(spent.leader_moves, 'leader role')} handed over, in {spent.seconds:.1f} s"
+        f"{counted(spent.leader_moves, 'leader role')} handed over{along}, in {spent.seconds:.1f} s"
     )
 
 
@@ -124,6 +133,16 @@ def _met(measures: Measures, name: str, goals: Goals) -> tuple[bool, bool, bool]
         measures.worst_deviation[name] <= goals.epsilon[name],
         name not in measures.peak_usage or measures.peak_usage[name] <= goals.theta[name],
     )
+
+
+def _holds(measures: Measures, name: str, goals: Goals) -> bool:
+    return all(_met(measures, name, goals)[1:])
+
+
+def _worse(before: Measures, after: Measures, name: str) -> bool:
+    extremes = ((m.worst_deviation[name], m.peak_usage.get(name, 0.0)) for m in (before, after))
+    (deviation, peak), (deviation_after, peak_after) = extremes
+    return after.sigma[name] > before.sigma[name] and (deviation_after > deviation or peak_after > peak)
 
 
 def _coloured(text: str, met: bool) -> str:

@@ -22,13 +22,15 @@ if TYPE_CHECKING:
 
     from trimtab.lab.demo.before_after import Outcome
     from trimtab.lab.demo.measuring import Measured
+    from trimtab.lab.demo.sampling import Period
+    from trimtab.lab.sandbox.log_check import LogCheck
     from trimtab.model.load import FloatArray
 
 
 def show_both(screen: Screen, before: Measured, after: Measured, goals: Goals) -> None:
     """The map and the table of before and after."""
     show_map(screen, np.array([goals.epsilon[name] for name in before.resources]), before, after)
-    screen.table(before_after_table(before.measures(), after.measures(), goals))
+    screen.table(before_after_table(before.means(), after.means(), goals))
 
 
 def show_map(screen: Screen, epsilon: FloatArray, before: Measured, after: Measured | None = None) -> None:
@@ -45,8 +47,10 @@ def show_map(screen: Screen, epsilon: FloatArray, before: Measured, after: Measu
         screen.table(terminal_heatmap(names, left, right, columns=columns, epsilon=epsilon))
 
 
-def judgement(outcome: Outcome, verdict: Verdict) -> str:
+def judgement(outcome: Outcome, verdict: Verdict, log: LogCheck) -> str:
     """The end of the story in a sentence, as measurement tells it."""
+    if not log.ok:
+        return "This failed: what brokers had confirmed is not all there, once and in order."
     if verdict is Verdict.LEVEL:
         return "The cluster's own placement was level this time: run it again with another --seed."
     if not outcome.helped:
@@ -58,6 +62,18 @@ def judgement(outcome: Outcome, verdict: Verdict) -> str:
             f"Not within every goal yet: {', '.join(resource_name(name) for name in outcome.unmet)}."
         )
     return "It helped, and every goal holds, by measurement."
+
+
+def sampling_facts(period: Period, wanted: int) -> dict[str, object]:
+    """Samples of a period for the result: how many were wanted, taken and disturbed, and by what."""
+    disturbed = period.disturbed
+    return {
+        "wanted": wanted,
+        "taken": period.ticks,
+        "disturbed": len(disturbed),
+        "why": sorted(set(disturbed.values())),
+        "too_busy": period.too_busy(wanted),
+    }
 
 
 def keep(
@@ -87,8 +103,9 @@ def keep(
     write_atomically(out / "plan.json", plan)
     result = {
         "format": "trimtab/demo-result/1",
-        "before": asdict(before.measures()),
-        "after": asdict(after.measures()),
+        "before": asdict(before.means()),
+        "after": asdict(after.means()),
+        "peak_of_any_instant": [before.measures().peak_usage, after.measures().peak_usage],
         "instants": [before.instants, after.instants],
         **facts,
     }

@@ -93,6 +93,10 @@ class Measured:
             peak_usage=self._by_name(self.usage.max(axis=(0, 1))),
         )
 
+    def means(self) -> Measures:
+        """The same, but with the highest B of the mean over the instants, as planners and maps take it."""
+        return replace(self.measures(), peak_usage=self._by_name(self.usage.mean(axis=0).max(axis=0)))
+
     def signed_deviation(self) -> FloatArray:
         """(B - B̄)/B̄ of the mean over the instants, shape (brokers, resources); 0 where there is no load."""
         usage, mean = self.usage.mean(axis=0), self.mean.mean(axis=0)
@@ -117,7 +121,7 @@ def measured(
     hosts: Mapping[int, str] | None = None,
     resources: tuple[str, ...] = RESOURCES,
 ) -> Measured:
-    """The table's figures at the ticks of a period at which every live broker was sampled.
+    """The table's figures at the undisturbed ticks of a period at which every live broker was sampled.
 
     Parameters
     ----------
@@ -147,6 +151,8 @@ def measured(
         for tick, found in rows.items()
         if known and all(name in found and found[name]["complete"] for name in known)
     )
+    # Where all were disturbed, figures of a disturbed machine are better than none; the period says so.
+    ticks = [tick for tick in ticks if tick not in period.disturbed] or ticks
     if not ticks:
         raise ObserveError(
             f"none of the {period.ticks} ticks up to {period.last:%H:%M:%S} UTC has samples of all brokers: "

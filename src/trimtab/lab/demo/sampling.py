@@ -11,15 +11,20 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from trimtab.lab.demo.validity import check_all
 from trimtab.model.errors import ObserveError
 from trimtab.observe.collect.collecting import Sampler
 from trimtab.observe.collect.run import Collected, collect
 
 if TYPE_CHECKING:
+    from trimtab.lab.demo.machine import MachineLog
+    from trimtab.lab.demo.validity import Validity
     from trimtab.lab.sandbox.load import Load
     from trimtab.observe.collect.landing import Landing
     from trimtab.observe.lake import Lake
 
+AT_MOST = 3
+"""Samples that may be taken for each that is wanted, where samples are checked."""
 PATIENCE_TICKS = 5
 """This many ticks in a row without any sample, and the collector is given up."""
 
@@ -51,7 +56,12 @@ class Sampling(Generic[SandboxT]):
         """Complaints of the collector, each sentence once."""
         return tuple(dict.fromkeys(self._problems))
 
-    def sample(self, ticks: int, watch: Callable[[int, int], None] | None = None) -> Period:
+    def sample(
+        self,
+        ticks: int,
+        watch: Callable[[int, int, str], None] | None = None,
+        machine: MachineLog | None = None,
+    ) -> Period:
         """Wait for so many whole intervals from now on, and name them.
 
         Parameters
@@ -59,7 +69,10 @@ class Sampling(Generic[SandboxT]):
         ticks
             Intervals; one more sample than that is waited for, since a rate needs two.
         watch
-            Told after each how many of how many there are.
+            Told after each how many of how many there are, and why the last one does not count.
+        machine
+            Its log, if samples are to be checked: those that are not valid are taken again, up to `AT_MOST`
+            times as many in all.
 
         Raises
         ------
@@ -69,16 +82,19 @@ class Sampling(Generic[SandboxT]):
             If a client of the load has ended.
         """
         begun = datetime.datetime.now(datetime.UTC)
-        deadline = time.monotonic() + (ticks + 1 + PATIENCE_TICKS) * self.interval_seconds
-        seen = 0
+        deadline, seen = self._deadline(), 0
+        checks: list[Validity] = []
         while True:
             got = [tick for tick in self._landed if tick >= begun]
-            if len(got) > ticks:
-                return Period(got[1], got[ticks], ticks)
             if len(got) > seen:
-                seen = len(got)
+                deadline, seen = self._deadline(), len(got)
+                if machine is not None:
+                    checks = check_all(self.load.ticks(), machine, [tick.timestamp() for tick in got])
+                sound = seen - 1 if machine is None else sum(one.valid for one in checks)
                 if watch is not None:
-                    watch(seen - 1, ticks)
+                    watch(min(sound, ticks), ticks, checks[-1].reason if checks else "")
+                if sound >= ticks or seen > AT_MOST * ticks:
+                    return Period(got[1], got[-1], seen - 1, tuple(got[1:]), tuple(checks))
             self.load.require_running()
             if time.monotonic() > deadline:
                 raise ObserveError(
@@ -86,6 +102,9 @@ class Sampling(Generic[SandboxT]):
                     f"{self._problems[-1] if self._problems else 'this machine may be too busy'}"
                 )
             time.sleep(0.05)
+
+    def _deadline(self) -> float:
+        return time.monotonic() + (1 + PATIENCE_TICKS) * self.interval_seconds
 
     def take(self, collected: Collected) -> None:
         """Remember how a tick went."""
@@ -103,11 +122,40 @@ class Sampling(Generic[SandboxT]):
 
 @dataclass(frozen=True)
 class Period:
-    """A stretch of measured ticks, both ends included."""
+    """A stretch of measured ticks, both ends included.
+
+    Attributes
+    ----------
+    first, last, ticks
+        Its ends, and how many.
+    each, checks
+        Every tick with its check, where samples were checked.
+    """
 
     first: datetime.datetime
     last: datetime.datetime
     ticks: int
+    each: tuple[datetime.datetime, ...] = ()
+    checks: tuple[Validity, ...] = ()
+
+    @property
+    def disturbed(self) -> dict[datetime.datetime, str]:
+        """Ticks that do not count, and why."""
+        return {tick: one.reason for tick, one in zip(self.each, self.checks, strict=False) if not one.valid}
+
+    def too_busy(self, wanted: int) -> bool:
+        """Whether fewer samples are sound than were wanted."""
+        return self.ticks - len(self.disturbed) < wanted
+
+    def remark(self, wanted: int) -> str:
+        """A sentence on disturbed samples, of which so many sound ones were wanted; empty without any."""
+        if not self.disturbed:
+            return ""
+        why = next(iter(self.disturbed.values()))
+        if self.too_busy(wanted):
+            sound = self.ticks - len(self.disturbed)
+            return f"this machine is too busy: {sound} of {self.ticks} samples are sound ({why})"
+        return f"{len(self.disturbed)} of {self.ticks} samples were disturbed ({why}) and taken again"
 
     def begin(self, interval_seconds: float) -> float:
         """The begin of the first interval, seconds since the epoch."""

@@ -90,9 +90,10 @@ class Screen:
             self.say(text)
             self._told = time.monotonic()
 
-    def counted(self, done: int, of: int) -> None:
-        """Progress as a number of a number."""
-        self.progress(f"{bar(done / of)} {done} of {of}", last=done == of)
+    def counted(self, done: int, of: int, why_not: str = "") -> None:
+        """Progress as a number of a number, and why the last one does not count."""
+        remark = f", once more: {why_not}" if why_not else ""
+        self.progress(f"{bar(done / of)} {done} of {of}{remark}", last=done == of)
 
     def _clear(self) -> None:
         if self._width:

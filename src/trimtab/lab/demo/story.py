@@ -6,14 +6,16 @@ import contextlib
 import time
 from abc import ABC, abstractmethod
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
 from trimtab.lab.demo.before_after import Goals, judge
-from trimtab.lab.demo.ending import judgement, keep, show_both, show_map
+from trimtab.lab.demo.ending import judgement, keep, sampling_facts, show_both, show_map
+from trimtab.lab.demo.failures import failures, failures_lines
+from trimtab.lab.demo.machine import MachineLog
 from trimtab.lab.demo.measuring import measured
 from trimtab.lab.demo.turn import Pipeline
 from trimtab.lab.demo.warm_up import begin_warm_up
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from trimtab.lab.demo.screen import Screen
     from trimtab.lab.sandbox.client_task import LoadPlan
     from trimtab.lab.sandbox.cluster import Sandbox
+    from trimtab.lab.sandbox.log_check import LogCheck
     from trimtab.lab.sandbox.processes import Process
     from trimtab.lab.sandbox.truth import TruthTick
     from trimtab.observe.settings import PipelineSettings
@@ -175,19 +178,20 @@ class Demo(ABC, Generic[SandboxT, SnapshotT, PlanT, ReceiptT]):
 
 @dataclass(frozen=True, eq=False)
 class Told(Generic[PlanT, ReceiptT]):
-    """The outcome of a demo: figures before and after, the plan, its receipt, and the files that are kept."""
+    """The outcome of a demo: figures before and after, plan, receipt, records looked for, files kept."""
 
     before: Measured
     after: Measured
     plan: PlanT
     receipt: ReceiptT | None
     outcome: Outcome
+    log: LogCheck
     files: tuple[Path, ...]
 
     @property
     def ok(self) -> bool:
-        """True if levelling helped by measurement, or there was nothing to level."""
-        return self.outcome.helped or self.plan.verdict is Verdict.LEVEL
+        """True if no record is lost, and levelling helped by measurement or there was nothing to level."""
+        return self.log.ok and (self.outcome.helped or self.plan.verdict is Verdict.LEVEL)
 
 
 def tell(
@@ -207,10 +211,13 @@ def tell(
         receipt = turn(told.observe, told.plan, told.act)
         screen.step(f"Watch again for {demo.pace.ticks} samples")
         time.sleep(demo.settle_seconds)
-        period = told.world.sample(demo.pace.ticks, screen.counted)
+        told.sample()
+        screen.progress("the load is stopped, and all that it wrote is read back")
+        told.world.load.stop()
         summary, ticks = told.world.load.summary(), tuple(told.world.load.ticks())
+        log = told.world.load.read_back()
         screen.step("Measure again, with Spark, from fresh samples")
-        after = told.measure(period)
+        after = told.measure()
     before, plan = told.before, told.made
     goals = Goals(
         dict(zip(demo.resources, demo.theta, strict=True)),
@@ -218,25 +225,39 @@ def tell(
         len(before.brokers),
     )
     screen.step(demo.words.question)
-    outcome = judge(before.measures(), after.measures(), goals)
+    outcome = judge(before.means(), after.means(), goals)
     show_both(screen, before, after, goals)
     screen.say(f"cost: {demo.spent_text(receipt)}")
     demo.show_clients(screen, receipt, ticks)
     screen.say(
         f"clients meanwhile: {summary.produced_records:,} {demo.words.records} produced, "
-        f"{summary.errors} failed, {summary.late_records} late"
+        f"{summary.errors:,} failed, {summary.late_records:,} late"
     )
+    screen.say(log.text(demo.words.records))
+    failed = failures(ticks, told.moving, told.machine)
+    for line in failures_lines(failed):
+        screen.say(line)
     panels = [
         (f"before: {demo.words.system}'s own placement", before),
         (f"after: {demo.spent_text(receipt)}", after),
     ]
-    facts = {**demo.facts(receipt, ticks), "verdict": str(plan.verdict)}
+    facts = {
+        **demo.facts(receipt, ticks),
+        "verdict": str(plan.verdict),
+        "outcome": asdict(outcome),
+        "samples": [sampling_facts(period, demo.pace.ticks) for period in told.periods],
+        "log": asdict(log),
+        "failed": failed,
+    }
     files = keep(out, panels, demo.words.title, goals, demo.plan_bytes(plan), facts)
-    screen.say(judgement(outcome, plan.verdict))
+    for when, period in zip(("before", "after"), told.periods, strict=True):
+        if period.too_busy(demo.pace.ticks):
+            screen.say(f"{when}: {period.remark(demo.pace.ticks)}")
+    screen.say(judgement(outcome, plan.verdict, log))
     screen.say()
     for file in files:
         screen.say(str(file))
-    return Told(before, after, plan, receipt, outcome, files)
+    return Told(before, after, plan, receipt, outcome, log, files)
 
 
 class _Turn(Generic[SandboxT, SnapshotT, PlanT, ReceiptT]):
@@ -252,16 +273,20 @@ class _Turn(Generic[SandboxT, SnapshotT, PlanT, ReceiptT]):
         demo: Demo[SandboxT, SnapshotT, PlanT, ReceiptT],
         world: Sampling[SandboxT],
         pipeline: Pipeline,
+        machine: MachineLog,
     ) -> None:
         self._screen, self._demo, self.world, self._pipeline = screen, demo, world, pipeline
+        self.machine = machine
+        self.periods: list[Period] = []
+        self.moving: tuple[float, float] | None = None
 
     def observe(self) -> SnapshotT:
         """Watch the cluster; the snapshot that Spark makes of it."""
         screen, pace = self._screen, self._demo.pace
         screen.step(f"Watch it for {pace.ticks} samples, {pace.interval_seconds:g} s apart")
-        period = self.world.sample(pace.ticks, screen.counted)
+        self.sample()
         screen.step("Work out where the load is, with Spark")
-        self.before = self.measure(period)
+        self.before = self.measure()
         self._snapshot = self._demo.read_snapshot(self.world.lake.newest_snapshot())
         screen.say("each broker's use of its declared capacity, and its distance from the mean:")
         show_map(screen, np.array(self._demo.epsilon), self.before)
@@ -277,10 +302,24 @@ class _Turn(Generic[SandboxT, SnapshotT, PlanT, ReceiptT]):
     def act(self, plan: PlanT) -> ReceiptT | None:
         """The receipt of the execution; None where there is nothing to do."""
         self._screen.step("Carry it out, with producers and consumers at work")
-        return self._demo.act(self._screen, self.world.sandbox, self._snapshot, plan) if plan.moves else None
+        if not plan.moves:
+            return None
+        begin = time.time()
+        receipt = self._demo.act(self._screen, self.world.sandbox, self._snapshot, plan)
+        self.moving = (begin, time.time())
+        return receipt
 
-    def measure(self, period: Period) -> Measured:
-        """The figures of a stretch of samples, by Spark."""
+    def sample(self) -> None:
+        """Watch for as many samples as are wanted; those that something else disturbed are taken again."""
+        wanted = self._demo.pace.ticks
+        period = self.world.sample(wanted, self._screen.counted, self.machine)
+        if remark := period.remark(wanted):
+            self._screen.say(remark)
+        self.periods.append(period)
+
+    def measure(self) -> Measured:
+        """The figures of the newest stretch of samples, by Spark."""
+        period = self.periods[-1]
         for problem in self.world.problems:
             self._screen.say(f"collector: {problem}")
         self._pipeline.run(self.world.lake, self._screen.say)
@@ -289,7 +328,7 @@ class _Turn(Generic[SandboxT, SnapshotT, PlanT, ReceiptT]):
 
 def _begin(
     stack: contextlib.ExitStack, screen: Screen, demo: Demo[SandboxT, SnapshotT, PlanT, ReceiptT]
-) -> tuple[Sampling[SandboxT], Pipeline]:
+) -> tuple[Sampling[SandboxT], Pipeline, MachineLog]:
     """Cluster, topics, clients; Spark and the planner get ready while the brokers warm up."""
     screen.step(f"Start a real {demo.words.system} cluster: {demo.words.cluster}")
     planner = begin_warm_up(demo.level)
@@ -307,8 +346,9 @@ def _begin(
     stack.callback(pipeline.close)
     begun = time.monotonic()
     world = stack.enter_context(demo.sampled(sandbox, load))
+    machine = stack.enter_context(MachineLog().running())
     _wait_until_ready(screen, load, pipeline, planner, begun, demo.pace.warm_up_seconds)
-    return world, pipeline
+    return world, pipeline, machine
 
 
 def _wait_until_ready(

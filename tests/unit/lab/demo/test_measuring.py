@@ -1,6 +1,7 @@
 """From the pipeline's table to the figures of a report."""
 
 import datetime
+from dataclasses import replace
 
 import numpy as np
 import pyarrow
@@ -8,6 +9,7 @@ import pytest
 
 from trimtab.lab.demo.measuring import measured
 from trimtab.lab.demo.sampling import Period
+from trimtab.lab.demo.validity import Validity
 from trimtab.model.errors import ObserveError
 from trimtab.model.replicas.resources import RESOURCES
 
@@ -47,6 +49,15 @@ def rows(tick: int, usage: tuple[float, float], **changed: bool) -> list[dict]:
     return [row(tick, name, usage, **changed) for name in RESOURCES]
 
 
+SOUND = Validity(1.0, 0.0, 2.0, 0, 0, 1.0)
+DISTURBED = Validity(1.0, 1.9, 0.0, 0, 0, 1.0)
+
+
+def second(number: int) -> datetime.datetime:
+    """A tick."""
+    return START + datetime.timedelta(seconds=number)
+
+
 def period(first: int, last: int) -> Period:
     """Ticks of a second each, both ends included."""
     return Period(START + datetime.timedelta(seconds=first), START + datetime.timedelta(seconds=last), 1)
@@ -60,6 +71,15 @@ def test_only_the_ticks_of_the_period_count():
     assert found.hosts == ("h1", "h2")
     assert found.sigma == pytest.approx(np.full((2, 4), 0.1))
     assert found.measures().peak_usage["cpu"] == pytest.approx(0.6)
+
+
+def test_a_disturbed_tick_is_left_out_unless_all_are():
+    """Samples that something else disturbed are in no figure, as long as there are others."""
+    lake = TableOnly(rows(1, (0.6, 0.4)) + rows(2, (0.9, 0.1)))
+    found = replace(period(1, 2), each=(second(1), second(2)), checks=(SOUND, DISTURBED))
+    assert measured(lake, found, {}).measures().peak_usage["cpu"] == pytest.approx(0.6)
+    none = replace(found, checks=(DISTURBED, DISTURBED))
+    assert measured(lake, none, {}).instants == 2
 
 
 def test_a_tick_that_misses_a_broker_is_left_out():

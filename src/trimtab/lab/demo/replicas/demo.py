@@ -141,6 +141,11 @@ class ReplicasDemo(Demo[KafkaSandbox, ReplicasSnapshot, Plan, ReplicasReceipt]):
         settings = ExecutionSettings(throttle=COPY_BYTES_PER_SECOND)
         receipt = level_kafka(sandbox, plan, snapshot, sandbox.state.folder, settings, watch)
         screen.progress(f"{receipt.status}: {self.spent_text(receipt)}", last=True)
+        if abs(receipt.copied_bytes - plan.cost.bytes) > 0.01 * plan.cost.bytes and not receipt.left:
+            screen.say(
+                f"{bytes_text(plan.cost.bytes)} were planned: partitions have been written to, and their "
+                "oldest data removed, since they were sampled"
+            )
         for outcome in receipt.left:
             screen.say(f"{outcome.topic}-{outcome.partition} {outcome.state}: {outcome.reason}")
         return receipt
@@ -185,9 +190,14 @@ def spent(receipt: ReplicasReceipt | None) -> Spent:
         return Spent(0, 0, 0, 0.0)
     done = receipt.done
     copies = [outcome for outcome in done if outcome.kind == "copy"]
+    # Each copy ends with an election; where the first of the list has not changed, nobody takes a role over.
+    new_first = {(one.topic, one.partition) for one in copies if one.before[0] != one.after[0]}
+    leads = [outcome for outcome in done if outcome.kind == "lead"]
+    along = [one for one in leads if not one.moves and (one.topic, one.partition) in new_first]
     return Spent(
         replica_moves=sum(len(set(outcome.after) - set(outcome.before)) for outcome in copies),
-        leader_moves=sum(outcome.kind == "lead" for outcome in done),
+        leader_moves=sum(bool(one.moves) for one in leads),
         bytes_copied=receipt.copied_bytes,
         seconds=receipt.seconds,
+        led_along=len(along),
     )

@@ -1,0 +1,115 @@
+"""Samples of a busy machine: found, taken again, and left out of the figures."""
+
+import datetime
+import threading
+import time
+from types import SimpleNamespace
+
+import pytest
+
+from trimtab.lab.demo.machine import Breath, MachineLog, Reading
+from trimtab.lab.demo.sampling import AT_MOST, Sampling
+from trimtab.lab.demo.validity import check
+from trimtab.lab.sandbox.truth import Traffic, TruthTick
+
+IDLE = Breath(outside_cores=0.1, idle_cores=0.8, cores=2, stall_seconds=0.0)
+NAN = float("nan")
+
+
+def load(begin: float, done: int = 100) -> list[TruthTick]:
+    """Ten seconds in each of which 100 bytes are due."""
+    due, confirmed = {"t:0": Traffic(1, 100)}, {"t:0": Traffic(1, done)}
+    return [TruthTick("producer", begin + second, 1.0, due, confirmed) for second in range(10)]
+
+
+@pytest.mark.parametrize(
+    ("breath", "done", "reason"),
+    [
+        (IDLE, 100, ""),
+        (IDLE, 93, ""),
+        (IDLE, 90, "producers got 90% of what was due confirmed"),
+        (Breath(1.4, 0.1, 2, 0.0), 100, "other programs used 1.4 cores"),
+        (Breath(1.4, 2.1, 4, 0.0), 100, ""),
+        (Breath(NAN, NAN, 2, 0.0), 100, ""),
+    ],
+)
+def test_a_sample_counts_unless_load_or_machine_were_not_as_they_should(breath, done, reason):
+    """Other programs disturb only where they leave less than a core; what nobody tells does no harm."""
+    found = check(load(50.0, done), breath, 50.0, 60.0)
+    assert (found.reason, found.valid) == (reason, not reason)
+
+
+def test_what_else_ran_is_the_machines_time_less_ours(monkeypatch):
+    """Two cores, ten seconds: 12 s busy, 9 of them ours."""
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    log = MachineLog()
+    log.readings = [Reading(50.0, 100.0, 20.0, 30.0), Reading(60.0, 112.0, 28.0, 39.0, 1.5)]
+    found = log.between(50.0, 60.0)
+    assert (found.outside_cores, found.idle_cores) == (pytest.approx(0.3), pytest.approx(0.8))
+    assert found.stall_seconds == 1.5
+    assert found.lacking
+    assert found.text == "60% busy, 0.3 of 2 cores by other programs, still for up to 1.5 s"
+
+
+def test_the_log_sees_work_of_our_own_as_ours():
+    """A second of our own reckoning shows up as ours, and not as somebody else's."""
+    log = MachineLog()
+    with log.running():
+        begin = time.time()
+        while time.time() < begin + 2.0:
+            sum(range(10_000))
+    if not log.readings:
+        pytest.skip("no /proc here")
+    assert log.readings[-1].ours - log.readings[0].ours > 0.3
+    assert log.readings[-1].busy >= log.readings[0].busy
+
+
+class Machine:
+    """A machine on which other programs are busy during the first so many samples."""
+
+    def __init__(self, disturbed: int) -> None:
+        self.disturbed = disturbed
+        self.seen: list[float] = []
+
+    def between(self, begin: float, _end: float) -> Breath:
+        """The same answer for the same sample."""
+        if begin not in self.seen:
+            self.seen.append(begin)
+        return Breath(1.8, 0.0, 2, 0.0) if self.seen.index(begin) < self.disturbed else IDLE
+
+
+def sampled(disturbed: int, wanted: int):
+    """A period of samples a second apart in their own time, as fast as they are taken."""
+    start = datetime.datetime.now(datetime.UTC) + datetime.timedelta(hours=1)
+    ticks = [
+        TruthTick("producer", start.timestamp() + at, 1.0, {"t": Traffic(1, 10)}, {"t": Traffic(1, 10)})
+        for at in range(60)
+    ]
+    clients = SimpleNamespace(require_running=lambda: None, ticks=lambda: iter(ticks))
+    sampling = Sampling(None, clients, None, 1.0)
+
+    def land() -> None:
+        for second in range(60):
+            tick = start + datetime.timedelta(seconds=second)
+            sampling.take(SimpleNamespace(problem=None, sample=SimpleNamespace(problems=()), tick=tick))
+            time.sleep(0.02)
+
+    threading.Thread(target=land, daemon=True).start()
+    return sampling.sample(wanted, machine=Machine(disturbed))
+
+
+def test_disturbed_samples_are_taken_again_and_told():
+    """Two of the first four are disturbed: watching goes on until four are sound."""
+    period = sampled(2, 4)
+    assert period.ticks - len(period.disturbed) >= 4
+    assert len(period.disturbed) == 2
+    assert not period.too_busy(4)
+    assert period.remark(4).endswith("samples were disturbed (other programs used 1.8 cores) and taken again")
+
+
+def test_waiting_for_a_calm_machine_has_an_end():
+    """If it never gets calm the samples there are must do, and it is said that they are no measurement."""
+    period = sampled(99, 3)
+    assert period.ticks >= AT_MOST * 3
+    assert period.too_busy(3)
+    assert period.remark(3).startswith("this machine is too busy: 0 of ")
