@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import time
 from dataclasses import asdict
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from validity import ProcessorLog, Validity, check
 
+from trimtab.lab.demo.failures import failures
+from trimtab.lab.demo.machine import MachineLog
 from trimtab.lab.demo.measuring import Measured, measured
 from trimtab.lab.demo.sampling import Period
 from trimtab.lab.demo.sampling import Sampling as World
+from trimtab.lab.demo.validity import Validity, check_all
+from trimtab.model.errors import SandboxError
 from trimtab.model.load import FloatArray
 from trimtab.model.replicas.resources import RESOURCES
 
@@ -23,15 +25,14 @@ def sample_period(world: World, ticks: int, say: Any) -> Period:
     """Let the cluster settle, then wait for so many whole intervals."""
     time.sleep(SETTLE_SECONDS)
     return world.sample(
-        ticks, lambda done, of: say(f"sample {done} of {of}") if done and done % 5 == 0 else None
+        ticks, lambda done, of, _: say(f"sample {done} of {of}") if done and done % 5 == 0 else None
     )
 
 
-def validity_of(world: World, period: Period, processor: ProcessorLog) -> list[Validity]:
+def validity_of(world: World, period: Period, machine: MachineLog) -> list[Validity]:
     """The checks of each sample of a period."""
-    ticks = list(world.load.ticks())
     ends = np.linspace(period.begin(world.interval_seconds), period.end, period.ticks + 1)
-    return [check(ticks, processor.readings, float(begin), float(end)) for begin, end in pairwise(ends)]
+    return check_all(world.load.ticks(), machine, ends.tolist())
 
 
 def figures_of(world: World, period: Period, validity: list[Validity]) -> dict[str, Any]:
@@ -80,8 +81,11 @@ def host_sigma(found: Measured) -> FloatArray:
     return np.asarray(np.sqrt(((share - 1 / len(names)) ** 2).mean(axis=1)))
 
 
-def clients_between(world: World, begin: float, end: float) -> dict[str, Any]:
-    """What clients felt in a stretch of time."""
+def clients_between(
+    world: World, begin: float, end: float, machine: MachineLog, *, moved: bool = True
+) -> dict[str, Any]:
+    """What clients felt in a stretch of time, in which replicas moved or not."""
+    moving = (begin, end) if moved else None
     ticks = [tick for tick in world.load.ticks() if begin <= tick.at + tick.seconds and tick.at <= end]
     producer = [tick for tick in ticks if tick.client == "producer"]
     due = sum(part.bytes for tick in producer for part in tick.planned.values())
@@ -90,11 +94,28 @@ def clients_between(world: World, begin: float, end: float) -> dict[str, Any]:
     return {
         "seconds": round(end - begin, 1),
         "errors": sum(tick.errors for tick in ticks),
+        "failed": failures(ticks, moving, machine),
         "late_records": sum(tick.late_records for tick in ticks),
         "produced_share": round(done / due, 4) if due else None,
         "latency_p99_ms_median": round(float(np.median(latencies)), 1) if latencies else None,
         "latency_p99_ms_worst": max(latencies, default=None),
     }
+
+
+def look_for_records(world: World, say: Any) -> dict[str, Any]:
+    """Stop the load, and look for every record that brokers confirmed.
+
+    Raises
+    ------
+    SandboxError
+        If one is lost, there twice, or out of order: then no figure of the run is worth anything.
+    """
+    world.load.stop()
+    found = world.load.read_back()
+    say(found.text("records"))
+    if not found.ok:
+        raise SandboxError(found.text("records"))
+    return asdict(found)
 
 
 def _named(values: FloatArray) -> dict[str, float]:

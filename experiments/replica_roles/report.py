@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from trimtab.lab.sandbox.log_check import LogCheck
 from trimtab.model.replicas.resources import RESOURCES
 from trimtab.report.formats import resource_name
 
@@ -19,6 +20,8 @@ def print_table(runs: list[dict[str, Any]], expected: dict[str, Any]) -> int:
         default = of_draw["default"]
         for name, run in of_draw.items():
             _print_run(name, run, default)
+        if "records_of_the_draw" in default:
+            print(f"  {LogCheck(**default['records_of_the_draw']).text('records')}")
         if "trim" in of_draw:
             missed += [f"{draw}: {text}" for text in misses(of_draw["trim"], default, expected)]
     paper = expected["sigma"]
@@ -107,3 +110,5 @@ def print_scenarios(found: dict[str, Any]) -> None:
             f"{cost['bytes_copied'] / 1e6:.0f} MB in {cost['seconds']:.1f} s; "
             f"clients: {clients['errors']} failed, p99 {clients['latency_p99_ms_worst']} ms at worst"
         )
+        if "records" in run:
+            print(f"  {LogCheck(**run['records']).text('records')}")

@@ -22,20 +22,21 @@ from typing import Any
 
 from cluster import CPU_CORES, INTERVAL_SECONDS, loaded_cluster, say, scratch
 from figures import draw_figures
-from measure import clients_between, figures_of, sample_period, validity_of
+from measure import clients_between, figures_of, look_for_records, sample_period, validity_of
 from placing import put_back
 from report import print_table
-from validity import OUTSIDE_CORES, PRODUCED_WITHIN, ProcessorLog
 
 from trimtab.act.replicas.settings import ExecutionSettings
 from trimtab.files.atomic import write_atomically
 from trimtab.files.replicas.plan import write_plan
 from trimtab.files.replicas.snapshot import read_snapshot
 from trimtab.lab.demo.interruption import Interrupted, orderly
+from trimtab.lab.demo.machine import MachineLog
 from trimtab.lab.demo.replicas.demo import level_kafka, spent
 from trimtab.lab.demo.sampling import Period
 from trimtab.lab.demo.sampling import Sampling as World
 from trimtab.lab.demo.turn import Pipeline
+from trimtab.lab.demo.validity import CONFIRMED_WITHIN_SECONDS, OUTSIDE_CORES, PRODUCED_WITHIN
 from trimtab.lab.demo.warm_up import warm_up_replicas
 from trimtab.lab.sandbox.kafka.placement import Placement, draw_placement, read_placement, record_placement
 from trimtab.lab.sandbox.kafka.workload import read_workload
@@ -84,7 +85,7 @@ class Draw:
         self._runs: list[tuple[str, Period, list[Any], dict[str, Any]]] = []
 
     def measure(
-        self, world: World, pipeline: Pipeline, placement: Placement, processor: ProcessorLog
+        self, world: World, pipeline: Pipeline, placement: Placement, processor: MachineLog
     ) -> list[Any]:
         """Default, control, and every strategy from the same start; figures from the pipeline's tables."""
         self._sample("default", world, processor, {})
@@ -99,19 +100,26 @@ class Draw:
                 put_back(world.sandbox.connection, placement)
             settings, rule = STRATEGIES[strategy]
             try:
-                facts = self._apply(world, strategy, snapshots[rule], settings)
+                facts = self._apply(world, strategy, snapshots[rule], settings, processor)
                 self._sample(strategy, world, processor, facts)
             except TrimtabError as error:
                 # What was measured so far is worth more than a clean end.
                 say(f"{strategy} is left out: {error}")
+        found = look_for_records(world, say)
         say("Spark: from samples to the table imbalance")
         pipeline.run(world.lake, say)
         return [
-            {"draw": self.name, "strategy": strategy, **figures_of(world, period, validity), **facts}
+            {
+                "draw": self.name,
+                "strategy": strategy,
+                **figures_of(world, period, validity),
+                **facts,
+                "records_of_the_draw": found,
+            }
             for strategy, period, validity, facts in self._runs
         ]
 
-    def _sample(self, name: str, world: World, processor: ProcessorLog, facts: dict[str, Any]) -> None:
+    def _sample(self, name: str, world: World, processor: MachineLog, facts: dict[str, Any]) -> None:
         say(f"{name}: {self.samples} samples, {INTERVAL_SECONDS:g} s apart")
         period = sample_period(world, self.samples, say)
         validity = validity_of(world, period, processor)
@@ -125,7 +133,12 @@ class Draw:
         return read_snapshot(folders[0])
 
     def _apply(
-        self, world: World, strategy: str, snapshot: ReplicasSnapshot, settings: ReplicasSettings
+        self,
+        world: World,
+        strategy: str,
+        snapshot: ReplicasSnapshot,
+        settings: ReplicasSettings,
+        processor: MachineLog,
     ) -> dict[str, Any]:
         begun = time.perf_counter()
         plan = planner_of(LEVELS["replicas"], settings.strategy)(snapshot, settings)
@@ -134,7 +147,7 @@ class Draw:
         cost = plan.cost
         say(f"{strategy}: {plan.verdict}, {cost.replica_moves} replicas, {cost.bytes / 1e6:.0f} MB")
         before, started = time.time() - 30, time.time()
-        calm = clients_between(world, before, started)
+        calm = clients_between(world, before, started, processor, moved=False)
         facts: dict[str, Any] = {"cost": None}
         if plan.moves:
             folder = world.sandbox.state.folder / "state" / strategy.replace(" ", "-")
@@ -155,7 +168,7 @@ class Draw:
             "bytes_held": int(sum(held_bytes(snapshot))),
             "clients_before": calm,
             # A little longer than the execution: what it disturbed may come to light afterwards.
-            "clients_while_moving": clients_between(world, started, time.time() + 1.0),
+            "clients_while_moving": clients_between(world, started, time.time() + 1.0, processor),
         }
 
 
@@ -168,7 +181,7 @@ def measure_draw(name: str, strategies: list[str], samples: int, control: bool, 
     """Start a cluster on one draw, measure all of it, and stop the cluster."""
     workload = read_workload(FOLDER / "workload.json")
     placement = read_placement(FOLDER / "draws" / f"{name}.json")
-    processor = ProcessorLog()
+    processor = MachineLog()
     with loaded_cluster(workload, placement) as world:
         pipeline = Pipeline(scratch(world), PIPELINE)
         try:
@@ -222,7 +235,11 @@ def method(samples: int) -> dict[str, Any]:
         "interval_seconds": INTERVAL_SECONDS,
         "warm_up_seconds": WARM_UP_SECONDS,
         "declared_cpu_cores_per_broker": CPU_CORES,
-        "valid_if": {"produced_within": PRODUCED_WITHIN, "outside_cores_at_most": OUTSIDE_CORES},
+        "valid_if": {
+            "produced_within": PRODUCED_WITHIN,
+            "confirmed_within_seconds": CONFIRMED_WITHIN_SECONDS,
+            "outside_cores_at_most": OUTSIDE_CORES,
+        },
         "paper_formula_redraw_rate": redraw_rates(),
     }
 

@@ -16,15 +16,15 @@ from pathlib import Path
 from typing import Any
 
 from cluster import loaded_cluster, say, scratch
-from measure import clients_between, figures_of, validity_of
+from measure import clients_between, figures_of, look_for_records, validity_of
 from report import print_scenarios
 from run import GOALS, machine
-from validity import ProcessorLog
 
 from trimtab.act.replicas.settings import ExecutionSettings
 from trimtab.files.atomic import write_atomically
 from trimtab.files.replicas.snapshot import read_snapshot
 from trimtab.lab.demo.interruption import Interrupted, orderly
+from trimtab.lab.demo.machine import MachineLog
 from trimtab.lab.demo.replicas.demo import level_kafka, spent
 from trimtab.lab.demo.sampling import Sampling as World
 from trimtab.lab.demo.turn import Pipeline
@@ -162,7 +162,7 @@ SCENARIOS = {
 
 def measure(scenario: Scenario) -> dict[str, Any]:
     """Upset the cluster, measure, level, and measure again."""
-    processor = ProcessorLog()
+    processor = MachineLog()
     with loaded_cluster(
         scenario.workload,
         scenario.placement,
@@ -187,8 +187,9 @@ def measure(scenario: Scenario) -> dict[str, Any]:
                 receipt = level_kafka(
                     world.sandbox, plan, snapshot, folder, ExecutionSettings(throttle="none")
                 )
-                clients = clients_between(world, started, time.time() + 1.0)
+                clients = clients_between(world, started, time.time() + 1.0, processor)
                 after = _sample(world, pipeline, processor)
+                found = look_for_records(world, say)
         finally:
             pipeline.close()
     return {
@@ -202,10 +203,11 @@ def measure(scenario: Scenario) -> dict[str, Any]:
         },
         "cost": asdict(spent(receipt)) | {"status": receipt.status},
         "clients_while_moving": clients,
+        "records": found,
     } | facts
 
 
-def _sample(world: World, pipeline: Pipeline, processor: ProcessorLog) -> dict[str, Any]:
+def _sample(world: World, pipeline: Pipeline, processor: MachineLog) -> dict[str, Any]:
     time.sleep(SETTLE_SECONDS)
     period = world.sample(SAMPLES)
     pipeline.run(world.lake, say)
