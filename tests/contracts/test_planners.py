@@ -12,6 +12,7 @@ from trimtab.files.replicas.snapshot import FORMAT
 from trimtab.levels import LEVELS
 from trimtab.levels.planning import planner_of
 from trimtab.levels.settings import read_settings
+from trimtab.plan.replicas.role_aware import REPAIRS
 
 SEEDS = range(24)
 WISHES = (
@@ -87,3 +88,13 @@ def test_a_plan_can_be_made_again_from_its_file(wishes: list[str]) -> None:
         if value is not None
     ]
     assert planned(4, plan["settings"]["strategy"], told) == (document, plan)
+
+
+@pytest.mark.parametrize("reading", ["literal=true", *(f'repairs=["{name}"]' for name in REPAIRS)])
+def test_every_reading_of_the_paper_makes_plans_that_can_be_carried_out(reading: str) -> None:
+    """The judge knows nothing of the procedure: a reading may leave brokers uneven, and say nothing wrong."""
+    wrong = []
+    for seed in SEEDS[::4]:
+        document, plan = planned(seed, "role_aware", [f"replicas.role_aware.{reading}"])
+        wrong += [f"seed {seed}: {fault}" for fault in check(document, plan)]
+    assert not wrong, "\n".join(wrong)

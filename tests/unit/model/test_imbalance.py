@@ -39,6 +39,22 @@ def test_unequal_brokers_are_level_when_equally_full() -> None:
     assert found.worst_deviation == pytest.approx(0)
 
 
+def test_unequal_brokers_are_held_against_what_all_can_reach_at_once() -> None:
+    """6 of 10 and 6 of 20: 60 % and 30 %. The mean is 12 of 30, 40 % (and not 45 %, that of the two figures):
+    the one is half above it, the other a quarter below. Their shares are 2/3 and 1/3.
+    """
+    found = imbalance(four([6.0, 6.0]), four([10.0, 20.0]), np.ones(2, dtype=bool), RESOURCES)
+    assert found.mean == pytest.approx(0.4)
+    assert found.deviation[:, 0] == pytest.approx([0.5, 0.25])
+    assert found.share[:, 0] == pytest.approx([2 / 3, 1 / 3])
+    assert found.sigma == pytest.approx(1 / 6)
+
+
+def test_eta_is_epsilon_over_the_brokers() -> None:
+    """Equation 6: the source's ten per cent on six brokers is .017."""
+    assert sigma_threshold(0.1, 6) == pytest.approx(0.0167, abs=5e-5)
+
+
 def test_dead_and_unlimited_brokers_do_not_count() -> None:
     """A broker without a capacity is not levelled; one that is out of service is not measured."""
     capacity = four([10.0, 10.0, 10.0, np.inf])

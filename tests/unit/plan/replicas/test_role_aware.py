@@ -4,16 +4,9 @@ Brokers are numbered from 1. The band is what ε allows around the mean; unless 
 resource is loaded and the others are idle, so that they ask for nothing.
 """
 
-import json
-from pathlib import Path
-
 import pytest
 
-from support.plan_checker import check
-from support.random_snapshots import random_snapshot
 from support.replica_clusters import broker, partition, snapshot
-from trimtab.files.replicas.plan import plan_bytes
-from trimtab.files.replicas.snapshot import FORMAT
 from trimtab.model.errors import PlanError
 from trimtab.model.plan import Verdict
 from trimtab.model.replicas.plan import MoveKind, Plan
@@ -82,10 +75,10 @@ def test_leadership_goes_first_for_cpu_and_as_printed_network_in_as_meant_networ
 
 
 def test_leadership_alone_is_enough_where_it_is() -> None:
-    """Broker 1 has 50 (a 20, b 30), the others 15; mean 26.7, band up to 40. A handover of a to broker 2
-    gives 30, 35, 15 and copies nothing; broker 3 could have taken a copy of it as well.
+    """Broker 1 has 50 (a 20, b 20, c 10), the others 15; mean 26.7, band up to 40. A handover of a to 2 gives
+    30, 35, 15 and copies nothing, though broker 3 could have taken b, and c besides.
     """
-    parts = [held("a", [1, 2], 20, of="cpu"), held("b", [1], 30, of="cpu")]
+    parts = [held("a", [1, 2], 20, of="cpu"), held("b", [1], 20, of="cpu"), held("c", [1], 10, of="cpu")]
     parts += [held(f"z{b}", [b], 15, of="cpu") for b in (2, 3)]
     assert moved(planned(parts, epsilon=0.5)) == {"a": ("leader", 1, 2)}
 
@@ -105,12 +98,13 @@ def test_replicas_follow_where_leadership_was_not_enough() -> None:
 
 @pytest.mark.parametrize(("resource", "kind"), [("cpu", "leader"), ("disk", "replica")])
 def test_the_biggest_goes_first_and_nothing_more_once_the_broker_is_within(resource: str, kind: str) -> None:
-    """On broker 1 are a 10, b 20 and c 30, on broker 2 nothing; mean 30. c alone does it; the smallest first
-    would have moved two.
+    """On broker 1 are a 10, b 20 and c 30, on broker 2 nothing; mean 30, band up to 45. c alone does it; a
+    would still have room (40). The smallest first would have moved a and b.
     """
     replicas = [1, 2] if kind == "leader" else [1]
     sizes = {"a": 10, "b": 20, "c": 30}
-    plan = planned([held(name, replicas, size, of=resource) for name, size in sizes.items()], brokers=2)
+    parts = [held(name, replicas, size, of=resource) for name, size in sizes.items()]
+    plan = planned(parts, brokers=2, epsilon=0.5)
     assert moved(plan) == {"c": (kind, 1, 2)}
 
 
@@ -413,19 +407,3 @@ def test_an_unknown_repair_is_refused_with_those_there_are() -> None:
     """A misspelt switch would otherwise be another procedure."""
     with pytest.raises(PlanError, match="passes_ not known; choose of resource_roles"):
         planned([held("a", [1], 1)], ("passes_",))
-
-
-@pytest.mark.parametrize("repairs", [None, *((name,) for name in REPAIRS)], ids=str)
-def test_every_reading_makes_plans_that_can_be_carried_out(repairs: tuple[str, ...] | None) -> None:
-    """The judge knows nothing of the procedure; what it finds wrong no reading may do, but leave brokers
-    uneven.
-    """
-    switches = RoleAwareSettings(literal=True) if repairs is None else RoleAwareSettings(repairs=repairs)
-    asked = ReplicasSettings(strategy="role_aware", role_aware=switches)
-    wrong = []
-    for seed in range(0, 24, 4):
-        document = random_snapshot(seed)
-        given = FORMAT.from_json(Path("random.json"), json.dumps(document).encode(), "0" * 64)
-        plan = json.loads(plan_bytes(role_aware.plan(given, asked)))
-        wrong += [f"seed {seed}: {fault}" for fault in check(document, plan)]
-    assert not wrong, "\n".join(wrong)

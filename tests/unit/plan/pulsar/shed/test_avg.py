@@ -200,6 +200,16 @@ def test_throughput_is_the_second_measure_with_its_own_minimum() -> None:
     assert decision.why["pairs"][0]["measure"] == "throughput"
 
 
+def test_rate_goes_before_throughput_where_both_are_enough() -> None:
+    """10,000 msg/s and 100 MB/s apart: 2,000 msg/s are wanted, which the one bundle has; the other has the 20
+    MB/s that would be wanted by throughput.
+    """
+    bundles = {key(0): stats(50 * MB, rate=2000), key(1): stats(20 * MB, rate=3000)}
+    full = report(bundles, cpu=75, rate=10_000, throughput=100 * MB)
+    view = view_of({"full:1": full, "idle:1": report(cpu=25)})
+    assert decided(view, **AT_ONCE)[0].unloads == {"full:1": (key(0),)}
+
+
 def test_bundles_are_taken_from_the_busiest_down_as_far_as_they_fit() -> None:
     """Of 2,000 msg/s to move: 2,001 is too much, 1,500 fits, 501 no longer, 500 just does, 0 never."""
     view = two(500, 2001, 0, 1500, 501, total=10_000)

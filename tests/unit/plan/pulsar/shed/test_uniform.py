@@ -59,8 +59,10 @@ def test_a_megabyte_is_the_minimum_of_throughput() -> None:
 
 
 def test_rate_goes_before_throughput() -> None:
-    """Both are too far apart: only the rate is looked at, even where it can unload nothing."""
-    bundles = {key(0): stats(100 * MB, rate=5), key(1): stats(50 * MB, rate=5)}
+    """Both are too far apart: only the rate is looked at, even where it can unload nothing. By throughput
+    29.8 MB/s would be wanted, and either bundle would go.
+    """
+    bundles = {key(0): stats(20 * MB, rate=5), key(1): stats(5 * MB, rate=5)}
     view = view_of(
         {"high:1": report(bundles, rate=20, throughput=150 * MB), "low:1": report(rate=10, throughput=MB)}
     )

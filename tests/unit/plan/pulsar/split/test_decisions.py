@@ -92,6 +92,8 @@ def test_the_leader_goes_by_long_term_rates() -> None:
     means = {BUNDLE: known(rate=30_001), bundle_key("t/n", 1): known(throughput=100 * MIB + 1)}
     view = view_of(view.brokers, means)
     assert [split.reason for split in modular.find_splits(view, OPTIONS).splits] == ["MsgRate", "Bandwidth"]
+    short_only = {bundle: replace(known(), short=one.short) for bundle, one in means.items()}
+    assert not modular.find_splits(view_of(view.brokers, short_only), OPTIONS).splits
 
 
 def test_owners_go_by_the_newest_rates() -> None:

@@ -1,0 +1,32 @@
+"""Tests that notice: a part of the mutants of tests/mutants.toml, by the command that runs them all."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+CORE = ("role_aware-never_moves_a_leader", "role_aware-accepts_any_destination", "role_aware-moves_nothing")
+
+
+def mutants(*arguments: str) -> "subprocess.CompletedProcess[str]":
+    """The command, as somebody runs it."""
+    command = [sys.executable, str(ROOT / "scripts" / "mutants"), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("arguments", [CORE, ("--quick", "--slice", "5/16")], ids=["role_aware", "slice"])
+def test_mutants_are_killed(arguments: tuple[str, ...]) -> None:
+    """A mistake that no test notices is a gap in the tests; `scripts/mutants` runs the whole list."""
+    done = mutants(*arguments)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "SURVIVED" not in done.stdout
+    assert done.stdout.count("killed ") >= len(CORE)
+
+
+def test_a_name_that_no_mutant_has_is_refused() -> None:
+    """A misspelt name would otherwise be the best of news: nothing survived."""
+    done = mutants("no-such-mutant")
+    assert done.returncode == 2
+    assert "no mutant is called like no-such-mutant" in done.stderr
