@@ -406,9 +406,23 @@ class _Judge:
         off = [
             f"broker {broker} {name} γ {value:.4f} > ε"
             for (broker, name), value in deviation.items()
-            if "epsilon" in goals and value > epsilon[name] * slack
+            if "epsilon" in goals and value > epsilon[name] * slack and not self._idle(name, lists, leaders)
         ]
         return over, off
+
+    def _idle(self, name: str, lists: dict, leaders: dict) -> bool:
+        """Used too little to be levelled, by a capacity that is known."""
+        if name in self.snapshot.get("quality", {}).get("x_nominal_capacity", []):
+            return False
+        load = self.load(lists, leaders)
+        counted = [
+            number
+            for number, broker in self.brokers.items()
+            if number not in self.out_of_service and name in broker.get("capacity", {})
+        ]
+        capacity = sum(self.brokers[number]["capacity"][name] for number in counted)
+        used = sum(load[number][name] for number in counted)
+        return used < self.settings["idle_usage"] * capacity * (1 - 1e-12)
 
     def _limit(self, name: str) -> dict:
         limit = self.settings[name]

@@ -135,6 +135,12 @@ def check_fractions(settings: object, refuse: Refuse) -> None:
                 refuse(name, value, f"a fraction {limit}")
 
 
+def check_idle_usage(settings: Any, refuse: Refuse) -> None:
+    """Refuse an `idle_usage` that is no share of a capacity."""
+    if not 0 <= settings.idle_usage < 1:
+        refuse("idle_usage", settings.idle_usage, "a fraction, 0 or more and below 1")
+
+
 def check_not_negative(settings: object, names: tuple[str, ...], refuse: Refuse) -> None:
     """Refuse numbers below 0 and those that no 64 bits hold; None is no number."""
     for name in names:

@@ -27,6 +27,12 @@ class Quality:
     cpu: str = "measured"
     extra: tuple[tuple[str, object], ...] = ()
 
+    @property
+    def nominal_capacity(self) -> tuple[str, ...]:
+        """Resources of which no capacity is known: all brokers got the same made-up one, to compare them."""
+        named = dict(self.extra).get("x_nominal_capacity", ())
+        return tuple(str(name) for name in named) if isinstance(named, list | tuple) else ()
+
 
 @dataclass(frozen=True)
 class SnapshotReference:

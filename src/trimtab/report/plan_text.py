@@ -6,7 +6,7 @@ Order and tables are one for all levels; a level puts its own words in (`trimtab
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -107,6 +107,7 @@ def load_lines(
     after: Mapping[str, Sequence[str]],
     *,
     only_counted: bool = False,
+    nominal: Collection[str] = (),
 ) -> Iterator[str]:
     """Usage of the brokers and their distance from the mean; the furthest ones where there are many.
 
@@ -118,6 +119,8 @@ def load_lines(
         Further columns by heading, with a cell for each broker: texts to the left, counts to the right.
     only_counted
         Whether resources that no broker limits are left out, instead of shown as dashes.
+    nominal
+        Resources without known capacity: only the distance from the mean is told.
     """
     some = measured.mean > 0
     signed = np.where(some, measured.usage / np.where(some, measured.mean, 1) - 1, 0)
@@ -130,44 +133,85 @@ def load_lines(
     worst = np.argsort(-np.abs(measured.deviation).max(axis=1), kind="stable")[:BROKERS_SHOWN]
     for row in np.sort(worst).tolist():
         cells = [
-            f"{measured.usage[row, place]:.0%} ({signed_text(float(signed[row, place]))})"
+            _usage(measured, row, place, nominal) + f"({signed_text(float(signed[row, place]))})"
             if measured.counted[row, place]
             else "–"
             for place in places
         ]
         texts, counts = ([column[row] for column in side.values()] for side in (before, after))
         rows.append([*texts, *cells, *counts])
-    means = [figure_text(float(measured.mean[place]), ".0%") for place in places]
+    means = [
+        "–" if measured.resources[place] in nominal else figure_text(float(measured.mean[place]), ".0%")
+        for place in places
+    ]
     rows.append(["mean", *[""] * (len(before) - 1), *means, *[""] * len(after)])
     more = "" if len(worst) == len(measured.usage) else f", the {len(worst)} furthest from it"
     yield from (*head, "", f"Load of the brokers, and distance from the mean{more}:")
     yield from (*table_lines(rows, "l" * len(before) + "r" * (len(places) + len(after))), "")
 
 
-def prediction_lines(plan: Any, resources: Sequence[str], brokers: int | None) -> list[str]:
+def _usage(measured: Imbalance, row: int, place: int, nominal: Collection[str]) -> str:
+    return "" if measured.resources[place] in nominal else f"{measured.usage[row, place]:.0%} "
+
+
+def idle_resources(plan: Any, measured: Imbalance, nominal: Collection[str]) -> list[str]:
+    """Resources that are used too little to be levelled (`idle_usage` of the plan's settings)."""
+    least = plan.settings.get("idle_usage", 0.0)
+    used = zip(measured.resources, measured.mean.tolist(), strict=True)
+    return [name for name, mean in used if mean < least and name not in nominal]
+
+
+def prediction_lines(
+    plan: Any,
+    resources: Sequence[str],
+    brokers: int | None,
+    idle: Sequence[str] = (),
+    nominal: Collection[str] = (),
+) -> list[str]:
     """Measures before and after, with the goals below where they are one for all resources.
 
     Parameters
     ----------
     brokers
         The number in service, which η depends on; None where it is not known.
+    idle, nominal
+        Resources that are used too little to be levelled; those without known capacity.
     """
     before, after = plan.predicted.before, plan.predicted.after
     rows = [["resource", "peak", "after", "worst deviation", "after", "σ", "after", "drop"]]
     for name in resources:
         known = name in before.sigma and name in after.sigma
-        rows.append([resource_name(name), *(_figures(before, after, name) if known else ["–"] * 7)])
+        cells = _figures(before, after, name) if known else ["–"] * 7
+        rows.append([resource_name(name), *(["–"] * 2 + cells[2:] if name in nominal else cells)])
     theta, epsilon = (_one_limit(plan.settings.get(name)) for name in ("theta", "epsilon"))
     if theta is not None and epsilon is not None:
         eta = f"{sigma_threshold(epsilon, brokers):.4f}" if brokers else ""
         rows.append(["goal", "", f"{theta:.1%}", "", f"{epsilon:.1%}", "", eta, ""])
-    return table_lines(rows, "lrrrrrrr")
+    lines = table_lines(rows, "lrrrrrrr")
+    if idle:
+        least = plan.settings["idle_usage"]
+        lines.append(
+            f"  not levelled, used below {least:.0%} on average: {', '.join(map(resource_name, idle))}"
+        )
+    if nominal:
+        named = ", ".join(resource_name(name) for name in resources if name in nominal)
+        lines.append(f"  no capacity declared, so only compared between brokers: {named}")
+    return lines
 
 
 def prediction_in_views(
-    plan: Any, resources: Sequence[str], views: Mapping[str, tuple[Measures, Measures]]
+    plan: Any,
+    resources: Sequence[str],
+    views: Mapping[str, tuple[Measures, Measures]],
+    idle: Mapping[str, Collection[str]],
 ) -> list[str]:
-    """The same with a row for each view, of measures before and after in each, and goals in columns."""
+    """The same with a row for each view, of measures before and after in each, and goals in columns.
+
+    Parameters
+    ----------
+    idle
+        By view: resources that are used too little to be levelled.
+    """
     theta, epsilon = (_limits(plan.settings.get(name), resources) for name in ("theta", "epsilon"))
     deviation = ["worst deviation", "after", "goal"]
     rows = [["view", "resource", "peak", "after", "goal", *deviation, "σ", "after", "drop"]]
@@ -175,7 +219,8 @@ def prediction_in_views(
         for name in resources:
             if name in before.sigma and name in after.sigma:
                 cells = _figures(before, after, name)
-                cells[4:4], cells[2:2] = [epsilon.get(name, "")], [theta.get(name, "")]
+                level = "idle" if name in idle.get(view, ()) else epsilon.get(name, "")
+                cells[4:4], cells[2:2] = [level], [theta.get(name, "")]
                 rows.append([view, resource_name(name), *cells])
     return table_lines(rows, "llrrrrrrrrr")
 

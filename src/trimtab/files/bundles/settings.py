@@ -1,16 +1,15 @@
 """The section `[bundles]` of the settings, and the ranges of its keys."""
 
-from trimtab.files.binding import Refuse, Section, check_fractions, check_not_negative
+from trimtab.files.binding import Refuse, Section, check_fractions, check_idle_usage, check_not_negative
 from trimtab.model.bundles.settings import UNOWNED, BundlesSettings
 from trimtab.model.bundles.snapshot import RESOURCES
 
 
 def _check(settings: BundlesSettings, refuse: Refuse) -> None:
     check_fractions(settings, refuse)
+    check_idle_usage(settings, refuse)
     numbers = ("grace_seconds", "max_unloads", "max_sessions", "seed", "time_budget_seconds")
     check_not_negative(settings, numbers, refuse)
-    if not 0 <= settings.idle_usage < 1:
-        refuse("idle_usage", settings.idle_usage, "a fraction, 0 or more and below 1")
     if not 1 <= settings.max_namespace_bundles < 2**31:
         refuse("max_namespace_bundles", settings.max_namespace_bundles, "1 or more")
     if settings.unowned not in UNOWNED:

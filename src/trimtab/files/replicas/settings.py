@@ -2,13 +2,14 @@
 
 import difflib
 
-from trimtab.files.binding import Refuse, Section, check_fractions, check_not_negative
+from trimtab.files.binding import Refuse, Section, check_fractions, check_idle_usage, check_not_negative
 from trimtab.model.replicas.resources import RESOURCES
 from trimtab.model.replicas.settings import GOALS, ReplicasSettings
 
 
 def _check(settings: ReplicasSettings, refuse: Refuse) -> None:
     check_fractions(settings, refuse)
+    check_idle_usage(settings, refuse)
     check_not_negative(settings, ("seed", "max_bytes", "max_moves", "time_budget_seconds"), refuse)
     for name in ("excluded_brokers_for_leaders", "excluded_brokers_for_replicas"):
         if any(not 0 <= broker < 2**31 for broker in getattr(settings, name)):

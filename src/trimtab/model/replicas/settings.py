@@ -42,6 +42,9 @@ class ReplicasSettings:
         Highest utilisation allowed, per resource (in the order of `RESOURCES`), 0 < θ <= 1.
     epsilon
         Highest deviation γ allowed, per resource, 0 < ε < 1.
+    idle_usage
+        ε is not asked of a resource that brokers use less than this share of on average: nothing is copied to
+        level disks that are one part in a thousand full. Of a resource without known capacity it is asked.
     goals
         Goals to meet; the order in which they are named does not matter.
     excluded_topics
@@ -60,6 +63,7 @@ class ReplicasSettings:
     strategy: str = "trim"
     theta: tuple[float, ...] = (0.8, 0.8, 0.8, 0.8)
     epsilon: tuple[float, ...] = (0.1, 0.1, 0.1, 0.1)
+    idle_usage: float = 0.01
     goals: tuple[str, ...] = tuple(GOALS)
     excluded_topics: tuple[str, ...] = ()
     excluded_brokers_for_leaders: tuple[int, ...] = ()

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from trimtab.model.imbalance import mean_of
 from trimtab.model.load import BoolArray, FloatArray, IntArray
-from trimtab.model.replicas.resources import DISK
+from trimtab.model.replicas.resources import DISK, RESOURCES
 from trimtab.model.replicas.settings import ReplicasSettings
 from trimtab.model.replicas.snapshot import NOBODY, BrokerState, LogDirState, ReplicasSnapshot
 from trimtab.plan.search.limits import Limits, limits_around
@@ -171,7 +171,13 @@ class ProblemData:
         goals = self.settings.goals
         theta = np.where("theta" in goals, np.array(self.settings.theta), np.inf)
         epsilon = np.where("epsilon" in goals, np.array(self.settings.epsilon) * share, np.inf)
-        return limits_around(self.mean(load), self.counted, theta, epsilon)
+        return limits_around(self.mean(load), self.counted, theta, epsilon, self.idle)
+
+    @property
+    def idle(self) -> FloatArray:
+        """Shape (resources,): mean utilisation below which ε is not asked; 0 where no capacity is known."""
+        nominal = np.isin(RESOURCES, self.snapshot.quality.nominal_capacity)
+        return np.where(nominal, 0.0, self.settings.idle_usage)
 
 
 def problem_data(snapshot: ReplicasSnapshot, settings: ReplicasSettings) -> ProblemData:

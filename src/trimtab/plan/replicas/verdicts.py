@@ -141,7 +141,7 @@ def _deviation(problem: ProblemData, load: FloatArray, after: Imbalance, led: Bo
     mean = problem.mean(load)
     for r, name in enumerate(RESOURCES):
         epsilon = problem.settings.epsilon[r]
-        out = after.counted[:, r] & (after.deviation[:, r] > epsilon)
+        out = after.counted[:, r] & (after.deviation[:, r] > epsilon) & (mean[r] >= problem.idle[r])
         if not out.any():
             continue
         limit = float(mean[r]) * (1 + epsilon)

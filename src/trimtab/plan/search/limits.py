@@ -40,7 +40,7 @@ class Limits(NamedTuple):
 
 
 def limits_around(
-    mean: FloatArray, counted: BoolArray, theta: FloatArray, epsilon: FloatArray, idle: float = 0.0
+    mean: FloatArray, counted: BoolArray, theta: FloatArray, epsilon: FloatArray, idle: FloatArray | float
 ) -> Limits:
     """The bounds around a mean.
 
@@ -51,7 +51,7 @@ def limits_around(
     theta, epsilon
         Shape (columns,): the goals, infinite where not asked for.
     idle
-        Mean utilisation below which a column is not levelled.
+        Mean utilisation below which a column is not levelled, of all columns or of shape (columns,).
     """
     mean = np.nan_to_num(mean)
     asked = counted & (mean > 0)

@@ -20,6 +20,7 @@ from trimtab.report.formats import bytes_text, counted, duration_text
 from trimtab.report.glance_text import document_of_glance, text_of_glance
 from trimtab.report.plan_text import (
     bound_text,
+    idle_resources,
     load_lines,
     move_lines,
     prediction_in_views,
@@ -49,7 +50,7 @@ def plan_text(plan: BundlePlan, snapshot: BundlesSnapshot | None = None, *, all_
         () if snapshot is None else _load(snapshot),
         _cost(plan),
         bound_text(plan, plan.cost.sessions, plan.bound.sessions, _clients, "disturbs", beyond),
-        prediction_in_views(plan, RESOURCES, _views(plan, snapshot)),
+        prediction_in_views(plan, RESOURCES, _views(plan, snapshot), _idle(plan, snapshot)),
         move_lines(
             plan.moves,
             purpose=lambda move: purpose_text(move.reason, move.reason.view),
@@ -74,7 +75,18 @@ def _load(snapshot: BundlesSnapshot) -> Iterator[str]:
     states = ["" if serves else "out of service" for serves in brokers.in_service.tolist()]
     texts = {"broker": brokers.name, "": states}
     counts = {"bundles": [str(one) for one in number], "clients": [f"{one:.0f}" for one in clients]}
-    return load_lines([head], snapshot.imbalance(), texts, counts, only_counted=True)
+    nominal = snapshot.quality.nominal_capacity
+    return load_lines([head], snapshot.imbalance(), texts, counts, only_counted=True, nominal=nominal)
+
+
+def _idle(plan: BundlePlan, snapshot: BundlesSnapshot | None) -> dict[str, list[str]]:
+    """By view: resources that are used too little to be levelled."""
+    views = () if snapshot is None else snapshot.views
+    return {
+        name: idle_resources(plan, snapshot.imbalance(view=view), ())
+        for view, name in enumerate(views)
+        if snapshot is not None
+    }
 
 
 def _cost(plan: BundlePlan) -> str:

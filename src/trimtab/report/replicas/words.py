@@ -21,6 +21,7 @@ from trimtab.report.formats import bytes_text, counted, duration_text
 from trimtab.report.glance_text import document_of_glance, text_of_glance
 from trimtab.report.plan_text import (
     bound_text,
+    idle_resources,
     load_lines,
     move_lines,
     prediction_lines,
@@ -48,12 +49,14 @@ def plan_text(plan: Plan, snapshot: ReplicasSnapshot | None = None, *, all_moves
     """A plan of this level, with the load of its snapshot where that is at hand."""
     beyond = "takes more bytes than this plan copies"
     serving = None if snapshot is None else int(snapshot.brokers.in_service.sum())
+    nominal = () if snapshot is None else snapshot.quality.nominal_capacity
+    idle = [] if snapshot is None else idle_resources(plan, snapshot.imbalance(), nominal)
     return text_of_plan(
         plan,
         () if snapshot is None else _load(snapshot),
         _cost(plan),
         bound_text(plan, plan.cost.bytes, plan.bound.bytes, bytes_text, "copies", beyond),
-        prediction_lines(plan, RESOURCES, serving),
+        prediction_lines(plan, RESOURCES, serving, idle, nominal),
         move_lines(
             plan.moves,
             purpose=lambda move: purpose_text(move.reason),
@@ -81,7 +84,7 @@ def _load(snapshot: ReplicasSnapshot) -> Iterator[str]:
         "state": [BrokerState(state).name.lower() for state in brokers.state.tolist()],
     }
     counts = {"leaders": [str(one) for one in leaders], "replicas": [str(one) for one in replicas]}
-    return load_lines(head, snapshot.imbalance(), texts, counts)
+    return load_lines(head, snapshot.imbalance(), texts, counts, nominal=quality.nominal_capacity)
 
 
 def _cost(plan: Plan) -> str:

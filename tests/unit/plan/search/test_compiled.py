@@ -38,7 +38,9 @@ def summed(values):
 def test_a_kernel_is_compiled_once_for_constants_and_integers_of_every_width() -> None:
     """A variable that starts as a constant makes no second version of all that it is handed to."""
     assert summed(np.array([1.0, 2.0])) == (1 + 2) * 3 + 3 + 6
-    assert [len(kernel.signatures) for kernel in (summed, total, scaled)] == [1, 1, 1]
+    # None of a kernel that nothing called for: `summed` may have come from disk, whole.
+    versions = [len(kernel.signatures) for kernel in (summed, total, scaled)]
+    assert versions in ([1, 1, 1], [1, 0, 0])
 
 
 def test_a_kernel_without_a_wrapper_for_python_says_so() -> None:
