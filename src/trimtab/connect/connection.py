@@ -23,9 +23,10 @@ class Connection:
     ----------
     section
         The table of settings that describes it.
-    tls_ca, tls_certificate, tls_key
-        PEM files: whom we trust (the system's own list when absent), and our certificate where brokers ask
-        for one.
+    tls_ca
+        PEM file of the authorities that we trust; the system's own list when absent.
+    tls_certificate, tls_key
+        PEM files of our certificate and its key, where brokers ask for one.
     tls_verify_hostname
         Whether the broker's certificate must name the host we called.
     """

@@ -23,9 +23,11 @@ class KafkaConnection(Connection):
     bootstrap
         Addresses `host:port`, at least one.
     security_protocol
-        One of `SECURITY_PROTOCOLS`.
-    sasl_mechanism, user, password
-        For the two SASL protocols; one of `SASL_MECHANISMS`.
+        `PLAINTEXT`, `SSL`, `SASL_PLAINTEXT` or `SASL_SSL`.
+    sasl_mechanism
+        `PLAIN`, `SCRAM-SHA-256` or `SCRAM-SHA-512`, for the two SASL protocols.
+    user, password
+        For the two SASL protocols.
     client_id
         The name brokers see, for their quotas and logs.
     timeout_seconds

@@ -49,8 +49,10 @@ class ReplicasSettings:
         Goals to meet; the order in which they are named does not matter.
     excluded_topics
         Names or glob patterns of topics whose replicas and leaders stay where they are.
-    excluded_brokers_for_leaders, excluded_brokers_for_replicas
-        Broker ids that are given no further leaderships or replicas.
+    excluded_brokers_for_leaders
+        Broker ids that are given no further leaderships.
+    excluded_brokers_for_replicas
+        Broker ids that are given no further replicas.
     max_bytes, max_moves
         Limits to the whole plan; None is no limit.
     seed
