@@ -120,14 +120,14 @@ def _measures(status: ClusterStatus) -> Table:
         if np.isnan(status.sigma[place]):
             table.add_row(resource_name(name), *["–"] * 6, "[dim]not measured[/]")
             continue
-        broken = [goal for goal, held in (_holds(status, place) or {}).items() if held is False]
+        broken = _broken(status, place)
         table.add_row(
             resource_name(name),
             _figure(status.peak_usage[place], "{:.0%}", "theta" in broken),
             _figure(status.theta[place], "{:.0%}", None),
             _figure(status.worst_deviation[place], "{:.1%}", "epsilon" in broken),
             _figure(status.epsilon[place], "{:.1%}", None),
-            _figure(status.sigma[place], "{:.4f}", "eta" in broken),
+            _figure(status.sigma[place], "{:.4f}", None),
             _figure(status.eta[place], "{:.4f}", None),
             "[red]not level[/]" if broken else "[green]level[/]",
         )
@@ -146,12 +146,18 @@ def _remarks(status: ClusterStatus, now: datetime.datetime) -> Iterator[str]:
     if lag > 0:
         yield f"[yellow]![/] the newest {_seconds_text(lag)} of samples lack a broker; figures end before"
     held = {name: _holds(status, place) or {} for place, name in enumerate(status.resources)}
-    uneven = [resource_name(name) for name, goals in held.items() if False in goals.values()]
+    uneven = [resource_name(name) for place, name in enumerate(status.resources) if _broken(status, place)]
     if uneven:
         helps = f"`trimtab plan {status.level}` finds the fewest moves that help."
         yield f"{', '.join(uneven)}: not level. {helps}"
     elif any(held.values()):
         yield "Everything that is measured is level."
+
+
+def _broken(status: ClusterStatus, place: int) -> list[str]:
+    """The goals that one resource misses: those of planners. η is shown, and decides nothing."""
+    held = _holds(status, place) or {}
+    return [goal for goal in ("theta", "epsilon") if held.get(goal) is False]
 
 
 def _holds(status: ClusterStatus, place: int) -> dict[str, bool | None] | None:

@@ -3,6 +3,7 @@
 import datetime
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -68,6 +69,17 @@ def test_a_level_cluster_is_told_so(tmp_path: Path) -> None:
     """Nothing to do is a sentence too."""
     even = dict.fromkeys((1, 2, 3), (0.4, 0.3, 0.2, 0.2))
     assert "Everything that is measured is level." in printed(status_of(tmp_path, even))
+
+
+def test_eta_is_shown_and_decides_nothing(tmp_path: Path) -> None:
+    """Every broker within θ and ε: level for planners, and so here, whatever σ is."""
+    even = status_of(tmp_path, dict.fromkeys((1, 2, 3), (0.4, 0.3, 0.2, 0.2)))
+    status = replace(even, sigma=even.eta + 0.01)
+    assert "Everything that is measured is level." in printed(status)
+    assert "not level" not in printed(status)
+    assert status_document(status, LATER)["resources"]["disk"]["holds"] == {
+        "theta": True, "epsilon": True, "eta": False,
+    }  # fmt: skip
 
 
 def test_what_is_wrong_is_named(tmp_path: Path) -> None:
