@@ -64,15 +64,15 @@ def judgement(outcome: Outcome, verdict: Verdict, log: LogCheck) -> str:
     return "It helped, and every goal holds, by measurement."
 
 
-def sampling_facts(period: Period, wanted: int) -> dict[str, object]:
+def sampling_facts(period: Period) -> dict[str, object]:
     """Samples of a period for the result: how many were wanted, taken and disturbed, and by what."""
     disturbed = period.disturbed
     return {
-        "wanted": wanted,
+        "wanted": period.wanted,
         "taken": period.ticks,
         "disturbed": len(disturbed),
         "why": sorted(set(disturbed.values())),
-        "too_busy": period.too_busy(wanted),
+        "too_busy": period.too_busy,
     }
 
 

@@ -151,8 +151,8 @@ def measured(
         for tick, found in rows.items()
         if known and all(name in found and found[name]["complete"] for name in known)
     )
-    # Where all were disturbed, figures of a disturbed machine are better than none; the period says so.
-    ticks = [tick for tick in ticks if tick not in period.disturbed] or ticks
+    # Where most were disturbed, figures of all are better than those of a few; the period says so.
+    ticks = [tick for tick in ticks if tick not in period.left_out] or ticks
     if not ticks:
         raise ObserveError(
             f"none of the {period.ticks} ticks up to {period.last:%H:%M:%S} UTC has samples of all brokers: "

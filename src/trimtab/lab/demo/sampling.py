@@ -6,7 +6,7 @@ import contextlib
 import datetime
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, TypeVar
@@ -94,7 +94,7 @@ class Sampling(Generic[SandboxT]):
                 if watch is not None:
                     watch(min(sound, ticks), ticks, checks[-1].reason if checks else "")
                 if sound >= ticks or seen > AT_MOST * ticks:
-                    return Period(got[1], got[-1], seen - 1, tuple(got[1:]), tuple(checks))
+                    return Period(got[1], got[-1], seen - 1, tuple(got[1:]), tuple(checks), ticks)
             self.load.require_running()
             if time.monotonic() > deadline:
                 raise ObserveError(
@@ -130,6 +130,8 @@ class Period:
         Its ends, and how many.
     each, checks
         Every tick with its check, where samples were checked.
+    wanted
+        The number of sound ones that were waited for.
     """
 
     first: datetime.datetime
@@ -137,22 +139,30 @@ class Period:
     ticks: int
     each: tuple[datetime.datetime, ...] = ()
     checks: tuple[Validity, ...] = ()
+    wanted: int = 0
 
     @property
     def disturbed(self) -> dict[datetime.datetime, str]:
         """Ticks that do not count, and why."""
         return {tick: one.reason for tick, one in zip(self.each, self.checks, strict=False) if not one.valid}
 
-    def too_busy(self, wanted: int) -> bool:
+    @property
+    def too_busy(self) -> bool:
         """Whether fewer samples are sound than were wanted."""
-        return self.ticks - len(self.disturbed) < wanted
+        return self.ticks - len(self.disturbed) < self.wanted
 
-    def remark(self, wanted: int) -> str:
-        """A sentence on disturbed samples, of which so many sound ones were wanted; empty without any."""
+    @property
+    def left_out(self) -> Collection[datetime.datetime]:
+        """Ticks for no figure: the disturbed ones, unless too few others are left."""
+        return () if self.too_busy else self.disturbed
+
+    @property
+    def remark(self) -> str:
+        """A sentence on disturbed samples; empty without any."""
         if not self.disturbed:
             return ""
         why = next(iter(self.disturbed.values()))
-        if self.too_busy(wanted):
+        if self.too_busy:
             sound = self.ticks - len(self.disturbed)
             return f"this machine is too busy: {sound} of {self.ticks} samples are sound ({why})"
         return f"{len(self.disturbed)} of {self.ticks} samples were disturbed ({why}) and taken again"

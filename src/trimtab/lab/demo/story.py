@@ -245,14 +245,14 @@ def tell(
         **demo.facts(receipt, ticks),
         "verdict": str(plan.verdict),
         "outcome": asdict(outcome),
-        "samples": [sampling_facts(period, demo.pace.ticks) for period in told.periods],
+        "samples": [sampling_facts(period) for period in told.periods],
         "log": asdict(log),
         "failed": failed,
     }
     files = keep(out, panels, demo.words.title, goals, demo.plan_bytes(plan), facts)
     for when, period in zip(("before", "after"), told.periods, strict=True):
-        if period.too_busy(demo.pace.ticks):
-            screen.say(f"{when}: {period.remark(demo.pace.ticks)}")
+        if period.too_busy:
+            screen.say(f"{when}: {period.remark}")
     screen.say(judgement(outcome, plan.verdict, log))
     screen.say()
     for file in files:
@@ -313,8 +313,8 @@ class _Turn(Generic[SandboxT, SnapshotT, PlanT, ReceiptT]):
         """Watch for as many samples as are wanted; those that something else disturbed are taken again."""
         wanted = self._demo.pace.ticks
         period = self.world.sample(wanted, self._screen.counted, self.machine)
-        if remark := period.remark(wanted):
-            self._screen.say(remark)
+        if period.remark:
+            self._screen.say(period.remark)
         self.periods.append(period)
 
     def measure(self) -> Measured:

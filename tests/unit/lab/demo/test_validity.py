@@ -103,13 +103,13 @@ def test_disturbed_samples_are_taken_again_and_told():
     period = sampled(2, 4)
     assert period.ticks - len(period.disturbed) >= 4
     assert len(period.disturbed) == 2
-    assert not period.too_busy(4)
-    assert period.remark(4).endswith("samples were disturbed (other programs used 1.8 cores) and taken again")
+    assert not period.too_busy
+    assert period.remark.endswith("samples were disturbed (other programs used 1.8 cores) and taken again")
 
 
 def test_waiting_for_a_calm_machine_has_an_end():
     """If it never gets calm the samples there are must do, and it is said that they are no measurement."""
     period = sampled(99, 3)
     assert period.ticks >= AT_MOST * 3
-    assert period.too_busy(3)
-    assert period.remark(3).startswith("this machine is too busy: 0 of ")
+    assert period.too_busy
+    assert period.remark.startswith("this machine is too busy: 0 of ")
