@@ -232,6 +232,7 @@ def tell(
     screen.say(
         f"clients meanwhile: {summary.produced_records:,} {demo.words.records} produced, "
         f"{summary.errors:,} failed, {summary.late_records:,} late"
+        + (f", {summary.unanswered_records:,} never answered" if summary.unanswered_records else "")
     )
     screen.say(log.text(demo.words.records))
     failed = failures(ticks, told.moving, told.machine)

@@ -47,6 +47,8 @@ class LoadSummary:
         The worst tick's.
     causes
         Errors by name, the most frequent first.
+    failed_records
+        Given up: `errors` without those of readers.
     """
 
     seconds: float
@@ -58,6 +60,12 @@ class LoadSummary:
     errors: int
     latency_p99_ms: float | None
     causes: dict[str, int] = field(default_factory=dict)
+    failed_records: int = 0
+
+    @property
+    def unanswered_records(self) -> int:
+        """Sent, and neither confirmed nor given up: under way, or stuck in a client."""
+        return self.planned_records - self.produced_records - self.failed_records
 
 
 class Load:
@@ -182,13 +190,15 @@ def summarize(ticks: list[TruthTick]) -> LoadSummary:
         errors=sum(tick.errors for tick in ticks),
         latency_p99_ms=max(latencies, default=None),
         causes=dict(sum((Counter(tick.causes) for tick in ticks), Counter()).most_common()),
+        failed_records=sum(tick.errors for tick in producer),
     )
 
 
 def failures_text(done: LoadSummary) -> str:
-    """Errors with their names."""
+    """Errors with their names, and what was left without an answer."""
     named = ", ".join(f"{count:,} {cause}" for cause, count in done.causes.items())
-    return f"{done.errors:,} errors" + (f" ({named})" if named else "")
+    unanswered = f", {done.unanswered_records:,} never answered" if done.unanswered_records else ""
+    return f"{done.errors:,} errors" + (f" ({named})" if named else "") + unanswered
 
 
 def run_load(

@@ -5,6 +5,7 @@ Run as `python -m trimtab.lab.sandbox.kafka.produce TASK`.
 
 from __future__ import annotations
 
+import contextlib
 import random
 import sys
 import threading
@@ -21,6 +22,9 @@ from trimtab.lab.sandbox.stamps import stamped
 
 # A partition has one batch under way; where followers fetch twice a second, half a second's records wait.
 BATCH_BYTES = 500_000
+# Kafka's own default: a machine that stands still for half a minute costs no record.
+DELIVERY_SECONDS = 120
+FLUSH_SECONDS = 10
 
 
 def run(task: ClientTask[KafkaConnection, Workload], stopped: threading.Event) -> None:
@@ -36,7 +40,7 @@ def run(task: ClientTask[KafkaConnection, Workload], stopped: threading.Event) -
         linger_ms=0,
         batch_size=max(BATCH_BYTES, 2 * load.record_bytes),
         max_block_ms=2_000,
-        delivery_timeout_ms=30_000,
+        delivery_timeout_ms=DELIVERY_SECONDS * 1000,
         request_timeout_ms=10_000,
     )
     places = [
@@ -61,14 +65,18 @@ def run(task: ClientTask[KafkaConnection, Workload], stopped: threading.Event) -
         future.add_callback(lambda record: tick.confirm(key, number, record.offset, sent))
         future.add_errback(lambda error: tick.fail(type(error).__name__, sent))
 
+    def flush() -> None:
+        # What is not answered by then is told as neither confirmed nor failed.
+        with contextlib.suppress(KafkaError):
+            client.flush(timeout=FLUSH_SECONDS)
+
     streams = [
         Stream(f"{topic}:{partition}", load.record_bytes / rate, load.record_bytes)
         for topic, partition, rate in places
     ]
-    send_on_time(
-        streams, send, lambda: client.flush(timeout=10), task.truth, stopped, random.Random(load.seed)
-    )
-    client.close(timeout=5)
+    send_on_time(streams, send, flush, task.truth, stopped, random.Random(load.seed))
+    with contextlib.suppress(KafkaError):
+        client.close(timeout=5)
 
 
 if __name__ == "__main__":
