@@ -35,6 +35,7 @@ import org.apache.pulsar.broker.loadbalance.extensions.models.UnloadCounter;
 import org.apache.pulsar.broker.loadbalance.extensions.models.UnloadDecision;
 import org.apache.pulsar.broker.loadbalance.extensions.scheduler.TransferShedder;
 import org.apache.pulsar.broker.loadbalance.extensions.store.LoadDataStore;
+import org.apache.pulsar.broker.loadbalance.extensions.strategy.BrokerSelectionStrategy;
 import org.apache.pulsar.broker.loadbalance.impl.AvgShedder;
 import org.apache.pulsar.broker.loadbalance.impl.BundleSplitterTask;
 import org.apache.pulsar.broker.namespace.NamespaceService;
@@ -56,6 +57,8 @@ import org.apache.pulsar.policies.data.loadbalancer.TimeAverageBrokerData;
  */
 public final class DecisionRecorder {
     private static final String PACKAGE = "org.apache.pulsar.broker.loadbalance.impl.";
+    private static final String EXTENSIONS = "extensions.";
+    private static final String STRATEGIES = "org.apache.pulsar.broker.loadbalance.extensions.strategy.";
     private static final ObjectMapper JSON =
             new ObjectMapper().configure(DeserializationFeature.FAIL_ON_UNKNOWN_PROPERTIES, false);
 
@@ -120,6 +123,7 @@ public final class DecisionRecorder {
     private final LoadSheddingStrategy shedder;
     private final TransferShedder transferShedder;
     private final Map<String, ModularLoadManagerStrategy> placements = new LinkedHashMap<>();
+    private final Map<String, BrokerSelectionStrategy> selections = new LinkedHashMap<>();
     private final BundleSplitterTask splitter = new BundleSplitterTask();
     private final LoadData data = new LoadData();
     private final NamespaceBundleStats defaults = new NamespaceBundleStats();
@@ -137,7 +141,13 @@ public final class DecisionRecorder {
         transferShedder = extensible ? new TransferShedder(new UnloadCounter()) : null;
         shedder = extensible ? null : (LoadSheddingStrategy) made(name);
         for (JsonNode placement : run.get("placements")) {
-            placements.put(placement.asText(), (ModularLoadManagerStrategy) made(placement.asText()));
+            String asked = placement.asText();
+            if (asked.startsWith(EXTENSIONS)) {
+                selections.put(asked, (BrokerSelectionStrategy) Class.forName(
+                        STRATEGIES + asked.substring(EXTENSIONS.length())).getDeclaredConstructor().newInstance());
+            } else {
+                placements.put(asked, (ModularLoadManagerStrategy) made(asked));
+            }
         }
         defaults.msgRateIn = defaults.msgRateOut = 50;
         defaults.msgThroughputIn = defaults.msgThroughputOut = 50000;
@@ -176,6 +186,9 @@ public final class DecisionRecorder {
         }
         for (var placement : placements.entrySet()) {
             pools.set(placement.getKey(), JSON.valueToTree(pool(placement.getValue(), reports.keySet())));
+        }
+        for (var selection : selections.entrySet()) {
+            pools.set(selection.getKey(), JSON.valueToTree(pool(selection.getValue(), reports.keySet())));
         }
         answer.set("splits", JSON.valueToTree(splitter.findBundlesToSplit(data, broker)));
     }
@@ -244,6 +257,20 @@ public final class DecisionRecorder {
         } catch (NoSuchFieldException none) {
             return List.of(chosen);
         }
+    }
+
+    /** The same of a placement of the extensible manager, which goes by what brokers have published. */
+    private List<?> pool(BrokerSelectionStrategy selection, Set<String> brokers) throws Exception {
+        Set<String> candidates = new HashSet<>();
+        candidates.addAll(brokers);
+        LoadDataStore<?> loads = answering(LoadDataStore.class, Map.of(
+                "get", name -> Optional.ofNullable(published.get(name))));
+        LoadManagerContext context = answering(LoadManagerContext.class, Map.of(
+                "brokerConfiguration", none -> configuration, "brokerLoadDataStore", none -> loads));
+        selection.select(candidates, null, context).orElseThrow();
+        Field best = selection.getClass().getDeclaredField("bestBrokers");
+        best.setAccessible(true);
+        return new ArrayList<>((List<?>) ((ThreadLocal<?>) best.get(selection)).get());
     }
 
     private void publish(Map<String, LocalBrokerData> reports) throws Exception {

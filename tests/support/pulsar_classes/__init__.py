@@ -1,18 +1,22 @@
-"""What Pulsar's own classes decide, asked through a small program that is compiled against their jars."""
+"""What Pulsar's own classes answer, asked through small programs that are compiled against their jars.
+
+The compiler is a jar too (`compiler.txt`), so that any Java will do that runs Pulsar itself.
+"""
 
 import json
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from trimtab.jars.fetch import fetch
+from trimtab.jars.fetch import fetch, read_lock
 from trimtab.jars.java import find_java
 from trimtab.lab.sandbox.pulsar.runtime import lock_of
 
-SOURCE = Path(__file__).with_name("DecisionRecorder.java")
+HERE = Path(__file__).parent
 MARK = "decision "
+FLAGS = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
 
 @dataclass(frozen=True)
@@ -39,31 +43,37 @@ class Run:
 
 def decisions_of(version: str, runs: Sequence[Run], scratch: Path) -> list[list[dict[str, Any]]]:
     """What the classes of a version of Pulsar decide at every tick of every run."""
-    java = find_java("Pulsar's classes")
-    assert java.compiler is not None
-    class_path = ":".join(map(str, fetch(f"pulsar-{version}", lock_of(version))))
-    compiled = scratch / f"recorder-{version}"
-    compiled.mkdir()
-    subprocess.run(
-        [java.compiler, "-proc:none", "-Xlint:none", "-cp", class_path, "-d", compiled, SOURCE],
-        check=True,
-        capture_output=True,
-    )
-    lines = []
+    lines: list[dict[str, Any]] = []
     for run in runs:
         lines.append({"strategy": run.strategy, "placements": run.placements, "options": run.options})
         lines += run.ticks
-    answered = subprocess.run(
-        [
-            *(java.program, "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
-            *("-cp", f"{compiled}:{class_path}", "DecisionRecorder"),
-        ],
-        input="".join(json.dumps(line) + "\n" for line in lines),
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    told = iter(line for line in answered.stdout.splitlines() if line.startswith(MARK))
-    found = [[json.loads(next(told).removeprefix(MARK)) for _ in run.ticks] for run in runs]
+    told = iter(answers_of(version, "DecisionRecorder", lines, scratch))
+    found = [[next(told) for _ in run.ticks] for run in runs]
     assert next(told, None) is None
     return found
+
+
+def answers_of(
+    version: str, program: str, lines: Iterable[dict[str, Any]], scratch: Path
+) -> list[dict[str, Any]]:
+    """The answers of one of the programs here, run with the classes of a version of Pulsar, to some lines."""
+    java = find_java("Pulsar's classes")
+    class_path = ":".join(map(str, fetch(f"pulsar-{version}", lock_of(version))))
+    lock = (HERE / "compiler.txt").read_text(encoding="utf-8")
+    (compiler,) = fetch("java-compiler", read_lock(lock))
+    compiled = scratch / f"{program}-{version}"
+    source = HERE / f"{program}.java"
+    command = [java.program, *FLAGS, "-jar", compiler, "-17", "-proc:none", "-nowarn"]
+    _run([*command, "-cp", class_path, "-d", compiled, source], "")
+    answered = _run(
+        [java.program, *FLAGS, "-cp", f"{compiled}:{class_path}", program],
+        "".join(json.dumps(line) + "\n" for line in lines),
+    )
+    told = (line for line in answered.splitlines() if line.startswith(MARK))
+    return [json.loads(line.removeprefix(MARK)) for line in told]
+
+
+def _run(command: Sequence[str | Path], given: str) -> str:
+    done = subprocess.run(command, input=given, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, f"{command[0]} failed: {done.stderr[-4000:]}"
+    return done.stdout
