@@ -22,7 +22,8 @@ from trimtab.lab.sandbox.stamps import stamped
 
 # A partition has one batch under way; where followers fetch twice a second, half a second's records wait.
 BATCH_BYTES = 500_000
-# Kafka's own default: a machine that stands still for half a minute costs no record.
+# Kafka's own default: a machine that stands still for a minute costs no record. After an expired batch
+# kafka-python 3.0.12 may wait for a producer id for ever; the load then tells what was never answered.
 DELIVERY_SECONDS = 120
 FLUSH_SECONDS = 10
 
