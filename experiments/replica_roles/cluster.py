@@ -17,6 +17,7 @@ from trimtab.lab.sandbox.kafka.properties import LOAD_DRIVEN_CPU
 from trimtab.lab.sandbox.kafka.workload import Workload
 from trimtab.lab.sandbox.load import Load
 from trimtab.observe.lake import Lake
+from trimtab.observe.replicas.pipeline import PIPELINE
 
 INTERVAL_SECONDS = 8.0
 CPU_CORES = 0.24
@@ -66,7 +67,12 @@ def loaded_cluster(
         with (
             Load.start(sandbox.connection, workload, truth) as load,
             watched(
-                sandbox, load, Lake(sandbox.state.folder / "lake"), interval_seconds, capacity, truth
+                sandbox,
+                load,
+                Lake(sandbox.state.folder / "lake", PIPELINE),
+                interval_seconds,
+                capacity,
+                truth,
             ) as world,
         ):
             yield world
