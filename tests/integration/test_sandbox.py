@@ -78,17 +78,26 @@ def test_every_broker_offers_metrics_and_two_log_dirs(six_brokers):
     assert all(seconds > 0 for seconds in six_brokers.cpu_seconds().values())
 
 
-def test_a_killed_broker_is_fenced_and_comes_back(three_brokers, admin):
-    """Kafka notices kill -9 when the session ends, and takes the broker in again on its old port."""
-    three_brokers.kill(2)
-    with pytest.raises(SandboxError, match="node 7 is not declared"):
-        three_brokers.restart(7)
-    _wait_until(lambda: serving_brokers(admin) == {1, 3})
-    three_brokers.restart(2)
-    with pytest.raises(SandboxError, match="node 2 runs already"):
+def test_a_killed_broker_is_fenced_and_comes_back_and_no_record_is_lost(three_brokers, admin, tmp_path):
+    """Kafka notices kill -9 when the session ends, and takes the broker in again; clients go on meanwhile."""
+    workload = Workload((TopicLoad("kept", (30_000.0,) * 6, readers=1),), record_bytes=1_000)
+    create_topics(three_brokers.connection, workload)
+    with Load.start(three_brokers.connection, workload, tmp_path) as load:
+        three_brokers.kill(2)
+        with pytest.raises(SandboxError, match="node 7 is not declared"):
+            three_brokers.restart(7)
+        _wait_until(lambda: serving_brokers(admin) == {1, 3})
         three_brokers.restart(2)
-    three_brokers.wait_until_serving()
-    _wait_until(lambda: serving_brokers(admin) == {1, 2, 3})
+        with pytest.raises(SandboxError, match="node 2 runs already"):
+            three_brokers.restart(2)
+        three_brokers.wait_until_serving()
+        _wait_until(lambda: serving_brokers(admin) == {1, 2, 3})
+        load.require_running()
+    done, found = load.summary(), load.read_back()
+    assert (done.errors, done.unanswered_records) == (0, 0)
+    assert found.ok, found
+    assert found.read_back == found.confirmed == done.planned_records
+    delete_topics(three_brokers.connection, ["kept"])
 
 
 def test_the_controller_can_die_and_come_back(three_brokers, admin):
