@@ -6,6 +6,7 @@ import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.lang.reflect.Field;
 import java.lang.reflect.InvocationHandler;
+import java.lang.reflect.Method;
 import java.lang.reflect.Proxy;
 import java.util.ArrayList;
 import java.util.HashMap;
@@ -21,6 +22,7 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
 import org.apache.pulsar.broker.PulsarService;
 import org.apache.pulsar.broker.ServiceConfiguration;
+import org.apache.pulsar.broker.loadbalance.LeaderElectionService;
 import org.apache.pulsar.broker.loadbalance.LoadData;
 import org.apache.pulsar.broker.loadbalance.LoadSheddingStrategy;
 import org.apache.pulsar.broker.loadbalance.ModularLoadManagerStrategy;
@@ -38,19 +40,20 @@ import org.apache.pulsar.broker.loadbalance.extensions.store.LoadDataStore;
 import org.apache.pulsar.broker.loadbalance.extensions.strategy.BrokerSelectionStrategy;
 import org.apache.pulsar.broker.loadbalance.impl.AvgShedder;
 import org.apache.pulsar.broker.loadbalance.impl.BundleSplitterTask;
+import org.apache.pulsar.broker.loadbalance.impl.ModularLoadManagerImpl;
 import org.apache.pulsar.broker.namespace.NamespaceService;
 import org.apache.pulsar.common.configuration.PulsarConfigurationLoader;
+import org.apache.pulsar.common.naming.NamespaceBundle;
 import org.apache.pulsar.common.naming.NamespaceName;
-import org.apache.pulsar.policies.data.loadbalancer.BrokerData;
+import org.apache.pulsar.metadata.api.coordination.LockManager;
 import org.apache.pulsar.policies.data.loadbalancer.BundleData;
 import org.apache.pulsar.policies.data.loadbalancer.LocalBrokerData;
 import org.apache.pulsar.policies.data.loadbalancer.NamespaceBundleStats;
 import org.apache.pulsar.policies.data.loadbalancer.SystemResourceUsage;
-import org.apache.pulsar.policies.data.loadbalancer.TimeAverageBrokerData;
 
 /**
- * Asks Pulsar's own classes what they decide, and does around them what a leader does: reports in, means,
- * grace times.
+ * Asks Pulsar's own classes what they decide. Reports are taken in by the leader's own code; grace times and
+ * what is unloaded are kept here, for the leader goes by the clock.
  *
  * <p>A line of standard input with "strategy", "placements" and "options" begins a run; every other is a tick
  * of it ("ms", "brokers" as in load reports) and gets one line of standard output.
@@ -102,6 +105,12 @@ public final class DecisionRecorder {
         public NamespaceService getNamespaceService() {
             return namespaces;
         }
+
+        /** None: there is no store from which a leader would delete what it forgets. */
+        @Override
+        public LeaderElectionService getLeaderElectionService() {
+            return null;
+        }
     }
 
     /** Every namespace has as many bundles as are reported; never constructed. */
@@ -116,6 +125,64 @@ public final class DecisionRecorder {
         public int getBundleCount(NamespaceName namespace) {
             return bundles.getOrDefault(namespace.toString(), 0);
         }
+
+        @Override
+        public Set<NamespaceBundle> getOwnedServiceUnits() {
+            return Set.of();
+        }
+    }
+
+    /** The leader, of whom nothing is stored: no quotas, and no means of bundles from before. */
+    private static final class Leader extends ModularLoadManagerImpl {
+        private final NamespaceBundleStats defaults = new NamespaceBundleStats();
+        private Map<String, LocalBrokerData> reports = Map.of();
+
+        private Leader(Broker broker) throws Exception {
+            defaults.msgRateIn = defaults.msgRateOut = 50;
+            defaults.msgThroughputIn = defaults.msgThroughputOut = 50000;
+            set("pulsar", broker);
+            set("conf", broker.configuration);
+            set("brokersData", answering(LockManager.class, Map.of("readLock", path -> {
+                String name = path.toString();
+                return CompletableFuture.completedFuture(
+                        Optional.ofNullable(reports.get(name.substring(name.lastIndexOf('/') + 1))));
+            })));
+        }
+
+        private void set(String name, Object value) throws Exception {
+            Field field = ModularLoadManagerImpl.class.getDeclaredField(name);
+            field.setAccessible(true);
+            field.set(this, value);
+        }
+
+        private LoadData data() throws Exception {
+            Field field = ModularLoadManagerImpl.class.getDeclaredField("loadData");
+            field.setAccessible(true);
+            return (LoadData) field.get(this);
+        }
+
+        private void takeIn(Map<String, LocalBrokerData> reports) throws Exception {
+            this.reports = reports;
+            for (String name : List.of("updateAllBrokerData", "updateBundleData")) {
+                Method method = ModularLoadManagerImpl.class.getDeclaredMethod(name);
+                method.setAccessible(true);
+                method.invoke(this);
+            }
+        }
+
+        @Override
+        public Set<String> getAvailableBrokers() {
+            return reports.keySet();
+        }
+
+        // One of the two is the leader's own, by its version.
+        public BundleData getBundleDataOrDefault(String bundle) {
+            return new BundleData(10, 1000, defaults);
+        }
+
+        public CompletableFuture<BundleData> getBundleDataOrDefaultAsync(String bundle) {
+            return CompletableFuture.completedFuture(getBundleDataOrDefault(bundle));
+        }
     }
 
     private final ServiceConfiguration configuration;
@@ -125,8 +192,8 @@ public final class DecisionRecorder {
     private final Map<String, ModularLoadManagerStrategy> placements = new LinkedHashMap<>();
     private final Map<String, BrokerSelectionStrategy> selections = new LinkedHashMap<>();
     private final BundleSplitterTask splitter = new BundleSplitterTask();
-    private final LoadData data = new LoadData();
-    private final NamespaceBundleStats defaults = new NamespaceBundleStats();
+    private final Leader leader;
+    private final LoadData data;
     private final Map<String, BrokerLoadData> published = new ConcurrentHashMap<>();
     private final Map<String, Long> brokersUnloadedAt = new HashMap<>();
 
@@ -136,6 +203,8 @@ public final class DecisionRecorder {
         configuration = PulsarConfigurationLoader.create(options, ServiceConfiguration.class);
         broker.configuration = configuration;
         broker.namespaces = unconstructed(Namespaces.class);
+        leader = new Leader(broker);
+        data = leader.data();
         String name = run.get("strategy").asText();
         boolean extensible = name.equals("TransferShedder");
         transferShedder = extensible ? new TransferShedder(new UnloadCounter()) : null;
@@ -149,8 +218,6 @@ public final class DecisionRecorder {
                 placements.put(asked, (ModularLoadManagerStrategy) made(asked));
             }
         }
-        defaults.msgRateIn = defaults.msgRateOut = 50;
-        defaults.msgThroughputIn = defaults.msgThroughputOut = 50000;
     }
 
     private static Object made(String name) throws Exception {
@@ -194,38 +261,14 @@ public final class DecisionRecorder {
     }
 
     /** What ModularLoadManagerImpl does with new reports: brokers gone and come, means, sums by broker. */
-    private void takeIn(Map<String, LocalBrokerData> reports) {
+    private void takeIn(Map<String, LocalBrokerData> reports) throws Exception {
         if (shedder != null) {
             shedder.onActiveBrokersChange(reports.keySet());
         }
         placements.values().forEach(placement -> placement.onActiveBrokersChange(reports.keySet()));
-        Map<String, BrokerData> brokers = data.getBrokerData();
-        reports.forEach((name, report) -> {
-            if (brokers.containsKey(name)) {
-                brokers.get(name).setLocalData(report);
-            } else {
-                brokers.put(name, new BrokerData(report));
-            }
-        });
-        brokers.keySet().retainAll(reports.keySet());
-        Map<String, BundleData> bundles = data.getBundleData();
-        Set<String> active = new HashSet<>();
-        for (BrokerData one : brokers.values()) {
-            Map<String, NamespaceBundleStats> stats = one.getLocalData().getLastStats();
-            stats.forEach((bundle, sample) -> {
-                active.add(bundle);
-                if (!bundles.containsKey(bundle)) {
-                    bundles.put(bundle, new BundleData(10, 1000, defaults));
-                }
-                bundles.get(bundle).update(sample);
-            });
-            TimeAverageBrokerData sums = new TimeAverageBrokerData();
-            sums.reset(stats.keySet(), bundles, defaults);
-            one.setTimeAverageData(sums);
-        }
-        bundles.keySet().retainAll(active);
+        leader.takeIn(reports);
         broker.namespaces.bundles = new HashMap<>();
-        for (String bundle : active) {
+        for (String bundle : data.getBundleData().keySet()) {
             broker.namespaces.bundles.merge(bundle.substring(0, bundle.lastIndexOf('/')), 1, Integer::sum);
         }
     }
@@ -248,7 +291,7 @@ public final class DecisionRecorder {
     private List<?> pool(ModularLoadManagerStrategy placement, Set<String> brokers) throws Exception {
         Set<String> candidates = new HashSet<>();
         candidates.addAll(brokers);
-        BundleData unknown = new BundleData(10, 1000, defaults);
+        BundleData unknown = leader.getBundleDataOrDefault("");
         String chosen = placement.selectBroker(candidates, unknown, data, configuration).orElseThrow();
         try {
             Field best = placement.getClass().getDeclaredField("bestBrokers");
