@@ -4,8 +4,9 @@ A plan is never applied blindly: what is neither where the plan found it nor whe
 and left out (rebase) or the whole plan is refused (`Comparison`).
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any, Generic, TypeVar
 
 from trimtab.act.execution.codec import Codec
@@ -15,6 +16,7 @@ from trimtab.act.execution.state import AnyExecution
 from trimtab.act.port import ClaimPort
 from trimtab.model.errors import ActError
 from trimtab.model.receipt import Receipt
+from trimtab.model.snapshot import SnapshotReference
 
 PortT = TypeVar("PortT", bound=ClaimPort)
 PlanT = TypeVar("PlanT")
@@ -88,11 +90,16 @@ class Acting(Generic[PortT, PlanT, SettingsT, StateT]):
         Reads and writes its states in the journal.
     settings
         Its settings: the shared keys of `[execution]`, and its own.
+    look
+        Looks at what a plan is about, and changes nothing; gives the cluster's id and what was seen, and
+        refuses (`ActError`) a plan for another cluster.
     prepare
-        Holds a plan against the cluster behind a port, and changes nothing; the last argument is whether to
-        leave out what has changed since, instead of refusing the plan.
+        Holds a plan against what was seen; the last argument is whether to leave out what has changed since,
+        instead of refusing the plan.
+    forecast
+        Batch after batch of a prepared plan under settings of the level.
     warnings, warnings_again
-        What is worth saying before an execution begins (at that time), and before one is gone on with.
+        What is worth saying before an execution begins, besides `doubts`, and before one is gone on with.
     new_execution
         The state before the first look of a cluster's execution of these steps, at that time.
     with_settings
@@ -107,8 +114,10 @@ class Acting(Generic[PortT, PlanT, SettingsT, StateT]):
 
     codec: Codec
     settings: type[SettingsT]
-    prepare: Callable[[PortT, PlanT, bool], Prepared]
-    warnings: Callable[[PortT, Prepared, SettingsT, float], list[str]]
+    look: Callable[[PortT, PlanT], tuple[str, Any]]
+    prepare: Callable[[PlanT, Any, bool], Prepared]
+    forecast: Callable[[Prepared, SettingsT], Any]
+    warnings: Callable[[PortT, Prepared, SettingsT], list[str]]
     new_execution: Callable[[str, tuple[Any, ...], SettingsT, float], StateT]
     machine: Callable[[PortT, Callable[[], float], Any], Machine[Any, StateT]]
     receipt: Callable[[Entry, StateT, Any], Receipt[Any]]
@@ -126,6 +135,21 @@ AnyActing = Acting[Any, Any, Any, Any]
 """The parts of whatever level."""
 
 
+def doubts(
+    snapshot: SnapshotReference, entries: Iterable[Entry], now: float, age_seconds: float
+) -> list[str]:
+    """Why a plan from a snapshot may no longer be what its cluster needs: its age, executions since then."""
+    taken_at = datetime.fromisoformat(snapshot.taken_at).timestamp()
+    which, age = f"the snapshot of {snapshot.taken_at}", now - taken_at
+    found = [f"{which} is {age / 3600:.1f} h old: load may have moved since"] if age > age_seconds else []
+    found += [
+        f"execution {entry.id} ({entry.status}, by {entry.owner}) has changed the cluster since {which}"
+        for entry in entries
+        if entry.cluster == snapshot.cluster and (entry.ended_at is None or entry.ended_at > taken_at)
+    ]
+    return [f"{one}; make a new snapshot and a new plan unless you know better" for one in found]
+
+
 KeyT = TypeVar("KeyT")
 StandingT = TypeVar("StandingT", bound=str)
 
@@ -141,12 +165,7 @@ class Comparison(Generic[KeyT, StandingT]):
     differences: tuple[Any, ...]
 
     def refuse_if_changed(self, changed: str, *, rebase: bool) -> None:
-        """Refuse a plan whose parts have changed since it was made.
-
-        Parameters
-        ----------
-        changed
-            Words after their number: `partitions have changed`.
+        """Refuse a plan whose parts have changed since; after their number, `partitions have changed`.
 
         Raises
         ------

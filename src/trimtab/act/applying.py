@@ -21,14 +21,15 @@ Run = Callable[[Callable[[Watch[StateT]], Runner[StateT]]], StateT]
 Say = Callable[[str], None]
 
 
-def silent(_: str) -> None:
-    """Say nothing."""
-
-
 def prepare(
-    acting: Acting[PortT, PlanT, SettingsT, StateT], port: PortT, plan: PlanT, *, rebase: bool = False
+    acting: Acting[PortT, PlanT, SettingsT, StateT],
+    port: PortT,
+    plan: PlanT,
+    *,
+    rebase: bool = False,
+    refuse_if_taken: Callable[[str], None] = lambda cluster_id: None,
 ) -> Prepared:
-    """Hold a plan against the cluster as it is; changes nothing.
+    """Hold a plan against the cluster as it is, unless another trimtab is changing it; changes nothing.
 
     Raises
     ------
@@ -39,7 +40,9 @@ def prepare(
     level: str = getattr(plan, "level", acting.level)
     if level != acting.level:
         raise ActError(f"the plan is of level {level}, not {acting.level}: apply it to a cluster of its own")
-    return acting.prepare(port, plan, rebase)
+    cluster_id, seen = acting.look(port, plan)
+    refuse_if_taken(cluster_id)
+    return acting.prepare(plan, seen, rebase)
 
 
 def begin(
@@ -72,6 +75,8 @@ def runner_of(
     if settings is not None:
         state = acting.with_settings(state, settings)
     store.journal.take_over(execution, store.owner())
+    if lease is not None:
+        lease.tell(execution)
     machine = acting.machine(port, store.clock, sense)
     return Runner(
         machine, store.journal, lease, execution, state, clock=store.clock, sleep=store.sleep, watch=watch
@@ -98,7 +103,7 @@ def carry_out(
     facts: Mapping[str, Any] | None = None,
     sense: Any = None,
     run: Run[StateT],
-    say: Say = silent,
+    say: Say = lambda line: None,
 ) -> Receipt[Any]:
     """Carry a prepared plan out to its end: lease, journal, execution, receipt.
 
@@ -125,7 +130,7 @@ def take_up(
     request: str | None = None,
     sense: Any = None,
     run: Run[StateT],
-    say: Say = silent,
+    say: Say = lambda line: None,
 ) -> Receipt[Any]:
     """Go on with an execution that nobody runs, or stop or cancel it, up to its receipt.
 

@@ -21,6 +21,8 @@ class Holder:
     ----------
     born
         When the process began, in the kernel's ticks since boot: tells it from a later one of the same pid.
+    folder, execution
+        Its state folder, and the execution it runs; empty and None where it has not said so (yet).
     """
 
     token: str
@@ -30,9 +32,18 @@ class Holder:
     user: str
     since: float
     renewed_at: float
+    folder: str = ""
+    execution: int | None = None
+
+    @property
+    def number(self) -> str:
+        """The number of its execution as commands take it, after a space; empty where that is not known."""
+        return "" if self.execution is None else f" {self.execution}"
 
     def __str__(self) -> str:
-        return f"{self.user}@{self.host} (process {self.pid}, since {_clock_text(self.since)})"
+        what = f", execution{self.number}" if self.number else ""
+        where = f", TRIMTAB_STATE={self.folder}" if self.folder else ""
+        return f"{self.user}@{self.host} (process {self.pid}, since {clock_text(self.since)}{what}{where})"
 
 
 def this_process(token: str, now: float) -> Holder:
@@ -47,7 +58,7 @@ def this_process(token: str, now: float) -> Holder:
 
 def holder_text(holder: Holder) -> str:
     """For machines, and for an operator who lists the cluster's settings."""
-    return urlencode(asdict(holder))
+    return urlencode({name: value for name, value in asdict(holder).items() if value is not None})
 
 
 def parse_holder(text: str) -> Holder | None:
@@ -60,10 +71,10 @@ def parse_holder(text: str) -> Holder | None:
 
 def refusal(holder: Holder | None, cluster_id: str) -> ActError:
     """The answer to whoever wants to act on a cluster while that one does; None: nobody knows who it is."""
-    who = "another trimtab" if holder is None else str(holder)
+    who, number = ("another trimtab", "") if holder is None else (str(holder), holder.number)
     return ActError(
-        f"{who} is acting on cluster {cluster_id}: wait until it is through, or stop it with "
-        "`trimtab execution stop` where it runs"
+        f"{who} is acting on cluster {cluster_id}: wait until it is through, or stop it with `trimtab "
+        f"execution stop{number}` where it runs (`trimtab execution resume{number}` goes on there)"
     )
 
 
@@ -91,5 +102,6 @@ def _born(pid: int) -> str:
     return "running"
 
 
-def _clock_text(at: float) -> str:
+def clock_text(at: float) -> str:
+    """Seconds since 1970 as date and time of day."""
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

@@ -18,24 +18,24 @@ from trimtab.model.errors import ActError
 
 SCHEMA_VERSION = 1
 
-_SCHEMA = """
-CREATE TABLE executions (
+_SCHEMA = (
+    """CREATE TABLE executions (
     id INTEGER PRIMARY KEY AUTOINCREMENT, cluster_id TEXT NOT NULL, cluster TEXT NOT NULL,
     created_at REAL NOT NULL, ended_at REAL, status TEXT NOT NULL, owner TEXT NOT NULL, plan TEXT NOT NULL,
-    facts TEXT NOT NULL, head TEXT NOT NULL);
-CREATE TABLE steps (
+    facts TEXT NOT NULL, head TEXT NOT NULL);""",
+    """CREATE TABLE steps (
     execution INTEGER NOT NULL REFERENCES executions(id), number INTEGER NOT NULL,
-    step TEXT NOT NULL, record TEXT NOT NULL, PRIMARY KEY (execution, number)) WITHOUT ROWID;
-CREATE TABLE log (
+    step TEXT NOT NULL, record TEXT NOT NULL, PRIMARY KEY (execution, number)) WITHOUT ROWID;""",
+    """CREATE TABLE log (
     execution INTEGER NOT NULL REFERENCES executions(id), sequence INTEGER NOT NULL, at REAL NOT NULL,
     event TEXT NOT NULL, order_given TEXT NOT NULL, changes TEXT NOT NULL,
-    PRIMARY KEY (execution, sequence)) WITHOUT ROWID;
-CREATE TABLE requests (
+    PRIMARY KEY (execution, sequence)) WITHOUT ROWID;""",
+    """CREATE TABLE requests (
     execution INTEGER NOT NULL REFERENCES executions(id), sequence INTEGER PRIMARY KEY AUTOINCREMENT,
-    at REAL NOT NULL, request TEXT NOT NULL, by TEXT NOT NULL, taken INTEGER NOT NULL DEFAULT 0);
-CREATE TRIGGER log_is_only_added_to BEFORE UPDATE ON log BEGIN SELECT RAISE(ABORT, 'append-only'); END;
-CREATE TRIGGER log_is_never_cut BEFORE DELETE ON log BEGIN SELECT RAISE(ABORT, 'append-only'); END;
-"""
+    at REAL NOT NULL, request TEXT NOT NULL, by TEXT NOT NULL, taken INTEGER NOT NULL DEFAULT 0);""",
+    "CREATE TRIGGER log_is_only_added_to BEFORE UPDATE ON log BEGIN SELECT RAISE(ABORT, 'append-only'); END",
+    "CREATE TRIGGER log_is_never_cut BEFORE DELETE ON log BEGIN SELECT RAISE(ABORT, 'append-only'); END",
+)
 
 
 class Journal:
@@ -58,13 +58,13 @@ class Journal:
         self.path = path
         self._codecs = codecs
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._db = sqlite3.connect(path, timeout=30.0, isolation_level=None)
         try:
+            self._db = sqlite3.connect(path, timeout=30.0, isolation_level=None)
             self._open()
         except sqlite3.DatabaseError as error:
             raise ActError(
-                f"the journal {path} cannot be read ({error}): move it away to begin a new one, after making "
-                "sure that no reassignment and no throttle is left in the cluster"
+                f"the journal {path} cannot be read ({error}): let this user read and write there, or, if "
+                "it is broken, move it away, once no reassignment and no throttle is left in the cluster"
             ) from error
 
     def _open(self) -> None:
@@ -74,7 +74,7 @@ class Journal:
         with self._transaction():
             version = self._db.execute("PRAGMA user_version").fetchone()[0]
             if version == 0:
-                for statement in _statements(_SCHEMA):
+                for statement in _SCHEMA:
                     self._db.execute(statement)
                 self._db.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
             elif version != SCHEMA_VERSION:
@@ -214,14 +214,12 @@ class Journal:
 
     def state(self, execution: int) -> AnyExecution:
         """Its state as last written; tell it `Resumed` before anything else."""
-        row = self._db.execute("SELECT head FROM executions WHERE id = ?", (execution,)).fetchone()
-        if row is None:
-            self.entry(execution)
-            raise AssertionError("entry() raises for an unknown id")
+        self.entry(execution)  # refuses an id that is not known
+        (head,) = self._db.execute("SELECT head FROM executions WHERE id = ?", (execution,)).fetchone()
         steps = self._db.execute(
             "SELECT step, record FROM steps WHERE execution = ? ORDER BY number", (execution,)
         )
-        head = json.loads(row[0])
+        head = json.loads(head)
         codec = self._codecs.of(head.get(LEVEL, self._codecs.unnamed))
         records = tuple(
             codec.record_from_json(json.loads(step), json.loads(record)) for step, record in steps
@@ -240,12 +238,3 @@ class Journal:
             (execution,),
         )
         return [(at, event, order, json.loads(changes)) for at, event, order, changes in rows]
-
-
-def _statements(script: str) -> Iterator[str]:
-    statement = ""
-    for line in script.splitlines(keepends=True):
-        statement += line
-        if sqlite3.complete_statement(statement):
-            yield statement
-            statement = ""

@@ -23,6 +23,7 @@ from trimtab.act.holder import Holder, holder_text, is_here, lives, parse_holder
 from trimtab.act.port import ClaimPort, PortError
 from trimtab.model.errors import ActError
 
+LEASES_FOLDER = "leases"
 SETTLE_SECONDS = 0.3
 SECOND_LOOK_SECONDS = 2.0
 LOOK_AGAIN_SECONDS = 1.0
@@ -36,7 +37,7 @@ class Lease:
     port
         The cluster.
     folder
-        Where the lock file lives.
+        The state folder, where the lock file lives.
     lease_seconds
         After how long without renewal another may take over.
     clock, sleep
@@ -56,13 +57,15 @@ class Lease:
         token: str,
     ) -> None:
         self._port = port
+        self._folder = folder
         self._lock_file = LockFile(folder, cluster_id)
         self._cluster_id = cluster_id
         self._lease_seconds = lease_seconds
         self._clock = clock
         self._sleep = sleep
-        self._me = this_process(token, clock())
+        self._me = replace(this_process(token, clock()), folder=str(folder))
         self._stands = False
+        self._due = False
         self._looked_at = 0.0
 
     def acquire(self) -> list[str]:
@@ -82,10 +85,28 @@ class Lease:
             self._lock_file.unlock()
             raise
 
+    def look(self) -> list[Holder]:
+        """The dead whose claims still stand; touches nothing, and raises where `acquire` would."""
+        if locked(self._folder, self._cluster_id):
+            text = _path(self._folder, self._cluster_id).read_text(encoding="utf-8")
+            raise refusal(parse_holder(text), self._cluster_id)
+        try:
+            return self._dead(self._settled())
+        except PortError as error:
+            if error.failure.transient:
+                raise
+            return []  # without the right to see claims there is no lease in the cluster, as is said later
+
     def release(self) -> None:
         """Give the whole lease back."""
         self.withdraw()
         self._lock_file.unlock()
+
+    def tell(self, execution: int) -> None:
+        """Say for which execution it is, in the lock file now and in the cluster at the next check."""
+        self._me = replace(self._me, execution=execution)
+        self._lock_file.write(self._me)
+        self._due = True
 
     def check(self) -> None:
         """Make sure that the claim is still ours, and renew it in time.
@@ -96,7 +117,7 @@ class Lease:
             If another trimtab has taken over: nothing must be touched from then on.
         """
         now = self._clock()
-        if not self._stands or now - self._looked_at < LOOK_AGAIN_SECONDS:
+        if not self._stands or (now - self._looked_at < LOOK_AGAIN_SECONDS and not self._due):
             return
         try:
             texts = self._port.read_claims()
@@ -107,11 +128,12 @@ class Lease:
                     f"{self._rival(claims) or 'another trimtab'} has taken over cluster {self._cluster_id}: "
                     "this trimtab steps back and touches nothing more; see `trimtab execution list` there"
                 )
-            if now - self._me.renewed_at >= self._lease_seconds / 4:
+            if self._due or now - self._me.renewed_at >= self._lease_seconds / 4:
                 self._me = replace(self._me, renewed_at=now)
                 # All of ours go: an earlier renewal may have been lost on its way there or back.
                 ours = [text for text in texts if self._is_mine(text)]
                 self._port.write_claims([holder_text(self._me)], ours)
+                self._due = False
             self._looked_at = now
         except PortError as error:
             if not error.failure.transient:
@@ -139,12 +161,8 @@ class Lease:
             ]
 
     def _take_over(self) -> list[str]:
-        texts = self._port.read_claims()
-        if texts:
-            # A claim taken away a moment ago may still be shown by a broker that has not heard of it.
-            self._sleep(SETTLE_SECONDS)
-            texts = self._port.read_claims()
-        dead = [self._require_dead(holder) for holder in _holders(texts).values()]
+        texts = self._settled()
+        dead = self._dead(texts)
         self._port.write_claims([holder_text(self._me)], texts)
         self._sleep(SETTLE_SECONDS)
         claims = _holders(self._port.read_claims())
@@ -155,6 +173,17 @@ class Lease:
         self._stands = True
         self._looked_at = self._clock()
         return [f"took the lease over from {holder}, which is no longer alive" for holder in dead]
+
+    def _settled(self) -> frozenset[str]:
+        texts = self._port.read_claims()
+        if texts:
+            # A claim taken away a moment ago may still be shown by a broker that has not heard of it.
+            self._sleep(SETTLE_SECONDS)
+            texts = self._port.read_claims()
+        return texts
+
+    def _dead(self, texts: Iterable[str]) -> list[Holder]:
+        return [self._require_dead(holder) for holder in _holders(texts).values()]
 
     def _rival(self, claims: Mapping[str, Holder]) -> Holder | None:
         """Who claimed before us; of two that claim at once, both agree on the one that goes on."""
@@ -211,11 +240,16 @@ class LockFile:
             holder = parse_holder(file.read())
             file.close()
             raise refusal(holder, self._cluster_id) from error
-        file.seek(0)
-        file.truncate()
-        file.write(holder_text(me))
-        file.flush()
         self._file = file
+        self.write(me)
+
+    def write(self, me: Holder) -> None:
+        """Say in it who holds it, if it is ours."""
+        if self._file is not None:
+            self._file.seek(0)
+            self._file.truncate()
+            self._file.write(holder_text(me))
+            self._file.flush()
 
     def unlock(self) -> None:
         """Give it up, if it is ours."""
@@ -240,7 +274,7 @@ def locked(folder: Path, cluster_id: str) -> bool:
 
 
 def _path(folder: Path, cluster_id: str) -> Path:
-    return folder / f"{cluster_id}.lease"
+    return folder / LEASES_FOLDER / f"{cluster_id}.lease"
 
 
 def _holders(texts: Iterable[str]) -> dict[str, Holder]:

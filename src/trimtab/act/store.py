@@ -8,14 +8,13 @@ from trimtab.act.acting import Entry
 from trimtab.act.execution.codec import Codecs
 from trimtab.act.execution.settings import Patience
 from trimtab.act.execution.state import FINAL, Status
-from trimtab.act.holder import this_process
+from trimtab.act.holder import clock_text, this_process
 from trimtab.act.journal import Journal
 from trimtab.act.lease import Lease, locked
 from trimtab.act.port import ClaimPort
 from trimtab.model.errors import ActError
 
 JOURNAL_FILE = "executions.sqlite"
-LEASES_FOLDER = "leases"
 
 
 class ExecutionStore:
@@ -75,8 +74,7 @@ class ExecutionStore:
         ActError
             If another trimtab has it, or naming the execution that was interrupted.
         """
-        folder, seconds = self.folder / LEASES_FOLDER, settings.lease_seconds
-        lease = Lease(port, folder, cluster_id, seconds, self.clock, self.sleep, self._token())
+        lease = self._lease(port, cluster_id, settings)
         notes = lease.acquire()
         try:
             for note in notes:
@@ -86,19 +84,37 @@ class ExecutionStore:
         finally:
             lease.release()
 
+    def refuse_if_taken(
+        self, port: ClaimPort, cluster_id: str, settings: Patience, say: Callable[[str], None]
+    ) -> None:
+        """Raise where `lease` would, naming the execution, who runs or ran it, where and since when.
+
+        Nothing is touched; what the dead may have left with state folders of their own is said.
+        """
+        dead = self._lease(port, cluster_id, settings).look()
+        self._refuse_if_interrupted(cluster_id, None)
+        for holder in dead:
+            if holder.folder != str(self.folder):  # else our journal knows that its execution has ended
+                left = f"{holder} is no longer alive and may have left cluster {cluster_id} half changed"
+                say(f"warning: {left}: go on there with `trimtab execution resume{holder.number}` first")
+
     def status(self, entry: Entry) -> str:
         """Its status as seen from here: `interrupted` where it has not ended and nobody runs it."""
         ended = Status(entry.status) in FINAL
-        known = ended or locked(self.folder / LEASES_FOLDER, entry.cluster_id)
+        known = ended or locked(self.folder, entry.cluster_id)
         return entry.status if known else "interrupted"
+
+    def _lease(self, port: ClaimPort, cluster_id: str, settings: Patience) -> Lease:
+        seconds = settings.lease_seconds
+        return Lease(port, self.folder, cluster_id, seconds, self.clock, self.sleep, self._token())
 
     def _refuse_if_interrupted(self, cluster_id: str, besides: int | None) -> None:
         for entry in self.journal.entries(cluster_id):
             if entry.id != besides and Status(entry.status) not in FINAL:
                 raise ActError(
-                    f"execution {entry.id} of cluster {cluster_id} was interrupted ({entry.owner}): go on "
-                    f"with `trimtab execution resume {entry.id}`, or clean up with `trimtab execution "
-                    f"cancel {entry.id}`"
+                    f"execution {entry.id} of cluster {cluster_id} was interrupted ({entry.owner}, begun "
+                    f"{clock_text(entry.created_at)}): go on with `trimtab execution resume {entry.id}`, or "
+                    f"clean up with `trimtab execution cancel {entry.id}`"
                 )
 
     def owner(self) -> str:

@@ -93,8 +93,8 @@ def _trimtab(
 def main(arguments: list[str] | None = None) -> None:
     """Run the trimtab command line.
 
-    Errors that a user can mend are one line on standard error and the exit code of their class; nothing else
-    is caught here, so a traceback always means a fault of trimtab.
+    Errors that a user can mend are one line on standard error and the exit code of their class, also files
+    that may not be read or written; nothing else is caught here, so a traceback means a fault of trimtab.
     """
     command: Any = typer.main.get_command(_root)
     try:
@@ -103,6 +103,10 @@ def main(arguments: list[str] | None = None) -> None:
     except TrimtabError as error:
         print(f"trimtab: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
+    except (PermissionError, NotADirectoryError) as error:
+        where = f"{error.filename or ''}: {error.strerror or error}"
+        print(f"trimtab: {where}: let this user read and write there, or name another place", file=sys.stderr)
+        sys.exit(2)
     except KeyboardInterrupt:
         print("trimtab: interrupted", file=sys.stderr)
         sys.exit(130)

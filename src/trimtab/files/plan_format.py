@@ -1,9 +1,10 @@
 """Plans in files, `trimtab/plan/1`: opened, read, checked and written alike for every level."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -76,13 +77,13 @@ class PlanFormat(Generic[PlanT]):
         _check_resources(document, plan, self.resources)
         return plan
 
-    def to_bytes(self, plan: PlanT) -> bytes:
+    def to_bytes(self, plan: PlanT, own: Mapping[str, object] = MappingProxyType({})) -> bytes:
         """The canonical text of a plan: fixed order of fields, shortest exact numbers, a move a line.
 
-        Equal plans have equal bytes.
+        Equal plans have equal bytes, but for fields of one's own (`x_...`).
         """
         record = msgspec.convert(plan, type=self.record, from_attributes=True)
-        return document_bytes({"format": FORMAT, **msgspec.to_builtins(record)})
+        return document_bytes({"format": FORMAT, **msgspec.to_builtins(record), **own})
 
     def write(self, plan: PlanT, path: Path) -> None:
         """Write a plan; the file appears as a whole or not at all.

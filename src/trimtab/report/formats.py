@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from datetime import UTC, datetime
 
 _ABBREVIATIONS = {"cpu": "CPU"}
@@ -21,6 +22,12 @@ def broker_name(broker: int | str) -> str:
 def counted(number: int, noun: str) -> str:
     """A number with its noun, in the plural where there are several."""
     return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def folded(text: str, columns: int = 100) -> str:
+    """Lines that a terminal holds: the rest of a longer one goes on below, indented, and nothing is lost."""
+    fold = textwrap.TextWrapper(columns, subsequent_indent=" " * 8, break_on_hyphens=False).wrap
+    return "\n".join("\n".join(fold(line)) for line in text.splitlines())
 
 
 def bytes_text(number: float) -> str:

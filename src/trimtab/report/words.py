@@ -30,7 +30,7 @@ class Words:
     cost, change
         The cost of a plan in a sentence, and all that a move changes, in a line.
     forecast_text
-        What a prepared plan will do under settings of the level, before it begins.
+        What a prepared plan will do, from its forecast and settings, with every step or not.
     progress_line
         A new function from the states of one execution, one after another, to lines of progress.
     step, notes
@@ -48,7 +48,7 @@ class Words:
     plan_text: Callable[..., str]
     cost: Callable[[Any], str]
     change: Callable[[Any], str]
-    forecast_text: Callable[[Any, Any], str]
+    forecast_text: Callable[[Any, Any, Any, bool], str]
     progress_line: Callable[[], Callable[[Any], str]]
     step: Callable[[Any], str]
     receipt_text: Callable[[Any], str]

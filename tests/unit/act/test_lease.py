@@ -33,7 +33,7 @@ def test_the_second_is_refused_by_name_and_since_when(tmp_path: Path) -> None:
     first = lease(cluster, tmp_path, "a")
     first.acquire()
     with pytest.raises(
-        ActError, match=rf"process {os.getpid()}, since .* UTC\) is acting on cluster fake-cluster"
+        ActError, match=rf"process {os.getpid()}, since .* UTC, .*\) is acting on cluster fake-cluster"
     ):
         lease(cluster, tmp_path, "b").acquire()
     first.release()
@@ -153,3 +153,39 @@ def test_without_the_right_to_write_settings_the_lock_file_remains(tmp_path: Pat
     mine.check()
     mine.release()
     assert not locked(tmp_path, cluster.cluster_id)
+
+
+def test_a_look_names_the_living_and_lists_the_dead(tmp_path: Path) -> None:
+    """From the same state folder and from another; the execution is told with the next check. No trace."""
+    cluster = FakeCluster()
+    first = lease(cluster, tmp_path / "one", "a")
+    first.acquire()
+    first.tell(7)
+    first.check()
+    for folder in (tmp_path / "one", tmp_path / "two"):
+        with pytest.raises(ActError) as refused:
+            lease(cluster, folder, "b").look()
+        told = str(refused.value)
+        assert f"process {os.getpid()}, since " in told
+        assert f", execution 7, TRIMTAB_STATE={tmp_path / 'one'}) is acting on cluster fake-cluster" in told
+        assert "`trimtab execution stop 7`" in told
+        assert "`trimtab execution resume 7`" in told
+    first.release()
+    assert lease(cluster, tmp_path / "two", "b").look() == []
+    cluster.claims = {elsewhere(cluster, "far", age=LEASE_SECONDS + 1)}
+    (dead,) = lease(cluster, tmp_path / "two", "b").look()
+    assert (dead.user, dead.host) == ("ada", "far-away")
+    assert len(cluster.claims) == 1
+    assert not (tmp_path / "two").exists()
+
+
+def test_claims_of_an_older_trimtab_are_understood(tmp_path: Path) -> None:
+    """They tell no execution and no state folder."""
+    cluster = FakeCluster()
+    text = elsewhere(cluster, "far", age=0).replace("&folder=", "")
+    assert "folder" not in text
+    cluster.claims = {text}
+    with pytest.raises(
+        ActError, match=r"UTC\) is acting on cluster .*`trimtab execution stop` where it runs"
+    ):
+        lease(cluster, tmp_path, "b").look()

@@ -76,3 +76,15 @@ def main_without_exit(arguments: list[str]) -> None:
         main(arguments)
     except SystemExit as ended:
         assert not ended.code
+
+
+def test_a_lake_that_is_not_there_is_said_and_not_made(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A slip of the pen in its name is bad input."""
+    code, told = said(capsys, "compact", f"--lake={tmp_path / 'typo'}")
+    assert code == 2
+    assert told == (
+        f"trimtab: lake {tmp_path / 'typo'} is not there: name one with --lake; `trimtab collect` makes one\n"
+    )
+    assert list(tmp_path.iterdir()) == []

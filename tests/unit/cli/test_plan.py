@@ -4,13 +4,20 @@ import json
 import os
 import subprocess
 import sys
+import time
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from support.plan_checker import check_files
 from support.random_snapshots import random_snapshot
+from trimtab.act.execution.state import Status
+from trimtab.act.replicas.machine import new_execution
+from trimtab.act.replicas.settings import ExecutionSettings
 from trimtab.cli.app import main
+from trimtab.cli.bodies.apply import open_store
 
 SKEWED = 0
 """Seed of a plain cluster, uneven, that can be levelled."""
@@ -55,12 +62,16 @@ def test_a_skewed_cluster_gets_a_plan(
 def test_the_same_input_gives_the_same_bytes(
     snapshot: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """--format json prints the plan file, and a second run writes it again, byte for byte."""
+    """A second run writes the file again, byte for byte; --format json prints it with how old it is."""
     assert run("replicas", "--snapshot", snapshot, "--out", tmp_path / "one.json") == 0
     capsys.readouterr()
     assert run("replicas", "--snapshot", snapshot, "--format", "json", "--out", tmp_path / "two.json") == 0
     printed = capsys.readouterr().out
-    assert (tmp_path / "one.json").read_bytes() == (tmp_path / "two.json").read_bytes() == printed.encode()
+    assert (tmp_path / "one.json").read_bytes() == (tmp_path / "two.json").read_bytes()
+    shown = json.loads(printed)
+    assert shown.pop("x_snapshot_age_seconds") > 3600
+    assert "h old: load may have moved since" in shown.pop("x_warnings")[0]
+    assert shown == json.loads((tmp_path / "one.json").read_text())
 
 
 def test_processes_and_threads_do_not_matter(snapshot: Path, tmp_path: Path) -> None:
@@ -175,3 +186,45 @@ def test_an_empty_lake_says_how_to_fill_it(tmp_path: Path, capsys: pytest.Captur
     """Without a snapshot to plan from, the operator learns which commands make one."""
     assert run("replicas", "--lake", tmp_path / "lake") != 0
     assert "trimtab collect" in capsys.readouterr().err
+
+
+def test_a_plan_says_how_old_its_snapshot_is_and_what_was_done_since(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In text and in JSON; by the executions of the same cluster that had not ended when it was taken."""
+    monkeypatch.setenv("TRIMTAB_STATE", str(tmp_path / "state"))
+    document = random_snapshot(SKEWED)
+    document["taken_at"] = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    path = tmp_path / "snapshot.json"
+    path.write_text(json.dumps(document))
+    assert run("replicas", "--snapshot", path) == 0
+    said = capsys.readouterr()
+    assert f"from the snapshot of {document['taken_at']}, " in said.err
+    assert " s old" in said.err
+    assert "warning" not in said.err
+    assert not (tmp_path / "state").exists()
+    with open_store() as store:
+        for cluster, at, ended in (
+            (document["cluster"], -60, True),
+            (document["cluster"], 1, False),
+            ("b", 1, False),
+        ):
+            state = new_execution("id", (), ExecutionSettings(), time.time() + at)
+            execution = store.journal.create(state, cluster, "{}", "ada@ops1, process 7", {})
+            if ended:
+                after = replace(state, status=Status.FINISHED, now=time.time() - 30)
+                store.journal.write(execution, state, after, "", "")
+    warning = (
+        f"execution 2 (running, by ada@ops1, process 7) has changed the cluster since the snapshot of "
+        f"{document['taken_at']}; make a new snapshot and a new plan unless you know better"
+    )
+    assert run("replicas", "--snapshot", path) == 0
+    assert [line for line in capsys.readouterr().err.splitlines() if "warning" in line] == [
+        f"trimtab: warning: {warning}"
+    ]
+    assert run("replicas", "--snapshot", path, "--json") == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert 0 <= shown["x_snapshot_age_seconds"] < 600
+    assert shown["x_warnings"] == [warning]
+    (tmp_path / "shown.json").write_text(json.dumps(shown))
+    assert run("show", tmp_path / "shown.json") == 0

@@ -83,10 +83,13 @@ def test_the_newest_snapshot_of_the_lake_is_planned_from(
 
 
 def test_json_is_the_plan_itself(snapshot: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The same bytes as the file."""
+    """The same as the file, but for how old its snapshot is by now."""
     out = tmp_path / "plan.json"
     assert run("plan", "bundles", "--snapshot", snapshot, "--json", "--out", out) == 0
-    assert capsys.readouterr().out == out.read_text()
+    shown = json.loads(capsys.readouterr().out)
+    assert shown.pop("x_snapshot_age_seconds") > 3600
+    assert len(shown.pop("x_warnings")) == 1
+    assert shown == json.loads(out.read_text())
 
 
 def test_a_hard_limit_that_no_plan_meets_is_exit_code_3(

@@ -1,10 +1,9 @@
 """The level `bundles` as those who carry plans out see it."""
 
-from datetime import datetime
-
 from trimtab.act.acting import Acting, Entry, Prepared
+from trimtab.act.bundles.figures import forecast
 from trimtab.act.bundles.machine import BundlesMachine, new_execution
-from trimtab.act.bundles.port import BundlesPort
+from trimtab.act.bundles.port import BundlesPort, BundlesSeen
 from trimtab.act.bundles.prepare import compare, refuse_if_elsewhere, steps_of
 from trimtab.act.bundles.settings import UnloadSettings
 from trimtab.act.bundles.state import BundlesState
@@ -15,32 +14,24 @@ from trimtab.model.bundles.range import namespace_of
 from trimtab.model.bundles.receipt import BundleOutcome, BundlesReceipt
 
 
-def prepare(port: BundlesPort, plan: BundlePlan, rebase: bool) -> Prepared:
-    """See `Acting.prepare`.
-
-    Raises
-    ------
-    ActError
-        If the plan is for another cluster, or its bundles have changed since.
-    """
+def look(port: BundlesPort, plan: BundlePlan) -> tuple[str, BundlesSeen]:
+    """See `Acting.look`."""
     namespaces = dict.fromkeys(namespace_of(move.bundle) for move in plan.moves)
     seen = port.observe(tuple(namespaces), (), deep=True)
     refuse_if_elsewhere(plan, seen)
+    return seen.cluster, seen
+
+
+def prepare(plan: BundlePlan, seen: BundlesSeen, rebase: bool) -> Prepared:
+    """See `Acting.prepare`."""
     comparison = compare(plan, seen)
     comparison.refuse_if_changed("moves have been overtaken", rebase=rebase)
     return Prepared(plan, seen.cluster, seen, comparison, steps_of(plan, comparison))
 
 
-def warnings(port: BundlesPort, prepared: Prepared, settings: UnloadSettings, now: float) -> list[str]:
-    """See `Acting.warnings`: an old plan, silent brokers, bundles with more clients than a minute allows."""
+def warnings(port: BundlesPort, prepared: Prepared, settings: UnloadSettings) -> list[str]:
+    """See `Acting.warnings`: silent brokers, bundles with more clients than a minute allows."""
     found = []
-    taken_at = prepared.plan.snapshot.taken_at
-    age = now - datetime.fromisoformat(taken_at).timestamp()
-    if age > settings.pace.plan_age_seconds:
-        found.append(
-            f"the plan was made from loads of {taken_at}, {age / 3600:.1f} h ago: load may have moved since; "
-            "make a new plan unless you know better"
-        )
     if prepared.seen.silent:
         broker, why = sorted(prepared.seen.silent.items())[0]
         found.append(f"{len(prepared.seen.silent)} brokers do not answer, {broker} for one ({why})")
@@ -65,7 +56,7 @@ def receipt_of(entry: Entry, state: BundlesState, sense: object) -> BundlesRecei
 
 def _outcome(record: BundleRecord) -> BundleOutcome:
     step = record.step
-    asked, done = record.asked_at, record.ended_at
+    asked, done = record.started_at, record.ended_at
     moved = step.kind is StepKind.UNLOAD and record.state is StepState.DONE
     seconds = done - asked if moved and asked is not None and done is not None else None
     return BundleOutcome(
@@ -79,16 +70,19 @@ def _outcome(record: BundleRecord) -> BundleOutcome:
         source=step.source,
         target=step.target,
         boundaries=step.boundaries,
-        sessions=step.sessions if record.asked_at is not None else 0,
+        unloads=record.unloads,
+        sessions=step.sessions * record.unloads,
         attempts=record.attempts,
-        unowned_seconds=seconds,
+        under_way_seconds=seconds,
     )
 
 
 ACTING = Acting(
     codec=Codec(BundlesState, BundleRecord),
     settings=UnloadSettings,
+    look=look,
     prepare=prepare,
+    forecast=lambda prepared, settings: forecast(prepared.steps, settings),
     warnings=warnings,
     new_execution=new_execution,
     machine=BundlesMachine,

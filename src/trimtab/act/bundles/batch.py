@@ -38,17 +38,12 @@ def choose_batch(state: BundlesState) -> Choice[Step]:
 
 def sessions_disturbed(records: Sequence[BundleRecord], now: float) -> int:
     """The number of clients that we have disconnected within the last minute, by the plan's count."""
-    return sum(record.step.sessions for record in _disturbing(records, now))
+    return sum(sessions for _, sessions in _disturbing(records, now))
 
 
-def _disturbing(records: Sequence[BundleRecord], now: float) -> list[BundleRecord]:
-    return [
-        record
-        for record in records
-        if record.step.kind is StepKind.UNLOAD
-        and record.asked_at is not None
-        and now - record.asked_at < MINUTE
-    ]
+def _disturbing(records: Sequence[BundleRecord], now: float) -> list[tuple[float, int]]:
+    """Every unload of the last minute: when, and of how many clients."""
+    return [(at, one.step.sessions) for one in records for at in one.unloaded_at if now - at < MINUTE]
 
 
 def _held_up(
@@ -85,7 +80,7 @@ def _over_limit(step: Step, batch: Sequence[Step], spent: int, state: BundlesSta
     if len(batch) >= pace.unloads_per_batch:
         return Blocked("the batch is full", in_the_way=True)
     if spent and spent + step.sessions > pace.sessions_per_minute:
-        asked = [r.asked_at for r in _disturbing(state.records, state.now) if r.asked_at is not None]
+        asked = [at for at, _ in _disturbing(state.records, state.now)]
         return Blocked(
             f"{spent} clients were disconnected within a minute, {step.sessions} more would pass "
             f"{pace.sessions_per_minute}",

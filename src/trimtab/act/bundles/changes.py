@@ -49,6 +49,7 @@ def requested(record: BundleRecord, now: float, origin: str | None) -> BundleRec
         state=StepState.REQUESTED,
         started_at=now if record.started_at is None else record.started_at,
         asked_at=now,
+        unloaded_at=(*record.unloaded_at, now) if record.step.kind is StepKind.UNLOAD else (),
         advanced_at=now,
         origin=origin,
     )
@@ -124,6 +125,9 @@ def _answered(
     now, settings = state.now, state.settings
     if failure is None:
         return replace(record, state=accepted, advanced_at=now)
+    if failure.code.startswith("4") or failure.code == OWNER_DOWN:
+        # After any other answer it may have been done all the same.
+        record = replace(record, unloaded_at=record.unloaded_at[:-1])
     if failure.code in REFUSED or failure.code == UNKNOWN:
         return record  # the next look tells what became of it
     why = f"Pulsar refused: {failure.code}: {failure.message}"

@@ -94,7 +94,7 @@ def progress_of(state: BundlesState) -> Progress:
         steps_ended=sum(record.ended for record in state.records),
         steps_total=len(state.records),
         under_way=tuple(str(record.step) for record in state.active),
-        sessions_disturbed=sum(r.step.sessions for r in unloads if r.asked_at is not None),
+        sessions_disturbed=sum(r.step.sessions * r.unloads for r in unloads),
         sessions_left=sum(
             r.step.sessions for r in unloads if r.asked_at is None and r.state is StepState.PENDING
         ),

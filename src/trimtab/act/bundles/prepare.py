@@ -149,7 +149,7 @@ def refuse_if_elsewhere(plan: BundlePlan, seen: BundlesSeen) -> None:
     if (named and not here) or (planned != seen.name and here != named):
         strange = ", ".join(sorted(named - seen.brokers)[:3])
         raise ActError(
-            f"the plan was made for cluster {planned}, this is cluster {seen.name}, and {strange} "
+            f"this plan is for cluster {planned}, this is {seen.name}, and {strange} "
             f"{'is' if len(named - here) == 1 else 'are'} none of its brokers: check --pulsar-admin"
         )
 

@@ -29,8 +29,6 @@ class UnloadPace:
         How long a dead broker is still believed in (Pulsar's `metadataStoreSessionTimeoutMillis`).
     quiet_seconds
         How long nothing new is begun after somebody else has moved a bundle (Pulsar sheds once a minute).
-    plan_age_seconds
-        A plan whose snapshot is older than this is warned of.
     """
 
     unloads_per_batch: int = 4
@@ -40,11 +38,10 @@ class UnloadPace:
     owner_seconds: float = 30.0
     session_timeout_seconds: float = 30.0
     quiet_seconds: float = 75.0
-    plan_age_seconds: float = 3600.0
 
     def __post_init__(self) -> None:
         """Refuse values that no execution could work with."""
-        names = ("unloads_per_batch", "sessions_per_minute", "owner_seconds", "plan_age_seconds")
+        names = ("unloads_per_batch", "sessions_per_minute", "owner_seconds")
         require_above_zero(self, "execution.bundles", *names)
         for name in ("pause_seconds", "assign_after_seconds", "session_timeout_seconds", "quiet_seconds"):
             if getattr(self, name) < 0:

@@ -120,8 +120,9 @@ class BundleRecord(Record[Step, StepState]):
     Attributes
     ----------
     asked_at
-        When it was last asked for. The time from then to `ended_at` of an unload that is done is the longest
-        that its clients can have been without an owner in this attempt.
+        When it was last asked for.
+    unloaded_at
+        When it was asked for each time, for an unload; without those that Pulsar refused.
     origin
         Who owned it when it was last asked for.
     waits_for
@@ -137,10 +138,17 @@ class BundleRecord(Record[Step, StepState]):
 
     state: StepState = StepState.PENDING
     asked_at: float | None = None
+    unloaded_at: tuple[float, ...] = ()
     origin: str | None = None
     waits_for: str | None = None
     cut: int = 0
     looked_up_at: float | None = None
+
+    @property
+    def unloads(self) -> int:
+        """How many times its clients were disconnected, as far as Pulsar's answers and old journals tell."""
+        unloaded = self.step.kind is StepKind.UNLOAD and self.state is StepState.DONE
+        return len(self.unloaded_at) or int(unloaded and self.asked_at is not None)
 
     def set_back(self, now: float, settings: Patience, why: str) -> Self:
         """The record to be tried again later; a bundle that is cut in part is cut to the end."""

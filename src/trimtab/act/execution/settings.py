@@ -36,6 +36,8 @@ class Patience:
         How long the cluster may be out of reach before the process gives up (and can be resumed).
     lease_seconds
         After how long without a sign of life another trimtab may take over.
+    plan_age_seconds
+        A plan whose snapshot is older than this is warned of.
     """
 
     table: ClassVar[str] = ""
@@ -51,11 +53,12 @@ class Patience:
     settle_seconds: float = 5.0
     give_up_seconds: float = 300.0
     lease_seconds: float = 60.0
+    plan_age_seconds: float = 3600.0
 
     def __post_init__(self) -> None:
         """Refuse values that no execution could work with."""
         names = ("poll_seconds", "check_seconds", "attempts", "backoff_seconds", "lease_seconds")
-        require_above_zero(self, "execution", *names)
+        require_above_zero(self, "execution", *names, "plan_age_seconds")
 
     def backoff(self, attempts: int) -> float:
         """Seconds to wait after that many attempts in vain."""

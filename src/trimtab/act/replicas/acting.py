@@ -4,8 +4,9 @@ from dataclasses import replace
 
 from trimtab.act.acting import Acting, Entry, Newest, Prepared
 from trimtab.act.execution.codec import Codec
+from trimtab.act.replicas.figures import forecast
 from trimtab.act.replicas.machine import ReplicasMachine, new_execution
-from trimtab.act.replicas.port import ClusterPort, ThrottleConfig, TopicPartition
+from trimtab.act.replicas.port import ClusterPort, Observation, ThrottleConfig, TopicPartition
 from trimtab.act.replicas.prepare import compare, refuse_if_elsewhere, steps_of
 from trimtab.act.replicas.sensing import LoadSense
 from trimtab.act.replicas.settings import ExecutionSettings
@@ -16,28 +17,24 @@ from trimtab.model.replicas.plan import MoveKind, ReplicasPlan
 from trimtab.model.replicas.receipt import ReplicaOutcome, ReplicasReceipt
 
 
-def prepare(port: ClusterPort, plan: ReplicasPlan, rebase: bool) -> Prepared:
-    """See `Acting.prepare`.
-
-    Raises
-    ------
-    ActError
-        If the plan is for another cluster or for brokers that this one does not have, or its partitions have
-        changed since.
-    """
+def look(port: ClusterPort, plan: ReplicasPlan) -> tuple[str, Observation]:
+    """See `Acting.look`."""
     partitions = [TopicPartition(a.topic, a.partition) for a in plan.assignments]
     brokers = {b for a in plan.assignments for b in (*a.before, *a.after)}
     brokers |= {move.target for move in plan.moves if move.kind is MoveKind.LOG_DIR}
     seen = port.observe(partitions, sorted(brokers), wide=True)
     refuse_if_elsewhere(plan, seen)
+    return seen.cluster_id, seen
+
+
+def prepare(plan: ReplicasPlan, seen: Observation, rebase: bool) -> Prepared:
+    """See `Acting.prepare`."""
     comparison = compare(plan, seen.placements, frozenset(seen.reassignments))
     comparison.refuse_if_changed("partitions have changed", rebase=rebase)
     return Prepared(plan, seen.cluster_id, seen, comparison, steps_of(plan, seen, comparison))
 
 
-def warnings_before(
-    port: ClusterPort, prepared: Prepared, settings: ExecutionSettings, now: float
-) -> list[str]:
+def warnings_before(port: ClusterPort, prepared: Prepared, settings: ExecutionSettings) -> list[str]:
     """See `Acting.warnings`: throttles that others have set."""
     rate = first_rate(settings, {}, ())
     # Without a throttle of ours nothing is replaced, and the right to read settings may be missing.
@@ -82,7 +79,9 @@ def sense(plan: ReplicasPlan, newest: Newest, settings: ExecutionSettings) -> Lo
 
 def receipt_of(entry: Entry, state: ExecutionState, sense: object) -> ReplicasReceipt:
     """See `Acting.receipt`."""
-    measured, source = sense.measures(state.records) if isinstance(sense, LoadSense) else (None, "")
+    measured, source = None, ""
+    if isinstance(sense, LoadSense):
+        measured, source = sense.measures(state.records, entry.created_at)
     return ReplicasReceipt(
         measured=measured,
         measured_from=source,
@@ -111,7 +110,9 @@ def _outcome(record: StepRecord) -> ReplicaOutcome:
 ACTING = Acting(
     codec=Codec(ExecutionState, StepRecord, frozenset({"copied_bytes", "advanced_at", *UNMEASURED})),
     settings=ExecutionSettings,
+    look=look,
     prepare=prepare,
+    forecast=lambda prepared, settings: forecast(prepared.steps, prepared.seen, prepared.seen.at, settings),
     warnings=warnings_before,
     warnings_again=warnings_again,
     new_execution=new_execution,

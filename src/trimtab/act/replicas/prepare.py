@@ -101,13 +101,17 @@ def refuse_if_elsewhere(plan: Plan, seen: Observation) -> None:
     Raises
     ------
     ActError
-        If the plan names another cluster by its id, or a destination that this cluster does not have. A plan
-        that names its cluster by a name of the operator's own cannot be told by that.
+        If the plan names another cluster by its id, or by a name of the operator's own and none of its
+        partitions is there, or a destination that this cluster does not have. Kafka's own topics (`__...`)
+        are in every cluster.
     """
     planned = plan.snapshot.cluster
-    if KAFKA_CLUSTER_ID.fullmatch(planned) and planned != seen.cluster_id:
+    own = [TopicPartition(a.topic, a.partition) for a in plan.assignments if not a.topic.startswith("__")]
+    strange = bool(own) and not any(partition in seen.placements for partition in own)
+    if planned != seen.cluster_id and (strange or KAFKA_CLUSTER_ID.fullmatch(planned)):
+        none = f", which has none of the plan's {len(own)} partitions" if strange else ""
         raise ActError(
-            f"the plan was made for cluster {planned}, this is cluster {seen.cluster_id}: check --bootstrap"
+            f"this plan is for cluster {planned}, this is {seen.cluster_id}{none}: check --bootstrap"
         )
     wanted = {broker for a in plan.assignments for broker in a.after if broker not in a.before}
     unknown = sorted(wanted - set(seen.brokers))

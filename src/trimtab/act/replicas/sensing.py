@@ -76,23 +76,28 @@ class LoadSense:
         self._goals = Goals.of(plan)
         self._moves = {move.order: move for move in plan.moves}
 
-    def measures(self, records: tuple[StepRecord, ...]) -> tuple[Measures, str]:
+    def measures(self, records: tuple[StepRecord, ...], begun_at: float) -> tuple[Measures, str]:
         """σ, worst γ and peak under the placement that the steps have reached, and where the load is from."""
-        snapshot, source = self._loads(records)
+        snapshot, measured = self._loads(records, begun_at)
         view = View.of(snapshot, records)
+        changed = any(record.state is StepState.DONE for record in records)
+        source = f"measured now, by the snapshot of {snapshot.reference.taken_at}"
+        if not measured:
+            how = "predicted by the plan," if changed else "not measured again:"
+            source = f"{how} by the snapshot of {snapshot.reference.taken_at}, from before"
         return snapshot.imbalance(view.replicas, view.leader).measures(), source
 
-    def _loads(self, records: tuple[StepRecord, ...]) -> tuple[ReplicasSnapshot, str]:
-        """The newest snapshot if it is younger than the last change, else the plan's."""
+    def _loads(self, records: tuple[StepRecord, ...], begun_at: float = 0.0) -> tuple[ReplicasSnapshot, bool]:
+        """The newest snapshot, and True, if it is from after the last change or `begun_at`, or the plan's."""
         found = self._newest()
-        changed_at = max((r.ended_at or 0.0 for r in records if r.state is StepState.DONE), default=0.0)
+        changed_at = max((r.ended_at or 0.0 for r in records if r.state is StepState.DONE), default=begun_at)
         if found is not None and found[0] > changed_at:
-            return found[1], f"the snapshot of {found[1].reference.taken_at}"
-        return self._planned, "the plan's own loads"
+            return found[1], True
+        return self._planned, False
 
     def __call__(self, records: tuple[StepRecord, ...], at: float) -> LoadSensed:
         """`LoadSensed` for all steps as they are now, from load measured as late as can be had."""
-        snapshot, source = self._loads(records)
+        snapshot, measured = self._loads(records)
         view = View.of(snapshot, records)
         pending = tuple(r for r in records if not r.ended and not r.active)
         return LoadSensed(
@@ -101,7 +106,7 @@ class LoadSense:
             headroom=view.headroom(),
             free=view.free(pending, self._goals),
             gains=view.gains(pending),
-            source=source,
+            source=f"the snapshot of {snapshot.reference.taken_at}" if measured else "the plan's own loads",
         )
 
 

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import json
+import os
 import secrets
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import typer
 
-from trimtab.act.acting import Newest
+from trimtab.act.acting import Entry, Newest, Prepared, doubts
 from trimtab.act.applying import carry_out, prepare
 from trimtab.act.execution.codec import Codecs
-from trimtab.act.store import ExecutionStore
+from trimtab.act.store import JOURNAL_FILE, ExecutionStore
 from trimtab.cli.bodies.watching import run_watched
 from trimtab.cli.bodies.where import Where
 from trimtab.files.places import state_folder
@@ -28,7 +31,9 @@ from trimtab.levels.planning import opened_plan
 from trimtab.levels.settings import execution_settings
 from trimtab.model.errors import InputError, TrimtabError
 from trimtab.model.receipt import Receipt
+from trimtab.model.snapshot import SnapshotReference
 from trimtab.observe.lake import Lake
+from trimtab.report.formats import folded
 from trimtab.report.saying import say, warn
 
 
@@ -37,43 +42,62 @@ def apply(path: Path, where: Where, *, yes: bool, dry_run: bool, rebase: bool, a
     level, document = opened_plan(path)
     _refuse_options_of_others(level, path, where.given)
     plan = level.plan().from_document(document)
-    receipt = _applied(level, plan, path, where, yes=yes, dry_run=dry_run, rebase=rebase)
-    if receipt is not None:
-        show_receipt(level, receipt, as_json=as_json)
-        if receipt.status != "finished":
-            raise typer.Exit(1)
-
-
-def _applied(
-    level: Level, plan: Any, path: Path, where: Where, *, yes: bool, dry_run: bool, rebase: bool
-) -> Receipt[Any] | None:
-    """The receipt; None where nothing was to be done, or nothing should be."""
     acting, words, settings = level.acting(), level.words(), settings_of(level, where)
     how = execution_settings(settings, level)
-    with level.open()(where.connection(level.system, settings), time.time) as port:
-        prepared = prepare(acting, port, plan, rebase=rebase)
-        print(f"plan for {plan.snapshot.cluster}, on cluster {prepared.cluster_id}:", file=sys.stderr)
-        print(words.forecast_text(prepared, how), file=sys.stderr)
-        for warning in acting.warnings(port, prepared, how, time.time()):
-            warn(warning)
-        if dry_run or not prepared.steps:
-            return None
+    connection = where.connection(level.system, settings)
+    with open_store() as store, level.open()(connection, time.time) as port:
+        free = partial(store.refuse_if_taken, port, settings=how, say=say)
+        prepared = prepare(acting, port, plan, rebase=rebase, refuse_if_taken=free)
+        warnings = doubts(plan.snapshot, store.journal.entries(), time.time(), how.plan_age_seconds)
+        warnings += acting.warnings(port, prepared, how)
+        _foretell(level, prepared, how, warnings, dry_run=dry_run, as_json=as_json)
+        if dry_run:
+            return
+        if not prepared.steps:
+            raise typer.Exit(1 if prepared.comparison.differences else 0)
         if not (yes or _agreed()):
             raise typer.Exit(1)
-        line = words.progress_line()
-        with open_store() as store:
-            return carry_out(
-                acting,
-                store,
-                port,
-                prepared,
-                how,
-                level.plan().to_bytes(plan).decode("utf-8"),
-                facts={"plan": str(path.absolute()), "strategy": plan.strategy},
-                sense=acting.sense(plan, newest_of(level, where.lake, plan.snapshot.cluster), how),
-                run=lambda make: run_watched(make, line, cancelling=words.cancelling),
-                say=say,
-            )
+        receipt = carry_out(
+            acting,
+            store,
+            port,
+            prepared,
+            how,
+            level.plan().to_bytes(plan).decode("utf-8"),
+            facts={"plan": str(path.absolute()), "strategy": plan.strategy},
+            sense=acting.sense(plan, newest_of(level, where.lake, plan.snapshot.cluster), how),
+            run=lambda make: run_watched(make, words.progress_line(), cancelling=words.cancelling),
+            say=say,
+        )
+    show_receipt(level, receipt, as_json=as_json)
+    if receipt.status != "finished":
+        raise typer.Exit(1)
+
+
+def _foretell(
+    level: Level, prepared: Prepared, how: Any, warnings: list[str], *, dry_run: bool, as_json: bool
+) -> None:
+    """Say what would happen: every step, and on request as JSON, where nothing else is to happen."""
+    forecast = level.acting().forecast(prepared, how)
+    cluster, cluster_id = prepared.plan.snapshot.cluster, prepared.cluster_id
+    if dry_run and as_json:
+        told = {"cluster": cluster, "cluster_id": cluster_id, "forecast": msgspec.to_builtins(forecast)}
+        told |= {"left_out": list(map(str, prepared.comparison.differences)), "warnings": warnings}
+        print(json.dumps(told, indent=2))
+        return
+    print(f"plan for {cluster}, on cluster {cluster_id}:", file=sys.stderr)
+    print(folded(level.words().forecast_text(prepared, forecast, how, dry_run)), file=sys.stderr)
+    for warning in warnings:
+        warn(warning)
+
+
+def doubts_of(snapshot: SnapshotReference, age_seconds: float) -> list[str]:
+    """See `doubts`: with the executions that the state folder knows, which is not made for that."""
+    entries: list[Entry] = []
+    if os.access(state_folder() / JOURNAL_FILE, os.R_OK | os.W_OK):
+        with suppress(TrimtabError), open_store() as store:
+            entries = store.journal.entries()
+    return doubts(snapshot, entries, time.time(), age_seconds)
 
 
 def settings_of(level: Level, where: Where) -> Settings:

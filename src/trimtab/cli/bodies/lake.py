@@ -16,6 +16,8 @@ from trimtab.report.saying import say
 
 def compact(lake: Path) -> None:
     """`trimtab pipeline compact`."""
+    if not lake.is_dir():
+        raise InputError(f"lake {lake} is not there: name one with --lake; `trimtab collect` makes one")
     compacted_tables = swept = 0
     for level in LEVELS.values():
         where = Lake(lake, level.pipeline())

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
+import time
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import typer
 
+from trimtab.cli.bodies.apply import doubts_of
 from trimtab.levels import Level
 from trimtab.levels.level import PlanAsked
 from trimtab.levels.planning import opened_plan, plan_level
+from trimtab.levels.settings import execution_settings, read_settings
 from trimtab.model.errors import InputError
 from trimtab.model.plan import Verdict
-from trimtab.report.saying import announce_compilation, say
+from trimtab.report.formats import duration_text
+from trimtab.report.saying import announce_compilation, say, warn
 
 
 def plan(level: Level, asked: PlanAsked, out: Path | None, form: str, *, all_moves: bool) -> None:
@@ -29,9 +35,20 @@ def plan(level: Level, asked: PlanAsked, out: Path | None, form: str, *, all_mov
         return
     if out is not None:
         level.plan().write(planned.plan, out)
-    _show(level, planned.plan, planned.snapshot, form, all_moves=all_moves)
+    reference = planned.plan.snapshot
+    how = execution_settings(read_settings(asked.settings, (), os.environ), level)
+    warnings = doubts_of(reference, how.plan_age_seconds)
+    age = time.time() - datetime.fromisoformat(reference.taken_at).timestamp()
+    if form == "json":
+        own = {"x_snapshot_age_seconds": round(age, 1), "x_warnings": warnings}
+        sys.stdout.write(level.plan().to_bytes(planned.plan, own).decode())
+    else:
+        _show(level, planned.plan, planned.snapshot, form, all_moves=all_moves)
     if form == "text":
         sys.stdout.write(planned.told)
+        say(f"from the snapshot of {reference.taken_at}, {duration_text(max(0.0, age))} old")
+    for warning in warnings:
+        warn(warning)
     if out is not None:
         say(f"plan written to {out}")
     if planned.plan.verdict in (Verdict.INFEASIBLE, Verdict.OVERLOADED) and planned.binding:

@@ -90,10 +90,7 @@ class _Screen:
         if line == self._last or now - self._shown_at < (0.1 if self._terminal else LINE_SECONDS):
             return
         self._shown_at, self._last = now, line
-        if self._terminal:
-            sys.stderr.write(f"\r\033[K{line}")
-        else:
-            sys.stderr.write(f"{line}\n")
+        sys.stderr.write(f"\r\033[K{line}" if self._terminal else f"{line}\n")
         sys.stderr.flush()
 
     def say(self, line: str) -> None:

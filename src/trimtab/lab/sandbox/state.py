@@ -110,7 +110,9 @@ def read_state(folder: Path, kind: type[State]) -> State | None:
         return decode(document | {"folder": str(folder)}, kind)
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except OSError as error:
+        raise SandboxError(f"{file} cannot be read ({error}): let this user read its folder") from error
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise SandboxError(
             f"{file} is not a sandbox of this trimtab ({error}): delete the folder {folder}"
         ) from error

@@ -17,22 +17,26 @@ class BundleOutcome(Outcome):
         Who owned the bundle before, where that was known, and who shall own it, for an unload.
     boundaries
         Where it was to be cut, for a split.
+    unloads
+        How many times it was unloaded, as far as Pulsar's answers tell.
     sessions
-        Clients that were disconnected for a moment, by the plan's count.
+        Clients that were disconnected for a moment, by the plan's count, each time it was unloaded.
     attempts
         How many times it was asked for in vain.
-    unowned_seconds
-        For an unload that was done: from asking for it until its owner was seen, the longest that the bundle
-        can have been without one in that attempt; our looks are part of it. None where it was not measured.
+    under_way_seconds
+        For an unload that was done: from first asking for it until its owner was seen, with all attempts and
+        pauses between them, and our looks; the bundle was without an owner for less. None where it was not
+        measured.
     """
 
     bundle: str
     source: str | None
     target: str | None
     boundaries: tuple[int, ...]
+    unloads: int
     sessions: int
     attempts: int
-    unowned_seconds: float | None
+    under_way_seconds: float | None
 
 
 @dataclass(frozen=True)
@@ -48,6 +52,11 @@ class BundlesReceipt(Receipt[BundleOutcome]):
     notes: tuple[str, ...] = ()
 
     @property
+    def unloads(self) -> int:
+        """Unloads in all, also of bundles that did not get where they should."""
+        return sum(outcome.unloads for outcome in self.outcomes)
+
+    @property
     def sessions(self) -> int:
-        """Clients disconnected by what was done."""
-        return sum(outcome.sessions for outcome in self.done)
+        """Clients disconnected by them."""
+        return sum(outcome.sessions for outcome in self.outcomes)

@@ -33,7 +33,9 @@ class ReplicasReceipt(Receipt[ReplicaOutcome]):
     ----------
     measured
         σ, worst γ and peak under the placement reached, by the newest telemetry, or by the plan's loads where
-        there is none from after the last step (`measured_from` says which); None where no load is known.
+        there is none from after the last step; None where no load is known.
+    measured_from
+        Which of them it is, in words.
     """
 
     measured: Measures | None = None

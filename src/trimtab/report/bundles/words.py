@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from trimtab.act.acting import Prepared
-    from trimtab.act.bundles.figures import Progress
+    from trimtab.act.bundles.figures import Forecast, Progress
     from trimtab.act.bundles.settings import UnloadSettings
     from trimtab.act.bundles.state import BundlesState
     from trimtab.act.bundles.steps import Step
@@ -127,11 +127,9 @@ def _views(plan: BundlePlan, snapshot: BundlesSnapshot | None) -> dict[str, tupl
     }
 
 
-def forecast_text(prepared: Prepared, settings: UnloadSettings) -> str:
+def forecast_text(prepared: Prepared, expected: Forecast, settings: UnloadSettings, every: bool) -> str:
     """The take-over, every step batch after batch, and what of the plan is left out."""
-    from trimtab.act.bundles.figures import forecast
-
-    expected, pace = forecast(prepared.steps, settings), settings.pace
+    pace = settings.pace
     lines = []
     for number, batch in enumerate(expected.batches, 1):
         lines += [f"  batch {number}:", *(f"    {_step(step)}" for step in batch)]
@@ -178,15 +176,18 @@ def _step(step: Step) -> str:
 def receipt_text(receipt: BundlesReceipt) -> str:
     """The work done, how long bundles were without an owner, what was left and why."""
     kinds = Counter(outcome.kind for outcome in receipt.done)
+    # An unload that did not lead to the destination may have been none: Pulsar says yes all the same.
+    most = "at most " if receipt.unloads > kinds["unload"] else ""
     done = [
         f"  {kinds['unload']} bundles moved, {kinds['split']} split in {duration_text(receipt.seconds)}, "
-        f"{receipt.batches} batches; {receipt.sessions} clients disconnected for a moment"
+        f"{receipt.batches} batches",
+        f"  {counted(receipt.unloads, 'unload')}, {most}{receipt.sessions} clients disconnected for a moment",
     ]
-    times = sorted(o.unowned_seconds for o in receipt.done if o.unowned_seconds is not None)
+    times = sorted(o.under_way_seconds for o in receipt.done if o.under_way_seconds is not None)
     if times:
         done.append(
-            f"  from unload to new owner, as far as we could see: {times[len(times) // 2]:.2f} s in the "
-            f"middle, {times[-1]:.2f} s at most"
+            f"  from first unload to new owner, as far as we could see: {times[len(times) // 2]:.2f} s in "
+            f"the middle, {times[-1]:.2f} s at most"
         )
     done += [f"  note: {note}" for note in receipt.notes[:SHOWN]]
     return text_of_receipt(receipt, "bundles", done, _outcome, "left, none under way")

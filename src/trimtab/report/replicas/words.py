@@ -113,20 +113,20 @@ def _source(move: Move) -> str:
     return "nobody" if move.source is None else str(move.source)
 
 
-def forecast_text(prepared: Prepared, settings: ExecutionSettings) -> str:
-    """Batch after batch, bytes and time, and what of the plan is left out."""
-    from trimtab.act.replicas.figures import forecast
+def forecast_text(prepared: Prepared, expected: Forecast, settings: ExecutionSettings, every: bool) -> str:
+    """Batch after batch, with every partition or not, bytes and time, and what of the plan is left out."""
     from trimtab.act.replicas.throttle import first_rate
 
-    expected = forecast(prepared.steps, prepared.seen, prepared.seen.at, settings)
     lines = []
-    for number, batch in enumerate(expected.batches[:SHOWN], 1):
+    shown = len(expected.batches) if every else SHOWN
+    for number, batch in enumerate(expected.batches[:shown], 1):
         kinds = Counter(KINDS[step.kind] for step in batch.steps)
         steps = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
         size = f", {bytes_text(batch.bytes)}" if batch.bytes else ""
         lines.append(f"  batch {number}: {steps}{size}")
-    if len(expected.batches) > SHOWN:
-        lines.append(f"  and {len(expected.batches) - SHOWN} more batches")
+        lines += [f"    {_step(step)}" for step in batch.steps if every]
+    if len(expected.batches) > shown:
+        lines.append(f"  and {len(expected.batches) - shown} more batches")
     if not expected.batches:
         lines.append("  nothing to do")
     pace = _pace(expected, settings, first_rate(settings, {}, ()))
@@ -179,7 +179,7 @@ def receipt_text(receipt: ReplicasReceipt) -> str:
     copied = f"copied {bytes_text(receipt.copied_bytes)} in {duration_text(receipt.seconds)}"
     done = [f"  {copied}, {receipt.batches} batches"]
     if receipt.measured is not None:
-        done.append(f"  the load now, by {receipt.measured_from}:")
+        done.append(f"  the load, {receipt.measured_from}:")
         for name, sigma in receipt.measured.sigma.items():
             worst, peak = receipt.measured.worst_deviation[name], receipt.measured.peak_usage[name]
             done.append(f"    {name:<12} σ {sigma:.4f}, worst deviation {worst:.1%}, peak {peak:.1%}")

@@ -10,9 +10,14 @@ from trimtab.act.execution.codec import Codec
 from trimtab.model.balls.plan import BallOutcome, BallsPlan, BallsReceipt
 
 
-def prepare(port: Any, plan: BallsPlan, rebase: bool) -> Prepared:
-    """Refuse a plan whose balls lie elsewhere by now."""
+def look(port: Any, plan: BallsPlan) -> tuple[str, Any]:
+    """See where all balls lie."""
     seen = port.observe()
+    return seen.cluster, seen
+
+
+def prepare(plan: BallsPlan, seen: Any, rebase: bool) -> Prepared:
+    """Refuse a plan whose balls lie elsewhere by now."""
     standing = {
         one.ball: "to do"
         if seen.balls.get(one.ball) == one.before
@@ -45,8 +50,10 @@ def receipt(entry: Entry, state: BallsState, sense: object) -> BallsReceipt:
 ACTING = Acting(
     codec=Codec(BallsState, BallRecord),
     settings=BallsExecution,
+    look=look,
     prepare=prepare,
-    warnings=lambda port, prepared, settings, now: [],
+    forecast=lambda prepared, settings: prepared.steps,
+    warnings=lambda port, prepared, settings: [],
     new_execution=lambda cluster, steps, settings, now: BallsState(
         settings=settings, cluster_id=cluster, records=tuple(BallRecord(step) for step in steps), now=now
     ),

@@ -8,9 +8,16 @@ import pytest
 from simulate.pulsar_admin.faults import Fault, Trouble
 from support.bundle_plans import bundle_plan_of, split, unload
 from support.bundle_trials import BROKERS, NAMESPACE, SETTINGS, Bed
+from support.journals import CODECS
+from trimtab.act.bundles.acting import receipt_of
+from trimtab.act.bundles.batch import sessions_disturbed
+from trimtab.act.bundles.figures import progress_of
 from trimtab.act.bundles.settings import UnloadPace
+from trimtab.act.bundles.state import BundlesState
 from trimtab.act.bundles.steps import StepState
 from trimtab.act.execution.state import Status
+from trimtab.act.journal import Journal
+from trimtab.report.bundles.words import receipt_text
 
 ONE, TWO, THREE = BROKERS
 SHEDDING, SPLITTING = "loadBalancerSheddingEnabled", "loadBalancerAutoBundleSplitEnabled"
@@ -238,3 +245,59 @@ def test_a_wrong_token_ends_it_at_once(tmp_path: Path) -> None:
     assert "answers GET brokers with 403" in state.reason
     assert "superuser" in state.reason
     assert bed.now - began < 5.0
+
+
+def test_every_unload_of_a_bundle_counts(bed: Bed, tmp_path: Path) -> None:
+    """A yes that left it where it was, a refusal, a destination that got lost, then the right one."""
+    first = bed.keys[0]
+    state = bed.prepared(bundle_plan_of(unload(first, ONE, TWO, sessions=6)))
+    bed.faults.append(Fault("PUT", "/unload", Trouble.EMPTY_YES))
+    bed.faults.append(Fault("PUT", "/unload", Trouble.REFUSED, status=412))
+    bed.faults.append(Fault("PUT", "/unload", Trouble.LOST_HINT))
+    bed.cluster.hints[first] = THREE
+    disturbed = []
+
+    def watch(after: BundlesState) -> None:
+        disturbed.append(sessions_disturbed(after.records, after.now))
+
+    state = bed.run(state, tmp_path, watch)
+    assert state.status is Status.FINISHED, [(r.state, r.reason) for r in state.records]
+    assert bed.cluster.owners[first] == TWO
+    (record,) = state.records
+    assert (record.attempts, len(record.unloaded_at)) == (3, 3)  # but for the refused one of four
+    with Journal(tmp_path / "journal.sqlite", CODECS) as journal:
+        receipt = receipt_of(journal.entry(1), state, None)
+    (outcome,) = receipt.outcomes
+    assert (outcome.unloads, outcome.sessions) == (3, 18)
+    assert (receipt.unloads, receipt.sessions) == (3, 18)
+    assert progress_of(state).sessions_disturbed == max(disturbed) == 18  # all within a minute
+    assert record.started_at is not None
+    assert record.ended_at is not None
+    assert outcome.under_way_seconds == record.ended_at - record.started_at
+    assert outcome.under_way_seconds > record.unloaded_at[2] - record.unloaded_at[0] > 5
+    told = receipt_text(receipt)
+    assert "1 bundles moved" in told
+    assert "3 unloads, at most 18 clients disconnected for a moment" in told
+    assert f"{outcome.under_way_seconds:.2f} s at most" in told
+
+
+def test_unloads_tried_again_count_against_the_minute(bed: Bed, tmp_path: Path) -> None:
+    """Eight clients a minute: a bundle of four that is unloaded twice leaves the next to the minute after."""
+    first, second, *_ = bed.keys
+    plan = bundle_plan_of(unload(first, ONE, TWO, sessions=4), unload(second, ONE, THREE, sessions=4))
+    pace = replace(SETTINGS.pace, unloads_per_batch=1, sessions_per_minute=8)
+    state = bed.prepared(plan, replace(SETTINGS, pace=pace))
+    bed.faults.append(Fault("PUT", "/unload", Trouble.EMPTY_YES))
+    state = bed.run(state, tmp_path)
+    assert state.status is Status.FINISHED
+    times = sorted(at for record in state.records for at in record.unloaded_at)
+    assert len(times) == 3
+    assert times[2] - times[0] >= 60.0
+
+
+def test_a_journal_from_before_unloads_were_counted_tells_of_the_last(bed: Bed, tmp_path: Path) -> None:
+    """A done unload that was asked for was at least one."""
+    state = bed.run(bed.prepared(bundle_plan_of(unload(bed.keys[0], ONE, TWO))), tmp_path)
+    (record,) = state.records
+    assert replace(record, unloaded_at=()).unloads == 1
+    assert replace(record, unloaded_at=(), asked_at=None).unloads == 0

@@ -108,7 +108,7 @@ def test_a_plan_for_another_cluster_is_refused(cluster: FakeCluster) -> None:
     plan = replace(
         plan, snapshot=SnapshotReference("0iaaTLB3TyirC9hAwwJ72Q", "2026-01-01T00:00:00Z", "0" * 64)
     )
-    with pytest.raises(ActError, match="was made for cluster 0iaaTLB3TyirC9hAwwJ72Q, this is cluster 3w4s"):
+    with pytest.raises(ActError, match="this plan is for cluster 0iaaTLB3TyirC9hAwwJ72Q, this is 3w4s"):
         prepare(ACTING, cluster, plan)
 
 
@@ -144,3 +144,18 @@ def test_steps_follow_the_order_of_the_plans_moves(cluster: FakeCluster) -> None
     plan: Plan = plan_of(("t", 1, (1, 3), (4, 3)), ("t", 0, (1, 2), (5, 2)))
     steps = [r.step for r in prepared(cluster, plan).records]
     assert [s.partition.partition for s in steps if s.kind is StepKind.COPY] == [1, 0]
+
+
+def test_a_plan_of_a_cluster_named_by_its_operator_is_told_by_its_partitions(cluster: FakeCluster) -> None:
+    """None of them is here, but for Kafka's own topics, which every cluster has."""
+    cluster.add("__consumer_offsets", 0, [1, 2])
+    plan = plan_of(("parcels", 0, (1, 2), (4, 2)), ("__consumer_offsets", 0, (3, 2), (4, 2)))
+    with pytest.raises(ActError) as refused:
+        prepare(ACTING, cluster, plan)
+    assert str(refused.value) == (
+        "this plan is for cluster fake, this is fake-cluster, which has none of the plan's 1 partitions: "
+        "check --bootstrap"
+    )
+    same = replace(plan, snapshot=replace(plan.snapshot, cluster="fake-cluster"))
+    with pytest.raises(ActError, match="parcels-0: deleted since the plan was made"):
+        prepare(ACTING, cluster, same)

@@ -154,8 +154,32 @@ def test_the_receipt_says_how_level_it_is_now(cluster: FakeCluster, tmp_path) ->
     assert receipt.measured is not None
     assert receipt.measured.peak_usage["disk"] == pytest.approx(0.3)
     assert receipt.measured.worst_deviation["disk"] == pytest.approx(1 / 3)
-    assert "by the plan's own loads" in receipt_text(receipt)
-    assert "worst deviation 33.3%, peak 30.0%" in receipt_text(receipt)
+    told = receipt_text(receipt)
+    assert "the load, predicted by the plan, by the snapshot of 2026-01-01T00:00:00Z, from before:" in told
+    assert "worst deviation 33.3%, peak 30.0%" in told
+    assert "the load now" not in told
+
+
+@pytest.mark.parametrize(
+    ("seconds", "done", "told"),
+    [
+        (60.0, True, "measured now, by the snapshot of 2026-01-01T00:00:00Z"),
+        (60.0, False, "measured now, by the snapshot of 2026-01-01T00:00:00Z"),
+        (-60.0, True, "predicted by the plan, by the snapshot of 2026-01-01T00:00:00Z, from before"),
+        (-60.0, False, "not measured again: by the snapshot of 2026-01-01T00:00:00Z, from before"),
+    ],
+)
+def test_only_a_snapshot_from_afterwards_is_called_measured(
+    cluster: FakeCluster, seconds: float, done: bool, told: str
+) -> None:
+    """An execution that dropped every step has measured nothing by the snapshot from before it."""
+    ended = StepState.DONE if done else StepState.DROPPED
+    records = tuple(
+        replace(one, state=ended, ended_at=cluster.now) for one in prepared(cluster, PLAN).records
+    )
+    newest = (cluster.now + seconds, snapshot_of(HELD, [10] * 9))
+    sense = LoadSense(PLAN, snapshot_of(HELD, [10] * 9), lambda: newest)
+    assert sense.measures(records, cluster.now)[1] == told
 
 
 def test_headroom_is_what_the_network_has_left(cluster: FakeCluster) -> None:

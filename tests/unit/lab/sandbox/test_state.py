@@ -63,6 +63,13 @@ def test_a_file_of_another_kind_is_refused_with_its_remedy(tmp_path, text):
         read_state(tmp_path, SandboxState)
 
 
+def test_a_file_that_cannot_be_read_is_not_to_be_deleted(tmp_path):
+    """Its folder may hold a sandbox that runs; whoever may not read it should not throw it away."""
+    (tmp_path / FILE).mkdir()
+    with pytest.raises(SandboxError, match=r"cannot be read \(.*\): let this user read its folder$"):
+        read_state(tmp_path, SandboxState)
+
+
 def test_a_sandbox_without_a_living_node_is_stale(state):
     """After a reboot the file is still there, and nothing runs."""
     assert not state.stale

@@ -1,0 +1,70 @@
+"""Places that may not be read: one sentence, no traceback."""
+
+from pathlib import Path
+
+import pytest
+
+from trimtab.cli.app import main
+
+
+def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
+    """Exit code and standard error of a command."""
+    with pytest.raises(SystemExit) as ended:
+        main(list(arguments))
+    return int(ended.value.code or 0), capsys.readouterr().err
+
+
+def forbidding(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make a folder unreadable, to whoever runs the tests."""
+    listed = Path.iterdir
+
+    def iterdir(self: Path) -> object:
+        if self == place:
+            raise PermissionError(13, "Permission denied", str(self))
+        return listed(self)
+
+    monkeypatch.setattr(Path, "iterdir", iterdir)
+
+
+def test_a_lake_that_may_not_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`snapshot export` looks for clusters in it."""
+    (tmp_path / "snapshots").mkdir()
+    forbidding(tmp_path / "snapshots", monkeypatch)
+    code, told = said(capsys, "snapshot", "export", f"--out={tmp_path / 's.json'}", f"--lake={tmp_path}")
+    assert code == 2
+    assert told == (
+        f"trimtab: {tmp_path / 'snapshots'}: Permission denied: let this user read and write there, or name "
+        "another place\n"
+    )
+
+
+@pytest.mark.parametrize("command", [("status",), ("pipeline", "compact")])
+def test_a_lake_that_is_a_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: tuple[str, ...]
+) -> None:
+    """Named, in one line."""
+    (tmp_path / "lake").write_text("no lake")
+    code, told = said(capsys, *command, f"--lake={tmp_path / 'lake'}")
+    assert code in (1, 2)
+    assert str(tmp_path / "lake") in told
+    assert told.count("\n") == 1
+
+
+def test_a_state_folder_that_cannot_be_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A file in its place, or a journal that cannot be opened."""
+    (tmp_path / "file").write_text("no folder")
+    monkeypatch.setenv("TRIMTAB_STATE", str(tmp_path / "file" / "state"))
+    code, told = said(capsys, "execution", "list")
+    assert code == 2
+    assert told.startswith(f"trimtab: {tmp_path / 'file' / 'state'}: Not a directory")
+    assert told.count("\n") == 1
+    (tmp_path / "state" / "executions.sqlite").mkdir(parents=True)
+    monkeypatch.setenv("TRIMTAB_STATE", str(tmp_path / "state"))
+    code, told = said(capsys, "execution", "list")
+    assert code == 1
+    assert "executions.sqlite cannot be read (unable to open database file): let this user read" in told
+    assert told.count("\n") == 1
