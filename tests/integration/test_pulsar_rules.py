@@ -10,11 +10,16 @@ import pytest
 
 from support.placement_views import known, load, view_of
 from support.pulsar_classes import answers_of
-from trimtab.model.bundles.policies import BrokerTraits, ClusterMetadata
+from trimtab.model.bundles.policies import BrokerTraits, BundlePolicies, ClusterMetadata, IsolationPolicy
 from trimtab.model.bundles.range import FULL_UPPER, BundleRange, bundles_between, topic_hash
 from trimtab.model.bundles.reports import BundleStats
 from trimtab.model.errors import PlanError
-from trimtab.plan.pulsar.assign.candidates import of_newest_version, with_fewest_bundles, without_many_topics
+from trimtab.plan.pulsar.assign.candidates import (
+    by_policies,
+    of_newest_version,
+    with_fewest_bundles,
+    without_many_topics,
+)
 from trimtab.plan.pulsar.assign.select import filtered
 from trimtab.plan.pulsar.options import make_options
 from trimtab.plan.pulsar.split.algorithms import (
@@ -179,6 +184,41 @@ def find_version(asked: Asked) -> Any:
     return THROWN if found is None else sorted(found)
 
 
+HOSTS = ("a1", "a2", "b1", "b2", "c")
+
+
+def ask_isolation(chance: random.Random) -> Asked:
+    """Policies for the namespace or another one, by regular expressions that overlap, with a limit that the
+    primary brokers meet exactly, or do not.
+    """
+
+    def patterns() -> list[str]:
+        return chance.sample(("a.*", "a1", "b1", "b.", "c|a2", "x"), chance.randrange(3))
+
+    def policy(namespace: str) -> Asked:
+        primary = patterns() or ["a.*"]
+        return {
+            **{"namespaces": [namespace], "primary": primary, "secondary": patterns()},
+            "min_limit": chance.choice((1, 1, 2, 3)),
+        }
+
+    names = chance.choice((("t/n",), ("t/.*",), ("t/m",), ("t/n", "t/m"), ()))
+    hosts = chance.sample(HOSTS, chance.choice((1, 3, 5)))
+    return {"policies": [policy(name) for name in names], "brokers": [f"{host}:8080" for host in hosts]}
+
+
+def find_isolation(asked: Asked) -> Any:
+    """The brokers that policies allow."""
+    policies = [
+        IsolationPolicy(
+            *(tuple(one[name]) for name in ("namespaces", "primary", "secondary")), one["min_limit"]
+        )
+        for one in asked["policies"]
+    ]
+    metadata = ClusterMetadata(policies=BundlePolicies(isolation=tuple(policies)))
+    return sorted(by_policies("t/n", asked["brokers"], metadata))
+
+
 def ask_published(chance: random.Random) -> Asked:
     """Under the extensible manager a broker on the limit is out already, and nobody may be left."""
     return {"most": 5, "brokers": brokers(chance, lambda: chance.choice((0, 4, 5, 6)))}
@@ -200,6 +240,7 @@ RULES: dict[str, tuple[Callable[[random.Random], Asked], Callable[[Asked], Any]]
     "topics": (ask_topics, find_topics),
     "fewest": (ask_fewest, find_fewest),
     "version": (ask_version, find_version),
+    "isolation": (ask_isolation, find_isolation),
     "published topics": (ask_published, find_published),
 }
 
@@ -241,5 +282,6 @@ WANTED = (
     *((SPECIFIED_POSITIONS_DIVIDE, kind) for kind in ("None", "one", "several", THROWN)),
     *((FLOW_OR_QPS_EQUALLY_DIVIDE, kind) for kind in ("None", "one", "several")),
     *((rule, kind) for rule in ("topics", "fewest", "published topics") for kind in ("one", "several")),
+    *(("isolation", kind) for kind in ("none", "one", "several")),
     ("published topics", "none"),
 )

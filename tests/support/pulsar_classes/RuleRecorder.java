@@ -31,6 +31,7 @@ import org.apache.pulsar.broker.loadbalance.extensions.filter.BrokerVersionFilte
 import org.apache.pulsar.broker.loadbalance.extensions.store.LoadDataStore;
 import org.apache.pulsar.broker.loadbalance.impl.BundleRangeCache;
 import org.apache.pulsar.broker.loadbalance.impl.LoadManagerShared;
+import org.apache.pulsar.broker.loadbalance.impl.SimpleResourceAllocationPolicies;
 import org.apache.pulsar.broker.namespace.NamespaceService;
 import org.apache.pulsar.common.naming.BundleSplitOption;
 import org.apache.pulsar.common.naming.ConsistentHashingTopicBundleAssigner;
@@ -42,7 +43,11 @@ import org.apache.pulsar.common.naming.NamespaceBundles;
 import org.apache.pulsar.common.naming.NamespaceName;
 import org.apache.pulsar.common.naming.TopicBundleAssignmentStrategy;
 import org.apache.pulsar.common.naming.TopicName;
+import org.apache.pulsar.common.policies.data.AutoFailoverPolicyType;
+import org.apache.pulsar.common.policies.data.AutoFailoverPolicyDataImpl;
+import org.apache.pulsar.common.policies.data.NamespaceIsolationDataImpl;
 import org.apache.pulsar.common.policies.data.stats.TopicStatsImpl;
+import org.apache.pulsar.common.policies.impl.NamespaceIsolationPolicies;
 import org.apache.pulsar.policies.data.loadbalancer.BrokerData;
 import org.apache.pulsar.policies.data.loadbalancer.BundleData;
 import org.apache.pulsar.policies.data.loadbalancer.LocalBrokerData;
@@ -106,6 +111,41 @@ public final class RuleRecorder {
         }
     }
 
+    /** Isolation policies at hand, where a broker would read them from a store. */
+    private static final class Isolation extends SimpleResourceAllocationPolicies {
+        private final NamespaceIsolationPolicies policies;
+
+        private Isolation(Map<String, NamespaceIsolationDataImpl> laidDown) {
+            super(null);
+            policies = new NamespaceIsolationPolicies(laidDown);
+        }
+
+        @Override
+        public boolean areIsolationPoliciesPresent(NamespaceName namespace) {
+            return policies.getPolicyByNamespace(namespace) != null;
+        }
+
+        @Override
+        public boolean isPrimaryBroker(NamespaceName namespace, String host) {
+            return policies.getPolicyByNamespace(namespace).isPrimaryBroker(host);
+        }
+
+        @Override
+        public boolean isSecondaryBroker(NamespaceName namespace, String host) {
+            return policies.getPolicyByNamespace(namespace).isSecondaryBroker(host);
+        }
+
+        @Override
+        public boolean isSharedBroker(String host) {
+            return policies.isSharedBroker(host);
+        }
+
+        @Override
+        public boolean shouldFailoverToSecondaries(NamespaceName namespace, int primaries) {
+            return policies.getPolicyByNamespace(namespace).shouldFailover(primaries);
+        }
+    }
+
     private final Factory factory = unconstructed(Factory.class);
     private final Topics service = unconstructed(Topics.class);
 
@@ -122,6 +162,7 @@ public final class RuleRecorder {
             case "topics" -> withoutManyTopics(asked);
             case "fewest" -> withFewestBundles(asked);
             case "version" -> newest(asked);
+            case "isolation" -> allowed(asked);
             case "published topics" -> withoutManyPublishedTopics(asked);
             default -> throw new IllegalStateException("no such rule: " + asked);
         };
@@ -199,6 +240,41 @@ public final class RuleRecorder {
         Set<String> candidates = names(asked.get("brokers"));
         LoadManagerShared.removeMostServicingBrokersForNamespace(asked.get("bundle").asText(), candidates, cache);
         return new TreeSet<>(candidates);
+    }
+
+    private Object allowed(JsonNode asked) {
+        Map<String, NamespaceIsolationDataImpl> laidDown = new HashMap<>();
+        asked.get("policies").forEach(one -> laidDown.put("policy-" + laidDown.size(),
+                NamespaceIsolationDataImpl.builder()
+                        .namespaces(texts(one.get("namespaces")))
+                        .primary(texts(one.get("primary")))
+                        .secondary(texts(one.get("secondary")))
+                        .autoFailoverPolicy(AutoFailoverPolicyDataImpl.builder()
+                                .policyType(AutoFailoverPolicyType.min_available)
+                                .parameters(Map.of("min_limit", one.get("min_limit").asText(), "usage_threshold", "1"))
+                                .build())
+                        .build()));
+        var everybody = new LoadManagerShared.BrokerTopicLoadingPredicate() {
+            @Override
+            public boolean isEnablePersistentTopics(String broker) {
+                return true;
+            }
+
+            @Override
+            public boolean isEnableNonPersistentTopics(String broker) {
+                return true;
+            }
+        };
+        Set<String> candidates = new TreeSet<>();
+        LoadManagerShared.applyNamespacePolicies(NAMESPACE, new Isolation(laidDown), candidates,
+                new LinkedHashSet<>(texts(asked.get("brokers"))), everybody);
+        return candidates;
+    }
+
+    private static List<String> texts(JsonNode array) {
+        List<String> found = new ArrayList<>();
+        array.forEach(one -> found.add(one.asText()));
+        return found;
     }
 
     private Object newest(JsonNode asked) throws Exception {
