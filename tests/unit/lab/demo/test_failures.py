@@ -52,6 +52,8 @@ def test_a_machine_without_breath_is_told_apart(monkeypatch):
     assert list(failures([late, failed], moving, machine(0, 0))) == [MACHINE]
     assert list(failures([failed], (56.0, 57.0), machine(50, 65))) == [BOTH]
     assert list(failures([failed], None, machine(0, 0))) == [NEITHER]
+    waited_long = tick(95.0, waited=90.0, KafkaTimeoutError=1)
+    assert list(failures([waited_long], None, machine(40, 56))) == [MACHINE]
 
 
 def test_without_failures_there_is_nothing_to_tell():
