@@ -3,6 +3,7 @@
 import datetime
 import threading
 import time
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -52,16 +53,18 @@ def test_what_else_ran_is_the_machines_time_less_ours(monkeypatch):
 
 
 def test_the_log_sees_work_of_our_own_as_ours():
-    """A second of our own reckoning shows up as ours, and not as somebody else's."""
-    log = MachineLog()
-    with log.running():
-        begin = time.time()
-        while time.time() < begin + 2.0:
-            sum(range(10_000))
-    if not log.readings:
+    """Reckoning of our own shows up as ours, however long a busy machine takes for it."""
+    if not Path("/proc/stat").exists():
         pytest.skip("no /proc here")
-    assert log.readings[-1].ours - log.readings[0].ours > 0.3
-    assert log.readings[-1].busy >= log.readings[0].busy
+    log = MachineLog()
+    begun, deadline = time.process_time(), time.monotonic() + 60
+    with log.running():
+        while len(log.readings) < 2 or log.readings[-1].ours - log.readings[0].ours < 0.5:
+            sum(range(10_000))
+            assert time.monotonic() < deadline, "none of our time was seen"
+    first, last = log.readings[0], log.readings[-1]
+    assert last.ours - first.ours <= time.process_time() - begun + 0.1
+    assert last.busy - first.busy >= last.ours - first.ours - 0.1
 
 
 class Machine:
