@@ -46,7 +46,15 @@ class _Judge:
         self.plan = plan
         self.found: list[str] = []
         self.settings = plan["settings"]
-        self.brokers = {broker["id"]: broker for broker in snapshot["brokers"]}
+        asked = {number: "draining" for number in self.settings.get("drain") or []}
+        asked |= {number: "new" for number in self.settings.get("add") or []}
+        self.demoted = set(self.settings.get("demote") or [])
+        self.brokers = {
+            broker["id"]: broker
+            if broker["state"] == "dead"
+            else {**broker, "state": asked.get(broker["id"], broker["state"])}
+            for broker in snapshot["brokers"]
+        }
         self.snapshot = snapshot
         self.dead = {number for number, broker in self.brokers.items() if broker["state"] == "dead"}
         self.out_of_service = {
@@ -93,6 +101,7 @@ class _Judge:
         self.check_predictions()
         self.check_cost()
         self.check_switches()
+        self.check_maintenance()
         self.check_verdict()
         return self.found
 
@@ -159,6 +168,8 @@ class _Judge:
         if target not in self.list[key]:
             self.fault(f"{what}: replicas are {self.list[key]} by then")
             return
+        if target in self.demoted:
+            self.fault(f"{what}: the target is to lead nothing")
         if target not in self.in_sync[key]:
             self.fault(f"{what}: in sync are {sorted(self.in_sync[key])} by then")
         self.list[key].remove(target)
@@ -211,7 +222,8 @@ class _Judge:
 
     def disk_room(self) -> dict[int, float]:
         """Bytes that each broker in service may hold: θ of its disk, or what it holds if that is more."""
-        theta = self._limit("theta")["disk"] if "theta" in self.settings["goals"] else 1.0
+        asked = "theta" in self.settings["goals"] or self.settings.get("fix_offline")
+        theta = self._limit("theta")["disk"] if asked else 1.0
         held = self.load(self.first_list, self.first_leader)
         return {
             number: max(theta * broker["capacity"]["disk"], held[number]["disk"]) * (1 + 1e-6)
@@ -368,6 +380,8 @@ class _Judge:
                 faults.append(f"{key} has replicas on {gone}, dead or draining")
             if leaders[key] is None:
                 faults.append(f"{key} has no leader")
+            if leaders[key] in self.demoted:
+                faults.append(f"{key} is led by {leaders[key]}, which is to lead nothing")
             for broker in brokers:
                 path = self.dir_of.get((key, broker)) if moved else self._first_dir(key, broker)
                 if self.dirs[broker].get(path) == "offline":
@@ -435,6 +449,24 @@ class _Judge:
             self.fault(f"strategy {self.plan['strategy']} with role_aware: {switches}")
         elif switches is not None and switches["literal"] and switches["repairs"]:
             self.fault(f"literal, and repaired by {switches['repairs']}")
+
+    def check_maintenance(self) -> None:
+        """Named brokers are there; `add` fills these alone, `fix_offline` leaves alone what is not broken."""
+        added = set(self.settings.get("add") or [])
+        for number in (*(self.settings.get("drain") or []), *self.demoted, *added):
+            if number not in self.brokers:
+                self.fault(f"broker {number} is named in the settings, and not there")
+        if self.settings.get("fix_offline") and {"theta", "epsilon"} & set(self.settings["goals"]):
+            self.fault(f"fix_offline, with goals {self.settings['goals']}")
+        for key, first in self.first_list.items():
+            if self.placement_faults({key: first}, self.first_leader, moved=False):
+                continue
+            arrived = set(self.list[key]) - set(first)
+            if added and arrived - added:
+                self.fault(f"{key} is copied to {arrived}, and {added} are to be filled")
+            changed = arrived or self.leader[key] != self.first_leader[key]
+            if self.settings.get("fix_offline") and changed:
+                self.fault(f"fix_offline, but {key} moves, which had nothing to be fixed")
 
     def is_opinion(self, problem: dict) -> bool:
         """The source's "add brokers" wherever replicas run out, unless the repair `proof` is in force."""
@@ -580,9 +612,10 @@ class _Judge:
             leads = [
                 broker
                 for broker in place
-                if broker == self.first_leader[key]
+                if (broker == self.first_leader[key] and broker not in self.demoted)
                 or (
-                    self.brokers[broker]["state"] != "no_leaders"
+                    broker not in self.demoted
+                    and self.brokers[broker]["state"] != "no_leaders"
                     and broker not in (self.settings.get("excluded_brokers_for_leaders") or [])
                     and (broker in self._in_sync(row) or broker not in row["replicas"] or broker in offline)
                 )

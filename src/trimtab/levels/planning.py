@@ -11,7 +11,7 @@ from trimtab.files.document import JsonDocument
 from trimtab.files.plan_format import level_of, open_plan
 from trimtab.levels import LEVELS, ROWS
 from trimtab.levels.level import Level, PlanAsked, Planned, Planner
-from trimtab.levels.settings import read_settings
+from trimtab.levels.settings import read_settings, words_of
 from trimtab.model.errors import InputError, PlanError
 from trimtab.observe.lake import Lake
 
@@ -26,7 +26,9 @@ def plan_level(level: Level, asked: PlanAsked) -> Planned:
     """
     if level.planning is not None:
         return level.planning()(asked)
-    settings = read_settings(asked.settings, asked.words, os.environ).of(level.settings())
+    options = () if level.plan_options is None else level.plan_options()
+    words = (*asked.words, *words_of(options, asked.own))
+    settings = read_settings(asked.settings, words, os.environ).of(level.settings())
     if asked.strategy is not None:
         settings = replace(settings, strategy=asked.strategy)
     snapshot = snapshot_of(level, asked.snapshot, asked.lake, asked.cluster)

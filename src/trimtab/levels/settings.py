@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from trimtab.files.binding import Sections
 from trimtab.files.settings import Settings, load_settings
-from trimtab.levels import LEVELS, Level, systems
+from trimtab.levels import LEVELS, Level, Option, systems
 
 SECTIONS: Final[Sections] = {
     **{level.name: level.settings() for level in LEVELS.values()},
@@ -27,6 +27,17 @@ def read_settings(file: Path | None, overrides: Sequence[str], environ: Mapping[
         If a section or a key is unknown, or a value does not fit.
     """
     return load_settings(file, overrides, environ, SECTIONS)
+
+
+def words_of(options: Iterable[Option], given: Mapping[str, Any]) -> tuple[str, ...]:
+    """The options given that are a short way to write a setting, as overrides `section.key=value`."""
+    words = []
+    for option in options:
+        value = given.get(option.name)
+        if option.setting is not None and value not in (None, False, []):
+            text = ",".join(value) if isinstance(value, list) else str(value)
+            words.append(f"{option.setting}={'true' if value is True else text}")
+    return tuple(words)
 
 
 def execution_table() -> type[Any]:

@@ -73,6 +73,7 @@ class LoadSense:
         self._planned = planned
         self._newest = newest
         self._drop = drop
+        self._asked = plan.settings
         self._goals = Goals.of(plan)
         self._moves = {move.order: move for move in plan.moves}
 
@@ -88,12 +89,15 @@ class LoadSense:
         return snapshot.imbalance(view.replicas, view.leader).measures(), source
 
     def _loads(self, records: tuple[StepRecord, ...], begun_at: float = 0.0) -> tuple[ReplicasSnapshot, bool]:
-        """The newest snapshot, and True, if it is from after the last change or `begun_at`, or the plan's."""
+        """The newest snapshot, and True, if it is from after the last change or `begun_at`, or the plan's.
+
+        With the states that the plan asks for: a broker that it empties counts in no mean.
+        """
         found = self._newest()
         changed_at = max((r.ended_at or 0.0 for r in records if r.state is StepState.DONE), default=begun_at)
         if found is not None and found[0] > changed_at:
-            return found[1], True
-        return self._planned, False
+            return found[1].as_asked(self._asked), True
+        return self._planned.as_asked(self._asked), False
 
     def __call__(self, records: tuple[StepRecord, ...], at: float) -> LoadSensed:
         """`LoadSensed` for all steps as they are now, from load measured as late as can be had."""

@@ -28,7 +28,7 @@ from trimtab.files.places import state_folder
 from trimtab.files.settings import Settings
 from trimtab.levels import FIRST, LEVELS, Level, systems
 from trimtab.levels.planning import opened_plan
-from trimtab.levels.settings import execution_settings
+from trimtab.levels.settings import execution_settings, words_of
 from trimtab.model.errors import InputError, TrimtabError
 from trimtab.model.receipt import Receipt
 from trimtab.model.snapshot import SnapshotReference
@@ -102,8 +102,7 @@ def doubts_of(snapshot: SnapshotReference, age_seconds: float) -> list[str]:
 
 def settings_of(level: Level, where: Where) -> Settings:
     """The settings in force, with the options that are a short way to write one of this level's."""
-    options = (one for one in level.apply_options if where.given.get(one.name) is not None)
-    return where.read(*(f"{one.setting}={where.given[one.name]}" for one in options))
+    return where.read(*words_of(level.apply_options, where.given))
 
 
 def newest_of(level: Level, lake: Path, cluster: str) -> Newest:

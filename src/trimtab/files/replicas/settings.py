@@ -11,7 +11,7 @@ def _check(settings: ReplicasSettings, refuse: Refuse) -> None:
     check_fractions(settings, refuse)
     check_idle_usage(settings, refuse)
     check_not_negative(settings, ("seed", "max_bytes", "max_moves", "time_budget_seconds"), refuse)
-    for name in ("excluded_brokers_for_leaders", "excluded_brokers_for_replicas"):
+    for name in ("excluded_brokers_for_leaders", "excluded_brokers_for_replicas", "drain", "demote", "add"):
         if any(not 0 <= broker < 2**31 for broker in getattr(settings, name)):
             refuse(name, list(getattr(settings, name)), "broker ids, 0 or more")
     for goal in settings.goals:
@@ -21,6 +21,11 @@ def _check(settings: ReplicasSettings, refuse: Refuse) -> None:
             refuse("goals", list(settings.goals), f"some of {', '.join(GOALS)}{hint}")
     if len(set(settings.goals)) < len(settings.goals):
         refuse("goals", list(settings.goals), "each goal once")
+    asked = [*settings.drain, *settings.demote, *settings.add]
+    for name in ("add", "demote", "drain"):
+        if any(asked.count(broker) > 1 for broker in getattr(settings, name)):
+            expected = "each broker once, in one of drain, demote and add"
+            refuse(name, list(getattr(settings, name)), expected)
     if not all(settings.excluded_topics):
         refuse("excluded_topics", list(settings.excluded_topics), "names or patterns that are not empty")
 

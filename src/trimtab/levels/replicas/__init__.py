@@ -24,6 +24,7 @@ LEVEL = Level(
     },
     strategy_help="trim or role_aware (replicas.strategy).",
     set_help="A setting, like replicas.epsilon=0.05; may be given again.",
+    plan_options=Part("trimtab.levels.replicas.options:PLAN"),
     acting=Part("trimtab.act.replicas.acting:ACTING"),
     open=Part("trimtab.act.kafka.port:open_port"),
     words=Part("trimtab.report.replicas.words:WORDS"),

@@ -53,6 +53,16 @@ class ReplicasSettings:
         Broker ids that are given no further leaderships.
     excluded_brokers_for_replicas
         Broker ids that are given no further replicas.
+    drain
+        Broker ids to be emptied, as if the snapshot called them `draining`.
+    demote
+        Broker ids that lead nothing in the end. Their replicas need not move, but for those that nobody else
+        in sync may lead.
+    add
+        Broker ids to be filled, as if the snapshot called them `new`: what need not move is copied to them
+        alone.
+    fix_offline
+        True: only what must move does. Of the goals, `rack` and `host` remain, and no disk is filled above θ.
     max_bytes, max_moves
         Limits to the whole plan; None is no limit.
     seed
@@ -70,6 +80,10 @@ class ReplicasSettings:
     excluded_topics: tuple[str, ...] = ()
     excluded_brokers_for_leaders: tuple[int, ...] = ()
     excluded_brokers_for_replicas: tuple[int, ...] = ()
+    drain: tuple[int, ...] = ()
+    demote: tuple[int, ...] = ()
+    add: tuple[int, ...] = ()
+    fix_offline: bool = False
     max_bytes: int | None = None
     max_moves: int | None = None
     seed: int = 0

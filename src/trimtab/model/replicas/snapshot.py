@@ -4,8 +4,10 @@ Struct of arrays: brokers, log dirs and topics are indices, so that a million re
 cache.
 """
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -161,6 +163,16 @@ class ReplicasSnapshot:
     def row_names(self) -> tuple[int, ...]:
         """Names of the rows of `imbalance().usage`: Kafka's ids of the brokers."""
         return tuple(self.brokers.id.tolist())
+
+    def as_asked(self, settings: Mapping[str, Any]) -> "ReplicasSnapshot":
+        """The snapshot with the states that settings of a plan ask for: `drain` empties, `add` fills.
+
+        The dead stay dead; brokers that are not there are passed over.
+        """
+        state = self.brokers.state.copy()
+        for name, asked in (("drain", BrokerState.DRAINING), ("add", BrokerState.NEW)):
+            state[np.isin(self.brokers.id, settings.get(name) or ()) & (state != BrokerState.DEAD)] = asked
+        return replace(self, brokers=replace(self.brokers, state=state))
 
     def broker_load(self, replicas: IntArray | None = None, leader: IntArray | None = None) -> FloatArray:
         """Shape (brokers, resources), in `UNITS`: loads under a placement (by default the snapshot's own).

@@ -136,9 +136,10 @@ def bound_of(problem: ProblemData, goal: Limits, load: FloatArray) -> Bound:
         ceiling = np.where(asked & np.isfinite(top), top * capacity * (1 + SLACK), np.inf)
         floor = np.where(asked & np.isfinite(bottom), bottom * capacity * (1 - SLACK), -np.inf)
     rest = (arrays.use, arrays.size, arrays.movable)
-    over = float(departures(arrays.home, problem.home_lead, arrays.leaving, *rest, load - ceiling, SWEEPS))
+    lead = problem.first_lead
+    over = float(departures(arrays.home, lead, arrays.leaving, *rest, load - ceiling, SWEEPS))
     lack = np.maximum(floor - load, 0.0)
-    under = float(arrivals(arrays.home, problem.home_lead, *rest, lack, SWEEPS))
+    under = float(arrivals(arrays.home, lead, *rest, lack, SWEEPS))
     least = max(forced + max(over, crowded), under)
     proof = (
         f"{forced:.0f} bytes of replicas that must leave their brokers, "

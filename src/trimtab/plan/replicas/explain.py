@@ -6,7 +6,14 @@ from trimtab.model.replicas.plan import Reason
 from trimtab.model.replicas.resources import RESOURCES
 from trimtab.plan.replicas.moves import LEADER_STEP, Steps
 from trimtab.plan.replicas.problem import ProblemData
-from trimtab.plan.replicas.reasons import DRAIN_GOAL, HOST_GOAL, OFFLINE_GOAL, RACK_GOAL, WAY_GOAL
+from trimtab.plan.replicas.reasons import (
+    DEMOTE_GOAL,
+    DRAIN_GOAL,
+    HOST_GOAL,
+    OFFLINE_GOAL,
+    RACK_GOAL,
+    WAY_GOAL,
+)
 from trimtab.plan.search.reasons import EPSILON_GOAL, ROOM_GOAL, THETA_GOAL, Reasons, rejections
 
 NAMES = {
@@ -18,6 +25,7 @@ NAMES = {
     HOST_GOAL: "host",
     ROOM_GOAL: "epsilon",
     WAY_GOAL: "epsilon",
+    DEMOTE_GOAL: "demote",
 }
 RULES = ("by state or exclusion", "for holding a sibling", "for rack or host spread", "for passing a limit")
 """Reasons not to be a destination, in the order of their codes in `reasons`."""
@@ -33,6 +41,7 @@ def narrator(problem: ProblemData, steps: Steps, reasons: Reasons) -> Callable[[
     measure, other, rejected = reasons.measure.tolist(), reasons.other.tolist(), reasons.rejected.tolist()
     kind, source, target = steps.kind.tolist(), steps.source.tolist(), steps.target.tolist()
     gigabytes = (problem.arrays.size[steps.partition] / 1e9).tolist()
+    added = set(problem.settings.add)
     fallback = "epsilon" if "epsilon" in problem.settings.goals else "theta"
 
     def others(i: int) -> str:
@@ -57,6 +66,8 @@ def narrator(problem: ProblemData, steps: Steps, reasons: Reasons) -> Callable[[
             f"by {moved}{far}{tail}"
         )
         named = NAMES[goal[i]] if goal[i] != ROOM_GOAL else fallback
+        if ids[target[i]] in added:
+            named = "add"
         bounded = limit if abs(limit) != float("inf") else None
         return Reason(named, name, ids[what], before, after, bounded, text)
 
@@ -70,6 +81,10 @@ def narrator(problem: ProblemData, steps: Steps, reasons: Reasons) -> Callable[[
             )
             return Reason(NAMES[why], None, what, None, None, None, text)
         before, after, limit = measure[i]
+        if why == DEMOTE_GOAL:
+            return Reason(
+                "demote", None, what, None, None, None, f"nobody else in sync may lead; {others(i)}"
+            )
         if why in SPREAD_GOALS:
             group = SPREAD_GOALS[why]
             name = (brokers.rack if why == RACK_GOAL else brokers.host)[broker[i]]

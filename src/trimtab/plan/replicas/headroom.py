@@ -27,10 +27,9 @@ ROUNDING = 1 + 1e-9
 def ceiling(problem: ProblemData) -> FloatArray:
     """Shape (brokers,): the most of its disk that each may hold, infinite where that is not limited.
 
-    θ (the whole disk, if θ is no goal), or what it holds already where that is more.
+    θ (the whole disk, if nobody asks for θ), or what it holds already where that is more.
     """
-    asked = "theta" in problem.settings.goals
-    theta = problem.settings.theta[DISK] if asked else 1.0
+    theta = problem.settings.theta[DISK] if _theta_asked(problem) else 1.0
     most = np.maximum(theta, _disk(problem, problem.home)) * ROUNDING
     return np.where(problem.counted[:, DISK], most, np.inf)
 
@@ -123,7 +122,7 @@ def no_room(problem: ProblemData, place: IntArray) -> tuple[list[Problem], BoolA
     arrays, service = problem.arrays, problem.snapshot.brokers.in_service
     found: list[Problem] = []
     explained = np.zeros(len(place), dtype=np.bool_)
-    if "theta" not in problem.settings.goals:
+    if not _theta_asked(problem):
         return found, explained
     stayed = (arrays.leaving & (place == arrays.home)).any(axis=1) & arrays.movable
     for name, group, cap in (
@@ -206,6 +205,10 @@ def _shortage(
             "choices": choices,
         },
     )
+
+
+def _theta_asked(problem: ProblemData) -> bool:
+    return "theta" in problem.settings.goals or problem.settings.fix_offline
 
 
 def _disk(problem: ProblemData, placement: Placement) -> FloatArray:

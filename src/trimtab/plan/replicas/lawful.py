@@ -168,7 +168,7 @@ def lawful_set(g, p, leader, cost, chosen):
         copy, infinite for others; restored before returning.
     """
     best, who = _best_led(g, p, leader, cost, chosen)
-    if who < 0 or g.rule[p, PINNED] < 0 or chosen[leader]:
+    if who < 0 or g.rule[p, PINNED] < 0 or leader < 0 or chosen[leader]:
         return best, who
     # The leader can only leave after a fresh copy has taken another's place, who then comes back or goes too.
     for b in g.home[p]:

@@ -130,7 +130,8 @@ def _reasons(
     reasons = blank_reasons(len(steps.kind), rules=4)
     draining = ~brokers.in_service & (brokers.state != BrokerState.DEAD)
     held = np.bincount(arrays.home[arrays.home >= 0], minlength=len(brokers)).astype(np.float64)
-    reasons_of(arrays, goal, steps, usage.copy(), ceiling, draining, arrays.home.copy(), held, reasons)
+    place, demoted = arrays.home.copy(), problem.demoted.copy()
+    reasons_of(arrays, goal, steps, usage.copy(), ceiling, draining, demoted, place, held, reasons)
     return reasons
 
 

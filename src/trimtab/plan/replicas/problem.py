@@ -1,6 +1,6 @@
 """A snapshot and its settings as the arrays that a search works on."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import translate
 from re import compile as compile_pattern
 from typing import NamedTuple
@@ -13,6 +13,7 @@ from trimtab.model.load import BoolArray, FloatArray, IntArray
 from trimtab.model.replicas.resources import DISK, RESOURCES
 from trimtab.model.replicas.settings import ReplicasSettings
 from trimtab.model.replicas.snapshot import NOBODY, BrokerState, LogDirState, ReplicasSnapshot
+from trimtab.plan.replicas.maintenance import as_asked
 from trimtab.plan.search.limits import Limits, limits_around
 
 FOLLOWER, LEADER = 0, 1
@@ -112,8 +113,8 @@ class ProblemData:
     arrays
         For compiled code.
     home_lead
-        Shape (partitions,): slot of `home` whose replica leads now, -1 where none does (or its broker is
-        dead).
+        Shape (partitions,): slot of `home` whose replica leads now, -1 where none does, its broker is dead or
+        is to lead nothing: then whoever may lead at once does before anything is copied.
     counted
         Shape (brokers, resources): brokers and resources that θ and ε are about.
     excluded
@@ -122,6 +123,8 @@ class ProblemData:
         Shape (partitions,): nobody online holds its data in sync, so neither leader nor copy can be made.
     racks, hosts
         How many groups the brokers in service form.
+    demoted
+        Shape (partitions,): its leader is to lead nothing.
     """
 
     snapshot: ReplicasSnapshot
@@ -133,6 +136,7 @@ class ProblemData:
     orphaned: BoolArray
     racks: int
     hosts: int
+    demoted: BoolArray
 
     @property
     def home(self) -> Placement:
@@ -149,6 +153,20 @@ class ProblemData:
         """Shape (partitions,): leader's broker index in the snapshot; -1 if it is dead and leads nothing."""
         leader, state = self.snapshot.partitions.leader, self.snapshot.brokers.state
         return np.where((leader >= 0) & (state[leader] == BrokerState.DEAD), -1, leader).astype(np.int32)
+
+    @property
+    def first_lead(self) -> IntArray:
+        """Shape (partitions,): slot of `first_leader`, -1 for none."""
+        leads = (self.arrays.home == self.first_leader[:, None]) & (self.arrays.home >= 0)
+        return np.where(leads.any(axis=1), leads.argmax(axis=1), -1).astype(np.int32)
+
+    @property
+    def filling(self) -> "ProblemData":
+        """The problem of levelling: where there are brokers to be filled, copies go to these alone."""
+        if not self.settings.add:
+            return self
+        fills = self.arrays.may_receive & np.isin(self.snapshot.brokers.id, self.settings.add)
+        return replace(self, arrays=self.arrays._replace(may_receive=fills))
 
     @property
     def fixed_mean(self) -> BoolArray:
@@ -181,7 +199,14 @@ class ProblemData:
 
 
 def problem_data(snapshot: ReplicasSnapshot, settings: ReplicasSettings) -> ProblemData:
-    """Arrays of the problem; nothing of the snapshot is changed."""
+    """Arrays of the problem; nothing of the snapshot is changed.
+
+    Raises
+    ------
+    PlanError
+        If a broker that the settings name is not there.
+    """
+    snapshot, settings = as_asked(snapshot, settings)
     brokers, parts = snapshot.brokers, snapshot.partitions
     home = np.ascontiguousarray(parts.replicas, dtype=np.int32)
     held = home != NOBODY
@@ -198,7 +223,10 @@ def problem_data(snapshot: ReplicasSnapshot, settings: ReplicasSettings) -> Prob
     host, hosts = _groups(brokers.host, brokers.in_service)
     with np.errstate(divide="ignore"):
         inverse = np.where(np.isfinite(brokers.capacity), 1.0 / brokers.capacity, 0.0)
-    may_lead = brokers.may_lead & ~np.isin(brokers.id, settings.excluded_brokers_for_leaders)
+    closed = (*settings.excluded_brokers_for_leaders, *settings.demote)
+    may_lead = brokers.may_lead & ~np.isin(brokers.id, closed)
+    movable = ~excluded & ~orphaned
+    demoted = movable & (home_lead >= 0) & np.isin(brokers.id, settings.demote)[parts.leader]
     use = np.ascontiguousarray(np.stack([parts.follower_load, parts.leader_load], axis=1), dtype=np.float64)
     arrays = Arrays(
         use=use,
@@ -206,7 +234,7 @@ def problem_data(snapshot: ReplicasSnapshot, settings: ReplicasSettings) -> Prob
         size=np.ascontiguousarray(use[:, :, DISK].max(axis=1)),
         home=home,
         home_ready=np.ascontiguousarray(ready),
-        movable=~excluded & ~orphaned,
+        movable=movable,
         pinned=_pinned(home_lead, ready & may_lead[home]),
         may_lead=may_lead,
         may_receive=brokers.may_receive
@@ -219,7 +247,10 @@ def problem_data(snapshot: ReplicasSnapshot, settings: ReplicasSettings) -> Prob
         leaving=np.ascontiguousarray(held & (~brokers.in_service[home] | offline_dir)),
     )
     counted = np.isfinite(brokers.capacity) & brokers.in_service[:, None]
-    return ProblemData(snapshot, settings, arrays, home_lead, counted, excluded, orphaned, racks, hosts)
+    home_lead = np.where(demoted, -1, home_lead).astype(np.int32)
+    return ProblemData(
+        snapshot, settings, arrays, home_lead, counted, excluded, orphaned, racks, hosts, demoted
+    )
 
 
 def excluded_partitions(snapshot: ReplicasSnapshot, patterns: tuple[str, ...]) -> BoolArray:

@@ -8,7 +8,7 @@ from trimtab.plan.replicas.schedule import apply_step
 from trimtab.plan.search.compiled import entry, leaf
 from trimtab.plan.search.reasons import OWN_GOALS, load_goal
 
-DRAIN_GOAL, OFFLINE_GOAL, RACK_GOAL, HOST_GOAL, WAY_GOAL = range(OWN_GOALS, OWN_GOALS + 5)
+DRAIN_GOAL, OFFLINE_GOAL, RACK_GOAL, HOST_GOAL, WAY_GOAL, DEMOTE_GOAL = range(OWN_GOALS, OWN_GOALS + 6)
 """What a step serves besides load; `WAY_GOAL` is on the way to a later step."""
 
 STATE_REJECTED, SIBLING_REJECTED, GROUP_REJECTED, LIMIT_REJECTED = range(4)
@@ -76,7 +76,7 @@ def _placement_goal(a, place, p, source, target, held, draining, measure):
 
 
 @entry
-def reasons_of(a, limits, steps, usage, ceiling, draining, place, held, out):
+def reasons_of(a, limits, steps, usage, ceiling, draining, demoted, place, held, out):
     """Walk through the steps and say what each is for.
 
     Parameters
@@ -87,6 +87,8 @@ def reasons_of(a, limits, steps, usage, ceiling, draining, place, held, out):
         As in `schedule.schedule`.
     draining
         Shape (brokers,).
+    demoted
+        Shape (partitions,): led by a broker that is to lead nothing; changed.
     place
         Shape (partitions, width): brokers at the start; changed.
     held
@@ -110,9 +112,16 @@ def reasons_of(a, limits, steps, usage, ceiling, draining, place, held, out):
                 for s in range(place.shape[1]):
                     if a.home[p, s] == source and a.leaving[p, s]:
                         out.goal[i] = DRAIN_GOAL if draining[source] else OFFLINE_GOAL
+            if demoted[p]:
+                out.goal[i] = DEMOTE_GOAL
+                demoted[p] = False
         else:
             _reject(a, usage, ceiling, place, p, source, target, role, out.rejected[i])
             out.goal[i] = _placement_goal(a, place, p, source, target, held, draining, out.measure[i])
+            if demoted[p] and out.goal[i] < 0:
+                # Before anybody leads in its stead: a copy that can.
+                out.goal[i] = DEMOTE_GOAL
+                demoted[p] = role != 1
         apply_step(a, usage, steps.kind[i], p, source, target, role, 1.0)
         if out.goal[i] < 0:
             load_goal(out, i, limits, before, usage, source, target, target)

@@ -127,7 +127,7 @@ class _Run:
         if "placement" in repairs:
             repair(board, problem.biggest_first)
         run = cls(
-            problem,
+            problem.filling,
             board,
             repairs,
             np.zeros(len(ORDER)),

@@ -47,7 +47,7 @@ def searched(problem: ProblemData) -> Placement:
 def _searched(problem: ProblemData) -> Placement:
     lawful = repaired(problem)
     replicas = int((problem.arrays.home >= 0).sum())
-    search = TrimSearch(_settled(problem, lawful), lawful, _changes(replicas))
+    search = TrimSearch(_settled(problem.filling, lawful), lawful, _changes(replicas))
     first = search.levelled(lawful, MARGIN, MOVE_COSTS[0])
     settings = problem.settings
     return improved(
@@ -77,12 +77,14 @@ def board_of(problem: ProblemData, start: Placement, share: float) -> ReplicasBo
 def _settled(problem: ProblemData, lawful: Placement) -> ProblemData:
     """The same problem, but pinned leaders that could be freed stay as `repair` left them.
 
-    They needed a copy to hand over to, and a later change of that copy would leave them stranded again.
+    They needed a copy to hand over to, and a later change of that copy would leave them stranded again. So do
+    those that are to lead nothing, and that nobody else can lead at once.
     """
     pinned = problem.arrays.pinned
     rows = np.arange(len(pinned))
     slot = np.maximum(pinned, 0)
-    freed = (pinned >= 0) & (lawful.place[rows, slot] != problem.arrays.home[rows, slot])
+    freed = (pinned >= 0) & problem.demoted
+    freed |= (pinned >= 0) & (lawful.place[rows, slot] != problem.arrays.home[rows, slot])
     return replace(problem, arrays=problem.arrays._replace(movable=problem.arrays.movable & ~freed))
 
 

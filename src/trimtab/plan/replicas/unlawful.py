@@ -30,12 +30,13 @@ def hard_problems(
     asked = ~problem.excluded & ~explained
     # What is excluded stays where it is because the operator says so; that breaks no goal.
     left = asked & (arrays.leaving & (place == arrays.home)).any(axis=1)
-    leaderless = asked & (lead < 0) & (arrays.home >= 0).any(axis=1)
+    demoted = asked & (lead < 0) & problem.demoted
+    leaderless = asked & (lead < 0) & (arrays.home >= 0).any(axis=1) & ~demoted
     crowded = {
         "rack": asked & crowding(place, arrays.rack, arrays.rack_cap),
         "host": asked & crowding(place, arrays.host, arrays.host_cap),
     }
-    broken = left | leaderless | crowded["rack"] | crowded["host"]
+    broken = left | leaderless | demoted | crowded["rack"] | crowded["host"]
     if not broken.any():
         return full, []
     lost = broken.copy()
@@ -45,6 +46,13 @@ def hard_problems(
     proven = [*full, *_left_behind(problem, left & lost), *_leaderless(problem, leaderless & lost)]
     open_ = _open(problem, left & ~lost, "must leave their brokers and have not", "offline or drain")
     open_ += _open(problem, leaderless & ~lost, "stay without a leader", "leader")
+    open_ += _open(problem, demoted & ~lost, "stay led by a broker that is to lead nothing", "demote")
+    if (demoted & lost).any():
+        why = (
+            "are led by a broker that is to lead nothing: no other replica in sync may lead, nor any broker "
+            "that could be given one by every hard rule"
+        )
+        proven.append(_conflict(problem, demoted & lost, why, {"goal": "demote"}))
     for name, groups in (("rack", problem.racks), ("host", problem.hosts)):
         if (crowded[name] & lost).any():
             why = (

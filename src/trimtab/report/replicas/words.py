@@ -47,6 +47,7 @@ KINDS = {"lead": "leader moves", "copy": "copies", "log_dir": "moves between log
 
 def plan_text(plan: Plan, snapshot: ReplicasSnapshot | None = None, *, all_moves: bool = False) -> str:
     """A plan of this level, with the load of its snapshot where that is at hand."""
+    snapshot = None if snapshot is None else snapshot.as_asked(plan.settings)
     beyond = "takes more bytes than this plan copies"
     serving = None if snapshot is None else int(snapshot.brokers.in_service.sum())
     nominal = () if snapshot is None else snapshot.quality.nominal_capacity

@@ -1,0 +1,35 @@
+"""Maintenance that settings ask for, as states and goals that every planner knows."""
+
+from dataclasses import asdict, replace
+
+from trimtab.model.errors import PlanError
+from trimtab.model.replicas.settings import ReplicasSettings
+from trimtab.model.replicas.snapshot import BrokerState, ReplicasSnapshot
+
+
+def as_asked(
+    snapshot: ReplicasSnapshot, settings: ReplicasSettings
+) -> tuple[ReplicasSnapshot, ReplicasSettings]:
+    """The snapshot with the states asked for, and the settings with the goals that are left.
+
+    Raises
+    ------
+    PlanError
+        If a broker is not in the snapshot, or one to be filled is dead.
+    """
+    brokers, at = snapshot.brokers, snapshot.reference.taken_at
+    state = dict(zip(brokers.id.tolist(), brokers.state.tolist(), strict=True))
+    for name in ("drain", "demote", "add"):
+        for broker in getattr(settings, name):
+            remedy = "start it, and plan from a snapshot taken since" if name == "add" else "correct it"
+            if broker not in state:
+                there = ", ".join(map(str, state))
+                raise PlanError(
+                    f"{name}: broker {broker} is not in the snapshot of {at}, which knows {there}; {remedy}"
+                )
+            if name == "add" and state[broker] == BrokerState.DEAD:
+                raise PlanError(f"add: broker {broker} is dead in the snapshot of {at}; {remedy}")
+    if settings.fix_offline:
+        goals = tuple(goal for goal in settings.goals if goal in ("rack", "host"))
+        settings = replace(settings, goals=goals)
+    return snapshot.as_asked(asdict(settings)), settings

@@ -1,0 +1,159 @@
+"""Brokers emptied, relieved of leaderships, filled, and repairs alone: every broker has 100 of everything."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from support.plan_checker import check
+from support.random_snapshots import random_snapshot
+from support.replica_clusters import broker, partition, snapshot
+from trimtab.files.replicas.plan import plan_bytes
+from trimtab.files.replicas.snapshot import FORMAT
+from trimtab.levels import LEVELS
+from trimtab.levels.planning import planner_of
+from trimtab.levels.settings import read_settings
+from trimtab.model.errors import PlanError, SettingsError
+from trimtab.model.plan import Verdict
+from trimtab.model.replicas.plan import Plan
+from trimtab.model.replicas.settings import ReplicasSettings
+from trimtab.plan.replicas import trim
+
+FULL = (100.0,) * 4
+
+
+def planned(partitions: list, brokers: int | list = 3, **settings: object) -> Plan:
+    """A plan by `trim`."""
+    there = [broker(b, capacity=FULL) for b in range(1, brokers + 1)] if isinstance(brokers, int) else brokers
+    return trim.plan(snapshot(there, partitions), ReplicasSettings(**settings))  # type: ignore[arg-type]
+
+
+def moved(plan: Plan) -> list[tuple]:
+    """Kind, topic, source, target and goal of every move."""
+    return [(m.kind.value, m.topic, m.source, m.target, m.reason.goal) for m in plan.moves]
+
+
+def test_a_drained_broker_is_emptied_and_nothing_else_moves() -> None:
+    """Broker 1 holds `a` as leader and `b` as follower; 3 is the only one that holds neither."""
+    parts = [partition("a", 0, [1, 2]), partition("b", 0, [2, 1]), partition("c", 0, [2, 3])]
+    plan = planned(parts, drain=(1,), fix_offline=True)
+    assert plan.verdict == Verdict.LEVELLED
+    assert {a.topic: set(a.after) for a in plan.assignments} == {"a": {2, 3}, "b": {2, 3}}
+    assert {goal for *_, goal in moved(plan)} == {"drain"}
+    assert plan.settings["drain"] == [1]
+    assert plan.settings["goals"] == ["rack", "host"]
+
+
+def test_a_demoted_broker_leads_nothing_and_keeps_its_replicas() -> None:
+    """Two of three partitions are led by broker 1: two hand-overs, no copy."""
+    parts = [partition("a", 0, [1, 2]), partition("b", 0, [1, 3]), partition("c", 0, [2, 1])]
+    plan = planned(parts, demote=(1,), fix_offline=True)
+    assert plan.verdict == Verdict.LEVELLED
+    assert sorted(moved(plan)) == [("leader", "a", 1, 2, "demote"), ("leader", "b", 1, 3, "demote")]
+    assert [(set(a.before), a.leader_after) for a in plan.assignments] == [({1, 2}, 2), ({1, 3}, 3)]
+
+
+def test_a_leader_without_a_stand_in_goes_with_its_replica() -> None:
+    """The only replica of `a`, and a sibling out of sync of `b`: both need a copy that can lead."""
+    parts = [partition("a", 0, [1]), partition("b", 0, [1, 2], in_sync=[1])]
+    plan = planned(parts, demote=(1,), fix_offline=True)
+    assert plan.verdict == Verdict.LEVELLED
+    assert {goal for *_, goal in moved(plan)} == {"demote"}
+    assert [(1 in a.after, a.leader_after) for a in plan.assignments] in (
+        [(False, 2), (True, 3)],
+        [(False, 3), (True, 3)],
+    )
+
+
+def test_excluded_topics_stay_led_and_that_breaks_no_goal() -> None:
+    """Broker 1 is demoted, and `a` is nobody's business."""
+    plan = planned([partition("a", 0, [1, 2])], demote=(1,), excluded_topics=("a",), fix_offline=True)
+    assert plan.verdict == Verdict.LEVEL
+
+
+def test_a_limit_that_leaves_leaders_where_they_are_is_told() -> None:
+    """One move is allowed, two leaderships are to be handed over."""
+    parts = [partition("a", 0, [1, 2]), partition("b", 0, [1, 3])]
+    plan = planned(parts, demote=(1,), fix_offline=True, max_moves=1)
+    assert plan.verdict == Verdict.IMPROVED
+    assert len(plan.moves) == 1
+    assert {"goal": "demote", "partitions": 1} in [p.proof for p in plan.problems]
+
+
+def test_who_cannot_be_relieved_is_proven() -> None:
+    """Two brokers, both to lead nothing."""
+    plan = planned([partition("a", 0, [1, 2])], brokers=2, demote=(1, 2), fix_offline=True)
+    assert plan.verdict == Verdict.INFEASIBLE
+    assert plan.moves == ()
+    assert [p.proof for p in plan.problems] == [{"partitions": 1, "goal": "demote"}]
+
+
+def test_copies_go_to_the_brokers_that_are_added_alone() -> None:
+    """80, 30, 0 and 0 in pieces of 10: 1 and 4 meet halfway, and 3 stays empty, as nobody asked for it."""
+    parts = [partition(f"a{n}", 0, [1], load=(0, 10, 0, 0)) for n in range(8)]
+    parts += [partition(f"b{n}", 0, [2], load=(0, 10, 0, 0)) for n in range(3)]
+    free = planned(parts, brokers=4)
+    assert {m.target for m in free.moves} == {3, 4}
+    plan = planned(parts, brokers=4, add=(4,))
+    assert {(m.target, m.reason.goal) for m in plan.moves} == {(4, "add")}
+    assert sum(m.bytes for m in plan.moves) == 40
+
+
+def test_what_must_leave_goes_anywhere_while_a_broker_is_filled() -> None:
+    """Broker 1 is drained; 4, in the rack that `a` has already, cannot take its replica."""
+    there = [broker(b, rack=rack, capacity=FULL) for b, rack in ((1, "x"), (2, "y"), (3, "x"), (4, "y"))]
+    plan = planned([partition("a", 0, [1, 2])], brokers=there, drain=(1,), add=(4,), goals=("rack", "host"))
+    assert [a.after for a in plan.assignments] == [(3, 2)]
+
+
+def test_repairs_alone_level_nothing() -> None:
+    """80 and 0 stay; the partition without leader gets one."""
+    parts = [partition("a", 0, [1], load=(0, 80, 0, 0)), partition("b", 0, [1, 2], leader=None)]
+    plan = planned(parts, fix_offline=True)
+    assert plan.verdict == Verdict.LEVELLED
+    assert [(kind, topic, goal) for kind, topic, *_, goal in moved(plan)] == [("leader", "b", "offline")]
+
+
+def test_repairs_alone_fill_no_disk_above_theta() -> None:
+    """Broker 1 is dead with 50; 2 and 3 hold 60 each, and 80 is the most."""
+    there = [broker(b, state="dead" if b == 1 else "alive", capacity=FULL) for b in (1, 2, 3)]
+    parts = [partition("a", 0, [1, 2], leader=2, in_sync=[2], load=(0, 50, 0, 0))]
+    parts.append(partition("b", 0, [3], load=(0, 60, 0, 0)))
+    plan = planned(parts, brokers=there, fix_offline=True)
+    assert plan.moves == ()
+    assert plan.verdict in (Verdict.IMPROVED, Verdict.INFEASIBLE)
+
+
+@pytest.mark.parametrize("name", ["drain", "demote", "add"])
+def test_a_broker_that_is_not_there_is_refused(name: str) -> None:
+    """Broker 9 is in no snapshot; nor is one filled that is dead."""
+    with pytest.raises(PlanError, match=rf"^{name}: broker 9 is not in the snapshot .* knows 1, 2, 3; "):
+        planned([partition("a", 0, [1])], **{name: (9,)})
+    there = [broker(1, capacity=FULL), broker(2, state="dead", capacity=FULL)]
+    with pytest.raises(PlanError, match="^add: broker 2 is dead"):
+        planned([partition("a", 0, [1])], brokers=there, add=(2,))
+
+
+def test_a_broker_has_one_part() -> None:
+    """Emptied or filled, not both."""
+    with pytest.raises(SettingsError, match="each broker once, in one of drain, demote and add"):
+        read_settings(None, ["replicas.drain=1,2", "replicas.add=2"], {})
+
+
+ASKED = (("drain",), ("demote",), ("add",), ("drain", "add"), ("demote", "fix_offline"), ("fix_offline",))
+
+
+@pytest.mark.parametrize("strategy", LEVELS["replicas"].planners)
+@pytest.mark.parametrize("seed", range(24))
+def test_a_plan_keeps_its_promises(seed: int, strategy: str) -> None:
+    """Judged independently on random clusters, from the settings that the plan records."""
+    document = random_snapshot(seed)
+    alive = [b["id"] for b in document["brokers"] if b["state"] != "dead"]
+    named = iter(alive[seed % 3 :] + alive)
+    words = [
+        f"replicas.{n}={'true' if n == 'fix_offline' else next(named)}" for n in ASKED[seed % len(ASKED)]
+    ]
+    read = FORMAT.from_json(Path("random.json"), json.dumps(document).encode(), "0" * 64)
+    settings = read_settings(None, [f"replicas.strategy={strategy}", *words], {}).levels["replicas"]
+    plan = planner_of(LEVELS["replicas"], strategy)(read, settings)
+    assert check(document, json.loads(plan_bytes(plan))) == []
