@@ -59,6 +59,24 @@ def test_a_skewed_cluster_gets_a_plan(
     assert f"plan written to {out}" in said.err
 
 
+def test_brokers_are_drained_and_demoted_by_options(
+    snapshot: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Options win over --set, may name several brokers or be given again, and stand in the plan."""
+    first, second, third = (one["id"] for one in json.loads(snapshot.read_text())["brokers"][:3])
+    out = tmp_path / "plan.json"
+    asked = ("--drain", first, "--demote", f"{second},{third}", "--fix-offline", "--set", "replicas.drain=[]")
+    run("replicas", "--snapshot", snapshot, "--out", out, *asked)
+    assert "draining" in capsys.readouterr().out
+    assert check_files(snapshot, out) == []
+    plan = json.loads(out.read_text())
+    told = {name: plan["settings"][name] for name in ("drain", "demote", "add", "fix_offline")}
+    assert told == {"drain": [first], "demote": [second, third], "add": [], "fix_offline": True}
+    assert {"drain", "demote"} <= {move["reason"]["goal"] for move in plan["moves"]}
+    assert run("replicas", "--snapshot", snapshot, "--add", 99, "--add", 98) == 2
+    assert "add: broker 99 is not in the snapshot" in capsys.readouterr().err
+
+
 def test_the_same_input_gives_the_same_bytes(
     snapshot: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
