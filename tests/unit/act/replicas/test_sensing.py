@@ -124,10 +124,10 @@ def test_a_drained_broker_counts_in_no_mean() -> None:
     """Brokers 1 to 3 hold 10 each, and 4 nothing: level, if the plan has emptied 4."""
     level = snapshot_of([[1], [2], [3]], [10] * 3)
     drained = replace(PLAN, settings={"drain": [4]})
-    assert LoadSense(PLAN, level).measures(())[0].worst_deviation["disk"] == 1.0
-    assert LoadSense(drained, level).measures(())[0].worst_deviation["disk"] == 0.0
+    assert LoadSense(PLAN, level).measures((), 0.0)[0].worst_deviation["disk"] == 1.0
+    assert LoadSense(drained, level).measures((), 0.0)[0].worst_deviation["disk"] == 0.0
     newer = LoadSense(drained, level, lambda: (1.0, level))
-    assert newer.measures(())[0].worst_deviation["disk"] == 0.0
+    assert newer.measures((), 0.0)[0].worst_deviation["disk"] == 0.0
 
 
 def test_a_snapshot_from_before_the_last_change_is_not_believed(cluster: FakeCluster) -> None:
