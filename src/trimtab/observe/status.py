@@ -1,4 +1,4 @@
-"""Evenness of a cluster by the newest ticks of the table `imbalance`, read in a fraction of a second."""
+"""Usage of brokers as measured at the newest ticks, read from `imbalance` in a fraction of a second."""
 
 from __future__ import annotations
 
@@ -24,8 +24,7 @@ TICKS = 10
 SEEN = 15
 """A few more are read, because some may lack a broker."""
 
-_LIMITS = ("eta", "theta", "epsilon")
-_MEASURES = ("resource", "brokers", "complete", "sigma", *_LIMITS, "traffic_collapse", "by_broker")
+_MEASURES = ("resource", "brokers", "complete", "traffic_collapse", "by_broker")
 _BROKER = ("broker", "host", "rack", "broker_state")
 """Columns of the table `brokers`, as far as a level has them."""
 
@@ -58,14 +57,6 @@ class ClusterStatus:
         Mean B over the ticks, shape (brokers, resources), fractions; NaN where unknown or without capacity.
     deviation
         Mean signed γ over the ticks, shape (brokers, resources), fractions of the mean; NaN where unknown.
-    sigma
-        Mean of the ticks' σ, shape (resources,); NaN where unknown. Never taken from averaged loads.
-    worst_deviation
-        Largest of |deviation|, shape (resources,).
-    peak_usage
-        Highest B of any broker at any of the ticks, shape (resources,); NaN without capacity.
-    eta, theta, epsilon
-        Shape (resources,): the limits that the pipeline judged the last tick by.
     traffic_collapse
         Whether clients were served less than half of what they offered at the last tick; None: not known.
     quality
@@ -81,12 +72,6 @@ class ClusterStatus:
     brokers: tuple[BrokerState, ...]
     usage: FloatArray
     deviation: FloatArray
-    sigma: FloatArray
-    worst_deviation: FloatArray
-    peak_usage: FloatArray
-    eta: FloatArray
-    theta: FloatArray
-    epsilon: FloatArray
     traffic_collapse: bool | None
     quality: dict[str, Any]
 
@@ -158,22 +143,15 @@ def _status(
     place = {broker.id: index for index, broker in enumerate(brokers)}
     shape = (len(ticks), len(brokers), len(resources))
     usage, deviation = np.full(shape, np.nan), np.full(shape, np.nan)
-    sigma = np.full((len(ticks), len(resources)), np.nan)
     for at, tick in enumerate(ticks):
         for name in known:
             resource, row = resources.index(name), found[tick][name]
-            sigma[at, resource] = row["sigma"]
             for one in row["by_broker"]:
                 where = at, place[one["broker"]], resource
                 usage[where] = _number(one["usage"])
                 # γ is absolute in the table; D against its mean 1/N tells the side.
                 deviation[where] = np.copysign(one["deviation"], one["share"] - 1.0 / row["brokers"])
-    mean_deviation = _mean(deviation)
     last = found[ticks[-1]]
-    limits = {
-        limit: np.array([_number(last[name][limit]) if name in known else np.nan for name in resources])
-        for limit in _LIMITS
-    }
     return ClusterStatus(
         level=lake.level.name,
         resources=resources,
@@ -183,13 +161,9 @@ def _status(
         ticks=len(ticks),
         brokers=brokers,
         usage=_mean(usage),
-        deviation=mean_deviation,
-        worst_deviation=_highest(np.abs(mean_deviation)),
-        peak_usage=_highest(usage.reshape(-1, len(resources))),
+        deviation=_mean(deviation),
         traffic_collapse=next((row["traffic_collapse"] for row in last.values()), None),
         quality=_quality(lake, cluster),
-        sigma=_mean(sigma),
-        **limits,
     )
 
 

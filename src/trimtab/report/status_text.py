@@ -1,4 +1,4 @@
-"""The text of `trimtab status`: the heat map, the measures with which goals hold, age and quality."""
+"""The text of `trimtab status`: the heat map as measured, goals as a plan sees them, age, quality."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from trimtab.report.formats import broker_name, known_value, resource_name
+from trimtab.model.imbalance import sigma_threshold
+from trimtab.report.formats import broker_name, counted, known_value, resource_name
 from trimtab.report.tables import figures_table
 from trimtab.report.terminal_heatmap import Cells, terminal_heatmap
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
 
+    from trimtab.model.level import Breach, Standing
     from trimtab.model.load import FloatArray
     from trimtab.observe.status import BrokerState, ClusterStatus
 
@@ -34,12 +36,14 @@ CPU_WORDS = {
 
 
 def status_text(
-    status: ClusterStatus, now: datetime.datetime, every: bool = False
+    status: ClusterStatus, standing: Standing | str, now: datetime.datetime, every: bool = False
 ) -> Iterator[RenderableType]:
     """Everything about a cluster, top to bottom.
 
     Parameters
     ----------
+    standing
+        The load that is held against the goals, or why there is none.
     now
         What ages are counted to.
     every
@@ -52,16 +56,20 @@ def status_text(
         names,
         Cells(status.usage[rows], status.deviation[rows]),
         columns=[resource_name(name) for name in status.resources],
-        epsilon=np.nan_to_num(status.epsilon, nan=0.1),
+        epsilon=0.1 if isinstance(standing, str) else standing.goals.epsilon,
     )
     if hidden:
         yield f"[dim]{hidden} more brokers deviate less; --all shows them[/]"
     yield ""
-    yield _measures(status)
+    if not isinstance(standing, str):
+        yield _measures(status, standing)
     yield from _remarks(status, now)
+    yield from _verdict(status, standing)
 
 
-def status_document(status: ClusterStatus, now: datetime.datetime) -> dict[str, Any]:
+def status_document(
+    status: ClusterStatus, standing: Standing | str, now: datetime.datetime
+) -> dict[str, Any]:
     """The same as plain JSON values; what is not known is null."""
     return {
         "level": status.level,
@@ -70,18 +78,8 @@ def status_document(status: ClusterStatus, now: datetime.datetime) -> dict[str, 
         "newest_tick": _rfc3339(status.newest_tick),
         "age_seconds": round((now - status.last_tick).total_seconds(), 3),
         "ticks": status.ticks,
-        "resources": {
-            name: {
-                "sigma": known_value(status.sigma[place]),
-                "eta": known_value(status.eta[place]),
-                "worst_deviation": known_value(status.worst_deviation[place]),
-                "epsilon": known_value(status.epsilon[place]),
-                "peak_usage": known_value(status.peak_usage[place]),
-                "theta": known_value(status.theta[place]),
-                "holds": _holds(status, place),
-            }
-            for place, name in enumerate(status.resources)
-        },
+        "snapshot": None if isinstance(standing, str) else standing.taken_at,
+        "resources": {} if isinstance(standing, str) else _resources(standing),
         "brokers": [
             {
                 "id": broker.id,
@@ -113,23 +111,50 @@ def _head(status: ClusterStatus, now: datetime.datetime) -> str:
     return line
 
 
-def _measures(status: ClusterStatus) -> Table:
+def _resources(standing: Standing) -> dict[str, dict[str, Any]]:
+    """Figures of every resource in its worst view, and which goals it misses and where."""
+    views = list(standing.measured.values())
+
+    def worst(figure: str, place: int) -> float | None:
+        return known_value(max(float(getattr(view, figure)[place]) for view in views))
+
+    found: dict[str, dict[str, Any]] = {}
+    for place, name in enumerate(views[0].resources):
+        brokers, epsilon = int(views[0].counted[:, place].sum()), float(standing.goals.epsilon[place])
+        missed = {one.goal: one._asdict() for one in standing.breaches if one.resource == name}
+        found[name] = {
+            "sigma": worst("sigma", place),
+            "eta": known_value(sigma_threshold(epsilon, brokers)) if brokers else None,
+            "worst_deviation": worst("worst_deviation", place),
+            "epsilon": known_value(epsilon),
+            "peak_usage": None if name in standing.nominal else worst("peak_usage", place),
+            "theta": known_value(float(standing.goals.theta[place])),
+            "idle": all(view.mean[place] < standing.goals.idle[place] for view in views),
+            "holds": {goal: goal not in missed for goal in ("theta", "epsilon")} if brokers else None,
+            "breaches": list(missed.values()),
+        }
+    return found
+
+
+def _measures(status: ClusterStatus, standing: Standing) -> Table:
     table = figures_table(["resource"], ["peak", "θ", "worst γ", "ε", "σ", "η"])
     table.add_column("")
-    for place, name in enumerate(status.resources):
-        if np.isnan(status.sigma[place]):
-            table.add_row(resource_name(name), *["–"] * 6, "[dim]not measured[/]")
+    for place, (name, of) in enumerate(_resources(standing).items()):
+        if of["holds"] is None:
+            unknown = np.isnan(status.deviation[:, place]).all()
+            why = "not measured" if unknown else "no capacity, not levelled"
+            table.add_row(resource_name(name), *["–"] * 6, f"[dim]{why}[/]")
             continue
-        broken = _broken(status, place)
+        level = "[dim]idle, not levelled[/]" if of["idle"] else "[green]level[/]"
         table.add_row(
             resource_name(name),
-            _figure(status.peak_usage[place], "{:.0%}", "theta" in broken),
-            _figure(status.theta[place], "{:.0%}", None),
-            _figure(status.worst_deviation[place], "{:.1%}", "epsilon" in broken),
-            _figure(status.epsilon[place], "{:.1%}", None),
-            _figure(status.sigma[place], "{:.4f}", None),
-            _figure(status.eta[place], "{:.4f}", None),
-            "[red]not level[/]" if broken else "[green]level[/]",
+            _figure(of["peak_usage"], "{:.0%}", of["holds"]["theta"]),
+            _figure(of["theta"], "{:.0%}", None),
+            _figure(of["worst_deviation"], "{:.1%}", None if of["idle"] else of["holds"]["epsilon"]),
+            _figure(of["epsilon"], "{:.1%}", None),
+            _figure(of["sigma"], "{:.4f}", None),
+            _figure(of["eta"], "{:.4f}", None),
+            "[red]not level[/]" if of["breaches"] else level,
         )
     return table
 
@@ -145,34 +170,33 @@ def _remarks(status: ClusterStatus, now: datetime.datetime) -> Iterator[str]:
     lag = (status.newest_tick - status.last_tick).total_seconds()
     if lag > 0:
         yield f"[yellow]![/] the newest {_seconds_text(lag)} of samples lack a broker; figures end before"
-    held = {name: _holds(status, place) or {} for place, name in enumerate(status.resources)}
-    uneven = [resource_name(name) for place, name in enumerate(status.resources) if _broken(status, place)]
-    if uneven:
-        helps = f"`trimtab plan {status.level}` finds the fewest moves that help."
-        yield f"{', '.join(uneven)}: not level. {helps}"
-    elif any(held.values()):
+
+
+def _verdict(status: ClusterStatus, standing: Standing | str) -> Iterator[str]:
+    if isinstance(standing, str):
+        yield f"[yellow]![/] No goal is judged, for want of a snapshot: {standing}"
+        return
+    yield from (f"[red]![/] {breach_text(breach)}" for breach in standing.breaches)
+    if standing.breaches:
+        uneven = ", ".join(dict.fromkeys(resource_name(breach.resource) for breach in standing.breaches))
+        yield f"{uneven}: not level. `trimtab plan {status.level}` finds the fewest moves that help."
+    else:
         yield "Everything that is measured is level."
+    yield (
+        f"[dim]Goals are judged by the snapshot of {standing.taken_at}, as in a plan; "
+        f"the map is measured, the mean of {counted(status.ticks, 'tick')}[/]"
+    )
 
 
-def _broken(status: ClusterStatus, place: int) -> list[str]:
-    """The goals that one resource misses: those of planners. η is shown, and decides nothing."""
-    held = _holds(status, place) or {}
-    return [goal for goal in ("theta", "epsilon") if held.get(goal) is False]
-
-
-def _holds(status: ClusterStatus, place: int) -> dict[str, bool | None] | None:
-    """θ, ε and η of one resource as held or not; None where a figure is not known."""
-    if np.isnan(status.sigma[place]):
-        return None
-    pairs = {
-        "theta": (status.peak_usage[place], status.theta[place]),
-        "epsilon": (status.worst_deviation[place], status.epsilon[place]),
-        "eta": (status.sigma[place], status.eta[place]),
-    }
-    return {
-        goal: None if np.isnan(value) or np.isnan(limit) else bool(value <= limit)
-        for goal, (value, limit) in pairs.items()
-    }
+def breach_text(breach: Breach) -> str:
+    """The worst broker, its figure and the limit, with the digits that it takes to tell them apart."""
+    pairs = ([f"{one:.{n}%}" for one in (abs(breach.value), breach.limit)] for n in range(18))
+    value, limit = next(pair for pair in pairs if pair[0] != pair[1])
+    side = "" if breach.goal == "theta" else f" {'above' if breach.value > 0 else 'below'} the mean"
+    where = f" in {breach.view}" if breach.view else ""
+    more = f", and {counted(breach.brokers - 1, 'more broker')}" if breach.brokers > 1 else ""
+    name = resource_name(breach.resource)
+    return f"{broker_name(breach.broker)}: {name} {value}{side} > {breach.goal} {limit}{where}{more}"
 
 
 def worst_rows(deviation: FloatArray, every: bool) -> tuple[Sequence[int], int]:
@@ -191,11 +215,11 @@ def broker_text(broker: BrokerState) -> str:
     return f"{broker_name(broker.id)}{host}{state}"
 
 
-def _figure(value: float, form: str, broken: bool | None) -> str:
-    if np.isnan(value):
+def _figure(value: float | None, form: str, held: bool | None) -> str:
+    if value is None:
         return "–"
     text = form.format(value)
-    return f"[dim]{text}[/]" if broken is None else f"[red]{text}[/]" if broken else f"[green]{text}[/]"
+    return f"[dim]{text}[/]" if held is None else f"[green]{text}[/]" if held else f"[red]{text}[/]"
 
 
 def _seconds_text(seconds: float) -> str:

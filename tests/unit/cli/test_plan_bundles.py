@@ -175,6 +175,41 @@ def test_strategies_are_fed_with_what_the_lake_holds(
     assert "Plan by ThresholdShedder" in capsys.readouterr().out
 
 
+def test_all_side_by_side_and_trim_alone_judge_the_same_load(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Both go by the lake's snapshot, where usage may be declared; Pulsar's decide by raw reports."""
+    cluster = SyntheticPulsar()
+    lake = Lake(tmp_path, BUNDLES)
+    land(cluster.raw(5), lake.raw, "all")
+    folder = lake.snapshot_folder(cluster.name)
+    folder.mkdir(parents=True)
+    made = replace(small_snapshot([0, 0, 0, 0, 1, 2], [12] * 6), usage="declared")
+    write_bundles_snapshot(made, folder / "20261121T050000Z")
+    assert run("plan", "bundles", "--lake", tmp_path, "--json") == 0
+    alone = {move["bundle"]: move["target"] for move in json.loads(capsys.readouterr().out)["moves"]}
+    assert run("plan", "bundles", "--lake", tmp_path, "--strategy", "all", "--json") == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["strategies"][-1]["destinations"] == alone != {}
+    assert "by the snapshot of 2026-11-21T05:00:00Z: message traffic over declared" in document["grounds"]
+    peaks = [one["peak_usage_after"]["cpu"] for one in document["strategies"][:-1]]
+    assert peaks == pytest.approx([0.48] * len(peaks))
+
+
+def test_what_has_no_capacity_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Message rates far apart, which nothing limits: not levelled, and not passed over in silence."""
+    found = small_snapshot([0, 0, 1], [20, 20, 20])
+    capacity = found.brokers.capacity.copy()
+    capacity[:, 3] = np.inf
+    path = tmp_path / "s.json"
+    write_bundles_snapshot(replace(found, brokers=replace(found.brokers, capacity=capacity)), path)
+    assert run("plan", "bundles", "--snapshot", path) == 0
+    assert "not limited, so not levelled: message rate (33% from the mean)" in capsys.readouterr().out
+    write_bundles_snapshot(found, tmp_path / "t.json")
+    assert run("plan", "bundles", "--snapshot", tmp_path / "t.json") == 0
+    assert "not limited" not in capsys.readouterr().out
+
+
 def test_a_shedder_and_a_placement_that_disagree_are_told(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -40,6 +40,20 @@ def test_decisions_go_to_standard_output_and_the_summary_does_not(
     assert shown.err == "trimtab: 3 ticks, 3 unloads by ThresholdShedder\n"
 
 
+def test_brokers_of_one_host_are_told_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A sandbox's recording: nearly the same CPU everywhere, which is the host's; and what can be done."""
+    first, second = skewed().values()
+    for apart, said in ((4.0, True), (20.0, False)):
+        first["cpu"]["usage"], second["cpu"]["usage"] = 99.9, 99.9 - apart
+        path = written(tmp_path / "reports.jsonl", [tick(0, {"127.0.0.1:1": first, "127.0.0.1:2": second})])
+        assert replay("--reports", path, "--out", tmp_path / f"{said}.jsonl") == 0
+        error = capsys.readouterr().err
+        told = "1 of 1 ticks have brokers of one host that report the same CPU" in error
+        assert told is said
+        assert ("2 brokers on 127.0.0.1 at about 100%" in error) is said
+        assert ("`trimtab plan bundles` by declared capacities" in error) is said
+
+
 def test_hand_overs_are_told_with_the_first_of_each(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

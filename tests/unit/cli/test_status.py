@@ -1,14 +1,18 @@
 """`trimtab status` and `trimtab snapshot export` as commands."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 
 from simulate.kafka.cluster import cluster_of
 from simulate.kafka.server import SimulatedKafkaServer
+from support.replica_clusters import broker, partition, snapshot
 from support.small_lake import NOON, broker_rows, imbalance_rows, publish, snapshot_folder
 from trimtab.cli.app import main
+from trimtab.files.replicas.snapshot import write_snapshot
+from trimtab.model.replicas.snapshot import ReplicasSnapshot
 
 UNEVEN = {1: (0.6, 0.3, 0.3, 0.1), 2: (0.2, 0.3, 0.1, 0.3)}
 SNAPSHOT = {
@@ -37,6 +41,14 @@ def run(*arguments: str) -> int:
     return int(ended.value.code or 0)
 
 
+def snapshot_of_disks(*used: float) -> ReplicasSnapshot:
+    """Brokers of a disk of 1 GB each, and nothing else that has a capacity."""
+    return snapshot(
+        [broker(one, capacity=(None, 1e9, None, None)) for one in range(1, 1 + len(used))],
+        [partition("t", one, [one], load=(0, size, 0, 0)) for one, size in enumerate(used, 1)],
+    )
+
+
 def test_status_of_a_lake(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The heat map for people, one document for programs."""
     lake = publish(
@@ -46,9 +58,20 @@ def test_status_of_a_lake(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
             "brokers": [broker_rows(NOON, {1: "alive", 2: "alive"})],
         },
     )
-    snapshot_folder(lake)
+    folder = snapshot_folder(lake)
     assert run("status", "--lake", str(tmp_path)) == 0
-    assert "60% ▲+50%" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "60% ▲+50%" in out
+    assert "No goal is judged, for want of a snapshot" in out
+    shutil.rmtree(folder)
+    write_snapshot(snapshot_of_disks(84e7, 30e7), folder)
+    assert run("status", "--lake", str(tmp_path)) == 0
+    out = capsys.readouterr().out
+    assert "! broker 1: disk 84% > theta 80%\n" in out
+    assert "disk: not level. `trimtab plan replicas`" in out
+    settings = ["--set", "replicas.theta=0.9", "--set", "replicas.epsilon=0.6"]
+    assert run("status", "--lake", str(tmp_path), *settings) == 0
+    assert "not level." not in capsys.readouterr().out
     assert run("status", "--lake", str(tmp_path), "--json") == 0
     assert json.loads(capsys.readouterr().out)["cluster"] == "orders"
 
@@ -83,7 +106,7 @@ def test_status_straight_from_the_brokers(capsys: pytest.CaptureFixture[str]) ->
 
 def test_a_snapshot_is_exported_in_each_form(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """JSON, gzip and folder hold the same snapshot; a wrong ending is refused and nothing is written."""
-    from trimtab.files.replicas.snapshot import read_snapshot, write_snapshot
+    from trimtab.files.replicas.snapshot import read_snapshot
 
     source = tmp_path / "source.json"
     source.write_text(json.dumps(SNAPSHOT))
@@ -109,7 +132,7 @@ def test_the_level_of_a_snapshot_is_told_by_cluster_or_option(
     """A lake of both systems: what is exported is never guessed."""
     from hand_written_tables import lake_with
     from trimtab.files.bundles.snapshot import read_bundles_snapshot
-    from trimtab.files.replicas.snapshot import read_snapshot, write_snapshot
+    from trimtab.files.replicas.snapshot import read_snapshot
     from trimtab.observe.bundles.pipeline import PIPELINE as BUNDLES
     from trimtab.observe.bundles.pipeline import BundlesPipelineSettings
     from trimtab.observe.bundles.snapshot import write_newest_snapshots

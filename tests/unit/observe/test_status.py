@@ -29,7 +29,7 @@ def one_tick(path: Path) -> Lake:
 
 
 def test_the_figures_of_a_tick_are_those_of_the_table(tmp_path: Path) -> None:
-    """Usage, signed deviation, σ, worst deviation and peak of four resources, and the limits beside them."""
+    """Usage and signed deviation of four resources."""
     status = read_status(one_tick(tmp_path))
     assert (status.cluster, status.ticks, status.last_tick, status.newest_tick) == ("orders", 1, NOON, NOON)
     assert [(b.id, b.host, b.rack, b.state) for b in status.brokers] == [
@@ -38,23 +38,18 @@ def test_the_figures_of_a_tick_are_those_of_the_table(tmp_path: Path) -> None:
     ]
     np.testing.assert_allclose(status.usage, [[0.6, 0.3, 0.3, 0.1], [0.2, 0.3, 0.1, 0.3]])
     np.testing.assert_allclose(status.deviation, [[0.5, 0, 0.5, -0.5], [-0.5, 0, -0.5, 0.5]], atol=1e-12)
-    np.testing.assert_allclose(status.sigma, [0.25, 0, 0.25, 0.25], atol=1e-12)
-    np.testing.assert_allclose(status.worst_deviation, [0.5, 0, 0.5, 0.5], atol=1e-12)
-    np.testing.assert_allclose(status.peak_usage, [0.6, 0.3, 0.3, 0.3])
-    assert (status.eta[0], status.theta[0], status.epsilon[0]) == (0.05, 0.8, 0.1)
     assert status.quality["cpu"] == "measured"
 
 
-def test_sigma_is_averaged_over_ticks_never_taken_from_averages(tmp_path: Path) -> None:
-    """Two ticks that are uneven in opposite ways: the averaged loads are level, σ is not."""
+def test_usage_and_deviation_are_means_over_the_ticks(tmp_path: Path) -> None:
+    """Two ticks that are uneven in opposite ways: what is shown is level."""
     swapped = {1: UNEVEN[2], 2: UNEVEN[1]}
     lake = publish(
         tmp_path, {"imbalance": [imbalance_rows(NOON, UNEVEN), imbalance_rows(NOON + STEP, swapped)]}
     )
     status = read_status(lake, "orders")
-    np.testing.assert_allclose(status.sigma[0], 0.25)
-    np.testing.assert_allclose(status.worst_deviation[0], 0, atol=1e-12)
-    assert status.peak_usage[0] == 0.6
+    np.testing.assert_allclose(status.deviation, 0, atol=1e-12)
+    np.testing.assert_allclose(status.usage[:, 0], 0.4)
 
 
 def test_only_the_newest_ticks_count(tmp_path: Path) -> None:
@@ -65,7 +60,7 @@ def test_only_the_newest_ticks_count(tmp_path: Path) -> None:
     status = read_status(publish(tmp_path, {"imbalance": [newest[:20], rows, newest[20:]]}), "orders")
     assert status.ticks == TICKS
     assert status.last_tick == ticks[-1]
-    np.testing.assert_allclose(status.sigma, 0, atol=1e-12)
+    np.testing.assert_allclose(status.deviation, 0, atol=1e-12)
 
 
 def test_ticks_that_lack_a_broker_are_passed_over(tmp_path: Path) -> None:
@@ -80,17 +75,16 @@ def test_a_cluster_without_cpu_signal_has_three_resources(tmp_path: Path) -> Non
     """Nothing is made up for CPU, and the other three are told."""
     blind = {broker: (None, *rest) for broker, (_, *rest) in UNEVEN.items()}
     status = read_status(publish(tmp_path, {"imbalance": [imbalance_rows(NOON, blind)]}), "orders")
-    assert np.isnan(status.sigma[0])
     assert np.isnan(status.usage[:, 0]).all()
-    assert np.isfinite(status.sigma[1:]).all()
+    assert np.isfinite(status.deviation[:, 1:]).all()
 
 
 def test_without_capacities_there_is_deviation_but_no_usage(tmp_path: Path) -> None:
-    """σ and γ need no capacity; θ does."""
+    """γ needs no capacity."""
     lake = publish(tmp_path, {"imbalance": [imbalance_rows(NOON, UNEVEN, limited=False)]})
     status = read_status(lake, "orders")
-    assert np.isnan(status.peak_usage).all()
-    np.testing.assert_allclose(status.worst_deviation[0], 0.5)
+    assert np.isnan(status.usage).all()
+    np.testing.assert_allclose(status.deviation[:, 0], [0.5, -0.5])
 
 
 def test_a_dead_broker_is_there_with_its_state(tmp_path: Path) -> None:

@@ -9,9 +9,15 @@ from pathlib import Path
 import numpy as np
 from rich.console import Console
 
+from support.bundle_snapshots import small_snapshot
+from support.replica_clusters import broker, partition, snapshot
 from support.small_lake import NOON, broker_rows, imbalance_rows, publish, snapshot_folder
+from trimtab.model.bundles.settings import BundlesSettings
+from trimtab.model.level import Standing, standing_of
+from trimtab.model.replicas.settings import ReplicasSettings
+from trimtab.model.snapshot import Quality
 from trimtab.observe.status import ClusterStatus, read_status
-from trimtab.report.status_text import SHOWN, status_document, status_text
+from trimtab.report.status_text import SHOWN, breach_text, status_document, status_text
 from trimtab.report.terminal_heatmap import Cells, cell_text, terminal_heatmap
 
 UNEVEN = {1: (0.6, 0.3, 0.3, 0.1), 2: (0.2, 0.3, 0.1, 0.3)}
@@ -25,11 +31,33 @@ broker 2 h2   20% ▼-50%   30%   +0%   10% ▼-50%   30% ▲+50%
 
 resource     peak    θ  worst γ      ε       σ       η
 CPU           60%  80%    50.0%  10.0%  0.2500  0.0500  not level
-disk          30%  80%     0.0%  10.0%  0.0000  0.0500  level
-network in    30%  80%    50.0%  10.0%  0.2500  0.0500  not level
-network out   30%  80%    50.0%  10.0%  0.2500  0.0500  not level
-CPU, network in, network out: not level. `trimtab plan replicas` finds the fewest moves that help.
+disk          84%  80%     0.0%  10.0%  0.0000  0.0500  not level
+network in    30%  80%     3.4%  10.0%  0.0172  0.0500  level
+network out    1%  80%   100.0%  10.0%  0.5000  0.0500  idle, not levelled
+! broker 2: CPU 50% below the mean > epsilon 10%, and 1 more broker
+! broker 1: disk 84% > theta 80%, and 1 more broker
+CPU, disk: not level. `trimtab plan replicas` finds the fewest moves that help.
+Goals are judged by the snapshot of 2026-01-01T00:00:00Z, as in a plan; the map is measured, the mean of 1
+tick
 """
+
+
+def standing(
+    usage: dict[int, tuple[float, float, float, float]],
+    settings: ReplicasSettings | None = None,
+    nominal: tuple[str, ...] = (),
+    capacity: tuple[float | None, ...] = (1.0, 1.0, 1.0, 1.0),
+) -> Standing:
+    """The standing of a snapshot in which each broker leads one partition of this usage."""
+    made = snapshot(
+        [broker(one, capacity=capacity) for one in usage],
+        [partition("t", one, [one], load=load) for one, load in usage.items()],
+    )
+    made = replace(made, quality=Quality(extra=(("x_nominal_capacity", list(nominal)),)))
+    return standing_of(made, settings or ReplicasSettings())
+
+
+LOADS = {1: (0.6, 0.84, 0.3, 0.01), 2: (0.2, 0.84, 0.28, 0.0)}
 
 
 def status_of(
@@ -51,35 +79,92 @@ def status_of(
     return read_status(lake)
 
 
-def printed(status: ClusterStatus, now: datetime.datetime = LATER, every: bool = False) -> str:
+def printed(
+    status: ClusterStatus,
+    now: datetime.datetime = LATER,
+    every: bool = False,
+    held: Standing | str = "no snapshot",
+) -> str:
     """As a pipe gets it: no colours, no styles."""
     console = Console(width=110, file=io.StringIO(), highlight=False)
-    for part in status_text(status, now, every):
+    for part in status_text(status, held, now, every):
         console.print(part)
     assert isinstance(console.file, io.StringIO)
     return "".join(line.rstrip() + "\n" for line in console.file.getvalue().splitlines())
 
 
 def test_the_whole_text_reads_without_colours(tmp_path: Path) -> None:
-    """Figures, limits, verdicts and what to do next, as they come through a pipe."""
-    assert printed(status_of(tmp_path, UNEVEN)) == SHOWN_TEXT
+    """The measured map, goals by the snapshot, the broker, figure and limit of each that is missed."""
+    assert printed(status_of(tmp_path, UNEVEN), held=standing(LOADS)) == SHOWN_TEXT
 
 
 def test_a_level_cluster_is_told_so(tmp_path: Path) -> None:
-    """Nothing to do is a sentence too."""
+    """What was measured lately is uneven, the snapshot from which a plan would be made is level."""
     even = dict.fromkeys((1, 2, 3), (0.4, 0.3, 0.2, 0.2))
-    assert "Everything that is measured is level." in printed(status_of(tmp_path, even))
+    text = printed(status_of(tmp_path, UNEVEN), held=standing(even))
+    assert "Everything that is measured is level." in text
+    assert "not level" not in text
 
 
-def test_eta_is_shown_and_decides_nothing(tmp_path: Path) -> None:
-    """Every broker within θ and ε: level for planners, and so here, whatever σ is."""
-    even = status_of(tmp_path, dict.fromkeys((1, 2, 3), (0.4, 0.3, 0.2, 0.2)))
-    status = replace(even, sigma=even.eta + 0.01)
-    assert "Everything that is measured is level." in printed(status)
-    assert "not level" not in printed(status)
-    assert status_document(status, LATER)["resources"]["disk"]["holds"] == {
-        "theta": True, "epsilon": True, "eta": False,
-    }  # fmt: skip
+def test_without_a_snapshot_nothing_is_judged(tmp_path: Path) -> None:
+    """Why is said, and no resource is called level."""
+    text = printed(status_of(tmp_path, UNEVEN), held="lake has no snapshots")
+    assert "No goal is judged, for want of a snapshot: lake has no snapshots" in text
+    assert "level." not in text
+    document = status_document(status_of(tmp_path / "2", UNEVEN), "none", LATER)
+    assert (document["snapshot"], document["resources"]) == (None, {})
+
+
+def test_eta_decides_nothing(tmp_path: Path) -> None:
+    """Each broker within ε, and σ above η since capacities differ: level."""
+    usage = {1: (0.0, 0.44, 0.0, 0.0), 2: (0.0, 0.4, 0.0, 0.0)}
+    held = standing(usage)
+    document = status_document(status_of(tmp_path, UNEVEN), held, LATER)["resources"]["disk"]
+    assert document["holds"] == {"theta": True, "epsilon": True}
+    tight = standing_with_sigma(held, 0.2)
+    assert tight.breaches == ()
+    assert "disk          44%  80%     4.8%  10.0%  0.2000  0.0500  level" in printed(
+        status_of(tmp_path / "2", UNEVEN), held=tight
+    )
+
+
+def standing_with_sigma(held: Standing, sigma: float) -> Standing:
+    """The same with another σ of everything."""
+    (measured,) = held.measured.values()
+    return replace(held, measured={"": replace(measured, sigma=np.full(4, sigma))})
+
+
+def test_goals_that_are_not_asked_for_are_not_missed() -> None:
+    """θ or ε left out of `replicas.goals`, as in a plan."""
+    settings = ReplicasSettings(goals=("epsilon",))
+    assert [(one.goal, one.resource) for one in standing(LOADS, settings).breaches] == [("epsilon", "cpu")]
+    settings = ReplicasSettings(goals=("theta", "rack"))
+    assert [(one.goal, one.resource) for one in standing(LOADS, settings).breaches] == [("theta", "disk")]
+
+
+def test_a_made_up_capacity_is_never_idle_and_its_usage_not_shown(tmp_path: Path) -> None:
+    """Compared between brokers, as in a plan."""
+    held = standing(LOADS, nominal=("network_out",))
+    row = status_document(status_of(tmp_path, UNEVEN), held, LATER)["resources"]["network_out"]
+    assert (row["peak_usage"], row["idle"], row["holds"]["epsilon"]) == (None, False, False)
+    assert "broker 1: network out 100% above the mean > epsilon 10%" in [
+        breach_text(one).partition(",")[0] for one in held.breaches
+    ]
+
+
+def test_the_worst_view_of_bundles_is_named() -> None:
+    """A plan has to hold in all views, so a breach in one of the past is one."""
+    held = standing_of(small_snapshot([0, 1], [[40, 50], [40, 10]]), BundlesSettings())
+    first = held.breaches[0]
+    assert (first.goal, first.broker, first.view, first.brokers) == ("epsilon", "b0:8080", "window -1", 2)
+    text = breach_text(first)
+    assert text == "b0:8080: CPU 67% above the mean > epsilon 10% in window -1, and 1 more broker"
+
+
+def test_a_narrow_breach_is_told_with_the_digits_it_takes() -> None:
+    """80.02 % over 80 % is not told as 80 % > 80 %."""
+    (one,) = standing({1: (0.0, 0.8002, 0.0, 0.0), 2: (0.0, 0.8, 0.0, 0.0)}).breaches
+    assert breach_text(one) == "broker 1: disk 80.02% > theta 80.00%"
 
 
 def test_what_is_wrong_is_named(tmp_path: Path) -> None:
@@ -96,9 +181,12 @@ def test_what_is_wrong_is_named(tmp_path: Path) -> None:
 def test_a_missing_resource_is_a_dash(tmp_path: Path) -> None:
     """No CPU signal: a dash in every place, and not counted as level."""
     blind = {broker: (None, *rest) for broker, (_, *rest) in UNEVEN.items()}
-    text = printed(status_of(tmp_path, blind))
+    held = standing(LOADS, capacity=(None, 1.0, 1.0, 1.0))
+    text = printed(status_of(tmp_path, blind), held=held)
     (row,) = [line for line in text.splitlines() if line.startswith("CPU ")]
     assert row.split() == ["CPU", *"––––––", "not", "measured"]
+    text = printed(status_of(tmp_path / "2", UNEVEN), held=held)
+    assert "no capacity, not levelled" in text
 
 
 def test_of_many_brokers_those_that_deviate_most_are_shown(tmp_path: Path) -> None:
@@ -115,12 +203,28 @@ def test_of_many_brokers_those_that_deviate_most_are_shown(tmp_path: Path) -> No
 
 
 def test_the_document_has_null_for_what_is_not_known(tmp_path: Path) -> None:
-    """JSON has no NaN: programs get null."""
+    """JSON has no NaN: programs get null; of each goal that is missed the worst broker."""
     blind = {broker: (None, *rest) for broker, (_, *rest) in UNEVEN.items()}
-    document = json.loads(json.dumps(status_document(status_of(tmp_path, blind), LATER), allow_nan=False))
+    held = standing(LOADS, capacity=(None, 1.0, 1.0, 1.0))
+    found = status_document(status_of(tmp_path, blind), held, LATER)
+    document = json.loads(json.dumps(found, allow_nan=False))
+    assert document["snapshot"] == "2026-01-01T00:00:00Z"
     assert document["resources"]["cpu"]["sigma"] is None
     assert document["resources"]["cpu"]["holds"] is None
-    assert document["resources"]["network_in"]["holds"] == {"theta": True, "epsilon": False, "eta": False}
+    assert document["resources"]["network_out"]["idle"] is True
+    disk = document["resources"]["disk"]
+    assert disk["holds"] == {"theta": False, "epsilon": True}
+    assert disk["breaches"] == [
+        {
+            "goal": "theta",
+            "resource": "disk",
+            "broker": 1,
+            "view": "",
+            "value": 0.84,
+            "limit": 0.8,
+            "brokers": 2,
+        }
+    ]
     assert document["brokers"][0]["usage"]["network_in"] == 0.3
     assert (document["at"], document["age_seconds"]) == ("2026-11-21T12:00:00Z", 42.0)
 

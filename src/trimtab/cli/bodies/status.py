@@ -7,6 +7,7 @@ import json
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -14,11 +15,13 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 
 from trimtab.cli.bodies.where import Where
+from trimtab.files.settings import Settings
 from trimtab.levels import LEVELS, System
-from trimtab.model.errors import ObserveError, SettingsError
+from trimtab.model.errors import InputError, ObserveError, SettingsError
+from trimtab.model.level import Standing, standing_of
 from trimtab.observe.collect.settings import CollectSettings
 from trimtab.observe.lake import Lake
-from trimtab.observe.status import read_statuses
+from trimtab.observe.status import ClusterStatus, read_statuses
 from trimtab.report.status_text import status_document, status_text
 
 WATCH_SECONDS = 2.0
@@ -33,14 +36,27 @@ def look(where: Where, cluster: str | None, *, every: bool) -> Look:
     if system is not None:
         return _of_brokers(system, where, every=every)
 
+    settings = where.read()
+
     def from_lake() -> tuple[dict[str, Any], Iterable[RenderableType]]:
         now = datetime.datetime.now(datetime.UTC)
-        found = read_statuses([Lake(where.lake, level.pipeline()) for level in LEVELS.values()], cluster)
-        documents = [status_document(one, now) for one in found]
-        texts = [part for one in found for part in (*status_text(one, now, every), "")][:-1]
+        lakes = [Lake(where.lake, level.pipeline()) for level in LEVELS.values()]
+        found = [(one, _standing(one, where.lake, settings)) for one in read_statuses(lakes, cluster)]
+        documents = [status_document(*one, now) for one in found]
+        texts = [part for one in found for part in (*status_text(*one, now, every), "")][:-1]
         return documents[0] if len(documents) == 1 else {"clusters": documents}, texts
 
     return from_lake
+
+
+def _standing(status: ClusterStatus, lake: Path, settings: Settings) -> Standing | str:
+    """How level the newest snapshot is, as a plan sees it, or else why that is not known."""
+    level = LEVELS[status.level]
+    try:
+        newest = Lake(lake, level.pipeline()).newest_snapshot(status.cluster)
+        return standing_of(level.snapshot().read(newest), settings.of(level.settings()))
+    except (InputError, ObserveError) as error:
+        return str(error)
 
 
 def _of_brokers(system: System, where: Where, *, every: bool) -> Look:

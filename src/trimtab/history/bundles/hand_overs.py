@@ -1,4 +1,4 @@
-"""Bundles that are just changing hands or being split, as reports tell: taken as they are, and told.
+"""Oddities of reports, taken as they are and told: bundles that change hands or are split, a shared host.
 
 Brokers report one after the other, so that a moving bundle is at two of them for a moment, and a split one
 lies beside its parts. Pulsar's leader counts all of it, and so does a replay; whoever reads the decisions
@@ -10,8 +10,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from trimtab.files.head import time_text
+from trimtab.model.bundles.policies import host_of
 from trimtab.model.bundles.range import overlapping, parse_bundle
 from trimtab.model.bundles.reports import ReportTick
+
+ALIKE = 0.1
+"""CPU of brokers of one host that differs by less of its limit is taken to be the host's."""
 
 
 @dataclass
@@ -63,6 +67,12 @@ class HandOvers:
             if not report.last_stats.keys() <= listed:
                 stray = next(bundle for bundle in report.last_stats if bundle not in listed)
                 found.setdefault("unlisted", f"{stray} at {broker}")
+        cpu: dict[tuple[str, float], list[float]] = {}
+        for broker, report in tick.brokers.items():
+            cpu.setdefault((host_of(broker), report.cpu.limit), []).append(report.cpu.usage)
+        for (host, limit), used in cpu.items():
+            if len(used) > 1 and 0 < max(used) < min(used) + ALIKE * limit:
+                found["one_host"] = f"{len(used)} brokers on {host} at about {max(used) / limit:.0%}"
         split = self._split_among(frozenset(owner))
         return found if split is None else {**found, "split": split}
 
@@ -78,6 +88,9 @@ class HandOvers:
 KINDS = {
     "moving": "have a bundle at two brokers, as while it changes hands: it counts at both, as in Pulsar",
     "split": "have a bundle beside a part of it, as around a split: both count, as in Pulsar",
+    "one_host": "have brokers of one host that report the same CPU: it is the host's, not theirs, as in a "
+    "sandbox, and strategies that go by it see no difference; UniformLoadShedder goes by messages, `trimtab "
+    "plan bundles` by declared capacities, and `trimtab simulate recording` makes brokers of their own hosts",
     "unlisted": "have statistics of a bundle that its broker does not list: they count in its means, and it "
     "is not shed from there, as in Pulsar",
 }

@@ -5,7 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from trimtab.model.imbalance import Measures, sigma_threshold
+from trimtab.model.level import Goals as Limits
+from trimtab.model.level import beyond
 from trimtab.report.formats import bytes_text, counted, drop_text, resource_name
 from trimtab.report.tables import figures_table
 
@@ -128,11 +132,10 @@ def cost_text(spent: Spent) -> str:
 
 
 def _met(measures: Measures, name: str, goals: Goals) -> tuple[bool, bool, bool]:
-    return (
-        measures.sigma[name] <= goals.eta(name),
-        measures.worst_deviation[name] <= goals.epsilon[name],
-        name not in measures.peak_usage or measures.peak_usage[name] <= goals.theta[name],
-    )
+    peak, off = measures.peak_usage.get(name, 0.0), measures.worst_deviation[name]
+    limits = Limits(*map(np.array, (goals.theta[name], goals.epsilon[name], 0.0)))
+    above, apart = beyond(np.array(peak), np.array(off), np.array(np.nan), limits)
+    return measures.sigma[name] <= goals.eta(name), not apart, not above
 
 
 def _holds(measures: Measures, name: str, goals: Goals) -> bool:

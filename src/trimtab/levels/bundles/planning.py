@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections import deque
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, Final
 
@@ -23,7 +24,7 @@ from trimtab.model.bundles.plan import BundlePlan
 from trimtab.model.bundles.reports import ReportTick
 from trimtab.model.bundles.settings import BundlesSettings
 from trimtab.model.bundles.snapshot import BundlesSnapshot
-from trimtab.model.errors import InputError, SettingsError
+from trimtab.model.errors import InputError, ObserveError, SettingsError
 from trimtab.model.snapshot import SnapshotReference
 from trimtab.plan.bundles.decided import plan_of_decision
 from trimtab.plan.bundles.reported import snapshot_of_ticks
@@ -64,7 +65,12 @@ def planned(request: PlanAsked) -> Planned:
         chosen, _ = asked(sorted(SHEDDERS, key=lambda name: (name == OURS, name)), placements, pulsars)
         wanted = [_wanted(name, one, source, settings, own["variant"]) for name, one in chosen.items()]
         return Planned(
-            told=strategies_text(wanted), document={"strategies": strategies_document(wanted)}, binding=False
+            told=f"{strategies_text(wanted)}\n{source.grounds}\n",
+            document={
+                "grounds": source.grounds,
+                "strategies": strategies_document(wanted),
+            },
+            binding=False,
         )
     chosen, _ = asked([request.strategy or OURS], placements, pulsars)
     ((name, one),) = chosen.items()
@@ -79,8 +85,8 @@ def planned(request: PlanAsked) -> Planned:
     one_wanted = _wanted(name, one, source, settings, own["variant"])
     return Planned(
         plan=one_wanted.plan,
-        snapshot=source.reported,
-        told=_why(one_wanted),
+        snapshot=source.judged,
+        told=f"{_why(one_wanted)}\n{source.grounds}\n",
         binding=one_wanted.plan.strategy == OURS,
     )
 
@@ -112,6 +118,27 @@ class _Source:
         """The newest ticks as a snapshot."""
         policies = None if self.laid_down is None else self.laid_down.policies
         return snapshot_of_ticks(self.ticks, self._reference(), policies)
+
+    @cached_property
+    def judged(self) -> BundlesSnapshot:
+        """The ground of `trim` and of all figures: the snapshot of a lake, as for `trim` alone."""
+        try:
+            found = self.reported if self._request.own["reports"] is not None else self.snapshot()
+        except ObserveError:
+            return self.reported  # collected, and no pipeline has run
+        return found if self.laid_down is None else replace(found, policies=self.laid_down.policies)
+
+    @property
+    def grounds(self) -> str:
+        """The load that each side judges by."""
+        at, judged = time_text(self.ticks[-1].at), self.judged
+        if judged is self.reported:
+            return f"All judge by the brokers' load reports of {at}."
+        usage = "message traffic over declared capacities" if judged.usage == "declared" else "measured usage"
+        return (
+            f"Pulsar's strategies decide by the brokers' own load reports of {at}; trim, and the figures of "
+            f"all, by the snapshot of {judged.reference.taken_at}: {usage}."
+        )
 
     @cached_property
     def laid_down(self) -> LaidDown | None:
@@ -147,14 +174,14 @@ def _sorted_words(request: PlanAsked) -> tuple[list[str], list[str]]:
 def _wanted(name: str, one: Asked, source: _Source, settings: BundlesSettings, variant: str) -> Wanted:
     """The decision of one strategy for the newest tick, also as a plan."""
     if one.strategy == OURS:
-        plan = plan_bundles(source.reported, settings)
+        plan = plan_bundles(source.judged, settings)
         return Wanted(name, OURS, None, {}, _decision_of(plan), plan, ())
     settled = one.settled(variant, settings.seed, world_answers=True)
     scenario = settled.scenario(java_order=True, world_answers=False, laid_down=source.laid_down)
     seen, decision = decide_now(source.ticks, scenario)
     options = dict(settled.options)
     plan = plan_of_decision(
-        source.reported,
+        source.judged,
         decision,
         settled.strategy,
         settled.placement,

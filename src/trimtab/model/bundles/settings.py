@@ -19,7 +19,8 @@ class BundlesSettings:
         Highest deviation γ from the mean allowed in every view, per resource, 0 < ε < 1.
     idle_usage
         ε is not asked of a resource in a view where the brokers use less than this share of it on average: no
-        client is disconnected to level a network that is one part in a thousand full.
+        client is disconnected to level a network that is one part in a thousand full. Of a resource without
+        known capacity it is asked.
     grace_seconds
         A bundle does not go back to a broker that it left within this time.
     max_unloads, max_sessions

@@ -180,6 +180,11 @@ class BundlesSnapshot:
         """Names of the rows of `imbalance().usage`: Pulsar's ids of the brokers."""
         return self.brokers.name
 
+    @property
+    def by_view(self) -> dict[str, Imbalance]:
+        """Measures of the ownership as it is, by view."""
+        return {name: self.imbalance(view=view) for view, name in enumerate(self.views)}
+
     def broker_load(self, owner: IntArray | None = None) -> FloatArray:
         """Shape (views, brokers, resources), in `UNITS`: loads under an ownership, by default as it is."""
         held = self.bundles.owner if owner is None else owner

@@ -35,7 +35,7 @@ def plan_of_decision(
     Parameters
     ----------
     snapshot
-        Of the reports that it decided by.
+        The load by which the result is judged; it may know more than the reports that were decided by.
     strategy, placement
         By their names in Pulsar; None for shedders that name destinations themselves.
     settings

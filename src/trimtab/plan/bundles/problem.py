@@ -16,6 +16,7 @@ from trimtab.model.bundles.range import namespace_of
 from trimtab.model.bundles.settings import BundlesSettings
 from trimtab.model.bundles.snapshot import NO_OWNER, RESOURCES, BundlesSnapshot
 from trimtab.model.imbalance import mean_of
+from trimtab.model.level import Goals, goals_of
 from trimtab.model.load import BoolArray, FloatArray, IntArray
 from trimtab.plan.pulsar.assign.candidates import by_policies
 from trimtab.plan.search.limits import Limits, limits_around
@@ -100,14 +101,10 @@ class ProblemData:
         return np.ascontiguousarray(load.transpose(1, 0, 2).reshape(len(load[0]), views * resources))
 
     @property
-    def theta(self) -> FloatArray:
-        """Shape (columns,)."""
-        return np.tile(self.settings.theta, len(self.snapshot.views))
-
-    @property
-    def epsilon(self) -> FloatArray:
-        """Shape (columns,)."""
-        return np.tile(self.settings.epsilon, len(self.snapshot.views))
+    def goals(self) -> Goals:
+        """θ and ε, of shape (columns,)."""
+        asked = goals_of(self.settings, RESOURCES, self.snapshot.quality.nominal_capacity)
+        return Goals(*(np.tile(one, len(self.snapshot.views)) for one in asked))
 
     def mean(self, load: FloatArray) -> FloatArray:
         """B̄ under a load, shape (columns,); NaN where no broker counts."""
@@ -118,8 +115,8 @@ class ProblemData:
 
         The mean is taken from the load, so it should be that of the ownership aimed at.
         """
-        idle = self.settings.idle_usage
-        return limits_around(self.mean(load), self.counted, self.theta, self.epsilon * share, idle)
+        goals = self.goals
+        return limits_around(self.mean(load), self.counted, goals.theta, goals.epsilon * share, goals.idle)
 
     def fixed_mean(self, placed: bool) -> BoolArray:
         """Shape (columns,): whether the mean is the same for all plans.

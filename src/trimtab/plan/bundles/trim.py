@@ -223,7 +223,7 @@ def _unloads(problem: ProblemData, place: IntArray, goal: Limits) -> list[Bundle
         return []
     usage = problem.load(arrays.home) * arrays.inverse
     after = problem.load(place) * arrays.inverse
-    theta = problem.theta
+    theta = problem.goals.theta
     ceiling = np.maximum(np.maximum(usage, after) * (1 + 1e-12), theta)
     distance = np.maximum(usage - goal.high, 0.0).sum(axis=1)
     far = np.where(arrays.home[moved] >= 0, distance[arrays.home[moved]], np.inf)

@@ -5,6 +5,7 @@ import numpy as np
 from trimtab.model.bundles.policies import is_heartbeat_or_sla
 from trimtab.model.bundles.range import namespace_of
 from trimtab.model.bundles.snapshot import RESOURCES, UNITS
+from trimtab.model.level import beyond
 from trimtab.model.load import BoolArray, FloatArray, IntArray
 from trimtab.model.plan import Problem
 from trimtab.plan.bundles.diagnosis import hot_problems
@@ -24,27 +25,23 @@ def judge(problem: ProblemData, place: IntArray, any_move: bool, cut: Problem | 
     usage, before = (_usage(problem, each) for each in (load, problem.load(problem.arrays.home)))
     impossible, open_ = _homeless(problem, place, cut is not None)
     goal = problem.limits(load)
-    theta = problem.theta
-    over = problem.counted & (usage > theta)
-    mean = problem.mean(load)
-    epsilon = problem.epsilon
+    asked, mean = problem.goals, problem.mean(load)
     with np.errstate(invalid="ignore", divide="ignore"):
-        levelled = problem.counted & (mean > 0) & (mean >= problem.settings.idle_usage)
-        deviation = np.where(levelled, np.abs(usage - mean) / mean, 0.0)
-    out = deviation > epsilon
+        deviation = np.where(problem.counted & (mean > 0), np.abs(usage - mean) / mean, 0.0)
+    over, out = beyond(usage, deviation, mean, asked)
     proven: list[Problem] = []
     if over.any() or out.any():
-        beyond, uneven = hot_problems(problem, goal)
-        proven += [*_too_few_brokers(problem, load, over), *beyond]
+        alone, uneven = hot_problems(problem, goal)
+        proven += [*_too_few_brokers(problem, load, over), *alone]
         open_ += uneven
         known = {one.resource for one in (*proven, *uneven)}
-        open_ += _unmet(problem, "theta", over, usage, theta, known, mean)
-        open_ += _unmet(problem, "epsilon", out & ~over, deviation, epsilon, known, mean)
+        open_ += _unmet(problem, "theta", over, usage, asked.theta, known, mean)
+        open_ += _unmet(problem, "epsilon", out & ~over, deviation, asked.epsilon, known, mean)
     problems = (*impossible, *proven, *open_)
     return judgement_of(
         problems,
         proven=bool(impossible or proven),
-        overloads=bool((over & ~(before > theta)).any()),
+        overloads=bool((over & ~(before > asked.theta)).any()),
         any_move=any_move,
         cuts=() if cut is None else (cut,),
     )

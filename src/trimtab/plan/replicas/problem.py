@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.model.imbalance import mean_of
+from trimtab.model.level import Goals, goals_of
 from trimtab.model.load import BoolArray, FloatArray, IntArray
 from trimtab.model.replicas.resources import DISK, RESOURCES
 from trimtab.model.replicas.settings import ReplicasSettings
@@ -186,16 +187,13 @@ class ProblemData:
 
         The mean is taken from the load, so it should be that of the placement aimed at.
         """
-        goals = self.settings.goals
-        theta = np.where("theta" in goals, np.array(self.settings.theta), np.inf)
-        epsilon = np.where("epsilon" in goals, np.array(self.settings.epsilon) * share, np.inf)
-        return limits_around(self.mean(load), self.counted, theta, epsilon, self.idle)
+        goals = self.goals
+        return limits_around(self.mean(load), self.counted, goals.theta, goals.epsilon * share, goals.idle)
 
     @property
-    def idle(self) -> FloatArray:
-        """Shape (resources,): mean utilisation below which ε is not asked; 0 where no capacity is known."""
-        nominal = np.isin(RESOURCES, self.snapshot.quality.nominal_capacity)
-        return np.where(nominal, 0.0, self.settings.idle_usage)
+    def goals(self) -> Goals:
+        """θ and ε as they are asked of this snapshot."""
+        return goals_of(self.settings, RESOURCES, self.snapshot.quality.nominal_capacity)
 
 
 def problem_data(snapshot: ReplicasSnapshot, settings: ReplicasSettings) -> ProblemData:

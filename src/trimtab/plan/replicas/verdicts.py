@@ -3,6 +3,7 @@
 import numpy as np
 
 from trimtab.model.imbalance import Imbalance
+from trimtab.model.level import beyond
 from trimtab.model.load import BoolArray, FloatArray, IntArray
 from trimtab.model.plan import Problem
 from trimtab.model.replicas.resources import RESOURCES, UNITS
@@ -36,8 +37,9 @@ def judge(
     before, after = measured
     impossible, unmet = hard_problems(problem, place, lead, load)
     led = (lead >= 0) & _borne(problem, place, lead)
-    proven, open_ = _capacity(problem, load, after, led)
-    level = _deviation(problem, load, after, led)
+    above, off = beyond(after.usage, after.deviation, after.mean, problem.goals)
+    proven, open_ = _capacity(problem, load, after, above, led)
+    level = _deviation(problem, after, off, led)
     problems = (*impossible, *unmet, *proven, *open_, *level)
     theta = np.array(problem.settings.theta) * (1 + ROUNDING)
     lifted = after.counted & (after.usage > theta) & ~(before.usage > theta)
@@ -58,15 +60,13 @@ def _borne(problem: ProblemData, place: IntArray, lead: IntArray) -> BoolArray:
 
 
 def _capacity(
-    problem: ProblemData, load: FloatArray, after: Imbalance, led: BoolArray
+    problem: ProblemData, load: FloatArray, after: Imbalance, above: BoolArray, led: BoolArray
 ) -> tuple[list[Problem], list[Problem]]:
     """Brokers above θ: what is proven impossible, and what is only not achieved."""
-    if "theta" not in problem.settings.goals:
-        return [], []
     proven, open_ = [], []
     for r, name in enumerate(RESOURCES):
         theta = problem.settings.theta[r]
-        over = after.counted[:, r] & (after.usage[:, r] > theta)
+        over = above[:, r]
         if not over.any():
             continue
         why = _too_few_brokers(problem, load, r) or _indivisible(problem, r, theta, "theta", led)
@@ -133,15 +133,13 @@ def _indivisible(problem: ProblemData, r: int, limit: float, goal: str, led: Boo
     )
 
 
-def _deviation(problem: ProblemData, load: FloatArray, after: Imbalance, led: BoolArray) -> list[Problem]:
+def _deviation(problem: ProblemData, after: Imbalance, off: BoolArray, led: BoolArray) -> list[Problem]:
     """Brokers outside ε of the mean."""
-    if "epsilon" not in problem.settings.goals:
-        return []
     found = []
-    mean = problem.mean(load)
+    mean = after.mean
     for r, name in enumerate(RESOURCES):
         epsilon = problem.settings.epsilon[r]
-        out = after.counted[:, r] & (after.deviation[:, r] > epsilon) & (mean[r] >= problem.idle[r])
+        out = off[:, r]
         if not out.any():
             continue
         limit = float(mean[r]) * (1 + epsilon)

@@ -10,13 +10,14 @@ import numpy as np
 
 from trimtab.model.bundles.plan import BundleMove, BundleMoveKind, BundlePlan
 from trimtab.model.bundles.snapshot import NO_OWNER, RESOURCES, BundlesSnapshot
+from trimtab.model.imbalance import imbalance
 from trimtab.report.execution_text import (
     SHOWN,
     comparison_lines,
     progress_line,
     text_of_receipt,
 )
-from trimtab.report.formats import bytes_text, counted, duration_text
+from trimtab.report.formats import bytes_text, counted, duration_text, resource_name
 from trimtab.report.glance_text import document_of_glance, text_of_glance
 from trimtab.report.plan_text import (
     bound_text,
@@ -50,7 +51,10 @@ def plan_text(plan: BundlePlan, snapshot: BundlesSnapshot | None = None, *, all_
         () if snapshot is None else _load(snapshot),
         _cost(plan),
         bound_text(plan, plan.cost.sessions, plan.bound.sessions, _clients, "disturbs", beyond),
-        prediction_in_views(plan, RESOURCES, _views(plan, snapshot), _idle(plan, snapshot)),
+        [
+            *prediction_in_views(plan, RESOURCES, _views(plan, snapshot), _idle(plan, snapshot)),
+            *(() if snapshot is None else _unlimited(snapshot)),
+        ],
         move_lines(
             plan.moves,
             purpose=lambda move: purpose_text(move.reason, move.reason.view),
@@ -81,12 +85,22 @@ def _load(snapshot: BundlesSnapshot) -> Iterator[str]:
 
 def _idle(plan: BundlePlan, snapshot: BundlesSnapshot | None) -> dict[str, list[str]]:
     """By view: resources that are used too little to be levelled."""
-    views = () if snapshot is None else snapshot.views
-    return {
-        name: idle_resources(plan, snapshot.imbalance(view=view), ())
-        for view, name in enumerate(views)
-        if snapshot is not None
-    }
+    views, nominal = ({}, ()) if snapshot is None else (snapshot.by_view, snapshot.quality.nominal_capacity)
+    return {name: idle_resources(plan, measured, nominal) for name, measured in views.items()}
+
+
+def _unlimited(snapshot: BundlesSnapshot) -> Iterator[str]:
+    """What carries load without any capacity, and how far its brokers are from their mean."""
+    load, brokers = snapshot.broker_load()[0], snapshot.brokers
+    apart = imbalance(load, np.ones_like(load), brokers.in_service, RESOURCES).worst_deviation
+    free = np.asarray(~snapshot.imbalance().counted.any(axis=0))
+    named = [
+        f"{resource_name(name)} ({apart[place]:.0%} from the mean)"
+        for place, name in enumerate(RESOURCES)
+        if free[place] and apart[place] > 0
+    ]
+    if named:
+        yield f"  not limited, so not levelled: {', '.join(named)}; declare it in [capacity] if it is to be"
 
 
 def _cost(plan: BundlePlan) -> str:
@@ -120,11 +134,8 @@ def _views(plan: BundlePlan, snapshot: BundlesSnapshot | None) -> dict[str, tupl
         return {"now": (plan.predicted.before, plan.predicted.after)}
     from trimtab.plan.bundles.splitting import carried_out
 
-    later = carried_out(snapshot, plan)
-    return {
-        name: (snapshot.imbalance(view=view).measures(), later.imbalance(view=view).measures())
-        for view, name in enumerate(snapshot.views)
-    }
+    later = carried_out(snapshot, plan).by_view
+    return {name: (one.measures(), later[name].measures()) for name, one in snapshot.by_view.items()}
 
 
 def forecast_text(prepared: Prepared, expected: Forecast, settings: UnloadSettings, every: bool) -> str:

@@ -23,6 +23,11 @@ class BallsSnapshot:
     box: IntArray
     weight: FloatArray
 
+    @property
+    def row_names(self) -> tuple[str, ...]:
+        """Names of the rows of `imbalance().usage`."""
+        return self.boxes
+
     def imbalance(self, box: IntArray | None = None) -> Imbalance:
         """The measures of this placement, or of another one."""
         where = self.box if box is None else box

@@ -1,0 +1,99 @@
+"""Level or not: the one definition, by which plans, `trimtab status` and the demo judge.
+
+A cluster is level where no broker that counts is above θ, and none further than ε from the mean; ε is not
+asked of what is used too little. σ and η tell how even it is, and decide nothing.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from trimtab.model.imbalance import Imbalance
+from trimtab.model.load import BoolArray, FloatArray
+
+
+class Goals(NamedTuple):
+    """θ, ε (infinite where no goal) and the mean below which ε is not asked; shape (resources,)."""
+
+    theta: FloatArray
+    epsilon: FloatArray
+    idle: FloatArray
+
+
+def goals_of(settings: Any, resources: Sequence[str], nominal: Sequence[str]) -> Goals:
+    """The goals of a level's settings; resources of nominal capacity are never idle."""
+    asked = getattr(settings, "goals", ("theta", "epsilon"))
+    theta = np.where("theta" in asked, np.array(settings.theta), np.inf)
+    epsilon = np.where("epsilon" in asked, np.array(settings.epsilon), np.inf)
+    return Goals(
+        theta, epsilon, np.where(np.isin(resources, nominal), 0.0, getattr(settings, "idle_usage", 0.0))
+    )
+
+
+def beyond(
+    usage: FloatArray, deviation: FloatArray, mean: FloatArray, goals: Goals
+) -> tuple[BoolArray, BoolArray]:
+    """Who is above θ, and who is further than ε from the mean; shape of `usage`.
+
+    Parameters
+    ----------
+    usage, deviation
+        B and γ, shape (brokers, resources), 0 for what does not count; or only their maxima.
+    mean
+        B̄, shape (resources,); NaN where it is not known: then ε is asked.
+    """
+    return usage > goals.theta, (deviation > goals.epsilon) & ~(mean < goals.idle)
+
+
+class Breach(NamedTuple):
+    """A goal that a resource misses: by which broker most, in which view, and how many brokers miss it.
+
+    `value` is the utilisation, or the signed deviation from the mean.
+    """
+
+    goal: str
+    resource: str
+    broker: int | str
+    view: str
+    value: float
+    limit: float
+    brokers: int
+
+
+@dataclass(frozen=True, eq=False)
+class Standing:
+    """The load of a snapshot, by view, held against a planner's goals as that planner holds it.
+
+    `nominal` are resources without known capacity, whose usage is no share of anything.
+    """
+
+    taken_at: str
+    measured: Mapping[str, Imbalance]
+    goals: Goals
+    nominal: tuple[str, ...]
+    breaches: tuple[Breach, ...]
+
+
+def standing_of(snapshot: Any, settings: Any) -> Standing:
+    """The standing of a snapshot of any level by the settings of its planner."""
+    nominal, names = snapshot.quality.nominal_capacity, snapshot.row_names
+    measured = getattr(snapshot, "by_view", None) or {"": snapshot.imbalance()}
+    views = list(measured.values())
+    goals = goals_of(settings, views[0].resources, nominal)
+    held = [beyond(one.usage, one.deviation, one.mean, goals) for one in views]
+    signed = [np.where(one.usage < one.mean, -one.deviation, one.deviation) for one in views]
+    found = []
+    for place, resource in enumerate(views[0].resources):
+        for goal, out, values, limit in (
+            ("theta", [above for above, _ in held], [one.usage for one in views], goals.theta),
+            ("epsilon", [off for _, off in held], signed, goals.epsilon),
+        ):
+            broken, value = np.array(out)[:, :, place], np.array(values)[:, :, place]
+            if broken.any():
+                view, row = divmod(int(np.where(broken, np.abs(value), -1.0).argmax()), len(names))
+                many, worst = int(broken.any(axis=0).sum()), float(value[view, row])
+                where, most = list(measured)[view], float(limit[place])
+                found.append(Breach(goal, resource, names[row], where, worst, most, many))
+    return Standing(snapshot.reference.taken_at, measured, goals, nominal, tuple(found))
