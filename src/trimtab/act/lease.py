@@ -103,7 +103,7 @@ class Lease:
         self._lock_file.unlock()
 
     def tell(self, execution: int) -> None:
-        """Say for which execution it is, in the lock file now and in the cluster at the next check."""
+        """Say for which execution it is, in the lock file now and in the cluster at the next look."""
         self._me = replace(self._me, execution=execution)
         self._lock_file.write(self._me)
         self._due = True
@@ -117,7 +117,7 @@ class Lease:
             If another trimtab has taken over: nothing must be touched from then on.
         """
         now = self._clock()
-        if not self._stands or (now - self._looked_at < LOOK_AGAIN_SECONDS and not self._due):
+        if not self._stands or now - self._looked_at < LOOK_AGAIN_SECONDS:
             return
         try:
             texts = self._port.read_claims()

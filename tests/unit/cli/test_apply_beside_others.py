@@ -68,6 +68,7 @@ def test_while_one_runs_the_second_is_told_which(
     words: tuple[str, ...],
 ) -> None:
     """The first is copying, so that the plan does not fit any more; that is not what is said."""
+    monkeypatch.setattr("trimtab.act.lease.LOOK_AGAIN_SECONDS", 0.0)
     port = SimulatedPort(cluster)
     with open_store() as store, store.lease(port, cluster.cluster_id, ExecutionSettings(), print) as lease:
         prepared = prepare(ACTING, port, PLAN)
