@@ -27,9 +27,8 @@ def goals_of(settings: Any, resources: Sequence[str], nominal: Sequence[str]) ->
     asked = getattr(settings, "goals", ("theta", "epsilon"))
     theta = np.where("theta" in asked, np.array(settings.theta), np.inf)
     epsilon = np.where("epsilon" in asked, np.array(settings.epsilon), np.inf)
-    return Goals(
-        theta, epsilon, np.where(np.isin(resources, nominal), 0.0, getattr(settings, "idle_usage", 0.0))
-    )
+    least = getattr(settings, "idle_usage", 0.0)
+    return Goals(theta, epsilon, np.where(np.isin(resources, nominal), 0.0, least))
 
 
 def beyond(
@@ -48,10 +47,7 @@ def beyond(
 
 
 class Breach(NamedTuple):
-    """A goal that a resource misses: by which broker most, in which view, and how many brokers miss it.
-
-    `value` is the utilisation, or the signed deviation from the mean.
-    """
+    """A goal that a resource misses: the worst broker, its view, its B or signed γ, and how many miss it."""
 
     goal: str
     resource: str
@@ -64,10 +60,7 @@ class Breach(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Standing:
-    """The load of a snapshot, by view, held against a planner's goals as that planner holds it.
-
-    `nominal` are resources without known capacity, whose usage is no share of anything.
-    """
+    """A snapshot's load by view, held against goals as a planner does; `nominal`: without known capacity."""
 
     taken_at: str
     measured: Mapping[str, Imbalance]
@@ -77,7 +70,9 @@ class Standing:
 
 
 def standing_of(snapshot: Any, settings: Any) -> Standing:
-    """The standing of a snapshot of any level by the settings of its planner."""
+    """The standing of a snapshot of any level by its planner's settings, with the states they ask for."""
+    if hasattr(snapshot, "as_asked"):
+        snapshot = snapshot.as_asked(vars(settings))
     nominal, names = snapshot.quality.nominal_capacity, snapshot.row_names
     measured = getattr(snapshot, "by_view", None) or {"": snapshot.imbalance()}
     views = list(measured.values())

@@ -142,6 +142,13 @@ def test_goals_that_are_not_asked_for_are_not_missed() -> None:
     assert [(one.goal, one.resource) for one in standing(LOADS, settings).breaches] == [("theta", "disk")]
 
 
+def test_a_broker_that_settings_drain_does_not_count() -> None:
+    """A plan judges the others, so does `status`."""
+    loads = {1: (0.4, 0.4, 0.4, 0.4), 2: (0.4, 0.4, 0.4, 0.4), 3: (0.1, 0.1, 0.1, 0.1)}
+    assert standing(loads).breaches != ()
+    assert standing(loads, ReplicasSettings(drain=(3,))).breaches == ()
+
+
 def test_a_made_up_capacity_is_never_idle_and_its_usage_not_shown(tmp_path: Path) -> None:
     """Compared between brokers, as in a plan."""
     held = standing(LOADS, nominal=("network_out",))
