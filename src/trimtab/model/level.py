@@ -88,7 +88,6 @@ def standing_of(snapshot: Any, settings: Any) -> Standing:
             broken, value = np.array(out)[:, :, place], np.array(values)[:, :, place]
             if broken.any():
                 view, row = divmod(int(np.where(broken, np.abs(value), -1.0).argmax()), len(names))
-                many, worst = int(broken.any(axis=0).sum()), float(value[view, row])
-                where, most = list(measured)[view], float(limit[place])
-                found.append(Breach(goal, resource, names[row], where, worst, most, many))
+                figures = float(value[view, row]), float(limit[place]), int(broken.any(axis=0).sum())
+                found.append(Breach(goal, resource, names[row], list(measured)[view], *figures))
     return Standing(snapshot.reference.taken_at, measured, goals, nominal, tuple(found))

@@ -218,9 +218,3 @@ def _mean(values: FloatArray) -> FloatArray:
     count = np.isfinite(values).sum(axis=0)
     with np.errstate(invalid="ignore"):
         return np.asarray(np.nansum(values, axis=0) / np.where(count, count, np.nan))
-
-
-def _highest(values: FloatArray) -> FloatArray:
-    """Maximum over the first axis; NaN only where all are."""
-    highest = np.where(np.isfinite(values), values, -np.inf).max(axis=0, initial=-np.inf)
-    return np.where(np.isfinite(highest), highest, np.nan)

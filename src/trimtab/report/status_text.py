@@ -146,16 +146,11 @@ def _measures(status: ClusterStatus, standing: Standing) -> Table:
             table.add_row(resource_name(name), *["–"] * 6, f"[dim]{why}[/]")
             continue
         level = "[dim]idle, not levelled[/]" if of["idle"] else "[green]level[/]"
-        table.add_row(
-            resource_name(name),
-            _figure(of["peak_usage"], "{:.0%}", of["holds"]["theta"]),
-            _figure(of["theta"], "{:.0%}", None),
-            _figure(of["worst_deviation"], "{:.1%}", None if of["idle"] else of["holds"]["epsilon"]),
-            _figure(of["epsilon"], "{:.1%}", None),
-            _figure(of["sigma"], "{:.4f}", None),
-            _figure(of["eta"], "{:.4f}", None),
-            "[red]not level[/]" if of["breaches"] else level,
-        )
+        held = of["holds"] | {"idle": None}
+        shown = [_figure(of["peak_usage"], "{:.0%}", held["theta"]), _figure(of["theta"], "{:.0%}")]
+        shown.append(_figure(of["worst_deviation"], "{:.1%}", held["idle" if of["idle"] else "epsilon"]))
+        shown += [_figure(of["epsilon"], "{:.1%}"), *(_figure(of[one], "{:.4f}") for one in ("sigma", "eta"))]
+        table.add_row(resource_name(name), *shown, "[red]not level[/]" if of["breaches"] else level)
     return table
 
 
@@ -215,7 +210,7 @@ def broker_text(broker: BrokerState) -> str:
     return f"{broker_name(broker.id)}{host}{state}"
 
 
-def _figure(value: float | None, form: str, held: bool | None) -> str:
+def _figure(value: float | None, form: str, held: bool | None = None) -> str:
     if value is None:
         return "–"
     text = form.format(value)

@@ -14,9 +14,6 @@ from trimtab.model.bundles.policies import host_of
 from trimtab.model.bundles.range import overlapping, parse_bundle
 from trimtab.model.bundles.reports import ReportTick
 
-ALIKE = 0.1
-"""CPU of brokers of one host that differs by less of its limit is taken to be the host's."""
-
 
 @dataclass
 class HandOvers:
@@ -71,7 +68,7 @@ class HandOvers:
         for broker, report in tick.brokers.items():
             cpu.setdefault((host_of(broker), report.cpu.limit), []).append(report.cpu.usage)
         for (host, limit), used in cpu.items():
-            if len(used) > 1 and 0 < max(used) < min(used) + ALIKE * limit:
+            if len(used) > 1 and 0 < max(used) < min(used) + limit / 10:  # each looked at its own second
                 found["one_host"] = f"{len(used)} brokers on {host} at about {max(used) / limit:.0%}"
         split = self._split_among(frozenset(owner))
         return found if split is None else {**found, "split": split}
