@@ -24,8 +24,7 @@ def _check(settings: ReplicasSettings, refuse: Refuse) -> None:
     asked = [*settings.drain, *settings.demote, *settings.add]
     for name in ("add", "demote", "drain"):
         if any(asked.count(broker) > 1 for broker in getattr(settings, name)):
-            expected = "each broker once, in one of drain, demote and add"
-            refuse(name, list(getattr(settings, name)), expected)
+            refuse(name, list(getattr(settings, name)), "each broker once, in one of drain, demote and add")
     if not all(settings.excluded_topics):
         refuse("excluded_topics", list(settings.excluded_topics), "names or patterns that are not empty")
 

@@ -56,8 +56,7 @@ class ReplicasSettings:
     drain
         Broker ids to be emptied, as if the snapshot called them `draining`.
     demote
-        Broker ids that lead nothing in the end. Their replicas need not move, but for those that nobody else
-        in sync may lead.
+        Broker ids that lead nothing in the end; replicas move for it where nobody else in sync may lead.
     add
         Broker ids to be filled, as if the snapshot called them `new`: what need not move is copied to them
         alone.

@@ -41,7 +41,6 @@ def narrator(problem: ProblemData, steps: Steps, reasons: Reasons) -> Callable[[
     measure, other, rejected = reasons.measure.tolist(), reasons.other.tolist(), reasons.rejected.tolist()
     kind, source, target = steps.kind.tolist(), steps.source.tolist(), steps.target.tolist()
     gigabytes = (problem.arrays.size[steps.partition] / 1e9).tolist()
-    added = set(problem.settings.add)
     fallback = "epsilon" if "epsilon" in problem.settings.goals else "theta"
 
     def others(i: int) -> str:
@@ -66,7 +65,7 @@ def narrator(problem: ProblemData, steps: Steps, reasons: Reasons) -> Callable[[
             f"by {moved}{far}{tail}"
         )
         named = NAMES[goal[i]] if goal[i] != ROOM_GOAL else fallback
-        if ids[target[i]] in added:
+        if ids[target[i]] in problem.settings.add:
             named = "add"
         bounded = limit if abs(limit) != float("inf") else None
         return Reason(named, name, ids[what], before, after, bounded, text)

@@ -85,7 +85,11 @@ def _settled(problem: ProblemData, lawful: Placement) -> ProblemData:
     slot = np.maximum(pinned, 0)
     freed = (pinned >= 0) & problem.demoted
     freed |= (pinned >= 0) & (lawful.place[rows, slot] != problem.arrays.home[rows, slot])
-    return replace(problem, arrays=problem.arrays._replace(movable=problem.arrays.movable & ~freed))
+    movable = problem.arrays.movable & ~freed
+    if problem.settings.fix_offline:
+        # Random changes would trade places with what need not move, where that copies less in the end.
+        movable &= (lawful.place != problem.arrays.home).any(axis=1) | (lawful.lead != problem.home_lead)
+    return replace(problem, arrays=problem.arrays._replace(movable=movable))
 
 
 def _changes(replicas: int) -> int:

@@ -144,7 +144,7 @@ ASKED = (("drain",), ("demote",), ("add",), ("drain", "add"), ("demote", "fix_of
 
 
 @pytest.mark.parametrize("strategy", LEVELS["replicas"].planners)
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", [*range(24), 2074])
 def test_a_plan_keeps_its_promises(seed: int, strategy: str) -> None:
     """Judged independently on random clusters, from the settings that the plan records."""
     document = random_snapshot(seed)
