@@ -6,9 +6,9 @@ from dataclasses import replace
 from trimtab.act.bundles.changes import requested, split_order
 from trimtab.act.bundles.messages import Unload
 from trimtab.act.bundles.state import BundlesState
-from trimtab.act.bundles.steps import BundleRecord, Step, StepKind, StepState
+from trimtab.act.bundles.steps import BundleRecord, Step, StepKind
 from trimtab.act.execution.messages import Command
-from trimtab.act.execution.record import Blocked, Choice
+from trimtab.act.execution.record import Blocked, Choice, held_by_earlier
 
 MINUTE = 60.0
 
@@ -51,12 +51,8 @@ def _held_up(
 ) -> Blocked | None:
     seen = state.seen
     step = record.step
-    if step.follows is not None:
-        earlier = by_number[step.follows]
-        if not earlier.ended:
-            return Blocked(f"waits for {earlier.step}", in_the_way=True)
-        if earlier.state is not StepState.DONE:
-            return Blocked(f"{earlier.step} ended as {earlier.state}", for_good=True)
+    if step.follows is not None and (held := held_by_earlier(by_number[step.follows], must_succeed=True)):
+        return held
     if record.waits_for is not None:
         return Blocked(record.reason, in_the_way=True, until=record.not_before)
     if record.not_before > state.now:

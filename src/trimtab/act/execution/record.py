@@ -132,6 +132,21 @@ class Blocked:
     until: float | None = None
 
 
+def held_by_earlier(earlier: Record[Any, Any], must_succeed: bool) -> Blocked | None:
+    """The reason why a step cannot be begun before the one that it follows; None once that is over.
+
+    Parameters
+    ----------
+    must_succeed
+        Whether the step makes no sense if the earlier one was not done.
+    """
+    if not earlier.ended:
+        return Blocked(f"waits for {earlier.step}", in_the_way=True)
+    if must_succeed and str(earlier.state) != "done":
+        return Blocked(f"{earlier.step} ended as {earlier.state}", for_good=True)
+    return None
+
+
 @dataclass(frozen=True)
 class Choice(Generic[StepT]):
     """The next batch, and why the other pending steps are not in it (by step number)."""

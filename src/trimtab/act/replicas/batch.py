@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from trimtab.act.execution.messages import Command
-from trimtab.act.execution.record import Blocked, Choice
+from trimtab.act.execution.record import Blocked, Choice, held_by_earlier
 from trimtab.act.replicas.messages import MoveLogDirs, Reassign, Vector
 from trimtab.act.replicas.port import Observation
 from trimtab.act.replicas.settings import ExecutionSettings
@@ -72,12 +72,9 @@ def _held_up(
 ) -> Blocked | None:
     seen = state.seen
     step = record.step
-    if step.follows is not None:
-        earlier = by_number[step.follows]
-        if not earlier.ended:
-            return Blocked(f"waits for {earlier.step}", in_the_way=True)
-        if step.phase is Phase.SETTLE and earlier.state is not StepState.DONE:
-            return Blocked(f"{earlier.step} ended as {earlier.state}", for_good=True)
+    settles = step.phase is Phase.SETTLE
+    if step.follows is not None and (held := held_by_earlier(by_number[step.follows], must_succeed=settles)):
+        return held
     if record.not_before > state.now:
         return Blocked(f"will be tried again ({record.reason})", in_the_way=True)
     if step.partition in seen.reassignments:
