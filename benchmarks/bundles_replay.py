@@ -20,13 +20,13 @@ from pathlib import Path
 from results import write_result
 
 from trimtab.files.bundles.decisions import decision_file, decision_line
-from trimtab.files.bundles.recording import read_recording, write_recording
+from trimtab.files.bundles.recording import read_recording
 from trimtab.history.bundles.compare import compare
 from trimtab.history.bundles.effect import ruler
 from trimtab.history.bundles.recording import FileRecording
 from trimtab.history.bundles.replay import Scenario
 from trimtab.history.bundles.spark import replay_on_spark
-from trimtab.lab.simulate.pulsar.recordings import RecordedCluster, recorded
+from trimtab.lab.simulate.pulsar.recordings import RecordedCluster, recorded, write_recording
 from trimtab.model.bundles.reports import ReportTick
 from trimtab.observe.session import SessionSettings, spark_session
 from trimtab.plan.bundles.strategies import SHEDDERS, shedder

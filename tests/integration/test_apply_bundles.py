@@ -14,6 +14,7 @@ from trimtab.act.bundles.port import OFF, SHEDDING
 from trimtab.act.pulsar.port import PulsarAdminPort
 from trimtab.connect.pulsar.admin import PulsarAdmin
 from trimtab.lab.sandbox.pulsar import PulsarSandbox
+from trimtab.lab.sandbox.pulsar.namespaces import create_topic
 
 pytestmark = [pytest.mark.pulsar, pytest.mark.timeout(300)]
 
@@ -140,7 +141,7 @@ def test_a_real_cluster_does_what_the_simulated_one_does(
 
         def add_topics(number: int) -> None:
             for one in range(number):
-                admin.create_topic(f"persistent://{NAMESPACE}/t{one}")
+                create_topic(admin, f"persistent://{NAMESPACE}/t{one}")
 
         try:
             port = PulsarAdminPort(admin, time.time)

@@ -18,7 +18,12 @@ from trimtab.act.store import JOURNAL_FILE
 from trimtab.connect.pulsar.admin import PulsarAdmin
 from trimtab.files.bundles.plan import write_bundle_plan
 from trimtab.lab.sandbox.pulsar import PulsarSandbox
-from trimtab.lab.sandbox.pulsar.namespaces import delete_namespace
+from trimtab.lab.sandbox.pulsar.namespaces import (
+    create_namespace,
+    create_tenant,
+    create_topic,
+    delete_namespace,
+)
 from trimtab.model.bundles.plan import BundlePlan
 from trimtab.model.bundles.range import bundles_between, parse_bundle
 from trimtab.model.snapshot import SnapshotReference
@@ -54,11 +59,11 @@ class PulsarTrial:
     def create(self, topics: int = 24) -> None:
         """The namespace anew, with some topics."""
         if TENANT not in self.admin.tenants():
-            self.admin.create_tenant(TENANT)
+            create_tenant(self.admin, TENANT)
         delete_namespace(self.admin, NAMESPACE)
-        self.admin.create_namespace(NAMESPACE, 4)
+        create_namespace(self.admin, NAMESPACE, 4)
         for number in range(topics):
-            self.admin.create_topic(f"persistent://{NAMESPACE}/t{number}")
+            create_topic(self.admin, f"persistent://{NAMESPACE}/t{number}")
 
     @property
     def keys(self) -> list[str]:

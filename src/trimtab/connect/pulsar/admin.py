@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
@@ -196,27 +196,9 @@ class PulsarAdmin:
         """Names of all tenants."""
         return self.get_json("tenants", tuple[str, ...])
 
-    def create_tenant(self, tenant: str) -> None:
-        """Make a tenant that may use this cluster; 409 if it exists."""
-        body = {"allowedClusters": [self.cluster()]}
-        self.change("PUT", f"tenants/{path_part(tenant)}", body=json.dumps(body).encode())
-
     def namespaces(self, tenant: str) -> tuple[str, ...]:
         """`tenant/namespace` of a tenant's namespaces."""
         return self.get_json(f"namespaces/{path_part(tenant)}", tuple[str, ...])
-
-    def create_namespace(
-        self, namespace: str, bundles: int | None = None, policies: Mapping[str, object] | None = None
-    ) -> None:
-        """Make a namespace with so many bundles at first, and Pulsar's own `policies`; 409 if it exists."""
-        body: dict[str, object] = {"replication_clusters": [self.cluster()], **(policies or {})}
-        if bundles is not None:
-            body["bundles"] = {"numBundles": bundles}
-        self.change("PUT", f"namespaces/{path_parts(namespace)}", body=json.dumps(body).encode())
-
-    def delete_namespace(self, namespace: str) -> None:
-        """Remove a namespace with all its topics; 404 if it does not exist."""
-        self.change("DELETE", f"namespaces/{path_parts(namespace)}", (("force", "true"),))
 
     def boundaries(self, namespace: str) -> tuple[int, ...]:
         """Boundaries of a namespace's bundles, as told."""
@@ -253,13 +235,6 @@ class PulsarAdmin:
     def topics(self, namespace: str) -> tuple[str, ...]:
         """Persistent topics of a namespace."""
         return self.get_json(f"persistent/{path_parts(namespace)}", tuple[str, ...])
-
-    def create_topic(self, topic: str, partitions: int | None = None) -> None:
-        """Make a topic, of so many partitions or not partitioned; 409 if it exists."""
-        if partitions is None:
-            self.change("PUT", topic_path(topic))
-            return
-        self.change("PUT", f"{topic_path(topic)}/partitions", body=str(partitions).encode())
 
     def topic_owner(self, topic: str) -> str:
         """Id of the broker that serves a topic. **Assigns** its bundle if nobody owns it.

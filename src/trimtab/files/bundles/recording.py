@@ -1,13 +1,10 @@
 """A recording of load reports as it lies there: one file, or a folder of files by date."""
 
-import contextlib
-import gzip
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
-from trimtab.files.atomic import replacing
-from trimtab.files.bundles.reports import read_reports, report_line
+from trimtab.files.bundles.reports import read_reports
 from trimtab.files.head import time_text
 from trimtab.files.reading import reading
 from trimtab.model.bundles.reports import ReportTick
@@ -69,25 +66,3 @@ def read_recording(path: Path) -> Iterator[ReportTick]:
                 )
             before = tick.at, file
             yield tick
-
-
-def write_recording(ticks: Iterable[ReportTick], path: Path) -> None:
-    """Write a recording, a tick at a time; the file appears as a whole or not at all.
-
-    Parameters
-    ----------
-    ticks
-        In order of time.
-    path
-        Compressed if it ends with `.gz`; the same ticks give the same bytes.
-
-    Raises
-    ------
-    InputError
-        If the place cannot be written.
-    """
-    with replacing(path) as plain:
-        packed = gzip.GzipFile("", "wb", 9, plain, mtime=0) if path.suffix == ".gz" else None
-        with packed or contextlib.nullcontext(plain) as file:
-            for tick in ticks:
-                file.write(report_line(tick).encode())

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from trimtab.cli.app import main
-from trimtab.files.bundles.recording import write_recording
 from trimtab.files.bundles.reports import read_reports
-from trimtab.lab.simulate.pulsar.recordings import RecordedCluster, recorded
+from trimtab.lab.simulate.pulsar.recordings import RecordedCluster, recorded, write_recording
 from trimtab.model.bundles.reports import ReportTick
 from trimtab.model.errors import InputError, SettingsError
 

@@ -4,14 +4,17 @@ Nothing in them answers to any balancer: bundles stay where they are, but for th
 A replay tells what a strategy would have done about it.
 """
 
-from collections.abc import Iterator
+import contextlib
+import gzip
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.files.bundles.recording import write_recording
+from trimtab.files.atomic import replacing
+from trimtab.files.bundles.reports import report_line
 from trimtab.model.bundles.range import bundles_between, initial_boundaries
 from trimtab.model.bundles.reports import BrokerReport, BundleStats, ReportTick, ResourceUsage
 from trimtab.model.errors import SettingsError
@@ -196,3 +199,25 @@ def _link(bytes_per_second: float) -> ResourceUsage:
 def record(cluster: RecordedCluster, path: Path) -> None:
     """Write the recording of a cluster; compressed if the file's name ends with `.gz`."""
     write_recording(recorded(cluster), path)
+
+
+def write_recording(ticks: Iterable[ReportTick], path: Path) -> None:
+    """Write a recording, a tick at a time; the file appears as a whole or not at all.
+
+    Parameters
+    ----------
+    ticks
+        In order of time.
+    path
+        Compressed if it ends with `.gz`; the same ticks give the same bytes.
+
+    Raises
+    ------
+    InputError
+        If the place cannot be written.
+    """
+    with replacing(path) as plain:
+        packed = gzip.GzipFile("", "wb", 9, plain, mtime=0) if path.suffix == ".gz" else None
+        with packed or contextlib.nullcontext(plain) as file:
+            for tick in ticks:
+                file.write(report_line(tick).encode())
