@@ -15,13 +15,20 @@ COLOURS = {
     "default": "#5b6675",
     "default again": "#a9b2bd",
     "role_aware literal": "#d98c2b",
+    "role_aware as meant": "#b5651d",
     "role_aware repaired": "#e3c16f",
     "trim": "#2f8f6b",
-    "trim, ε = 0.10": "#8cc9ae",
     "paper: default": "#c9b8d8",
     "paper: strategy": "#8a63b0",
 }
+FADED = {"0.10": 0.45, "0.05": 0.7}
+"""The more was asked for, the darker a row."""
 ETA = 0.1 / 6
+
+
+def _colour(name: str) -> tuple[str, float]:
+    method, _, asked = name.partition(", ε = ")
+    return COLOURS[method], FADED.get(asked, 1.0)
 
 
 def draw_figures(runs: list[dict[str, Any]], paper: dict[str, Any], folder: Path) -> list[Path]:
@@ -44,7 +51,7 @@ def _bars(draw: str, runs: list[dict[str, Any]], paper: dict[str, Any], folder: 
     for place, (name, sigma) in enumerate(rows):
         at = [column - 0.41 + (place + 0.5) * width for column in range(len(RESOURCES))]
         values = [sigma[resource] for resource in RESOURCES]
-        axes.bar(at, values, width * 0.92, color=COLOURS[name], label=name)
+        axes.bar(at, values, width * 0.92, color=_colour(name), label=name)
         for x, value in zip(at, values, strict=True):
             axes.text(
                 x, value + 0.001, f"{value:.3f}".lstrip("0"), ha="center", va="bottom", fontsize=7, color=INK
@@ -68,7 +75,7 @@ def _lines(draw: str, runs: list[dict[str, Any]], folder: Path) -> tuple[Path, P
             samples = run["samples"]["sigma"][resource]
             axes.plot(
                 range(1, len(samples) + 1), samples, marker="o", markersize=3.5, linewidth=1.4,
-                color=COLOURS[run["strategy"]], label=run["strategy"] if place == 0 else None,
+                color=_colour(run["strategy"]), label=run["strategy"] if place == 0 else None,
             )  # fmt: skip
         axes.axhline(ETA, color="#b5341c", linewidth=1, linestyle="--")
         axes.set_ylim(bottom=0)
