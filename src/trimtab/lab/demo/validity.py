@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 PRODUCED_WITHIN = 0.02
 """Produced bytes may differ from those due by this share."""
 CONFIRMED_WITHIN_SECONDS = 0.6
-"""And by what is due in this time: brokers confirm when followers have fetched, twice a second."""
+"""And by what is due in this time: brokers confirm when followers have fetched."""
 OUTSIDE_CORES = 0.5
 """What processes that are not ours may use on average during a sample, unless a whole core is left over."""
 

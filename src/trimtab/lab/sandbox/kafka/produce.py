@@ -20,7 +20,8 @@ from trimtab.lab.sandbox.kafka.workload import Workload
 from trimtab.lab.sandbox.pacing import ProducerTick, Stream, send_on_time
 from trimtab.lab.sandbox.stamps import stamped
 
-# A partition has one batch under way; where followers fetch twice a second, half a second's records wait.
+# A partition has one batch under way, and a broker answers one request of a connection at a time: what comes
+# due until then waits here.
 BATCH_BYTES = 500_000
 # Kafka's own default: a machine that stands still for a minute costs no record. After an expired batch
 # kafka-python 3.0.12 may wait for a producer id for ever; the load then tells what was never answered.
