@@ -61,11 +61,8 @@ def _outcome(record: BundleRecord) -> BundleOutcome:
     seconds = done - asked if moved and asked is not None and done is not None else None
     return BundleOutcome(
         kind=step.kind,
-        state=record.state,
-        reason=record.reason,
         moves=step.moves,
-        started_at=record.started_at,
-        ended_at=record.ended_at,
+        **record.told(),
         bundle=step.bundle,
         source=step.source,
         target=step.target,

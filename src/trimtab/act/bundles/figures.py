@@ -7,6 +7,7 @@ from trimtab.act.bundles.batch import MINUTE
 from trimtab.act.bundles.settings import UnloadSettings
 from trimtab.act.bundles.state import BundlesState
 from trimtab.act.bundles.steps import Step, StepKind, StepState
+from trimtab.act.execution import state as execution
 
 
 @dataclass(frozen=True)
@@ -70,15 +71,10 @@ def forecast(steps: Sequence[Step], settings: UnloadSettings) -> Forecast:
     return Forecast(tuple(batches), now)
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
+@dataclass(frozen=True, kw_only=True)
+class Progress(execution.Progress):
     """Figures of one moment: steps, clients disconnected."""
 
-    status: str
-    reason: str
-    batch: int
-    steps_ended: int
-    steps_total: int
     under_way: tuple[str, ...]
     sessions_disturbed: int
     sessions_left: int
@@ -88,11 +84,7 @@ def progress_of(state: BundlesState) -> Progress:
     """Figures of a state."""
     unloads = [record for record in state.records if record.step.kind is StepKind.UNLOAD]
     return Progress(
-        status=state.status,
-        reason=state.reason,
-        batch=state.batches,
-        steps_ended=sum(record.ended for record in state.records),
-        steps_total=len(state.records),
+        **state.progress(),
         under_way=tuple(str(record.step) for record in state.active),
         sessions_disturbed=sum(r.step.sessions * r.unloads for r in unloads),
         sessions_left=sum(

@@ -101,6 +101,11 @@ class Record(Generic[StepT, StateWordT]):
         """True if what was asked for a moment ago may just not be seen yet."""
         return self.advanced_at is not None and now - self.advanced_at < settings.settle_seconds
 
+    def told(self) -> dict[str, Any]:
+        """What became of it, for the outcomes in receipts of all levels."""
+        times = {"started_at": self.started_at, "ended_at": self.ended_at}
+        return {"state": self.state, "reason": self.reason, **times}
+
     def resumed(self, now: float, ended: bool) -> Self:
         """The record when a process takes the execution up (again).
 

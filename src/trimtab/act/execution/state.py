@@ -60,6 +60,17 @@ SettingsT = TypeVar("SettingsT", bound=Patience)
 
 
 @dataclass(frozen=True, kw_only=True)
+class Progress:
+    """Figures of one moment of any execution; a level adds its own."""
+
+    status: str
+    reason: str
+    batch: int
+    steps_ended: int
+    steps_total: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class Kept(Generic[RecordT, SettingsT]):
     """The part of a state that the journal keeps; a level adds fields of its own.
 
@@ -111,6 +122,12 @@ class Kept(Generic[RecordT, SettingsT]):
     def pending(self) -> tuple[RecordT, ...]:
         """Steps not begun."""
         return tuple(record for record in self.records if not record.active and not record.ended)
+
+    def progress(self) -> dict[str, Any]:
+        """The fields of `Progress`."""
+        ended = sum(record.ended for record in self.records)
+        steps = {"steps_ended": ended, "steps_total": len(self.records)}
+        return {"status": self.status, "reason": self.reason, "batch": self.batches, **steps}
 
     def with_records(self, changed: Mapping[int, RecordT]) -> Self:
         """The same with some records replaced, keyed by step number."""

@@ -99,11 +99,8 @@ def _outcome(record: StepRecord) -> ReplicaOutcome:
         after=step.after,
         bytes=step.bytes,
         kind=step.kind,
-        state=record.state,
-        reason=record.reason,
         moves=step.moves,
-        started_at=record.started_at,
-        ended_at=record.ended_at,
+        **record.told(),
     )
 
 

@@ -7,6 +7,7 @@ from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from trimtab.act.execution import state as execution
 from trimtab.act.replicas.batch import choose_batch
 from trimtab.act.replicas.machine import new_execution
 from trimtab.act.replicas.port import Observation, Placement
@@ -98,15 +99,10 @@ RATE_WINDOW_SECONDS = 15.0
 """Over how long the rate is averaged: long enough to hold the brokers' own throttle windows."""
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
+@dataclass(frozen=True, kw_only=True)
+class Progress(execution.Progress):
     """Figures of one moment; `seconds_left` is None while no rate is known or copies get no nearer."""
 
-    status: str
-    reason: str
-    batch: int
-    steps_ended: int
-    steps_total: int
     steps_active: int
     bytes_copied: int
     bytes_total: int
@@ -141,11 +137,7 @@ class ProgressMeter:
         # What is written meanwhile has to be copied, too.
         nearer = rate - sum(r.written_bytes_per_second * r.step.copies for r in counted if r.active)
         return Progress(
-            status=state.status,
-            reason=state.reason,
-            batch=state.batches,
-            steps_ended=sum(record.ended for record in state.records),
-            steps_total=len(state.records),
+            **state.progress(),
             steps_active=len(state.active),
             bytes_copied=copied,
             bytes_total=total,
