@@ -8,7 +8,7 @@ import numpy as np
 
 from trimtab.plan.bundles.board import crowd, may_be_on, may_move, move
 from trimtab.plan.bundles.relief import price, pull, shed
-from trimtab.plan.search.board import NEGLIGIBLE, VISITS, helps, opposites, sample, value, worst
+from trimtab.plan.search.board import NEGLIGIBLE, VISITS, helps, next_broker, opposites, sample, value
 from trimtab.plan.search.compiled import entry, inner, leaf
 
 
@@ -91,23 +91,18 @@ def level(g, floor, rounds):
     """
     brokers = len(g.worth)
     stuck = np.zeros(brokers, np.bool_)
-    changed_since = 0
+    tries = np.array([rounds, 0])
     for _ in range(VISITS * brokers + 1000):
-        h = worst(g.worth, stuck)
+        h = next_broker(g.worth, stuck, tries)
         if h < 0:
-            if changed_since == 0 or rounds <= 0:
-                break
-            rounds -= 1
-            changed_since = 0
-            stuck[:] = False
-            continue
+            break
         changed = shed(g, h, floor)
         if g.worth[h, 0] > NEGLIGIBLE:
             changed += pull(g, h, floor)
         if changed == 0:
             changed = 1 if exchange(g, h, floor) else 0
         stuck[h] = changed == 0
-        changed_since += changed
+        tries[1] += changed
 
 
 @entry

@@ -19,7 +19,7 @@ from trimtab.plan.replicas.board import (
 )
 from trimtab.plan.replicas.leaderships import change_leaders
 from trimtab.plan.replicas.relief import pull, shed
-from trimtab.plan.search.board import NEGLIGIBLE, VISITS, helps, opposites, sample, value, worst
+from trimtab.plan.search.board import NEGLIGIBLE, VISITS, helps, next_broker, opposites, sample, value
 from trimtab.plan.search.compiled import entry, inner, leaf
 
 
@@ -81,16 +81,11 @@ def level(g, floor, rounds):
     """
     brokers = len(g.worth)
     stuck = np.zeros(brokers, np.bool_)
-    changed_since = 0
+    tries = np.array([rounds, 0])
     for _ in range(VISITS * brokers + 1000):
-        h = worst(g.worth, stuck)
+        h = next_broker(g.worth, stuck, tries)
         if h < 0:
-            if changed_since == 0 or rounds <= 0:
-                break
-            rounds -= 1
-            changed_since = 0
-            stuck[:] = False
-            continue
+            break
         changed = change_leaders(g, h)
         if g.worth[h, 0] > NEGLIGIBLE:
             changed += shed(g, h, floor)
@@ -99,7 +94,7 @@ def level(g, floor, rounds):
         if changed == 0:
             changed = 1 if exchange(g, h, floor) else 0
         stuck[h] = changed == 0
-        changed_since += changed
+        tries[1] += changed
 
 
 @entry

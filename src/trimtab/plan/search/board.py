@@ -159,6 +159,26 @@ def worst(worth, stuck):
     return h
 
 
+@leaf
+def next_broker(worth, stuck, tries):
+    """The broker that a descent takes up next; -1 when all are in their bands or nothing helps any more.
+
+    Parameters
+    ----------
+    stuck
+        Shape (brokers,): found no help since others changed; all are tried again when none is left.
+    tries
+        Times that this may be done yet, and changes since it was; both are written.
+    """
+    h = worst(worth, stuck)
+    while h < 0 and tries[0] > 0 and tries[1] > 0:
+        tries[0] -= 1
+        tries[1] = 0
+        stuck[:] = False
+        h = worst(worth, stuck)
+    return h
+
+
 @inner
 def takers(band, h, probe, opened):
     """Shape (brokers,): how badly each would bear a probe load, infinite for `h` and brokers not opened."""
