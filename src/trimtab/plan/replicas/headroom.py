@@ -171,7 +171,7 @@ def _shortage(
     count = max(1, int(np.ceil((needed / theta - capacity) / typical - 1e-9)))
     left = int((gave_way & (arrays.leaving & (place == arrays.home)).any(axis=1)).sum())
     moved = int(gave_way.sum()) - left
-    without = Placement(np.where(_arrived(problem, place) & gave_way[:, None], -1, place), problem.home_lead)
+    without = Placement(np.where(problem.arrived(place) & gave_way[:, None], -1, place), problem.home_lead)
     peak, apart = (_peak(problem, Placement(each, problem.home_lead)) for each in (place, without.place))
     with_more = needed / (capacity + count * typical)
     choices: dict[str, object] = {"add_brokers": {"count": count, "disk": with_more}}
@@ -220,11 +220,6 @@ def _peak(problem: ProblemData, placement: Placement) -> float:
     return float(np.where(problem.counted[:, DISK], _disk(problem, placement), 0.0).max())
 
 
-def _arrived(problem: ProblemData, place: IntArray) -> BoolArray:
-    """Shape of `place`: replicas on brokers that did not hold the partition."""
-    return np.asarray((place >= 0) & ~(place[:, :, None] == problem.arrays.home[:, None, :]).any(axis=2))
-
-
 def _arrivals_in_excess(problem: ProblemData, placement: Placement, may: BoolArray, share: float) -> IntArray:
     """Partitions that arrived on disks above their ceilings: the biggest, as many as the excess takes.
 
@@ -236,7 +231,7 @@ def _arrivals_in_excess(problem: ProblemData, placement: Placement, may: BoolArr
         Of the excess to be covered.
     """
     usage, top = _disk(problem, placement), ceiling(problem)
-    size, arrived = problem.arrays.size, _arrived(problem, placement.place) & may[:, None]
+    size, arrived = problem.arrays.size, problem.arrived(placement.place) & may[:, None]
     rows: list[int] = []
     for b in np.flatnonzero(usage > top).tolist():
         here = np.flatnonzero((arrived & (placement.place == b)).any(axis=1))

@@ -174,6 +174,10 @@ class ProblemData:
         """Shape (resources,): every broker in service counts, so the mean is the same for all plans."""
         return np.asarray((self.counted == self.snapshot.brokers.in_service[:, None]).all(axis=0))
 
+    def arrived(self, place: IntArray) -> BoolArray:
+        """Shape of `place`: replicas on brokers that do not hold the partition in the snapshot."""
+        return np.asarray((place >= 0) & ~(place[:, :, None] == self.arrays.home[:, None, :]).any(axis=2))
+
     def load(self, placement: Placement) -> FloatArray:
         """Load of every broker, shape (brokers, resources)."""
         return self.snapshot.broker_load(placement.place, placement.leader)

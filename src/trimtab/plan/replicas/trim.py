@@ -120,10 +120,7 @@ class TrimSearch:
         problem, arrays = self.problem, self.problem.arrays
         load = problem.load(placement)
         breach = potential(problem.limits(load), load * arrays.inverse)
-        arrived = (placement.place >= 0) & ~(placement.place[:, :, None] == arrays.home[:, None, :]).any(
-            axis=2
-        )
-        copies = arrived.sum(axis=1)
+        copies = problem.arrived(placement.place).sum(axis=1)
         new_leaders = int((placement.leader != problem.home.leader).sum())
         copied, moves = float((copies * arrays.size).sum()), int(copies.sum()) + new_leaders
         return Rating(breach, copied, moves, breach <= NEGLIGIBLE and copied == 0 and moves <= 1)
