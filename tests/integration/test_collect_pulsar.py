@@ -30,6 +30,8 @@ pytestmark = [pytest.mark.pulsar, pytest.mark.timeout(600)]
 
 TICKS_MAXIMUM = 100
 """Of a second each: how long a busy machine may take for anything."""
+UNLOADS_MAXIMUM = 5
+"""A destination is a wish: where a client asks at the wrong moment, the bundle returns to its owner."""
 Row = dict[str, Any]
 
 
@@ -132,7 +134,10 @@ def test_a_bundle_that_was_unloaded_has_its_new_owner_in_the_next_tick(
     topic = "persistent://collect/loaded/hot-7f3a"
     bundle, owner = admin.bundle_of_topic(topic), admin.topic_owner(topic)
     target = next(broker for broker in sandbox.brokers if broker != owner)
-    admin.unload(bundle, target)
+    for _ in range(UNLOADS_MAXIMUM):
+        admin.unload(bundle, target)
+        if admin.topic_owner(topic) != owner:
+            break
 
     def has_moved(rows: list[Row]) -> bool:
         return any(
