@@ -39,7 +39,8 @@ class Reason:
         Kafka's id of the broker that the move relieves or fills.
     before, after, limit
         The broker's value of the goal's measure before and after this move, and the bound it should meet;
-        fractions of capacity for resources; None where the goal has no number.
+        fractions of capacity for resources; None where the goal has no number, or the move only lets a later
+        one happen (goal, resource, broker and limit are that one's).
     text
         The same for people, with why this replica and this destination.
     """

@@ -9,7 +9,7 @@ from trimtab.plan.bundles.hot import Excess
 from trimtab.plan.bundles.problem import ProblemData
 from trimtab.plan.bundles.splitting import Cut
 from trimtab.plan.bundles.steps import DRAIN_GOAL, UNOWNED_GOAL
-from trimtab.plan.search.reasons import ROOM_GOAL, THETA_GOAL, Reasons, rejections
+from trimtab.plan.search.reasons import ROOM_GOAL, THETA_GOAL, Reasons, change, rejections
 
 RULES = ("by policy or service", "left within the grace time", "for passing a limit")
 """Reasons not to be a destination, in the order of their codes in `steps`."""
@@ -41,9 +41,9 @@ def narrator(
             aim = "makes room"
         where = f"{resource} in {view}" if several else resource
         text = (
-            f"broker {what} {aim}: {where} {before:.3f} -> {after:.3f}, limit {limit:.3f}, "
+            f"broker {what} {aim}: {where} {change(before, after)}, limit {limit:.3f}, "
             f"by {abs(after - before):.4f} for {_clients(sessions[k])}; "
-            f"broker {names[there]} {other[k][0]:.3f} -> {other[k][1]:.3f}; {others(k)}"
+            f"broker {names[there]} {change(*other[k])}; {others(k)}"
         )
         named = "theta" if goal[k] == THETA_GOAL else "epsilon"
         bounded = limit if abs(limit) != float("inf") else None

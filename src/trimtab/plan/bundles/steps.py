@@ -116,7 +116,7 @@ def reasons_of(a, limits, order, place, usage, ceiling, owned, out):
             out.goal[k], out.broker[k] = DRAIN_GOAL, source
             out.measure[k, 0], out.measure[k, 1] = owned[source], owned[source] - 1.0
         else:
-            load_goal(out, k, limits, before, usage, source, target, source)
+            load_goal(out, k, limits, before, usage, source, target)
         if source >= 0:
             owned[source] -= 1.0
         owned[target] += 1.0

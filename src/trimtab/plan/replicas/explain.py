@@ -1,20 +1,14 @@
 """From a step's reason in numbers to `Reason`, with the text that people read."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from trimtab.model.replicas.plan import Reason
 from trimtab.model.replicas.resources import RESOURCES
 from trimtab.plan.replicas.moves import LEADER_STEP, Steps
 from trimtab.plan.replicas.problem import ProblemData
-from trimtab.plan.replicas.reasons import (
-    DEMOTE_GOAL,
-    DRAIN_GOAL,
-    HOST_GOAL,
-    OFFLINE_GOAL,
-    RACK_GOAL,
-    WAY_GOAL,
-)
-from trimtab.plan.search.reasons import EPSILON_GOAL, ROOM_GOAL, THETA_GOAL, Reasons, rejections
+from trimtab.plan.replicas.reasons import DEMOTE_GOAL, DRAIN_GOAL, HOST_GOAL, OFFLINE_GOAL, RACK_GOAL
+from trimtab.plan.search.reasons import EPSILON_GOAL, ROOM_GOAL, THETA_GOAL, Reasons, change, rejections
 
 NAMES = {
     THETA_GOAL: "theta",
@@ -24,11 +18,13 @@ NAMES = {
     RACK_GOAL: "rack",
     HOST_GOAL: "host",
     ROOM_GOAL: "epsilon",
-    WAY_GOAL: "epsilon",
     DEMOTE_GOAL: "demote",
 }
 RULES = ("by state or exclusion", "for holding a sibling", "for rack or host spread", "for passing a limit")
 """Reasons not to be a destination, in the order of their codes in `reasons`."""
+
+SEEN = 5e-4
+"""A leadership that relieves nobody by more than this share of a broker is told by what it lets happen."""
 
 SPREAD_GOALS = {RACK_GOAL: "rack", HOST_GOAL: "host"}
 
@@ -40,6 +36,8 @@ def narrator(problem: ProblemData, steps: Steps, reasons: Reasons) -> Callable[[
     goal, resource, broker = reasons.goal.tolist(), reasons.column.tolist(), reasons.broker.tolist()
     measure, other, rejected = reasons.measure.tolist(), reasons.other.tolist(), reasons.rejected.tolist()
     kind, source, target = steps.kind.tolist(), steps.source.tolist(), steps.target.tolist()
+    partition = steps.partition.tolist()
+    departure = {at: i for i, at in enumerate(zip(partition, source, strict=True)) if kind[i] != LEADER_STEP}
     gigabytes = (problem.arrays.size[steps.partition] / 1e9).tolist()
     fallback = "epsilon" if "epsilon" in problem.settings.goals else "theta"
 
@@ -50,6 +48,14 @@ def narrator(problem: ProblemData, steps: Steps, reasons: Reasons) -> Callable[[
         before, after, limit = measure[i]
         name, what = RESOURCES[resource[i]], broker[i]
         there = target[i] if what == source[i] else source[i]
+        copy = departure.get((partition[i], source[i]), -1) if kind[i] == LEADER_STEP else -1
+        if copy > i and (goal[i] == ROOM_GOAL or abs(after - before) < SEEN):
+            moved = f"{name} of broker {ids[what]} {change(before, after)}"
+            text = (
+                f"broker {ids[source[i]]} hands the partition over, so that its replica can go to broker "
+                f"{ids[target[copy]]} (move {copy + 1}); {moved if before != after else 'no load moves yet'}"
+            )
+            return replace(reason(copy), before=None, after=None, text=text)
         moved = (
             "leadership alone, no copy"
             if kind[i] == LEADER_STEP
@@ -58,16 +64,15 @@ def narrator(problem: ProblemData, steps: Steps, reasons: Reasons) -> Callable[[
         aim = "relieved" if what == source[i] else "filled"
         if goal[i] == ROOM_GOAL:
             aim = "makes room"
-        tail = "" if kind[i] == LEADER_STEP else f"; {others(i)}"
-        far = f"; broker {ids[there]} {other[i][0]:.3f} -> {other[i][1]:.3f}" if there >= 0 else ""
-        text = (
-            f"broker {ids[what]} {aim}: {name} {before:.3f} -> {after:.3f}, limit {limit:.3f}, "
-            f"by {moved}{far}{tail}"
-        )
+        then = f"; its replica follows to broker {ids[target[copy]]} (move {copy + 1})" if copy > i else ""
+        tail = then if kind[i] == LEADER_STEP else f"; {others(i)}"
+        far = f"; broker {ids[there]} {change(*other[i])}" if there >= 0 else ""
+        bounded = limit if abs(limit) != float("inf") else None
+        bound = "" if bounded is None else f", limit {limit:.3f}"
+        text = f"broker {ids[what]} {aim}: {name} {change(before, after)}{bound}, by {moved}{far}{tail}"
         named = NAMES[goal[i]] if goal[i] != ROOM_GOAL else fallback
         if ids[target[i]] in problem.settings.add:
             named = "add"
-        bounded = limit if abs(limit) != float("inf") else None
         return Reason(named, name, ids[what], before, after, bounded, text)
 
     def by_place(i: int) -> Reason:

@@ -8,8 +8,8 @@ from trimtab.plan.replicas.schedule import apply_step
 from trimtab.plan.search.compiled import entry, leaf
 from trimtab.plan.search.reasons import OWN_GOALS, load_goal
 
-DRAIN_GOAL, OFFLINE_GOAL, RACK_GOAL, HOST_GOAL, WAY_GOAL, DEMOTE_GOAL = range(OWN_GOALS, OWN_GOALS + 6)
-"""What a step serves besides load; `WAY_GOAL` is on the way to a later step."""
+DRAIN_GOAL, OFFLINE_GOAL, RACK_GOAL, HOST_GOAL, DEMOTE_GOAL = range(OWN_GOALS, OWN_GOALS + 5)
+"""What a step serves besides load."""
 
 STATE_REJECTED, SIBLING_REJECTED, GROUP_REJECTED, LIMIT_REJECTED = range(4)
 
@@ -124,7 +124,7 @@ def reasons_of(a, limits, steps, usage, ceiling, draining, demoted, place, held,
                 demoted[p] = role != 1
         apply_step(a, usage, steps.kind[i], p, source, target, role, 1.0)
         if out.goal[i] < 0:
-            load_goal(out, i, limits, before, usage, source, target, target)
+            load_goal(out, i, limits, before, usage, source, target)
         if steps.kind[i] != LEADER_STEP:
             for s in range(place.shape[1]):
                 if place[p, s] == source:

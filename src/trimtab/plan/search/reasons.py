@@ -66,13 +66,19 @@ def rejections(choices: int, others: str, rejected: Sequence[int], rules: Sequen
     return f"of {choices} {others} rejected: {', '.join(said) if said else 'none, all less suited'}"
 
 
+def change(before: float, after: float) -> str:
+    """Both, in as many digits as tell them apart, from three to six."""
+    digits = next((n for n in range(3, 7) if round(before, n) != round(after, n)), None)
+    return f"stays {before:.3f}" if digits is None else f"{before:.{digits}f} -> {after:.{digits}f}"
+
+
 @leaf
 def _off(level, high, low):
     return max(level - high, low - level, 0.0)
 
 
 @leaf
-def load_goal(out, k, limits, before, usage, source, target, otherwise):
+def load_goal(out, k, limits, before, usage, source, target):
     """Write for step `k` the broker and column that it helps most, and its measures.
 
     Parameters
@@ -81,11 +87,9 @@ def load_goal(out, k, limits, before, usage, source, target, otherwise):
         Shape (2, columns): utilisation of source (-1 for none) and target before the step.
     usage
         Shape (brokers, columns): after it.
-    otherwise
-        Broker that is told of where the step brings nothing nearer to its band.
     """
     best = 0.0
-    broker = otherwise
+    broker = source if source >= 0 else target
     column = -1
     for side in range(2):
         b = source if side == 0 else target

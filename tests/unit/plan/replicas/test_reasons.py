@@ -1,0 +1,97 @@
+"""The sentence that each step comes with: what it is for, in figures that move."""
+
+import re
+
+import numpy as np
+import pytest
+
+from support.replica_clusters import broker, partition, snapshot
+from trimtab.lab.simulate.instances import lognormal_skew
+from trimtab.model.replicas.plan import Move, MoveKind, Plan
+from trimtab.model.replicas.settings import ReplicasSettings
+from trimtab.plan.replicas import trim
+from trimtab.plan.replicas.outcome import plan_of
+from trimtab.plan.replicas.problem import Placement, problem_data
+from trimtab.plan.search.reasons import change
+
+
+def handed_over(leader_load: float) -> tuple[Move, Move]:
+    """Brokers 1, 2, 3 of 100; t-0 on 1 and 3 takes 60 of disk. Broker 3 shall lead it and 2 hold it for 1.
+
+    Leading takes `leader_load` of network out.
+    """
+    cluster = snapshot(
+        [broker(b, capacity=(100.0,) * 4) for b in (1, 2, 3)],
+        [
+            partition("t", 0, [1, 3], load=(0, 60, 0, leader_load)),
+            partition("u", 0, [1], load=(0, 60, 0, 50)),
+        ],
+    )
+    problem = problem_data(cluster, ReplicasSettings())
+    end = Placement(np.array([[1, 2], [0, -1]], np.int32), np.array([1, 0], np.int32))
+    lead, copy = plan_of(problem, "trim", end).moves
+    assert [(m.kind, m.source, m.target) for m in (lead, copy)] == [
+        (MoveKind.LEADER, 1, 3),
+        (MoveKind.REPLICA, 1, 2),
+    ]
+    return lead, copy
+
+
+@pytest.mark.parametrize(("load", "told"), [(0.0, "(move 2); no load moves yet"), (0.04, "0.5004 -> 0.5000")])
+def test_a_leadership_that_only_lets_a_copy_leave_says_so_and_serves_what_the_copy_serves(
+    load: float, told: str
+) -> None:
+    """Who leads makes no difference to the load, or next to none; but 1 cannot go before 3 leads."""
+    lead, copy = handed_over(load)
+    assert (
+        "broker 1 hands the partition over, so that its replica can go to broker 2 (move 2)"
+        in lead.reason.text
+    )
+    assert told in lead.reason.text
+    assert copy.reason.resource == "disk"
+    same = [(m.reason.goal, m.reason.resource, m.reason.broker, m.reason.limit) for m in (lead, copy)]
+    assert same[0] == same[1]
+    assert (lead.reason.before, lead.reason.after) == (None, None)
+
+
+def test_a_leadership_that_relieves_its_broker_says_by_how_much_and_what_follows() -> None:
+    """Network out of broker 1 falls from .9 to .5: that is what it is for, and the copy follows."""
+    reason = handed_over(40.0)[0].reason
+    assert (reason.goal, reason.resource, reason.broker) == ("theta", "network_out", 1)
+    assert (reason.before, reason.after) == (pytest.approx(0.9), pytest.approx(0.5))
+    assert reason.text.startswith(
+        "broker 1 relieved: network_out 0.900 -> 0.500, limit 0.800, by leadership alone"
+    )
+    assert reason.text.endswith("; its replica follows to broker 2 (move 2)")
+
+
+def test_no_reason_shows_a_change_that_cannot_be_seen() -> None:
+    """Thousands of small partitions: both figures of a change differ as printed, and every handover that is
+    told by its copy names a later copy of its own partition from its own broker.
+    """
+    plan: Plan = trim.plan(lognormal_skew(30, 6_000, 1), ReplicasSettings())
+    for move in plan.moves:
+        figures = re.findall(r"(\d\.\d+) -> (\d\.\d+)", move.reason.text)
+        assert all(one != other for one, other in figures), move.reason.text
+        assert "inf" not in move.reason.text
+        named = re.search(r"broker (\d+) \(move (\d+)\)", move.reason.text)
+        if named:
+            copy = plan.moves[int(named[2]) - 1]
+            assert (copy.kind, copy.source, copy.target) == (MoveKind.REPLICA, move.source, int(named[1]))
+            assert (copy.topic, copy.partition) == (move.topic, move.partition)
+            assert copy.order > move.order
+    assert any("its replica follows" in move.reason.text for move in plan.moves)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [
+        (0.82, 0.66, "0.820 -> 0.660"),
+        (0.26541, 0.26538, "0.26541 -> 0.26538"),
+        (0.2651, 0.2652, "0.2651 -> 0.2652"),
+        (0.265, 0.265, "stays 0.265"),
+    ],
+)
+def test_a_change_is_told_in_as_many_digits_as_it_takes(before: float, after: float, told: str) -> None:
+    """Three digits hide what a small partition moves."""
+    assert change(before, after) == told
