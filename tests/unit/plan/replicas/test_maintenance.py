@@ -66,9 +66,17 @@ def test_a_leader_without_a_stand_in_goes_with_its_replica() -> None:
 
 
 def test_excluded_topics_stay_led_and_that_breaks_no_goal() -> None:
-    """Broker 1 is demoted, and `a` is nobody's business."""
+    """Broker 1 is demoted, and `a` is nobody's business: it is led as before, and weighs as a leader does."""
     plan = planned([partition("a", 0, [1, 2])], demote=(1,), excluded_topics=("a",), fix_offline=True)
     assert plan.verdict == Verdict.LEVEL
+    assert plan.predicted.after.peak_usage["network_out"] == 0.01
+
+
+def test_a_demoted_leader_keeps_the_stand_in_that_was_made_for_it() -> None:
+    """Leader 1 is second in its list and alone in sync: its role goes by way of a copy, and 2 cannot stay."""
+    plan = planned([partition("a", 0, [2, 1], leader=1, in_sync=[1])], demote=(1,), fix_offline=True)
+    assert plan.verdict == Verdict.LEVELLED
+    assert [(set(a.after), a.leader_after) for a in plan.assignments] == [({1, 3}, 3)]
 
 
 def test_a_limit_that_leaves_leaders_where_they_are_is_told() -> None:
@@ -115,13 +123,64 @@ def test_repairs_alone_level_nothing() -> None:
 
 
 def test_repairs_alone_fill_no_disk_above_theta() -> None:
-    """Broker 1 is dead with 50; 2 and 3 hold 60 each, and 80 is the most."""
+    """Broker 1 is dead with 30; 3 is the only one to take it and holds 60, and 80 is the most."""
     there = [broker(b, state="dead" if b == 1 else "alive", capacity=FULL) for b in (1, 2, 3)]
-    parts = [partition("a", 0, [1, 2], leader=2, in_sync=[2], load=(0, 50, 0, 0))]
+    parts = [partition("a", 0, [1, 2], leader=2, in_sync=[2], load=(0, 30, 0, 0))]
     parts.append(partition("b", 0, [3], load=(0, 60, 0, 0)))
     plan = planned(parts, brokers=there, fix_offline=True)
     assert plan.moves == ()
-    assert plan.verdict in (Verdict.IMPROVED, Verdict.INFEASIBLE)
+    assert plan.verdict == Verdict.IMPROVED
+
+
+def test_repairs_alone_keep_racks() -> None:
+    """Broker 1 is dead; 3 shares the rack of what is left; 4 gets it, though it holds more."""
+    there = [
+        broker(b, rack=rack, state="dead" if b == 1 else "alive", capacity=FULL)
+        for b, rack in ((1, "x"), (2, "y"), (3, "y"), (4, "x"))
+    ]
+    parts = [partition("a", 0, [1, 2], leader=2, in_sync=[2]), partition("b", 0, [4], load=(9.0,) * 4)]
+    plan = planned(parts, brokers=there, fix_offline=True)
+    assert [set(a.after) for a in plan.assignments] == [{2, 4}]
+
+
+def test_a_dead_broker_that_is_to_be_emptied_stays_dead() -> None:
+    """Broker 1 died as the leader: nobody can be handed the role by it, so that nothing waits for it."""
+    there = [broker(b, state="dead" if b == 1 else "alive", capacity=FULL) for b in (1, 2, 3)]
+    plan = planned([partition("a", 0, [1, 2], in_sync=[2])], brokers=there, drain=(1,), fix_offline=True)
+    assert moved(plan) == [("leader", "a", None, 2, "offline"), ("replica", "a", 1, 3, "offline")]
+
+
+@pytest.mark.parametrize("state", ["no_new_replicas", "draining", "no_leaders"])
+def test_a_broker_that_is_filled_is_open_whatever_it_was(state: str) -> None:
+    """Closed for replicas, emptied or without roles in the snapshot: whoever says `add` has opened it."""
+    there = [broker(1, capacity=FULL), broker(2, state=state, capacity=FULL)]
+    parts = [partition(f"a{n}", 0, [1], load=(10,) * 4) for n in range(4)]
+    plan = planned(parts, brokers=there, add=(2,))
+    assert plan.verdict == Verdict.LEVELLED
+    assert {m.target for m in plan.moves} == {2}
+    assert len(plan.moves) == 2
+
+
+def test_an_excluded_broker_is_not_filled() -> None:
+    """Broker 3 is to be filled, and to be given no replicas: the exclusion holds."""
+    parts = [partition(f"a{n}", 0, [1], load=(10,) * 4) for n in range(4)]
+    plan = planned(parts, add=(2, 3), excluded_brokers_for_replicas=(3,))
+    assert {m.target for m in plan.moves} == {2}
+
+
+def test_who_led_nothing_is_not_relieved() -> None:
+    """`a` has no leader, and the last broker is to lead nothing: broker 1 leads it, for it was offline."""
+    plan = planned([partition("a", 0, [1, 3], leader=None)], demote=(3,), fix_offline=True)
+    assert moved(plan) == [("leader", "a", None, 1, "offline")]
+
+
+def test_repairs_alone_leave_alone_what_needs_none() -> None:
+    """A cluster on which random changes found it cheaper to trade places with healthy partitions."""
+    document = random_snapshot(2074)
+    read = FORMAT.from_json(Path("random.json"), json.dumps(document).encode(), "0" * 64)
+    demoted = [row["id"] for row in document["brokers"] if row["state"] != "dead"][2074 % 3]
+    plan = trim.plan(read, ReplicasSettings(demote=(demoted,), fix_offline=True))
+    assert check(document, json.loads(plan_bytes(plan))) == []
 
 
 @pytest.mark.parametrize("name", ["drain", "demote", "add"])
@@ -144,7 +203,7 @@ ASKED = (("drain",), ("demote",), ("add",), ("drain", "add"), ("demote", "fix_of
 
 
 @pytest.mark.parametrize("strategy", LEVELS["replicas"].planners)
-@pytest.mark.parametrize("seed", [*range(24), 2074])
+@pytest.mark.parametrize("seed", range(24))
 def test_a_plan_keeps_its_promises(seed: int, strategy: str) -> None:
     """Judged independently on random clusters, from the settings that the plan records."""
     document = random_snapshot(seed)

@@ -1,0 +1,96 @@
+"""Disks and θ: no plan fills a disk above θ that was below, on any input, unless it says so by exit code 3.
+
+The examples are the same each time, so that nobody's run fails by chance; `TRIMTAB_EXAMPLES=5000` draws that
+many others.
+"""
+
+import contextlib
+import io
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from hypothesis import HealthCheck, event, given, settings
+from hypothesis import strategies as st
+
+from support.drawn_clusters import READINGS, cluster_documents, wishes
+from support.plan_checker import check
+from trimtab.cli.bodies import plan as body
+from trimtab.levels import LEVELS
+from trimtab.levels.level import PlanAsked
+
+BARELY = 1 + 1e-9
+MORE = os.environ.get("TRIMTAB_EXAMPLES")
+
+
+def planned(
+    document: dict[str, Any], strategy: str, asked: list[str], folder: Path
+) -> tuple[dict[str, Any], int]:
+    """The plan that `trimtab plan replicas --json` prints, and its exit code."""
+    path, printed, code = folder / "snapshot.json", io.StringIO(), 0
+    path.write_text(json.dumps(document))
+    order = PlanAsked(
+        snapshot=path, lake=folder, settings=None, cluster=None, strategy=strategy, words=tuple(asked), own={}
+    )
+    with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(io.StringIO()):
+        try:
+            body.plan(LEVELS["replicas"], order, None, "json", all_moves=False)
+        except typer.Exit as end:
+            code = end.exit_code
+    return json.loads(printed.getvalue()), code
+
+
+def filled(document: dict[str, Any], plan: dict[str, Any]) -> list[str]:
+    """Brokers whose disk is above θ after some move, and was not before any: by plain addition."""
+    theta = plan["settings"]["theta"]
+    theta = theta["disk"] if isinstance(theta, dict) else theta
+    rows = {(row["topic"], row["partition"]): row for row in document["partitions"]}
+    holders = {key: set(row["replicas"]) for key, row in rows.items()}
+    room = {
+        broker["id"]: broker["capacity"].get("disk", float("inf")) * theta for broker in document["brokers"]
+    }
+    held = dict.fromkeys(room, 0.0)
+    for key, brokers in holders.items():
+        for broker in brokers:
+            held[broker] += rows[key]["leader_load"]["disk"]
+    below = {broker for broker in room if held[broker] <= room[broker] * BARELY}
+    found = []
+    for move in plan["moves"]:
+        key, target = (move["topic"], move["partition"]), move["target"]
+        if move["kind"] != "replica":
+            continue
+        held[move["source"]] -= rows[key]["leader_load"]["disk"]
+        held[target] += rows[key]["leader_load"]["disk"]
+        if target in below and held[target] > room[target] * BARELY:
+            found.append(
+                f"move {move['order']} fills broker {target} to {held[target]:g} of {room[target]:g}"
+            )
+    return found
+
+
+@pytest.mark.timeout(0 if MORE else 900)
+@pytest.mark.parametrize("reading", READINGS)
+@settings(
+    max_examples=int(MORE or 50),
+    derandomize=MORE is None,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
+@given(document=cluster_documents(), drawn=st.data())
+def test_no_disk_is_filled_above_theta_without_saying_so(
+    document: dict[str, Any], drawn: st.DataObject, reading: str, tmp_path: Path
+) -> None:
+    """Racks, hosts, brokers of all states, offline replicas and any wish in one input: disks keep to θ, and
+    nothing else that the plan says is wrong either.
+    """
+    strategy, switches = READINGS[reading]
+    asked = [*drawn.draw(wishes(document), label="settings"), *switches]
+    plan, code = planned(document, strategy, asked, tmp_path)
+    event(f"{plan['verdict']}, {'some' if plan['moves'] else 'no'} moves")
+    if "theta" in plan["settings"]["goals"] or plan["settings"]["fix_offline"]:
+        assert code == 3 or not filled(document, plan)
+    assert check(document, plan) == []
+    assert (code == 3) == (plan["verdict"] in ("infeasible", "overloaded"))
