@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 # Plain help: the coloured one costs as much time again as everything else.
 os.environ.setdefault("TYPER_USE_RICH", "0")
@@ -25,27 +25,21 @@ if TYPE_CHECKING:
     from typer._click.core import Command, Context
 
 COMMANDS = {
-    "apply": ("trimtab.cli.apply", "Carry a plan out, batch after batch, ready to be resumed."),
     "collect": ("trimtab.cli.collect", "Sample a cluster into the lake, tick after tick."),
-    "execution": ("trimtab.cli.execution", "See, resume, stop and cancel what apply has begun."),
-    "pipeline": ("trimtab.cli.pipeline", "Turn raw samples into tables and snapshots, over history or live."),
-    "plan": ("trimtab.cli.plan", "Find the smallest set of moves that levels a cluster; changes nothing."),
-    "replay": ("trimtab.cli.replay", "Run recorded load through a strategy, to see what it would have done."),
-    "simulate": (
-        "trimtab.lab.commands.simulate",
-        "Made-up clusters: scenarios in virtual time, and recordings.",
-    ),
-    "demo": (
-        "trimtab.lab.commands.demo",
-        "Level a real cluster on this machine under load, and measure the result.",
-    ),
+    "pipeline": ("trimtab.cli.pipeline", "Turn raw samples into tables and snapshots, once or live."),
+    "status": ("trimtab.cli.status", "Show where the load is, from the lake or the brokers."),
     "snapshot": ("trimtab.cli.snapshot", "Write the newest snapshot as a file."),
-    "status": ("trimtab.cli.status", "Show where the load is, from the lake or straight from the brokers."),
-    "sandbox": (
-        "trimtab.lab.commands.sandbox",
-        "Start and stop a real cluster on this machine, and load it.",
-    ),
+    "plan": ("trimtab.cli.plan", "Find the smallest set of moves that levels a cluster."),
+    "apply": ("trimtab.cli.apply", "Carry a plan out, batch after batch, ready to be resumed."),
+    "execution": ("trimtab.cli.execution", "See, resume, stop and cancel what apply has begun."),
+    "replay": ("trimtab.cli.replay", "Run recorded load through a strategy and see what it does."),
+    "simulate": ("trimtab.lab.commands.simulate", "Made-up clusters: scenarios in virtual time, recordings."),
+    "sandbox": ("trimtab.lab.commands.sandbox", "Start a real cluster on this machine, and load it."),
+    "demo": ("trimtab.lab.commands.demo", "Level a real cluster on this machine, and measure the result."),
 }
+
+COMPLETING = "_TRIMTAB_COMPLETE"
+"""The variable by which a shell asks for completions instead of running a command."""
 
 
 class _LazyGroup(TyperGroup):
@@ -64,7 +58,7 @@ class _LazyGroup(TyperGroup):
         name, command, rest = super().resolve_command(ctx, args)
         if name in COMMANDS:
             application: typer.Typer = import_module(COMMANDS[name][0]).app
-            application._add_completion = False  # offered nowhere, or else by every group again
+            application._add_completion = False  # else every group offers it again
             command = typer.main.get_command(application)
             command.name = name
         return name, command, rest
@@ -78,13 +72,33 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-_root = typer.Typer(cls=_LazyGroup, no_args_is_help=True, add_completion=False)
+def _show_completion(shell: str | None) -> None:
+    if shell:
+        from typer._completion_shared import get_completion_script
+
+        typer.echo(get_completion_script(prog_name="trimtab", complete_var=COMPLETING, shell=shell))
+        raise typer.Exit
+
+
+_root = typer.Typer(
+    cls=_LazyGroup,
+    no_args_is_help=True,
+    add_completion=False,  # it cannot be told the shell, and would write to the user's own files
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 
 
 @_root.callback()
 def _trimtab(
     version: bool = typer.Option(
         False, "--version", callback=_version, is_eager=True, help="Show the version."
+    ),
+    shell: Literal["bash", "zsh", "fish"] | None = typer.Option(
+        None,
+        "--show-completion",
+        callback=_show_completion,
+        is_eager=True,
+        help="Print what makes a shell complete commands: source <(trimtab --show-completion bash).",
     ),
 ) -> None:
     """Small moves that keep message clusters level."""
@@ -97,6 +111,10 @@ def main(arguments: list[str] | None = None) -> None:
     that may not be read or written; nothing else is caught here, so a traceback means a fault of trimtab.
     """
     command: Any = typer.main.get_command(_root)
+    if COMPLETING in os.environ:
+        from typer._completion_classes import completion_init
+
+        completion_init()
     try:
         with missing_extra_named():
             command.main(args=arguments, prog_name="trimtab")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -48,7 +49,11 @@ class SessionSettings:
     jars: tuple[Path, ...] = ()
 
 
-def spark_session(settings: SessionSettings | None = None, scratch: Path | None = None) -> SparkSession:
+def spark_session(
+    settings: SessionSettings | None = None,
+    scratch: Path | None = None,
+    say: Callable[[str], None] = lambda line: None,
+) -> SparkSession:
     """The one Spark session of this process.
 
     Parameters
@@ -57,6 +62,8 @@ def spark_session(settings: SessionSettings | None = None, scratch: Path | None 
         How to start it, if it is not running yet.
     scratch
         Folder for Spark's spill and warehouse; by default Spark's own choice.
+    say
+        Told that Spark is about to start, for that takes seconds.
 
     Returns
     -------
@@ -71,9 +78,10 @@ def spark_session(settings: SessionSettings | None = None, scratch: Path | None 
         If Spark does not start.
     """
     chosen = settings or SessionSettings()
+    find_java("Spark")
+    say("starting Spark")
     from pyspark.sql import SparkSession
 
-    find_java("Spark")
     # Python workers must be this interpreter, not whatever `python3` happens to be on PATH.
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable

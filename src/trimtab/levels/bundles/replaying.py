@@ -182,7 +182,7 @@ def _on_spark(
     # Before Spark starts: nobody should wait ten seconds to be told this.
     recording.check()
     check_new_folder(out)
-    session = spark_session(SessionSettings(master=master, short=True))
+    session = spark_session(SessionSettings(master=master, short=True), say=say)
     try:
         with ReplayProgress() as progress:
             return replay_on_spark(

@@ -1,0 +1,90 @@
+"""Completion of commands by shells, and the short way to help."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SHELLS = {
+    "bash": ({"COMP_WORDS": "{line}", "COMP_CWORD": "{place}"}, "{word}"),
+    "zsh": ({"_TYPER_COMPLETE_ARGS": "{line}"}, '"{word}"'),
+    "fish": ({"_TYPER_COMPLETE_ARGS": "{line}", "_TYPER_COMPLETE_FISH_ACTION": "get-args"}, "{word}"),
+}
+"""How each shell asks, and the form in which it is told a word."""
+
+
+def trimtab(*words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """The answer of a process of its own, as shells ask one."""
+    return subprocess.run(
+        [sys.executable, "-m", "trimtab", *words],
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+def test_bash_completes_a_command(tmp_path: Path) -> None:
+    """Somebody sources what is printed, types `trimtab pl`, and presses the tabulator."""
+    command = tmp_path / "trimtab"
+    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m trimtab "$@"\n')
+    command.chmod(0o755)
+    typed = """
+        source <(trimtab --show-completion bash) || exit
+        [[ $(complete -p trimtab) =~ -F\\ ([^ ]+) ]] || exit
+        COMP_WORDS=(trimtab pl) COMP_CWORD=1
+        ${BASH_REMATCH[1]} trimtab && printf '%s\\n' "${COMPREPLY[@]}"
+    """
+    answer = subprocess.run(
+        ["bash", "--norc", "-c", typed],
+        env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert (answer.stdout.split(), answer.returncode) == (["plan"], 0), answer.stderr
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [("trimtab pl", "plan"), ("trimtab plan rep", "replicas"), ("trimtab apply --dr", "--dry-run")],
+)
+def test_every_shell_is_told_commands_and_options(shell: str, line: str, expected: str) -> None:
+    """Below the first command too, which is imported only when it is asked for."""
+    variables, form = SHELLS[shell]
+    place = str(line.count(" "))
+    asked = {name: text.format(line=line, place=place) for name, text in variables.items()}
+    answer = trimtab(_TRIMTAB_COMPLETE=f"complete_{shell}", **asked)
+    assert answer.returncode == 0, answer.stderr
+    assert form.format(word=expected) in answer.stdout
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_what_a_shell_is_given_names_the_variable_it_asks_by(shell: str) -> None:
+    """The text is for that shell, and written to standard output alone."""
+    answer = trimtab("--show-completion", shell)
+    assert f"_TRIMTAB_COMPLETE=complete_{shell}" in answer.stdout
+    assert (answer.stderr, answer.returncode) == ("", 0)
+
+
+def test_a_shell_that_nobody_knows_is_refused() -> None:
+    """With those that are known."""
+    answer = trimtab("--show-completion", "tcsh")
+    assert answer.returncode == 2
+    assert "'tcsh' is not one of 'bash', 'zsh', 'fish'" in answer.stderr
+
+
+@pytest.mark.parametrize(
+    "words", [(), ("plan",), ("plan", "replicas"), ("sandbox", "kafka", "up"), ("apply",)]
+)
+def test_the_short_way_to_help_is_the_long_one(words: tuple[str, ...]) -> None:
+    """`-h` as well as `--help`, for the root, groups and commands."""
+    short, long = trimtab(*words, "-h"), trimtab(*words, "--help")
+    assert short.returncode == 0, short.stderr
+    assert short.stdout == long.stdout
+    assert short.stdout.startswith("Usage: trimtab")
