@@ -107,7 +107,6 @@ def test_imbalance_is_the_models_own(lake: Lake) -> None:
         np.testing.assert_allclose(
             [one["share"] for one in row["by_broker"]], expected.share[:, 0], rtol=1e-12
         )
-        assert row["eta"] == pytest.approx(0.1 / 6)
         assert (row["peak_usage"] is None) == (not limited)
 
 

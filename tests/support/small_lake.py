@@ -43,9 +43,6 @@ def imbalance_rows(
                 "brokers": number,
                 "complete": complete,
                 "sigma": sigma,
-                "eta": 0.1 / number,
-                "theta": 0.8,
-                "epsilon": 0.1,
                 "traffic_collapse": collapse,
                 "by_broker": [
                     {
@@ -107,7 +104,7 @@ def _schema(name: str) -> pa.Schema:
             ("resource", pa.string()),
             ("brokers", pa.int32()),
             ("complete", pa.bool_()),
-            *((column, pa.float64()) for column in ("sigma", "eta", "theta", "epsilon")),
+            ("sigma", pa.float64()),
             ("traffic_collapse", pa.bool_()),
             ("by_broker", BY_BROKER),
         ]

@@ -65,9 +65,7 @@ QUALITY: Final[Columns] = (
 
 _IMBALANCE: Final[Columns] = columns(
     "cluster string, tick timestamp, resource string, brokers int, complete boolean, mean double, "
-    "sigma double, eta double, worst_deviation double, peak_usage double, capacity_holds boolean, "
-    "deviation_holds boolean, sigma_holds boolean, theta double, epsilon double, "
-    "traffic_collapse boolean"
+    "sigma double, worst_deviation double, peak_usage double, traffic_collapse boolean"
 )
 
 _RAW_TYPES: Final = {"ints": "array<int>", "longs": "array<bigint>", "long": "bigint"}

@@ -1,4 +1,4 @@
-"""Imbalance of every tick: equations 1 to 6 of `trimtab.model.imbalance`, over history, as a table.
+"""Imbalance of every tick: equations 1 to 5 of `trimtab.model.imbalance`, over history, as a table.
 
 Source: Gao Zi-yan, Wang Yong, "Load balancing strategy of distributed messaging system for cloud services".
 σ belongs to one instant: it is averaged over ticks, never computed from averaged loads.
@@ -18,13 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 
-def imbalance(
-    brokers: DataFrame,
-    resources: Sequence[str],
-    theta: Sequence[float],
-    epsilon: Sequence[float],
-    broker: str,
-) -> DataFrame:
+def imbalance(brokers: DataFrame, resources: Sequence[str], broker: str) -> DataFrame:
     """The measures of any level's brokers per (cluster, tick, resource), but for `traffic_collapse`.
 
     Parameters
@@ -32,8 +26,8 @@ def imbalance(
     brokers
         The live ones: `cluster`, `tick`, `broker`, and `<resource>_load`, `<resource>_capacity` of each
         resource.
-    resources, theta, epsilon
-        Names, and their limits in the same order.
+    resources
+        Their names.
     broker
         Type of the column `broker`.
     """
@@ -54,8 +48,7 @@ def imbalance(
         "tick",
         F.explode(F.array(*(_of_resource(name) for name in resources))).alias("row"),
     ).select("cluster", "tick", "row.resource", "row.loads")
-    limits = {"theta": _of_each(resources, theta), "epsilon": _of_each(resources, epsilon)}
-    return _measured(rows, limits, broker)
+    return _measured(rows, broker)
 
 
 def _of_resource(name: str) -> Column:
@@ -70,7 +63,7 @@ def _of_resource(name: str) -> Column:
     return F.struct(F.lit(name).alias("resource"), loads.alias("loads"))
 
 
-def _measured(rows: DataFrame, limits: dict[str, Column], broker: str) -> DataFrame:
+def _measured(rows: DataFrame, broker: str) -> DataFrame:
     measures = F.transform("loads", _measures_of_broker).cast(f"array<{broker_measures(broker)}>")
     judged = _with_weights(rows).withColumn("by_broker", measures)
     spread = F.aggregate(
@@ -81,20 +74,12 @@ def _measured(rows: DataFrame, limits: dict[str, Column], broker: str) -> DataFr
         ),
     )
     peak = F.array_max(F.transform("by_broker", lambda it: it["usage"]))
-    sound = judged.withColumns(limits).withColumns(
+    return judged.withColumns(
         {
             "mean": F.when(F.col("complete"), F.col("mean")),
             "sigma": F.when(F.col("complete"), F.sqrt(spread / F.col("brokers"))),
-            "eta": F.col("epsilon") / F.col("brokers"),
             "worst_deviation": F.array_max(F.transform("by_broker", lambda it: it["deviation"])),
             "peak_usage": F.when(F.col("complete"), peak),
-        }
-    )
-    return sound.withColumns(
-        {
-            "capacity_holds": F.col("peak_usage") <= F.col("theta"),
-            "deviation_holds": F.col("worst_deviation") <= F.col("epsilon"),
-            "sigma_holds": F.col("sigma") <= F.col("eta"),
         }
     )
 
@@ -144,12 +129,6 @@ def _measures_of_broker(one: Column) -> Column:
         F.when(F.col("complete"), share).alias("share"),
         F.when(F.col("complete"), deviation.otherwise(F.lit(0.0))).alias("deviation"),
     )
-
-
-def _of_each(resources: Sequence[str], limits: Sequence[float]) -> Column:
-    """The limit of the row's resource."""
-    pairs = zip(resources, limits, strict=True)
-    return F.coalesce(*(F.when(F.col("resource") == name, F.lit(float(limit))) for name, limit in pairs))
 
 
 def _sum(array: str, field: str) -> Column:

@@ -240,7 +240,7 @@ def read_entries(
         keep = (field >= _timestamp(begin)) & (field < _timestamp(end))
         dataset = pyarrow.dataset.dataset(tables / entry.path, format="parquet")
         parts.append(dataset.to_table(columns=columns, filter=keep if where is None else keep & where))
-    return pyarrow.concat_tables(parts) if parts else pyarrow.table({})
+    return pyarrow.concat_tables(parts, promote_options="default") if parts else pyarrow.table({})
 
 
 def microseconds(instant: datetime.datetime) -> int:

@@ -10,7 +10,7 @@ from importlib import import_module
 from inspect import signature
 from typing import TYPE_CHECKING, Any
 
-from trimtab.observe.settings import LIMITS, PipelineSettings
+from trimtab.observe.settings import PipelineSettings
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -134,10 +134,7 @@ def section_of(levels: Iterable[LevelPipeline]) -> type[Any]:
 
 
 def settings_of(
-    section: Any,
-    levels: Iterable[LevelPipeline],
-    limits: Mapping[str, tuple[tuple[float, ...], tuple[float, ...]]],
-    window_seconds: float | None = None,
+    section: Any, levels: Iterable[LevelPipeline], window_seconds: float | None = None
 ) -> dict[str, PipelineSettings]:
     """The settings of each level, by its name.
 
@@ -145,8 +142,6 @@ def settings_of(
     ----------
     section, levels
         What the section `[pipeline]` holds, as `section_of` has it of these levels.
-    limits
-        θ and ε by the name of the level, in the order of its resources.
     window_seconds
         Another length of windows than the section's; where slides are as long as windows, they follow.
 
@@ -164,8 +159,7 @@ def settings_of(
     for level in levels:
         table = getattr(section, level.place) if level.place else section
         own = {name: getattr(table, name) for name in _fields(level.settings) if name not in shared}
-        theta, epsilon = limits[level.name]
-        found[level.name] = level.settings(**shared, **own, theta=theta, epsilon=epsilon)
+        found[level.name] = level.settings(**shared, **own)
     return found
 
 
@@ -175,7 +169,6 @@ def _fields(kind: type[Any]) -> dict[str, tuple[str, Any, Any]]:
     return {
         field.name: (field.name, hints[field.name], dataclasses.field(default=field.default))
         for field in dataclasses.fields(kind)
-        if field.name not in LIMITS
     }
 
 

@@ -8,7 +8,6 @@ table below, named after its place.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -16,9 +15,6 @@ from trimtab.model.errors import SettingsError
 from trimtab.observe.columns import SECOND
 
 LONGEST_SECONDS = 366 * 86400
-
-LIMITS = ("theta", "epsilon")
-"""Fields that are no keys of the section: a level's plans and tables are judged by the same limits."""
 
 
 @dataclass(frozen=True)
@@ -35,8 +31,6 @@ class PipelineSettings:
         Two samples of an entity further apart than this make no rate.
     fit_windows
         Over how many windows the CPU model is fitted.
-    theta, epsilon
-        The limits that the table `imbalance` is judged by, per resource.
     """
 
     NOT_OF_TABLES: ClassVar[frozenset[str]] = frozenset()
@@ -47,8 +41,6 @@ class PipelineSettings:
     lateness_seconds: float = 300.0
     gap_seconds: float = 300.0
     fit_windows: int = 30
-    theta: tuple[float, ...] = (0.8, 0.8, 0.8, 0.8)
-    epsilon: tuple[float, ...] = (0.1, 0.1, 0.1, 0.1)
 
     def __post_init__(self) -> None:
         self._check_seconds("window_seconds", "slide_seconds", "gap_seconds", "lateness_seconds")
@@ -98,11 +90,3 @@ class PipelineSettings:
         for name in names:
             if getattr(self, name) < 1:
                 raise SettingsError(f"pipeline.{name} is {getattr(self, name)}: give 1 or more")
-
-    def _check_limits(self, section: str, resources: Sequence[str]) -> None:
-        for name in LIMITS:
-            limits = getattr(self, name)
-            if len(limits) != len(resources) or not all(0 < limit <= 1 for limit in limits):
-                raise SettingsError(
-                    f"{section}.{name} is {limits}: give {len(resources)} fractions above 0, at most 1"
-                )

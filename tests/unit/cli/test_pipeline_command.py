@@ -34,8 +34,11 @@ def test_empty_lake_is_told_at_once(tmp_path: Path, capsys: pytest.CaptureFixtur
             "pipeline.window_seconds is 60.0, not a multiple of slide",
         ),
         (("run", "--set=pipeline.value=median"), "pipeline.value is 'median': give repaired or literal"),
-        (("run", "--set=pipeline.theta=[0.5, 0.5, 0.5, 0.5]"), "set replicas.theta"),
-        (("run", "--set=pipeline.bundles.theta=[0.5, 0.5, 0.5, 0.5]"), "set bundles.theta"),
+        (("run", "--set=pipeline.theta=[0.5, 0.5, 0.5, 0.5]"), "pipeline.theta is not a setting"),
+        (
+            ("run", "--set=pipeline.bundles.theta=0.5"),
+            "pipeline.bundles.theta is not a setting",
+        ),
         (("run", "--set=pipeline.bundles.weeks=99"), "pipeline.bundles.weeks is 99: give 0 to 52"),
         (("run", "--set=pipeline.wimdow_seconds=7"), "wimdow_seconds"),
         (("stream", "--level=queues"), "--level is 'queues': write replicas or bundles"),

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+from support.small_lake import NOON, STEP, imbalance_rows, publish
 from trimtab.model.errors import ObserveError
 from trimtab.observe.bundles.pipeline import PIPELINE as BUNDLES
+from trimtab.observe.compact import FEWEST, compacted
 from trimtab.observe.lake import Lake
 from trimtab.observe.replicas.pipeline import PIPELINE as REPLICAS
 
@@ -95,3 +99,19 @@ def test_levels_have_places_of_their_own(tmp_path: Path) -> None:
     assert (lake.clusters(), other.clusters()) == (["orders", "payments"], ["orders"])
     with pytest.raises(ObserveError, match="no snapshot of cluster 'payments' on level bundles"):
         other.newest_snapshot("payments")
+
+
+def test_a_lake_with_parts_from_before_a_column_was_dropped_is_read_and_compacted(tmp_path: Path) -> None:
+    """Goals stood in the table `imbalance` once: what was written then lies beside what is written now."""
+    ticks = [NOON + number * STEP for number in range(2 * FEWEST)]
+    parts = [imbalance_rows(tick, {1: (0.2, 0.2, 0.2, 0.2), 2: (0.4, 0.2, 0.2, 0.2)}) for tick in ticks]
+    lake = publish(tmp_path, {"imbalance": parts})
+    for number in range(FEWEST):
+        file = lake.tables / "imbalance" / f"part-{number}" / "rows.parquet"
+        rows = pq.read_table(file)
+        pq.write_table(rows.append_column("sigma_holds", pa.array([True] * len(rows))), file)
+    found = lake.table("imbalance").sort_by("tick")
+    assert found["sigma_holds"].to_pylist() == [True] * 4 * FEWEST + [None] * 4 * FEWEST
+    joined = compacted(lake, lake.manifest())
+    assert len(joined.tables["imbalance"]) == 1
+    assert lake.table("imbalance", ["tick", "resource", "sigma"], manifest=joined).num_rows == 8 * FEWEST

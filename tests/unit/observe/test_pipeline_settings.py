@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
-from trimtab.model.errors import SettingsError
+from trimtab.model.errors import ObserveError, SettingsError
 from trimtab.observe.bundles.pipeline import PIPELINE as BUNDLES
 from trimtab.observe.bundles.pipeline import BundlesPipelineSettings
+from trimtab.observe.lake import Lake
 from trimtab.observe.level_pipeline import section_of, settings_of
+from trimtab.observe.manifest import Entry, Manifest
+from trimtab.observe.pipeline import refuse_mixture
 from trimtab.observe.replicas.pipeline import PIPELINE as REPLICAS
 from trimtab.observe.replicas.pipeline import ReplicasPipelineSettings
 
@@ -21,8 +27,6 @@ from trimtab.observe.replicas.pipeline import ReplicasPipelineSettings
         ({"window_seconds": 60.0, "slide_seconds": 45.0}, "not a multiple"),
         ({"windows": 0}, "windows is 0: give 1 or more"),
         ({"cpu_base": "somewhere"}, "give apart or replicas"),
-        ({"theta": (0.8,)}, "give 4 fractions"),
-        ({"epsilon": (0.1, 0.1, 0.1, 2.0)}, "at most 1"),
     ],
 )
 def test_impossible_settings_are_refused(values: dict[str, object], sentence: str) -> None:
@@ -48,7 +52,6 @@ def test_tables_do_not_depend_on_how_snapshots_are_made() -> None:
         ({"trend_windows": 1}, "bundles.trend_windows is 1: give 2 to 1000"),
         ({"history_weight": 1.0}, "bundles.history_weight is 1.0: give a fraction below 1"),
         ({"usage_weights": (1.0, -1.0, 0.0, 1.0, 1.0)}, "give 5 numbers, none below 0"),
-        ({"theta": (0.8, 0.8)}, "bundles.theta is .*: give 4 fractions"),
     ],
 )
 def test_impossible_settings_of_bundles_are_refused(values: dict[str, object], sentence: str) -> None:
@@ -63,8 +66,7 @@ def each_level(**keys: object) -> list[dict[str, object]]:
     section = section_of(levels)
     if "bundles" in keys:
         keys["bundles"] = type(section().bundles)(**keys["bundles"])  # type: ignore[arg-type]
-    limits = {level.name: ((0.8,) * 4, (0.1,) * 4) for level in levels}
-    return [one.of_tables() for one in settings_of(section(**keys), levels, limits).values()]
+    return [one.of_tables() for one in settings_of(section(**keys), levels).values()]
 
 
 def test_each_level_depends_on_its_own_settings() -> None:
@@ -80,36 +82,37 @@ def test_each_level_depends_on_its_own_settings() -> None:
 
 
 def test_tables_of_older_lakes_are_taken() -> None:
-    """Their manifests name these settings; one more name, and all tables would have to be built anew."""
+    """Their manifests name these settings, and limits of goals besides, which tables no longer depend on; one
+    more name, and all tables would have to be built anew.
+    """
     shared = {"window_seconds", "slide_seconds", "lateness_seconds", "gap_seconds", "fit_windows"}
     replicas, bundles = (set(one) for one in each_level())
-    assert replicas == shared | {"learning_seconds", "collapse_seconds", "theta", "epsilon"}
+    assert replicas == shared | {"learning_seconds", "collapse_seconds"}
     own = {"horizon_seconds", "trend_windows", "weeks", "departure_seconds", "history_weight",
-           "usage_weights", "theta", "epsilon"}  # fmt: skip
+           "usage_weights"}  # fmt: skip
     assert bundles == shared | {f"bundles.{name}" for name in own}
 
 
-def test_limits_of_a_level_are_its_own() -> None:
-    """Tables and plans of a level speak of the same limits; those of Kafka leave Pulsar's tables."""
-    levels = (REPLICAS, BUNDLES)
-    limits = {"replicas": ((0.5,) * 4, (0.1,) * 4), "bundles": ((0.8,) * 4, (0.2,) * 4)}
-    found = settings_of(section_of(levels)(), levels, limits)
-    assert found == {
-        "replicas": ReplicasPipelineSettings(theta=(0.5,) * 4),
-        "bundles": BundlesPipelineSettings(epsilon=(0.2,) * 4),
-    }
-    assert found["bundles"].of_tables()["bundles.epsilon"] == [0.2] * 4
+def test_a_lake_whose_tables_knew_goals_goes_on(tmp_path: Path) -> None:
+    """Its manifest names limits, whatever they were; only what tables still depend on must be the same."""
+    settings = ReplicasPipelineSettings()
+    entries = {"imbalance": (Entry("imbalance/a", 0, 1, 0, 1),)}
+    older = Manifest(
+        tables=entries, settings={**settings.of_tables(), "theta": [0.5] * 4, "epsilon": [0.2] * 4}
+    )
+    refuse_mixture(Lake(tmp_path, REPLICAS), older, settings, whole=False)
+    with pytest.raises(ObserveError, match="made with gap_seconds = 300.0, not 60"):
+        refuse_mixture(Lake(tmp_path, REPLICAS), older, replace(settings, gap_seconds=60), whole=False)
 
 
 def test_slides_as_long_as_windows_follow_them() -> None:
     """Another window from the command line is refused only where slides were set apart from it."""
     levels = (REPLICAS, BUNDLES)
-    limits = {level.name: ((0.8,) * 4, (0.1,) * 4) for level in levels}
-    for one in settings_of(section_of(levels)(), levels, limits, window_seconds=20.0).values():
+    for one in settings_of(section_of(levels)(), levels, window_seconds=20.0).values():
         assert (one.window_seconds, one.slide_seconds) == (20.0, 20.0)
     apart = section_of(levels)(slide_seconds=30.0)
     with pytest.raises(SettingsError, match=r"window_seconds is 20.0, not a multiple of slide_seconds \(30"):
-        settings_of(apart, levels, limits, window_seconds=20.0)
+        settings_of(apart, levels, window_seconds=20.0)
 
 
 def test_a_forecast_is_for_the_end_of_a_window() -> None:

@@ -148,7 +148,7 @@ def test_both_levels_of_a_lake_are_told_of(tmp_path: Path) -> None:
              for name, usage in zip(names, (0.6, 0.2), strict=True)]  # fmt: skip
     imbalance = [
         {"cluster": "pulsar", "tick": NOON, "resource": name, "brokers": 2, "complete": name != "cpu",
-         "sigma": 0.25, "eta": 0.05, "theta": 0.8, "epsilon": 0.1, "by_broker": loads}
+         "sigma": 0.25, "by_broker": loads}
         for name in BUNDLE_RESOURCES
     ]  # fmt: skip
     brokers = [{"cluster": "pulsar", "tick": NOON, "broker": name, "broker_state": "alive"} for name in names]

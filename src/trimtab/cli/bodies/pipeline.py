@@ -36,7 +36,7 @@ def run(
         raise ObserveError(
             f"lake {where.lake} holds no raw samples: run `trimtab collect` first, or name another --lake"
         )
-    session = spark_session(SessionSettings(master=master, short=not heavy))
+    session = spark_session(SessionSettings(master=master, short=not heavy), say=say)
     try:
         done = run_batches(session, list(lakes.values()), chosen, *period, say=say)
     finally:
@@ -69,7 +69,7 @@ def stream(
     origin, jars = _source(source, found, where, most)
     stop = stop_on_signals()
     lakes = _lakes(where.lake)
-    session = spark_session(SessionSettings(master=master, short=not heavy, jars=jars))
+    session = spark_session(SessionSettings(master=master, short=not heavy, jars=jars), say=say)
     try:
         # A topic holds the samples of one level; a lake's files lie apart.
         if origin.topic is None:
@@ -87,18 +87,9 @@ def _lakes(lake: Path) -> dict[str, Lake]:
 
 
 def _settings(found: Settings, window: float | None) -> dict[str, PipelineSettings]:
-    """The settings of each level's pipeline; θ and ε are those that its plans are asked for."""
+    """The settings of each level's pipeline."""
     pipelines = [level.pipeline() for level in LEVELS.values()]
-    given = found.table("pipeline")
-    for one in pipelines:
-        table = given.get(one.place) if one.place else given
-        for name in ("theta", "epsilon"):
-            if isinstance(table, dict) and name in table:
-                section = f"pipeline.{one.place}" if one.place else "pipeline"
-                raise SettingsError(f"{section}.{name} is no setting of its own: set {one.name}.{name}")
-    asked = {name: found.of(level.settings()) for name, level in LEVELS.items()}
-    limits = {name: (one.theta, one.epsilon) for name, one in asked.items()}
-    return settings_of(found.section("pipeline", pipeline_table()), pipelines, limits, window)
+    return settings_of(found.section("pipeline", pipeline_table()), pipelines, window)
 
 
 def _source(text: str, settings: Settings, where: Where, most: int | None) -> tuple[Source, tuple[Path, ...]]:

@@ -72,11 +72,10 @@ class BundlesPipelineSettings(PipelineSettings):
             raise SettingsError(
                 f"pipeline.bundles.usage_weights is {self.usage_weights}: give 5 numbers, none below 0"
             )
-        self._check_limits("pipeline.bundles", RESOURCES)
 
     def of_tables(self) -> dict[str, object]:
         """The settings that stored tables depend on, under their names in the section `[pipeline]`."""
-        shared = {field.name for field in dataclasses.fields(PipelineSettings)} - {"theta", "epsilon"}
+        shared = {field.name for field in dataclasses.fields(PipelineSettings)}
         kept = super().of_tables()
         return {name if name in shared else f"bundles.{name}": value for name, value in kept.items()}
 

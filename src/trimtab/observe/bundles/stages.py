@@ -21,17 +21,15 @@ from trimtab.observe.spark_columns import conform
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from trimtab.observe.bundles.pipeline import BundlesPipelineSettings
 
-
-def imbalance(brokers: DataFrame, settings: BundlesPipelineSettings) -> DataFrame:
+def imbalance(brokers: DataFrame) -> DataFrame:
     """The measures per (cluster, tick, resource), with where the brokers' usage came from.
 
     Every broker that the cluster names is live: a tick counts only if all of them answered.
     `traffic_collapse` is null.
     """
     loaded = brokers.withColumns({f"{name}_load": F.col(name) for name in RESOURCES})
-    measured = measures.imbalance(loaded, RESOURCES, settings.theta, settings.epsilon, "string")
+    measured = measures.imbalance(loaded, RESOURCES, "string")
     # One broker that is only declared makes the whole picture a declared one.
     source = brokers.groupBy("cluster", "tick").agg(F.min("usage_source").alias("usage_source"))
     joined = measured.join(source, on=["cluster", "tick"], how="left")

@@ -49,7 +49,6 @@ class ReplicasPipelineSettings(PipelineSettings):
             raise SettingsError(f"pipeline.value is {self.value!r}: give repaired or literal")
         if self.cpu_base not in ("apart", "replicas"):
             raise SettingsError(f"pipeline.cpu_base is {self.cpu_base!r}: give apart or replicas")
-        self._check_limits("pipeline", RESOURCES)
 
     @property
     def learning(self) -> int:

@@ -21,19 +21,17 @@ from trimtab.observe.spark_columns import conform
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from trimtab.observe.replicas.pipeline import ReplicasPipelineSettings
 
 _OF_INTERVALS: Final = (Flag.RESET, Flag.GAP, Flag.CLOCK_BACK, Flag.MISSED)
 _OF_PARTITIONS: Final = (Flag.CUT, Flag.COPYING, Flag.LEADER_CHANGED)
 
 
-def imbalance(brokers: DataFrame, clients: DataFrame, settings: ReplicasPipelineSettings) -> DataFrame:
-    """B, D, γ of every broker and B̄, σ, η, worst γ and peak per (cluster, tick, resource).
+def imbalance(brokers: DataFrame, clients: DataFrame) -> DataFrame:
+    """B, D, γ of every broker and B̄, σ, worst γ and peak per (cluster, tick, resource).
 
     A tick counts for a resource only if every live broker has a value of it then (`complete`); otherwise
     the measures are null. Where some live broker has no capacity for a resource, D and γ come from the
-    loads themselves, usage is null and no capacity can hold or not hold. Ticks without clients have
-    `traffic_collapse` null.
+    loads themselves, and usage is null. Ticks without clients have `traffic_collapse` null.
     """
     per_second = SECOND / F.col("elapsed_us")
     loads = {
@@ -43,7 +41,7 @@ def imbalance(brokers: DataFrame, clients: DataFrame, settings: ReplicasPipeline
         "network_out": F.col("bytes_out") * per_second,
     }
     live = brokers.where("live").withColumns({f"{name}_load": load for name, load in loads.items()})
-    measured = measures.imbalance(live, RESOURCES, settings.theta, settings.epsilon, "int")
+    measured = measures.imbalance(live, RESOURCES, "int")
     collapse = clients.select("cluster", "tick", "traffic_collapse")
     return conform(measured.join(collapse, on=["cluster", "tick"], how="left"), IMBALANCE)
 

@@ -15,9 +15,6 @@ from trimtab.observe.settings import PipelineSettings
 class BallsPipelineSettings(PipelineSettings):
     """The settings of this level's figures."""
 
-    theta: tuple[float, ...] = (0.9,)
-    epsilon: tuple[float, ...] = (0.1,)
-
 
 BOXES = (
     ("cluster", "string"),

@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 
 from trimtab.observe import clean
 from trimtab.observe import imbalance as measures
-from trimtab.observe.balls.pipeline import BOXES, RESOURCES, BallsPipelineSettings
+from trimtab.observe.balls.pipeline import BOXES, RESOURCES
 from trimtab.observe.columns import imbalance_columns
 from trimtab.observe.level_pipeline import Stage, here
 from trimtab.observe.spark_columns import conform
@@ -44,9 +44,9 @@ def brokers(cleaned: DataFrame) -> DataFrame:
     )
 
 
-def imbalance(brokers: DataFrame, settings: BallsPipelineSettings) -> DataFrame:
+def imbalance(brokers: DataFrame) -> DataFrame:
     """How unevenly the boxes are filled."""
-    measured = measures.imbalance(brokers, RESOURCES, settings.theta, settings.epsilon, "string")
+    measured = measures.imbalance(brokers, RESOURCES, "string")
     return conform(
         measured.withColumn("traffic_collapse", F.lit(None).cast("boolean")), imbalance_columns("string")
     )
