@@ -7,8 +7,8 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
+from trimtab.model.load import resource_name
 from trimtab.model.replicas.resources import RESOURCES
-from trimtab.report.formats import resource_name
 from trimtab.report.pictures import FAINT, INK, save_figure
 
 COLOURS = {

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from trimtab.lab.sandbox.log_check import LogCheck
+from trimtab.model.load import resource_name
 from trimtab.model.replicas.resources import RESOURCES
-from trimtab.report.formats import resource_name
 
 
 def print_table(runs: list[dict[str, Any]], expected: dict[str, Any]) -> int:

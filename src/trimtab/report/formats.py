@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import math
+import re
+import shutil
 import textwrap
 from datetime import UTC, datetime
-
-_ABBREVIATIONS = {"cpu": "CPU"}
-
-
-def resource_name(resource: str) -> str:
-    """A resource as people call it, by the name that load arrays and files have."""
-    return _ABBREVIATIONS.get(resource, resource.replace("_", " "))
+from typing import TextIO
 
 
 def broker_name(broker: int | str) -> str:
@@ -24,10 +20,22 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def folded(text: str, columns: int = 100) -> str:
-    """Lines that a terminal holds: the rest of a longer one goes on below, indented, and nothing is lost."""
-    fold = textwrap.TextWrapper(columns, subsequent_indent=" " * 8, break_on_hyphens=False).wrap
-    return "\n".join("\n".join(fold(line)) for line in text.splitlines())
+def fitted(text: str, stream: TextIO, margin: int = 0) -> str:
+    """Lines that the terminal holds beside a margin, sentences of 100 columns at most; in a pipe as they are.
+
+    The rest of a longer line goes on below: under its last cell where it is a row, or else indented.
+    """
+    if not stream.isatty():
+        return text
+    columns, lines = shutil.get_terminal_size().columns - margin, []
+    for line in text.split("\n"):
+        cells = [gap.end() for gap in re.finditer(r" {2,}", line)] or [0]
+        wide = columns if len(cells) > 1 else min(columns, 100)
+        under = cells[-1] if len(cells) > 1 and cells[-1] <= wide // 2 else cells[0] + 4
+        fold = textwrap.TextWrapper(wide, subsequent_indent=" " * under, break_long_words=False)
+        fold.break_on_hyphens = False
+        lines += [line] if len(line) <= wide else fold.wrap(line)
+    return "\n".join(lines)
 
 
 def bytes_text(number: float) -> str:

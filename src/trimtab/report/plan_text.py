@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from trimtab.model.imbalance import sigma_threshold
+from trimtab.model.load import resource_name
 from trimtab.model.plan import Verdict
-from trimtab.report.formats import counted, drop_text, figure_text, resource_name, signed_text
+from trimtab.report.formats import counted, drop_text, figure_text, signed_text
 from trimtab.report.tables import table_lines
 
 if TYPE_CHECKING:
@@ -259,9 +260,12 @@ def move_lines(
                 f"{counted(len(rest), 'more reason')}; --all-moves lists them"
             )
             return
-        yield f"  {goal}: {counted(len(group), 'move')}, {together(group)}"
         shown = group if all_moves else group[:MOVES_SHOWN]
-        rows = [[str(m.order), str(m.kind), *cells(m), m.reason.text] for m in shown]
+        # What is the same of every one of them is told once.
+        ends = {m.reason.text.rpartition("; ")[2] for m in shown} if len(shown) > 1 else set()
+        end = f"; {ends.pop()}" if len(ends) == 1 else ""
+        yield f"  {goal}: {counted(len(group), 'move')}, {together(group)}{end}"
+        rows = [[str(m.order), str(m.kind), *cells(m), m.reason.text.removesuffix(end)] for m in shown]
         yield from table_lines(rows, "rlllrl", indent=" " * 6)
         if len(shown) < len(group):
             yield f"    ... and {len(group) - len(shown)} more"
@@ -304,7 +308,8 @@ def _problem_lines(problems: Sequence[Problem]) -> Iterator[str]:
     for problem in problems:
         count = "" if problem.count is None else f" {problem.count}"
         resource = "" if problem.resource is None else f" ({resource_name(problem.resource)})"
-        yield f"  {problem.kind.replace('_', ' ')}{count}{resource}: {problem.text}"
+        text = problem.text.removeprefix(f"{problem.resource}: ")
+        yield f"  {problem.kind.replace('_', ' ')}{count}{resource}: {text}"
 
 
 def _by_numbers(text: str) -> list[int | str]:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from trimtab.model.imbalance import sigma_threshold
-from trimtab.report.formats import broker_name, counted, known_value, resource_name
+from trimtab.model.load import resource_name
+from trimtab.report.formats import broker_name, counted, known_value
 from trimtab.report.tables import figures_table
 from trimtab.report.terminal_heatmap import Cells, terminal_heatmap
 

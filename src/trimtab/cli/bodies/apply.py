@@ -33,7 +33,7 @@ from trimtab.model.errors import InputError, TrimtabError
 from trimtab.model.receipt import Receipt
 from trimtab.model.snapshot import SnapshotReference
 from trimtab.observe.lake import Lake
-from trimtab.report.formats import folded
+from trimtab.report.formats import fitted
 from trimtab.report.saying import say, warn
 
 
@@ -86,7 +86,8 @@ def _foretell(
         print(json.dumps(told, indent=2))
         return
     print(f"plan for {cluster}, on cluster {cluster_id}:", file=sys.stderr)
-    print(folded(level.words().forecast_text(prepared, forecast, how, dry_run)), file=sys.stderr)
+    text = level.words().forecast_text(prepared, forecast, how, dry_run)
+    print(fitted(text, sys.stderr), file=sys.stderr)
     for warning in warnings:
         warn(warning)
 
@@ -127,7 +128,8 @@ def newest_of(level: Level, lake: Path, cluster: str) -> Newest:
 
 def show_receipt(level: Level, receipt: Receipt[Any], *, as_json: bool) -> None:
     """The receipt on standard output."""
-    print(json.dumps(asdict(receipt), indent=2) if as_json else level.words().receipt_text(receipt))
+    text = json.dumps(asdict(receipt), indent=2) if as_json else level.words().receipt_text(receipt)
+    print(text if as_json else fitted(text, sys.stdout))
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from dataclasses import asdict
 from functools import partial
@@ -20,6 +21,7 @@ from trimtab.levels import level_named
 from trimtab.levels.settings import execution_settings
 from trimtab.model.errors import ActError
 from trimtab.report.execution_text import entries_text
+from trimtab.report.formats import fitted
 from trimtab.report.saying import say
 
 
@@ -45,7 +47,7 @@ def show(execution: int | None, *, as_json: bool) -> None:
             print(json.dumps(asdict(receipt) | {"status": status}, indent=2))
         else:
             state, log = state_of(acting, store, entry.id), store.journal.log(entry.id)
-            print(level.words().execution_text(entry, state, status, log))
+            print(fitted(level.words().execution_text(entry, state, status, log), sys.stdout))
 
 
 def _ask(request: str, execution: int | None, where: Where, *, as_json: bool) -> None:

@@ -20,7 +20,7 @@ from trimtab.levels.planning import opened_plan, plan_level
 from trimtab.levels.settings import execution_settings, read_settings
 from trimtab.model.errors import InputError
 from trimtab.model.plan import Verdict
-from trimtab.report.formats import duration_text
+from trimtab.report.formats import duration_text, fitted
 from trimtab.report.saying import announce_compilation, say, warn
 
 
@@ -90,7 +90,8 @@ def _show(level: Level, plan: Any, snapshot: Any, form: str, *, all_moves: bool)
     if form == "json":
         sys.stdout.write(level.plan().to_bytes(plan).decode())
     elif form == "text":
-        sys.stdout.write(level.words().plan_text(plan, snapshot, all_moves=all_moves))
+        text = level.words().plan_text(plan, snapshot, all_moves=all_moves)
+        sys.stdout.write(fitted(text, sys.stdout))
     else:
         if form not in level.forms:
             raise InputError(f"--format {form} is not for plans of {level.name}; leave it out")

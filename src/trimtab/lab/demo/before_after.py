@@ -10,7 +10,8 @@ import numpy as np
 from trimtab.model.imbalance import Measures, sigma_threshold
 from trimtab.model.level import Goals as Limits
 from trimtab.model.level import beyond
-from trimtab.report.formats import bytes_text, counted, drop_text, resource_name
+from trimtab.model.load import resource_name
+from trimtab.report.formats import bytes_text, counted, drop_text
 from trimtab.report.tables import figures_table
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from trimtab.files.atomic import write_atomically
 from trimtab.lab.demo.before_after import Goals, before_after_table
 from trimtab.lab.demo.heatmap import draw_heatmap
 from trimtab.lab.demo.screen import SIDE_BY_SIDE, Screen
+from trimtab.model.load import resource_name
 from trimtab.model.plan import Verdict
-from trimtab.report.formats import resource_name
 from trimtab.report.terminal_heatmap import terminal_heatmap
 
 if TYPE_CHECKING:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from trimtab.report.formats import resource_name, signed_text
+from trimtab.model.load import resource_name
+from trimtab.report.formats import signed_text
 from trimtab.report.pictures import FAINT, INK, save_figure
 from trimtab.report.terminal_heatmap import RANGE
 

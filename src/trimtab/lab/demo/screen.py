@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, TextIO
 
+from trimtab.report.formats import fitted
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
@@ -57,9 +59,8 @@ class Screen:
     def wide(self, text: str) -> None:
         """Lines that need the whole width, with room around them."""
         self._clear()
-        self._write(
-            "\n" + "".join(f"  {line}".rstrip() + "\n" for line in text.rstrip("\n").splitlines()) + "\n"
-        )
+        lines = fitted(text.rstrip("\n"), self.stream, margin=2).split("\n")
+        self._write("\n" + "".join(f"  {line}".rstrip() + "\n" for line in lines) + "\n")
 
     def table(self, table: Table) -> None:
         """A table that needs the whole width, with room around it."""

@@ -38,8 +38,8 @@ def _told_one(problem: ProblemData, top: FloatArray, room: FloatArray, excess: E
     view, resource = problem.column_name(excess.column)
     broker = snapshot.brokers.name[excess.broker]
     alone = (
-        f"{resource} in {view}: bundle {key} alone takes even broker {broker} to {excess.usage:.4f}, "
-        f"limit {excess.limit:.4f} ({goal})"
+        f"{resource} in {view}: bundle {key} alone takes even broker {broker} to {excess.usage:.2%}, "
+        f"limit {excess.limit:.2%} ({goal})"
     )
     proof: dict[str, object] = {
         "goal": goal,

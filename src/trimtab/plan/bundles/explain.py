@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from trimtab.model.bundles.plan import BundleReason
 from trimtab.model.bundles.snapshot import RESOURCES, BundlesSnapshot
-from trimtab.model.load import IntArray
+from trimtab.model.load import IntArray, resource_name
 from trimtab.plan.bundles.hot import Excess
 from trimtab.plan.bundles.problem import ProblemData
 from trimtab.plan.bundles.splitting import Cut
@@ -39,14 +39,14 @@ def narrator(
         aim = "relieved" if broker[k] == source[k] else "filled"
         if goal[k] == ROOM_GOAL:
             aim = "makes room"
-        where = f"{resource} in {view}" if several else resource
+        where = resource_name(resource) + (f" in {view}" if several else "")
+        bounded = limit if abs(limit) != float("inf") else None
+        bound = "" if bounded is None else f", limit {limit:.1%}"
         text = (
-            f"broker {what} {aim}: {where} {change(before, after)}, limit {limit:.3f}, "
-            f"by {abs(after - before):.4f} for {_clients(sessions[k])}; "
+            f"broker {what} {aim}: {where} {change(before, after)}{bound}; "
             f"broker {names[there]} {change(*other[k])}; {others(k)}"
         )
         named = "theta" if goal[k] == THETA_GOAL else "epsilon"
-        bounded = limit if abs(limit) != float("inf") else None
         return BundleReason(named, resource, view, what, before, after, bounded, text)
 
     def reason(k: int) -> BundleReason:
@@ -90,8 +90,9 @@ def split_reason(
     view, resource = before.views[excess.column // len(RESOURCES)], RESOURCES[excess.column % len(RESOURCES)]
     name = before.brokers.name[excess.broker]
     text = (
-        f"bundle {cut.bundle} alone takes {resource} of even broker {name} to {excess.usage:.3f} in {view}, "
-        f"limit {excess.limit:.3f}; cut into {parts} at the boundaries of its topics"
+        f"bundle {cut.bundle} alone takes {resource_name(resource)} of even broker {name} to "
+        f"{excess.usage:.1%} in {view}, limit {excess.limit:.1%}; cut into {parts} at the boundaries of its "
+        "topics"
     )
     # After: of the biggest part, were it alone there.
     rows = [after_cut.bundles.key.index(part.key) for part in cut.parts]
@@ -99,7 +100,7 @@ def split_reason(
     biggest = float(after_cut.bundles.load[view_row, rows, resource_row].max())
     base = float(before.brokers.base[excess.broker, resource_row])
     after = (biggest + base) / float(before.brokers.capacity[excess.broker, resource_row])
-    text += f"; the biggest part takes it to {after:.3f}"
+    text += f"; the biggest part takes it to {after:.1%}"
     return BundleReason("hot", resource, view, owner, excess.usage, after, excess.limit, text)
 
 

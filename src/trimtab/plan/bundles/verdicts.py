@@ -143,10 +143,10 @@ def _unmet(
         number = int(out[:, columns].any(axis=1).sum())
         who = "1 broker stays" if number == 1 else f"{number} brokers stay"
         said = (
-            f"above theta {limit[column]:g}, the worst {broker} at {value:.4f} in {view}"
+            f"above theta {100 * limit[column]:g}%, the worst {broker} at {value:.2%} in {view}"
             if goal == "theta"
-            else f"more than {limit[column]:g} from the mean {mean[column]:.4f}, "
-            f"the worst {broker} by {value:.4f} in {view}"
+            else f"more than {100 * limit[column]:g}% from the mean {mean[column]:.2%}, "
+            f"the worst {broker} by {value:.2%} in {view}"
         )
         found.append(
             Problem(

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 
+from trimtab.model.load import resource_name
 from trimtab.model.replicas.plan import Reason
 from trimtab.model.replicas.resources import RESOURCES
 from trimtab.plan.replicas.moves import LEADER_STEP, Steps
@@ -38,7 +39,6 @@ def narrator(problem: ProblemData, steps: Steps, reasons: Reasons) -> Callable[[
     kind, source, target = steps.kind.tolist(), steps.source.tolist(), steps.target.tolist()
     partition = steps.partition.tolist()
     departure = {at: i for i, at in enumerate(zip(partition, source, strict=True)) if kind[i] != LEADER_STEP}
-    gigabytes = (problem.arrays.size[steps.partition] / 1e9).tolist()
     fallback = "epsilon" if "epsilon" in problem.settings.goals else "theta"
 
     def others(i: int) -> str:
@@ -50,17 +50,12 @@ def narrator(problem: ProblemData, steps: Steps, reasons: Reasons) -> Callable[[
         there = target[i] if what == source[i] else source[i]
         copy = departure.get((partition[i], source[i]), -1) if kind[i] == LEADER_STEP else -1
         if copy > i and (goal[i] == ROOM_GOAL or abs(after - before) < SEEN):
-            moved = f"{name} of broker {ids[what]} {change(before, after)}"
+            moved = f"{resource_name(name)} of broker {ids[what]} {change(before, after)}"
             text = (
                 f"broker {ids[source[i]]} hands the partition over, so that its replica can go to broker "
                 f"{ids[target[copy]]} (move {copy + 1}); {moved if before != after else 'no load moves yet'}"
             )
             return replace(reason(copy), before=None, after=None, text=text)
-        moved = (
-            "leadership alone, no copy"
-            if kind[i] == LEADER_STEP
-            else f"{abs(after - before):.4f} for {gigabytes[i]:.3f} GB"
-        )
         aim = "relieved" if what == source[i] else "filled"
         if goal[i] == ROOM_GOAL:
             aim = "makes room"
@@ -68,8 +63,9 @@ def narrator(problem: ProblemData, steps: Steps, reasons: Reasons) -> Callable[[
         tail = then if kind[i] == LEADER_STEP else f"; {others(i)}"
         far = f"; broker {ids[there]} {change(*other[i])}" if there >= 0 else ""
         bounded = limit if abs(limit) != float("inf") else None
-        bound = "" if bounded is None else f", limit {limit:.3f}"
-        text = f"broker {ids[what]} {aim}: {name} {change(before, after)}{bound}, by {moved}{far}{tail}"
+        bound = "" if bounded is None else f", limit {limit:.1%}"
+        load = f"{resource_name(name)} {change(before, after)}{bound}"
+        text = f"broker {ids[what]} {aim}: {load}{far}{tail}"
         named = NAMES[goal[i]] if goal[i] != ROOM_GOAL else fallback
         if ids[target[i]] in problem.settings.add:
             named = "add"
@@ -96,7 +92,7 @@ def narrator(problem: ProblemData, steps: Steps, reasons: Reasons) -> Callable[[
         else:
             state = "is to be emptied" if why == DRAIN_GOAL else "is dead or its log dir offline"
             text = f"broker {what} {state}: {before:.0f} -> {after:.0f} replicas left"
-        text = f"{text}; broker {ids[target[i]]} bears the {gigabytes[i]:.3f} GB best; {others(i)}"
+        text = f"{text}; broker {ids[target[i]]} bears it best; {others(i)}"
         return Reason(NAMES[why], None, what, before, after, limit, text)
 
     def reason(i: int) -> Reason:

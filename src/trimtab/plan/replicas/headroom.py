@@ -176,22 +176,22 @@ def _shortage(
     with_more = needed / (capacity + count * typical)
     choices: dict[str, object] = {"add_brokers": {"count": count, "disk": with_more}}
     told = [
-        f"add {count} broker{'s' if count != 1 else ''} of {typical:.6g} bytes to it (disk {with_more:.2f})"
+        f"add {count} broker{'s' if count != 1 else ''} of {typical:.6g} bytes to it (disk {with_more:.0%})"
     ]
     if moved and names:
         choices[f"relax_{name}"] = {"partitions": moved, "disk": peak}
         told.append(
-            f"let {moved} partitions crowd another {name}, as this plan does (disk {peak:.2f} at most)"
+            f"let {moved} partitions crowd another {name}, as this plan does (disk {peak:.0%} at most)"
         )
     choices["leave"] = {"partitions": moved + left, "disk": apart}
     told.append(
         f"leave {moved + left} partitions with a replica missing or on a broker that drains"
-        f"{', as this plan does with ' + str(left) if left else ''} (disk {apart:.2f} at most)"
+        f"{', as this plan does with ' + str(left) if left else ''} (disk {apart:.0%} at most)"
     )
     return Problem(
         "conflicting_constraints" if names else "add_brokers",
         f"disk: {label} must hold {needed:.6g} bytes{f' by the rule of {name}s' if names else ''}, more than "
-        f"{theta:g} of its {int(here.sum())} broker{'s' if here.sum() != 1 else ''}, "
+        f"{100 * theta:g}% of its {int(here.sum())} broker{'s' if here.sum() != 1 else ''}, "
         f"{theta * capacity:.6g}: {'; or '.join(told)}",
         count=count,
         resource="disk",

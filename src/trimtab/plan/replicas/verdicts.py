@@ -77,8 +77,8 @@ def _capacity(
         open_.append(
             Problem(
                 "unmet_goal",
-                f"{name}: {_brokers(int(over.sum()), 'stay')} above theta {theta:g}, the worst broker "
-                f"{problem.snapshot.brokers.id[worst]} at {after.usage[worst, r]:.4f}; no move that was "
+                f"{name}: {_brokers(int(over.sum()), 'stay')} above theta {100 * theta:g}%, the worst broker "
+                f"{problem.snapshot.brokers.id[worst]} at {after.usage[worst, r]:.2%}; no move that was "
                 "tried helps",
                 resource=name,
                 proof={
@@ -119,8 +119,8 @@ def _indivisible(problem: ProblemData, r: int, limit: float, goal: str, led: Boo
         kind="indivisible_replica",
         resource=name,
         text=(
-            f"{name}: the leader of {topic}-{number} alone takes {use[p]:.4f} of even the biggest broker, "
-            f"limit {limit:.4f}; split the topic into more partitions or add bigger brokers"
+            f"{name}: the leader of {topic}-{number} alone takes {use[p]:.2%} of even the biggest broker, "
+            f"limit {limit:.2%}; split the topic into more partitions or add bigger brokers"
         ),
         proof={
             "goal": goal,
@@ -155,9 +155,9 @@ def _deviation(problem: ProblemData, after: Imbalance, off: BoolArray, led: Bool
         found.append(
             Problem(
                 "unmet_goal",
-                f"{name}: {_brokers(int(out.sum()), 'deviate')} by more than {epsilon:g} from the mean "
-                f"{mean[r]:.4f}, the worst broker {problem.snapshot.brokers.id[worst]} by "
-                f"{after.deviation[worst, r]:.4f}; no move or exchange that was tried helps within the rules",
+                f"{name}: {_brokers(int(out.sum()), 'deviate')} by more than {100 * epsilon:g}% from the "
+                f"mean {mean[r]:.2%}, the worst broker {problem.snapshot.brokers.id[worst]} by "
+                f"{after.deviation[worst, r]:.2%}; no move or exchange that was tried helps within the rules",
                 resource=name,
                 proof={
                     "goal": "epsilon",

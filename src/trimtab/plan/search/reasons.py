@@ -67,9 +67,9 @@ def rejections(choices: int, others: str, rejected: Sequence[int], rules: Sequen
 
 
 def change(before: float, after: float) -> str:
-    """Both, in as many digits as tell them apart, from three to six."""
-    digits = next((n for n in range(3, 7) if round(before, n) != round(after, n)), None)
-    return f"stays {before:.3f}" if digits is None else f"{before:.{digits}f} -> {after:.{digits}f}"
+    """Both in percent, in as many digits as tell them apart, from one to four."""
+    told = ((f"{before:.{digits}%}", f"{after:.{digits}%}") for digits in range(1, 5))
+    return next((f"{one} -> {other}" for one, other in told if one != other), f"stays {before:.1%}")
 
 
 @leaf

@@ -79,7 +79,7 @@ def too_few_brokers(
         count=count,
         resource=resource,
         text=(
-            f"{where}: the load of {total:.6g} {unit} is more than {theta:g} of the capacity of "
+            f"{where}: the load of {total:.6g} {unit} is more than {100 * theta:g}% of the capacity of "
             f"{len(load)} brokers, {theta * most:.6g}; add {count} brokers of {typical:.6g} each"
         ),
         proof={

@@ -11,13 +11,14 @@ import numpy as np
 from trimtab.model.bundles.plan import BundleMove, BundleMoveKind, BundlePlan
 from trimtab.model.bundles.snapshot import NO_OWNER, RESOURCES, BundlesSnapshot
 from trimtab.model.imbalance import imbalance
+from trimtab.model.load import resource_name
 from trimtab.report.execution_text import (
     SHOWN,
     comparison_lines,
     progress_line,
     text_of_receipt,
 )
-from trimtab.report.formats import bytes_text, counted, duration_text, resource_name
+from trimtab.report.formats import bytes_text, counted, duration_text
 from trimtab.report.glance_text import document_of_glance, text_of_glance
 from trimtab.report.plan_text import (
     bound_text,

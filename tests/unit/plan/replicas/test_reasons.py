@@ -37,7 +37,7 @@ def handed_over(leader_load: float) -> tuple[Move, Move]:
     return lead, copy
 
 
-@pytest.mark.parametrize(("load", "told"), [(0.0, "(move 2); no load moves yet"), (0.04, "0.5004 -> 0.5000")])
+@pytest.mark.parametrize(("load", "told"), [(0.0, "(move 2); no load moves yet"), (0.04, "50.04% -> 50.00%")])
 def test_a_leadership_that_only_lets_a_copy_leave_says_so_and_serves_what_the_copy_serves(
     load: float, told: str
 ) -> None:
@@ -60,7 +60,7 @@ def test_a_leadership_that_relieves_its_broker_says_by_how_much_and_what_follows
     assert (reason.goal, reason.resource, reason.broker) == ("theta", "network_out", 1)
     assert (reason.before, reason.after) == (pytest.approx(0.9), pytest.approx(0.5))
     assert reason.text.startswith(
-        "broker 1 relieved: network_out 0.900 -> 0.500, limit 0.800, by leadership alone"
+        "broker 1 relieved: network out 90.0% -> 50.0%, limit 80.0%; "
     )
     assert reason.text.endswith("; its replica follows to broker 2 (move 2)")
 
@@ -71,7 +71,7 @@ def test_no_reason_shows_a_change_that_cannot_be_seen() -> None:
     """
     plan: Plan = trim.plan(lognormal_skew(30, 6_000, 1), ReplicasSettings())
     for move in plan.moves:
-        figures = re.findall(r"(\d\.\d+) -> (\d\.\d+)", move.reason.text)
+        figures = re.findall(r"(\d+\.\d+)% -> (\d+\.\d+)%", move.reason.text)
         assert all(one != other for one, other in figures), move.reason.text
         assert "inf" not in move.reason.text
         named = re.search(r"broker (\d+) \(move (\d+)\)", move.reason.text)
@@ -86,12 +86,12 @@ def test_no_reason_shows_a_change_that_cannot_be_seen() -> None:
 @pytest.mark.parametrize(
     ("before", "after", "told"),
     [
-        (0.82, 0.66, "0.820 -> 0.660"),
-        (0.26541, 0.26538, "0.26541 -> 0.26538"),
-        (0.2651, 0.2652, "0.2651 -> 0.2652"),
-        (0.265, 0.265, "stays 0.265"),
+        (0.82, 0.66, "82.0% -> 66.0%"),
+        (0.26541, 0.26538, "26.541% -> 26.538%"),
+        (0.2651, 0.2652, "26.51% -> 26.52%"),
+        (0.265, 0.265, "stays 26.5%"),
     ],
 )
 def test_a_change_is_told_in_as_many_digits_as_it_takes(before: float, after: float, told: str) -> None:
-    """Three digits hide what a small partition moves."""
+    """One digit hides what a small partition moves."""
     assert change(before, after) == told
