@@ -1,7 +1,7 @@
 """How well the pipeline attributes load on a real loaded cluster, with and without the brokers' metrics.
 
 Six sandbox brokers under a skewed load whose truth is known; both runs read the same samples, the second
-without what a metrics endpoint told. Writes the figures, and a picture per run into docs/images.
+without what a metrics endpoint told. Writes the figures; `benchmarks/page.py` draws them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from trimtab.lab.demo.replicas.world import CLUSTER, level_capacity, watched
 from trimtab.lab.sandbox.kafka import KafkaSandbox
 from trimtab.lab.sandbox.kafka.accuracy import bytes_by_partition
 from trimtab.lab.sandbox.kafka.comparison import compare, ticks_between
-from trimtab.lab.sandbox.kafka.comparison_picture import draw
 from trimtab.lab.sandbox.kafka.properties import LOAD_DRIVEN_CPU
 from trimtab.lab.sandbox.kafka.workload import skewed
 from trimtab.lab.sandbox.load import Load
@@ -43,13 +42,11 @@ COUNTERS = (
 
 
 def main() -> None:
-    """Measure, print, draw and write the figures."""
+    """Measure, print and write the figures."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--ticks", type=int, default=16)
     parser.add_argument("--seed", type=int, default=5)
-    parser.add_argument("--images", type=Path, default=Path(__file__).parent.parent / "docs" / "images")
     asked = parser.parse_args()
-    asked.images.mkdir(parents=True, exist_ok=True)
     rows: dict[str, Any] = {"interval_seconds": INTERVAL_SECONDS, "ticks": asked.ticks, "seed": asked.seed}
     with tempfile.TemporaryDirectory() as scratch, contextlib.ExitStack() as stack:
         lake, truth = Lake(Path(scratch) / "with", REPLICAS), Path(scratch) / "load"
@@ -68,7 +65,6 @@ def main() -> None:
             produced, consumed = bytes_by_partition(list(read_truth(truth)), known[0], known[-1])
             compared = compare(where, CLUSTER, produced, consumed, known[0], known[-1])
             rows[name] = [one.summary() for one in compared]
-            draw(compared, asked.images / f"accuracy-{name.replace('_', '-')}.svg")
             tell(name, rows[name])
     write_result("pipeline_accuracy", rows)
 

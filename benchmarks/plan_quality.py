@@ -4,8 +4,7 @@
     python benchmarks/plan_quality.py --large    also 1,000 brokers and 1,000,000 replicas
 
 Instances are made up from fixed seeds (lognormal broker weights, sigma .25, mean usage .4/.4/.4/.5, three
-racks). Seconds are those of the planner alone, in a warm process; the figure shows bytes over the bound
-against brokers.
+racks). Seconds are those of the planner alone, in a warm process.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import argparse
 import statistics
 import time
 
-from results import FOLDER, write_result
+from results import write_result
 
 from trimtab.lab.simulate.instances import lognormal_skew
 from trimtab.levels import LEVELS
@@ -86,28 +85,8 @@ def summary(rows: list[dict[str, object]]) -> list[dict[str, object]]:
     return found
 
 
-def draw(table: list[dict[str, object]]) -> None:
-    """Figure: bytes over the bound and seconds, against brokers, for the strategies that meet the goals."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    figure, (left, right) = pyplot.subplots(1, 2, figsize=(9, 3.5), layout="constrained")
-    for name in STRATEGIES:
-        of = [row for row in table if row["strategy"] == name]
-        rated = [row for row in of if row["ratio"] is not None]
-        left.plot([r["brokers"] for r in rated], [r["ratio"] for r in rated], "o-", label=name)
-        right.plot([r["replicas"] for r in of], [r["seconds"] for r in of], "o-", label=name)
-    left.set(xscale="log", xlabel="brokers", ylabel="bytes / lower bound", ylim=(0.9, None))
-    right.set(xscale="log", yscale="log", xlabel="replicas", ylabel="seconds, planner alone")
-    left.axhline(1.2, linestyle=":", color="grey")
-    left.legend(fontsize="small")
-    figure.savefig(FOLDER / "plan_quality.svg", metadata={"Date": None})
-
-
 def main() -> None:
-    """Run, print, write `results/plan_quality.json` and `.svg`."""
+    """Run, print, and write `results/plan_quality.json`."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--large", action="store_true", help="also 1,000 brokers and 1,000,000 replicas")
     arguments = parser.parse_args()
@@ -129,7 +108,6 @@ def main() -> None:
                 flush=True,
             )
     write_result("plan_quality", {"medians": summary(rows), "plans": rows})
-    draw(summary(rows))
 
 
 if __name__ == "__main__":

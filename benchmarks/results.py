@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 from timing import machine
 
@@ -18,7 +19,7 @@ def write_result(name: str, rows: object) -> Path:
     return path
 
 
-def read_result(name: str) -> dict[str, object] | None:
+def read_result(name: str) -> dict[str, Any] | None:
     """The figures of a benchmark, or None where it has not been run."""
     path = FOLDER / f"{name}.json"
     return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None

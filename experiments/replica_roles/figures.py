@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from trimtab.model.load import resource_name
 from trimtab.model.replicas.resources import RESOURCES
-from trimtab.report.pictures import FAINT, INK, save_figure
+from trimtab.report.pictures import FAINT, INK, plain_axes, save_figure
 
 COLOURS = {
     "default": "#5b6675",
@@ -58,7 +58,7 @@ def _bars(draw: str, runs: list[dict[str, Any]], paper: dict[str, Any], folder: 
             )
     axes.axhline(ETA, color="#b5341c", linewidth=1, linestyle="--")
     axes.text(3.45, ETA, " η", va="center", color="#b5341c", fontsize=9)
-    _tidy(axes)
+    plain_axes(axes)
     axes.set_xticks(range(len(RESOURCES)), [resource_name(resource) for resource in RESOURCES])
     axes.set_ylabel("σ, mean of the samples", color=FAINT)
     axes.legend(ncols=4, fontsize=8, frameon=False, loc="lower left", bbox_to_anchor=(0, 1.0), labelcolor=INK)
@@ -82,7 +82,7 @@ def _lines(draw: str, runs: list[dict[str, Any]], folder: Path) -> tuple[Path, P
         axes.set_title(f"σ of {resource_name(resource)}", loc="left", fontsize=10, color=FAINT)
         count = max(len(run["samples"]["sigma"][resource]) for run in runs)
         axes.set_xticks(range(1, count + 1), [f"P{number}" for number in range(1, count + 1)])
-        _tidy(axes)
+        plain_axes(axes)
     figure.legend(
         ncols=6, fontsize=8, frameon=False, loc="upper left", bbox_to_anchor=(0.06, 0.945), labelcolor=INK
     )
@@ -95,13 +95,3 @@ def _lines(draw: str, runs: list[dict[str, Any]], folder: Path) -> tuple[Path, P
         color=INK,
     )
     return save_figure(figure, folder, f"samples-{draw}")
-
-
-def _tidy(axes: Any) -> None:
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
-    for side in ("left", "bottom"):
-        axes.spines[side].set_color("#c8ced6")
-    axes.tick_params(colors=FAINT, labelsize=8)
-    axes.grid(axis="y", color="#eceff2")
-    axes.set_axisbelow(True)

@@ -10,10 +10,20 @@ from trimtab.files.atomic import write_atomically
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 INK, FAINT = "#1c2430", "#5b6675"
 """Colours of what is to be read first, and of what explains it."""
+
+
+def plain_axes(axes: Axes) -> None:
+    """Axes that stand back behind what is drawn in them: no box, faint lines and figures."""
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.spines[["left", "bottom"]].set_color("#c8ced6")
+    axes.tick_params(colors=FAINT, labelsize=8)
+    axes.grid(axis="y", color="#eceff2")
+    axes.set_axisbelow(True)
 
 
 def write_figure(figure: Figure, path: Path) -> None:

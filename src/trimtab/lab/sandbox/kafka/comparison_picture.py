@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from trimtab.report.pictures import FAINT, INK, write_figure
+from trimtab.report.pictures import FAINT, INK, plain_axes, write_figure
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,7 +19,10 @@ TITLES = {"bytes_in": "bytes in", "bytes_out": "bytes out", "disk": "disk", "cpu
 
 
 def draw(compared: Sequence[Compared], path: Path) -> None:
-    """Draw one panel per measure, true value across, found value up; on the diagonal both are the same.
+    """Draw one panel per measure, true share of the total across, found share up; equal on the diagonal.
+
+    Totals may differ by as much as compression saves; who carries which share of them is what levelling
+    depends on, and what the titles tell.
 
     Parameters
     ----------
@@ -34,17 +37,17 @@ def draw(compared: Sequence[Compared], path: Path) -> None:
     figure = Figure(figsize=(3.4 * len(panels), 3.7), facecolor="white", layout="constrained")
     for place, one in enumerate(panels):
         axes = figure.add_subplot(1, len(panels), place + 1)
-        top = 1.05 * max(one.truth.max(initial=0.0), one.found.max(initial=0.0)) or 1.0
-        scale, unit = (1.0, "cores") if one.unit == "cores" else (1e6, "MB")
-        axes.plot([0, top / scale], [0, top / scale], color=FAINT, linewidth=0.8)
-        axes.scatter(one.truth / scale, one.found / scale, s=14, color=DOT, alpha=0.75, linewidths=0)
-        axes.set_xlim(0, top / scale)
-        axes.set_ylim(0, top / scale)
+        true, found = (100 * some / (some.sum() or 1.0) for some in (one.truth, one.found))
+        top = 1.05 * max(true.max(initial=0.0), found.max(initial=0.0)) or 1.0
+        axes.plot([0, top], [0, top], color=FAINT, linewidth=0.8)
+        axes.scatter(true, found, s=14, color=DOT, alpha=0.75, linewidths=0)
+        axes.set_xlim(0, top)
+        axes.set_ylim(0, top)
         axes.set_aspect("equal")
-        axes.set_xlabel(f"true, {unit}", color=FAINT)
-        axes.set_ylabel(f"found, {unit}" if place == 0 else "", color=FAINT)
+        axes.set_xlabel("true share of the total, %", color=FAINT)
+        axes.set_ylabel("found share of the total, %" if place == 0 else "", color=FAINT)
         error = one.summary()["share_error"]
         told = "" if error is None or not np.isfinite(error) else f": {100 * error:.2f} % misplaced"
         axes.set_title(f"{TITLES[one.measure]} per {one.level}{told}", fontsize=10, color=INK)
-        axes.spines[["top", "right"]].set_visible(False)
+        plain_axes(axes)
     write_figure(figure, path)
