@@ -59,9 +59,7 @@ def test_a_leadership_that_relieves_its_broker_says_by_how_much_and_what_follows
     reason = handed_over(40.0)[0].reason
     assert (reason.goal, reason.resource, reason.broker) == ("theta", "network_out", 1)
     assert (reason.before, reason.after) == (pytest.approx(0.9), pytest.approx(0.5))
-    assert reason.text.startswith(
-        "broker 1 relieved: network out 90.0% -> 50.0%, limit 80.0%; "
-    )
+    assert reason.text.startswith("broker 1 relieved: network out 90.0% -> 50.0%, limit 80.0%; ")
     assert reason.text.endswith("; its replica follows to broker 2 (move 2)")
 
 
