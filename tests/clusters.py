@@ -21,6 +21,7 @@ _PLACES = {
         "tests/integration/test_apply_bundles.py",
         "tests/integration/test_collect_pulsar.py",
         "tests/integration/test_demo_bundles.py",
+        "tests/integration/test_pulsar_broker_rules.py",
         "tests/integration/test_pulsar_classes.py",
         "tests/integration/test_pulsar_rules.py",
         "tests/integration/test_sandbox_pulsar.py",

@@ -34,6 +34,7 @@ from trimtab.plan.pulsar.view import LoadView
 
 S = TypeVar("S")
 NO_METADATA = ClusterMetadata()
+FAILS = "Pulsar fails here: cut at its own beginning, its first part would be empty"
 
 
 @dataclass(frozen=True)
@@ -86,8 +87,9 @@ def find_splits(
     References
     ----------
     Pulsar 4.0.7 and 4.2.4. As there, a bundle counts as related to a splitting one whose namespace's name
-    begins like its own's if either end is the same; and brokers do not know of each other's plans, so that
-    together they may go over `loadBalancerNamespaceMaximumBundles`.
+    begins like its own's if either end is the same; a cut at a bundle's own beginning, which two topics there
+    bring about, ends the broker's cycle with an error and nothing is split; and brokers do not know of each
+    other's plans, so that together they may go over `loadBalancerNamespaceMaximumBundles`.
     """
     if not options.enabled:
         return SplitDecision(why={"outcome": "loadBalancerEnabled is off"}), state
@@ -130,6 +132,10 @@ def _of_broker(
         position, why[key]["outcome"] = _position(key, hits[key], planned[namespace], cycle)
         if position is None:
             continue
+        if position == parse_bundle(key).low:
+            # The exception ends the cycle: what was to be split is lost, and its hits are gone.
+            why[key]["outcome"] = FAILS
+            return [], hits, why
         splits.append(Split(key, broker, reason, position))
         planned[namespace] += 1
         del hits[key]
