@@ -23,6 +23,7 @@ _PLACES = {
         "tests/integration/test_demo_bundles.py",
         "tests/integration/test_pulsar_broker_rules.py",
         "tests/integration/test_pulsar_classes.py",
+        "tests/integration/test_pulsar_extensible.py",
         "tests/integration/test_pulsar_rules.py",
         "tests/integration/test_sandbox_pulsar.py",
     ),

@@ -12,10 +12,13 @@ from trimtab.connect.pulsar.admin import PulsarAdmin, PulsarConnection
 NAMESPACE = "trimtab/port"
 
 
-@pytest.fixture
-def stage() -> Iterator[Stage]:
-    """Three simulated brokers on sockets under the modular load manager."""
-    with PulsarAdminServer(3) as server, PulsarAdmin(PulsarConnection(admin=server.urls)) as admin:
+@pytest.fixture(params=["modular", "extensible"])
+def stage(request: pytest.FixtureRequest) -> Iterator[Stage]:
+    """Three simulated brokers on sockets, under either load manager."""
+    with (
+        PulsarAdminServer(3, extensible=request.param == "extensible") as server,
+        PulsarAdmin(PulsarConnection(admin=server.urls)) as admin,
+    ):
         server.cluster.add_namespace(NAMESPACE)
 
         def add_topics(number: int) -> None:

@@ -14,7 +14,6 @@ from trimtab.act.bundles.port import OFF, SHEDDING
 from trimtab.act.pulsar.port import PulsarAdminPort
 from trimtab.connect.pulsar.admin import PulsarAdmin
 from trimtab.lab.sandbox.pulsar import PulsarSandbox
-from trimtab.lab.sandbox.pulsar.namespaces import create_topic
 
 pytestmark = [pytest.mark.pulsar, pytest.mark.timeout(300)]
 
@@ -138,14 +137,9 @@ def test_a_real_cluster_does_what_the_simulated_one_does(
     with PulsarAdmin(three_pulsar_brokers.connection) as admin:
         trial = PulsarTrial(three_pulsar_brokers, tmp_path, admin)
         trial.create(topics=0)
-
-        def add_topics(number: int) -> None:
-            for one in range(number):
-                create_topic(admin, f"persistent://{NAMESPACE}/t{one}")
-
         try:
             port = PulsarAdminPort(admin, time.time)
-            story(Stage(port, NAMESPACE, lambda condition: trial.wait("so", condition), add_topics))
+            story(Stage(port, NAMESPACE, lambda condition: trial.wait("so", condition), trial.add_topics))
         finally:
             trial.end_all()
 

@@ -1,45 +1,27 @@
-"""The Pulsar collector on real brokers under a real load, with both load managers."""
+"""The Pulsar collector on real brokers under a real load, with the modular load manager."""
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from support.pulsar_trials import NAMESPACE
+from support.pulsar_collected import Row, carried, collected, loads_are_known, of, workload
 from trimtab.cli.app import main
-from trimtab.connect.pulsar.admin import PulsarAdmin, PulsarAdminError, PulsarConnection
+from trimtab.connect.pulsar.admin import PulsarAdmin, PulsarConnection
 from trimtab.files.bundles.reports import read_reports
 from trimtab.lab.sandbox.load import Load
 from trimtab.lab.sandbox.pulsar import PulsarSandbox
 from trimtab.lab.sandbox.pulsar.namespaces import create_namespaces, delete_namespaces
-from trimtab.lab.sandbox.pulsar.workload import NamespaceLoad, PulsarWorkload, TopicLoad
-from trimtab.model.bundles.policies import is_system_namespace
 from trimtab.observe.bundles.pipeline import PIPELINE as BUNDLES
-from trimtab.observe.collect import run
-from trimtab.observe.collect.pulsar.collector import COLLECTING
 from trimtab.observe.collect.pulsar.recorded import recent_ticks
-from trimtab.observe.collect.settings import CapacitySettings, CollectSettings, PulsarCollectSettings
 from trimtab.observe.lake import Lake
 
 pytestmark = [pytest.mark.pulsar, pytest.mark.timeout(600)]
 
-TICKS_MAXIMUM = 100
-"""Of a second each: how long a busy machine may take for anything."""
 UNLOADS_MAXIMUM = 5
 """A destination is a wish: where a client asks at the wrong moment, the bundle returns to its owner."""
-Row = dict[str, Any]
-
-
-def workload(namespace: str) -> PulsarWorkload:
-    """One topic that carries much more than the others, and one that carries nothing."""
-    rates = {"hot-7f3a": 60.0, "warm-19c2": 12.0, "warm-b04d": 12.0, "warm-e5aa": 12.0, "idle-52f1": 0.0}
-    topics = tuple(TopicLoad(name, rate, 400, 1) for name, rate in rates.items())
-    return PulsarWorkload((NamespaceLoad(namespace, 4, topics),))
 
 
 def connection_of(sandbox: PulsarSandbox) -> PulsarConnection:
@@ -60,46 +42,6 @@ def loaded(
                 yield three_pulsar_brokers, admin
         finally:
             delete_namespaces(admin, given)
-
-
-def collected(
-    connection: PulsarConnection, lake: Lake, enough: Callable[[list[Row]], bool], record: Path | None = None
-) -> tuple[list[Row], tuple[str, ...]]:
-    """The rows of the first tick that are enough, and what it had to say."""
-    settings = CollectSettings(
-        interval_seconds=1, timeout_seconds=1, pulsar=PulsarCollectSettings(usage="measured")
-    )
-    with (
-        COLLECTING.open(connection, settings, CapacitySettings()) as collector,
-        run.lake_landing(lake.raw, COLLECTING.columns) as below,
-        COLLECTING.recording(below, record) as landing,
-    ):
-        for outcome in run.collect(collector, landing, 1.0, threading.Event(), TICKS_MAXIMUM):
-            assert outcome.problem is None and outcome.sample is not None
-            rows = [row for batch in outcome.sample.batches for row in batch.rows()]
-            if enough(rows):
-                return rows, outcome.sample.problems
-    raise AssertionError(f"not enough after {TICKS_MAXIMUM} ticks: {rows}")
-
-
-def of(rows: list[Row], kind: str) -> list[Row]:
-    """Rows of one kind."""
-    return [row for row in rows if row["kind"] == kind]
-
-
-def carried(rows: list[Row]) -> dict[str, float]:
-    """Messages per second into each topic, by the last part of its name."""
-    return {row["topic"].rpartition("/")[2]: row["msg_rate_in"] for row in of(rows, "pulsar_topic")}
-
-
-def loads_are_known(rows: list[Row]) -> bool:
-    """Whether brokers have counted the load, and forgotten the topics of a namespace that is gone."""
-    rates = carried(rows)
-    if any(row["topic"].startswith(f"persistent://{NAMESPACE}/") for row in of(rows, "pulsar_topic")):
-        return False
-    return all(rates.get(one, 0) > 0 for one in ("hot-7f3a", "warm-19c2", "warm-b04d", "warm-e5aa")) and any(
-        row["has_stats"] and row.get("msg_rate_in", 0) > 0 for row in of(rows, "pulsar_bundle")
-    )
 
 
 def test_owners_topics_and_rates_are_the_clusters_own(
@@ -186,64 +128,3 @@ def test_a_killed_broker_does_not_lose_the_others_and_the_recording_replays(
         main(["replay", "bundles", *reports, "--out", str(decisions)])
     assert not ended.value.code
     assert len(decisions.read_text().splitlines()) == len(recorded)
-
-
-@pytest.fixture(scope="module")
-def secured() -> Iterator[PulsarSandbox]:
-    """Two brokers under the extensible load manager, which let in tokens over TLS only."""
-    with PulsarSandbox.start(2, load_manager="extensible", secured=True) as sandbox:
-        yield sandbox
-
-
-def test_the_extensible_load_manager_is_heard_on_its_own_topics(
-    secured: PulsarSandbox, tmp_path: Path
-) -> None:
-    """No load report over the admin API: what brokers publish, with owners and topics asked; all over TLS."""
-    given = workload("collect/published")
-    with PulsarAdmin(secured.connection) as admin:
-        create_namespaces(admin, given)
-        with Load.start(admin.connection, given, tmp_path):
-
-            def all_are_heard(rows: list[Row]) -> bool:
-                return loads_are_known(rows) and all(
-                    "weighted_max_ema" in row and "cpu_usage" in row for row in of(rows, "pulsar_broker")
-                )
-
-            lake = Lake(tmp_path / "lake", BUNDLES)
-            rows, problems = collected(admin.connection, lake, all_are_heard)
-            told = {bundle: broker for broker in secured.brokers for bundle in admin.owned_bundles(broker)}
-    assert problems == ()
-    assert {row["load_manager"] for row in of(rows, "pulsar_broker")} == {"extensible"}
-    owners = {
-        row["bundle"]: row["owner"]
-        for row in of(rows, "pulsar_bundle")
-        if "position" in row and not is_system_namespace(row["bundle"].rpartition("/")[0])
-    }
-    assert owners == {key: one for key, one in told.items() if key.startswith("collect/published")}
-    rates = {
-        kind: sum(row["msg_rate_in"] for row in of(rows, kind) if row["bundle"].startswith("collect/"))
-        for kind in ("pulsar_bundle", "pulsar_topic")
-    }
-    assert rates["pulsar_bundle"] == pytest.approx(rates["pulsar_topic"])
-
-
-@pytest.mark.parametrize(
-    ("change", "said", "status"),
-    [
-        ({"token": None}, "set pulsar.token_file", 401),
-        ({"token": "e30.e30.e30"}, "set pulsar.token_file", 401),
-        ({"tls_ca": None}, "its certificate is not trusted", None),
-    ],
-)
-def test_who_is_not_let_in_is_told_why(
-    secured: PulsarSandbox, change: dict[str, Any], said: str, status: int | None
-) -> None:
-    """No token, a false one, an authority that we do not know; none is worth another try."""
-    with (
-        PulsarAdmin(replace(secured.connection, **change)) as admin,
-        pytest.raises(PulsarAdminError) as caught,
-    ):
-        admin.brokers()
-    assert said in str(caught.value)
-    assert (caught.value.status, caught.value.transient) == (status, False)
-    assert str(change.get("token")) not in str(caught.value)

@@ -79,15 +79,42 @@ def what_is_refused(stage: Stage) -> None:
     assert all(failure is not None and failure.message for failure in codes.values())
 
 
-def a_split_cuts_where_it_is_told_or_not_at_all(stage: Stage) -> None:
-    """With fewer than two topics yes means nothing; with more the parts stay with their owner."""
+def a_bundle_stays_with_whom_it_is_sent_to_if_that_is_its_owner(stage: Stage) -> None:
+    """The modular manager says yes, the extensible one refuses; either way it is served by the same after."""
     key = stage.keys[0]
     stage.port.look_up([key])
-    assert stage.port.split(key, [0x10000000]) is None
+    owner = stage.look().owners[key]
+    refused = stage.port.unload({key: owner})[key]
+    assert (refused is not None and refused.code == "500") == stage.look(deep=True).extensible
+
+    def back() -> bool:
+        stage.port.look_up([key])
+        return stage.look().owners.get(key) == owner
+
+    stage.wait(back)
+
+
+def a_split_cuts_where_it_is_told_or_not_at_all(stage: Stage) -> None:
+    """With fewer than two topics yes means nothing; with more the parts stay with their owner.
+
+    The extensible manager refuses what it cannot cut, and takes one boundary at a time.
+    """
+    key = stage.keys[0]
+    stage.port.look_up([key])
+    refused = stage.port.split(key, [0x10000000])
+    assert (refused is not None and refused.code == "500") == stage.look(deep=True).extensible
     assert stage.keys[0] == key
     stage.add_topics(24)
     owner = stage.look().owners[key]
-    assert stage.port.split(key, [0x10000000, 0x30000000]) is None
+    if stage.look(deep=True).extensible:
+        refused = stage.port.split(key, [0x10000000, 0x30000000])
+        assert refused is not None and refused.code == "412"
+        assert stage.port.split(key, [0x30000000]) is None
+        stage.wait(lambda: len(stage.keys) == 5)
+        stage.wait(lambda: stage.look().owners.get(stage.keys[0]) == owner)
+        assert stage.port.split(stage.keys[0], [0x10000000]) is None
+    else:
+        assert stage.port.split(key, [0x10000000, 0x30000000]) is None
     stage.wait(lambda: len(stage.keys) == 6)
     edges = [f"{stage.namespace}/0x{low:08x}_0x{high:08x}" for low, high in _PARTS]
     assert stage.keys[:3] == edges
@@ -128,6 +155,7 @@ STORIES = (
     looking_assigns_nothing,
     a_lookup_assigns_and_an_unload_moves,
     what_is_refused,
+    a_bundle_stays_with_whom_it_is_sent_to_if_that_is_its_owner,
     a_split_cuts_where_it_is_told_or_not_at_all,
     switches_are_set_and_taken_away,
     claims_stand_beside_each_other,

@@ -16,6 +16,7 @@ from trimtab.act.journal import Journal
 from trimtab.act.pulsar.port import PulsarAdminPort, probe_topic
 from trimtab.act.store import JOURNAL_FILE
 from trimtab.connect.pulsar.admin import PulsarAdmin
+from trimtab.connect.pulsar.settings import TOKEN_VARIABLE
 from trimtab.files.bundles.plan import write_bundle_plan
 from trimtab.lab.sandbox.pulsar import PulsarSandbox
 from trimtab.lab.sandbox.pulsar.namespaces import (
@@ -47,28 +48,32 @@ class PulsarTrial:
     sandbox: PulsarSandbox
     folder: Path
     admin: PulsarAdmin
+    namespace: str = NAMESPACE
     processes: "list[subprocess.Popen[str]]" = field(default_factory=list)
 
     @property
-    def brokers(self) -> tuple[str, str, str]:
-        """The leader, and the two others."""
+    def brokers(self) -> tuple[str, ...]:
+        """The leader, and the others."""
         leader = self.admin.leader()
-        first, second = sorted(set(self.admin.brokers()) - {leader})
-        return leader, first, second
+        return leader, *sorted(set(self.admin.brokers()) - {leader})
 
     def create(self, topics: int = 24) -> None:
         """The namespace anew, with some topics."""
         if TENANT not in self.admin.tenants():
             create_tenant(self.admin, TENANT)
-        delete_namespace(self.admin, NAMESPACE)
-        create_namespace(self.admin, NAMESPACE, 4)
-        for number in range(topics):
-            create_topic(self.admin, f"persistent://{NAMESPACE}/t{number}")
+        delete_namespace(self.admin, self.namespace)
+        create_namespace(self.admin, self.namespace, 4)
+        self.add_topics(topics)
+
+    def add_topics(self, number: int) -> None:
+        """Make so many topics."""
+        for one in range(number):
+            create_topic(self.admin, f"persistent://{self.namespace}/t{one}")
 
     @property
     def keys(self) -> list[str]:
         """The bundles, rising."""
-        return [one.key for one in bundles_between(NAMESPACE, self.admin.boundaries(NAMESPACE))]
+        return [one.key for one in bundles_between(self.namespace, self.admin.boundaries(self.namespace))]
 
     def owner(self, bundle: str) -> str | None:
         """Who says that it owns a bundle; asking assigns nothing."""
@@ -119,9 +124,13 @@ class PulsarTrial:
         """Start trimtab; settings are those of `[execution]`, with `__` for a dot."""
         chosen = IMPATIENT | {key.replace("__", "."): value for key, value in settings.items()}
         sets = [part for key, value in chosen.items() for part in ("--set", f"execution.{key}={value}")]
+        known = self.sandbox.connection
+        if known.tls_ca is not None:
+            sets += ["--set", f"pulsar.tls_ca={known.tls_ca}"]
         environment = {
             **os.environ,
             "TRIMTAB_STATE": str(self.folder / "state"),
+            **({} if known.token is None else {TOKEN_VARIABLE: known.token}),
         }
         process = subprocess.Popen(
             [
@@ -154,10 +163,14 @@ class PulsarTrial:
 
     def end_all(self) -> None:
         """End what still runs, and leave the cluster as it was found."""
+        self.end()
+        delete_namespace(self.admin, self.namespace)
+
+    def end(self) -> None:
+        """End what still runs, and take no switch along into the next test."""
         for process in self.processes:
             if process.poll() is None:
                 process.kill()
                 process.communicate()
         for switch in set(self.admin.configuration_overrides()) & set(SWITCHES):
             self.admin.delete_configuration(switch)
-        delete_namespace(self.admin, NAMESPACE)

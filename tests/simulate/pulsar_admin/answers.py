@@ -259,9 +259,9 @@ def _split(cluster: AdminCluster, asked: Asked, namespace: str, part: str) -> Re
         if cluster.extensible and len(boundaries) > 1:
             return no(412, "Split bundle failed due to invalid request")
         inside = [one for one in boundaries if bundle.low < one < bundle.high]
-        if cluster.extensible and not inside:
-            return no(500, "Split boundary is outside of the bundle")
         boundaries = inside if len(cluster.topics_in(bundle)) > 1 else []
+        if cluster.extensible and not boundaries:
+            return no(500, f"Message: Bundle {bundle.key} not found under namespace")
     if boundaries:
         cluster.cut(bundle, boundaries, "admin")
     return Reply(204)
