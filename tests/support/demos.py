@@ -36,7 +36,8 @@ def start_demo(state: Path, out: Path, *level: str) -> subprocess.Popen[str]:
 def require_levelled(run: Callable[[int], tuple[int, str, dict[str, Any]]], always: tuple[str, ...]) -> None:
     """Judge a demo: every uneven resource became more even, and none misses its goals by far.
 
-    Where the demo's own log of the machine says that it was too busy to measure, it is run once more.
+    Where the demo's own log of the machine says that it was too busy to measure, a resource that misses its
+    goals passes if its σ at least halved; if it did not, the demo is run once more, and only then skipped.
     Whatever the machine did, no record may be lost, all resources together must have become more even, and σ
     of those in `always`, which no other program's load changes, must at least have halved.
 
@@ -60,12 +61,19 @@ def require_levelled(run: Callable[[int], tuple[int, str, dict[str, Any]]], alwa
         sums = [sum(result[when]["sigma"].values()) for when in ("before", "after")]
         assert sums[1] < sums[0], f"the cluster became less even: {lacking}\n{told}"
         for name in always:
-            was, now = (result[when]["sigma"][name] for when in ("before", "after"))
             even = result["before"]["worst_deviation"][name] <= EPSILON
-            assert even or now <= was / 2, f"σ of {name} {was} -> {now}: {lacking}\n{told}"
+            assert even or halved(result, name), f"σ of {name} did not halve: {lacking}\n{told}"
         busy = [sample["why"] for sample in result["samples"] if sample["too_busy"]]
         assert busy, f"{lacking}, and the machine had time\n{told}"
-    pytest.skip(f"this machine was too busy {ATTEMPTS} times, at last for {busy}: {lacking}")
+        if not (unclear := [why for name, why in lacking if not halved(result, name)]):
+            return
+    pytest.skip(f"this machine was too busy {ATTEMPTS} times, at last for {busy}: {unclear}")
+
+
+def halved(result: dict[str, Any], name: str) -> bool:
+    """True if σ of a resource fell by half or more, as no other program's load makes it."""
+    was, now = (result[when]["sigma"][name] for when in ("before", "after"))
+    return bool(now <= was / 2)
 
 
 def shortcomings(result: dict[str, Any]) -> list[tuple[str, str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any, Final
 
-from trimtab.lab.demo.story import Demo
+from trimtab.lab.demo.part import Demo
 
 FOLDERS: Final = {"replicas": "trimtab-demo", "bundles": "trimtab-demo-bundles"}
 """The folder that keeps the result of a demo, by level."""

@@ -11,8 +11,8 @@ from trimtab.files.bundles.plan import bundle_plan_bytes
 from trimtab.files.bundles.snapshot import read_bundles_snapshot
 from trimtab.lab.demo.bundles.disturbance import disturbance_table, disturbances, felt_by_all
 from trimtab.lab.demo.bundles.world import level_capacity, uneven, watched
+from trimtab.lab.demo.part import Demo, DemoWords, Pace
 from trimtab.lab.demo.screen import Screen, bar
-from trimtab.lab.demo.story import Demo, DemoWords, Pace
 from trimtab.lab.demo.turn import carry_out
 from trimtab.lab.sandbox.pulsar.cluster import PulsarSandbox
 from trimtab.lab.sandbox.pulsar.namespaces import create_namespaces

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from trimtab.files.replicas.plan import plan_bytes
 from trimtab.files.replicas.snapshot import read_snapshot
 from trimtab.lab.demo.before_after import Spent, cost_text
+from trimtab.lab.demo.part import Demo, DemoWords, Pace
 from trimtab.lab.demo.replicas.filling import PROMPT_RETENTION, fill, with_flat_disk
 from trimtab.lab.demo.replicas.world import level_capacity, watched
 from trimtab.lab.demo.screen import Screen, bar
-from trimtab.lab.demo.story import Demo, DemoWords, Pace
 from trimtab.lab.demo.turn import carry_out
 from trimtab.lab.sandbox.kafka import KafkaSandbox
 from trimtab.lab.sandbox.kafka.properties import LOAD_DRIVEN_CPU
