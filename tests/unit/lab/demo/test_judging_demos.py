@@ -69,9 +69,7 @@ def test_a_busy_machine_is_tried_again_and_then_no_verdict():
 
 
 def test_on_a_busy_machine_half_the_imbalance_is_verdict_enough():
-    """Network out is off by 28 % still, of 60 %: what moved by wrong figures does not do; a quiet machine does
-    better.
-    """
+    """Off by 28 % still, of 60 %: wrong figures move nothing that far, and a quiet machine does more."""
     assert judge(result(0.05, 0.28, busy=True)) == 1
     with pytest.raises(AssertionError, match="the machine had time"):
         judge(result(0.05, 0.28))
