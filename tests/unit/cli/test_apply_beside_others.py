@@ -125,15 +125,14 @@ def test_what_a_dead_one_left_with_another_state_folder_is_told(
 def test_a_dry_run_lists_the_partitions_of_each_batch(
     cluster: SimulatedKafka, bootstrap: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """From where to where and how much, in lines that a terminal holds; nothing is changed."""
+    """From where to where and how much, in a pipe a line each; nothing is changed."""
     topic = "orders." + "a-very-long-name." * 12
     cluster.controller.create_topic(topic, {0: [1, 2]}, size_bytes=60e6)
     write_plan(fresh(plan_of(("t", 0, (1, 2), (1, 3)), (topic, 0, (1, 2), (1, 4)))), tmp_path / "p.json")
     assert apply(tmp_path, bootstrap, "--dry-run") == 0
     told = capsys.readouterr().err
     assert "batch 1: 2 copies, 120 MB\n    copy    t-0 [1, 2] -> [1, 3], 60.0 MB\n" in told
-    assert f"copy {topic}-0 [1, 2] -> [1, 4], 60.0 MB".replace(" ", "") in "".join(told.split())
-    assert max(map(len, told.splitlines())) <= 100
+    assert f"\n    copy    {topic}-0 [1, 2] -> [1, 4], 60.0 MB\n" in told
     assert cluster.controller.reassignments() == {}
 
 
