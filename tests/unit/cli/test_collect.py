@@ -62,7 +62,7 @@ def test_a_signal_ends_it_cleanly(bootstrap: str, tmp_path: Path) -> None:
         env=os.environ | {"TRIMTAB_COLLECT_CLUSTER": "orders"},
     ) as child:
         assert child.stderr is not None
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 240
         while not Lake(tmp_path, REPLICAS).raw_files():
             assert time.monotonic() < deadline
             time.sleep(0.02)
