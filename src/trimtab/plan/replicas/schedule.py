@@ -8,8 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.model.load import FloatArray, IntArray
+from trimtab.model.replicas.resources import DISK
 from trimtab.plan.replicas.moves import LEADER_STEP, Steps
 from trimtab.plan.search.compiled import entry, leaf
+
+DISK_WEIGHT = 1e3
+"""Where every step passes some ceiling, disks come last: a full one takes its broker down."""
 
 
 @leaf
@@ -31,7 +35,7 @@ def _overshoot(a, usage, ceiling, kind, p, target, role):
         if change <= 0.0:
             continue
         over = usage[target, r] + change * a.inverse[target, r] - ceiling[target, r]
-        worst = max(worst, over)
+        worst = max(worst, over * DISK_WEIGHT if r == DISK else over)
     return worst
 
 
