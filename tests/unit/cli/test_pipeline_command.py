@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 from trimtab.cli.app import main
 
@@ -91,3 +92,18 @@ def test_a_lake_that_is_not_there_is_said_and_not_made(
         f"trimtab: lake {tmp_path / 'typo'} is not there: name one with --lake; `trimtab collect` makes one\n"
     )
     assert list(tmp_path.iterdir()) == []
+
+
+def test_spark_is_announced_before_it_starts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Seconds pass until the first table is written: an operator knows what for."""
+
+    def refuse(_: object) -> None:
+        raise RuntimeError("no machine for Java here")
+
+    monkeypatch.setattr(SparkSession.Builder, "getOrCreate", refuse)
+    code, told = said(capsys, "stream", "--once", f"--lake={tmp_path}")
+    assert code == 1
+    assert told.splitlines()[0] == "trimtab: starting Spark"
+    assert "did not start: no machine for Java here" in told.splitlines()[1]

@@ -1,6 +1,7 @@
 """`trimtab replay bundles` with several strategies, from outside."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -9,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from support.bundle_views import key
 from support.recordings import replay, skewed, tick, written
+from trimtab.observe.session import SessionSettings
 
 THREE = (
     *("--strategy", "ThresholdShedder", "--strategy", "calm=ThresholdShedder", "--strategy", "AvgShedder"),
@@ -164,12 +166,18 @@ def test_on_spark_the_same_is_shown_and_decisions_go_into_a_folder(
     """The document is the local replay's, letter by letter; the session is ended."""
     ended = []
     session = SimpleNamespace(range=spark.range, stop=lambda: ended.append(True))
-    monkeypatch.setattr("trimtab.observe.session.spark_session", lambda _: session)
+
+    def started(_: SessionSettings, say: Callable[[str], None]) -> SimpleNamespace:
+        say("starting Spark")
+        return session
+
+    monkeypatch.setattr("trimtab.observe.session.spark_session", started)
     shown = ("--reports", recording, *THREE, "--world", "simulated", "--json")
     assert replay(*shown) == 0
     local = capsys.readouterr().out
     assert replay(*shown, "--spark", "--out", tmp_path / "decisions") == 0
-    assert capsys.readouterr().out == local
+    out, err = capsys.readouterr()
+    assert (out, err.splitlines()[0]) == (local, "trimtab: starting Spark")
     assert ended
     found = sorted(path.name for path in (tmp_path / "decisions").iterdir())
     assert found == ["AvgShedder.jsonl", "ThresholdShedder.jsonl", "calm.jsonl"]
