@@ -38,6 +38,13 @@ FAILS = "Pulsar fails here: cut at its own beginning, its first part would be em
 
 
 @dataclass(frozen=True)
+class SplitAt(Split):
+    """A split that its owner has decided, and where it cuts."""
+
+    position: int = 0
+
+
+@dataclass(frozen=True)
 class SplitState:
     """The memory from cycle to cycle.
 
@@ -96,31 +103,33 @@ def find_splits(
     if not options.auto_bundle_split_enabled:
         return SplitDecision(why={"outcome": "loadBalancerAutoBundleSplitEnabled is off"}), state
     cycle = _Cycle(options, bundle_counter(view, metadata), topics or {}, splitting)
-    splits: list[Split] = []
+    splits: list[SplitAt] = []
     hits: dict[str, Mapping[str, int]] = {}
     why: dict[str, dict[str, object]] = {}
     for broker, report in view.reports.items():
         own, hits[broker], numbers = _of_broker(broker, report, state.hits.get(broker, {}), cycle)
         splits += own
         why.update(numbers)
-    return SplitDecision(tuple(splits), {"limits": limits(options), "bundles": why}), SplitState(hits)
+    return SplitDecision(tuple(splits), {"limits": limits(options)._asdict(), "bundles": why}), SplitState(
+        hits
+    )
 
 
 def _of_broker(
     broker: str, report: BrokerReport, before: Mapping[str, int], cycle: _Cycle
-) -> tuple[list[Split], dict[str, int], dict[str, dict[str, object]]]:
+) -> tuple[list[SplitAt], dict[str, int], dict[str, dict[str, object]]]:
     """One broker's splits, its hits after them, and the numbers of what is above a limit."""
     options = cycle.options
     owned = set(report.bundles)
     hits = {bundle: count for bundle, count in before.items() if bundle in report.last_stats}
     planned: Counter[str] = Counter()
-    splits: list[Split] = []
+    splits: list[SplitAt] = []
     why: dict[str, dict[str, object]] = {}
     for key, stats in report.last_stats.items():
         if stats.topics < LEAST_TOPICS or key not in owned:
             continue
         size = size_now(stats)
-        reason = reason_of(size, options)
+        reason = reason_of(size, limits(options))
         if reason is None:
             hits.pop(key, None)
             continue
@@ -128,7 +137,7 @@ def _of_broker(
             continue
         hits[key] = hits.get(key, 0) + 1
         namespace = namespace_of(key)
-        why[key] = {**vars(size), "reason": reason, "hits": hits[key]}
+        why[key] = {**size._asdict(), "reason": reason, "hits": hits[key]}
         position, why[key]["outcome"] = _position(key, hits[key], planned[namespace], cycle)
         if position is None:
             continue
@@ -136,7 +145,7 @@ def _of_broker(
             # The exception ends the cycle: what was to be split is lost, and its hits are gone.
             why[key]["outcome"] = FAILS
             return [], hits, why
-        splits.append(Split(key, broker, reason, position))
+        splits.append(SplitAt(key, broker, reason, position=position))
         planned[namespace] += 1
         del hits[key]
         if len(splits) == options.max_number_of_bundles_to_split_per_cycle:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from support.bundle_snapshots import small_snapshot
+from support.bundle_views import key
 from support.recordings import skewed, tick, written
 from synthetic_bundles import SyntheticPulsar
 from synthetic_telemetry import land
@@ -147,6 +148,21 @@ def test_one_of_pulsars_strategies_becomes_a_plan(
     option = "loadBalancerBrokerThresholdShedderPercentage=90"
     assert run(*words, "--set", option, "--out", out) == 0
     assert read_bundle_plan(out).moves == ()
+
+
+def test_what_pulsar_would_split_stands_beside_what_it_would_unload(
+    reports: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Three bundles are above its limit of 30,000 messages/s, unless it splits none by itself."""
+    arguments = ("plan", "bundles", "--reports", reports, "--strategy", "ThresholdShedder")
+    run(*arguments)
+    text = capsys.readouterr().out
+    assert f"{key(1)} is above Pulsar's limit of MsgRate (3 topics, 3 clients, 314,573 messages/s" in text
+    assert text.count("and would be split") == 3
+    run(*arguments, "--set", "loadBalancerNamespaceMaximumBundles=4")
+    assert "and stays whole: its namespace has as many bundles as it may" in capsys.readouterr().out
+    run(*arguments, "--set", "loadBalancerAutoBundleSplitEnabled=false")
+    assert "above Pulsar's limit" not in capsys.readouterr().out
 
 
 def test_all_strategies_side_by_side(reports: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -37,7 +37,7 @@ def test_decisions_go_to_standard_output_and_the_summary_does_not(
     assert replay("--reports", recording) == 0
     shown = capsys.readouterr()
     assert len([json.loads(line) for line in shown.out.splitlines()]) == 3
-    assert shown.err == "trimtab: 3 ticks, 3 unloads by ThresholdShedder\n"
+    assert shown.err == "trimtab: 3 ticks, 3 unloads by ThresholdShedder, 3 bundles to be split\n"
 
 
 def test_brokers_of_one_host_are_told_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -73,7 +73,7 @@ def test_over_the_recording_as_it_is_only_decisions_can_differ(
     lines = [json.loads(line) for line in shown.out.splitlines()]
     assert [line["strategy"] for line in lines[:3]] == ["ThresholdShedder", "calm", "AvgShedder"]
     assert len(lines) == 12
-    assert "trimtab: 0 unloads by calm\n" in shown.err
+    assert "trimtab: 0 unloads by calm, 3 bundles to be split\n" in shown.err
 
 
 @pytest.mark.parametrize(
@@ -183,5 +183,5 @@ def test_on_spark_the_same_is_shown_and_decisions_go_into_a_folder(
     assert found == ["AvgShedder.jsonl", "ThresholdShedder.jsonl", "calm.jsonl"]
     as_recorded = tmp_path / "as-recorded"
     assert replay("--reports", recording, *THREE, "--spark", "--out", as_recorded) == 0
-    assert "trimtab: 0 unloads by calm\n" in capsys.readouterr().err
+    assert "trimtab: 0 unloads by calm, 3 bundles to be split\n" in capsys.readouterr().err
     assert len((as_recorded / "calm.jsonl").read_text().splitlines()) == 4

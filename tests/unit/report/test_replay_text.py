@@ -112,6 +112,19 @@ def test_json_has_the_figures_of_every_tick_and_every_return() -> None:
     }
 
 
+def test_what_pulsar_would_split_is_named_once_for_all_that_agree() -> None:
+    """In text the first few, in JSON all, with the limit and when."""
+    found = {key(number): (60.0 * number, "MsgRate") for number in range(7)}
+    split = dataclasses.replace(effect(0), splits=found)
+    comparison = Comparison(RULER, effect(0), {"one": split, "two": split, "owners": effect(0)})
+    (line,) = [line for line in shown(comparison).splitlines() if "also split" in line]
+    assert line.startswith(f"Pulsar would also split {key(0)} (MsgRate, 1970-01-01T00:00:00Z), {key(1)} (")
+    assert line.endswith(f"{key(4)} (MsgRate, 1970-01-01T00:04:00Z) and 2 more; --json names them all")
+    one, _, owners = replay_document(comparison, {"one": {}, "two": {}, "owners": {}})["strategies"]
+    assert one["splits"][6] == {"bundle": key(6), "at": "1970-01-01T00:06:00Z", "reason": "MsgRate"}
+    assert owners["splits"] == []
+
+
 def test_without_brokers_json_has_null_and_text_a_dash() -> None:
     """Nothing was measured, and nothing is made up."""
     meter = EffectMeter(RULER)

@@ -75,6 +75,8 @@ class Effect:
         Unloads of bundles whose broker told nothing of them: their clients and traffic are missing above.
     oscillations
         In order of time.
+    splits
+        Every bundle that Pulsar would split: when first (seconds since 1970), and the limit it is above.
     """
 
     at: FloatArray
@@ -88,6 +90,7 @@ class Effect:
     interrupted_bytes: float
     unloads_without_stats: int
     oscillations: tuple[Oscillation, ...]
+    splits: Mapping[str, tuple[float, str]]
 
     @property
     def sigma_mean(self) -> float:
@@ -125,6 +128,7 @@ class EffectMeter:
         self._clients = 0
         self._traffic = 0.0
         self._without_stats = 0
+        self._splits: dict[str, tuple[float, str]] = {}
 
     def add(self, seen: ReportTick, decision: Decision) -> None:
         """One tick as the strategy saw it, and what it decided then."""
@@ -132,6 +136,8 @@ class EffectMeter:
         for source, bundles in decision.unloads.items():
             for bundle in bundles:
                 self._unloaded(seen, bundle, source, decision.destinations.get(bundle))
+        for bundle, size in decision.splits.items():
+            self._splits.setdefault(bundle, (seen.at, size["reason"]))
         unloads = sum(map(len, decision.unloads.values()))
         self._ticks.append((seen.at, sigma, peak, overloaded, unloads))
 
@@ -151,6 +157,7 @@ class EffectMeter:
             unloads_without_stats=self._without_stats,
             # Without a destination the world does not answer, so that nothing comes back in it.
             oscillations=tuple(oscillations(move for move in self._moves if move.target is not None)),
+            splits=self._splits,
         )
 
     def _usage(self, brokers: Mapping[str, BrokerReport]) -> tuple[float, float, int]:

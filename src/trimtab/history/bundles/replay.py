@@ -13,6 +13,7 @@ from trimtab.plan.bundles.reported import departed, owners
 from trimtab.plan.pulsar.assign.state import AssignmentState
 from trimtab.plan.pulsar.decision import Decision
 from trimtab.plan.pulsar.leader import LeaderMemory, LeaderRules, inform, shed
+from trimtab.plan.pulsar.split.modular import find_splits
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,7 +90,8 @@ def step(
     Returns
     -------
     tuple
-        The tick as the strategy saw it, its decision, and the state after it.
+        The tick as the strategy saw it, its decision, and the state after it. Under `splits` the decision's
+        `why` has the bundles above a limit of the modular manager, and what its leader would make of each.
 
     Raises
     ------
@@ -100,6 +102,10 @@ def step(
     view, informed = inform(state, tick.at, seen.brokers, scenario)
     chance = _generator(state.chance)
     decision, after = shed(view, informed, scenario, chance)
+    found = None if scenario.shedder.extensible else find_splits(view, scenario.options, scenario.metadata)
+    if found is not None and (above := found.why.get("bundles")):
+        # Told, not made: reports do not say what each part would carry.
+        decision = replace(decision, why={**decision.why, "splits": above})
     world = state.world
     if scenario.world_answers:
         chosen = [bundle for unloaded in decision.unloads.values() for bundle in unloaded]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -79,7 +79,8 @@ def replayed(given: Mapping[str, Any]) -> int:
         if simulated:
             _show(comparison, chosen, recording, given)
         else:
-            _count({name: int(effect.unloads.sum()) for name, effect in comparison.effects.items()})
+            for name, effect in comparison.effects.items():
+                _count(name, int(effect.unloads.sum()), effect.splits)
     elif simulated and (shown or several):
         _show(_compared(recording, replayed, measured_by, out), chosen, recording, given)
     elif several:
@@ -129,45 +130,49 @@ def _alone(
     begun = read_state(scenario, names, state) if state is not None and state.exists() else None
     reached = begun
     ticks = unloads = 0
+    splits: set[str] = set()
     with _ticks(recording, quiet=out is None) as recorded, decision_file(out) as write:
         for tick, decision, state_after in replay(recorded, scenario, begun):
             reached = state_after
             write(decision_line(tick.at, decision.unloads, decision.destinations, decision.why))
             ticks += 1
             unloads += sum(map(len, decision.unloads.values()))
+            splits.update(decision.splits)
     if state is not None and reached is not None:
         write_state(reached, scenario, names, state)
-    say(f"{counted(ticks, 'tick')}, {counted(unloads, 'unload')} by {names}")
+    _count(names, unloads, splits, f"{counted(ticks, 'tick')}, ")
 
 
 def _decided(recording: Recording, scenarios: dict[str, Scenario], out: Path | None) -> None:
     """Several strategies over the recording as it is: only their decisions can differ."""
     unloads = dict.fromkeys(scenarios, 0)
+    splits: dict[str, set[str]] = {name: set() for name in scenarios}
     with _ticks(recording, quiet=out is None) as recorded, decision_file(out) as write:
         for _, decided in side_by_side(recorded, scenarios):
             for name, (seen, one) in decided.items():
                 write(decision_line(seen.at, one.unloads, one.destinations, one.why, strategy=name))
                 unloads[name] += sum(map(len, one.unloads.values()))
-    _count(unloads)
-
-
-def _count(unloads: Mapping[str, int]) -> None:
-    """The number of unloads that each strategy wanted."""
+                splits[name].update(one.splits)
     for name, number in unloads.items():
-        say(f"{counted(number, 'unload')} by {name}")
+        _count(name, number, splits[name])
+
+
+def _count(name: str, unloads: int, splits: Collection[str], first: str = "") -> None:
+    """The number of unloads that a strategy wanted, and of bundles that Pulsar would split beside it."""
+    more = f", {counted(len(splits), 'bundle')} to be split" if splits else ""
+    say(f"{first}{counted(unloads, 'unload')} by {name}{more}")
 
 
 def _compared(
     recording: Recording, scenarios: dict[str, Scenario], measured_by: Ruler, out: Path | None
 ) -> Comparison:
     """Each strategy in its own world; decisions go to `out`, if there is one."""
-    if out is None:
-        with _ticks(recording) as recorded:
-            return compare(recorded, scenarios, measured_by)
-    with _ticks(recording) as recorded, decision_file(out) as write:
+    decisions = contextlib.nullcontext() if out is None else decision_file(out)
+    with _ticks(recording) as recorded, decisions as write:
 
         def told(name: str, seen: ReportTick, one: Decision) -> None:
-            write(decision_line(seen.at, one.unloads, one.destinations, one.why, strategy=name))
+            if write is not None:
+                write(decision_line(seen.at, one.unloads, one.destinations, one.why, strategy=name))
 
         return compare(recorded, scenarios, measured_by, told)
 

@@ -48,6 +48,11 @@ class Decision:
     destinations: Mapping[str, str] = field(default_factory=dict)
     why: Why = field(default_factory=dict)
 
+    @property
+    def splits(self) -> Mapping[str, Why]:
+        """The bundles that the modular manager would split beside it, with their figures, in a replay."""
+        return {name: one for name, one in self.why.get("splits", {}).items() if one["outcome"] == "split"}
+
 
 class Shed(Protocol[S]):
     """Chooses bundles to unload (`LoadSheddingStrategy`, `NamespaceUnloadStrategy`)."""

@@ -49,6 +49,11 @@ def replay_text(comparison: Comparison) -> Iterator[RenderableType]:
                 f"[yellow]![/] {escape(name)}: {counted(effect.unloads_without_stats, 'unload')} of bundles "
                 "whose broker told nothing of them; their clients and traffic are not counted"
             )
+    for found in {tuple(effect.splits): effect.splits for effect in comparison.effects.values()}.values():
+        if found:
+            them = [f"{key} ({why}, {time_text(at)})" for key, (at, why) in list(found.items())[:SHOWN]]
+            more = f" and {len(found) - SHOWN} more; --json names them all" if len(found) > SHOWN else ""
+            yield f"Pulsar would also split {escape(', '.join(them))}{more}"
     yield (
         "[dim]σ of the brokers' shares of weighted usage, at every tick before its unloads; peak: of the "
         "fullest broker, above 100% where it would have been asked for more than it can; interrupted: "
@@ -155,6 +160,10 @@ def _document(effect: Effect) -> dict[str, Any]:
                 "away_seconds": one.away_seconds,
             }
             for one in effect.oscillations
+        ],
+        "splits": [
+            {"bundle": bundle, "at": time_text(at), "reason": reason}
+            for bundle, (at, reason) in effect.splits.items()
         ],
         "over_time": {
             "sigma": [known_value(value) for value in effect.sigma.tolist()],

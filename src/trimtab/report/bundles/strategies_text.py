@@ -107,9 +107,13 @@ def _one(one: Wanted) -> Iterator[str]:
 def why_lines(decision: Decision) -> Iterator[str]:
     """The numbers that decided, a line each."""
     for name, value in decision.why.items():
-        if name in ("placements", "refused", "reasons", "problems"):
-            continue
-        yield f"{name.replace('_', ' ')}: {_value(value)}"
+        if name not in ("placements", "refused", "reasons", "problems", "splits"):
+            yield f"{name.replace('_', ' ')}: {_value(value)}"
+    for bundle, size in decision.why.get("splits", {}).items():
+        outcome = "would be split" if size["outcome"] == "split" else f"stays whole: {size['outcome']}"
+        figures = f"{size['topics']} topics, {size['sessions']} clients, {size['msg_rate']:,.0f} messages/s"
+        carried = f"{figures}, {bytes_text(size['msg_throughput'])}/s"
+        yield f"{bundle} is above Pulsar's limit of {size['reason']} ({carried}) and {outcome}"
 
 
 def _value(value: object) -> str:

@@ -52,6 +52,20 @@ def test_usage_is_that_of_the_most_used_resource_with_its_weight() -> None:
     assert effect.sigma_worst == pytest.approx(0.0)
 
 
+def test_what_would_be_split_is_counted_once_and_from_its_first_tick() -> None:
+    """Nothing is split in a replay, so that the bundle is above its limit at every tick that follows."""
+
+    def above(reason: str, outcome: str = "split") -> Decision:
+        return Decision(why={"splits": {key(0): {"reason": reason, "outcome": outcome}}})
+
+    effect = measured(
+        (tick(0, a=10), above("Topics", "its namespace has as many bundles as it may")),
+        (tick(60, a=10), above("MsgRate")),
+        (tick(120, a=10), above("Topics")),
+    )
+    assert effect.splits == {key(0): (60, "MsgRate")}
+
+
 def test_overload_lasts_from_a_tick_to_the_next() -> None:
     """85 % is overloaded already; two brokers for 60 s and one for 30 s are 90 s, or 150 broker-seconds.
 

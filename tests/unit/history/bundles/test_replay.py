@@ -11,7 +11,7 @@ from support.bundle_views import MB, key, report, stats
 from trimtab.history.bundles.replay import ReplayState, Scenario, replay
 from trimtab.history.bundles.saved import read_state, write_state
 from trimtab.history.bundles.world import World
-from trimtab.model.bundles.reports import ReportTick, ResourceUsage
+from trimtab.model.bundles.reports import BundleStats, ReportTick, ResourceUsage
 from trimtab.model.errors import InputError, PlanError
 from trimtab.plan.bundles.strategies import SHEDDERS, shedder
 from trimtab.plan.pulsar.decision import Decision, Placement, Placer, Shedder
@@ -38,6 +38,45 @@ def skewed(minute: int, hot: float = 90.0) -> ReportTick:
 def unloads(ticks: list[ReportTick], scenario: Scenario = THRESHOLD) -> list[dict[str, tuple[str, ...]]]:
     """What is unloaded at each tick."""
     return [dict(decision.unloads) for _, decision, _ in replay(ticks, scenario)]
+
+
+@pytest.mark.parametrize(
+    ("name", "option", "told"),
+    [
+        ("ThresholdShedder", {}, True),
+        ("ThresholdShedder", {"loadBalancerSheddingEnabled": "false"}, True),
+        ("ThresholdShedder", {"loadBalancerAutoBundleSplitEnabled": "false"}, False),
+        ("TransferShedder", {}, False),
+        ("trim", {}, False),
+    ],
+)
+def test_what_pulsar_would_split_is_told_and_stays_whole(
+    name: str, option: dict[str, str], told: bool
+) -> None:
+    """By the modular manager's leader alone: owners count hits, and `trim` takes Pulsar's place.
+
+    Shedding goes on as if nothing were split, at every tick.
+    """
+    large = BundleStats(topics=2, msg_rate_in=30_001.0, msg_throughput_in=300.0 * MB)
+    brokers = {**skewed(0).brokers, "hot:1": report({key(0): stats(100 * MB), key(1): large}, cpu=90)}
+    ticks = [ReportTick(minute * 60.0, brokers) for minute in range(3)]
+    decided = [one for _, one, _ in replay(ticks, Scenario(shedder(name), make_options(option)))]
+    sizes = {"topics": 2, "sessions": 0, "msg_rate": 30_001.0, "msg_throughput": 300.0 * MB}
+    split = {key(1): {**sizes, "reason": "MsgRate", "namespace_bundles": 3, "outcome": "split"}}
+    assert [one.splits for one in decided] == [split if told else {}] * 3
+    off = make_options({**option, "loadBalancerAutoBundleSplitEnabled": "false"})
+    assert [one.unloads for one in decided] == unloads(ticks, Scenario(shedder(name), off))
+    assert all(told == ("splits" in one.why) for one in decided)
+
+
+def test_what_may_not_be_split_is_no_split() -> None:
+    """Its namespace has as many bundles as it may: noted among the numbers, and that is all."""
+    options = make_options({"loadBalancerNamespaceMaximumBundles": 1})
+    large = BundleStats(topics=1001)
+    brokers = {"a:1": report({key(0): large}), "b:1": report({})}
+    ((_, decision, _),) = replay([ReportTick(0.0, brokers)], Scenario(shedder("ThresholdShedder"), options))
+    assert decision.splits == {}
+    assert decision.why["splits"][key(0)]["outcome"] == "its namespace has as many bundles as it may"
 
 
 def test_a_bundle_rests_for_the_grace_time() -> None:

@@ -94,11 +94,7 @@ def split(world: Stage, order: Split) -> Steps:
     if owner is None or not world.serves(owner, order.bundle):
         return
     bundle = parse_bundle(order.bundle)
-    positions = (
-        split_positions(bundle, world.options, world.topics.flows(bundle))
-        if order.position is None
-        else [order.position]
-    )
+    positions = split_positions(bundle, world.options, world.topics.flows(bundle))
     if not positions:
         return
     for _ in range(SPLIT_ATTEMPTS):

@@ -1,10 +1,11 @@
 """`BundleSplitterTask`: the modular manager's leader finds the bundles that are too large."""
 
+import math
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Final
+from typing import Final, NamedTuple
 
 from trimtab.model.bundles.policies import ClusterMetadata
 from trimtab.model.bundles.range import BundleRange, namespace_of, parse_bundle
@@ -17,11 +18,8 @@ from trimtab.plan.pulsar.view import LoadView
 
 NO_METADATA = ClusterMetadata()
 
-TOPICS: Final = "Topics"
-SESSIONS: Final = "Sessions"
-MSG_RATE: Final = "MsgRate"
-BANDWIDTH: Final = "Bandwidth"
-"""Reasons, as `SplitDecision.Reason` names them."""
+REASONS: Final = ("Topics", "Sessions", "MsgRate", "Bandwidth")
+"""As `SplitDecision.Reason` names them, in the order of a bundle's figures."""
 
 LEAST_TOPICS: Final = 2
 """A bundle with fewer cannot be relieved by a split."""
@@ -33,8 +31,6 @@ class Split:
 
     Attributes
     ----------
-    position
-        Where to cut it; None leaves that to its owner.
     unload
         Whether the halves leave their broker, to be placed anew.
     """
@@ -42,7 +38,6 @@ class Split:
     bundle: str
     broker: str
     reason: str
-    position: int | None = None
     unload: bool = False
 
 
@@ -54,15 +49,14 @@ class SplitDecision:
     why: Why = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class BundleSize:
-    """The figures that are held against the limits.
+class BundleSize(NamedTuple):
+    """The figures that are held against the limits, or those limits.
 
     Sessions are producers and consumers; messages and bytes are per second, in and out.
     """
 
-    topics: int
-    sessions: int
+    topics: float
+    sessions: float
     msg_rate: float
     msg_throughput: float
 
@@ -107,7 +101,7 @@ def find_splits(view: LoadView, options: Options, metadata: ClusterMetadata = NO
             unload = options.auto_unload_split_bundles_enabled and rules[bundle.namespace].allowed(broker)
             bundles[key]["outcome"] = "split"
             splits.append(Split(key, broker, reason, unload=unload))
-    return SplitDecision(tuple(splits), {"limits": limits(options), "bundles": bundles})
+    return SplitDecision(tuple(splits), {"limits": limits(options)._asdict(), "bundles": bundles})
 
 
 def _too_large(
@@ -116,7 +110,7 @@ def _too_large(
     """Owner and reason of every bundle that may be split, and the numbers of all that should be."""
     rates = dict(zip(view.bundles.names, view.bundles.long_rate.tolist(), strict=True))
     throughputs = dict(zip(view.bundles.names, view.bundles.long_throughput.tolist(), strict=True))
-    count = bundle_counter(view, metadata)
+    count, most = bundle_counter(view, metadata), limits(options)
     planned: Counter[str] = Counter()
     found: dict[str, tuple[str, str]] = {}
     why: dict[str, dict[str, object]] = {}
@@ -127,12 +121,12 @@ def _too_large(
             sessions = stats.consumer_count + stats.producer_count
             carried = rates.get(bundle, 0.0), throughputs.get(bundle, 0.0)
             size = BundleSize(stats.topics, sessions, *carried)
-            reason = reason_of(size, options)
+            reason = reason_of(size, most)
             if reason is None:
                 continue
             namespace = namespace_of(bundle)
             number = count(namespace) + planned[namespace]
-            why[bundle] = {**vars(size), "reason": reason, "namespace_bundles": number}
+            why[bundle] = {**size._asdict(), "reason": reason, "namespace_bundles": number}
             if number >= options.namespace_maximum_bundles:
                 why[bundle]["outcome"] = "its namespace has as many bundles as it may"
                 continue
@@ -147,33 +141,24 @@ def _exists(bundle: BundleRange, metadata: ClusterMetadata) -> bool:
     return boundaries is None or (bundle.low, bundle.high) in pairwise(boundaries)
 
 
-def reason_of(size: BundleSize, options: Options) -> str | None:
-    """The first limit that a bundle is above, not on; None if it is above none.
-
-    A limit of sessions that is not positive is none.
-    """
-    # Pulsar multiplies two ints: from 2,048 MB on the limit runs over and is another one, or negative.
-    max_throughput = wrapped(options.namespace_bundle_max_bandwidth_mbytes * MEBIBYTE)
-    if size.topics > options.namespace_bundle_max_topics:
-        return TOPICS
-    if 0 < options.namespace_bundle_max_sessions < size.sessions:
-        return SESSIONS
-    if size.msg_rate > options.namespace_bundle_max_msg_rate:
-        return MSG_RATE
-    if size.msg_throughput > max_throughput:
-        return BANDWIDTH
-    return None
+def reason_of(size: BundleSize, most: BundleSize) -> str | None:
+    """The first limit that a bundle is above, not on; None if it is above none."""
+    if size[0] <= most[0] and size[1] <= most[1] and size[2] <= most[2] and size[3] <= most[3]:
+        return None  # Nearly all of them: replays ask for every bundle of every tick.
+    above = (name for name, value, limit in zip(REASONS, size, most, strict=True) if value > limit)
+    return next(above, None)
 
 
-def limits(options: Options) -> Mapping[str, object]:
-    """The limits as they stand in `why`."""
-    return {
-        "topics": options.namespace_bundle_max_topics,
-        "sessions": options.namespace_bundle_max_sessions,
-        "msg_rate": options.namespace_bundle_max_msg_rate,
-        "msg_throughput": wrapped(options.namespace_bundle_max_bandwidth_mbytes * MEBIBYTE),
-        "namespace_bundles": options.namespace_maximum_bundles,
-    }
+def limits(options: Options) -> BundleSize:
+    """The limits of a bundle; one of sessions that is not positive is none."""
+    sessions = options.namespace_bundle_max_sessions
+    return BundleSize(
+        options.namespace_bundle_max_topics,
+        sessions if sessions > 0 else math.inf,
+        options.namespace_bundle_max_msg_rate,
+        # Pulsar multiplies two ints: from 2,048 MB on the limit runs over and is another one, or negative.
+        wrapped(options.namespace_bundle_max_bandwidth_mbytes * MEBIBYTE),
+    )
 
 
 def bundle_counter(view: LoadView, metadata: ClusterMetadata) -> Callable[[str], int]:

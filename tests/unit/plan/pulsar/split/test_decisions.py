@@ -14,7 +14,7 @@ from trimtab.model.errors import PlanError
 from trimtab.plan.pulsar.options import make_options
 from trimtab.plan.pulsar.split import modular
 from trimtab.plan.pulsar.split.algorithms import TopicTraffic
-from trimtab.plan.pulsar.split.modular import BundleSize, reason_of
+from trimtab.plan.pulsar.split.modular import BundleSize, limits, reason_of
 from trimtab.plan.pulsar.view import LoadView
 
 OPTIONS = make_options({})
@@ -59,20 +59,19 @@ def cycles(
 )
 def test_limits_are_exceeded_above_not_on_them(size: BundleSize, reason: str | None) -> None:
     """More than 1000 topics, 1000 sessions, 30000 messages or 100 MiB a second; the first decides."""
-    assert reason_of(size, OPTIONS) == reason
+    assert reason_of(size, limits(OPTIONS)) == reason
 
 
 def test_a_limit_of_no_sessions_is_no_limit() -> None:
     """0 or less switches the check of sessions off."""
     options = make_options({"loadBalancerNamespaceBundleMaxSessions": 0})
-    assert reason_of(BundleSize(2, 10**6, 0, 0), options) is None
+    assert reason_of(BundleSize(2, 10**6, 0, 0), limits(options)) is None
 
 
 def test_the_leader_splits_after_one_report() -> None:
-    """No hits are counted; where to cut is left to the owner, and the halves are placed anew."""
+    """No hits are counted; the halves are placed anew."""
     (split,) = modular.find_splits(cluster(LARGE, BundleStats(topics=5)), OPTIONS).splits
     assert (split.bundle, split.broker, split.reason) == (BUNDLE, "a", "Topics")
-    assert split.position is None
     assert split.unload
 
 
