@@ -8,12 +8,13 @@ yields happens at once.
 from collections.abc import Generator, Sequence
 from itertools import count
 
+from trimtab.lab.simulate.pulsar.cutting import cut
 from trimtab.lab.simulate.pulsar.leader import Unload
 from trimtab.lab.simulate.pulsar.stage import Stage, Steps
 from trimtab.lab.simulate.pulsar.store import Session
 from trimtab.model.bundles.range import BundleRange, bundles_between, parse_bundle
 from trimtab.model.errors import PlanError
-from trimtab.plan.pulsar.split.algorithms import cut, split_positions
+from trimtab.plan.pulsar.split.algorithms import split_positions
 from trimtab.plan.pulsar.split.modular import Split
 
 SPLIT_ATTEMPTS = 7

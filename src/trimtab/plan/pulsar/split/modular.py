@@ -4,6 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import pairwise
 from typing import Final, NamedTuple
 
@@ -163,16 +164,14 @@ def limits(options: Options) -> BundleSize:
 
 def bundle_counter(view: LoadView, metadata: ClusterMetadata) -> Callable[[str], int]:
     """Counts the bundles of a namespace: by its boundaries, or else as many as are reported."""
-    reported: Counter[str] | None = None
+
+    @cache
+    def reported() -> Counter[str]:
+        bundles = {bundle for report in view.reports.values() for bundle in report.last_stats}
+        return Counter(namespace_of(bundle) for bundle in bundles)
 
     def count(namespace: str) -> int:
-        nonlocal reported
         boundaries = metadata.boundaries.get(namespace)
-        if boundaries is not None:
-            return len(boundaries) - 1
-        if reported is None:
-            bundles = {bundle for report in view.reports.values() for bundle in report.last_stats}
-            reported = Counter(namespace_of(bundle) for bundle in bundles)
-        return reported[namespace]
+        return reported()[namespace] if boundaries is None else len(boundaries) - 1
 
     return count

@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from trimtab.lab.simulate.pulsar.cutting import cut
 from trimtab.model.bundles.range import BundleRange
 from trimtab.model.errors import PlanError
 from trimtab.plan.pulsar.split.algorithms import (
     MEBIBYTE,
     TopicTraffic,
-    cut,
     flow_or_qps_equally_divide,
     range_equally_divide,
     specified_positions_divide,
