@@ -31,13 +31,7 @@ def dirs_of(problem: ProblemData, steps: Steps) -> list[DirPair]:
     size: list[float] = problem.arrays.size.tolist()
     where = _where(snapshot)
     found: list[DirPair] = []
-    for kind, p, source, target in zip(
-        steps.kind.tolist(),
-        steps.partition.tolist(),
-        steps.source.tolist(),
-        steps.target.tolist(),
-        strict=True,
-    ):
+    for kind, p, source, target in zip(*(column.tolist() for column in steps[:4]), strict=True):
         if kind != REPLICA_STEP:
             found.append((None, None))
             continue

@@ -36,8 +36,7 @@ def narrator(problem: ProblemData, steps: Steps, reasons: Reasons) -> Callable[[
     brokers = problem.snapshot.brokers
     goal, resource, broker = reasons.goal.tolist(), reasons.column.tolist(), reasons.broker.tolist()
     measure, other, rejected = reasons.measure.tolist(), reasons.other.tolist(), reasons.rejected.tolist()
-    kind, source, target = steps.kind.tolist(), steps.source.tolist(), steps.target.tolist()
-    partition = steps.partition.tolist()
+    kind, partition, source, target = (column.tolist() for column in steps[:4])
     departure = {at: i for i, at in enumerate(zip(partition, source, strict=True)) if kind[i] != LEADER_STEP}
     fallback = "epsilon" if "epsilon" in problem.settings.goals else "theta"
 

@@ -141,13 +141,7 @@ def _moves(problem: ProblemData, steps: Steps, reasons: Reasons) -> tuple[Move, 
     size = np.rint(problem.arrays.size).astype(np.int64).tolist()
     reason = narrator(problem, steps, reasons)
     made = []
-    columns = (
-        steps.kind.tolist(),
-        steps.partition.tolist(),
-        steps.source.tolist(),
-        steps.target.tolist(),
-        dirs_of(problem, steps),
-    )
+    columns = (*(column.tolist() for column in steps[:4]), dirs_of(problem, steps))
     for i, (kind, p, source, target, (source_dir, target_dir)) in enumerate(zip(*columns, strict=True)):
         made.append(
             Move(
