@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 from trimtab.connect.kafka.client import producer
 from trimtab.connect.kafka.settings import KafkaConnection
@@ -23,9 +24,12 @@ from trimtab.lab.sandbox.stamps import stamped
 # A partition has one batch under way, and a broker answers one request of a connection at a time: what comes
 # due until then waits here.
 BATCH_BYTES = 500_000
-# Kafka's own default: a machine that stands still for a minute costs no record. After an expired batch
-# kafka-python 3.0.12 may wait for a producer id for ever; the load then tells what was never answered.
-DELIVERY_SECONDS = 120
+# So long that none expires: after a batch that was tried and then expired, kafka-python 3.0.12 forgets its
+# producer id, never asks for another, and sends nothing more.
+DELIVERY_SECONDS = 3600
+# A minute of the usual load: a machine that stands still for that long costs no record, and one that is too
+# slow for longer fails them, instead of filling its memory.
+WAITING_BYTES = 500_000_000
 FLUSH_SECONDS = 10
 
 
@@ -55,15 +59,22 @@ def run(task: ClientTask[KafkaConnection, Workload], stopped: threading.Event) -
     for topic in {topic for topic, _, _ in places}:
         client.partitions_for(topic)
 
+    waiting: set[Any] = set()
+
     def send(tick: ProducerTick, index: int, number: int) -> None:
         topic, partition, _ = places[index]
         key = f"{topic}:{partition}"
         sent = time.monotonic()
+        if len(waiting) * load.record_bytes > WAITING_BYTES:
+            tick.fail("BufferFull", sent)
+            return
         try:
             future = client.send(topic, stamped(task.run, number, next(texts)), partition=partition)
         except KafkaError as error:
             tick.fail(type(error).__name__, sent)
             return
+        waiting.add(future)
+        future.add_both(lambda _: waiting.discard(future))
         future.add_callback(lambda record: tick.confirm(key, number, record.offset, sent))
         future.add_errback(lambda error: tick.fail(type(error).__name__, sent))
 
