@@ -19,11 +19,11 @@ import pyarrow.parquet
 from results import write_result
 
 from trimtab.lab.demo.replicas.demo import LIVE_BYTES
-from trimtab.lab.demo.replicas.filling import PROMPT_RETENTION, fill, with_flat_disk
 from trimtab.lab.demo.replicas.world import CLUSTER, level_capacity, watched
 from trimtab.lab.sandbox.kafka import KafkaSandbox
 from trimtab.lab.sandbox.kafka.accuracy import bytes_by_partition
 from trimtab.lab.sandbox.kafka.comparison import compare, ticks_between
+from trimtab.lab.sandbox.kafka.filling import PROMPT_RETENTION, fill, with_flat_disk
 from trimtab.lab.sandbox.kafka.properties import LOAD_DRIVEN_CPU
 from trimtab.lab.sandbox.kafka.workload import skewed
 from trimtab.lab.sandbox.load import Load

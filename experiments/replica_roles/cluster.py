@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from trimtab.lab.demo.replicas.filling import PROMPT_RETENTION, fill
 from trimtab.lab.demo.replicas.world import level_capacity, watched
 from trimtab.lab.demo.sampling import Sampling as World
 from trimtab.lab.sandbox.kafka import KafkaSandbox
+from trimtab.lab.sandbox.kafka.filling import PROMPT_RETENTION, fill
 from trimtab.lab.sandbox.kafka.placement import Placement
 from trimtab.lab.sandbox.kafka.properties import LOAD_DRIVEN_CPU
 from trimtab.lab.sandbox.kafka.workload import Workload

@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 
 from trimtab.connect.kafka.client import admin_client
-from trimtab.lab.demo.replicas.filling import SEGMENT_BYTES
 from trimtab.lab.sandbox.kafka import KafkaSandbox
+from trimtab.lab.sandbox.kafka.filling import SEGMENT_BYTES
 from trimtab.lab.sandbox.kafka.placement import Placement, draw_placement, record_placement
 from trimtab.lab.sandbox.kafka.topics import create_topics
 from trimtab.lab.sandbox.kafka.workload import TopicLoad, Workload, read_workload

@@ -10,11 +10,11 @@ from trimtab.files.replicas.plan import plan_bytes
 from trimtab.files.replicas.snapshot import read_snapshot
 from trimtab.lab.demo.before_after import Spent, cost_text
 from trimtab.lab.demo.part import Demo, DemoWords, Pace
-from trimtab.lab.demo.replicas.filling import PROMPT_RETENTION, fill, with_flat_disk
 from trimtab.lab.demo.replicas.world import level_capacity, watched
 from trimtab.lab.demo.screen import Screen, bar
 from trimtab.lab.demo.turn import carry_out
 from trimtab.lab.sandbox.kafka import KafkaSandbox
+from trimtab.lab.sandbox.kafka.filling import PROMPT_RETENTION, fill, with_flat_disk
 from trimtab.lab.sandbox.kafka.properties import LOAD_DRIVEN_CPU
 from trimtab.lab.sandbox.kafka.workload import skewed
 from trimtab.levels import LEVELS

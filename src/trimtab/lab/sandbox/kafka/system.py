@@ -8,18 +8,23 @@ from typing import Any
 from trimtab.connect.kafka.client import admin_client
 from trimtab.jars.fetch import Say
 from trimtab.lab.sandbox.kafka.cluster import KafkaSandbox, serving_brokers
+from trimtab.lab.sandbox.kafka.filling import PROMPT_RETENTION, fill, with_flat_disk
 from trimtab.lab.sandbox.kafka.placement import choose_placement, record_placement
 from trimtab.lab.sandbox.kafka.properties import LOAD_DRIVEN_CPU
 from trimtab.lab.sandbox.kafka.state import KafkaState
-from trimtab.lab.sandbox.kafka.topics import create_topics, delete_topics
+from trimtab.lab.sandbox.kafka.topics import delete_topics
 from trimtab.lab.sandbox.kafka.workload import Workload, read_workload, skewed
 from trimtab.lab.sandbox.systems import SandboxSystem
 from trimtab.model.errors import ConnectError
 
+LIVE_BYTES = 4_000_000
+"""Kept by each partition that is written to: topics that grow make a plan's disks old within minutes."""
+PROPERTIES = {**LOAD_DRIVEN_CPU, **PROMPT_RETENTION}
+
 
 def start(**options: Any) -> KafkaState:
     """A sandbox that outlives this process, by the options of `KafkaSandbox.start`."""
-    return KafkaSandbox.start(properties=LOAD_DRIVEN_CPU, detached=True, **options).state
+    return KafkaSandbox.start(properties=PROPERTIES, detached=True, **options).state
 
 
 def describe(state: KafkaState) -> str:
@@ -71,7 +76,7 @@ def skew(
         delete_topics(state.connection, topics)
         return f"{len(topics)} topics removed"
     racks = {node.id: node.rack for node in state.brokers if node.id in state.alive}
-    create_topics(state.connection, workload, choose_placement(placement, workload, racks, seed), say)
+    fill(state.connection, workload, choose_placement(placement, workload, racks, seed), say)
     if record is not None:
         admin = admin_client(state.connection)
         record.write_text(record_placement(admin, topics).to_json(), encoding="utf-8")
@@ -93,7 +98,7 @@ KAFKA = SandboxSystem(
     state=KafkaState,
     start=start,
     describe=describe,
-    skewed=lambda state, seed, rate: skewed(seed, rate * 1e6, len(state.brokers)),
+    skewed=lambda state, seed, rate: with_flat_disk(skewed(seed, rate * 1e6, len(state.brokers)), LIVE_BYTES),
     read_workload=read_workload,
     skew=skew,
     present_topics=present_topics,

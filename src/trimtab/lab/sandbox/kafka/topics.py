@@ -75,7 +75,7 @@ def preload(connection: KafkaConnection, workload: Workload, say: Say = say_noth
     total = sum(sum(topic.preload_bytes) for topic in workload.topics)
     if not total:
         return
-    say(f"writing {total / 1e6:.0f} MB of archives")
+    say(f"writing {total / 1e6:.0f} MB")
     texts = hex_texts(PRELOAD_RECORD_BYTES, workload.seed)
     client = producer(connection, acks="all", enable_idempotence=True, batch_size=400_000, linger_ms=20)
     try:
