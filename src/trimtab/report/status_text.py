@@ -177,7 +177,11 @@ def _verdict(status: ClusterStatus, standing: Standing | str) -> Iterator[str]:
         uneven = ", ".join(dict.fromkeys(resource_name(breach.resource) for breach in standing.breaches))
         yield f"{uneven}: not level. `trimtab plan {status.level}` finds the fewest moves that help."
     else:
-        yield "Everything that is measured is level."
+        left = [
+            resource_name(name) for name, of in _resources(standing).items() if of["idle"] or not of["holds"]
+        ]
+        level = f"No goal is missed; not levelled: {', '.join(left)}."
+        yield level if left else "Everything that is measured is level."
     yield (
         f"[dim]Goals are judged by the snapshot of {standing.taken_at}, as in a plan; "
         f"the map is measured, the mean of {counted(status.ticks, 'tick')}[/]"

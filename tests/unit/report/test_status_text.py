@@ -106,6 +106,14 @@ def test_a_level_cluster_is_told_so(tmp_path: Path) -> None:
     assert "not level" not in text
 
 
+def test_what_is_left_alone_is_not_called_level(tmp_path: Path) -> None:
+    """An idle resource may be far from even: no goal is missed, and it is named."""
+    idle = {1: (0.4, 0.3, 0.2, 0.009), 2: (0.4, 0.3, 0.2, 0.0), 3: (0.4, 0.3, 0.2, 0.0)}
+    text = printed(status_of(tmp_path, UNEVEN), held=standing(idle))
+    assert "No goal is missed; not levelled: network out." in text
+    assert "is level." not in text
+
+
 def test_without_a_snapshot_nothing_is_judged(tmp_path: Path) -> None:
     """Why is said, and no resource is called level."""
     text = printed(status_of(tmp_path, UNEVEN), held="lake has no snapshots")
