@@ -14,8 +14,10 @@ _PLACES = {
         "tests/integration/test_demo.py",
         "tests/integration/test_faults.py",
         "tests/integration/test_sandbox.py",
+        "tests/integration/test_readme.py::test_kafka",
         "tests/integration/test_scram.py",
         "tests/integration/test_stream.py::test_stream_from_a_topic",
+        "tests/integration/test_tutorial.py",
     ),
     "pulsar": (
         "tests/integration/test_apply_bundles.py",
@@ -25,6 +27,7 @@ _PLACES = {
         "tests/integration/test_pulsar_classes.py",
         "tests/integration/test_pulsar_extensible.py",
         "tests/integration/test_pulsar_rules.py",
+        "tests/integration/test_readme.py::test_pulsar",
         "tests/integration/test_sandbox_pulsar.py",
     ),
 }

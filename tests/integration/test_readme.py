@@ -1,0 +1,148 @@
+"""The chains of the README for one's own cluster, typed as printed, on real clusters under load."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.chains import QUICK, Reader, require_improved, require_true_status
+from support.kafka_truth import counters, require_what_brokers_say
+from support.pages import blocks_of, missing_lines, typed
+from support.pulsar_truth import require_what_clients_did
+from trimtab.connect.pulsar.admin import PulsarAdmin
+from trimtab.lab.sandbox.kafka import KafkaSandbox
+from trimtab.lab.sandbox.kafka.placement import Placement
+from trimtab.lab.sandbox.kafka.topics import create_topics, delete_topics
+from trimtab.lab.sandbox.kafka.workload import TopicLoad, Workload
+from trimtab.lab.sandbox.load import Load, LoadSummary, failures_text
+from trimtab.lab.sandbox.pulsar import PulsarSandbox
+from trimtab.lab.sandbox.pulsar.namespaces import create_namespaces, delete_namespaces
+from trimtab.lab.sandbox.pulsar.placing import place_unevenly
+from trimtab.lab.sandbox.pulsar.workload import skewed
+
+PAGE = "README.md"
+KAFKA, PULSAR = "Your own Kafka cluster", "Your own Pulsar cluster"
+NOT_TYPED = {
+    f"{PAGE}: Two commands: 1": "`make demo` has its own test, and `make test` runs this one",
+}
+NONE = re.compile(r"(?!)")
+NETWORK = {"network in": "network_in", "network out": "network_out"}
+TRAFFIC = {"bandwidth in": "bandwidth_in", "bandwidth out": "bandwidth_out", "message rate": "message_rate"}
+SMALL = {"1.25e8": "2e6", "50000": "1000"}
+"""Capacities in place of the page's, of which the load of the test takes about a third."""
+# All replicas on two of six brokers, in two racks: nothing could be less level, nor easier to level.
+WORKLOAD = Workload((TopicLoad("readme-orders", (30_000.0,) * 6, readers=1),), record_bytes=3_000)
+PLACEMENT = Placement({"readme-orders": ((1, 3), (3, 1)) * 3}, "controller")
+
+
+def test_every_command_of_the_page_is_typed() -> None:
+    """Each block of commands belongs to a chain that is typed, or is left out by name; no other hides any."""
+    chains = {block.name for block in typed(PAGE) if block.heading in (KAFKA, PULSAR)}
+    assert {block.name for block in typed(PAGE)} == chains | set(NOT_TYPED)
+    for block in blocks_of(PAGE):
+        if block.language not in ("sh", "console"):
+            assert block.language in ("text", "toml", "python"), block.name
+            assert not re.search(r"^\$|^(trimtab|make) ", block.text, re.MULTILINE), block.name
+
+
+def test_a_line_that_nobody_prints_is_noticed() -> None:
+    """Figures and what is left out may differ between page and run, words may not."""
+    shown = ["trimtab: writing 298 MB", "[...]", "2 topics created, none removed", "broker 1   12 ▲+8%"]
+    assert (
+        missing_lines(shown, "trimtab: writing 3 MB\n9 topics created, none removed\nbroker 7 -", NONE) == []
+    )
+    assert missing_lines(shown, "trimtab: writing 3 MB\n9 topics removed\nbroker 7 -", NONE) == shown[2:3]
+
+
+def test_a_status_that_is_not_true_is_noticed() -> None:
+    """All that one broker of two holds is not level, whatever is printed."""
+    disk = {"replicas": [1], "leader": 1, "leader_load": {"disk": 5.0}, "follower_load": {}}
+    brokers = [{"id": broker, "capacity": {"disk": 10.0}} for broker in (1, 2)]
+    snapshot = {"taken_at": "T", "quality": {}, "brokers": brokers, "partitions": [disk]}
+    true = (
+        "disk  50%  80%  100.0%  10.0%  0.2500  0.0500  not level\n"
+        "disk: not level. `trimtab plan replicas` finds the fewest moves that help.\n"
+        "Goals are judged by the snapshot of T, as in a plan\n"
+    )
+    require_true_status(true, snapshot, {"disk": "disk"})
+    lies = [
+        ("  not level", "  level"),
+        ("100.0%", "9.0%"),
+        ("of T", "of S"),
+        ("disk: not level.", "No goal is missed."),
+    ]
+    for words, others in lies:
+        with pytest.raises(AssertionError):
+            require_true_status(true.replace(words, others), snapshot, {"disk": "disk"})
+
+
+@pytest.fixture
+def kafka_load(six_brokers: KafkaSandbox, tmp_path: Path) -> Iterator[Load]:
+    """A topic on two of the six brokers, written and read."""
+    create_topics(six_brokers.connection, WORKLOAD, PLACEMENT)
+    try:
+        with Load.start(six_brokers.connection, WORKLOAD, tmp_path / "load") as load:
+            yield load
+    finally:
+        delete_topics(six_brokers.connection, WORKLOAD.topic_names)
+
+
+@pytest.mark.kafka
+@pytest.mark.timeout(3600)
+def test_kafka(six_brokers: KafkaSandbox, kafka_load: Load, tmp_path: Path) -> None:
+    """From one look to the last line, which says what the brokers' own counters and log dirs say."""
+    chain, again = (block for block in typed(PAGE) if block.heading == KAFKA)
+    filled_in = {"broker1:9092": six_brokers.bootstrap}
+    with Reader(tmp_path, QUICK, filled_in) as reader:
+        _, _, look, _, _, first, _, receipt = reader.type(chain)
+        assert "placement only" in look
+        assert ": finished" in receipt
+        last = reader.type(again, lambda: counters(six_brokers.prometheus_endpoints))[-1]
+        snapshot = reader.require_true_status(last, NETWORK | {"disk": "disk"})
+        plan = tmp_path / "plan.json"
+        require_what_brokers_say(six_brokers.connection, last, snapshot, reader.looks, plan)
+    require_improved(first, last, list(NETWORK), _of(kafka_load.summary()))
+
+
+def _of(load: LoadSummary) -> str:
+    """What a load did, in the words of `sandbox kafka load`."""
+    late = f", {load.late_records} late by over a second" if load.late_records else ""
+    return f"{load.produced_records} of {load.planned_records}{late}; {failures_text(load)}"
+
+
+@pytest.fixture
+def pulsar_load(three_pulsar_brokers: PulsarSandbox, tmp_path: Path) -> Iterator[Load]:
+    """Uneven bundles, most of the load on the first broker."""
+    workload = skewed(messages_per_second=400.0)
+    with PulsarAdmin(three_pulsar_brokers.connection) as admin:
+        create_namespaces(admin, workload)
+        try:
+            place_unevenly(admin, workload, three_pulsar_brokers.brokers)
+            with Load.start(admin.connection, workload, tmp_path / "load") as load:
+                yield load
+        finally:
+            delete_namespaces(admin, workload)
+
+
+@pytest.mark.pulsar
+@pytest.mark.timeout(3600)
+def test_pulsar(three_pulsar_brokers: PulsarSandbox, pulsar_load: Load, tmp_path: Path) -> None:
+    """From one look to the last line, which says what clients did on the brokers that own their topics."""
+    chain, again = (block for block in typed(PAGE) if block.heading == PULSAR)
+    filled_in = {"http://broker1:8080": ",".join(three_pulsar_brokers.web_urls.values())} | SMALL
+    (settings,) = (block for block in blocks_of(PAGE) if block.heading == PULSAR and block.language == "toml")
+    with (
+        Reader(tmp_path, QUICK, filled_in) as reader,
+        PulsarAdmin(three_pulsar_brokers.connection) as admin,
+    ):
+        (tmp_path / "trimtab.toml").write_text(reader.as_typed(settings.text), encoding="utf-8")
+        reader.run('export PATH="$PWD/.venv/bin:$PATH"')
+        _, look, _, _, first, strategies, _, receipt = reader.type(chain)
+        assert "straight from the brokers" in look
+        assert "What each strategy would do now" in strategies
+        assert ": finished" in receipt
+        last = reader.type(again)[-1]
+        snapshot = reader.require_true_status(last, TRAFFIC)
+        require_what_clients_did(admin, last, snapshot, (pulsar_load, *reader.looks), tmp_path / "plan.json")
+    require_improved(first, last, list(TRAFFIC), _of(pulsar_load.summary()))
