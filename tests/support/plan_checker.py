@@ -198,7 +198,10 @@ class _Judge:
         if not any(abs(move["bytes"] - size) <= 0.5 + 1e-9 * size for size in sizes):
             self.fault(f"{what}: bytes is {move['bytes']}, the replica has {sorted(sizes)}")
         if self.leader[key] == source:
-            if held[0] != source:
+            # The source knows no log dirs: what led from an offline one has lost its role already.
+            knows = "placement" in self.settings.get("role_aware", {"repairs": ["placement"]})["repairs"]
+            offline = self.dirs[source].get(self.dir_of.get((key, source))) == "offline"
+            if held[0] != source and (knows or not offline):
                 self.fault(f"{what}: a leader that is not first in {held} cannot take its role along")
             self.leader[key] = target
         held[held.index(source)] = target
