@@ -555,7 +555,8 @@ class _Judge:
             if self.excluded(key) or not (self._in_sync(row) or led):
                 continue
             copies = len(row["replicas"])
-            allowed = math.ceil(copies / len({place(number) for number in service}))
+            asked = goal in self.settings["goals"]
+            allowed = math.ceil(copies / len({place(number) for number in service})) if asked else copies
             others = {place(number) for number in service} - {label}
             elsewhere = sum(
                 min(allowed, sum(place(number) == other for number in service)) for other in others
