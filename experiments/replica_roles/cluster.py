@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -40,6 +40,7 @@ def loaded_cluster(
     interval_seconds: float = INTERVAL_SECONDS,
     absent: tuple[int, ...] = (),
     disks: tuple[float, ...] = (1.0,) * 6,
+    prepare: Callable[[KafkaSandbox], None] = lambda _: None,
 ) -> Iterator[World]:
     """Six brokers and a controller with the load running on them, stopped and deleted afterwards.
 
@@ -53,12 +54,15 @@ def loaded_cluster(
         Brokers that are declared but not started yet.
     disks
         Size of each broker's disk, as a multiple of the usual one.
+    prepare
+        Done to the empty cluster.
     """
     with KafkaSandbox.start(6, absent=absent, properties=PROPERTIES, say=say) as sandbox:
         truth = sandbox.state.folder / "load"
+        prepare(sandbox)
         fill(sandbox.connection, workload, placement, say)
         capacity = level_capacity(workload, len(sandbox.brokers), CPU_CORES)
-        disk_bytes = DISK_SHARE * (capacity.disk_bytes or 0.0)
+        disk_bytes = usual_disk_bytes(workload)
         own = {
             str(node.id): {"disk_bytes": size * disk_bytes}
             for node, size in zip(sandbox.brokers, disks, strict=True)
@@ -76,6 +80,11 @@ def loaded_cluster(
             ) as world,
         ):
             yield world
+
+
+def usual_disk_bytes(workload: Workload, brokers: int = 6) -> float:
+    """The disk of a broker, declared."""
+    return DISK_SHARE * (level_capacity(workload, brokers, CPU_CORES).disk_bytes or 0.0)
 
 
 def scratch(world: World) -> Path:

@@ -95,3 +95,38 @@ def _lines(draw: str, runs: list[dict[str, Any]], folder: Path) -> tuple[Path, P
         color=INK,
     )
     return save_figure(figure, folder, f"samples-{draw}")
+
+
+def draw_collapse(runs: dict[str, dict[str, Any]], folder: Path) -> tuple[Path, Path]:
+    """Traffic that clients wanted and got, above the fullest disk, on both placements."""
+    figure = Figure(figsize=(11, 5.6), facecolor="white")
+    above = figure.add_axes((0.07, 0.47, 0.91, 0.38))
+    below = figure.add_axes((0.07, 0.09, 0.91, 0.28))
+    for name, colour in (("default", "#b5341c"), ("levelled", COLOURS["trim"])):
+        samples = runs[name]["samples"]
+        at = range(1, len(samples) + 1)
+        style: dict[str, Any] = {"marker": "o", "markersize": 3.5, "linewidth": 1.6, "color": colour}
+        above.plot(at, [megabytes(one["served_bytes_per_second"]) for one in samples], label=name, **style)
+        below.plot(
+            at, [100 * max(one["disk_usage"].values(), default=float("nan")) for one in samples], **style
+        )
+    wanted = [megabytes(one["offered_bytes_per_second"]) for one in runs["default"]["samples"]]
+    above.plot(range(1, len(wanted) + 1), wanted, color=FAINT, linewidth=1, linestyle="--", label="wanted")
+    for axes, title, top in (
+        (above, "Traffic of clients, MB/s", None),
+        (below, "The fullest disk, % of its size", 105),
+    ):
+        axes.set_ylim(0, top)
+        axes.set_title(title, loc="left", fontsize=10, color=FAINT)
+        count = len(runs["default"]["samples"])
+        axes.set_xticks(range(1, count + 1), [f"P{number}" for number in range(1, count + 1)])
+        plain_axes(axes)
+    above.legend(ncols=3, fontsize=8, frameon=False, loc="lower right", labelcolor=INK)
+    figure.text(0.07, 0.94, "One full disk stops everyone; levelled, no disk is full", fontsize=13,
+                fontweight="bold", color=INK)  # fmt: skip
+    return save_figure(figure, folder, "collapse")
+
+
+def megabytes(value: float | None) -> float:
+    """In millions; NaN where nothing was told."""
+    return float("nan") if value is None else value / 1e6

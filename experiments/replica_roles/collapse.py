@@ -1,0 +1,247 @@
+"""The source's collapse at P5: a broker is driven past a disk that is really full, and a levelled one is not.
+
+`python experiments/replica_roles/collapse.py` gives every broker a file system of its own, of one size, lets
+the recorded load grow its logs without retention, once on Kafka's default placement and once levelled by
+`trim` before, takes the ten samples, and writes `collapse.json` and a picture. File systems are mounted in a
+namespace of this process (`unshare`), which needs no root and leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from cluster import INTERVAL_SECONDS, loaded_cluster, say, scratch, usual_disk_bytes
+from figures import draw_collapse
+from run import GOALS, PIPELINE, machine
+
+from trimtab.act.replicas.settings import ExecutionSettings
+from trimtab.connect.kafka.client import admin_client
+from trimtab.files.atomic import write_atomically
+from trimtab.files.replicas.snapshot import read_snapshot
+from trimtab.lab.demo.interruption import Interrupted, orderly
+from trimtab.lab.demo.replicas.demo import level_kafka, spent
+from trimtab.lab.demo.sampling import Period
+from trimtab.lab.demo.sampling import Sampling as World
+from trimtab.lab.demo.turn import Pipeline
+from trimtab.lab.demo.warm_up import warm_up_replicas
+from trimtab.lab.sandbox.kafka import KafkaSandbox
+from trimtab.lab.sandbox.kafka.placement import Placement, read_placement
+from trimtab.lab.sandbox.kafka.workload import Workload, read_workload
+from trimtab.model.replicas.settings import ReplicasSettings
+from trimtab.plan.replicas import trim
+
+FOLDER = Path(__file__).parent
+DRAW = "kafka-2-3"
+SAMPLES, WARM_UP_SECONDS, LEVEL_SAMPLES = 10, 30.0, 4
+FULLEST_AT_FIRST = 0.70
+"""Of its disk: the source's broker 1 was above 70 % from the first sample on, and above 80 % at P4."""
+INSIDE = "TRIMTAB_EXPERIMENT_IN_NAMESPACE"
+
+
+def fullest_bytes(workload: Workload, placement: Placement) -> float:
+    """Bytes that the fullest broker begins with."""
+    held: dict[int, float] = {}
+    for topic in workload.topics:
+        for brokers, size in zip(placement.replicas[topic.name], topic.preload_bytes, strict=True):
+            for broker in brokers:
+                held[broker] = held.get(broker, 0.0) + size
+    return max(held.values())
+
+
+def with_real_disks(sandbox: KafkaSandbox, disk_bytes: float) -> None:
+    """Put every broker's folder on a file system of that size; the cluster must be empty."""
+    say(f"a file system of {disk_bytes / 1e6:.0f} MB for every broker")
+    for node in sandbox.brokers:
+        sandbox.kill(node.id)
+    for node in sandbox.brokers:
+        home = sandbox.state.home(node.id)
+        aside = home.with_name(f"{home.name}-aside")
+        home.rename(aside)
+        home.mkdir()
+        subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", f"size={int(disk_bytes)}", "tmpfs", str(home)], check=True
+        )
+        shutil.copytree(aside, home, dirs_exist_ok=True)
+        shutil.rmtree(aside)
+        sandbox.restart(node.id)
+    sandbox.wait_until_serving()
+
+
+def without_retention(sandbox: KafkaSandbox, workload: Workload) -> None:
+    """From now on logs grow."""
+    from kafka.admin import ConfigResource, ConfigResourceType
+
+    admin = admin_client(sandbox.connection)
+    try:
+        admin.alter_configs(
+            [
+                ConfigResource(ConfigResourceType.TOPIC, topic.name, {"retention.bytes": "-1"})
+                for topic in workload.topics
+            ],
+            incremental=True,
+        )
+    finally:
+        admin.close()
+
+
+def level(world: World, pipeline: Pipeline) -> dict[str, Any]:
+    """Measure, plan, and carry the plan out, while disks are still as they began."""
+    world.sample(LEVEL_SAMPLES)
+    pipeline.run(world.lake, say)
+    snapshot = read_snapshot(world.lake.newest_snapshot())
+    plan = trim.plan(snapshot, ReplicasSettings(goals=GOALS))
+    receipt = level_kafka(
+        world.sandbox,
+        plan,
+        snapshot,
+        world.sandbox.state.folder / "state",
+        ExecutionSettings(throttle="none"),
+    )
+    cost = spent(receipt)
+    say(f"{plan.verdict}: {cost.replica_moves} replicas, {cost.bytes_copied / 1e6:.0f} MB, {receipt.status}")
+    return {
+        "verdict": str(plan.verdict),
+        "replica_moves": cost.replica_moves,
+        "leader_moves": cost.leader_moves,
+        "bytes_copied": cost.bytes_copied,
+        "status": receipt.status,
+    }
+
+
+def measure(levelled: bool) -> dict[str, Any]:
+    """Ten samples of growing logs, on one of the two placements."""
+    workload = read_workload(FOLDER / "workload.json")
+    placement = read_placement(FOLDER / "draws" / f"{DRAW}.json")
+    disk_bytes = fullest_bytes(workload, placement) / FULLEST_AT_FIRST
+    share = disk_bytes / usual_disk_bytes(workload)
+    with loaded_cluster(
+        workload,
+        placement,
+        disks=(share,) * 6,
+        prepare=lambda sandbox: with_real_disks(sandbox, disk_bytes),
+    ) as world:
+        pipeline = Pipeline(scratch(world), PIPELINE)
+        try:
+            begun = time.monotonic()
+            warm_up_replicas()
+            while not pipeline.started or time.monotonic() - begun < WARM_UP_SECONDS:
+                world.load.require_running()
+                time.sleep(0.2)
+            plan = level(world, pipeline) if levelled else None
+            without_retention(world.sandbox, workload)
+            say(f"no retention any more; {SAMPLES} samples, {INTERVAL_SECONDS:g} s apart")
+            period = world.sample(SAMPLES)
+            alive = sorted(world.sandbox.cpu_seconds())
+            errors = dict(world.load.summary().causes)
+            pipeline.run(world.lake, say)
+            return {
+                "plan": plan,
+                "disk_bytes": int(disk_bytes),
+                "samples": samples_of(world, period),
+                "brokers_alive_at_the_end": alive,
+                "client_errors": errors,
+            }
+        finally:
+            pipeline.close()
+
+
+def samples_of(world: World, period: Period) -> list[dict[str, Any]]:
+    """What the pipeline's tables say of each sample: fullest disk, traffic wanted and got, the detector."""
+    until = period.last + timedelta(microseconds=1)
+    clients = {
+        row["tick"]: row for row in world.lake.table("clients", since=period.first, until=until).to_pylist()
+    }
+    disks: dict[Any, dict[int, float]] = {}
+    for row in world.lake.table("imbalance", since=period.first, until=until).to_pylist():
+        if row["resource"] == "disk":
+            disks[row["tick"]] = {
+                one["broker"]: one["usage"] for one in row["by_broker"] if one["usage"] is not None
+            }
+    return [
+        {
+            "sample": f"P{number}",
+            "tick": tick.isoformat(timespec="milliseconds"),
+            "disk_usage": disks.get(tick, {}),
+            **{
+                name: clients[tick][name] if tick in clients else None
+                for name in (
+                    "offered_bytes_per_second",
+                    "served_bytes_per_second",
+                    "usual_served_bytes_per_second",
+                    "errors",
+                    "traffic_collapse",
+                )
+            },
+        }
+        for number, tick in enumerate(period.each or sorted(clients), start=1)
+    ]
+
+
+def main() -> int:
+    """Run from the command line; exit code 1 if the default did not collapse, or the levelled one did."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--out", type=Path, default=FOLDER, help="where collapse.json and its picture go")
+    given = parser.parse_args()
+    if INSIDE not in os.environ:
+        # Mounts in a namespace of our own: no root, and gone with the last process in it.
+        command = ["unshare", "--user", "--map-root-user", "--mount", sys.executable, *sys.argv]
+        return subprocess.run(command, env={**os.environ, INSIDE: "1"}, check=False).returncode
+    try:
+        with orderly():
+            runs = {}
+            for name, levelled in (("default", False), ("levelled", True)):
+                say(name)
+                runs[name] = measure(levelled)
+                print_samples(name, runs[name])
+    except Interrupted as interrupted:
+        return interrupted.exit_code
+    document = {
+        "format": "trimtab/experiment/1",
+        "experiment": "replica_roles collapse",
+        "method": {"draw": DRAW, "samples": SAMPLES, "interval_seconds": INTERVAL_SECONDS},
+        "machine": machine(),
+        "runs": runs,
+    }
+    given.out.mkdir(parents=True, exist_ok=True)
+    write_atomically(
+        given.out / "collapse.json", (json.dumps(document, indent=1, ensure_ascii=False) + "\n").encode()
+    )
+    draw_collapse(runs, given.out / "figures")
+    return verdict_of(runs)
+
+
+def print_samples(name: str, run: dict[str, Any]) -> None:
+    """A line a sample."""
+    print(f"\n{name}: brokers alive at the end {run['brokers_alive_at_the_end']}")
+    for one in run["samples"]:
+        fullest = max(one["disk_usage"].values(), default=float("nan"))
+        offered, served = one["offered_bytes_per_second"], one["served_bytes_per_second"]
+        rates = "no client told" if served is None else f"{served / 1e6:5.1f} of {offered / 1e6:5.1f} MB/s"
+        seen = "  collapse" if one["traffic_collapse"] else ""
+        print(f"{one['sample']:>4}  fullest disk {fullest:4.0%}  clients {rates}{seen}", flush=True)
+
+
+def verdict_of(runs: dict[str, dict[str, Any]]) -> int:
+    """0 if the detector saw the default collapse, and the levelled one stayed steady."""
+    fell = any(one["traffic_collapse"] for one in runs["default"]["samples"])
+    held = not any(one["traffic_collapse"] for one in runs["levelled"]["samples"])
+    print(
+        f"\nthe default {'collapsed' if fell else 'did not collapse'}; "
+        f"the levelled one {'stayed steady' if held else 'collapsed too'}"
+    )
+    return 0 if fell and held else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
