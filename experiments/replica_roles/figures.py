@@ -111,9 +111,9 @@ def draw_collapse(runs: dict[str, dict[str, Any]], folder: Path) -> tuple[Path, 
             at, [100 * max(one["disk_usage"].values(), default=float("nan")) for one in samples], **style
         )
     wanted = [megabytes(one["offered_bytes_per_second"]) for one in runs["default"]["samples"]]
-    above.plot(range(1, len(wanted) + 1), wanted, color=FAINT, linewidth=1, linestyle="--", label="wanted")
+    above.plot(range(1, len(wanted) + 1), wanted, color=FAINT, linewidth=1, linestyle="--", label="to write")
     for axes, title, top in (
-        (above, "Traffic of clients, MB/s", None),
+        (above, "Written and read by clients, MB/s", None),
         (below, "The fullest disk, % of its size", 105),
     ):
         axes.set_ylim(0, top)

@@ -78,8 +78,6 @@ PIPELINE = ReplicasPipelineSettings(
     window_seconds=INTERVAL_SECONDS,
     slide_seconds=INTERVAL_SECONDS,
     windows=10,
-    theta=(THETA,) * 4,
-    epsilon=(EPSILON,) * 4,
 )
 
 

@@ -2,6 +2,8 @@
 
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -114,6 +116,23 @@ def test_scripts_in_code_blocks_take_these_options(page: Path) -> None:
             source = (ROOT / name).read_text(encoding="utf-8")
             told = re.findall(r"(--[\w-]+)", rest.split(" #")[0])
             assert not [option for option in told if f'"{option}"' not in source]
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        path
+        for path in sorted((ROOT / "experiments").rglob("*.py"))
+        if "\ndef main(" in path.read_text("utf-8")
+    ],
+    ids=lambda path: path.stem,
+)
+def test_an_experiment_still_fits_the_package(script: Path) -> None:
+    """Its imports, and the settings that it makes while it is imported."""
+    told = subprocess.run(
+        [sys.executable, str(script), "--help"], capture_output=True, text=True, check=False
+    )
+    assert told.returncode == 0, told.stderr
 
 
 def test_the_search_finds_slips() -> None:
