@@ -23,8 +23,13 @@ QUICK = {
     "TRIMTAB_COLLECT_TIMEOUT_SECONDS": "2",
     "TRIMTAB_PIPELINE_WINDOW_SECONDS": "10",
     "TRIMTAB_PIPELINE_SLIDE_SECONDS": "10",
+    "TRIMTAB_PIPELINE_BUNDLES_HORIZON_SECONDS": "20",
 }
-"""What a reader in a hurry may set; a file's interval gives way to the environment's."""
+"""What a reader in a hurry may set; a file's interval gives way to the environment's.
+
+Half a minute of samples is no ground for a forecast of ten minutes: a load that sets in would be drawn on to
+many times what it is.
+"""
 _RESOURCE = r"(CPU|disk|(?:network|bandwidth) (?:in|out)|message rate)"
 _MEASURE = re.compile(
     rf"^{_RESOURCE} .*? (not level|level|idle, not levelled|not measured|no capacity, not levelled) *$", re.M

@@ -79,8 +79,9 @@ def spark_session(
     """
     chosen = settings or SessionSettings()
     find_java("Spark")
-    say("starting Spark")
     from pyspark.sql import SparkSession
+
+    say("starting Spark")
 
     # Python workers must be this interpreter, not whatever `python3` happens to be on PATH.
     os.environ["PYSPARK_PYTHON"] = sys.executable
