@@ -48,7 +48,8 @@ def read_until(demo: subprocess.Popen[str], text: str) -> list[str]:
         lines.append(line)
         if text in line:
             return lines
-    raise AssertionError(f"the demo ended before it said {text!r}:\n{''.join(lines)}\n{demo.stderr.read()}")
+    _, complaint = demo.communicate(timeout=120)
+    raise AssertionError(f"the demo ended before it said {text!r}:\n{''.join(lines)}\n{complaint}")
 
 
 @pytest.fixture

@@ -42,7 +42,20 @@ def admin_client(connection: KafkaConnection, **options: Any) -> Any:
     """
     from kafka import KafkaAdminClient
 
-    return _open(KafkaAdminClient, connection, options)
+    class Admin(KafkaAdminClient):  # type: ignore[misc]
+        async def _refresh_controller_id(self, timeout_ms: int = 30_000) -> int:
+            # Under KRaft a broker names any live one as controller, perhaps one that joined after this client
+            # last looked who there is; kafka-python 3.0.12 then raises UnknownBrokerIdError.
+            brokers = self._manager.cluster
+            for _ in range(timeout_ms // 100):
+                named: int = await super()._refresh_controller_id(timeout_ms)
+                if brokers.broker_metadata(named) is not None:
+                    break
+                await self._net.sleep(0.1)
+                await brokers.refresh_metadata()
+            return named
+
+    return _open(Admin, connection, options)
 
 
 def producer(connection: KafkaConnection, **options: Any) -> Any:
