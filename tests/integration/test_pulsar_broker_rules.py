@@ -2,7 +2,6 @@
 
 import random
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ import pytest
 
 from support import extensible_manager as extensible
 from support.placement_views import load, view_of
-from support.pulsar_classes import answers_of
+from support.pulsar_classes import THROWN, Asked, Rules, require_same
 from trimtab.model.bundles.policies import BrokerTraits, BundlePolicies, ClusterMetadata, IsolationPolicy
 from trimtab.model.bundles.range import bundles_between, namespace_of
 from trimtab.model.bundles.reports import BundleStats
@@ -28,14 +27,7 @@ from trimtab.plan.pulsar.view import LoadView
 
 pytestmark = pytest.mark.pulsar
 
-SEEDS = (20261121, 7, 1915)
-EACH = 200
-"""Questions to each rule for each seed."""
 MIB = 2**20
-THROWN = "thrown"
-"""A cycle that Pulsar itself does not get through."""
-
-Asked = dict[str, Any]
 
 
 def ask_splits(chance: random.Random) -> Asked:
@@ -249,7 +241,7 @@ def find_manager(asked: Asked) -> Any:
     return sorted(of_load_manager(asked["candidates"], metadata))
 
 
-RULES: dict[str, tuple[Callable[[random.Random], Asked], Callable[[Asked], Any]]] = {
+RULES: Rules = {
     "splits": (ask_splits, find_splits),
     "anti-affinity": (ask_group, lambda asked: find_group(asked, group_namespaces)),
     "owned anti-affinity": (ask_group, lambda asked: find_group(asked, group_bundles)),
@@ -271,18 +263,11 @@ WANTED = {
 @pytest.mark.parametrize("version", ["4.0.7", "4.2.4"])
 def test_rules_are_those_of_pulsars_own_classes(version: str, tmp_path: Path) -> None:
     """What owners split cycle after cycle, whom each filter leaves, and what may leave its broker."""
-    asked = [
-        {"rule": rule, **ask(chance)}
-        for chance in map(random.Random, SEEDS)
-        for rule, (ask, _) in RULES.items()
-        for _ in range(EACH)
-    ]
-    answers = answers_of(version, "BrokerRecorder", asked, tmp_path)
-    kinds: Counter[tuple[str, str]] = Counter()
-    for one, answer in zip(asked, answers, strict=True):
-        ours = RULES[one["rule"]][1](one)
-        assert ours == answer["found"], one
-        kinds.update((one["rule"], kind) for kind in kinds_of(one, ours))
+    kinds = Counter(
+        (asked["rule"], kind)
+        for asked, found in require_same(version, "BrokerRecorder", RULES, tmp_path)
+        for kind in kinds_of(asked, found)
+    )
     for rule, wanted in WANTED.items():
         for kind in wanted:
             assert kinds[rule, kind] > 10, f"{rule} hardly ever gives {kind}: {kinds}"

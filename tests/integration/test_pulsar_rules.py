@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from support.placement_views import known, load, view_of
-from support.pulsar_classes import answers_of
+from support.pulsar_classes import THROWN, Asked, Rules, require_same
 from trimtab.model.bundles.policies import BrokerTraits, BundlePolicies, ClusterMetadata, IsolationPolicy
 from trimtab.model.bundles.range import FULL_UPPER, BundleRange, bundles_between, topic_hash
 from trimtab.model.bundles.reports import BundleStats
@@ -35,13 +35,6 @@ from trimtab.plan.pulsar.split.algorithms import (
 )
 
 pytestmark = pytest.mark.pulsar
-
-SEEDS = (20261121, 7, 1915)
-EACH = 200
-"""Questions to each rule for each seed."""
-
-Asked = dict[str, Any]
-THROWN = "thrown"
 
 
 def ask_bundles(chance: random.Random) -> Asked:
@@ -234,7 +227,7 @@ def find_published(asked: Asked) -> Any:
     return sorted(filtered("t/n", view, ClusterMetadata(), options).candidates)
 
 
-RULES: dict[str, tuple[Callable[[random.Random], Asked], Callable[[Asked], Any]]] = {
+RULES: Rules = {
     "bundles": (ask_bundles, find_bundles),
     "split": (ask_split, find_split),
     "topics": (ask_topics, find_topics),
@@ -248,19 +241,10 @@ RULES: dict[str, tuple[Callable[[random.Random], Asked], Callable[[Asked], Any]]
 @pytest.mark.parametrize("version", ["4.0.7", "4.2.4"])
 def test_rules_are_those_of_pulsars_own_classes(version: str, tmp_path: Path) -> None:
     """Where a topic lies, where each algorithm cuts and whom each filter leaves: all answers alike."""
-    asked = [
-        {"rule": rule, **ask(chance)}
-        for chance in map(random.Random, SEEDS)
-        for rule, (ask, _) in RULES.items()
-        for _ in range(EACH)
-    ]
-    answers = answers_of(version, "RuleRecorder", asked, tmp_path)
-    kinds: Counter[tuple[str, str]] = Counter()
-    for one, answer in zip(asked, answers, strict=True):
-        theirs = THROWN if THROWN in answer else answer["found"]
-        ours = RULES[one["rule"]][1](one)
-        assert ours == theirs, one
-        kinds[one.get("algorithm", one["rule"]), _kind(ours)] += 1
+    kinds = Counter(
+        (asked.get("algorithm", asked["rule"]), _kind(found))
+        for asked, found in require_same(version, "RuleRecorder", RULES, tmp_path)
+    )
     for rule, kind in WANTED:
         assert kinds[rule, kind] > 5, f"{rule} hardly ever gives {kind}: {kinds}"
 

@@ -5,7 +5,6 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.lang.reflect.Field;
-import java.lang.reflect.Proxy;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.HashSet;
@@ -42,7 +41,6 @@ import org.apache.pulsar.broker.loadbalance.extensions.strategy.DefaultNamespace
 import org.apache.pulsar.broker.loadbalance.impl.BundleRangeCache;
 import org.apache.pulsar.broker.loadbalance.impl.LoadManagerShared;
 import org.apache.pulsar.broker.loadbalance.impl.ModularLoadManagerImpl;
-import org.apache.pulsar.broker.loadbalance.impl.SimpleResourceAllocationPolicies;
 import org.apache.pulsar.broker.namespace.NamespaceService;
 import org.apache.pulsar.broker.resources.LocalPoliciesResources;
 import org.apache.pulsar.broker.resources.PulsarResources;
@@ -51,12 +49,8 @@ import org.apache.pulsar.common.configuration.PulsarConfigurationLoader;
 import org.apache.pulsar.common.naming.NamespaceBundle;
 import org.apache.pulsar.common.naming.NamespaceBundleFactory;
 import org.apache.pulsar.common.naming.NamespaceName;
-import org.apache.pulsar.common.policies.data.AutoFailoverPolicyDataImpl;
-import org.apache.pulsar.common.policies.data.AutoFailoverPolicyType;
 import org.apache.pulsar.common.policies.data.LocalPolicies;
-import org.apache.pulsar.common.policies.data.NamespaceIsolationDataImpl;
 import org.apache.pulsar.common.policies.data.stats.TopicStatsImpl;
-import org.apache.pulsar.common.policies.impl.NamespaceIsolationPolicies;
 import org.apache.pulsar.policies.data.loadbalancer.NamespaceBundleStats;
 
 /**
@@ -222,56 +216,6 @@ public final class BrokerRecorder {
         }
     }
 
-    /** Isolation policies at hand, where a broker would read them from a store. */
-    private static final class Isolation extends SimpleResourceAllocationPolicies {
-        private final NamespaceIsolationPolicies policies;
-
-        private Isolation(JsonNode laidDown) {
-            super(null);
-            Map<String, NamespaceIsolationDataImpl> named = new HashMap<>();
-            laidDown.forEach(one -> named.put("policy-" + named.size(), NamespaceIsolationDataImpl.builder()
-                    .namespaces(texts(one.get("namespaces")))
-                    .primary(texts(one.get("primary")))
-                    .secondary(texts(one.get("secondary")))
-                    .autoFailoverPolicy(AutoFailoverPolicyDataImpl.builder()
-                            .policyType(AutoFailoverPolicyType.min_available)
-                            .parameters(Map.of("min_limit", one.get("min_limit").asText(), "usage_threshold", "1"))
-                            .build())
-                    .build()));
-            policies = new NamespaceIsolationPolicies(named);
-        }
-
-        @Override
-        public CompletableFuture<Boolean> areIsolationPoliciesPresentAsync(NamespaceName namespace) {
-            return CompletableFuture.completedFuture(areIsolationPoliciesPresent(namespace));
-        }
-
-        @Override
-        public boolean areIsolationPoliciesPresent(NamespaceName namespace) {
-            return policies.getPolicyByNamespace(namespace) != null;
-        }
-
-        @Override
-        public boolean isPrimaryBroker(NamespaceName namespace, String host) {
-            return policies.getPolicyByNamespace(namespace).isPrimaryBroker(host);
-        }
-
-        @Override
-        public boolean isSecondaryBroker(NamespaceName namespace, String host) {
-            return policies.getPolicyByNamespace(namespace).isSecondaryBroker(host);
-        }
-
-        @Override
-        public boolean isSharedBroker(String host) {
-            return policies.isSharedBroker(host);
-        }
-
-        @Override
-        public boolean shouldFailoverToSecondaries(NamespaceName namespace, int primaries) {
-            return policies.getPolicyByNamespace(namespace).shouldFailover(primaries);
-        }
-    }
-
     /** The modular manager, which knows the brokers of the question and what they have. */
     private static final class Leader extends ModularLoadManagerImpl {
         private Set<String> available;
@@ -292,10 +236,10 @@ public final class BrokerRecorder {
     }
 
     private final JsonNode asked;
-    private final Broker broker = unconstructed(Broker.class);
+    private final Broker broker = Fakes.unconstructed(Broker.class);
     private final Map<String, ServiceUnitStateData> units = new LinkedHashMap<>();
     private final Set<String> owned = new HashSet<>();
-    private final ServiceUnitStateChannel channel = answering(ServiceUnitStateChannel.class, Map.of(
+    private final ServiceUnitStateChannel channel = Fakes.answering(ServiceUnitStateChannel.class, Map.of(
             "getOwnershipEntrySet", none -> units.entrySet(), "isOwner", owned::contains));
 
     private BrokerRecorder(JsonNode asked) throws Exception {
@@ -303,18 +247,18 @@ public final class BrokerRecorder {
         Properties options = new Properties();
         asked.path("options").fields().forEachRemaining(one -> options.put(one.getKey(), one.getValue().asText()));
         broker.configuration = PulsarConfigurationLoader.create(options, ServiceConfiguration.class);
-        broker.namespaces = unconstructed(Namespaces.class);
-        broker.namespaces.factory = unconstructed(Factory.class);
+        broker.namespaces = Fakes.unconstructed(Namespaces.class);
+        broker.namespaces.factory = Fakes.unconstructed(Factory.class);
         broker.namespaces.bundles = asked.path("bundles");
         broker.namespaces.topics = asked.path("topics");
         set(NamespaceService.class, "config", broker.namespaces, broker.configuration);
         set(NamespaceService.class, "pulsar", broker.namespaces, broker);
-        broker.service = unconstructed(Service.class);
+        broker.service = Fakes.unconstructed(Service.class);
         broker.service.topics = asked.path("topics");
-        broker.resources = unconstructed(Resources.class);
-        broker.resources.groups = unconstructed(Groups.class);
+        broker.resources = Fakes.unconstructed(Resources.class);
+        broker.resources.groups = Fakes.unconstructed(Groups.class);
         broker.resources.groups.named = asked.path("groups");
-        Extensible manager = unconstructed(Extensible.class);
+        Extensible manager = Fakes.unconstructed(Extensible.class);
         manager.channel = channel;
         broker.manager = new AtomicReference<>(new ExtensibleLoadManagerWrapper(manager));
     }
@@ -342,10 +286,11 @@ public final class BrokerRecorder {
                 broker.service.stats.put(one.getKey(), JSON.treeToValue(one.getValue(), NamespaceBundleStats.class));
             }
             owned.clear();
-            owned.addAll(texts(cycle.get("owned")));
+            owned.addAll(Fakes.texts(cycle.get("owned")));
             units.clear();
             owned.forEach(bundle -> units.put(bundle, state(ServiceUnitState.Owned, SELF)));
-            texts(cycle.get("splitting")).forEach(bundle -> units.put(bundle, state(ServiceUnitState.Splitting, SELF)));
+            Fakes.texts(cycle.get("splitting"))
+                    .forEach(bundle -> units.put(bundle, state(ServiceUnitState.Splitting, SELF)));
             Map<String, Object> split = new TreeMap<>();
             Set<SplitDecision> decided;
             try {
@@ -370,16 +315,16 @@ public final class BrokerRecorder {
     }
 
     private Object withFewestOfGroup() {
-        Set<String> candidates = new LinkedHashSet<>(texts(asked.get("candidates")));
+        Set<String> candidates = new LinkedHashSet<>(Fakes.texts(asked.get("candidates")));
         LoadManagerShared.filterAntiAffinityGroupOwnedBrokers(
                 broker, asked.get("bundle").asText(), candidates, held(), domains());
         return new TreeSet<>(candidates);
     }
 
     private Object mayLeave() throws Exception {
-        Leader leader = unconstructed(Leader.class);
-        leader.available = new LinkedHashSet<>(texts(asked.get("candidates")));
-        var everybody = answering(LoadManagerShared.BrokerTopicLoadingPredicate.class, Map.of(
+        Leader leader = Fakes.unconstructed(Leader.class);
+        leader.available = new LinkedHashSet<>(Fakes.texts(asked.get("candidates")));
+        var everybody = Fakes.answering(LoadManagerShared.BrokerTopicLoadingPredicate.class, Map.of(
                 "isEnablePersistentTopics", name -> true, "isEnableNonPersistentTopics", name -> true));
         set(ModularLoadManagerImpl.class, "pulsar", leader, broker);
         set(ModularLoadManagerImpl.class, "policies", leader, new Isolation(asked.get("policies")));
@@ -390,7 +335,7 @@ public final class BrokerRecorder {
         String namespace = LoadManagerShared.getNamespaceNameFromBundleName(bundle);
         String range = LoadManagerShared.getBundleRangeFromBundleName(bundle);
         List<Boolean> found = new ArrayList<>();
-        for (String owner : texts(asked.get("owners"))) {
+        for (String owner : Fakes.texts(asked.get("owners"))) {
             found.add(leader.shouldNamespacePoliciesUnload(namespace, range, owner)
                     && leader.shouldAntiAffinityNamespaceUnload(namespace, range, owner));
         }
@@ -436,8 +381,8 @@ public final class BrokerRecorder {
     }
 
     private LoadManagerContext context() {
-        BrokerRegistry registry = answering(BrokerRegistry.class, Map.of("getBrokerId", none -> SELF));
-        return answering(LoadManagerContext.class, Map.of(
+        BrokerRegistry registry = Fakes.answering(BrokerRegistry.class, Map.of("getBrokerId", none -> SELF));
+        return Fakes.answering(LoadManagerContext.class, Map.of(
                 "brokerConfiguration", none -> broker.configuration, "brokerRegistry", none -> registry));
     }
 
@@ -445,36 +390,9 @@ public final class BrokerRecorder {
         return new ServiceUnitStateData(state, owner, 1);
     }
 
-    private static List<String> texts(JsonNode array) {
-        List<String> found = new ArrayList<>();
-        array.forEach(one -> found.add(one.asText()));
-        return found;
-    }
-
-    private interface Answer {
-        Object to(Object argument);
-    }
-
-    private static <T> T answering(Class<T> kind, Map<String, Answer> answers) {
-        return kind.cast(Proxy.newProxyInstance(kind.getClassLoader(), new Class<?>[] {kind},
-                (proxy, method, arguments) -> {
-                    Answer answer = answers.get(method.getName());
-                    if (answer == null) {
-                        throw new IllegalStateException("nobody was to ask for " + method);
-                    }
-                    return answer.to(arguments == null ? null : arguments[0]);
-                }));
-    }
-
     private static void set(Class<?> kind, String name, Object object, Object value) throws Exception {
         Field field = kind.getDeclaredField(name);
         field.setAccessible(true);
         field.set(object, value);
-    }
-
-    private static <T> T unconstructed(Class<T> kind) throws ReflectiveOperationException {
-        Field unsafe = sun.misc.Unsafe.class.getDeclaredField("theUnsafe");
-        unsafe.setAccessible(true);
-        return kind.cast(((sun.misc.Unsafe) unsafe.get(null)).allocateInstance(kind));
     }
 }

@@ -5,9 +5,7 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.lang.reflect.Field;
-import java.lang.reflect.InvocationHandler;
 import java.lang.reflect.Method;
-import java.lang.reflect.Proxy;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.HashSet;
@@ -142,7 +140,7 @@ public final class DecisionRecorder {
             defaults.msgThroughputIn = defaults.msgThroughputOut = 50000;
             set("pulsar", broker);
             set("conf", broker.configuration);
-            set("brokersData", answering(LockManager.class, Map.of("readLock", path -> {
+            set("brokersData", Fakes.answering(LockManager.class, Map.of("readLock", path -> {
                 String name = path.toString();
                 return CompletableFuture.completedFuture(
                         Optional.ofNullable(reports.get(name.substring(name.lastIndexOf('/') + 1))));
@@ -186,7 +184,7 @@ public final class DecisionRecorder {
     }
 
     private final ServiceConfiguration configuration;
-    private final Broker broker = unconstructed(Broker.class);
+    private final Broker broker = Fakes.unconstructed(Broker.class);
     private final LoadSheddingStrategy shedder;
     private final TransferShedder transferShedder;
     private final Map<String, ModularLoadManagerStrategy> placements = new LinkedHashMap<>();
@@ -202,7 +200,7 @@ public final class DecisionRecorder {
         run.get("options").fields().forEachRemaining(one -> options.put(one.getKey(), one.getValue().asText()));
         configuration = PulsarConfigurationLoader.create(options, ServiceConfiguration.class);
         broker.configuration = configuration;
-        broker.namespaces = unconstructed(Namespaces.class);
+        broker.namespaces = Fakes.unconstructed(Namespaces.class);
         leader = new Leader(broker);
         data = leader.data();
         String name = run.get("strategy").asText();
@@ -222,12 +220,6 @@ public final class DecisionRecorder {
 
     private static Object made(String name) throws Exception {
         return Class.forName(PACKAGE + name).getDeclaredConstructor().newInstance();
-    }
-
-    private static <T> T unconstructed(Class<T> kind) throws Exception {
-        Field unsafe = sun.misc.Unsafe.class.getDeclaredField("theUnsafe");
-        unsafe.setAccessible(true);
-        return kind.cast(((sun.misc.Unsafe) unsafe.get(null)).allocateInstance(kind));
     }
 
     private void tick(JsonNode given, ObjectNode answer) throws Exception {
@@ -306,9 +298,9 @@ public final class DecisionRecorder {
     private List<?> pool(BrokerSelectionStrategy selection, Set<String> brokers) throws Exception {
         Set<String> candidates = new HashSet<>();
         candidates.addAll(brokers);
-        LoadDataStore<?> loads = answering(LoadDataStore.class, Map.of(
+        LoadDataStore<?> loads = Fakes.answering(LoadDataStore.class, Map.of(
                 "get", name -> Optional.ofNullable(published.get(name))));
-        LoadManagerContext context = answering(LoadManagerContext.class, Map.of(
+        LoadManagerContext context = Fakes.answering(LoadManagerContext.class, Map.of(
                 "brokerConfiguration", none -> configuration, "brokerLoadDataStore", none -> loads));
         selection.select(candidates, null, context).orElseThrow();
         Field best = selection.getClass().getDeclaredField("bestBrokers");
@@ -344,13 +336,13 @@ public final class DecisionRecorder {
             top.put(one.getKey(), heaviest(one.getValue()));
             available.put(one.getKey(), null);
         }
-        LoadDataStore<?> loads = answering(LoadDataStore.class, Map.of(
+        LoadDataStore<?> loads = Fakes.answering(LoadDataStore.class, Map.of(
                 "get", name -> Optional.ofNullable(published.get(name)), "entrySet", none -> published.entrySet()));
-        LoadDataStore<?> bundles = answering(LoadDataStore.class, Map.of(
+        LoadDataStore<?> bundles = Fakes.answering(LoadDataStore.class, Map.of(
                 "get", name -> Optional.ofNullable(top.get(name))));
-        BrokerRegistry registry = answering(BrokerRegistry.class, Map.of(
+        BrokerRegistry registry = Fakes.answering(BrokerRegistry.class, Map.of(
                 "getAvailableBrokerLookupDataAsync", none -> CompletableFuture.completedFuture(available)));
-        LoadManagerContext context = answering(LoadManagerContext.class, Map.of(
+        LoadManagerContext context = Fakes.answering(LoadManagerContext.class, Map.of(
                 "brokerConfiguration", none -> configuration, "brokerRegistry", none -> registry,
                 "brokerLoadDataStore", none -> loads, "topBundleLoadDataStore", none -> bundles));
         Map<String, Long> moved = new HashMap<>();
@@ -370,20 +362,5 @@ public final class DecisionRecorder {
         configuration.setLoadBalancerSheddingBundlesWithPoliciesEnabled(true);
         bundles.update(report.getLastStats(), configuration.getLoadBalancerMaxNumberOfBundlesInBundleLoadReport());
         return bundles.getLoadData();
-    }
-
-    private interface Answer {
-        Object to(Object argument);
-    }
-
-    private static <T> T answering(Class<T> kind, Map<String, Answer> answers) {
-        InvocationHandler handler = (proxy, method, arguments) -> {
-            Answer answer = answers.get(method.getName());
-            if (answer == null) {
-                throw new IllegalStateException("nobody was to ask for " + method);
-            }
-            return answer.to(arguments == null ? null : arguments[0]);
-        };
-        return kind.cast(Proxy.newProxyInstance(kind.getClassLoader(), new Class<?>[] {kind}, handler));
     }
 }

@@ -8,7 +8,6 @@ import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.lang.reflect.Constructor;
 import java.lang.reflect.Field;
-import java.lang.reflect.Proxy;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
@@ -31,7 +30,6 @@ import org.apache.pulsar.broker.loadbalance.extensions.filter.BrokerVersionFilte
 import org.apache.pulsar.broker.loadbalance.extensions.store.LoadDataStore;
 import org.apache.pulsar.broker.loadbalance.impl.BundleRangeCache;
 import org.apache.pulsar.broker.loadbalance.impl.LoadManagerShared;
-import org.apache.pulsar.broker.loadbalance.impl.SimpleResourceAllocationPolicies;
 import org.apache.pulsar.broker.namespace.NamespaceService;
 import org.apache.pulsar.common.naming.BundleSplitOption;
 import org.apache.pulsar.common.naming.ConsistentHashingTopicBundleAssigner;
@@ -43,11 +41,7 @@ import org.apache.pulsar.common.naming.NamespaceBundles;
 import org.apache.pulsar.common.naming.NamespaceName;
 import org.apache.pulsar.common.naming.TopicBundleAssignmentStrategy;
 import org.apache.pulsar.common.naming.TopicName;
-import org.apache.pulsar.common.policies.data.AutoFailoverPolicyType;
-import org.apache.pulsar.common.policies.data.AutoFailoverPolicyDataImpl;
-import org.apache.pulsar.common.policies.data.NamespaceIsolationDataImpl;
 import org.apache.pulsar.common.policies.data.stats.TopicStatsImpl;
-import org.apache.pulsar.common.policies.impl.NamespaceIsolationPolicies;
 import org.apache.pulsar.policies.data.loadbalancer.BrokerData;
 import org.apache.pulsar.policies.data.loadbalancer.BundleData;
 import org.apache.pulsar.policies.data.loadbalancer.LocalBrokerData;
@@ -111,43 +105,8 @@ public final class RuleRecorder {
         }
     }
 
-    /** Isolation policies at hand, where a broker would read them from a store. */
-    private static final class Isolation extends SimpleResourceAllocationPolicies {
-        private final NamespaceIsolationPolicies policies;
-
-        private Isolation(Map<String, NamespaceIsolationDataImpl> laidDown) {
-            super(null);
-            policies = new NamespaceIsolationPolicies(laidDown);
-        }
-
-        @Override
-        public boolean areIsolationPoliciesPresent(NamespaceName namespace) {
-            return policies.getPolicyByNamespace(namespace) != null;
-        }
-
-        @Override
-        public boolean isPrimaryBroker(NamespaceName namespace, String host) {
-            return policies.getPolicyByNamespace(namespace).isPrimaryBroker(host);
-        }
-
-        @Override
-        public boolean isSecondaryBroker(NamespaceName namespace, String host) {
-            return policies.getPolicyByNamespace(namespace).isSecondaryBroker(host);
-        }
-
-        @Override
-        public boolean isSharedBroker(String host) {
-            return policies.isSharedBroker(host);
-        }
-
-        @Override
-        public boolean shouldFailoverToSecondaries(NamespaceName namespace, int primaries) {
-            return policies.getPolicyByNamespace(namespace).shouldFailover(primaries);
-        }
-    }
-
-    private final Factory factory = unconstructed(Factory.class);
-    private final Topics service = unconstructed(Topics.class);
+    private final Factory factory = Fakes.unconstructed(Factory.class);
+    private final Topics service = Fakes.unconstructed(Topics.class);
 
     private RuleRecorder() throws Exception {
         Field hash = NamespaceBundleFactory.class.getDeclaredField("hashFunc");
@@ -243,38 +202,12 @@ public final class RuleRecorder {
     }
 
     private Object allowed(JsonNode asked) {
-        Map<String, NamespaceIsolationDataImpl> laidDown = new HashMap<>();
-        asked.get("policies").forEach(one -> laidDown.put("policy-" + laidDown.size(),
-                NamespaceIsolationDataImpl.builder()
-                        .namespaces(texts(one.get("namespaces")))
-                        .primary(texts(one.get("primary")))
-                        .secondary(texts(one.get("secondary")))
-                        .autoFailoverPolicy(AutoFailoverPolicyDataImpl.builder()
-                                .policyType(AutoFailoverPolicyType.min_available)
-                                .parameters(Map.of("min_limit", one.get("min_limit").asText(), "usage_threshold", "1"))
-                                .build())
-                        .build()));
-        var everybody = new LoadManagerShared.BrokerTopicLoadingPredicate() {
-            @Override
-            public boolean isEnablePersistentTopics(String broker) {
-                return true;
-            }
-
-            @Override
-            public boolean isEnableNonPersistentTopics(String broker) {
-                return true;
-            }
-        };
+        var everybody = Fakes.answering(LoadManagerShared.BrokerTopicLoadingPredicate.class, Map.of(
+                "isEnablePersistentTopics", name -> true, "isEnableNonPersistentTopics", name -> true));
         Set<String> candidates = new TreeSet<>();
-        LoadManagerShared.applyNamespacePolicies(NAMESPACE, new Isolation(laidDown), candidates,
-                new LinkedHashSet<>(texts(asked.get("brokers"))), everybody);
+        LoadManagerShared.applyNamespacePolicies(NAMESPACE, new Isolation(asked.get("policies")), candidates,
+                new LinkedHashSet<>(Fakes.texts(asked.get("brokers"))), everybody);
         return candidates;
-    }
-
-    private static List<String> texts(JsonNode array) {
-        List<String> found = new ArrayList<>();
-        array.forEach(one -> found.add(one.asText()));
-        return found;
     }
 
     private Object newest(JsonNode asked) throws Exception {
@@ -310,28 +243,9 @@ public final class RuleRecorder {
     }
 
     private static LoadManagerContext context(ServiceConfiguration configuration, Map<String, BrokerLoadData> loads) {
-        LoadDataStore<?> store = proxy(LoadDataStore.class, "get", loads);
-        return (LoadManagerContext) Proxy.newProxyInstance(RuleRecorder.class.getClassLoader(),
-                new Class<?>[] {LoadManagerContext.class}, (self, method, arguments) -> switch (method.getName()) {
-                    case "brokerConfiguration" -> configuration;
-                    case "brokerLoadDataStore" -> store;
-                    default -> throw new IllegalStateException("nobody was to ask for " + method);
-                });
-    }
-
-    private static <T> T proxy(Class<T> kind, String name, Map<String, ?> values) {
-        return kind.cast(Proxy.newProxyInstance(kind.getClassLoader(), new Class<?>[] {kind},
-                (self, method, arguments) -> {
-                    if (!method.getName().equals(name)) {
-                        throw new IllegalStateException("nobody was to ask for " + method);
-                    }
-                    return Optional.ofNullable(values.get(arguments[0]));
-                }));
-    }
-
-    private static <T> T unconstructed(Class<T> kind) throws ReflectiveOperationException {
-        Field unsafe = sun.misc.Unsafe.class.getDeclaredField("theUnsafe");
-        unsafe.setAccessible(true);
-        return kind.cast(((sun.misc.Unsafe) unsafe.get(null)).allocateInstance(kind));
+        LoadDataStore<?> store = Fakes.answering(LoadDataStore.class, Map.of(
+                "get", name -> Optional.ofNullable(loads.get(name))));
+        return Fakes.answering(LoadManagerContext.class, Map.of(
+                "brokerConfiguration", none -> configuration, "brokerLoadDataStore", none -> store));
     }
 }

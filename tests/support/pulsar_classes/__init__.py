@@ -4,8 +4,9 @@ The compiler is a jar too (`compiler.txt`), so that any Java will do that runs P
 """
 
 import json
+import random
 import subprocess
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,14 @@ from trimtab.lab.sandbox.pulsar.runtime import lock_of
 
 HERE = Path(__file__).parent
 MARK = "decision "
+SEEDS = (20261121, 7, 1915)
+QUESTIONS = 200
+"""To each rule for each seed."""
+THROWN = "thrown"
+"""The answer where Pulsar's class throws an error."""
+Asked = dict[str, Any]
+Rules = Mapping[str, tuple[Callable[[random.Random], Asked], Callable[[Asked], Any]]]
+"""How a question to each rule is drawn, and our answer to it."""
 FLAGS = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
 
@@ -53,6 +62,22 @@ def decisions_of(version: str, runs: Sequence[Run], scratch: Path) -> list[list[
     return found
 
 
+def require_same(version: str, program: str, rules: Rules, scratch: Path) -> list[tuple[Asked, Any]]:
+    """Put drawn questions to our rules and to Pulsar's classes; each question and the answer of both."""
+    asked = [
+        {"rule": rule, **ask(chance)}
+        for chance in map(random.Random, SEEDS)
+        for rule, (ask, _) in rules.items()
+        for _ in range(QUESTIONS)
+    ]
+    found = []
+    for one, answer in zip(asked, answers_of(version, program, asked, scratch), strict=True):
+        ours = rules[one["rule"]][1](one)
+        assert ours == (THROWN if THROWN in answer else answer["found"]), one
+        found.append((one, ours))
+    return found
+
+
 def answers_of(
     version: str, program: str, lines: Iterable[dict[str, Any]], scratch: Path
 ) -> list[dict[str, Any]]:
@@ -64,7 +89,7 @@ def answers_of(
     compiled = scratch / f"{program}-{version}"
     source = HERE / f"{program}.java"
     command = [java.program, *FLAGS, "-jar", compiler, "-17", "-proc:none", "-nowarn"]
-    _run([*command, "-cp", class_path, "-d", compiled, source], "")
+    _run([*command, "-cp", class_path, "-sourcepath", HERE, "-d", compiled, source], "")
     answered = _run(
         [java.program, *FLAGS, "-cp", f"{compiled}:{class_path}", program],
         "".join(json.dumps(line) + "\n" for line in lines),
