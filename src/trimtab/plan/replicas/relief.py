@@ -10,28 +10,27 @@ from trimtab.plan.search.queue import LONG_LIST, STALE, drop_first, order, sink
 CANDIDATES = 12
 """Brokers looked at on the other side, per group (same rack, any other)."""
 
+ENOUGH = 10 * LONG_LIST
+"""Replicas to choose from for a broker that lacks load; once so many would help, no further giver is read."""
+
 
 @inner
 def _nearest(g, h, keys):
-    """The brokers of smallest key: so many of `h`'s rack, so many of any other; infinite keys never."""
-    chosen = np.empty(2 * CANDIDATES, np.int32)
-    size = 0
+    """The brokers of smallest key: so many of `h`'s rack, then so many of any other; infinite keys never."""
+    chosen = np.full(2 * CANDIDATES, -1, np.int32)
     near = 0
-    far = 0
+    far = CANDIDATES
     for b in np.argsort(keys, kind="mergesort"):
-        if keys[b] == np.inf or (near == CANDIDATES and far == CANDIDATES):
+        if keys[b] == np.inf or (near == CANDIDATES and far == 2 * CANDIDATES):
             break
-        if g.seat[b, RACK] == g.seat[h, RACK]:
-            if near == CANDIDATES:
-                continue
+        if g.seat[b, RACK] != g.seat[h, RACK]:
+            if far < 2 * CANDIDATES:
+                chosen[far] = b
+                far += 1
+        elif near < CANDIDATES:
+            chosen[near] = b
             near += 1
-        else:
-            if far == CANDIDATES:
-                continue
-            far += 1
-        chosen[size] = b
-        size += 1
-    return chosen[:size]
+    return chosen[chosen >= 0]
 
 
 @leaf
@@ -158,6 +157,8 @@ def _list_arrivals(g, h, floor, givers, first, codes):
     """The givers' replicas that would help `h`, with the gain per byte (negative); returns how many."""
     size = 0
     for b in givers:
+        if size >= ENOUGH:
+            break
         code = g.head[b]
         while code >= 0:
             p, s = code // g.width, code % g.width
