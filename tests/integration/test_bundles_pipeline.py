@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,9 +16,10 @@ from synthetic_telemetry import land
 from trimtab.files.bundles.snapshot import read_bundles_snapshot
 from trimtab.model.bundles.reports import LONG_SAMPLES, SHORT_SAMPLES, TRAFFIC
 from trimtab.model.bundles.snapshot import RESOURCES
+from trimtab.observe.bundles.forecasts import forecasts
 from trimtab.observe.bundles.pipeline import PIPELINE as BUNDLES
 from trimtab.observe.bundles.pipeline import BundlesPipelineSettings
-from trimtab.observe.bundles.schemas import TABLES
+from trimtab.observe.bundles.schemas import ATTRIBUTED, HOURS, TABLES
 from trimtab.observe.collect.pulsar.raw import FORM
 from trimtab.observe.collect.pulsar.recorded import recent_ticks
 from trimtab.observe.lake import Lake
@@ -223,6 +225,22 @@ def test_forecasts_are_held_against_what_came(history: Lake) -> None:
         for name in RESOURCES:
             off = expected[row["bundle"], row["window_end"]][name] - row["actual"][name]
             assert row["error"][name] == off
+
+
+def test_a_trend_is_followed_no_longer_than_it_is_known(spark: SparkSession) -> None:
+    """Three minutes of a load that grows by 10 a minute say what comes in three more, not in ten."""
+    settings = BundlesPipelineSettings(window_seconds=60, slide_seconds=60, horizon_seconds=600)
+    rows = [
+        ("c", datetime(2026, 1, 1, 0, minute, tzinfo=UTC), "bundle", key, (10.0 * minute,) * len(RESOURCES))
+        for key, first in (("young", 8), ("old", 1))
+        for minute in range(first, 11)
+    ]
+    columns = [one for one in ATTRIBUTED if one[0] in ("cluster", "window_end", "kind", "bundle", "load")]
+    attributed = spark.createDataFrame(rows, ", ".join(map(" ".join, columns)))
+    hours = spark.createDataFrame([], ", ".join(map(" ".join, HOURS)))
+    found = forecasts(attributed, hours, settings).toArrow().sort_by("window_end").to_pylist()
+    newest = {row["bundle"]: row["load"]["message_rate"] for row in found}
+    assert newest == pytest.approx({"young": 100 + 30, "old": 100 + 100})
 
 
 def test_snapshot_has_owners_loads_and_what_is_expected(history: Lake) -> None:

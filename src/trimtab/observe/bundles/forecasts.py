@@ -49,8 +49,9 @@ def forecasts(attributed: DataFrame, hours: DataFrame, settings: BundlesPipeline
     """Load of each bundle `settings.horizon` after each window.
 
     Level and trend are a straight line through the last `trend_windows`, if it explains enough of them, else
-    their mean. Where there are enough weeks, the forecast is the mean of that and of what the hour of the
-    week had in them.
+    their mean; it is followed no longer than it is known, or a minute of a rising load would be drawn on to
+    many times what it is. Where there are enough weeks, the forecast is the mean of that and of what the
+    hour of the week had in them.
     """
     told = _of_bundles(attributed).select("cluster", "window_end", "bundle", "load")
     most = settings.trend_windows
@@ -62,10 +63,11 @@ def forecasts(attributed: DataFrame, hours: DataFrame, settings: BundlesPipeline
     joined = lines.withColumn("target", target).join(
         seasonal, on=["cluster", "window_end", "bundle"], how="left"
     )
-    ahead = settings.horizon / SECOND
+    known = F.col("windows") * F.lit(settings.slide / SECOND)
+    ahead = F.least(F.lit(settings.horizon / SECOND), known)
 
     def expected(name: str) -> Column:
-        line = F.col(f"level.{name}") + F.col(f"trend.{name}") * F.lit(ahead)
+        line = F.col(f"level.{name}") + F.col(f"trend.{name}") * ahead
         mixed = (line + F.col(f"hour_of_week.{name}")) / 2.0
         return F.greatest(F.coalesce(mixed, line), F.when(line.isNotNull(), F.lit(0.0)))
 
