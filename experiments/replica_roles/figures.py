@@ -130,3 +130,27 @@ def draw_collapse(runs: dict[str, dict[str, Any]], folder: Path) -> tuple[Path, 
 def megabytes(value: float | None) -> float:
     """In millions; NaN where nothing was told."""
     return float("nan") if value is None else value / 1e6
+
+
+def draw_sweep(document: dict[str, Any], folder: Path) -> tuple[Path, Path]:
+    """Both ends of θ and of ε: time above the limit, and replicas that were moved more than once."""
+    figure = Figure(figsize=(12, 4.2), facecolor="white")
+    for place, (name, rows) in enumerate(document["sweeps"].items()):
+        axes = figure.add_axes((0.055 + 0.325 * place, 0.13, 0.235, 0.60))
+        at = [row["value"] for row in rows]
+        axes.plot(at, [row["broker_hours_above"] for row in rows], marker="o", markersize=4, color="#b5341c")
+        axes.set_ylim(bottom=0)
+        plain_axes(axes)
+        title = name.replace("theta", "θ").replace("epsilon", "ε")
+        axes.set_title(title + " alone" * (place == 0), loc="left", fontsize=10, color=INK)
+        axes.set_ylabel("broker-hours above .80", color="#b5341c", fontsize=8)
+        other = axes.twinx()
+        again = [row["moved_again"] for row in rows]
+        other.plot(at, again, marker="s", markersize=4, linestyle="--", color="#2f8f6b")
+        other.set_ylim(0, max(1, 1.05 * max(again)))
+        plain_axes(other)
+        other.grid(visible=False)
+        other.set_ylabel("replicas moved again that day", color="#2f8f6b", fontsize=8)
+    text = f"θ and ε over a {document['day']} day, asked of {document['strategy']}"
+    figure.text(0.055, 0.91, text, fontsize=13, fontweight="bold", color=INK)
+    return save_figure(figure, folder, f"sweep-{document['day']}-{document['strategy']}")

@@ -1,0 +1,18 @@
+"""Figures on a page are those that were measured."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+EXPERIMENT = Path(__file__).parents[2] / "experiments" / "replica_roles"
+
+
+def test_tables_of_the_experiment_are_made_of_its_results() -> None:
+    """Who measures again writes the tables again: `tables.py --write`."""
+    told = subprocess.run(
+        [sys.executable, str(EXPERIMENT / "tables.py")], capture_output=True, text=True, check=True
+    ).stdout
+    page = (EXPERIMENT / "README.md").read_text(encoding="utf-8").splitlines()
+    rows = [line for line in told.splitlines() if line.startswith("|")]
+    assert len(rows) > 20
+    assert [line for line in rows if line not in page] == []
