@@ -1,4 +1,4 @@
-"""The experiment's pictures: σ per strategy, and the ten samples of each resource."""
+"""The experiment's pictures: σ against bytes, the ten samples of each resource, collapse, and the sweep."""
 
 from __future__ import annotations
 
@@ -13,16 +13,14 @@ from trimtab.report.pictures import FAINT, INK, plain_axes, save_figure
 
 COLOURS = {
     "default": "#5b6675",
-    "default again": "#a9b2bd",
     "role_aware literal": "#d98c2b",
     "role_aware as meant": "#b5651d",
     "role_aware repaired": "#e3c16f",
     "trim": "#2f8f6b",
-    "paper: default": "#c9b8d8",
     "paper: strategy": "#8a63b0",
 }
 FADED = {"0.10": 0.45, "0.05": 0.7}
-"""The more was asked for, the darker a row."""
+"""By what was asked for."""
 ETA = 0.1 / 6
 
 
@@ -32,41 +30,57 @@ def _colour(name: str) -> tuple[str, float]:
 
 
 def draw_figures(runs: list[dict[str, Any]], paper: dict[str, Any], folder: Path) -> list[Path]:
-    """Both pictures of every draw; `runs` as in `result.json`, `paper` as in `expected.json`."""
-    written: list[Path] = []
+    """All pictures; `runs` as in `result.json`, `paper` as in `expected.json`."""
+    written = [*_price(runs, paper, folder)]
     for draw in dict.fromkeys(run["draw"] for run in runs):
         of_draw = [run for run in runs if run["draw"] == draw]
-        written += _bars(draw, of_draw, paper, folder)
         written += _lines(draw, of_draw, folder)
     return written
 
 
-def _bars(draw: str, runs: list[dict[str, Any]], paper: dict[str, Any], folder: Path) -> tuple[Path, Path]:
-    rows = [("paper: default", paper["sigma"]["default"])]
-    rows += [(run["strategy"], run["sigma"]) for run in runs]
-    rows += [("paper: strategy", paper["sigma"]["strategy"])]
-    figure = Figure(figsize=(11, 4.6), facecolor="white")
-    axes = figure.add_axes((0.07, 0.13, 0.91, 0.66))
-    width = 0.82 / len(rows)
-    for place, (name, sigma) in enumerate(rows):
-        at = [column - 0.41 + (place + 0.5) * width for column in range(len(RESOURCES))]
-        values = [sigma[resource] for resource in RESOURCES]
-        axes.bar(at, values, width * 0.92, color=_colour(name), label=name)
-        for x, value in zip(at, values, strict=True):
-            axes.text(
-                x, value + 0.001, f"{value:.3f}".lstrip("0"), ha="center", va="bottom", fontsize=7, color=INK
+def _price(runs: list[dict[str, Any]], paper: dict[str, Any], folder: Path) -> tuple[Path, Path]:
+    """What is left of σ for which bytes: a mark for each draw, strategy and ε."""
+    figure = Figure(figsize=(11, 7.2), facecolor="white")
+    for place, resource in enumerate(RESOURCES):
+        row, column = divmod(place, 2)
+        axes = figure.add_axes((0.06 + 0.48 * column, 0.47 - 0.41 * row, 0.41, 0.33))
+        for run in runs:
+            if "plan" not in run:
+                continue
+            colour, strength = _colour(run["strategy"])
+            share = 100 * run["cost"]["bytes_copied"] / run["bytes_held"]
+            # Bigger where more is allowed: what was asked for is seen without colours too.
+            size = {0.45: 70, 0.7: 36, 1.0: 14}[strength]
+            first = run["draw"] == runs[0]["draw"] and place == 0
+            label = run["strategy"] if first else None
+            axes.scatter(
+                share, run["sigma"][resource], size, color=colour, alpha=0.75, label=label, linewidth=0
             )
-    axes.axhline(ETA, color="#b5341c", linewidth=1, linestyle="--")
-    axes.text(3.45, ETA, " η", va="center", color="#b5341c", fontsize=9)
-    plain_axes(axes)
-    axes.set_xticks(range(len(RESOURCES)), [resource_name(resource) for resource in RESOURCES])
-    axes.set_ylabel("σ, mean of the samples", color=FAINT)
-    axes.legend(ncols=4, fontsize=8, frameon=False, loc="lower left", bbox_to_anchor=(0, 1.0), labelcolor=INK)
-    figure.text(0.07, 0.94, f"Imbalance by strategy, draw {draw}", fontsize=13, fontweight="bold", color=INK)
-    return save_figure(figure, folder, f"sigma-{draw}")
+        for value, name, colour in (
+            (paper["sigma"]["strategy"][resource], "paper", COLOURS["paper: strategy"]),
+            (ETA, "η", "#b5341c"),
+        ):
+            axes.axhline(value, color=colour, linewidth=1, linestyle="--")
+            axes.annotate(
+                name, (1, value), xycoords=("axes fraction", "data"), color=colour, fontsize=8, va="center"
+            )
+        axes.set_ylim(bottom=0)
+        axes.set_xlim(0, 55)
+        axes.set_title(f"σ of {resource_name(resource)}", loc="left", fontsize=10, color=FAINT)
+        if row:
+            axes.set_xlabel("bytes copied, % of all", color=FAINT, fontsize=9)
+        plain_axes(axes)
+    figure.legend(
+        ncols=3, fontsize=8, frameon=False, loc="upper left", bbox_to_anchor=(0.06, 0.95), labelcolor=INK
+    )
+    figure.text(0.07, 0.96, "σ that is left, and its price, on four draws", fontsize=13, fontweight="bold",
+                color=INK)  # fmt: skip
+    return save_figure(figure, folder, "price")
 
 
 def _lines(draw: str, runs: list[dict[str, Any]], folder: Path) -> tuple[Path, Path]:
+    """P1 to P10 of the default and of what was asked for the paper's ε."""
+    runs = [run for run in runs if run["strategy"] == "default" or run["strategy"].endswith("ε = 0.10")]
     figure = Figure(figsize=(11, 6.4), facecolor="white")
     for place, resource in enumerate(RESOURCES):
         row, column = divmod(place, 2)
@@ -75,7 +89,7 @@ def _lines(draw: str, runs: list[dict[str, Any]], folder: Path) -> tuple[Path, P
             samples = run["samples"]["sigma"][resource]
             axes.plot(
                 range(1, len(samples) + 1), samples, marker="o", markersize=3.5, linewidth=1.4,
-                color=_colour(run["strategy"]), label=run["strategy"] if place == 0 else None,
+                color=_colour(run["strategy"])[0], label=run["strategy"] if place == 0 else None,
             )  # fmt: skip
         axes.axhline(ETA, color="#b5341c", linewidth=1, linestyle="--")
         axes.set_ylim(bottom=0)

@@ -58,11 +58,9 @@ def over_draws(runs: Sequence[dict[str, Any]], expected: dict[str, Any]) -> str:
             (
                 name,
                 _each(lambda r, fell=fell: f"{100 * min(one[r] for one in fell):.1f}", " %"),
-                _each(
-                    lambda r, found=found: f"{100 * max(run['worst_deviation'][r] for run in found):.1f}",
-                    " %",
-                ),
-                _each(lambda r, found=found: _short(max(run["peak_usage"][r] for run in found), 2)),
+                _each(lambda r, most=most: _short(most("sigma", r), 4)),
+                _each(lambda r, most=most: f"{100 * most('worst_deviation', r):.1f}", " %"),
+                _each(lambda r, most=most: _short(most("peak_usage", r), 2)),
                 _span([100 * copied(run) / run["bytes_held"] for run in found], "{:.0f}", " %"),
                 _span([copied(run) / run["plan"]["bound_bytes"] for run in found], "{:.1f}"),
                 *(f"{sum(one)} of {len(one)}" for one in met),
