@@ -53,15 +53,14 @@ class Terminal:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._shell.poll() is None:
-            os.write(self._side, b"\x03")
-            self._type("exit")
-            try:
-                self._shell.wait(60)
-            except subprocess.TimeoutExpired:
-                os.killpg(self._shell.pid, signal.SIGKILL)
-                self._shell.wait()
+        # Who closes the window hangs up on the shell and on what runs in it. (Ctrl-C and a typed `exit` may
+        # come too soon after one another for bash, which then drops both.)
         os.close(self._side)
+        try:
+            self._shell.wait(60)
+        except subprocess.TimeoutExpired:
+            os.killpg(self._shell.pid, signal.SIGKILL)
+            self._shell.wait()
 
     def run(self, command: str, *, yes: bool = False) -> tuple[int, str]:
         """Type a command and wait for its end: exit code, and what it printed.
