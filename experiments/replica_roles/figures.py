@@ -136,7 +136,7 @@ def draw_collapse(runs: dict[str, dict[str, Any]], folder: Path) -> tuple[Path, 
         axes.set_xticks(range(1, count + 1), [f"P{number}" for number in range(1, count + 1)])
         plain_axes(axes)
     above.legend(ncols=3, fontsize=8, frameon=False, loc="lower right", labelcolor=INK)
-    figure.text(0.07, 0.94, "One full disk stops everyone; levelled, no disk is full", fontsize=13,
+    figure.text(0.07, 0.94, "Logs that grow on disks of one size, on two placements", fontsize=13,
                 fontweight="bold", color=INK)  # fmt: skip
     return save_figure(figure, folder, "collapse")
 
