@@ -15,16 +15,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from trimtab.lab.simulate.instances import plain_snapshot
 from trimtab.model.replicas.settings import ReplicasSettings
-from trimtab.model.replicas.snapshot import (
-    NOBODY,
-    Brokers,
-    BrokerState,
-    LogDirs,
-    Partitions,
-    ReplicasSnapshot,
-)
-from trimtab.model.snapshot import Quality, SnapshotReference
+from trimtab.model.replicas.snapshot import ReplicasSnapshot
 from trimtab.plan.replicas import trim
 from trimtab.plan.replicas.problem import Placement, ProblemData, problem_data
 
@@ -57,29 +50,16 @@ def snapshot_of(draw: str) -> ReplicasSnapshot:
         np.array(column) for column in zip(*rows, strict=True)
     )
     capacity = (leader_load + follower_load).sum(axis=0) / BROKERS / MEAN_USAGE
-    names = tuple(f"broker-{b}" for b in range(1, BROKERS + 1))
-    return ReplicasSnapshot(
-        reference=SnapshotReference(draw, "2026-01-01T00:00:00Z", "0" * 64),
-        quality=Quality(),
-        brokers=Brokers(
-            id=np.arange(1, BROKERS + 1),
-            host=names,
-            rack=names,
-            state=np.full(BROKERS, BrokerState.ALIVE, dtype=np.int8),
-            capacity=np.tile(capacity, (BROKERS, 1)),
-        ),
-        log_dirs=LogDirs(np.zeros(0, np.int32), (), np.zeros(0, np.int8), np.zeros(0)),
-        partitions=Partitions(
-            topics=tuple(one["name"] for one in topics),
-            topic=topic.astype(np.int32),
-            number=number.astype(np.int32),
-            replicas=replicas.astype(np.int32),
-            leader=replicas[:, 0].astype(np.int32),
-            in_sync=np.ones(replicas.shape, dtype=np.bool_),
-            log_dir=np.full(replicas.shape, NOBODY, dtype=np.int32),
-            leader_load=leader_load.astype(np.float64),
-            follower_load=follower_load.astype(np.float64),
-        ),
+    return plain_snapshot(
+        draw,
+        ids=np.arange(1, BROKERS + 1),
+        capacity=np.tile(capacity, (BROKERS, 1)),
+        topics=tuple(one["name"] for one in topics),
+        topic=topic,
+        number=number,
+        replicas=replicas,
+        leader_load=leader_load.astype(np.float64),
+        follower_load=follower_load.astype(np.float64),
     )
 
 

@@ -22,6 +22,7 @@ import numpy as np
 from figures import draw_sweep
 
 from trimtab.lab.sandbox.kafka.placement_formulas import kafka_formula
+from trimtab.lab.simulate.instances import plain_snapshot
 from trimtab.levels import LEVELS
 from trimtab.levels.planning import planner_of
 from trimtab.model.load import FloatArray, IntArray
@@ -29,15 +30,7 @@ from trimtab.model.replicas.loadvalue import load_value
 from trimtab.model.replicas.plan import Move, MoveKind
 from trimtab.model.replicas.resources import DISK, NETWORK_IN, NETWORK_OUT
 from trimtab.model.replicas.settings import ReplicasSettings
-from trimtab.model.replicas.snapshot import (
-    NOBODY,
-    Brokers,
-    BrokerState,
-    LogDirs,
-    Partitions,
-    ReplicasSnapshot,
-)
-from trimtab.model.snapshot import Quality, SnapshotReference
+from trimtab.model.replicas.snapshot import ReplicasSnapshot
 
 HERE = Path(__file__).parent
 TICK_SECONDS, TICKS_A_DAY = 300, 288
@@ -260,31 +253,18 @@ class Run:
     def _snapshot(self, tick: int) -> ReplicasSnapshot:
         """The cluster as the pipeline would tell it: loads by the rule of B(j) from the last windows."""
         day, recent = self.day, slice(tick - WINDOWS + 1, tick + 1)
-        names = tuple(f"broker-{b}" for b in range(BROKERS))
         first = np.where(self.replicas[:, :1] == self.leader[:, None], self.replicas, self.replicas[:, ::-1])
         width = len(str(day.topic.max()))
-        return ReplicasSnapshot(
-            reference=SnapshotReference(f"tick-{tick}", "2026-01-01T00:00:00Z", "0" * 64),
-            quality=Quality(),
-            brokers=Brokers(
-                id=np.arange(BROKERS),
-                host=names,
-                rack=names,
-                state=np.full(BROKERS, BrokerState.ALIVE, dtype=np.int8),
-                capacity=np.tile(self.capacity, (BROKERS, 1)),
-            ),
-            log_dirs=LogDirs(np.zeros(0, np.int32), (), np.zeros(0, np.int8), np.zeros(0)),
-            partitions=Partitions(
-                topics=tuple(f"{one:0{width}d}" for one in range(int(day.topic.max()) + 1)),
-                topic=day.topic.astype(np.int32),
-                number=day.number.astype(np.int32),
-                replicas=first.astype(np.int32),
-                leader=self.leader.astype(np.int32),
-                in_sync=np.ones(first.shape, dtype=np.bool_),
-                log_dir=np.full(first.shape, NOBODY, dtype=np.int32),
-                leader_load=load_value(day.leader[recent]),
-                follower_load=load_value(day.follower[recent]),
-            ),
+        return plain_snapshot(
+            f"tick-{tick}",
+            ids=np.arange(BROKERS),
+            capacity=np.tile(self.capacity, (BROKERS, 1)),
+            topics=tuple(f"{one:0{width}d}" for one in range(int(day.topic.max()) + 1)),
+            topic=day.topic,
+            number=day.number,
+            replicas=first,
+            leader_load=load_value(day.leader[recent]),
+            follower_load=load_value(day.follower[recent]),
         )
 
 

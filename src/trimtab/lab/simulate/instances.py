@@ -1,7 +1,9 @@
 """Made-up clusters with a known kind of skew, from a seed: for tests and for measuring planners."""
 
 import numpy as np
+from numpy.typing import NDArray
 
+from trimtab.model.load import FloatArray, IntArray
 from trimtab.model.replicas.snapshot import (
     NOBODY,
     Brokers,
@@ -63,28 +65,66 @@ def lognormal_skew(
     total = leader_load.sum(axis=0) + (replication_factor - 1) * follower_load.sum(axis=0)
     scale = np.array(mean_usage) * capacity.sum(axis=0) / total
     width = len(str(len(names)))
-    shape = placed.shape
+    return plain_snapshot(
+        f"lognormal-{brokers}-{seed}",
+        ids=np.arange(brokers, dtype=np.int64),
+        rack=tuple(f"r{r}" for r in rack_of),
+        capacity=capacity,
+        topics=tuple(f"t{number:0{width}d}" for number in range(len(names))),
+        topic=topic,
+        number=number,
+        replicas=placed,
+        leader_load=leader_load * scale,
+        follower_load=follower_load * scale,
+    )
+
+
+def plain_snapshot(
+    name: str,
+    *,
+    ids: NDArray[np.int64],
+    rack: tuple[str, ...] | None = None,
+    capacity: FloatArray,
+    topics: tuple[str, ...],
+    topic: IntArray | NDArray[np.int64],
+    number: IntArray,
+    replicas: IntArray,
+    leader_load: FloatArray,
+    follower_load: FloatArray,
+) -> ReplicasSnapshot:
+    """A snapshot in which all is well: brokers alive, each its own host, replicas in sync, the first leads.
+
+    Parameters
+    ----------
+    name
+        Of the snapshot.
+    ids, rack
+        Kafka's ids, and the rack of each; None: each is one of its own.
+    capacity, topics, topic, number, replicas, leader_load, follower_load
+        As in `Brokers` and `Partitions`.
+    """
+    hosts = tuple(f"broker-{b}" for b in ids)
     return ReplicasSnapshot(
-        reference=SnapshotReference(f"lognormal-{brokers}-{seed}", "2026-01-01T00:00:00Z", "0" * 64),
+        reference=SnapshotReference(name, "2026-01-01T00:00:00Z", "0" * 64),
         quality=Quality(),
         brokers=Brokers(
-            id=np.arange(brokers, dtype=np.int64),
-            host=tuple(f"broker-{b}" for b in range(brokers)),
-            rack=tuple(f"r{r}" for r in rack_of),
-            state=np.full(brokers, BrokerState.ALIVE, dtype=np.int8),
+            id=ids,
+            host=hosts,
+            rack=rack or hosts,
+            state=np.full(len(ids), BrokerState.ALIVE, dtype=np.int8),
             capacity=capacity,
         ),
         log_dirs=LogDirs(np.zeros(0, np.int32), (), np.zeros(0, np.int8), np.zeros(0)),
         partitions=Partitions(
-            topics=tuple(f"t{number:0{width}d}" for number in range(len(names))),
+            topics=topics,
             topic=topic.astype(np.int32),
             number=number.astype(np.int32),
-            replicas=placed,
-            leader=placed[:, 0].copy(),
-            in_sync=np.ones(shape, dtype=np.bool_),
-            log_dir=np.full(shape, NOBODY, dtype=np.int32),
-            leader_load=leader_load * scale,
-            follower_load=follower_load * scale,
+            replicas=replicas.astype(np.int32),
+            leader=replicas[:, 0].astype(np.int32),
+            in_sync=np.ones(replicas.shape, dtype=np.bool_),
+            log_dir=np.full(replicas.shape, NOBODY, dtype=np.int32),
+            leader_load=leader_load,
+            follower_load=follower_load,
         ),
     )
 
