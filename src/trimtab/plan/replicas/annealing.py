@@ -5,7 +5,8 @@ that is soon, and the better placement lies several changes away, each of which 
 """
 
 from trimtab.plan.replicas.board import copies_more, give_lead, may_move, may_take_lead, move, row_of
-from trimtab.plan.search.board import accepted, value
+from trimtab.plan.replicas.trade import NOTHING, outcome
+from trimtab.plan.search.board import accepted
 from trimtab.plan.search.compiled import entry, leaf
 
 LEADERSHIP, REPLICA = 0.35, 0.3
@@ -18,9 +19,8 @@ def _try_leadership(g, p, s, heat, chance):
     b = g.place[p, s]
     if old < 0 or old == s or b < 0 or not may_take_lead(g.seat, g.home, g.flags, p, b):
         return
-    here = g.place[p, old]
-    after = value(g.use, g.band, here, 2 * p, 2 * p + 1)[0] + value(g.use, g.band, b, 2 * p + 1, 2 * p)[0]
-    if accepted(after - g.worth[here, 0] - g.worth[b, 0], heat, chance):
+    before, after = outcome(g, g.place[p, old], b, 2 * p + 1, 2 * p)
+    if accepted(after - before, heat, chance):
         give_lead(g, p, s)
 
 
@@ -29,9 +29,8 @@ def _try_replica(g, p, s, b, price, heat, chance):
     here = g.place[p, s]
     if here < 0 or here == b:
         return
-    row = row_of(g.lead, p, s)
-    after = value(g.use, g.band, here, -1, row)[0] + value(g.use, g.band, b, row, -1)[0]
-    rise = after - g.worth[here, 0] - g.worth[b, 0] + price[p] * copies_more(g.home, g.place, p, s, b)
+    before, after = outcome(g, here, b, row_of(g.lead, p, s), NOTHING)
+    rise = after - before + price[p] * copies_more(g.home, g.place, p, s, b)
     if accepted(rise, heat, chance) and may_move(g, p, s, b):
         move(g, p, s, b)
 
@@ -41,13 +40,10 @@ def _try_exchange(g, p, s, q, t, price, heat, chance):
     a, b = g.place[p, s], g.place[q, t]
     if p == q or a < 0 or b < 0 or a == b or not g.movable[q]:
         return
-    rp = row_of(g.lead, p, s)
-    rq = row_of(g.lead, q, t)
-    after = value(g.use, g.band, a, rq, rp)[0] + value(g.use, g.band, b, rp, rq)[0]
-    rise = after - g.worth[a, 0] - g.worth[b, 0]
-    rise += price[p] * copies_more(g.home, g.place, p, s, b) + price[q] * copies_more(
-        g.home, g.place, q, t, a
-    )
+    before, after = outcome(g, a, b, row_of(g.lead, p, s), row_of(g.lead, q, t))
+    copied = price[p] * copies_more(g.home, g.place, p, s, b)
+    copied += price[q] * copies_more(g.home, g.place, q, t, a)
+    rise = after - before + copied
     if accepted(rise, heat, chance) and may_move(g, p, s, b) and may_move(g, q, t, a):
         move(g, p, s, b)
         move(g, q, t, a)

@@ -19,14 +19,14 @@ from trimtab.plan.replicas.board import (
 )
 from trimtab.plan.replicas.leaderships import change_leaders
 from trimtab.plan.replicas.relief import pull, shed
-from trimtab.plan.search.board import NEGLIGIBLE, VISITS, helps, next_broker, opposites, sample, value
+from trimtab.plan.replicas.trade import NOTHING, burden, gain, outcome
+from trimtab.plan.search.board import NEGLIGIBLE, VISITS, next_broker, opposites, sample
 from trimtab.plan.search.compiled import entry, inner, leaf
 
 
 @leaf
 def _best_pair(g, h, b, floor, mine, others, least):
     """The exchange of `h` and `b` that is worth most per byte, more than `least`: (worth, code, code)."""
-    both = g.worth[h, 0] + g.worth[b, 0]
     best, best_mine, best_other = least, -1, -1
     for x in mine:
         p, s = x // g.width, x % g.width
@@ -34,11 +34,10 @@ def _best_pair(g, h, b, floor, mine, others, least):
         for y in others:
             q, t = y // g.width, y % g.width
             rq = row_of(g.lead, q, t)
-            v1 = value(g.use, g.band, h, rq, rp)[0]
-            if p == q or v1 >= both:
+            if p == q:
                 continue
-            fall = both - v1 - value(g.use, g.band, b, rp, rq)[0]
-            if not helps(fall, both):
+            fall = gain(g, h, b, rp, rq)[0]
+            if fall == 0.0:
                 continue
             copied = max(copies_more(g.home, g.place, p, s, b), 0) * g.size[p]
             copied += max(copies_more(g.home, g.place, q, t, h), 0) * g.size[q]
@@ -87,9 +86,9 @@ def level(g, floor, rounds):
         if h < 0:
             break
         changed = change_leaders(g, h)
-        if g.worth[h, 0] > NEGLIGIBLE:
+        if burden(g, h) > NEGLIGIBLE:
             changed += shed(g, h, floor)
-        if g.worth[h, 0] > NEGLIGIBLE:
+        if burden(g, h) > NEGLIGIBLE:
             changed += pull(g, h, floor)
         if changed == 0:
             changed = 1 if exchange(g, h, floor) else 0
@@ -118,9 +117,8 @@ def send_home(g, order, home_lead):
             if not may_move(g, p, s, home):
                 continue
             row = row_of(g.lead, p, s)
-            after = value(g.use, g.band, here, -1, row)[0]
-            after += value(g.use, g.band, home, row, -1)[0]
-            if after <= g.worth[here, 0] + g.worth[home, 0]:
+            before, after = outcome(g, here, home, row, NOTHING)
+            if after <= before:
                 move(g, p, s, home)
                 undone += 1
     for p in order:
@@ -131,9 +129,8 @@ def send_home(g, order, home_lead):
         b = g.place[p, s]
         if not may_take_lead(g.seat, g.home, g.flags, p, b):
             continue
-        here = g.place[p, old]
-        after = value(g.use, g.band, here, 2 * p, 2 * p + 1)[0] + value(g.use, g.band, b, 2 * p + 1, 2 * p)[0]
-        if after <= g.worth[here, 0] + g.worth[b, 0]:
+        before, after = outcome(g, g.place[p, old], b, 2 * p + 1, 2 * p)
+        if after <= before:
             give_lead(g, p, s)
             undone += 1
     return undone

@@ -21,7 +21,7 @@ from trimtab.plan.replicas.board import (
     home_slot,
     move,
 )
-from trimtab.plan.search.board import value
+from trimtab.plan.replicas.trade import harm
 from trimtab.plan.search.compiled import entry, inner, leaf
 
 COPY = 1.0
@@ -215,8 +215,7 @@ def costs_of(g, p, cost):
             if (g.flags[p, t] & LEAVING) == 0:
                 cost[b] = 0.0
         elif g.seat[b, RECEIVES]:
-            potential, guidance = value(g.use, g.band, b, 2 * p, -1)
-            cost[b] = max(potential + guidance - g.worth[b, 0] - g.worth[b, 1], 0.0)
+            cost[b] = max(harm(g, b, 2 * p, -1), 0.0)
             worst = max(worst, cost[b])
     for b in range(len(cost)):
         if cost[b] < np.inf and home_slot(g.home, p, b) < 0:

@@ -3,7 +3,8 @@
 import numpy as np
 
 from trimtab.plan.replicas.board import give_lead, may_take_lead
-from trimtab.plan.search.board import NEGLIGIBLE, count, helps, pressure_at, value
+from trimtab.plan.replicas.trade import burden, gain
+from trimtab.plan.search.board import NEGLIGIBLE, count
 from trimtab.plan.search.compiled import inner, leaf
 from trimtab.plan.search.queue import STALE, drop_first, order, sink
 
@@ -15,13 +16,7 @@ def _lead_gain(g, p, s):
     b = g.place[p, s]
     if old < 0 or old == s or b < 0 or not may_take_lead(g.seat, g.home, g.flags, p, b):
         return 0.0
-    here = g.place[p, old]
-    v1, g1 = value(g.use, g.band, here, 2 * p, 2 * p + 1)
-    v2, g2 = value(g.use, g.band, b, 2 * p + 1, 2 * p)
-    fall = g.worth[here, 0] + g.worth[b, 0] - v1 - v2
-    if not helps(fall, g.worth[here, 0] + g.worth[b, 0]):
-        return 0.0
-    return max(fall + g.worth[here, 1] + g.worth[b, 1] - g1 - g2, 0.0)
+    return max(gain(g, g.place[p, old], b, 2 * p + 1, 2 * p)[1], 0.0)
 
 
 @leaf
@@ -33,13 +28,13 @@ def _best_lead_change(g, p, s):
         return best, slot
     if g.lead[p] == s:
         for t in range(g.place.shape[1]):
-            gain = _lead_gain(g, p, t)
-            if gain > best:
-                best, slot = gain, t
+            found = _lead_gain(g, p, t)
+            if found > best:
+                best, slot = found, t
     else:
-        gain = _lead_gain(g, p, s)
-        if gain > 0.0:
-            best, slot = gain, s
+        found = _lead_gain(g, p, s)
+        if found > 0.0:
+            best, slot = found, s
     return best, slot
 
 
@@ -47,11 +42,12 @@ def _best_lead_change(g, p, s):
 def _list_leaderships(g, h, keys, items, targets):
     """Fill a queue with the changes of leader that help broker `h`; returns its size."""
     size = 0
+    pressure = np.sqrt(burden(g, h))
     code = g.head[h]
     while code >= 0:
-        gain, slot = _best_lead_change(g, code // g.width, code % g.width)
-        if gain > 0.0:
-            keys[size], items[size], targets[size] = gain / pressure_at(g.worth, h), code, slot
+        best, slot = _best_lead_change(g, code // g.width, code % g.width)
+        if best > 0.0:
+            keys[size], items[size], targets[size] = best / pressure, code, slot
             size += 1
         code = g.links[code, 0]
     order(keys, items, targets, size)
@@ -62,14 +58,14 @@ def _list_leaderships(g, h, keys, items, targets):
 def _take_leaderships(g, h, keys, items, targets, size):
     """Work the queue off while `h` is out of its band; returns how many leaders changed."""
     changed = 0
-    while size > 0 and g.worth[h, 0] > NEGLIGIBLE:
+    while size > 0 and burden(g, h) > NEGLIGIBLE:
         p, s = items[0] // g.width, items[0] % g.width
-        gain, slot = _best_lead_change(g, p, s)
-        pressure = pressure_at(g.worth, h)
-        if gain > 0.0 and gain < STALE * keys[0] * pressure:
-            keys[0], targets[0] = gain / pressure, slot
+        best, slot = _best_lead_change(g, p, s)
+        pressure = np.sqrt(burden(g, h))
+        if best > 0.0 and best < STALE * keys[0] * pressure:
+            keys[0], targets[0] = best / pressure, slot
         else:
-            if gain > 0.0:
+            if best > 0.0:
                 give_lead(g, p, slot)
                 changed += 1
             size = drop_first(keys, items, targets, size)

@@ -3,7 +3,8 @@
 import numpy as np
 
 from trimtab.plan.replicas.board import RACK, RECEIVES, WIDE, copies_more, home_slot, may_move, move, row_of
-from trimtab.plan.search.board import NEGLIGIBLE, count, donors, helps, pressure_at, takers, value
+from trimtab.plan.replicas.trade import NOTHING, burden, gain, known, relief, side
+from trimtab.plan.search.board import NEGLIGIBLE, count, donors, helps, takers
 from trimtab.plan.search.compiled import inner, leaf
 from trimtab.plan.search.queue import LONG_LIST, STALE, drop_first, order, sink
 
@@ -40,16 +41,12 @@ def _best_destination(g, p, s, destinations, floor):
     target = -1
     here = g.place[p, s]
     row = row_of(g.lead, p, s)
-    v1, g1 = value(g.use, g.band, here, -1, row)
-    fall_here = g.worth[here, 0] - v1
-    gain_here = fall_here + g.worth[here, 1] - g1
+    v1, g1 = side(g, here, NOTHING, row)
     for b in destinations:
-        v2, g2 = value(g.use, g.band, b, row, -1)
-        fall = fall_here + g.worth[b, 0] - v2
-        gain = gain_here + g.worth[b, 0] + g.worth[b, 1] - v2 - g2
-        if gain <= 0.0 or not helps(fall, g.worth[here, 0] + g.worth[b, 0]):
+        found = known(g, here, b, row, NOTHING, v1, g1)[1]
+        if found <= 0.0:
             continue
-        worth = gain / (floor + max(copies_more(g.home, g.place, p, s, b), 0) * g.size[p])
+        worth = found / (floor + max(copies_more(g.home, g.place, p, s, b), 0) * g.size[p])
         if worth > best and may_move(g, p, s, b):
             best, target = worth, b
     return best, target
@@ -64,8 +61,8 @@ def _list_replicas(g, h, floor, first, codes, probe):
         p, s = code // g.width, code % g.width
         if g.movable[p]:
             row = row_of(g.lead, p, s)
-            fall = g.worth[h, 0] - value(g.use, g.band, h, -1, row)[0]
-            if helps(fall, g.worth[h, 0]):
+            fall = relief(g, h, row)
+            if helps(fall, burden(g, h)):
                 copied = g.size[p] if home_slot(g.home, p, h) >= 0 else 0.0
                 first[size] = -fall / (floor + copied)
                 codes[size] = code
@@ -82,10 +79,11 @@ def _list_replicas(g, h, floor, first, codes, probe):
 def _list_departures(g, h, floor, ranked, codes, destinations, keys, items, targets):
     """Fill a queue with the best destination of each replica in `ranked`; returns its size."""
     size = 0
+    pressure = np.sqrt(burden(g, h))
     for i in ranked:
         worth, b = _best_destination(g, codes[i] // g.width, codes[i] % g.width, destinations, floor)
         if b >= 0:
-            keys[size], items[size], targets[size] = worth / pressure_at(g.worth, h), codes[i], b
+            keys[size], items[size], targets[size] = worth / pressure, codes[i], b
             size += 1
     order(keys, items, targets, size)
     return size
@@ -94,17 +92,10 @@ def _list_departures(g, h, floor, ranked, codes, destinations, keys, items, targ
 @leaf
 def _pull_worth(g, p, s, h, floor):
     """Gain per byte of fetching a slot to `h`; 0 where it does no good or is not allowed."""
-    here = g.place[p, s]
-    row = row_of(g.lead, p, s)
-    v2, g2 = value(g.use, g.band, h, row, -1)
-    if v2 >= g.worth[h, 0] + g.worth[here, 0]:
+    found = gain(g, h, g.place[p, s], NOTHING, row_of(g.lead, p, s))[1]
+    if found <= 0.0 or not may_move(g, p, s, h):
         return 0.0
-    v1, g1 = value(g.use, g.band, here, -1, row)
-    fall = g.worth[here, 0] + g.worth[h, 0] - v1 - v2
-    gain = fall + g.worth[here, 1] + g.worth[h, 1] - g1 - g2
-    if gain <= 0.0 or not helps(fall, g.worth[here, 0] + g.worth[h, 0]) or not may_move(g, p, s, h):
-        return 0.0
-    return gain / (floor + max(copies_more(g.home, g.place, p, s, h), 0) * g.size[p])
+    return found / (floor + max(copies_more(g.home, g.place, p, s, h), 0) * g.size[p])
 
 
 @leaf
@@ -114,9 +105,9 @@ def _work_off(g, h, floor, destinations, keys, items, targets, size):
     Without destinations they are fetched to `h`.
     """
     changed = 0
-    while size > 0 and g.worth[h, 0] > NEGLIGIBLE:
+    while size > 0 and burden(g, h) > NEGLIGIBLE:
         p, s = items[0] // g.width, items[0] % g.width
-        pressure = pressure_at(g.worth, h)
+        pressure = np.sqrt(burden(g, h))
         if len(destinations):
             worth, b = _best_destination(g, p, s, destinations, floor)
         else:
@@ -184,7 +175,7 @@ def pull(g, h, floor):
     codes = np.empty(number, np.int32)
     size = _list_arrivals(g, h, floor, givers, first, codes)
     ranked = np.argsort(first[:size], kind="mergesort")[: 2 * LONG_LIST]
-    keys = -first[ranked] / pressure_at(g.worth, h)
+    keys = -first[ranked] / np.sqrt(burden(g, h))
     items = codes[ranked]
     targets = np.full(len(ranked), h, np.int32)
     order(keys, items, targets, len(ranked))

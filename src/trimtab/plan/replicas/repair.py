@@ -19,7 +19,7 @@ from trimtab.plan.replicas.board import (
     move,
 )
 from trimtab.plan.replicas.lawful import place_exactly
-from trimtab.plan.search.board import value
+from trimtab.plan.replicas.trade import NOTHING, harm
 from trimtab.plan.search.compiled import entry, leaf
 
 ANY_SPREAD = 1 << 30
@@ -35,10 +35,9 @@ def _least_harmful_leader(g, p, without):
         b = g.place[p, s]
         if b < 0 or s == without or s == old or not may_take_lead(g.seat, g.home, g.flags, p, b):  # noqa: SIM109
             continue
-        potential, guidance = value(g.use, g.band, b, 2 * p + 1, 2 * p)
-        harm = potential + guidance - g.worth[b, 0] - g.worth[b, 1]
-        if best < 0 or harm < least:
-            best, least = s, harm
+        worse = harm(g, b, 2 * p + 1, 2 * p)
+        if best < 0 or worse < least:
+            best, least = s, worse
     return best
 
 
@@ -79,10 +78,9 @@ def _destination(g, p, s, role, spread_limit):
         over = _spread(g.seat, g.rule, g.place, p, s, b)
         if over > fewest or over >= spread_limit:
             continue
-        potential, guidance = value(g.use, g.band, b, 2 * p + role, -1)
-        harm = potential + guidance - g.worth[b, 0] - g.worth[b, 1]
-        if best < 0 or over < fewest or harm < least:
-            best, least, fewest = b, harm, over
+        worse = harm(g, b, 2 * p + role, NOTHING)
+        if best < 0 or over < fewest or worse < least:
+            best, least, fewest = b, worse, over
     return best
 
 
