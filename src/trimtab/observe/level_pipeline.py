@@ -43,11 +43,14 @@ class Stage:
         Whether every row depends on the one before it without end (a running mean). The stage then also
         reads its own table: each cluster's newest rows before the instants to be made; and everything after
         the first of those is made anew.
+    wanted
+        Whether the table is made at all, by the settings; nothing that is wanted reads one that is not.
     """
 
     make: Callable[..., DataFrame]
     reach: Mapping[str, Callable[[Any], Reach]]
     carries: bool = False
+    wanted: Callable[[Any], bool] = lambda _: True
 
     @property
     def table(self) -> str:

@@ -76,7 +76,7 @@ def step(tables: Tables, samples: DataFrame, ranges: Ranges, settings: PipelineS
     manifest = manifest.replaced("cleaned", ranges, files.path, files.span)
     rows["cleaned"] = files.rows
     changed = {"cleaned": ranges}
-    waiting = list(lake.level.stages)
+    waiting = [stage for stage in lake.level.stages if stage.wanted(settings)]
     # Tables that do not need one another are made at the same time: small ones are bound by planning.
     with ThreadPoolExecutor(tables.session.sparkContext.defaultParallelism) as workers:
         running: set[Future[tuple[str, Ranges, Written]]] = set()

@@ -27,6 +27,7 @@ from trimtab.observe.replicas.pipeline import ReplicasPipelineSettings
         ({"window_seconds": 60.0, "slide_seconds": 45.0}, "not a multiple"),
         ({"windows": 0}, "windows is 0: give 1 or more"),
         ({"cpu_base": "somewhere"}, "give apart or replicas"),
+        ({"profile_weeks": 53}, "profile_weeks is 53: give 0 to 52"),
     ],
 )
 def test_impossible_settings_are_refused(values: dict[str, object], sentence: str) -> None:
@@ -41,6 +42,7 @@ def test_tables_do_not_depend_on_how_snapshots_are_made() -> None:
     other = ReplicasPipelineSettings(windows=3, value="literal", cpu_base="replicas").of_tables()
     assert one == other
     assert ReplicasPipelineSettings(gap_seconds=60).of_tables() != one
+    assert ReplicasPipelineSettings(profile_weeks=2).of_tables() == one | {"profile_weeks": 2}
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from trimtab.files.columns import LEFT_OUT, Columns, Lists, LongArray, Texts
 from trimtab.files.snapshot_source import Source
 from trimtab.model.errors import InputError
-from trimtab.model.load import IntArray
+from trimtab.model.load import FloatArray, IntArray
 from trimtab.model.replicas.resources import RESOURCES
 from trimtab.model.replicas.snapshot import (
     NOBODY,
@@ -57,6 +57,8 @@ def checked_partitions(source: Source, brokers: Brokers, log_dirs: LogDirs) -> P
         log_dir=np.ascontiguousarray(log_dir[order]),
         leader_load=np.ascontiguousarray(check.columns["leader_load"][order]),
         follower_load=np.ascontiguousarray(check.columns["follower_load"][order]),
+        leader_coming=check.coming("leader_coming")[order],
+        follower_coming=check.coming("follower_coming")[order],
     )
 
 
@@ -78,7 +80,15 @@ def partition_columns(snapshot: ReplicasSnapshot) -> Columns:
         ),
         "leader_load": partitions.leader_load,
         "follower_load": partitions.follower_load,
+        "leader_coming": _hours(partitions.leader_coming, len(partitions)),
+        "follower_coming": _hours(partitions.follower_coming, len(partitions)),
     }
+
+
+def _hours(coming: FloatArray, rows: int) -> Lists:
+    """A list of hours a row, left out where none is told."""
+    hours = coming.shape[1]
+    return Lists(np.full(rows, hours or LEFT_OUT), coming.reshape(-1, len(RESOURCES)))
 
 
 class _Check:
@@ -103,8 +113,20 @@ class _Check:
         return self.source.refusal("partitions", row, field, found, expected, item=item, remedy=remedy)
 
     def loads(self) -> None:
-        for field in ("leader_load", "follower_load"):
+        for field in ("leader_load", "follower_load", "leader_coming", "follower_coming"):
             self.source.check_loads("partitions", field, RESOURCES)
+
+    def coming(self, field: str) -> FloatArray:
+        """Shape (rows, hours, resources): as many hours as the longest list of leaders' tells."""
+        lists: Lists = self.columns[field]
+        hours = int(self.columns["leader_coming"].count.max(initial=0))
+        if hours <= 0 and (lists.count <= 0).all():
+            return np.zeros((len(lists.count), 0, len(RESOURCES)))
+        if (first := _first(lists.count != hours)) is not None:
+            found = int(max(lists.count[first], 0))
+            expected = f"{hours}, the same number of hours for both roles of all partitions"
+            raise self.source.wrong_length("partitions", first, field, found, expected)
+        return np.ascontiguousarray(lists.values).reshape(len(lists.count), hours, len(RESOURCES))
 
     def unique_partitions(self) -> None:
         order = np.lexsort((self.number, self.topic))

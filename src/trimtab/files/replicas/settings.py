@@ -3,6 +3,7 @@
 import difflib
 
 from trimtab.files.binding import Refuse, Section, check_fractions, check_idle_usage, check_not_negative
+from trimtab.model.replicas.coming import LOADS
 from trimtab.model.replicas.resources import RESOURCES
 from trimtab.model.replicas.settings import GOALS, ReplicasSettings
 
@@ -14,6 +15,8 @@ def _check(settings: ReplicasSettings, refuse: Refuse) -> None:
     for name in ("excluded_brokers_for_leaders", "excluded_brokers_for_replicas", "drain", "demote", "add"):
         if any(not 0 <= broker < 2**31 for broker in getattr(settings, name)):
             refuse(name, list(getattr(settings, name)), "broker ids, 0 or more")
+    if settings.load not in LOADS:
+        refuse("load", settings.load, f"one of {', '.join(LOADS)}")
     for goal in settings.goals:
         if goal not in GOALS:
             close = difflib.get_close_matches(goal, GOALS, n=1)

@@ -70,6 +70,8 @@ class PartitionRecord(Struct, forbid_unknown_fields=True, gc=False, kw_only=True
     log_dirs: list[Name | None] | UnsetType = UNSET
     leader_load: LoadRecord
     follower_load: LoadRecord
+    leader_coming: list[LoadRecord] | UnsetType = UNSET
+    follower_coming: list[LoadRecord] | UnsetType = UNSET
 
 
 def checked_brokers(source: Source) -> tuple[Brokers, LogDirs]:

@@ -38,6 +38,9 @@ class ReplicasSettings:
     ----------
     strategy
         Name of the planner: `trim` or `role_aware`.
+    load
+        The load that the plan is made for: `recent`, or `peak` or `forecast` of the coming day
+        (`trimtab.model.replicas.coming`).
     theta
         Highest utilisation allowed, per resource (in the order of `RESOURCES`), 0 < θ <= 1.
     epsilon
@@ -72,6 +75,7 @@ class ReplicasSettings:
     """
 
     strategy: str = "trim"
+    load: str = "recent"
     theta: tuple[float, ...] = (0.8, 0.8, 0.8, 0.8)
     epsilon: tuple[float, ...] = (0.1, 0.1, 0.1, 0.1)
     idle_usage: float = 0.01

@@ -20,6 +20,9 @@ from trimtab.model.snapshot import Quality, SnapshotReference
 NOBODY = -1
 """Index that stands for no broker (an offline leader, padding) or no log dir (unknown)."""
 
+NO_HOURS = np.zeros((0, 0, len(RESOURCES)))
+"""Loads of no hours to come."""
+
 
 class BrokerState(IntEnum):
     """The uses that a broker is open to; the names in files are lower case."""
@@ -127,6 +130,9 @@ class Partitions:
         Shape of `replicas`: index into `LogDirs`, `NOBODY` where unknown.
     leader_load, follower_load
         Shape (partitions, resources), in `UNITS`: what the broker carries for holding this role.
+    leader_coming, follower_coming
+        Shape (partitions, hours, resources): the same, as expected in each hour to come, the nearest first;
+        no hours where nobody knows.
     """
 
     topics: tuple[str, ...]
@@ -138,6 +144,8 @@ class Partitions:
     log_dir: IntArray
     leader_load: FloatArray
     follower_load: FloatArray
+    leader_coming: FloatArray = field(default_factory=lambda: NO_HOURS)
+    follower_coming: FloatArray = field(default_factory=lambda: NO_HOURS)
 
     def __len__(self) -> int:
         return len(self.number)
@@ -146,6 +154,11 @@ class Partitions:
     def replication_factor(self) -> IntArray:
         """Shape (partitions,)."""
         return np.asarray((self.replicas != NOBODY).sum(axis=1), dtype=np.int32)
+
+    @property
+    def hours(self) -> int:
+        """Number of hours to come of which the loads are told."""
+        return int(self.leader_coming.shape[1])
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
@@ -10,6 +10,7 @@ from trimtab.model.bundles.snapshot import RESOURCES
 from trimtab.observe.bundles.recent_lines import with_recent_lines
 from trimtab.observe.bundles.schemas import FORECAST_ERRORS, FORECASTS, HOURS, LOAD
 from trimtab.observe.columns import SECOND
+from trimtab.observe.seasons import FEWEST_WEEKS, HOUR, WEEK, hour_end, mean_load
 from trimtab.observe.spark_columns import conform
 
 if TYPE_CHECKING:
@@ -17,12 +18,6 @@ if TYPE_CHECKING:
 
     from trimtab.observe.bundles.pipeline import BundlesPipelineSettings
     from trimtab.observe.level_pipeline import Reach
-
-HOUR: Final = 3600 * SECOND
-WEEK: Final = 7 * 24 * HOUR
-
-FEWEST_WEEKS: Final = 2
-"""A single week ago says as much of that day as of the hour."""
 
 
 def hour_reach(settings: BundlesPipelineSettings) -> Reach:
@@ -33,13 +28,11 @@ def hour_reach(settings: BundlesPipelineSettings) -> Reach:
 
 def hours(attributed: DataFrame) -> DataFrame:
     """Mean load of each bundle over the windows that end in an hour; `window_end` is the hour's end."""
-    end = F.timestamp_micros((F.ceil(F.unix_micros("window_end") / HOUR) * HOUR).cast("bigint"))
+    end = F.timestamp_micros(hour_end(F.unix_micros("window_end")))
     told = _of_bundles(attributed).withColumn("window_end", end)
-    # Over sorted lists: sums of fractions depend on the order.
-    means = F.struct(*(_mean_of_list(F.array_sort(F.collect_list(f"load.{name}"))) for name in RESOURCES))
     return conform(
         told.groupBy("cluster", "window_end", "bundle").agg(
-            means.cast(LOAD).alias("load"), F.count(F.lit(1)).alias("windows")
+            mean_load("load", RESOURCES).cast(LOAD).alias("load"), F.count(F.lit(1)).alias("windows")
         ),
         HOURS,
     )
@@ -127,22 +120,15 @@ def _of_bundles(attributed: DataFrame) -> DataFrame:
 
 def _hour_of_week(wanted: DataFrame, hours: DataFrame, settings: BundlesPipelineSettings) -> DataFrame:
     """Mean of the target's hour over the weeks before, where there are enough of them."""
-    hour = (F.ceil(F.unix_micros("target") / HOUR) * HOUR).cast("bigint")
+    hour = hour_end(F.unix_micros("target"))
     weeks = F.explode(F.sequence(F.lit(1), F.lit(max(1, settings.weeks))))
     asked = wanted.withColumn("week", weeks).select(
         "cluster", "bundle", F.col("window_end").alias("made"),
         F.timestamp_micros(hour - F.col("week") * F.lit(WEEK)).alias("window_end"),
     )  # fmt: skip
     found = asked.join(hours.drop("windows"), on=["cluster", "bundle", "window_end"], how="inner")
-    means = F.struct(*(_mean_of_list(F.array_sort(F.collect_list(f"load.{name}"))) for name in RESOURCES))
     return (
         found.groupBy("cluster", "bundle", F.col("made").alias("window_end"))
-        .agg(means.cast(LOAD).alias("hour_of_week"), F.count(F.lit(1)).alias("weeks"))
+        .agg(mean_load("load", RESOURCES).cast(LOAD).alias("hour_of_week"), F.count(F.lit(1)).alias("weeks"))
         .where(F.col("weeks") >= FEWEST_WEEKS)
     )
-
-
-def _mean_of_list(values: Column) -> Column:
-    """Mean of a list in its order; null where it is empty."""
-    total = F.aggregate(values, F.lit(0.0), lambda total, value: total + value)
-    return F.when(F.size(values) > 0, total / F.size(values))

@@ -10,12 +10,13 @@ from trimtab.model.bundles.snapshot import RESOURCES
 from trimtab.observe import clean as counts
 from trimtab.observe import imbalance as measures
 from trimtab.observe.bundles.averages import averages
-from trimtab.observe.bundles.forecasts import HOUR, forecast_errors, forecasts, hour_reach, hours
+from trimtab.observe.bundles.forecasts import forecast_errors, forecasts, hour_reach, hours
 from trimtab.observe.bundles.reports import brokers, bundles, departures
 from trimtab.observe.bundles.schemas import IMBALANCE
 from trimtab.observe.bundles.windows import attributed, cpu_model, windows
 from trimtab.observe.columns import Flag
 from trimtab.observe.level_pipeline import Stage, here
+from trimtab.observe.seasons import HOUR
 from trimtab.observe.spark_columns import conform
 
 if TYPE_CHECKING:

@@ -13,6 +13,8 @@ from trimtab.observe.level_pipeline import LevelPipeline
 from trimtab.observe.replicas.schemas import TABLES
 from trimtab.observe.settings import PipelineSettings
 
+MOST_WEEKS: Final = 52
+
 
 @dataclass(frozen=True)
 class ReplicasPipelineSettings(PipelineSettings):
@@ -31,6 +33,9 @@ class ReplicasPipelineSettings(PipelineSettings):
     cpu_base
         Where a broker's idle CPU goes in a snapshot: `apart` (taken off its capacity, in no replica) or
         `replicas` (spread evenly over the replicas it holds).
+    profile_weeks
+        Over how many weeks the mean of an hour of the week is taken, for `replicas.load`; 0: no profiles are
+        made, and snapshots tell no hours to come.
     """
 
     NOT_OF_TABLES = frozenset({"windows", "value", "cpu_base"})
@@ -40,6 +45,7 @@ class ReplicasPipelineSettings(PipelineSettings):
     learning_seconds: float = 1800.0
     collapse_seconds: float = 300.0
     cpu_base: str = "apart"
+    profile_weeks: int = 0
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -49,6 +55,13 @@ class ReplicasPipelineSettings(PipelineSettings):
             raise SettingsError(f"pipeline.value is {self.value!r}: give repaired or literal")
         if self.cpu_base not in ("apart", "replicas"):
             raise SettingsError(f"pipeline.cpu_base is {self.cpu_base!r}: give apart or replicas")
+        if not 0 <= self.profile_weeks <= MOST_WEEKS:
+            raise SettingsError(f"pipeline.profile_weeks is {self.profile_weeks}: give 0 to {MOST_WEEKS}")
+
+    def of_tables(self) -> dict[str, object]:
+        """The settings that stored tables depend on; of profiles only where there are any."""
+        kept = super().of_tables()
+        return kept if self.profile_weeks else {k: v for k, v in kept.items() if k != "profile_weeks"}
 
     @property
     def learning(self) -> int:

@@ -106,6 +106,15 @@ ATTRIBUTED: Final[Columns] = columns(
     "replication_out double, cpu_method string, valid_share double, extrapolated boolean"
 )
 
+HOURS: Final[Columns] = columns(
+    "cluster string, window_end timestamp, topic string, partition int, replicas array<int>, "
+    f"leader_load {ROLE_LOAD}, follower_load {ROLE_LOAD}, windows int"
+)
+
+PROFILES: Final[Columns] = columns(
+    f"cluster string, window_end timestamp, topic string, partition int, leader_load {ROLE_LOAD}, "
+    f"follower_load {ROLE_LOAD}, by string, count int"
+)
 
 IMBALANCE: Final[Columns] = imbalance_columns("int")
 
@@ -119,6 +128,8 @@ TABLES: Final[dict[str, Columns]] = {
     "windows": WINDOWS,
     "cpu_model": CPU_MODEL,
     "attributed": ATTRIBUTED,
+    "hours": HOURS,
+    "profiles": PROFILES,
     "imbalance": IMBALANCE,
     "quality": QUALITY,
 }

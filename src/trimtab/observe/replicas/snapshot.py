@@ -17,6 +17,7 @@ from trimtab.model.snapshot import Quality
 from trimtab.observe.columns import SECOND
 from trimtab.observe.cpu_fit import newest_cpu_fit
 from trimtab.observe.lake import instant
+from trimtab.observe.replicas.coming import coming_loads
 from trimtab.observe.replicas.placement import placement_at
 from trimtab.observe.replicas.role_loads import role_loads
 from trimtab.observe.snapshots import Moment, write_snapshots
@@ -53,7 +54,14 @@ def snapshot_at(moment: Moment[ReplicasPipelineSettings]) -> ReplicasSnapshot:
     fit = newest_cpu_fit(moment)
     loads = role_loads(moment, placement, fit["model"])
     base = np.array([fit["base"].get(int(one), 0.0) for one in placement.brokers.id])
-    partitions = replace(placement.partitions, leader_load=loads.leader, follower_load=loads.follower)
+    coming = coming_loads(moment, placement, loads, fit["model"])
+    partitions = replace(
+        placement.partitions,
+        leader_load=loads.leader,
+        follower_load=loads.follower,
+        leader_coming=coming.leader,
+        follower_coming=coming.follower,
+    )
     if settings.cpu_base == "replicas":
         partitions = _with_base(partitions, base)
     capacity, nominal = _capacities(placement.brokers, partitions, base, loads.method, settings.cpu_base)
@@ -64,6 +72,7 @@ def snapshot_at(moment: Moment[ReplicasPipelineSettings]) -> ReplicasSnapshot:
         ("x_extrapolated_share", loads.extrapolated_share),
         ("x_partitions_without_rates", loads.unknown),
         ("x_cpu_base", settings.cpu_base),
+        *coming.quality,
     ]
     if nominal:
         # No capacity is known: all brokers get the same large one, so σ and γ are levelled and θ cannot bind.
@@ -97,9 +106,20 @@ def _with_base(partitions: Partitions, base: FloatArray) -> Partitions:
     each = np.where(held, share[replicas], 0.0)
     followers = held & ~leads
     leader, follower = partitions.leader_load.copy(), partitions.follower_load.copy()
-    leader[:, CPU] += (each * leads).sum(axis=1)
-    follower[:, CPU] += (each * followers).sum(axis=1) / np.maximum(followers.sum(axis=1), 1)
-    return replace(partitions, leader_load=leader, follower_load=follower)
+    led, followed = (each * leads).sum(axis=1), (each * followers).sum(axis=1)
+    followed /= np.maximum(followers.sum(axis=1), 1)
+    leader[:, CPU] += led
+    follower[:, CPU] += followed
+    leader_coming, follower_coming = partitions.leader_coming.copy(), partitions.follower_coming.copy()
+    leader_coming[..., CPU] += led[: len(leader_coming), None]
+    follower_coming[..., CPU] += followed[: len(follower_coming), None]
+    return replace(
+        partitions,
+        leader_load=leader,
+        follower_load=follower,
+        leader_coming=leader_coming,
+        follower_coming=follower_coming,
+    )
 
 
 def _capacities(

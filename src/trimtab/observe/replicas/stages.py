@@ -12,15 +12,18 @@ from trimtab.observe import imbalance as measures
 from trimtab.observe.columns import SECOND, Flag
 from trimtab.observe.level_pipeline import Stage, here
 from trimtab.observe.replicas.brokers import brokers, clients
+from trimtab.observe.replicas.profiles import hours, profile_reach, profiles
 from trimtab.observe.replicas.rates import rates
 from trimtab.observe.replicas.schemas import IMBALANCE
 from trimtab.observe.replicas.traffic import growth, traffic
 from trimtab.observe.replicas.windows import NANOSECONDS_PER_US, attributed, cpu_model, windows
+from trimtab.observe.seasons import HOUR
 from trimtab.observe.spark_columns import conform
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from trimtab.observe.replicas.pipeline import ReplicasPipelineSettings
 
 _OF_INTERVALS: Final = (Flag.RESET, Flag.GAP, Flag.CLOCK_BACK, Flag.MISSED)
 _OF_PARTITIONS: Final = (Flag.CUT, Flag.COPYING, Flag.LEADER_CHANGED)
@@ -55,6 +58,10 @@ def quality(cleaned: DataFrame, rates: DataFrame, traffic: DataFrame) -> DataFra
     )
 
 
+def _profiled(settings: ReplicasPipelineSettings) -> bool:
+    return settings.profile_weeks > 0
+
+
 STAGES: Final = (
     Stage(rates, {"cleaned": lambda s: s.gap}),
     Stage(growth, {"rates": here}),
@@ -65,5 +72,7 @@ STAGES: Final = (
     Stage(windows, {"traffic": lambda s: s.window, "brokers": lambda s: s.window}),
     Stage(cpu_model, {"windows": lambda s: s.fit_windows * s.slide}),
     Stage(attributed, {"windows": here, "cpu_model": here}),
+    Stage(hours, {"attributed": lambda _: HOUR}, wanted=_profiled),
+    Stage(profiles, {"hours": profile_reach}, wanted=_profiled),
     Stage(quality, {"cleaned": here, "rates": here, "traffic": here}),
 )

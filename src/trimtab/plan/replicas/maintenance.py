@@ -3,6 +3,7 @@
 from dataclasses import asdict, replace
 
 from trimtab.model.errors import PlanError
+from trimtab.model.replicas.coming import with_load
 from trimtab.model.replicas.settings import ReplicasSettings
 from trimtab.model.replicas.snapshot import BrokerState, ReplicasSnapshot
 
@@ -10,7 +11,7 @@ from trimtab.model.replicas.snapshot import BrokerState, ReplicasSnapshot
 def as_asked(
     snapshot: ReplicasSnapshot, settings: ReplicasSettings
 ) -> tuple[ReplicasSnapshot, ReplicasSettings]:
-    """The snapshot with the states asked for, and the settings with the goals that are left.
+    """The snapshot with the states and the load asked for, and the settings with the goals that are left.
 
     Raises
     ------
@@ -32,4 +33,4 @@ def as_asked(
     if settings.fix_offline:
         goals = tuple(goal for goal in settings.goals if goal in ("rack", "host"))
         settings = replace(settings, goals=goals)
-    return snapshot.as_asked(asdict(settings)), settings
+    return with_load(snapshot.as_asked(asdict(settings)), settings.load), settings

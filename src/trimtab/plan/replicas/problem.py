@@ -208,6 +208,8 @@ def problem_data(snapshot: ReplicasSnapshot, settings: ReplicasSettings) -> Prob
     PlanError
         If a broker that the settings name is not there.
     """
+    # A copy takes what lies there now, whatever load the plan is made for.
+    size = np.maximum(snapshot.partitions.leader_load[:, DISK], snapshot.partitions.follower_load[:, DISK])
     snapshot, settings = as_asked(snapshot, settings)
     brokers, parts = snapshot.brokers, snapshot.partitions
     home = np.ascontiguousarray(parts.replicas, dtype=np.int32)
@@ -233,7 +235,7 @@ def problem_data(snapshot: ReplicasSnapshot, settings: ReplicasSettings) -> Prob
     arrays = Arrays(
         use=use,
         inverse=np.ascontiguousarray(inverse),
-        size=np.ascontiguousarray(use[:, :, DISK].max(axis=1)),
+        size=np.ascontiguousarray(size, dtype=np.float64),
         home=home,
         home_ready=np.ascontiguousarray(ready),
         movable=movable,

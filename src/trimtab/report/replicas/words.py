@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from trimtab.model.replicas.coming import LOADS, with_load
 from trimtab.model.replicas.plan import Move, MoveKind, Plan
 from trimtab.model.replicas.resources import RESOURCES
 from trimtab.model.replicas.snapshot import BrokerState, ReplicasSnapshot
@@ -47,14 +48,16 @@ KINDS = {"lead": "leader moves", "copy": "copies", "log_dir": "moves between log
 
 def plan_text(plan: Plan, snapshot: ReplicasSnapshot | None = None, *, all_moves: bool = False) -> str:
     """A plan of this level, with the load of its snapshot where that is at hand."""
-    snapshot = None if snapshot is None else snapshot.as_asked(plan.settings)
+    load = str(plan.settings.get("load", "recent"))
+    told = "" if snapshot is None else _load_meant(snapshot, load)
+    snapshot = None if snapshot is None else with_load(snapshot.as_asked(plan.settings), load)
     beyond = "takes more bytes than this plan copies"
     serving = None if snapshot is None else int(snapshot.brokers.in_service.sum())
     nominal = () if snapshot is None else snapshot.quality.nominal_capacity
     idle = [] if snapshot is None else idle_resources(plan, snapshot.imbalance(), nominal)
     return text_of_plan(
         plan,
-        () if snapshot is None else _load(snapshot),
+        () if snapshot is None else _load(snapshot, told),
         _cost(plan),
         bound_text(plan, plan.cost.bytes, plan.bound.bytes, bytes_text, "copies", beyond),
         prediction_lines(plan, RESOURCES, serving, idle, nominal),
@@ -68,7 +71,16 @@ def plan_text(plan: Plan, snapshot: ReplicasSnapshot | None = None, *, all_moves
     )
 
 
-def _load(snapshot: ReplicasSnapshot) -> Iterator[str]:
+def _load_meant(snapshot: ReplicasSnapshot, load: str) -> str:
+    """The sentence for a plan that is made for another load than the recent one."""
+    if load == "recent":
+        return ""
+    if not snapshot.partitions.hours:
+        return f"loads: recent, not {load}: the snapshot tells no hours to come (pipeline.profile_weeks)"
+    return f"loads: {LOADS[load]} ({load}; {snapshot.partitions.hours} hours)"
+
+
+def _load(snapshot: ReplicasSnapshot, told: str) -> Iterator[str]:
     brokers, partitions, reference = snapshot.brokers, snapshot.partitions, snapshot.reference
     replicas = np.bincount(partitions.replicas[partitions.replicas >= 0], minlength=len(brokers))
     leaders = np.bincount(partitions.leader[partitions.leader >= 0], minlength=len(brokers))
@@ -79,6 +91,8 @@ def _load(snapshot: ReplicasSnapshot) -> Iterator[str]:
     quality = snapshot.quality
     if quality.valid_share < 1 or quality.cpu != "measured":
         head.append(f"samples: {quality.valid_share:.0%} valid; CPU signal: {quality.cpu}")
+    if told:
+        head.append(told)
     texts = {
         "broker": [str(number) for number in brokers.id],
         "host": brokers.host,

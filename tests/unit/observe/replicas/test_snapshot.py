@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -215,3 +216,52 @@ def test_same_tick_again_is_a_snapshot_of_its_own(tmp_path: Path) -> None:
     assert first != second
     assert lake.newest_snapshot() == second
     assert read_snapshot(first).reference.taken_at == "2026-11-21T05:00:30Z"
+
+
+def profile(hour: int, number: int, network_in: float, by: str = "week") -> dict[str, Any]:
+    """The profile of the hour of partition t:number that ends so many hours after the start of 6 o'clock."""
+    role = {"cpu": 9.0, "disk": 1.0, "network_in": network_in, "network_out": 4.0}
+    return {
+        "cluster": "c", "window_end": START + datetime.timedelta(hours=1 + hour), "topic": "t",
+        "partition": number, "leader_load": role, "follower_load": role | {"network_out": 0.0}, "by": by,
+        "count": 2,
+    }  # fmt: skip
+
+
+def test_the_hours_to_come_are_told_from_profiles(tmp_path: Path) -> None:
+    """It is past 5: the hour that ends at 7 comes first. What has no profile goes on as it is; CPU is the
+    fit's, and disks stay as full as they are.
+    """
+    rates = [partition(0, [1, 2]), partition(1, [2, 1]), replica(0, 1, 700), replica(0, 2, 600)]
+    found = snapshot(
+        tmp_path,
+        rates,
+        [member(1), member(2)],
+        dataclasses.replace(SETTINGS, profile_weeks=4),
+        attributed=[window(LAST, 0, 50.0, 5.0), window(LAST, 1, 80.0, 8.0)],
+        cpu_model=[MODEL],
+        profiles=[profile(0, 0, 999.0), profile(1, 0, 10.0), profile(2, 0, 30.0, "day"), profile(3, 9, 1.0)],
+    )
+    leader, follower = found.partitions.leader_coming, found.partitions.follower_coming
+    assert leader.shape == follower.shape == (2, 24, 4)
+    assert leader[0, :3, NETWORK_IN].tolist() == [10.0, 30.0, 50.0]
+    assert leader[0, 0, CPU] == pytest.approx(10.0 * 0.01 + 4.0 * 0.001)
+    assert follower[0, 1, CPU] == pytest.approx(30.0 * 0.002)
+    assert (leader[0, :, DISK] == 700.0).all()
+    assert (leader[1] == found.partitions.leader_load[1]).all(), "no profile at all"
+    told = dict(found.quality.extra)["x_coming"]
+    assert told == {"hours": 24, "by_week_share": 1 / 48, "by_day_share": 1 / 48, "recent_share": 46 / 48}
+
+
+def test_too_little_history_tells_no_hours_and_says_so(tmp_path: Path) -> None:
+    """On the first day there is no profile; unless profiles are asked for, nothing is said of them."""
+    rates, brokers = [partition(0, [1, 2])], [member(1), member(2)]
+    asked = dataclasses.replace(SETTINGS, profile_weeks=4)
+    found = snapshot(tmp_path / "asked", rates, brokers, asked)
+    assert found.partitions.hours == 0
+    told = dict(found.quality.extra)["x_coming"]
+    assert told == {
+        "hours": 0,
+        "why": "no profile of the hours to come: that takes samples of two days or more",
+    }
+    assert "x_coming" not in dict(snapshot(tmp_path / "not", rates, brokers).quality.extra)

@@ -1,0 +1,84 @@
+"""Plans for the load of the hours to come."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from trimtab.lab.simulate.instances import plain_snapshot
+from trimtab.levels import LEVELS
+from trimtab.levels.settings import read_settings
+from trimtab.model.errors import SettingsError
+from trimtab.model.replicas.plan import Plan
+from trimtab.model.replicas.resources import DISK, NETWORK_IN
+from trimtab.model.replicas.settings import ReplicasSettings
+from trimtab.model.replicas.snapshot import ReplicasSnapshot
+from trimtab.plan.replicas import role_aware, trim
+from trimtab.report.replicas.words import plan_text
+
+THETA = ReplicasSettings(goals=("theta",))
+
+
+def snapshot(hours: bool = True) -> ReplicasSnapshot:
+    """Three brokers, two partitions of each; those of broker 1 take in 45 of 100 each at night, now 15."""
+    now = np.full((6, 4), 15.0)
+    coming = np.repeat(now[:, None], 3, axis=1)
+    coming[:2, 1, NETWORK_IN] = 45.0
+    coming[:, :, DISK] = 20.0
+    made = plain_snapshot(
+        "c",
+        ids=np.array([1, 2, 3]),
+        capacity=np.full((3, 4), 100.0),
+        topics=("t",),
+        topic=np.zeros(6, dtype=np.int32),
+        number=np.arange(6, dtype=np.int32),
+        replicas=np.array([[0], [0], [1], [1], [2], [2]], dtype=np.int32),
+        leader_load=now,
+        follower_load=now,
+    )
+    if not hours:
+        return made
+    parts = replace(made.partitions, leader_coming=coming, follower_coming=coming)
+    return replace(made, partitions=parts)
+
+
+@pytest.mark.parametrize("planner", [trim.plan, role_aware.plan])
+def test_a_plan_for_the_peak_relieves_whom_the_night_would_fill(planner: object) -> None:
+    """Now 30 % everywhere: nothing to do. By night broker 1 would stand at 90 %: one of its partitions goes,
+    and its copy takes the 15 bytes that lie there now.
+    """
+    assert callable(planner)
+    assert planner(snapshot(), THETA).moves == ()
+    plan = planner(snapshot(), replace(THETA, load="peak"))
+    assert isinstance(plan, Plan)
+    assert plan.verdict == "levelled"
+    (move,) = plan.moves
+    assert (move.source, move.bytes, move.reason.resource) == (1, 15, "network_in")
+    assert plan.predicted.before.peak_usage["network_in"] == pytest.approx(0.9)
+    assert plan.settings["load"] == "peak"
+    told = plan_text(plan, snapshot())
+    assert "loads: of each resource, the load in the hour to come in which" in told
+
+
+def test_a_plan_for_the_mean_hour_sees_no_peak() -> None:
+    """(15 + 45 + 15) / 3, twice, is 50 %: below θ."""
+    plan = trim.plan(snapshot(), replace(THETA, load="forecast"))
+    assert plan.moves == ()
+    assert plan.predicted.before.peak_usage["network_in"] == pytest.approx(0.5)
+
+
+def test_a_snapshot_without_hours_to_come_is_planned_by_the_recent_load() -> None:
+    """And the plan's text says so."""
+    plan = trim.plan(snapshot(hours=False), replace(THETA, load="peak"))
+    assert plan.moves == ()
+    assert "loads: recent, not peak: the snapshot tells no hours to come" in plan_text(plan, snapshot(False))
+
+
+def test_a_load_that_nobody_knows_is_refused() -> None:
+    """With those that there are."""
+    with pytest.raises(
+        SettingsError, match='replicas.load is "peaks", expected one of recent, peak, forecast'
+    ):
+        read_settings(None, ["replicas.load=peaks"], {}).of(LEVELS["replicas"].settings())
