@@ -129,7 +129,7 @@ def local(path: Path, out: Path) -> tuple[float, float]:
 
 def on_spark(master: str, path: Path, out: Path) -> tuple[float, float]:
     """A task each; the first job of a session, so that its workers' start is counted."""
-    session = spark_session(SessionSettings(master=master, short=True))
+    session = spark_session(SessionSettings(master=master))
     try:
         begun = now()
         replay_on_spark(session, FileRecording(path), scenarios(), ruler(Options()), out)

@@ -64,7 +64,9 @@ def main() -> None:
             f"{rows:,} raw rows: {asked.partitions} partitions x 3 replicas x {asked.ticks} ticks", flush=True
         )
         begun = time.perf_counter()
-        session = spark_session(SessionSettings(master="local[2]", cores=2, memory="3g"), scratch / "spark")
+        session = spark_session(
+            SessionSettings(master="local[2]", memory="3g", heavy=True), scratch / "spark"
+        )
         start_seconds = time.perf_counter() - begun
         contenders = engines(session, lake, scratch, settings)
         seconds = alternate(contenders, asked.runs)

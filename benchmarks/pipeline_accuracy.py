@@ -54,7 +54,7 @@ def main() -> None:
         measure(lake, truth, workload, asked.ticks)
         bare = Lake(Path(scratch) / "without", REPLICAS)
         without_metrics(lake, bare)
-        session = spark_session(SessionSettings(short=True))
+        session = spark_session(SessionSettings())
         stack.callback(session.stop)
         settings = ReplicasPipelineSettings(
             window_seconds=2 * INTERVAL_SECONDS, slide_seconds=2 * INTERVAL_SECONDS, learning_seconds=120

@@ -68,7 +68,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """The one Spark session of the test run, started by the first test that asks for it."""
     from trimtab.observe.session import SessionSettings, spark_session
 
-    settings = SessionSettings(master="local[2]", cores=2, memory="1g", short=True)
+    settings = SessionSettings(master="local[2]", memory="1g")
     session = spark_session(settings, scratch=tmp_path_factory.mktemp("spark"))
     yield session
     session.stop()

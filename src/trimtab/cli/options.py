@@ -89,7 +89,7 @@ def lake_path(given: Path | None) -> Path:
     """The lake's folder, given or by default."""
     from trimtab.files.places import lake_folder
 
-    return lake_folder() if given is None else given
+    return lake_folder(given)
 
 
 def where_of(lake: Path | None, settings: Path | None, overrides: list[str], given: dict[str, Any]) -> Where:

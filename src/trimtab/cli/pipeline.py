@@ -24,9 +24,11 @@ from trimtab.levels import Part
 
 app = typer.Typer(no_args_is_help=True)
 
-MASTER = typer.Option("local[*]", "--master", help="Spark's master; local[*] runs here.")
+MASTER = typer.Option(None, "--master", help="Spark's master (spark.master); by default it runs here.")
 WINDOW = typer.Option(None, "--window", help="Length of a window in seconds; its slide follows.")
-HEAVY = typer.Option(False, "--heavy", help="Start slower, run faster: for hours of many partitions.")
+HEAVY = typer.Option(
+    False, "--heavy", help="Start slower, run faster: for hours of many partitions (spark.heavy)."
+)
 
 
 @app.command()
@@ -35,7 +37,7 @@ def run(
     until: str | None = typer.Option(None, "--until", help="Ticks before this one."),
     window: float | None = WINDOW,
     lake: Path | None = LAKE,
-    master: str = MASTER,
+    master: str | None = MASTER,
     heavy: bool = HEAVY,
     settings: Path | None = SETTINGS,
     overrides: list[str] = SET,
@@ -46,8 +48,7 @@ def run(
     """
     from trimtab.cli.bodies import pipeline as body
 
-    where = where_of(lake, settings, overrides, {})
-    body.run(since, until, window, where, master, heavy=heavy)
+    body.run(since, until, window, where_of(lake, settings, _spark(overrides, master, heavy), {}))
 
 
 def stream(
@@ -58,7 +59,7 @@ def stream(
     most: int | None = typer.Option(None, "--most", min=1, help="Files or records per micro-batch at most."),
     window: float | None = WINDOW,
     lake: Path | None = LAKE,
-    master: str = MASTER,
+    master: str | None = MASTER,
     heavy: bool = HEAVY,
     settings: Path | None = SETTINGS,
     overrides: list[str] = SET,
@@ -71,11 +72,17 @@ def stream(
     """
     from trimtab.cli.bodies import pipeline as body
 
-    where = where_of(lake, settings, overrides, given)
-    body.stream(source, level, trigger, most, window, where, master, once=once, heavy=heavy)
+    where = where_of(lake, settings, _spark(overrides, master, heavy), given)
+    body.stream(source, level, trigger, most, window, where, once=once)
 
 
 app.command()(with_options(stream, [one for one in connection_options() if one.name == "bootstrap"]))
+
+
+def _spark(overrides: list[str], master: str | None, heavy: bool) -> list[str]:
+    """The overrides, after those that options about Spark are a short way to write."""
+    named = [] if master is None else [f"spark.master={master}"]
+    return [*named, *(["spark.heavy=true"] if heavy else []), *overrides]
 
 
 @app.command()

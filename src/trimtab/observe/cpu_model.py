@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 
 from trimtab.observe.columns import ddl
 from trimtab.observe.cpu_fit import fits_of
-from trimtab.observe.spark_columns import conform
+from trimtab.observe.spark_columns import conform, frame_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -54,7 +54,7 @@ def fitted(
     reach = settings.fit_windows * settings.slide
     fits = fits_of(told.toArrow().sort_by(order), tuple(causes), reach, divide)
     by_number = ddl(columns).replace("`window_end` timestamp", "`end` bigint")
-    frame = told.sparkSession.createDataFrame(fits, schema=by_number)
+    frame = frame_of(told.sparkSession, fits, by_number)
     return conform(frame.withColumn("window_end", F.timestamp_micros("end")), columns)
 
 

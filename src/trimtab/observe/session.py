@@ -1,17 +1,18 @@
-"""The Spark session, with the traps of a laptop taken out."""
+"""The Spark session, here or on a cluster, with the traps of a laptop taken out: section `[spark]`."""
 
 from __future__ import annotations
 
 import logging
 import os
+import re
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from trimtab.jars.java import find_java
-from trimtab.model.errors import ObserveError
+from trimtab.model.errors import ObserveError, SettingsError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,35 +25,75 @@ _LEAST_COMPILING = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.
 """Compiling a query costs about half a second, more than running it over a few ticks of a small cluster."""
 
 
+_LOCAL = re.compile(r"local(?:\[(\d+|\*)|$)")
+_SIZE = re.compile(r"[1-9][0-9]*[kmgt]b?", re.IGNORECASE)
+
+
 @dataclass(frozen=True)
 class SessionSettings:
-    """Settings that Spark is started with.
+    """Spark as pipelines and replays start it.
 
     Attributes
     ----------
     master
-        Spark's master; `local[*]` runs inside this process' own JVM.
+        Spark's master, as `spark://host:7077`, `yarn` or `k8s://...`; by default that of `spark-submit` where
+        it started this process, else `local[*]`: Spark runs inside this process' own JVM.
     cores
-        Shuffle partitions; 0 is the number of cores here.
+        Most cores to use; 0 for all that there are.
     memory
-        Heap of the local driver.
-    short
-        Prefer a fast start over fast long jobs.
-    jars
-        Further jars, such as Spark's Kafka connector.
+        Heap of the driver, which is all of Spark where it runs here, as `4g`.
+    executor_memory
+        Heap of each executor of a cluster; by default as Spark has it.
+    heavy
+        Start slower, run faster: for hours of many partitions. A cluster is always used so.
+    packages
+        Maven coordinates of further JVM parts, which Spark fetches for driver and executors.
+    conf
+        Any further settings of Spark's own, by their names; they win over those above.
     """
 
-    master: str = "local[*]"
+    master: str | None = None
     cores: int = 0
     memory: str = "2g"
-    short: bool = False
-    jars: tuple[Path, ...] = ()
+    executor_memory: str | None = None
+    heavy: bool = False
+    packages: tuple[str, ...] = ()
+    conf: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.cores < 0:
+            raise SettingsError(f"spark.cores is {self.cores}: give 1 or more, or 0 for all that there are")
+        for name in ("memory", "executor_memory"):
+            size = getattr(self, name)
+            if size is not None and not _SIZE.fullmatch(size):
+                raise SettingsError(f"spark.{name} is {size!r}: write a size as Spark does, like 512m or 4g")
+        for package in self.packages:
+            if package.count(":") != 2:
+                raise SettingsError(
+                    f"spark.packages: {package!r} is no Maven coordinate; write group:name:version"
+                )
+
+    @property
+    def address(self) -> str | None:
+        """The master to ask for; None where `spark-submit` has chosen one."""
+        if self.master is None:
+            return None if _submitted() else f"local[{self.cores or '*'}]"
+        return f"local[{self.cores}]" if self.cores and self.master == "local[*]" else self.master
+
+    @property
+    def local_cores(self) -> int | None:
+        """Cores of a Spark inside this process; None where it is a cluster's."""
+        found = _LOCAL.match(self.address or "")
+        if found is None:
+            return None
+        return int(found[1]) if (found[1] or "*").isdigit() else os.cpu_count() or 1
 
 
 def spark_session(
     settings: SessionSettings | None = None,
     scratch: Path | None = None,
     say: Callable[[str], None] = lambda line: None,
+    jars: Sequence[Path] = (),
 ) -> SparkSession:
     """The one Spark session of this process.
 
@@ -64,11 +105,13 @@ def spark_session(
         Folder for Spark's spill and warehouse; by default Spark's own choice.
     say
         Told that Spark is about to start, for that takes seconds.
+    jars
+        Further jars, such as Spark's Kafka connector.
 
     Returns
     -------
     SparkSession
-        With UTC as its time zone and nothing listening beyond this machine.
+        With UTC as its time zone and, where it runs here, nothing listening beyond this machine.
 
     Raises
     ------
@@ -81,15 +124,21 @@ def spark_session(
     find_java("Spark")
     from pyspark.sql import SparkSession
 
-    say("starting Spark")
+    say("starting Spark" if chosen.local_cores else f"starting Spark ({chosen.address or 'as submitted'})")
 
-    # Python workers must be this interpreter, not whatever `python3` happens to be on PATH.
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    if chosen.master.startswith("local"):
+    # Python workers must be this interpreter, not whatever `python3` happens to be on PATH; on the machines
+    # of a cluster it may lie elsewhere.
+    python = _flat(chosen.conf).get("spark.pyspark.python", sys.executable)
+    if chosen.local_cores:
+        os.environ["PYSPARK_PYTHON"] = python
         os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
-    builder = SparkSession.builder.master(chosen.master).appName("trimtab")
-    for key, value in session_options(chosen, scratch).items():
+    else:
+        os.environ.setdefault("PYSPARK_PYTHON", python)
+    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    builder = SparkSession.builder.appName("trimtab")
+    if chosen.address is not None:
+        builder = builder.master(chosen.address)
+    for key, value in session_options(chosen, scratch, jars).items():
         builder = builder.config(key, value)
     with _quiet_start():
         try:
@@ -97,8 +146,9 @@ def spark_session(
         except Exception as error:
             reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
             raise ObserveError(
-                f"Spark with master {chosen.master} did not start: {reason}; "
-                "see that Java works (`java -version`) and that enough memory is free"
+                f"Spark with master {chosen.address or 'of spark-submit'} did not start: {reason}; "
+                "see that Java works (`java -version`), that the master can be reached and that enough "
+                "memory is free"
             ) from error
     session.sparkContext.setLogLevel("ERROR")
     # PySpark repeats every failed query as JSON on the terminal, stack trace and all.
@@ -108,35 +158,66 @@ def spark_session(
     return session
 
 
-def session_options(settings: SessionSettings, scratch: Path | None = None) -> dict[str, str]:
-    """Everything that is set on a session that this process starts."""
-    return {**_start_options(settings, scratch), **_query_options(settings)}
+def session_options(
+    settings: SessionSettings, scratch: Path | None = None, jars: Sequence[Path] = ()
+) -> dict[str, str]:
+    """Everything that is set on a session that this process starts; arguments as of `spark_session`."""
+    return {
+        **_start_options(settings, scratch, jars),
+        **_query_options(settings),
+        **_flat(settings.conf),
+    }
 
 
-def _start_options(settings: SessionSettings, scratch: Path | None) -> dict[str, str]:
+def executors_elsewhere(session: SparkSession) -> list[str]:
+    """Host and port of the executors of a session that are not this process itself."""
+    known = session.sparkContext._jsc.sc().statusStore().executorList(True)
+    every = [known.apply(at) for at in range(known.size())]
+    return [str(one.hostPort()) for one in every if one.id() != "driver"]
+
+
+def _submitted() -> bool:
+    """True if `spark-submit` started this process, and so has chosen master and memory."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
+
+
+def _start_options(settings: SessionSettings, scratch: Path | None, jars: Sequence[Path]) -> dict[str, str]:
+    local = settings.local_cores is not None
+    fast = local and not settings.heavy
     options = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        "spark.driver.memory": settings.memory,
-        "spark.driver.extraJavaOptions": _FAST_START if settings.short else "-XX:+UseParallelGC",
         "spark.sql.catalogImplementation": "in-memory",
         # PySpark asks the JVM three times per column function, only to name our line in an error message.
         "spark.python.sql.dataFrameDebugging.enabled": "false",
     }
-    if settings.master.startswith("local"):
+    if not _submitted():
+        options["spark.driver.memory"] = settings.memory
+        options["spark.driver.extraJavaOptions"] = _FAST_START if fast else "-XX:+UseParallelGC"
+    if local:
         options |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    else:
+        if settings.cores:
+            options["spark.cores.max"] = str(settings.cores)
+        if settings.executor_memory is not None:
+            options["spark.executor.memory"] = settings.executor_memory
     if scratch is not None:
         options |= {"spark.local.dir": str(scratch), "spark.sql.warehouse.dir": str(scratch / "warehouse")}
-    if settings.jars:
-        options["spark.jars"] = ",".join(str(jar) for jar in settings.jars)
+    if jars:
+        options["spark.jars"] = ",".join(str(jar) for jar in jars)
+    if settings.packages:
+        options["spark.jars.packages"] = ",".join(settings.packages)
     return options
 
 
 def _query_options(settings: SessionSettings) -> dict[str, str]:
+    local = settings.local_cores
     return {
-        **(_LEAST_COMPILING if settings.short else {}),
+        **({} if settings.heavy or local is None else _LEAST_COMPILING),
         "spark.sql.session.timeZone": "UTC",
-        "spark.sql.shuffle.partitions": str(settings.cores or os.cpu_count() or 1),
+        # A task less is a task saved here. On a cluster, whose executors come and go, Spark cuts finely and
+        # joins again by the data it finds.
+        "spark.sql.shuffle.partitions": str(local or max(200, 3 * settings.cores)),
         # Dirty values are flagged and counted by our own rules; a failed cast must not end the stream.
         "spark.sql.ansi.enabled": "false",
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
@@ -149,6 +230,19 @@ def _query_options(settings: SessionSettings) -> dict[str, str]:
         "spark.sql.streaming.metricsEnabled": "false",
         "spark.sql.streaming.minBatchesToRetain": "20",
     }
+
+
+def _flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
+    """Settings by their dotted names, which TOML takes for tables in tables, as Spark wants them."""
+    found: dict[str, str] = {}
+    for name, value in table.items():
+        if isinstance(value, Mapping):
+            found |= _flat(value, f"{prefix}{name}.")
+        elif isinstance(value, bool):
+            found[prefix + name] = str(value).lower()
+        else:
+            found[prefix + name] = ",".join(map(str, value)) if isinstance(value, list) else str(value)
+    return found
 
 
 class _quiet_start:

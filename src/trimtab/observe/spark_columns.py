@@ -1,15 +1,17 @@
-"""Column expressions that the transformations of all levels share."""
+"""Column expressions that the transformations of all levels share, and frames of a few rows made here."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from pyspark.sql import functions as F
 
 from trimtab.observe.columns import NO_RATE, STATISTICS, Flag
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from collections.abc import Sequence
+
+    from pyspark.sql import Column, DataFrame, SparkSession
 
     from trimtab.observe.columns import Columns
     from trimtab.observe.settings import PipelineSettings
@@ -18,6 +20,23 @@ if TYPE_CHECKING:
 def conform(frame: DataFrame, columns: Columns) -> DataFrame:
     """The last `select` of every transformation: exactly these columns, in this order, of these types."""
     return frame.select(*(F.col(name).cast(kind).alias(name) for name, kind in columns))
+
+
+def frame_of(session: SparkSession, rows: Sequence[tuple[object, ...]], form: str) -> DataFrame:
+    """A frame of a few rows that are here, of a schema in Spark's text form.
+
+    From an Arrow table: from Python's own rows Spark would start a Python on every executor.
+    """
+    import pyarrow
+    from pyspark.sql.pandas.types import to_arrow_schema
+    from pyspark.sql.types import StructType
+
+    schema = cast("StructType", StructType.fromDDL(form))
+    arrow = to_arrow_schema(schema, timezone="UTC")
+    columns = zip(*rows, strict=True) if rows else [()] * len(arrow)
+    arrays = [pyarrow.array(list(values), field.type) for values, field in zip(columns, arrow, strict=True)]
+    made: DataFrame = session.createDataFrame(pyarrow.Table.from_arrays(arrays, schema=arrow), schema)
+    return made
 
 
 def flagged_where(condition: Column, flag: Flag) -> Column:

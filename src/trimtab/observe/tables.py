@@ -6,11 +6,15 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING
 
+from pyspark.sql import Observation
 from pyspark.sql import functions as F
 
+from trimtab.model.errors import ObserveError
 from trimtab.observe.columns import ddl
 from trimtab.observe.lake import microseconds
 from trimtab.observe.manifest import new_path
+from trimtab.observe.session import executors_elsewhere
+from trimtab.observe.spark_columns import frame_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -52,7 +56,7 @@ class Tables:
             if any(entry.begin < end and begin < entry.end for begin, end in ranges)
         ]
         if not wanted:
-            return self.session.createDataFrame([], columns)
+            return frame_of(self.session, [], columns)
         # Folders that are wholly valid are one scan; the few that a later step cut into need a filter each.
         whole = [entry for entry in wanted if entry.whole]
         frames = [reader.parquet(*(self._folder(entry) for entry in whole))] if whole else []
@@ -91,10 +95,23 @@ def write_table(frame: DataFrame, lake: Lake, table: str) -> Written:
 
     Readers do not see it before a manifest that names it is published; one that never gets there is swept
     later.
+
+    Raises
+    ------
+    ObserveError
+        If fewer rows are found there than Spark wrote: an executor wrote them where nobody finds them.
     """
-    path = new_path(table)
-    frame.write.parquet(str(lake.tables / path))
-    return written(lake, table, path)
+    path, counted = new_path(table), Observation()
+    frame.observe(counted, F.count(F.lit(1)).alias("rows")).write.parquet(str(lake.tables / path))
+    files, rows = written(lake, table, path), counted.get["rows"]
+    if files.rows != rows:
+        elsewhere = ", ".join(executors_elsewhere(frame.sparkSession)) or "one of them"
+        raise ObserveError(
+            f"Spark's executors wrote {rows:,} rows of table {table} to {lake.tables / path}, but only "
+            f"{files.rows:,} are there: the folder is not the same one for {elsewhere}. Nothing was "
+            "published; give a --lake that all of Spark's machines share"
+        )
+    return files
 
 
 def written(lake: Lake, table: str, path: str) -> Written:

@@ -68,3 +68,20 @@ def test_a_state_folder_that_cannot_be_used(
     assert code == 1
     assert "executions.sqlite cannot be read (unable to open database file): let this user read" in told
     assert told.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "words", [["pipeline", "run"], ["pipeline", "compact"], ["status"], ["plan", "replicas"]]
+)
+def test_an_address_is_not_taken_for_a_folder(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    """`s3a://bucket/lake` would else become a folder of that name, here."""
+    monkeypatch.chdir(tmp_path)
+    code, text = said(capsys, *words, "--lake", "s3a://bucket/lake")
+    assert code == 2
+    assert "lake s3a://bucket/lake is no folder" in " ".join(text.split())
+    monkeypatch.setenv("TRIMTAB_LAKE", "hdfs://name/lake")
+    code, text = said(capsys, *words)
+    assert (code, "hdfs://name/lake is no folder" in " ".join(text.split())) == (2, True)
+    assert not list(tmp_path.iterdir())

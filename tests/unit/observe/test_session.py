@@ -1,7 +1,13 @@
-"""The options of a Spark session; no JVM is started here."""
+"""The section `[spark]` and the options of a Spark session; no JVM is started here."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+
+from trimtab.levels.settings import read_settings
+from trimtab.model.errors import SettingsError
 from trimtab.observe.session import SessionSettings, session_options
 
 
@@ -14,9 +20,76 @@ def test_local_spark_listens_on_loopback_only_and_has_no_web_page() -> None:
     assert options["spark.sql.session.timeZone"] == "UTC"
 
 
-def test_short_sessions_have_room_for_compiled_code() -> None:
+def test_fast_starts_have_room_for_compiled_code() -> None:
     """With the default code cache of the fast mode the JVM stops compiling after a minute of stream."""
-    assert (
-        "ReservedCodeCacheSize"
-        in session_options(SessionSettings(short=True))["spark.driver.extraJavaOptions"]
+    options = session_options(SessionSettings())
+    assert "ReservedCodeCacheSize" in options["spark.driver.extraJavaOptions"]
+    heavy = session_options(SessionSettings(heavy=True))
+    assert "TieredStopAtLevel" not in heavy["spark.driver.extraJavaOptions"]
+    assert "spark.sql.codegen.wholeStage" not in heavy
+
+
+def test_shuffles_are_cut_by_the_cores_there_are() -> None:
+    """A laptop's cores say nothing of a cluster's: there Spark cuts finely, and joins what is small."""
+
+    def partitions(**given: object) -> int:
+        return int(session_options(SessionSettings(**given))["spark.sql.shuffle.partitions"])  # type: ignore[arg-type]
+
+    assert partitions(master="local[3]") == 3
+    assert partitions(master="local[*]", cores=5) == 5
+    assert partitions(cores=5) == 5
+    assert partitions(master="spark://one:7077") == 200
+    assert partitions(master="spark://one:7077", cores=100) == 300
+
+
+def test_a_cluster_is_no_laptop() -> None:
+    """Its driver listens to the network, its executors get their memory, and queries are compiled."""
+    there = SessionSettings(master="yarn", cores=8, executor_memory="6g", packages=("a:b:1",))
+    options = session_options(there)
+    assert "spark.driver.bindAddress" not in options
+    assert "spark.sql.codegen.wholeStage" not in options
+    assert options["spark.executor.memory"] == "6g"
+    assert options["spark.cores.max"] == "8"
+    assert options["spark.jars.packages"] == "a:b:1"
+
+
+def test_spark_submit_has_chosen_master_and_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What stands on its command line wins over defaults that nobody asked for."""
+    monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "4711")
+    assert SessionSettings().address is None
+    assert SessionSettings(master="yarn").address == "yarn"
+    assert "spark.driver.memory" not in session_options(SessionSettings())
+
+
+def test_any_setting_of_sparks_own(tmp_path: Path) -> None:
+    """Dotted names are tables to TOML and words to Spark; ours give way."""
+    file = tmp_path / "trimtab.toml"
+    file.write_text(
+        '[spark]\nmaster = "k8s://https://one"\n[spark.conf]\n"spark.yarn.queue" = "night"\n'
+        "spark.executor.instances = 4\nspark.speculation = true\nspark.ui.enabled = true\n"
     )
+    words = ("spark.conf.spark.sql.shuffle.partitions=7",)
+    found = read_settings(file, words, {"TRIMTAB_SPARK_MEMORY": "3g"}).section("spark", SessionSettings)
+    options = session_options(found)
+    assert options["spark.yarn.queue"] == "night"
+    assert options["spark.executor.instances"] == "4"
+    assert options["spark.speculation"] == "true"
+    assert options["spark.ui.enabled"] == "true"
+    assert options["spark.sql.shuffle.partitions"] == "7"
+    assert options["spark.driver.memory"] == "3g"
+    assert "night" not in repr(found)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"memory": "lots"}, "spark.memory is 'lots': write a size as Spark does"),
+        ({"executor_memory": "0g"}, "spark.executor_memory is '0g'"),
+        ({"cores": -1}, "spark.cores is -1"),
+        ({"packages": ("hadoop-aws",)}, "'hadoop-aws' is no Maven coordinate"),
+    ],
+)
+def test_what_spark_would_only_say_later_is_refused(wrong: dict[str, object], told: str) -> None:
+    """Half a minute and a stack trace later."""
+    with pytest.raises(SettingsError, match=told):
+        SessionSettings(**wrong)  # type: ignore[arg-type]

@@ -24,11 +24,10 @@ from trimtab.observe.stream import Source, run_stream
 from trimtab.report.saying import say
 
 
-def run(
-    since: str | None, until: str | None, window: float | None, where: Where, master: str, *, heavy: bool
-) -> None:
+def run(since: str | None, until: str | None, window: float | None, where: Where) -> None:
     """`trimtab pipeline run`."""
-    chosen = _settings(where.read(), window)
+    found = where.read()
+    chosen, spark = _settings(found, window), found.section("spark", SessionSettings)
     period = instant("--since", since), instant("--until", until)
     lakes = _lakes(where.lake)
     if not lakes_with_samples(list(lakes.values())):
@@ -36,7 +35,7 @@ def run(
         raise ObserveError(
             f"lake {where.lake} holds no raw samples: run `trimtab collect` first, or name another --lake"
         )
-    session = spark_session(SessionSettings(master=master, short=not heavy), say=say)
+    session = spark_session(spark, say=say)
     try:
         done = run_batches(session, list(lakes.values()), chosen, *period, say=say)
     finally:
@@ -56,20 +55,18 @@ def stream(
     most: int | None,
     window: float | None,
     where: Where,
-    master: str,
     *,
     once: bool,
-    heavy: bool,
 ) -> None:
     """`trimtab pipeline stream`."""
     chosen_level = FIRST if level is None else level_named(level, "--level")
     found = where.read()
-    chosen = _settings(found, window)
+    chosen, spark = _settings(found, window), found.section("spark", SessionSettings)
     seconds = _seconds("--trigger", trigger)
     origin, jars = _source(source, found, where, most)
     stop = stop_on_signals()
     lakes = _lakes(where.lake)
-    session = spark_session(SessionSettings(master=master, short=not heavy, jars=jars), say=say)
+    session = spark_session(spark, say=say, jars=jars)
     try:
         # A topic holds the samples of one level; a lake's files lie apart.
         if origin.topic is None:

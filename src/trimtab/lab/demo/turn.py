@@ -59,7 +59,7 @@ class Pipeline:
     def _start(scratch: Path) -> SparkSession:
         from trimtab.observe.session import SessionSettings, spark_session
 
-        return spark_session(SessionSettings(short=True), scratch)
+        return spark_session(SessionSettings(), scratch)
 
 
 def carry_out(

@@ -101,7 +101,7 @@ def _recording(given: Mapping[str, Any]) -> Recording:
         return FileRecording(reports, period)
     if lake is None and cluster is None:
         raise SettingsError("nothing to replay: name a recording by --reports, or a lake by --lake")
-    return LakeRecording(lake_folder() if lake is None else lake, cluster, period)
+    return LakeRecording(lake_folder(lake), cluster, period)
 
 
 def _check_together(given: Mapping[str, Any], *, shown: bool, simulated: bool, several: bool) -> None:
@@ -187,7 +187,7 @@ def _on_spark(
     # Before Spark starts: nobody should wait ten seconds to be told this.
     recording.check()
     check_new_folder(out)
-    session = spark_session(SessionSettings(master=master, short=True), say=say)
+    session = spark_session(SessionSettings(master=master), say=say)
     try:
         with ReplayProgress() as progress:
             return replay_on_spark(
