@@ -36,7 +36,7 @@ class SessionSettings:
     Attributes
     ----------
     master
-        Spark's master, as `spark://host:7077`, `yarn` or `k8s://...`; by default that of `spark-submit` where
+        Spark's master, as `spark://host:7077`, `yarn` or that of a Kubernetes; by default that of `spark-submit` where
         it started this process, else `local[*]`: Spark runs inside this process' own JVM.
     cores
         Most cores to use; 0 for all that there are.
