@@ -36,8 +36,8 @@ class SessionSettings:
     Attributes
     ----------
     master
-        Spark's master, as `spark://host:7077` or `yarn`; by default that of `spark-submit` where it started this
-        process, else `local[*]`: Spark runs inside this process' own JVM.
+        Spark's master, as `spark://host:7077` or `yarn`; by default that of `spark-submit` where it started
+        this process, else `local[*]`: Spark runs inside this process' own JVM.
     cores
         Most cores to use; 0 for all that there are.
     memory
