@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from typer._click.core import Command, Context
 
 COMMANDS = {
+    "check": ("trimtab.cli.check", "See whether settings, folders, rights and exporters will do."),
     "collect": ("trimtab.cli.collect", "Sample a cluster into the lake, tick after tick."),
     "pipeline": ("trimtab.cli.pipeline", "Turn raw samples into tables and snapshots, once or live."),
     "status": ("trimtab.cli.status", "Show where the load is, from the lake or the brokers."),

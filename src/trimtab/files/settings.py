@@ -4,7 +4,7 @@ Every key `[section] key` is also `--set section.key=value`, and environment var
 """
 
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -55,6 +55,32 @@ class Settings:
         """
         return bind(kind, self._merged(name, key_paths(kind)), name, self.folder)
 
+    def bound(self, section: Section[T]) -> T:
+        """The section of a level, checked now.
+
+        Raises
+        ------
+        SettingsError
+            If a key is unknown or a value does not fit.
+        """
+        return section.bound(self._merged(section.name, section.key_paths), self.folder)
+
+    def without_one(self, name: str) -> Iterator[tuple[str, "Settings"]]:
+        """The values that were given for a section, each as messages name it, and the settings without it."""
+        for path in _leaves(self._file.get(name, {})):
+            left = {**self._file, name: _without(self._file[name], path)}
+            yield ".".join((name, *path)), replace(self, _file=left)
+        words = self._words.get(name, ())
+        for place, (_, given) in enumerate(words):
+            yield (
+                given.origin,
+                replace(self, _words={**self._words, name: words[:place] + words[place + 1 :]}),
+            )
+        for variable in self._environment:
+            if variable.startswith(f"TRIMTAB_{name.upper()}_"):
+                others = {one: self._environment[one] for one in self._environment if one != variable}
+                yield variable, replace(self, _environment=others)
+
     def given(self, name: str) -> Table:
         """The values of a section with their origins, for a room that binds them itself."""
         return self._merged(name, None)
@@ -101,14 +127,38 @@ def load_settings(
     SettingsError
         If the file is no TOML, a section or key is unknown, or a value has the wrong type or is out of range.
     """
-    if path is None and environ.get("TRIMTAB_SETTINGS"):
-        path = Path(environ["TRIMTAB_SETTINGS"]).expanduser()
-    if path is None and Path(DEFAULT_FILE).is_file():
-        path = Path(DEFAULT_FILE)
-    file = {} if path is None else _read(path, sections)
+    unchecked = read_unchecked(path, overrides, environ, sections)
+    levels = {name: unchecked.bound(one) for name, one in sections.items() if one is not None}
+    return replace(unchecked, levels=levels)
+
+
+def _refuse(fault: SettingsError) -> None:
+    raise fault
+
+
+def read_unchecked(
+    path: Path | None,
+    overrides: Sequence[str],
+    environ: Mapping[str, str],
+    sections: Sections,
+    tell: Callable[[SettingsError], None] = _refuse,
+) -> Settings:
+    """The same, with no section checked, and `tell` told of what belongs to none, which is left out.
+
+    Raises
+    ------
+    SettingsError
+        If the file is no TOML.
+    """
+    path = settings_file(path, environ)
+    file = {} if path is None else _read(path, sections, tell)
     words: dict[str, Words] = {}
     for override in overrides:
-        section, keys, given = _override(override, sections)
+        try:
+            section, keys, given = _override(override, sections)
+        except SettingsError as error:
+            tell(error)
+            continue
         words[section] = (*words.get(section, ()), (keys, given))
     environment = {
         name: Given(value, f"environment variable {name}", as_text=True)
@@ -116,16 +166,19 @@ def load_settings(
         if name.startswith("TRIMTAB_")
     }
     folder = Path() if path is None else path.parent
-    unchecked = Settings(folder, {}, file, words, environment, sections)
-    levels = {
-        name: one.bound(unchecked._merged(name, one.key_paths), folder)
-        for name, one in sections.items()
-        if one is not None
-    }
-    return replace(unchecked, levels=levels)
+    return Settings(folder, {}, file, words, environment, sections)
 
 
-def _read(path: Path, sections: Sections) -> dict[str, Table]:
+def settings_file(path: Path | None, environ: Mapping[str, str]) -> Path | None:
+    """The file that is meant; None where there is none."""
+    if path is None and environ.get("TRIMTAB_SETTINGS"):
+        return Path(environ["TRIMTAB_SETTINGS"]).expanduser()
+    if path is None and Path(DEFAULT_FILE).is_file():
+        return Path(DEFAULT_FILE)
+    return path
+
+
+def _read(path: Path, sections: Sections, tell: Callable[[SettingsError], None]) -> dict[str, Table]:
     data = read_bytes(path)
     try:
         document = tomllib.loads(data.decode("utf-8"))
@@ -137,10 +190,14 @@ def _read(path: Path, sections: Sections) -> dict[str, Table]:
         raise SettingsError(f"{path}: is nested too deeply; no settings are") from None
     tables: dict[str, Table] = {}
     for name, value in document.items():
-        _check_section(str(path), name, sections)
-        table = _given(value, str(path))
-        if isinstance(table, Given):
-            raise SettingsError(f"{path}: {name} is a value, expected a table; write [{name}]")
+        try:
+            _check_section(str(path), name, sections)
+            table = _given(value, str(path))
+            if isinstance(table, Given):
+                raise SettingsError(f"{path}: {name} is a value, expected a table; write [{name}]")
+        except SettingsError as error:
+            tell(error)
+            continue
         tables[name] = table
     return tables
 
@@ -188,6 +245,22 @@ def _put(table: Table, name: str, section: Section[Any] | None, path: tuple[str,
             inner = table[key] = dict.fromkeys(section.resources, inner)
         table = inner
     table[path[-1]] = given
+
+
+def _leaves(table: Table) -> Iterator[tuple[str, ...]]:
+    for name, given in table.items():
+        if isinstance(given, Given) or not given:
+            yield (name,)
+        else:
+            yield from ((name, *path) for path in _leaves(given))
+
+
+def _without(table: Table, path: tuple[str, ...]) -> Table:
+    left = dict(table)
+    inner = left.pop(path[0])
+    if not isinstance(inner, Given) and (rest := _without(inner, path[1:]) if path[1:] else {}):
+        left[path[0]] = rest
+    return left
 
 
 def _copy(table: Table) -> Table:

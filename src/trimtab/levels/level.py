@@ -6,7 +6,7 @@ without loading one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from trimtab.files.binding import Section
     from trimtab.files.plan_format import PlanFormat
     from trimtab.files.snapshot_format import SnapshotFormat
+    from trimtab.model.finding import Finding
     from trimtab.observe.collect.collecting import Collecting
+    from trimtab.observe.collect.settings import CapacitySettings, CollectSettings
     from trimtab.observe.level_pipeline import LevelPipeline
     from trimtab.report.words import Words
 
@@ -93,6 +95,9 @@ class System:
         Settings, and the values of the address and of each option, to a connection.
     collecting
         How its clusters are sampled.
+    checking
+        Findings on a cluster, from a connection and the settings of collectors and capacities; None where
+        nothing can be told before it is sampled.
     """
 
     name: str
@@ -101,6 +106,7 @@ class System:
     options: tuple[Option, ...]
     connection: Part[Callable[..., Any]]
     collecting: Part[Collecting]
+    checking: Part[Callable[[Any, CollectSettings, CapacitySettings], Iterator[Finding]]] | None = None
 
     @property
     def all_options(self) -> tuple[Option, ...]:

@@ -17,6 +17,7 @@ KAFKA = System(
     options=(),
     connection=Part("trimtab.connect.kafka.settings:kafka_connection"),
     collecting=Part("trimtab.observe.collect.kafka.collector:COLLECTING"),
+    checking=Part("trimtab.observe.collect.kafka.check:check"),
 )
 
 PULSAR = System(
@@ -36,4 +37,5 @@ PULSAR = System(
     ),
     connection=Part("trimtab.connect.pulsar.settings:pulsar_connection"),
     collecting=Part("trimtab.observe.collect.pulsar.collector:COLLECTING"),
+    checking=Part("trimtab.observe.collect.pulsar.check:check"),
 )

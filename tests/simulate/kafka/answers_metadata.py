@@ -43,6 +43,7 @@ def describe_metadata(asked: Asked, request: Message) -> Message:
                 name=name,
                 topic_id=topic_id(asked.cluster, name),
                 is_internal=name.startswith("__"),
+                authorized_operations=asked.cluster.rights,
                 partitions=[
                     response.MetadataResponseTopic.MetadataResponsePartition(**_placement(asked, partition))
                     for partition in topics.get(name, ())
@@ -80,6 +81,7 @@ def describe_cluster(asked: Asked, request: Message) -> Message:
     return response(
         cluster_id=asked.cluster.cluster_id,
         controller_id=asked.coordinator,
+        authorized_operations=asked.cluster.rights,
         brokers=[
             response.DescribeClusterBroker(
                 broker_id=broker.id, rack=broker.rack, is_fenced=broker.fenced, **asked.address(broker.id)

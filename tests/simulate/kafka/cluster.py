@@ -42,6 +42,8 @@ class SimulatedKafka:
         Take what clients ask of one broker about its log dirs.
     groups
         Committed offsets of every consumer group.
+    rights
+        Codes of the operations that brokers say everybody may do; None: they do not say.
     """
 
     def __init__(
@@ -55,6 +57,7 @@ class SimulatedKafka:
         self.cluster_id, self.configs = cluster_id, state.configs
         self.brokers, self.partitions = state.brokers, state.partitions
         self.groups: dict[str, dict[PartitionName, int]] = {}
+        self.rights: set[int] | None = set(range(3, 13))
         self._history = state.history
         self._membership = Membership(state)
         self._leaders = Leaders(state)

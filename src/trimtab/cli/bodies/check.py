@@ -1,0 +1,145 @@
+"""Everything that later commands need, looked at part by part, whatever levels and systems there are."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from functools import partial
+from typing import Any, NamedTuple
+
+import typer
+
+from trimtab.cli.bodies.where import Where
+from trimtab.files.folder_check import folder_findings
+from trimtab.files.places import state_folder
+from trimtab.files.settings import Settings, read_unchecked, settings_file
+from trimtab.files.settings_check import bound
+from trimtab.jars.check import spark_findings
+from trimtab.levels import LEVELS, System, systems
+from trimtab.levels.settings import SECTIONS, execution_settings, execution_table, pipeline_table
+from trimtab.model.errors import SettingsError, TrimtabError
+from trimtab.model.finding import Finding, broken, exit_code_of, fine, missing
+from trimtab.observe.collect.settings import CapacitySettings, CollectSettings
+from trimtab.observe.lake import Lake
+from trimtab.observe.lake_age import lake_age
+from trimtab.observe.level_pipeline import settings_of
+from trimtab.report.check_text import check_lines, lake_finding
+from trimtab.report.formats import fitted
+
+PART = "settings"
+ANOTHER_LAKE = "name another with --lake or TRIMTAB_LAKE"
+
+
+def check(where: Where, *, as_json: bool) -> None:
+    """`trimtab check`."""
+    found = []
+    for finding in _findings(where):
+        found.append(finding)
+        if not as_json:
+            before = found[-2].part if len(found) > 1 else None
+            print(fitted("\n".join(check_lines(finding, before)), sys.stdout), flush=True)
+    code = exit_code_of(found)
+    if as_json:
+        print(json.dumps({"exit_code": code, "findings": [asdict(one) for one in found]}, indent=1))
+    else:
+        print(
+            "\n"
+            + ("All is fine.", "Nothing is broken; ! says what is missing.", "✗ says what is broken.")[code]
+        )
+    if code:
+        raise typer.Exit(code)
+
+
+class _Read(NamedTuple):
+    """The settings without what is at fault, and the connections that they describe, by system."""
+
+    collect: CollectSettings
+    capacity: CapacitySettings
+    plan_age_seconds: float
+    connections: list[tuple[System, Any]]
+
+
+def _findings(where: Where) -> Iterator[Finding]:
+    read: list[_Read] = []
+    yield from _settings(where, read.append)
+    yield from folder_findings("lake", where.lake, ANOTHER_LAKE)
+    yield from folder_findings("state", state_folder(), "name another with TRIMTAB_STATE")
+    yield from spark_findings()
+    for found in read:
+        for system, connection in found.connections:
+            yield from _cluster(system, connection, found)
+        yield from _lake(where, found)
+
+
+def _settings(where: Where, done: Callable[[_Read], None]) -> Iterator[Finding]:
+    """Every fault of every section; `done` is given what is sound."""
+    faults: list[str] = []
+    try:
+        settings = read_unchecked(
+            where.settings, where.overrides, os.environ, SECTIONS, lambda fault: faults.append(str(fault))
+        )
+    except SettingsError as error:
+        yield broken(PART, "file", str(error))
+        return
+    kinds: dict[str, Callable[[Settings], Any]] = {
+        "collect": lambda one: one.section("collect", CollectSettings),
+        "capacity": lambda one: one.section("capacity", CapacitySettings),
+        "pipeline": lambda one: settings_of(
+            one.section("pipeline", pipeline_table()), [level.pipeline() for level in LEVELS.values()]
+        ),
+        "execution": lambda one: [execution_settings(one, level) for level in LEVELS.values()],
+    }
+    kinds |= {level.name: partial(Settings.bound, section=level.settings()) for level in LEVELS.values()}
+    asked = [one for one in systems() if where.given[one.address.name] is not None]
+    asked = asked or [one for one in systems() if settings.given(one.name)]
+    kinds |= {system.name: partial(where.connection, system) for system in asked}
+    made = {}
+    for section, bind in kinds.items():
+        found, made[section] = bound(settings, section, bind)
+        faults += found
+    for fault in faults:
+        yield broken(PART, "fault", fault)
+    if not faults:
+        file = settings_file(where.settings, os.environ)
+        named = ", ".join(f"[{name}]" for name in SECTIONS if settings.given(name))
+        yield fine(PART, str(file or "no file"), f"{named or 'all by default'}")
+    if not asked:
+        flags = " or ".join(one.address.flag for one in systems())
+        yield missing(
+            PART, "cluster", "none is named: nothing can be collected or applied", f"name one with {flags}"
+        )
+    done(
+        _Read(
+            made["collect"] or CollectSettings(),
+            made["capacity"] or CapacitySettings(),
+            (made["execution"] or [execution_table()()])[0].plan_age_seconds,
+            [(one, made[one.name]) for one in asked if made[one.name] is not None],
+        )
+    )
+
+
+def _cluster(system: System, connection: Any, read: _Read) -> Iterator[Finding]:
+    if system.checking is None:
+        return
+    try:
+        yield from system.checking()(connection, read.collect, read.capacity)
+    except TrimtabError as error:
+        yield broken(system.title, "cluster", str(error))
+
+
+def _lake(where: Where, read: _Read) -> Iterator[Finding]:
+    """The age of what the lake holds, on the levels of the clusters that are named, or on all."""
+    named = [system for system, _ in read.connections]
+    for level in LEVELS.values():
+        if named and level.system not in named:
+            continue
+        try:
+            age = lake_age(Lake(where.lake, level.pipeline()))
+        except (TrimtabError, OSError) as error:
+            yield broken("lake", level.name, str(error), ANOTHER_LAKE)
+            continue
+        yield lake_finding(level.name, age, time.time(), read.plan_age_seconds)

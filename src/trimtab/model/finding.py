@@ -1,0 +1,59 @@
+"""Findings of a check: one thing that was looked at, and whether it will do."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Grade(StrEnum):
+    """Whether a thing will do."""
+
+    FINE = "fine"
+    MISSING = "missing"
+    """Something is not there, and plans can be made without it."""
+    BROKEN = "broken"
+    """A command would end with an error here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at.
+
+    Attributes
+    ----------
+    part
+        Under which heading it belongs: `settings`, `folders`, the title of a system.
+    subject
+        The thing itself, in a few words.
+    told
+        How it is, and what that means.
+    remedy
+        What to do about it; empty where it is fine, or where `told` says it already.
+    """
+
+    part: str
+    subject: str
+    grade: Grade
+    told: str
+    remedy: str = ""
+
+
+def fine(part: str, subject: str, told: str) -> Finding:
+    """A thing that will do."""
+    return Finding(part, subject, Grade.FINE, told)
+
+
+def missing(part: str, subject: str, told: str, remedy: str = "") -> Finding:
+    """A thing that is not there, and that plans can do without."""
+    return Finding(part, subject, Grade.MISSING, told, remedy)
+
+
+def broken(part: str, subject: str, told: str, remedy: str = "") -> Finding:
+    """A thing over which a command would stumble."""
+    return Finding(part, subject, Grade.BROKEN, told, remedy)
+
+
+def exit_code_of(findings: Iterable[Finding]) -> int:
+    """0 if all is fine, 1 if something is missing, 2 if something is broken."""
+    grades = {one.grade for one in findings}
+    return 2 if Grade.BROKEN in grades else 1 if Grade.MISSING in grades else 0

@@ -1,0 +1,412 @@
+"""`trimtab check`: each thing that may be wrong, provoked, with its remedy; and nothing made on the way."""
+
+import json
+import os
+import socket
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+from simulate.kafka.cluster import SimulatedKafka, cluster_of
+from simulate.kafka.server import SimulatedKafkaServer
+from simulate.pulsar_admin.faults import Fault, Trouble
+from support.pulsar_admin import loaded_server
+from support.small_lake import NOON, broker_rows, imbalance_rows, publish, snapshot_folder
+from trimtab.cli.app import main
+from trimtab.extras import EXTRAS, MissingExtraError
+from trimtab.jars import check as jars_check
+from trimtab.levels import LEVELS, systems
+from trimtab.observe.lake import Lake
+
+METRICS = """java_lang_operatingsystem_processcputime 5e9
+java_lang_operatingsystem_availableprocessors 4
+kafka_server_brokertopicmetrics_bytesin_total 10
+kafka_server_brokertopicmetrics_bytesout_total 20
+kafka_server_brokertopicmetrics_replicationbytesin_total 5
+"""
+CAPACITY = (
+    "[capacity]\ncpu_cores = 8\nnetwork_in_bytes_per_second = 1e8\nnetwork_out_bytes_per_second = 1e8\n"
+)
+
+
+@pytest.fixture(autouse=True)
+def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody's settings, lake or state but the test's."""
+    for name in [one for one in os.environ if one.startswith("TRIMTAB_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("TRIMTAB_LAKE", str(tmp_path / "lake"))
+    monkeypatch.setenv("TRIMTAB_STATE", str(tmp_path / "state"))
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def kafka() -> Iterator[tuple[SimulatedKafka, str]]:
+    """Three brokers with a topic."""
+    cluster = cluster_of(3)
+    cluster.controller.create_topic("t", {0: [1, 2], 1: [1, 3], 2: [1, 2]}, size_bytes=60e6)
+    with SimulatedKafkaServer(cluster) as server:
+        yield cluster, ",".join(server.bootstrap)
+
+
+@pytest.fixture
+def exporter() -> Iterator[dict[str, str]]:
+    """A metrics endpoint by path; what is not there answers 404."""
+    pages = {"/metrics": METRICS}
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            found = pages.get(self.path)
+            self.send_response(404 if found is None else 200)
+            self.end_headers()
+            self.wfile.write((found or "").encode())
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    Thread(target=server.serve_forever, daemon=True).start()
+    pages["address"] = f"http://127.0.0.1:{server.server_port}"
+    yield pages
+    server.shutdown()
+    server.server_close()
+
+
+def checked(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, dict[str, tuple[str, str]]]:
+    """Exit code, and (grade, sentence with remedy) by subject."""
+    with pytest.raises(SystemExit) as ended:
+        main(["check", "--json", *arguments])
+    document = json.loads(capsys.readouterr().out)
+    code = int(ended.value.code or 0)
+    assert document["exit_code"] == code
+    found: dict[str, tuple[str, str]] = {}
+    for one in document["findings"]:
+        text = f"{one['told']}; {one['remedy']}" if one["remedy"] else one["told"]
+        before = found.get(one["subject"], ("", ""))[1]
+        found[one["subject"]] = (one["grade"], f"{before} | {text}" if before else text)
+    return code, found
+
+
+def closed_port() -> int:
+    """A port on which nothing listens."""
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        return int(server.getsockname()[1])
+
+
+def test_without_anything_the_next_steps_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No cluster, no lake: nothing is broken, and no folder is made by looking."""
+    code, found = checked(capsys)
+    assert code == 1
+    assert found["no file"] == ("fine", "all by default")
+    flags = " or ".join(one.address.flag for one in systems())
+    assert found["cluster"] == (
+        "missing",
+        f"none is named: nothing can be collected or applied; name one with {flags}",
+    )
+    assert found["lake"] == ("fine", f"{tmp_path / 'lake'}: not there yet, made when first needed")
+    assert found["state"] == ("fine", f"{tmp_path / 'state'}: not there yet, made when first needed")
+    assert {found[name] for name in LEVELS} == {("missing", "no samples yet; `trimtab collect`")}
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_settings_of_all_sections_are_checked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A fault of each table, also of those that only one command reads."""
+    (tmp_path / "trimtab.toml").write_text(
+        "[replicas]\nthetta = 1\n[collect]\ninterval_seconds = 0\n[capacity]\ncores = 1\n"
+        "[pipeline]\nwindow_seconds = -5\n[execution]\nthrottle = 'fast'\n[bundles]\nepsilon = 7\n"
+        "[pulsar]\nadmin = 'http://127.0.0.1:1'\ntokn = 'x'\n"
+    )
+    code, found = checked(capsys)
+    told = found["fault"][1]
+    assert (code, found["fault"][0]) == (2, "broken")
+    for subject in (
+        "replicas.thetta",
+        "collect.interval_seconds is 0",
+        "capacity.cores",
+        "pipeline.window_seconds",
+        "throttle",
+        "bundles.epsilon is 7",
+        "pulsar.tokn",
+    ):
+        assert subject in told, subject
+
+
+def test_a_file_that_is_no_toml_ends_the_check_of_settings(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The rest is looked at all the same."""
+    (tmp_path / "trimtab.toml").write_text("[replicas\n")
+    code, found = checked(capsys)
+    assert code == 2
+    assert "is not TOML" in found["file"][1]
+    assert found["state"][0] == "fine"
+
+
+def test_folders_that_cannot_be_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A file in the way of one, another without the right to write."""
+    (tmp_path / "file").write_text("no folder")
+    (tmp_path / "mine").mkdir()
+    monkeypatch.setenv("TRIMTAB_LAKE", str(tmp_path / "file" / "lake"))
+    monkeypatch.setenv("TRIMTAB_STATE", str(tmp_path / "mine" / "state"))
+    allowed = os.access
+    monkeypatch.setattr(os, "access", lambda path, mode: path != tmp_path / "mine" and allowed(path, mode))
+    code, found = checked(capsys)
+    assert code == 2
+    assert found["lake"] == (
+        "broken",
+        f"{tmp_path / 'file' / 'lake'}: {tmp_path / 'file'} is no folder; name another with --lake or "
+        "TRIMTAB_LAKE",
+    )
+    assert found["state"] == (
+        "broken",
+        f"{tmp_path / 'mine' / 'state'}: this user may not read and write in {tmp_path / 'mine'}; "
+        "name another with TRIMTAB_STATE",
+    )
+
+
+def test_without_java_and_spark_it_is_said_what_brings_them(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Plans from a file need neither."""
+
+    def require(extra: str) -> None:
+        assert extra in EXTRAS.values()
+        raise MissingExtraError(f"not installed: pip install 'trimtab[{extra}]'")
+
+    monkeypatch.setattr(jars_check, "require", require)
+    monkeypatch.setenv("JAVA_HOME", "/nowhere")
+    code, found = checked(capsys)
+    assert code == 1
+    assert found["Java"][0] == found["Spark"][0] == "missing"
+    assert "set JAVA_HOME" in found["Java"][1]
+    assert "pip install 'trimtab[spark]'" in found["Spark"][1]
+
+
+def test_a_sound_kafka_cluster(
+    kafka: tuple[SimulatedKafka, str],
+    exporter: dict[str, str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Every address, all rights, an endpoint a broker, a capacity each: only the lake is empty."""
+    (tmp_path / "trimtab.toml").write_text(f'{CAPACITY}[collect]\nprometheus = "{exporter["address"]}"\n')
+    code, found = checked(capsys, "--bootstrap", kafka[1])
+    assert {name for name, (grade, _) in found.items() if grade != "fine"} == {"replicas"}
+    assert code == 1
+    assert all(found[address][1] == "answers over PLAINTEXT" for address in kafka[1].split(","))
+    assert found["rights on the cluster"][1] == "Alter, Describe, DescribeConfigs, AlterConfigs"
+    assert found["rights on topics"][1] == "Describe, DescribeConfigs, AlterConfigs on all 1 that are seen"
+    assert found["metrics"][1] == "3 of 3 endpoints answer with CPU and byte counters"
+    assert found["capacity of CPU"][1] == found["capacity of network in"][1] == "declared for 3"
+    assert found["capacity of disk"][1] == "told by its log dirs for 3"
+    assert not (tmp_path / "lake").exists()
+    assert not (tmp_path / "state").exists()
+
+
+def test_addresses_that_do_not_answer(
+    kafka: tuple[SimulatedKafka, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One of several is missing, all of them are broken."""
+    dead = f"127.0.0.1:{closed_port()}"
+    code, found = checked(capsys, "--bootstrap", f"{kafka[1]},{dead}")
+    assert (code, found[dead][0]) == (1, "missing")
+    assert "Connection refused" in found[dead][1]
+    code, found = checked(capsys, "--bootstrap", dead)
+    assert (code, found[dead][0]) == (2, "broken")
+    assert "rights on topics" not in found
+
+
+@pytest.mark.parametrize(
+    ("rights", "grade", "told"),
+    [
+        (
+            {8, 7, 10},
+            "missing",
+            "no AlterConfigs on the cluster: plans can be made, not applied; grant it, or ",
+        ),
+        ({8, 10, 11}, "missing", "no Alter on the cluster: plans can be made, not applied; grant it"),
+        ({7, 10, 11}, "broken", "no Describe on the cluster: sizes are not told, and no plan can be made"),
+        (None, "missing", "the brokers do not tell (before Kafka 2.3); see docs/how-to/apply.md"),
+    ],
+)
+def test_rights_that_are_lacking(
+    kafka: tuple[SimulatedKafka, str],
+    capsys: pytest.CaptureFixture[str],
+    rights: set[int] | None,
+    grade: str,
+    told: str,
+) -> None:
+    """Each by its name in kafka-acls, with what it is needed for."""
+    kafka[0].rights = rights
+    _, found = checked(capsys, "--bootstrap", kafka[1])
+    assert found["rights on the cluster"][0] == grade
+    assert told in found["rights on the cluster"][1]
+
+
+def test_rights_on_topics(kafka: tuple[SimulatedKafka, str], capsys: pytest.CaptureFixture[str]) -> None:
+    """Named topic by topic, the first few; and a user who sees none is told so."""
+    kafka[0].rights = {8, 7}
+    for name in "abcd":
+        kafka[0].controller.create_topic(name, {0: [1, 2]}, size_bytes=1e6)
+    _, found = checked(capsys, "--bootstrap", kafka[1])
+    assert "no DescribeConfigs on a, b, c and 2 more" in found["rights on topics"][1]
+    assert "no AlterConfigs on a, b, c and 2 more" in found["rights on topics"][1]
+    with SimulatedKafkaServer(cluster_of(2)) as empty:
+        _, found = checked(capsys, "--bootstrap", ",".join(empty.bootstrap))
+    assert found["rights on topics"] == (
+        "missing",
+        "no topic is seen: there is none, or none that this user may see; grant Describe on topics",
+    )
+
+
+def test_metrics_that_are_lacking(
+    kafka: tuple[SimulatedKafka, str],
+    exporter: dict[str, str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """None set; one that answers 404; one without CPU; a broker that the table leaves out."""
+    _, found = checked(capsys, "--bootstrap", kafka[1])
+    assert found["metrics"][1].startswith("no endpoint is set: CPU is not levelled")
+    assert found["metrics"][1].endswith("set collect.prometheus")
+    exporter["/idle"] = METRICS.partition("\n")[2]
+    (tmp_path / "trimtab.toml").write_text(
+        f'[collect.prometheus]\n1 = "{exporter["address"]}/nothing"\n2 = "{exporter["address"]}/idle"\n'
+    )
+    code, found = checked(capsys, "--bootstrap", kafka[1])
+    assert code == 1
+    assert "metrics" not in found
+    assert "/nothing answers 404" in found["metrics of broker 1"][1]
+    assert "start it, or correct collect.prometheus" in found["metrics of broker 1"][1]
+    assert (
+        "answers without cpu_time_ns: CPU is not levelled; give it the rules"
+        in found["metrics of broker 2"][1]
+    )
+    assert "add it to collect.prometheus" in found["metrics of broker 3"][1]
+
+
+def test_a_password_in_an_address_is_not_printed(
+    kafka: tuple[SimulatedKafka, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Neither that of an exporter nor that of the connection."""
+    (tmp_path / "trimtab.toml").write_text(
+        '[collect]\nprometheus = "http://ada:hunter2@127.0.0.1:1/metrics"\n'
+        f'[kafka]\nbootstrap = "{kafka[1]}"\nsecurity_protocol = "SASL_PLAINTEXT"\n'
+        'sasl_mechanism = "PLAIN"\nuser = "ada"\npassword = "hunter2"\n'
+    )
+    checked_text = str(checked(capsys))
+    assert "hunter2" not in checked_text
+    assert "PLAIN" in checked_text
+    (tmp_path / "trimtab.toml").write_text(
+        '[collect]\nprometheus = "http://ada:hunter2@127.0.0.1:1/metrics"\n'
+    )
+    checked_text = str(checked(capsys, "--bootstrap", kafka[1]))
+    assert "metrics of broker 1" in checked_text
+    assert "hunter2" not in checked_text
+
+
+def test_capacities_that_are_lacking(
+    kafka: tuple[SimulatedKafka, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of all brokers, and of some by name."""
+    (tmp_path / "trimtab.toml").write_text("[capacity.brokers.2]\ncpu_cores = 4\n")
+    _, found = checked(capsys, "--bootstrap", kafka[1])
+    assert found["capacity of CPU"][1].startswith("not known of brokers 1, 3: brokers are compared")
+    assert found["capacity of network in"][1].startswith("not known of any broker: brokers are compared")
+    assert found["capacity of network in"][1].endswith("set capacity.network_in_bytes_per_second")
+
+
+def test_what_the_collector_finds_wrong_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    """A broker that died."""
+    cluster = cluster_of(3)
+    with SimulatedKafkaServer(cluster) as server:
+        bootstrap = ",".join(server.bootstrap)
+        cluster.kill_broker(2)
+        server.advance(60.0)
+        _, found = checked(capsys, "--bootstrap", bootstrap)
+    assert found["samples"] == ("missing", "broker 2 is fenced: the controller counts it as dead")
+
+
+def test_pulsar(capsys: pytest.CaptureFixture[str]) -> None:
+    """One broker dead, tenants refused, no message rate declared."""
+    with loaded_server() as server:
+        server.faults.append(Fault("GET", "/tenants", Trouble.REFUSED))
+        dead = server.urls[1]
+        server.kill(server.ids[1])
+        code, found = checked(capsys, "--pulsar-admin", ",".join(server.urls))
+    assert code == 1
+    assert found[server.urls[0]] == ("fine", "Pulsar 4.2.4 answers over plain HTTP")
+    assert found[dead][0] == "missing"
+    assert "Connection refused" in found[dead][1]
+    assert found["right to read tenants"][0] == "missing"
+    assert "unreachable" in found["samples"][1]
+    assert found["capacity of CPU"] == ("fine", "told by its report for 2")
+    assert found["capacity of message rate"][1].startswith("not known of any broker: it is not levelled")
+    code, found = checked(capsys, "--pulsar-admin", dead)
+    assert (code, found[dead][0]) == (2, "broken")
+
+
+def test_a_token_that_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The remedy is the brokers' own; the token is not printed."""
+    (tmp_path / "token").write_text("wrong-token")
+    with loaded_server(token="right") as server:
+        code, found = checked(capsys, "--pulsar-admin", server.urls[0], "--token-file", "token")
+    assert code == 2
+    assert "rights of a superuser" in found[server.urls[0]][1]
+    assert "wrong-token" not in str(found)
+
+
+def test_the_age_of_a_lake(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Samples without tables, tables without fresh samples, and all of them fresh."""
+    lake = tmp_path / "lake"
+    published = publish(
+        lake,
+        {
+            "imbalance": [imbalance_rows(NOON, {1: (0.6, 0.3, 0.3, 0.1)})],
+            "brokers": [broker_rows(NOON, {1: "alive"})],
+        },
+    )
+    raw = Lake(lake, LEVELS["replicas"].pipeline()).raw / "date=2026-11-21"
+    raw.mkdir(parents=True)
+    (raw / "one.parquet").write_bytes(b"")
+    at = NOON.timestamp()
+    os.utime(raw / "one.parquet", (at, at))
+    monkeypatch.setattr("time.time", lambda: at + 60.0)
+    _, found = checked(capsys)
+    assert found["replicas"][0] == "missing"
+    assert found["replicas"][1].endswith("snapshots of 0 clusters; `trimtab pipeline run`")
+    snapshot_folder(published)
+    _, found = checked(capsys)
+    assert found["replicas"][0] == "fine"
+    assert found["replicas"][1].startswith("newest samples 1 min 0 s old, newest tables ")
+    monkeypatch.setattr("time.time", lambda: at + 7200.0)
+    _, found = checked(capsys)
+    assert found["replicas"][0] == "missing"
+    assert "newest samples 2 h 0 min old" in found["replicas"][1]
+    assert found["replicas"][1].endswith("too old to plan from; `trimtab collect`, `trimtab pipeline run`")
+    os.utime(raw / "one.parquet", (at + 7100, at + 7100))
+    _, found = checked(capsys)
+    assert found["replicas"][1].endswith("tables are behind; `trimtab pipeline run`")
+
+
+def test_people_read_lines_with_marks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A heading a part, a mark a line, and the outcome last."""
+    (tmp_path / "trimtab.toml").write_text("[replicas]\nthetta = 1\n")
+    with pytest.raises(SystemExit):
+        main(["check"])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "settings"
+    assert lines[1].startswith("  ✗ fault")
+    assert lines[1].endswith("replicas.thetta is not a setting; did you mean replicas.theta?")
+    assert lines[2].startswith("  ! cluster")
+    assert lines[3:5] == ["", "folders"]
+    assert lines[-2:] == ["", "✗ says what is broken."]
