@@ -10,6 +10,7 @@ from trimtab.levels import level_named
 from trimtab.levels.settings import SECTIONS
 from trimtab.levels.systems import KAFKA
 from trimtab.model.errors import SettingsError
+from trimtab.observe.collect.settings import CollectSettings
 
 
 def checked(
@@ -81,3 +82,12 @@ def test_sections_that_are_none_are_all_told(tmp_path: Path) -> None:
     ]
     with pytest.raises(SettingsError, match=r"no section \[replcas\]; did you mean replicas"):
         read_unchecked(tmp_path / "trimtab.toml", [], {}, SECTIONS)
+
+
+def test_of_two_values_that_are_named_the_one_goes_without_which_all_is_sound(tmp_path: Path) -> None:
+    """A time-out longer than the interval: without the interval it would still be too long."""
+    (tmp_path / "trimtab.toml").write_text("[collect]\ninterval_seconds = 20\ntimeout_seconds = 40\n")
+    settings = read_unchecked(tmp_path / "trimtab.toml", (), {}, SECTIONS)
+    found = bound(settings, "collect", lambda one: one.section("collect", CollectSettings))
+    assert len(found.faults) == 1
+    assert (found.value.interval_seconds, found.value.timeout_seconds) == (20, None)
