@@ -52,8 +52,21 @@ def _brokers(draw: st.DrawFn) -> dict[str, Any]:
         "rack": draw(st.sampled_from(["r1", "r2", "r3", "r1", "r2", None])),
         "host": draw(st.sampled_from([None, None, "h1", "h2", "h3"])),
         "capacity": capacity,
-        "log_dirs": [{"path": path, "state": draw(st.sampled_from(DIR_STATES))} for path in paths],
+        "log_dirs": [
+            {
+                "path": path,
+                "state": draw(st.sampled_from(DIR_STATES)),
+                **draw(_dir_capacities(capacity, paths)),
+            }
+            for path in paths
+        ],
     }
+
+
+def _dir_capacities(capacity: dict[str, Any], paths: list[str]) -> st.SearchStrategy[dict[str, Any]]:
+    """Mostly the broker's disk in equal parts; not known for some."""
+    known = [{"capacity": capacity["disk"] / len(paths)}] * 3 if "disk" in capacity else []
+    return st.sampled_from([{}, *known])
 
 
 @st.composite
@@ -90,12 +103,14 @@ def wishes(draw: st.DrawFn, document: dict[str, Any]) -> list[str]:
     if draw(st.booleans()):
         asked["epsilon"] = draw(st.sampled_from([0.02, 0.3, 0.9]))
     kind = draw(
-        st.sampled_from([None] * 6 + ["drain", "demote", "add", "fix_offline", "excluded", "few", "goals"])
+        st.sampled_from(
+            [None] * 6 + ["drain", "demote", "add", "fix_offline", "excluded", "few", "goals", "to_disks"]
+        )
     )
     if kind in ("drain", "demote", "add"):
         few = st.lists(st.sampled_from(living if kind == "add" else ids), unique=True, min_size=1, max_size=2)
         asked[kind] = draw(few)
-    elif kind == "fix_offline":
+    elif kind in ("fix_offline", "to_disks"):
         asked[kind] = True
     elif kind == "excluded":
         for use in ("leaders", "replicas"):

@@ -93,10 +93,11 @@ class _Judge:
     def faults(self) -> list[str]:
         self.check_shape()
         self.check_reference()
-        room = self.disk_room()
+        room, dir_room = self.disk_room(), self.dir_room()
         for number, move in enumerate(self.plan["moves"], 1):
             self.check_move(number, move)
             self.check_room(number, move, room)
+            self.check_dir_room(number, move, dir_room)
         self.check_assignments()
         self.check_predictions()
         self.check_cost()
@@ -251,6 +252,32 @@ class _Judge:
                 f"{room[move['target']]:g} are allowed"
             )
 
+    def dir_held(self) -> dict[tuple[int, str], float]:
+        """Bytes in each log dir, as far as it is known where replicas lie."""
+        held = dict.fromkeys(((b, path) for b, dirs in self.dirs.items() for path in dirs), 0.0)
+        for (key, broker), path in self.dir_of.items():
+            if path is not None and broker in self.list[key]:
+                held[broker, path] += self.size(key)
+        return held
+
+    def dir_room(self) -> dict[tuple[int, str], float]:
+        """Bytes that each log dir may hold: θ of it, or what it holds if that is more."""
+        limited = {"theta", "log_dirs"} & set(self.settings["goals"]) or self.settings.get("fix_offline")
+        theta = self._limit("theta")["disk"] if limited else 1.0
+        held = self.dir_held()
+        return {
+            (number, one["path"]): max(theta * one["capacity"], held[number, one["path"]]) * (1 + 1e-6)
+            for number, broker in self.brokers.items()
+            for one in broker.get("log_dirs", [])
+            if "capacity" in one
+        }
+
+    def check_dir_room(self, number: int, move: dict, room: dict[tuple[int, str], float]) -> None:
+        """No step fills a log dir above θ that was not, whatever the verdict says."""
+        at = (move["target"], move.get("x_target_dir"))
+        if at in room and self.dir_held()[at] > room[at]:
+            self.fault(f"move {number} fills log dir {at} to {self.dir_held()[at]:g}, {room[at]:g} allowed")
+
     # ------------------------------------------------------------ ends
 
     def check_assignments(self) -> None:
@@ -347,7 +374,7 @@ class _Judge:
         moves, cost = self.plan["moves"], self.plan["cost"]
         kinds = [move["kind"] for move in moves]
         expected = {
-            "bytes": sum(move["bytes"] for move in moves),
+            "bytes": sum(move["bytes"] for move in moves if move["kind"] != "log_dir"),
             "replica_moves": kinds.count("replica"),
             "leader_moves": kinds.count("leader"),
         }
@@ -356,10 +383,15 @@ class _Judge:
                 self.fault(f"cost.{name} is {cost[name]}, the moves make {value}")
         if cost.get("x_log_dir_moves", 0) != kinds.count("log_dir"):
             self.fault("cost.x_log_dir_moves is not that of the moves")
+        between_dirs = sum(move["bytes"] for move in moves if move["kind"] == "log_dir")
+        if cost.get("x_log_dir_bytes", 0) != between_dirs:
+            self.fault("cost.x_log_dir_bytes is not that of the moves")
+        if self.plan["bound"].get("x_log_dir_bytes", 0) > between_dirs:
+            self.fault("bound.x_log_dir_bytes is more than the plan copies between log dirs")
         limits = (("max_bytes", "bytes"), ("max_moves", None))
         for setting, name in limits:
             limit = self.settings.get(setting)
-            spent = expected[name] if name else len(moves)
+            spent = expected[name] + between_dirs if name else len(moves)
             if limit is not None and spent > limit:
                 self.fault(f"the plan spends {spent}, settings.{setting} is {limit}")
         if self.plan["verdict"] == "levelled" and self.plan["bound"]["bytes"] > expected["bytes"]:
@@ -378,8 +410,9 @@ class _Judge:
         """What breaks a hard goal of placement."""
         faults = []
         goals = self.settings["goals"]
+        dirs_alone = self.settings.get("to_disks") and not self.settings["fix_offline"]
         for key, brokers in lists.items():
-            if self.excluded(key):
+            if self.excluded(key) or dirs_alone:
                 continue
             if gone := [broker for broker in brokers if broker in self.out_of_service]:
                 faults.append(f"{key} has replicas on {gone}, dead or draining")
@@ -429,6 +462,36 @@ class _Judge:
         ]
         return over, off
 
+    def dir_faults(self) -> list[str]:
+        """Log dirs above θ, or further than ε from their broker's mean, where that is asked."""
+        if "log_dirs" not in self.settings["goals"]:
+            return []
+        held = self.dir_held()
+        theta, epsilon = (self._limit(name)["disk"] for name in ("theta", "epsilon"))
+        faults = []
+        for number, broker in self.brokers.items():
+            room = {
+                one["path"]: one["capacity"]
+                for one in broker.get("log_dirs", [])
+                if one["state"] == "online" and "capacity" in one
+            }
+            if number in self.out_of_service or len(room) < 2:
+                continue
+            mean = sum(held[number, path] for path in room) / sum(room.values())
+            for path, capacity in room.items():
+                usage = held[number, path] / capacity
+                far = abs(usage - mean) > epsilon * mean * (1 + 1e-9)
+                if usage > theta * (1 + 1e-9):
+                    faults.append(f"log dir {path} of broker {number} at {usage:.4f} > θ")
+                elif far and mean > self.settings["idle_usage"] * (1 + 1e-12):
+                    faults.append(f"log dir {path} of broker {number} at {usage:.4f}, mean {mean:.4f}")
+        return faults
+
+    def size(self, key: tuple) -> float:
+        """Bytes of a copy."""
+        row = self.partitions[key]
+        return max(row["leader_load"]["disk"], row["follower_load"]["disk"])
+
     def _idle(self, name: str, lists: dict, leaders: dict) -> bool:
         """Used too little to be levelled, by a capacity that is known."""
         if name in self.snapshot.get("quality", {}).get("x_nominal_capacity", []):
@@ -463,6 +526,9 @@ class _Judge:
                 self.fault(f"broker {number} is named in the settings, and not there")
         if self.settings.get("fix_offline") and {"theta", "epsilon"} & set(self.settings["goals"]):
             self.fault(f"fix_offline, with goals {self.settings['goals']}")
+        dirs_alone = self.settings.get("to_disks") and not self.settings["fix_offline"]
+        if dirs_alone and any(move["kind"] != "log_dir" for move in self.plan["moves"]):
+            self.fault("to_disks, but something else than a log dir changes")
         for key, first in self.first_list.items():
             if self.placement_faults({key: first}, self.first_leader, moved=False):
                 continue
@@ -488,7 +554,7 @@ class _Judge:
         problems = [problem for problem in self.plan["problems"] if not self.is_opinion(problem)]
         hard = self.placement_faults(self.list, self.leader, moved=True)
         over, off = self.level_faults(self.list, self.leader)
-        everything = hard + over + off
+        everything = hard + over + off + self.dir_faults()
         lifted = self.lifted()
         if verdict not in ("level", "levelled", "improved", "overloaded", "infeasible"):
             self.fault(f"verdict is {verdict}")

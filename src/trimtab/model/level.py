@@ -58,15 +58,43 @@ class Breach(NamedTuple):
     brokers: int
 
 
+class Within(NamedTuple):
+    """Parts of brokers held against the others of the same broker: the worst, and how many miss their goal.
+
+    Attributes
+    ----------
+    name
+        Of such parts, `log dirs`.
+    number, beyond
+        How many there are, and how many are above θ or further than ε from their broker's mean.
+    peak_usage, worst_deviation
+        The highest utilisation, and the furthest from the mean of its broker's.
+    part, broker
+        The one that is furthest.
+    """
+
+    name: str
+    number: int
+    beyond: int
+    peak_usage: float
+    worst_deviation: float
+    part: str
+    broker: int | str
+
+
 @dataclass(frozen=True, eq=False)
 class Standing:
-    """A snapshot's load by view, held against goals as a planner does; `nominal`: without known capacity."""
+    """A snapshot's load by view, held against goals as a planner does; `nominal`: without known capacity.
+
+    `within` is about parts of brokers, where brokers have several.
+    """
 
     taken_at: str
     measured: Mapping[str, Imbalance]
     goals: Goals
     nominal: tuple[str, ...]
     breaches: tuple[Breach, ...]
+    within: Within | None = None
 
 
 def standing_of(snapshot: Any, settings: Any) -> Standing:
@@ -90,4 +118,5 @@ def standing_of(snapshot: Any, settings: Any) -> Standing:
                 view, row = divmod(int(np.where(broken, np.abs(value), -1.0).argmax()), len(names))
                 figures = float(value[view, row]), float(limit[place]), int(broken.any(axis=0).sum())
                 found.append(Breach(goal, resource, names[row], list(measured)[view], *figures))
-    return Standing(snapshot.reference.taken_at, measured, goals, nominal, tuple(found))
+    within = snapshot.within(settings) if hasattr(snapshot, "within") else None
+    return Standing(snapshot.reference.taken_at, measured, goals, nominal, tuple(found), within)

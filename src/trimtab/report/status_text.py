@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
 
-    from trimtab.model.level import Breach, Standing
+    from trimtab.model.level import Breach, Standing, Within
     from trimtab.model.load import FloatArray
     from trimtab.observe.status import BrokerState, ClusterStatus
 
@@ -64,6 +64,8 @@ def status_text(
     yield ""
     if not isinstance(standing, str):
         yield _measures(status, standing)
+        if standing.within is not None:
+            yield within_text(standing.within)
     yield from _remarks(status, now)
     yield from _verdict(status, standing)
 
@@ -81,6 +83,7 @@ def status_document(
         "ticks": status.ticks,
         "snapshot": None if isinstance(standing, str) else standing.taken_at,
         "resources": {} if isinstance(standing, str) else _resources(standing),
+        **({} if isinstance(standing, str) else _within(standing)),
         "brokers": [
             {
                 "id": broker.id,
@@ -173,10 +176,16 @@ def _verdict(status: ClusterStatus, standing: Standing | str) -> Iterator[str]:
         yield f"[yellow]![/] No goal is judged, for want of a snapshot: {standing}"
         return
     yield from (f"[red]![/] {breach_text(breach)}" for breach in standing.breaches)
+    inside = standing.within
+    if inside is not None and inside.beyond:
+        yield (
+            f"[red]![/] {inside.beyond} of {inside.number} {inside.name} are above θ, or further than ε from "
+            f"the mean of their broker's. `trimtab plan {status.level}` levels them too."
+        )
     if standing.breaches:
         uneven = ", ".join(dict.fromkeys(resource_name(breach.resource) for breach in standing.breaches))
         yield f"{uneven}: not level. `trimtab plan {status.level}` finds the fewest moves that help."
-    else:
+    elif inside is None or not inside.beyond:
         left = [
             resource_name(name) for name, of in _resources(standing).items() if of["idle"] or not of["holds"]
         ]
@@ -186,6 +195,22 @@ def _verdict(status: ClusterStatus, standing: Standing | str) -> Iterator[str]:
         f"[dim]Goals are judged by the snapshot of {standing.taken_at}, as in a plan; "
         f"the map is measured, the mean of {counted(status.ticks, 'tick')}[/]"
     )
+
+
+def within_text(within: Within) -> str:
+    """Parts of brokers in a line: the fullest, and the furthest from the others of its broker."""
+    worst = f": {within.part} of {broker_name(within.broker)}" if within.worst_deviation > 0 else ""
+    return (
+        f"{within.name}: {within.number}, peak {within.peak_usage:.0%}, worst γ "
+        f"{within.worst_deviation:.1%} of the mean of its broker's{worst}"
+    )
+
+
+def _within(standing: Standing) -> dict[str, Any]:
+    if standing.within is None:
+        return {}
+    figures = standing.within._asdict()
+    return {figures.pop("name").replace(" ", "_"): figures}
 
 
 def breach_text(breach: Breach) -> str:

@@ -7,7 +7,7 @@ from trimtab.files.plan_format import ORDER, PROBLEM, PlanFormat, check_cost, se
 from trimtab.files.records import record_of
 from trimtab.model.errors import InputError
 from trimtab.model.plan import Problem
-from trimtab.model.replicas.plan import Assignment, Cost, Move, MoveKind, ReplicasPlan
+from trimtab.model.replicas.plan import Assignment, Bound, Cost, Move, MoveKind, ReplicasPlan
 from trimtab.model.replicas.resources import RESOURCES
 
 _MOVE = record_of(
@@ -20,8 +20,14 @@ _MOVE = record_of(
 )
 _RECORD = record_of(
     ReplicasPlan,
-    {Problem: PROBLEM, Move: _MOVE, Cost: record_of(Cost, own=("log_dir_moves",))},
-    order=ORDER,
+    {
+        Problem: PROBLEM,
+        Move: _MOVE,
+        Cost: record_of(Cost, own=("log_dir_moves", "log_dir_bytes")),
+        Bound: record_of(Bound, own=("log_dir_bytes",)),
+    },
+    order=(*ORDER, "log_dirs"),
+    own=("log_dirs",),
 )
 
 
@@ -30,10 +36,11 @@ def checked(document: JsonDocument, plan: ReplicasPlan) -> None:
     _check_moves(document, plan)
     kinds = [move.kind for move in plan.moves]
     counted = {
-        "bytes": sum(move.bytes for move in plan.moves),
+        "bytes": sum(move.bytes for move in plan.moves if move.kind is not MoveKind.LOG_DIR),
         "replica_moves": kinds.count(MoveKind.REPLICA),
         "leader_moves": kinds.count(MoveKind.LEADER),
         "x_log_dir_moves": kinds.count(MoveKind.LOG_DIR),
+        "x_log_dir_bytes": sum(move.bytes for move in plan.moves if move.kind is MoveKind.LOG_DIR),
     }
     check_cost(document, plan.cost, counted)
 

@@ -22,4 +22,11 @@ PLAN: Final = (
         False,
         setting="replicas.fix_offline",
     ),
+    Option(
+        "--to-disks",
+        "Move replicas between the log dirs of their broker alone; nothing leaves its broker.",
+        bool,
+        False,
+        setting="replicas.to_disks",
+    ),
 )

@@ -10,6 +10,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from trimtab.model import plan
+from trimtab.model.replicas.log_dirs import DirMeasures
 from trimtab.model.values import Count, Id, Name, Order
 
 
@@ -83,20 +84,33 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """The price of carrying the plan out."""
+    """The price of carrying the plan out; `bytes` go over the network, `log_dir_bytes` between disks."""
 
     bytes: Count
     replica_moves: Count
     leader_moves: Count
     log_dir_moves: Count = 0
+    log_dir_bytes: Count = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """No plan that meets the same goals copies fewer bytes; `proof` says why."""
+    """No plan that meets the same goals copies fewer bytes between brokers; `proof` says why.
+
+    `log_dir_bytes` is the same for bytes between log dirs, where nothing leaves its broker; else 0.
+    """
 
     bytes: Count
     proof: str
+    log_dir_bytes: Count = 0
+
+
+@dataclass(frozen=True, slots=True)
+class DirPrediction:
+    """Measures of the log dirs in the snapshot, and after all moves."""
+
+    before: DirMeasures
+    after: DirMeasures
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,6 +120,7 @@ class ReplicasPlan(plan.Plan[Move]):
     assignments: tuple[Assignment, ...]
     cost: Cost
     bound: Bound
+    log_dirs: DirPrediction | None = None
 
 
 Plan = ReplicasPlan

@@ -8,6 +8,7 @@ GOALS: Final = {
     "host": "no host holds more than ceil(replicas / hosts) of a partition",
     "theta": "no broker uses more than theta of any capacity",
     "epsilon": "no broker's utilisation deviates from the mean by more than epsilon of it",
+    "log_dirs": "no log dir is above theta.disk, or further than epsilon.disk from the mean of its broker's",
 }
 """Goals that a plan can be asked for, by name. Emptying dead and draining brokers and offline log dirs, and
 giving leaderless partitions a leader, is always part of a plan."""
@@ -65,8 +66,11 @@ class ReplicasSettings:
         alone.
     fix_offline
         True: only what must move does. Of the goals, `rack` and `host` remain, and no disk is filled above θ.
+    to_disks
+        True: replicas move between the log dirs of their broker alone; nothing leaves its broker, but for
+        what `fix_offline` asks for beside it.
     max_bytes, max_moves
-        Limits to the whole plan; None is no limit.
+        Limits to the whole plan, copies between brokers and between log dirs together; None is no limit.
     seed
         For strategies that draw; the same seed gives the same plan.
     time_budget_seconds
@@ -87,6 +91,7 @@ class ReplicasSettings:
     demote: tuple[int, ...] = ()
     add: tuple[int, ...] = ()
     fix_offline: bool = False
+    to_disks: bool = False
     max_bytes: int | None = None
     max_moves: int | None = None
     seed: int = 0

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.model.imbalance import Imbalance, imbalance
+from trimtab.model.level import Within
 from trimtab.model.load import BoolArray, FloatArray, IntArray
 from trimtab.model.replicas.resources import RESOURCES
 from trimtab.model.snapshot import Quality, SnapshotReference
@@ -186,6 +187,12 @@ class ReplicasSnapshot:
         for name, asked in (("drain", BrokerState.DRAINING), ("add", BrokerState.NEW)):
             state[np.isin(self.brokers.id, settings.get(name) or ()) & (state != BrokerState.DEAD)] = asked
         return replace(self, brokers=replace(self.brokers, state=state))
+
+    def within(self, settings: Any) -> Within | None:
+        """The log dirs of brokers that have several, by the goals of a planner's settings; None for none."""
+        from trimtab.model.replicas.log_dirs import standing_of_dirs
+
+        return standing_of_dirs(self, settings)
 
     def broker_load(self, replicas: IntArray | None = None, leader: IntArray | None = None) -> FloatArray:
         """Shape (brokers, resources), in `UNITS`: loads under a placement (by default the snapshot's own).

@@ -1,70 +1,233 @@
-"""The log dir of its new broker that a replica goes to: the one that is left emptiest."""
+"""Log dirs as a planner sees them, and the dir that every replica should end in.
+
+Brokers do not share dirs, so each is levelled for itself (`trimtab.plan.replicas.dir_levels`), after it is
+known which replicas come and go.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
-from trimtab.model.replicas.snapshot import NOBODY, LogDirState, ReplicasSnapshot
+from trimtab.model.load import BoolArray, FloatArray
+from trimtab.model.plan import Problem
+from trimtab.model.replicas.log_dirs import counted_dirs, dir_bytes
+from trimtab.model.replicas.resources import DISK
+from trimtab.model.replicas.snapshot import NOBODY, LogDirState
+from trimtab.plan.replicas.dir_levels import ARRIVING, NEGLIGIBLE, BrokerDirs, breach, placed
 from trimtab.plan.replicas.moves import REPLICA_STEP, Steps
-from trimtab.plan.replicas.problem import ProblemData
+from trimtab.plan.replicas.problem import ProblemData, excluded_partitions
 
-DirPair = tuple[str | None, str | None]
+ROUNDING = 1 + 1e-9
 
 
-def dirs_of(problem: ProblemData, steps: Steps) -> list[DirPair]:
-    """Log dir that each step takes a replica from, and that it goes to.
+@dataclass(frozen=True, slots=True)
+class DirChange:
+    """A replica that stays on its broker and changes its log dir; indices."""
 
-    None where it is not known or there is no choice: leader steps, and brokers that declare fewer than two
-    dirs.
+    partition: int
+    broker: int
+    source: int
+    target: int
+
+
+@dataclass(frozen=True, eq=False)
+class DirData:
+    """Log dirs of a problem.
+
+    Attributes
+    ----------
+    asked
+        Whether dirs are to be levelled.
+    counted, open
+        Shape (dirs,): levelled against one another, and may be given replicas.
+    held
+        Shape (dirs,), bytes.
+    capacity
+        Shape (dirs,), bytes; infinite where not known.
     """
+
+    problem: ProblemData
+    asked: bool
+    counted: BoolArray
+    open: BoolArray
+    held: FloatArray
+    capacity: FloatArray
+
+    @cached_property
+    def theta(self) -> float:
+        """The most that a dir should be filled; the whole dir where nobody asks for less."""
+        settings = self.problem.settings
+        limited = {"theta", "log_dirs"} & set(settings.goals) or settings.fix_offline
+        return settings.theta[DISK] if limited else 1.0
+
+    @cached_property
+    def ceiling(self) -> FloatArray:
+        """Shape (dirs,), bytes: θ, or what it holds already where that is more."""
+        return np.asarray(np.maximum(self.theta * self.capacity, self.held) * ROUNDING)
+
+    @cached_property
+    def of_broker(self) -> list[list[int]]:
+        """The dirs of every broker."""
+        broker = self.problem.snapshot.log_dirs.broker
+        found: list[list[int]] = [[] for _ in range(len(self.problem.snapshot.brokers))]
+        for d, b in enumerate(broker.tolist()):
+            found[b].append(d)
+        return found
+
+    @cached_property
+    def movable(self) -> BoolArray:
+        """Shape of `log_dir`: replicas that may change their dir: not excluded, and in one that counts."""
+        snapshot = self.problem.snapshot
+        where = snapshot.partitions.log_dir
+        excluded = excluded_partitions(snapshot, self.problem.settings.excluded_topics)
+        return np.asarray((where != NOBODY) & self.counted[where] & ~excluded[:, None])
+
+    def dir_of(self, p: int, b: int) -> int:
+        """The dir of a replica in the snapshot, `NOBODY` where that is not known."""
+        parts = self.problem.snapshot.partitions
+        slots = np.flatnonzero(parts.replicas[p] == b)
+        return int(parts.log_dir[p, slots[0]]) if len(slots) else NOBODY
+
+    def broker_dirs(self, dirs: list[int], fixed: FloatArray, total: float) -> BrokerDirs:
+        """Goals of one broker's counted dirs, which are to hold `total` bytes in the end.
+
+        Parameters
+        ----------
+        fixed
+            Shape (counted dirs,), bytes that do not move.
+        """
+        settings, number = self.problem.settings, len(dirs)
+        mean = total / float(self.capacity[dirs].sum())
+        asked = mean >= settings.idle_usage
+        epsilon = settings.epsilon[DISK]
+        return BrokerDirs(
+            fixed=fixed,
+            capacity=self.capacity[dirs],
+            ceiling=self.ceiling[dirs] / self.capacity[dirs],
+            theta=np.full(number, self.theta),
+            high=np.full(number, mean * (1 + epsilon) if asked else np.inf),
+            low=np.full(number, mean * (1 - epsilon) if asked else 0.0),
+        )
+
+
+def dir_data(problem: ProblemData) -> DirData | None:
+    """Log dirs of a problem; None where none are declared."""
     snapshot = problem.snapshot
     if not len(snapshot.log_dirs):
-        return [(None, None)] * len(steps.kind)
-    paths, broker = snapshot.log_dirs.path, snapshot.log_dirs.broker
-    declared = np.bincount(broker, minlength=len(snapshot.brokers))
-    choice = [
-        [d for d in np.flatnonzero(broker == b).tolist() if snapshot.log_dirs.state[d] == LogDirState.ONLINE]
-        if declared[b] > 1
-        else []
-        for b in range(len(snapshot.brokers))
-    ]
-    held = dir_bytes(problem)
-    capacity: list[float] = snapshot.log_dirs.capacity.tolist()
-    size: list[float] = problem.arrays.size.tolist()
-    where = _where(snapshot)
-    found: list[DirPair] = []
-    for kind, p, source, target in zip(*(column.tolist() for column in steps[:4]), strict=True):
-        if kind != REPLICA_STEP:
-            found.append((None, None))
+        return None
+    return DirData(
+        problem,
+        "log_dirs" in problem.settings.goals,
+        counted_dirs(snapshot),
+        np.asarray(snapshot.log_dirs.state == LogDirState.ONLINE),
+        dir_bytes(snapshot),
+        snapshot.log_dirs.capacity,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class DirAims:
+    """Where replicas should end.
+
+    Attributes
+    ----------
+    arriving
+        Dir of each (partition, broker) that is copied, on brokers whose dirs are levelled.
+    changes
+        Of replicas that stay on their broker, those of the fullest brokers first.
+    cut
+        Says that a limit left some of these out.
+    """
+
+    arriving: dict[tuple[int, int], int]
+    changes: list[DirChange]
+    cut: Problem | None = None
+
+
+def aims_of(data: DirData, steps: Steps) -> DirAims:
+    """The dirs that replicas should end in, after steps that bring and take some."""
+    if not data.asked:
+        return DirAims({}, [])
+    log_dir = data.problem.snapshot.partitions.log_dir
+    size = data.problem.arrays.size
+    stays = data.movable.copy()
+    held = data.held.copy()
+    comes: dict[int, list[int]] = {}
+    copies = np.flatnonzero(steps.kind == REPLICA_STEP)
+    for p, source, target in zip(
+        *(column[copies].tolist() for column in (steps.partition, steps.source, steps.target)), strict=True
+    ):
+        comes.setdefault(target, []).append(p)
+        slots = np.flatnonzero(data.problem.snapshot.partitions.replicas[p] == source)
+        if len(slots) and log_dir[p, slots[0]] != NOBODY:
+            held[log_dir[p, slots[0]]] -= size[p]
+            stays[p, slots[0]] = False
+    rows, columns = np.nonzero(stays)
+    where = log_dir[rows, columns]
+    order = np.argsort(where, kind="stable")
+    rows, where = rows[order], where[order]
+    first = np.searchsorted(where, np.arange(len(held) + 1))
+    arriving: dict[tuple[int, int], int] = {}
+    found: list[tuple[float, list[tuple[DirChange, float]]]] = []
+    for b in np.unique(data.problem.snapshot.log_dirs.broker[data.counted]).tolist():
+        dirs = [d for d in data.of_broker[b] if data.counted[d]]
+        coming = comes.get(b, [])
+        total = float(held[dirs].sum() + size[coming].sum())
+        goal = data.broker_dirs(dirs, held[dirs], total)
+        far = float(breach(goal, held[dirs] / goal.capacity))
+        if not coming and far <= NEGLIGIBLE:
             continue
-        before = where.pop((p, source), NOBODY)
-        after = NOBODY
-        if choice[target]:
-            after = min(choice[target], key=lambda d: (*_filling(held[d] + size[p], capacity[d]), d))
-            held[after] += size[p]
-            where[p, target] = after
-        if before != NOBODY:
-            held[before] -= size[p]
-        found.append((paths[before] if before != NOBODY else None, paths[after] if after != NOBODY else None))
-    return found
+        members = [rows[first[d] : first[d + 1]] for d in dirs]
+        fixed = held[dirs] - np.array([size[one].sum() for one in members])
+        mine = np.concatenate([*members, np.array(coming, dtype=rows.dtype)])
+        home = [np.full(len(one), at) for at, one in enumerate(members)]
+        origin = np.concatenate([*home, np.full(len(coming), ARRIVING)]).astype(np.int32)
+        goal = goal._replace(fixed=fixed)
+        ends = placed(goal, size[mine], origin)
+        arriving |= {
+            (int(p), b): dirs[end] for p, was, end in zip(mine, origin, ends, strict=True) if was == ARRIVING
+        }
+        changes = [
+            (DirChange(int(p), b, dirs[was], dirs[end]), float(size[p]))
+            for p, was, end in zip(mine, origin.tolist(), ends.tolist(), strict=True)
+            if was not in (ARRIVING, end)
+        ]
+        if changes:
+            found.append((far, changes))
+    return _within_budget(data, steps, arriving, found)
 
 
-def dir_bytes(problem: ProblemData) -> list[float]:
-    """Bytes that each log dir holds, as far as the snapshot says where replicas are."""
-    where = problem.snapshot.partitions.log_dir
-    known = where != NOBODY
-    size = np.broadcast_to(problem.arrays.size[:, None], where.shape)
-    held: list[float] = np.bincount(
-        where[known], weights=size[known], minlength=len(problem.snapshot.log_dirs)
-    ).tolist()
-    return held
-
-
-def _filling(held: float, capacity: float) -> tuple[bool, float]:
-    """First whether it would overflow, then how full: as a share where a capacity is known, else in bytes."""
-    return (held > capacity, held / capacity if np.isfinite(capacity) else held / 1e15)
-
-
-def _where(snapshot: ReplicasSnapshot) -> dict[tuple[int, int], int]:
-    parts = snapshot.partitions
-    rows, columns = np.nonzero(parts.log_dir != NOBODY)
-    keys = zip(rows.tolist(), parts.replicas[rows, columns].tolist(), strict=True)
-    return dict(zip(keys, parts.log_dir[rows, columns].tolist(), strict=True))
+def _within_budget(
+    data: DirData,
+    steps: Steps,
+    arriving: dict[tuple[int, int], int],
+    found: list[tuple[float, list[tuple[DirChange, float]]]],
+) -> DirAims:
+    """The changes of the brokers furthest out first, as far as bytes and moves go that copies leave."""
+    settings, size = data.problem.settings, np.rint(data.problem.arrays.size)
+    copied = float(size[steps.partition[steps.kind == REPLICA_STEP]].sum())
+    bytes_left = np.inf if settings.max_bytes is None else settings.max_bytes - copied
+    moves_left = np.inf if settings.max_moves is None else settings.max_moves - len(steps.kind)
+    found.sort(key=lambda one: -one[0])
+    kept: list[DirChange] = []
+    for _, changes in found:
+        costs = [float(size[change.partition]) for change, _ in changes]
+        if sum(costs) > bytes_left or len(changes) > moves_left:
+            # All of a broker's or none: half of an exchange may leave its dirs worse than they were.
+            continue
+        bytes_left -= sum(costs)
+        moves_left -= len(changes)
+        kept += [change for change, _ in changes]
+    everything = sum(len(changes) for _, changes in found)
+    if len(kept) == everything:
+        return DirAims(arriving, kept)
+    limits = {"max_bytes": settings.max_bytes, "max_moves": settings.max_moves}
+    told = " or ".join(f"{name} {limit}" for name, limit in limits.items())
+    text = (
+        f"{everything - len(kept)} of {everything} moves between log dirs were left out: they and the copies "
+        f"between brokers are more than {told} allow"
+    )
+    return DirAims(
+        arriving, kept, Problem("limit_reached", text, proof={"log_dir_moves": everything, **limits})
+    )

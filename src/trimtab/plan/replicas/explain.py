@@ -30,8 +30,16 @@ SEEN = 5e-4
 SPREAD_GOALS = {RACK_GOAL: "rack", HOST_GOAL: "host"}
 
 
-def narrator(problem: ProblemData, steps: Steps, reasons: Reasons) -> Callable[[int], Reason]:
-    """A function from the number of a step to its reason; everything it needs is looked up once."""
+def narrator(
+    problem: ProblemData, steps: Steps, reasons: Reasons, order: list[int]
+) -> Callable[[int], Reason]:
+    """A function from the number of a step to its reason; everything it needs is looked up once.
+
+    Parameters
+    ----------
+    order
+        The place of each step among the plan's moves, from 1.
+    """
     ids: list[int] = problem.snapshot.brokers.id.tolist()
     brokers = problem.snapshot.brokers
     goal, resource, broker = reasons.goal.tolist(), reasons.column.tolist(), reasons.broker.tolist()
@@ -50,15 +58,16 @@ def narrator(problem: ProblemData, steps: Steps, reasons: Reasons) -> Callable[[
         copy = departure.get((partition[i], source[i]), -1) if kind[i] == LEADER_STEP else -1
         if copy > i and (goal[i] == ROOM_GOAL or abs(after - before) < SEEN):
             moved = f"{resource_name(name)} of broker {ids[what]} {change(before, after)}"
+            moved = moved if before != after else "no load moves yet"
             text = (
                 f"broker {ids[source[i]]} hands the partition over, so that its replica can go to broker "
-                f"{ids[target[copy]]} (move {copy + 1}); {moved if before != after else 'no load moves yet'}"
+                f"{ids[target[copy]]} (move {order[copy]}); {moved}"
             )
             return replace(reason(copy), before=None, after=None, text=text)
         aim = "relieved" if what == source[i] else "filled"
         if goal[i] == ROOM_GOAL:
             aim = "makes room"
-        then = f"; its replica follows to broker {ids[target[copy]]} (move {copy + 1})" if copy > i else ""
+        then = f"; its replica follows to broker {ids[target[copy]]} (move {order[copy]})" if copy > i else ""
         tail = then if kind[i] == LEADER_STEP else f"; {others(i)}"
         far = f"; broker {ids[there]} {change(*other[i])}" if there >= 0 else ""
         bounded = limit if abs(limit) != float("inf") else None

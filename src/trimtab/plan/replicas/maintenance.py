@@ -30,7 +30,7 @@ def as_asked(
                 )
             if name == "add" and state[broker] == BrokerState.DEAD:
                 raise PlanError(f"add: broker {broker} is dead in the snapshot of {at}; {remedy}")
-    if settings.fix_offline:
-        goals = tuple(goal for goal in settings.goals if goal in ("rack", "host"))
-        settings = replace(settings, goals=goals)
+    if settings.fix_offline or settings.to_disks:
+        kept = [goal for goal in settings.goals if settings.fix_offline and goal in ("rack", "host")]
+        settings = replace(settings, goals=(*kept, *(("log_dirs",) if settings.to_disks else ())))
     return with_load(snapshot.as_asked(asdict(settings)), settings.load), settings

@@ -1,17 +1,19 @@
 """From the placement that a strategy ends with to the plan that tells it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from trimtab.model.imbalance import imbalance
 from trimtab.model.load import FloatArray, IntArray
 from trimtab.model.plan import Prediction, Problem, settings_document
-from trimtab.model.replicas.plan import Assignment, Bound, Cost, Move, MoveKind, Plan
+from trimtab.model.replicas.log_dirs import dir_balance
+from trimtab.model.replicas.plan import Assignment, Bound, Cost, DirPrediction, Move, MoveKind, Plan
 from trimtab.model.replicas.resources import RESOURCES
 from trimtab.model.replicas.snapshot import BrokerState
 from trimtab.plan.replicas.bounds import bound_of
-from trimtab.plan.replicas.dirs import dirs_of
+from trimtab.plan.replicas.dir_bounds import log_dir_bound
+from trimtab.plan.replicas.dir_way import DirMove, DirWay, dir_way
 from trimtab.plan.replicas.explain import narrator
 from trimtab.plan.replicas.headroom import held_back, sent_home, too_full
 from trimtab.plan.replicas.moves import LEADER_STEP, Steps, path_to
@@ -36,6 +38,7 @@ class _Path:
     goal: Limits
     ceiling: FloatArray
     held: IntArray
+    way: DirWay
 
 
 def plan_of(problem: ProblemData, strategy: str, placement: Placement, cut: Problem | None = None) -> Plan:
@@ -49,10 +52,11 @@ def plan_of(problem: ProblemData, strategy: str, placement: Placement, cut: Prob
     path = _path(problem, placement, usage)
     before = imbalance(load_before, brokers.capacity, brokers.in_service, RESOURCES)
     after = imbalance(path.load, brokers.capacity, brokers.in_service, RESOURCES)
-    moves = _moves(problem, path.steps, _reasons(problem, path.steps, path.goal, usage, path.ceiling))
+    reasons = _reasons(problem, path.steps, path.goal, usage, path.ceiling)
+    moves = _moves(problem, path.steps, reasons, path.way)
     cost = cost_of(moves)
-    cuts = tuple(one for one in (cut, held_back(problem, path.held)) if one is not None)
-    judgement = judge(problem, path.placement, path.load, (before, after), bool(moves), cuts)
+    cuts = tuple(one for one in (cut, path.way.cut, held_back(problem, path.held)) if one is not None)
+    judgement = judge(problem, path.placement, path.load, (before, after), path.way, bool(moves), cuts)
     return Plan(
         level="replicas",
         strategy=strategy,
@@ -61,11 +65,12 @@ def plan_of(problem: ProblemData, strategy: str, placement: Placement, cut: Prob
         snapshot=snapshot.reference,
         verdict=judgement.verdict,
         moves=moves,
-        assignments=_assignments(problem, path.chosen, path.rows, path.leaders),
+        assignments=_assignments(problem, path),
         predicted=Prediction(before.measures(), after.measures()),
         cost=cost,
         bound=_bound(problem, path.goal, load_before, cost, judgement.goals_met),
         problems=judgement.problems,
+        log_dirs=_dir_prediction(problem, path.way),
     )
 
 
@@ -89,7 +94,10 @@ def _path(problem: ProblemData, placement: Placement, usage: FloatArray) -> _Pat
         steps = _in_order(problem, steps, goal, usage, ceiling)
         full = np.setdiff1d(too_full(problem, steps), held)
         if not len(full):
-            return _Path(placement, steps, chosen, rows, leaders, load, goal, ceiling, held)
+            way = dir_way(problem, steps)
+            full = np.setdiff1d(way.full, held)
+        if not len(full):
+            return _Path(placement, steps, chosen, rows, leaders, load, goal, ceiling, held, way)
         held = np.union1d(held, full).astype(np.int32)
         placement = sent_home(problem, placement, full)
 
@@ -97,11 +105,13 @@ def _path(problem: ProblemData, placement: Placement, usage: FloatArray) -> _Pat
 def cost_of(moves: tuple[Move, ...]) -> Cost:
     """The sum of the moves."""
     kinds = [move.kind for move in moves]
+    between_dirs = sum(move.bytes for move in moves if move.kind is MoveKind.LOG_DIR)
     return Cost(
-        bytes=sum(move.bytes for move in moves),
+        bytes=sum(move.bytes for move in moves) - between_dirs,
         replica_moves=kinds.count(MoveKind.REPLICA),
         leader_moves=kinds.count(MoveKind.LEADER),
         log_dir_moves=kinds.count(MoveKind.LOG_DIR),
+        log_dir_bytes=between_dirs,
     )
 
 
@@ -135,17 +145,24 @@ def _reasons(
     return reasons
 
 
-def _moves(problem: ProblemData, steps: Steps, reasons: Reasons) -> tuple[Move, ...]:
+def _moves(problem: ProblemData, steps: Steps, reasons: Reasons, way: DirWay) -> tuple[Move, ...]:
+    """The steps, and between them the moves from dir to dir."""
     parts, ids = problem.snapshot.partitions, problem.snapshot.brokers.id.tolist()
     topics, topic, number = parts.topics, parts.topic.tolist(), parts.number.tolist()
     size = np.rint(problem.arrays.size).astype(np.int64).tolist()
-    reason = narrator(problem, steps, reasons)
+    earlier = np.cumsum(
+        np.bincount([move.place for move in way.moves], minlength=len(steps.kind) + 1)
+        if way.moves
+        else np.zeros(len(steps.kind) + 1, dtype=np.int64)
+    )
+    order: list[int] = (np.arange(1, len(steps.kind) + 1) + earlier[:-1]).tolist()
+    reason = narrator(problem, steps, reasons, order)
     made = []
-    columns = (*(column.tolist() for column in steps[:4]), dirs_of(problem, steps))
+    columns = (*(column.tolist() for column in steps[:4]), way.pairs)
     for i, (kind, p, source, target, (source_dir, target_dir)) in enumerate(zip(*columns, strict=True)):
         made.append(
             Move(
-                order=i + 1,
+                order=order[i],
                 kind=MoveKind.LEADER if kind == LEADER_STEP else MoveKind.REPLICA,
                 topic=topics[topic[p]],
                 partition=number[p],
@@ -157,13 +174,34 @@ def _moves(problem: ProblemData, steps: Steps, reasons: Reasons) -> tuple[Move, 
                 target_dir=target_dir,
             )
         )
-    return tuple(made)
+
+    def between_dirs(move: DirMove, order: int) -> Move:
+        change, path = move.change, problem.snapshot.log_dirs.path
+        return Move(
+            order=order,
+            kind=MoveKind.LOG_DIR,
+            topic=topics[topic[change.partition]],
+            partition=number[change.partition],
+            source=ids[change.broker],
+            target=ids[change.broker],
+            bytes=size[change.partition],
+            reason=move.reason,
+            source_dir=path[change.source],
+            target_dir=path[change.target],
+        )
+
+    made += [between_dirs(move, move.place + 1 + at) for at, move in enumerate(way.moves)]
+    return tuple(sorted(made, key=lambda move: move.order))
 
 
-def _assignments(
-    problem: ProblemData, chosen: IntArray, rows: IntArray, leaders: IntArray
-) -> tuple[Assignment, ...]:
+def _assignments(problem: ProblemData, path: _Path) -> tuple[Assignment, ...]:
+    """The lists of all partitions that move, also of those whose replicas only change their log dir."""
     parts, ids = problem.snapshot.partitions, problem.snapshot.brokers.id.tolist()
+    moved = np.array([move.change.partition for move in path.way.moves], dtype=np.int64)
+    chosen = np.union1d(path.chosen, moved)
+    rows, leaders = parts.replicas[chosen], problem.first_leader[chosen]
+    at = np.searchsorted(chosen, path.chosen)
+    rows[at], leaders[at] = path.rows, path.leaders
     return tuple(
         Assignment(
             topic=parts.topics[topic],
@@ -183,11 +221,24 @@ def _assignments(
     )
 
 
+def _dir_prediction(problem: ProblemData, way: DirWay) -> DirPrediction | None:
+    """The measures of the log dirs; None where none counts, or nobody asks for them."""
+    if way.data is None or not way.data.asked:
+        return None
+    idle = problem.settings.idle_usage
+    before, after = (dir_balance(problem.snapshot, held).measures(idle) for held in (way.data.held, way.held))
+    return None if before is None or after is None else DirPrediction(before, after)
+
+
 def _bound(problem: ProblemData, goal: Limits, load: FloatArray, cost: Cost, goals_met: bool) -> Bound:
-    bound = bound_of(problem, goal, load)
+    bound = replace(
+        bound_of(problem, goal, load), log_dir_bytes=min(log_dir_bound(problem), cost.log_dir_bytes)
+    )
     if goals_met or bound.bytes <= cost.bytes:
         return bound
     # Fewer bytes than the goals would take: no bound on this plan, so none above its cost is claimed.
-    return Bound(
-        cost.bytes, f"not all goals are met; to meet them takes at least {bound.bytes} bytes: {bound.proof}"
+    return replace(
+        bound,
+        bytes=cost.bytes,
+        proof=f"not all goals are met; to meet them takes at least {bound.bytes} bytes: {bound.proof}",
     )

@@ -119,7 +119,7 @@ class ProblemData:
     counted
         Shape (brokers, resources): brokers and resources that θ and ε are about.
     excluded
-        Shape (partitions,): its topic is excluded.
+        Shape (partitions,): its topic is excluded, or nothing is to leave its broker.
     orphaned
         Shape (partitions,): nobody online holds its data in sync, so neither leader nor copy can be made.
     racks, hosts
@@ -222,6 +222,8 @@ def problem_data(snapshot: ReplicasSnapshot, settings: ReplicasSettings) -> Prob
     ready = online & parts.in_sync
     orphaned = (home_lead < 0) & ~ready.any(axis=1)
     excluded = excluded_partitions(snapshot, settings.excluded_topics)
+    if settings.to_disks and not settings.fix_offline:
+        excluded[:] = True
     factor = parts.replication_factor
     rack, racks = _groups(brokers.rack, brokers.in_service)
     host, hosts = _groups(brokers.host, brokers.in_service)

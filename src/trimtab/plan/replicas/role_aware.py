@@ -51,6 +51,10 @@ MOST_PASSES = 10
 
 def plan(snapshot: ReplicasSnapshot, settings: ReplicasSettings) -> Plan:
     """Plan with the paper's procedure."""
+    if settings.to_disks:
+        raise PlanError("to_disks: role_aware knows no log dirs; plan with the strategy trim")
+    # Nor does its source: its plans are judged without them.
+    settings = replace(settings, goals=tuple(goal for goal in settings.goals if goal != "log_dirs"))
     problem = problem_data(snapshot, settings)
     run = _leveled(problem)
     kept, cut = within_budget(problem, Placement(run.board.place, run.board.lead))

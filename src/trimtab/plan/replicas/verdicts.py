@@ -7,6 +7,8 @@ from trimtab.model.level import beyond
 from trimtab.model.load import BoolArray, FloatArray, IntArray
 from trimtab.model.plan import Problem
 from trimtab.model.replicas.resources import RESOURCES, UNITS
+from trimtab.plan.replicas.dir_verdicts import dir_problems
+from trimtab.plan.replicas.dir_way import DirWay
 from trimtab.plan.replicas.problem import Placement, ProblemData
 from trimtab.plan.replicas.unlawful import hard_problems
 from trimtab.plan.search.verdicts import ROUNDING, Judgement, judgement_of, too_few_brokers
@@ -17,6 +19,7 @@ def judge(
     placement: Placement,
     load: FloatArray,
     measured: tuple[Imbalance, Imbalance],
+    way: DirWay,
     any_move: bool,
     cuts: tuple[Problem, ...] = (),
 ) -> Judgement:
@@ -28,6 +31,8 @@ def judge(
         Shape (brokers, resources): that of the placement.
     measured
         The measures of the snapshot, and of the placement.
+    way
+        The log dirs at the end.
     any_move
         Whether the plan has moves.
     cuts
@@ -40,12 +45,13 @@ def judge(
     above, off = beyond(after.usage, after.deviation, after.mean, problem.goals)
     proven, open_ = _capacity(problem, load, after, above, led)
     level = _deviation(problem, after, off, led)
-    problems = (*impossible, *unmet, *proven, *open_, *level)
+    too_full, uneven = dir_problems(problem, placement, way)
+    problems = (*impossible, *unmet, *proven, *open_, *level, *too_full, *uneven)
     theta = np.array(problem.settings.theta) * (1 + ROUNDING)
     lifted = after.counted & (after.usage > theta) & ~(before.usage > theta)
     return judgement_of(
         problems,
-        proven=bool(impossible or proven),
+        proven=bool(impossible or proven or too_full),
         overloads="theta" in problem.settings.goals and bool(lifted.any()),
         any_move=any_move,
         cuts=cuts,

@@ -60,7 +60,7 @@ def plan_text(plan: Plan, snapshot: ReplicasSnapshot | None = None, *, all_moves
         () if snapshot is None else _load(snapshot, told),
         _cost(plan),
         bound_text(plan, plan.cost.bytes, plan.bound.bytes, bytes_text, "copies", beyond),
-        prediction_lines(plan, RESOURCES, serving, idle, nominal),
+        [*prediction_lines(plan, RESOURCES, serving, idle, nominal), *_log_dirs(plan)],
         move_lines(
             plan.moves,
             purpose=lambda move: purpose_text(move.reason),
@@ -102,12 +102,23 @@ def _load(snapshot: ReplicasSnapshot, told: str) -> Iterator[str]:
     return load_lines(head, snapshot.imbalance(), texts, counts, nominal=quality.nominal_capacity)
 
 
+def _log_dirs(plan: Plan) -> list[str]:
+    if plan.log_dirs is None:
+        return []
+    before, after = plan.log_dirs.before, plan.log_dirs.after
+    return [
+        f"  log dirs: peak {before.peak_usage:.1%} -> {after.peak_usage:.1%}, worst deviation from the mean "
+        f"of the broker's dirs {before.worst_deviation:.1%} -> {after.worst_deviation:.1%}"
+    ]
+
+
 def _cost(plan: Plan) -> str:
     cost = plan.cost
     parts = [f"{counted(cost.replica_moves, 'replica')} to copy ({bytes_text(cost.bytes)})"]
     parts.append(f"{counted(cost.leader_moves, 'leader role')} to hand over")
     if cost.log_dir_moves:
-        parts.append(f"{counted(cost.log_dir_moves, 'replica')} to another log dir of its broker")
+        size = bytes_text(cost.log_dir_bytes)
+        parts.append(f"{counted(cost.log_dir_moves, 'replica')} to another log dir of its broker ({size})")
     return ", ".join(parts)
 
 

@@ -1,0 +1,121 @@
+"""Log dirs of one broker held against one another: how full each is, and how far from their mean.
+
+The dirs that count are online, of known capacity, on a broker in service that has at least two of them. A
+cordoned dir, which takes nothing, and a failed one are left out.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from trimtab.model.level import Within
+from trimtab.model.load import BoolArray, FloatArray
+from trimtab.model.replicas.resources import DISK
+from trimtab.model.replicas.snapshot import NOBODY, LogDirState, ReplicasSnapshot
+
+
+@dataclass(frozen=True, slots=True)
+class DirMeasures:
+    """Of all log dirs that count: the highest utilisation, and the furthest from its broker's mean."""
+
+    peak_usage: float
+    worst_deviation: float
+
+
+@dataclass(frozen=True, eq=False)
+class DirBalance:
+    """How evenly the log dirs of each broker are filled.
+
+    Attributes
+    ----------
+    counted
+        Shape (dirs,).
+    usage
+        Shape (dirs,): bytes over capacity, 0 where not counted.
+    mean
+        Shape (dirs,): bytes over capacity of all counted dirs of the same broker, 0 where not counted.
+    deviation
+        Shape (dirs,): |usage - mean| / mean, 0 where nothing is held.
+    """
+
+    counted: BoolArray
+    usage: FloatArray
+    mean: FloatArray
+    deviation: FloatArray
+
+    def beyond(self, theta: float, epsilon: float, idle: float) -> tuple[BoolArray, BoolArray]:
+        """Dirs above θ, and dirs further than ε from the mean of a broker that uses its disks at all."""
+        slack = 1 + 1e-9
+        above = self.counted & (self.usage > theta * slack)
+        return above, self.counted & (self.deviation > epsilon * slack) & ~(self.mean < idle)
+
+    def measures(self, idle: float) -> DirMeasures | None:
+        """The worst of all dirs; deviations only where the disks are used; None where no dir counts."""
+        if not self.counted.any():
+            return None
+        busy = self.counted & ~(self.mean < idle)
+        worst = float(self.deviation[busy].max()) if busy.any() else 0.0
+        return DirMeasures(float(self.usage[self.counted].max()), worst)
+
+
+def counted_dirs(snapshot: ReplicasSnapshot) -> BoolArray:
+    """Shape (dirs,): those that are held against others of their broker."""
+    dirs, brokers = snapshot.log_dirs, snapshot.brokers
+    if not len(dirs):
+        return np.zeros(0, dtype=np.bool_)
+    fit = (dirs.state == LogDirState.ONLINE) & np.isfinite(dirs.capacity) & brokers.in_service[dirs.broker]
+    several = np.bincount(dirs.broker[fit], minlength=len(brokers)) > 1
+    return np.asarray(fit & several[dirs.broker])
+
+
+def dir_bytes(snapshot: ReplicasSnapshot) -> FloatArray:
+    """Shape (dirs,): bytes that each log dir holds, as far as the snapshot says where replicas are."""
+    parts = snapshot.partitions
+    size = np.maximum(parts.leader_load[:, DISK], parts.follower_load[:, DISK])
+    known = parts.log_dir != NOBODY
+    weights = np.broadcast_to(size[:, None], known.shape)[known]
+    held = np.bincount(parts.log_dir[known], weights=weights, minlength=len(snapshot.log_dirs))
+    return np.asarray(held, dtype=np.float64)
+
+
+def dir_balance(snapshot: ReplicasSnapshot, held: FloatArray | None = None) -> DirBalance:
+    """The balance of the log dirs of a snapshot.
+
+    Parameters
+    ----------
+    held
+        Shape (dirs,), bytes; by default what the snapshot's own placement puts there.
+    """
+    dirs, counted = snapshot.log_dirs, counted_dirs(snapshot)
+    held = dir_bytes(snapshot) if held is None else held
+    brokers = len(snapshot.brokers)
+    bytes_held = np.where(counted, held, 0.0)
+    capacity = np.where(counted, dirs.capacity, 0.0)
+    total = np.bincount(dirs.broker, weights=bytes_held, minlength=brokers)
+    room = np.bincount(dirs.broker, weights=capacity, minlength=brokers)
+    mean = np.where(counted, (total / np.where(room > 0, room, 1.0))[dirs.broker], 0.0)
+    usage = bytes_held / np.where(counted, capacity, 1.0)
+    deviation = np.abs(usage - mean) / np.where(mean > 0, mean, 1.0)
+    return DirBalance(counted, usage, mean, deviation)
+
+
+def standing_of_dirs(snapshot: ReplicasSnapshot, settings: Any) -> Within | None:
+    """The log dirs of a snapshot held against the goals of a planner; None where none count."""
+    balance = dir_balance(snapshot)
+    measured = balance.measures(settings.idle_usage)
+    if measured is None:
+        return None
+    theta, epsilon = settings.theta[DISK], settings.epsilon[DISK]
+    above, off = balance.beyond(theta, epsilon, settings.idle_usage)
+    asked = "log_dirs" in settings.goals
+    worst = int(np.argmax(np.where(balance.counted, balance.deviation, -1.0)))
+    return Within(
+        name="log dirs",
+        number=int(balance.counted.sum()),
+        beyond=int((above | off).sum()) if asked else 0,
+        peak_usage=measured.peak_usage,
+        worst_deviation=measured.worst_deviation,
+        part=snapshot.log_dirs.path[worst],
+        broker=int(snapshot.brokers.id[snapshot.log_dirs.broker[worst]]),
+    )
