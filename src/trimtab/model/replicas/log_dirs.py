@@ -1,18 +1,55 @@
-"""Log dirs of one broker held against one another: how full each is, and how far from their mean.
+"""Log dirs of brokers, and those of one broker held against one another: how full, how far from their mean.
 
 The dirs that count are online, of known capacity, on a broker in service that has at least two of them. A
 cordoned dir, which takes nothing, and a failed one are left out.
 """
 
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from trimtab.model.level import Within
-from trimtab.model.load import BoolArray, FloatArray
+from trimtab.model.load import BoolArray, FloatArray, IntArray
 from trimtab.model.replicas.resources import DISK
-from trimtab.model.replicas.snapshot import NOBODY, LogDirState, ReplicasSnapshot
+
+NOBODY = -1
+"""Index that stands for no broker (an offline leader, padding) or no log dir (unknown)."""
+
+
+class LogDirState(IntEnum):
+    """The uses that a log dir is open to; the names in files are lower case."""
+
+    ONLINE = 0
+    OFFLINE = 1
+    CORDONED = 2
+
+
+@dataclass(frozen=True, eq=False)
+class LogDirs:
+    """All declared log dirs of all brokers, ordered by broker, then as declared.
+
+    Attributes
+    ----------
+    broker
+        Shape (dirs,), index into `Brokers`.
+    path
+        Length (dirs,).
+    state
+        Shape (dirs,), `LogDirState`.
+    capacity
+        Shape (dirs,), bytes; infinite where unknown.
+    """
+
+    broker: IntArray
+    path: tuple[str, ...]
+    state: NDArray[np.int8]
+    capacity: FloatArray
+
+    def __len__(self) -> int:
+        return len(self.path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +96,8 @@ class DirBalance:
         return DirMeasures(float(self.usage[self.counted].max()), worst)
 
 
-def counted_dirs(snapshot: ReplicasSnapshot) -> BoolArray:
-    """Shape (dirs,): those that are held against others of their broker."""
+def counted_dirs(snapshot: Any) -> BoolArray:
+    """Shape (dirs,): those that are held against others of their broker, in a `ReplicasSnapshot`."""
     dirs, brokers = snapshot.log_dirs, snapshot.brokers
     if not len(dirs):
         return np.zeros(0, dtype=np.bool_)
@@ -69,7 +106,7 @@ def counted_dirs(snapshot: ReplicasSnapshot) -> BoolArray:
     return np.asarray(fit & several[dirs.broker])
 
 
-def dir_bytes(snapshot: ReplicasSnapshot) -> FloatArray:
+def dir_bytes(snapshot: Any) -> FloatArray:
     """Shape (dirs,): bytes that each log dir holds, as far as the snapshot says where replicas are."""
     parts = snapshot.partitions
     size = np.maximum(parts.leader_load[:, DISK], parts.follower_load[:, DISK])
@@ -79,7 +116,7 @@ def dir_bytes(snapshot: ReplicasSnapshot) -> FloatArray:
     return np.asarray(held, dtype=np.float64)
 
 
-def dir_balance(snapshot: ReplicasSnapshot, held: FloatArray | None = None) -> DirBalance:
+def dir_balance(snapshot: Any, held: FloatArray | None = None) -> DirBalance:
     """The balance of the log dirs of a snapshot.
 
     Parameters
@@ -100,7 +137,7 @@ def dir_balance(snapshot: ReplicasSnapshot, held: FloatArray | None = None) -> D
     return DirBalance(counted, usage, mean, deviation)
 
 
-def standing_of_dirs(snapshot: ReplicasSnapshot, settings: Any) -> Within | None:
+def standing_of_dirs(snapshot: Any, settings: Any) -> Within | None:
     """The log dirs of a snapshot held against the goals of a planner; None where none count."""
     balance = dir_balance(snapshot)
     measured = balance.measures(settings.idle_usage)

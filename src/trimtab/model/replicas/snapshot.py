@@ -15,11 +15,12 @@ from numpy.typing import NDArray
 from trimtab.model.imbalance import Imbalance, imbalance
 from trimtab.model.level import Within
 from trimtab.model.load import BoolArray, FloatArray, IntArray
+from trimtab.model.replicas.log_dirs import NOBODY as NOBODY
+from trimtab.model.replicas.log_dirs import LogDirs as LogDirs
+from trimtab.model.replicas.log_dirs import LogDirState as LogDirState
+from trimtab.model.replicas.log_dirs import standing_of_dirs
 from trimtab.model.replicas.resources import RESOURCES
 from trimtab.model.snapshot import Quality, SnapshotReference
-
-NOBODY = -1
-"""Index that stands for no broker (an offline leader, padding) or no log dir (unknown)."""
 
 NO_HOURS = np.zeros((0, 0, len(RESOURCES)))
 """Loads of no hours to come."""
@@ -34,14 +35,6 @@ class BrokerState(IntEnum):
     DRAINING = 3
     NO_LEADERS = 4
     NO_NEW_REPLICAS = 5
-
-
-class LogDirState(IntEnum):
-    """The uses that a log dir is open to; the names in files are lower case."""
-
-    ONLINE = 0
-    OFFLINE = 1
-    CORDONED = 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,31 +76,6 @@ class Brokers:
     def may_receive(self) -> BoolArray:
         """Shape (brokers,): may be given replicas by its state."""
         return np.asarray(self.in_service & (self.state != BrokerState.NO_NEW_REPLICAS))
-
-
-@dataclass(frozen=True, eq=False)
-class LogDirs:
-    """All declared log dirs of all brokers, ordered by broker, then as declared.
-
-    Attributes
-    ----------
-    broker
-        Shape (dirs,), index into `Brokers`.
-    path
-        Length (dirs,).
-    state
-        Shape (dirs,), `LogDirState`.
-    capacity
-        Shape (dirs,), bytes; infinite where unknown.
-    """
-
-    broker: IntArray
-    path: tuple[str, ...]
-    state: NDArray[np.int8]
-    capacity: FloatArray
-
-    def __len__(self) -> int:
-        return len(self.path)
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,8 +158,6 @@ class ReplicasSnapshot:
 
     def within(self, settings: Any) -> Within | None:
         """The log dirs of brokers that have several, by the goals of a planner's settings; None for none."""
-        from trimtab.model.replicas.log_dirs import standing_of_dirs
-
         return standing_of_dirs(self, settings)
 
     def broker_load(self, replicas: IntArray | None = None, leader: IntArray | None = None) -> FloatArray:
