@@ -10,7 +10,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from trimtab.observe.columns import QUALITY, Flag, ddl, numbers
-from trimtab.observe.spark_columns import conform, flagged_where, is_flagged
+from trimtab.observe.spark_columns import conform, flagged_where, is_flagged, is_within
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from trimtab.observe.columns import RawForm
+    from trimtab.observe.manifest import Ranges
     from trimtab.observe.settings import PipelineSettings
 
 
@@ -86,13 +87,26 @@ def typed(raw: DataFrame, settings: PipelineSettings, form: RawForm) -> DataFram
     )
 
 
-def deduplicated(samples: DataFrame, form: RawForm) -> DataFrame:
+def deduplicated(samples: DataFrame, form: RawForm, doubled: Ranges | None = None) -> DataFrame:
     """One row per sample (columns of `RawForm.cleaned`, unique in the form's keys): the one received first.
 
     The others are only counted. The choice is a minimum over a total order, so it does not matter how often,
     in which order and in which company the copies come: `deduplicated(deduplicated(a) + b)` is
     `deduplicated(a + b)`.
+
+    Parameters
+    ----------
+    samples
+        Columns of `RawForm.cleaned`.
+    doubled
+        Ticks in which a sample may come twice; None for any. All others are passed on as they are: to sort
+        wide rows by their keys was nearly half of a whole batch.
     """
+    if doubled is not None:
+        single = conform(samples.where(~is_within("tick", doubled)), form.cleaned)
+        if not doubled:
+            return single
+        return single.unionByName(deduplicated(samples.where(is_within("tick", doubled)), form))
     same = Window.partitionBy(*form.keys)
     values = [name for name, _ in form.columns if name not in form.keys]
     first = same.orderBy(

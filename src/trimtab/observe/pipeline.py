@@ -15,7 +15,7 @@ from trimtab.observe.columns import ddl
 from trimtab.observe.compact import sweep
 from trimtab.observe.lake import instant, microseconds
 from trimtab.observe.landed import is_published, is_sound
-from trimtab.observe.manifest import Manifest, publish_manifest
+from trimtab.observe.manifest import Manifest, merged, publish_manifest
 from trimtab.observe.stages import Step, step, ticks_of
 from trimtab.observe.tables import Tables
 
@@ -103,7 +103,7 @@ def run_batch(
         samples = typed(raw, settings, form)
         low = 0 if since is None else microseconds(since)
         high = 2**62 if until is None else microseconds(until)
-        found = ticks_of(samples)
+        found = ticks_of(samples, form)
         wanted = [tick for tick in found["ticks"] if low <= tick < high]
         if not wanted:
             raise ObserveError(f"lake {lake.path} holds no samples of that period: widen --since and --until")
@@ -116,7 +116,9 @@ def run_batch(
         if whole:
             # What was made with other settings, or from samples that are no longer there, must not linger.
             manifest = replace(manifest, tables={})
-        done = step(Tables(session, lake, manifest), samples, [(begin, ended)], settings, add=False)
+        doubled = merged(((tick, tick + 1) for tick in found["doubled"]), apart=settings.gap)
+        tables = Tables(session, lake, manifest)
+        done = step(tables, samples, [(begin, ended)], settings, doubled, add=False)
         watermark = max(manifest.watermark, found["received"] - settings.lateness)
         # The tables no longer stand where a stream over the same files stopped: its next start builds them
         # anew.

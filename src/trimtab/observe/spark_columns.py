@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING, Final, cast
 
 from pyspark.sql import functions as F
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
     from trimtab.observe.columns import Columns
+    from trimtab.observe.manifest import Ranges
     from trimtab.observe.settings import PipelineSettings
 
 
@@ -37,6 +40,17 @@ def frame_of(session: SparkSession, rows: Sequence[tuple[object, ...]], form: st
     arrays = [pyarrow.array(list(values), field.type) for values, field in zip(columns, arrow, strict=True)]
     made: DataFrame = session.createDataFrame(pyarrow.Table.from_arrays(arrays, schema=arrow), schema)
     return made
+
+
+def is_within(time_column: str, ranges: Ranges) -> Column:
+    """True if the time of a row lies in some half-open ranges of microseconds."""
+    time = F.col(time_column)
+
+    def literal(value: int) -> Column:
+        return F.timestamp_micros(F.lit(value))
+
+    inside = [(time >= literal(begin)) & (time < literal(end)) for begin, end in ranges]
+    return reduce(or_, inside, F.lit(False))
 
 
 def flagged_where(condition: Column, flag: Flag) -> Column:

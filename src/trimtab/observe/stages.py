@@ -25,6 +25,7 @@ from trimtab.observe.tables import Tables, Written, within, write_table
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from trimtab.observe.columns import RawForm
     from trimtab.observe.lake import Lake
     from trimtab.observe.level_pipeline import Reach, Stage
     from trimtab.observe.manifest import Manifest, Ranges
@@ -50,7 +51,14 @@ class Step:
     ranges: Ranges
 
 
-def step(tables: Tables, samples: DataFrame, ranges: Ranges, settings: PipelineSettings, add: bool) -> Step:
+def step(
+    tables: Tables,
+    samples: DataFrame,
+    ranges: Ranges,
+    settings: PipelineSettings,
+    doubled: Ranges,
+    add: bool,
+) -> Step:
     """Bring every table up to date with some samples; nothing is published yet.
 
     Parameters
@@ -63,6 +71,8 @@ def step(tables: Tables, samples: DataFrame, ranges: Ranges, settings: PipelineS
         Covers the ticks of `samples`.
     settings
         Those of the lake's level.
+    doubled
+        Ticks in which `samples` may hold one twice.
     add
         True: `samples` come on top of those already in the tables (a micro-batch). False: they are all
         there is for these ticks (a batch over history).
@@ -70,7 +80,8 @@ def step(tables: Tables, samples: DataFrame, ranges: Ranges, settings: PipelineS
     lake, manifest = tables.lake, tables.manifest
     if add:
         samples = tables.read("cleaned", ranges).unionByName(samples)
-    cleaned = deduplicated(within(samples, "tick", ranges), lake.level.raw)
+        doubled = merged([*doubled, *_stored(manifest, ranges)])
+    cleaned = deduplicated(within(samples, "tick", ranges), lake.level.raw, doubled)
     rows: dict[str, int] = {}
     files = write_table(cleaned, lake, "cleaned")
     manifest = manifest.replaced("cleaned", ranges, files.path, files.span)
@@ -91,6 +102,15 @@ def step(tables: Tables, samples: DataFrame, ranges: Ranges, settings: PipelineS
                 manifest = manifest.replaced(table, made, files.path, files.span)
                 rows[table], changed[table] = files.rows, made
     return Step(replace(manifest, settings=settings.of_tables()), rows, ranges)
+
+
+def _stored(manifest: Manifest, ranges: Ranges) -> Ranges:
+    """The parts of `ranges` for which the tables may hold samples already."""
+    held = [
+        (max(entry.begin, entry.first), min(entry.end, entry.last + 1))
+        for entry in manifest.tables.get("cleaned", ())
+    ]
+    return merged((max(low, begin), min(high, end)) for low, high in ranges for begin, end in held)
 
 
 def _make(
@@ -133,24 +153,33 @@ def _to_the_end(manifest: Manifest, stage: Stage, made: Ranges) -> Ranges:
     return [(made[0][0], max([made[-1][1], *last]))]
 
 
-def ticks_of(samples: DataFrame) -> dict[str, Any]:
-    """The distinct ticks of cleaned samples (microseconds) and when the last one was received.
+def ticks_of(samples: DataFrame, form: RawForm) -> dict[str, Any]:
+    """The distinct ticks of typed samples (microseconds) and when the last one was received.
 
     Returns
     -------
     dict
-        `ticks` ascending, `received` (0 where nothing says when), `rows`, `late`.
+        `ticks` ascending, `doubled` (those in which some sample seems to come twice), `received` (0 where
+        nothing says when), `rows`, `late`.
     """
     found = (
-        samples.groupBy(F.unix_micros("tick").alias("tick"))
+        samples.groupBy(F.unix_micros("tick").alias("tick"), F.xxhash64(*form.keys).alias("key"))
         .agg(
             F.count(F.lit(1)).alias("rows"),
             F.sum("late_copies").alias("late"),
             F.max(F.unix_micros("received_at")).alias("received"),
         )
+        .groupBy("tick")
+        .agg(
+            F.sum("rows").alias("rows"),
+            F.sum("late").alias("late"),
+            F.max("received").alias("received"),
+            (F.max("rows") > 1).alias("doubled"),
+        )
         .collect()
     )
     return {
+        "doubled": sorted(row["tick"] for row in found if row["doubled"]),
         "ticks": sorted(row["tick"] for row in found),
         "received": max((row["received"] or 0 for row in found), default=0),
         "rows": sum(row["rows"] for row in found),

@@ -203,10 +203,14 @@ class _Batches:
             if self._source.topic is not None:
                 land_rows(raw, lake.raw, f"stream-{stream}-{number:09d}")
             samples = typed(raw, settings, lake.level.raw)
-            found = ticks_of(samples)
+            found = ticks_of(samples, lake.level.raw)
             if found["ticks"]:
-                ranges = merged(((tick, tick + 1) for tick in found["ticks"]), apart=settings.gap)
-                done = step(Tables(raw.sparkSession, lake, manifest), samples, ranges, settings, add=True)
+                ranges, doubled = (
+                    merged(((tick, tick + 1) for tick in found[name]), apart=settings.gap)
+                    for name in ("ticks", "doubled")
+                )
+                tables = Tables(raw.sparkSession, lake, manifest)
+                done = step(tables, samples, ranges, settings, doubled, add=True)
                 manifest = done.manifest
         finally:
             raw.unpersist()

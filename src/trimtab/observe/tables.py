@@ -14,10 +14,10 @@ from trimtab.observe.columns import ddl
 from trimtab.observe.lake import microseconds
 from trimtab.observe.manifest import new_path
 from trimtab.observe.session import executors_elsewhere
-from trimtab.observe.spark_columns import frame_of
+from trimtab.observe.spark_columns import frame_of, is_within
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from trimtab.observe.lake import Lake
     from trimtab.observe.manifest import Entry, Manifest, Ranges
@@ -25,13 +25,7 @@ if TYPE_CHECKING:
 
 def within(frame: DataFrame, time_column: str, ranges: Ranges) -> DataFrame:
     """The rows whose time lies in `ranges`."""
-    time = F.col(time_column)
-
-    def literal(value: int) -> Column:
-        return F.timestamp_micros(F.lit(value))
-
-    inside = [(time >= literal(begin)) & (time < literal(end)) for begin, end in ranges]
-    return frame.where(reduce(lambda one, other: one | other, inside, F.lit(False)))
+    return frame.where(is_within(time_column, ranges))
 
 
 @dataclass(frozen=True)

@@ -110,8 +110,16 @@ def _carried(traffic: DataFrame) -> DataFrame:
 
 def _gathered(own: DataFrame, carried: DataFrame) -> DataFrame:
     """One row per broker and tick: its own sample, sums over its disks and replicas, and what it carries."""
+    # Replicas are summed first: an aggregate that keeps text sorts all its rows.
+    held = (
+        own.where("kind = 'replica'")
+        .groupBy("cluster", "tick", "broker")
+        .agg(F.lit("replica").alias("kind"), F.sum("size_bytes").alias("size_bytes"))
+    )
     return (
-        own.unionByName(carried.withColumn("kind", F.lit("carried")), allowMissingColumns=True)
+        own.where("kind <> 'replica'")
+        .unionByName(held, allowMissingColumns=True)
+        .unionByName(carried.withColumn("kind", F.lit("carried")), allowMissingColumns=True)
         .groupBy("cluster", "tick", "broker")
         .agg(
             *(

@@ -14,6 +14,7 @@ from trimtab.observe.replicas.brokers import brokers
 from trimtab.observe.replicas.pipeline import ReplicasPipelineSettings
 from trimtab.observe.replicas.rates import rates
 from trimtab.observe.replicas.traffic import growth, traffic
+from trimtab.observe.stages import ticks_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -88,6 +89,25 @@ def test_cleaning_in_pieces_is_cleaning_at_once(spark: SparkSession) -> None:
         kept = deduplicated(stored.unionByName(typed(raw(spark, piece), SETTINGS, FORM)), FORM).collect()
     assert kept == at_once
     assert at_once[0].copies == 5
+
+
+def test_ticks_without_copies_are_passed_on(spark: SparkSession) -> None:
+    """Only ticks in which a sample comes twice are ranked; what comes out is the same."""
+    rows = [sample(tick, "broker", broker=broker) for tick in range(3) for broker in range(2)]
+    rows += [rows[2] | {"received_at": rows[2]["received_at"] + datetime.timedelta(seconds=1)}]
+    typed_rows = typed(raw(spark, rows), SETTINGS, FORM)
+    found = ticks_of(typed_rows, FORM)
+    assert (found["rows"], len(found["ticks"])) == (7, 3)
+    assert found["doubled"] == [found["ticks"][1]]
+    doubled = [(found["ticks"][1], found["ticks"][1] + 1)]
+
+    def ordered(frame: DataFrame) -> list[Any]:
+        return frame.orderBy("tick", "broker").collect()
+
+    every = ordered(deduplicated(typed_rows, FORM))
+    assert [row.copies for row in every] == [1, 1, 2, 1, 1, 1]
+    assert ordered(deduplicated(typed_rows, FORM, doubled)) == every
+    assert len(ordered(deduplicated(typed_rows, FORM, []))) == 7
 
 
 def test_dirt_is_flagged_and_never_passed_on(spark: SparkSession) -> None:
