@@ -31,7 +31,7 @@ from trimtab.connect.kafka.client import admin_client
 from trimtab.files.atomic import write_atomically
 from trimtab.files.replicas.snapshot import read_snapshot
 from trimtab.lab.demo.interruption import Interrupted, orderly
-from trimtab.lab.demo.replicas.demo import level_kafka, spent
+from trimtab.lab.demo.replicas.demo import level_kafka
 from trimtab.lab.demo.sampling import Period
 from trimtab.lab.demo.sampling import Sampling as World
 from trimtab.lab.demo.turn import Pipeline
@@ -41,6 +41,7 @@ from trimtab.lab.sandbox.kafka.placement import Placement, read_placement
 from trimtab.lab.sandbox.kafka.workload import Workload, read_workload
 from trimtab.model.replicas.settings import ReplicasSettings
 from trimtab.plan.replicas import trim
+from trimtab.report.replicas.spent import spent
 
 FOLDER = Path(__file__).parent
 DRAW = "kafka-2-3"

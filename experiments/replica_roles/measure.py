@@ -10,13 +10,14 @@ import numpy as np
 
 from trimtab.lab.demo.failures import failures
 from trimtab.lab.demo.machine import MachineLog
-from trimtab.lab.demo.measuring import Measured, measured
+from trimtab.lab.demo.measuring import measured
 from trimtab.lab.demo.sampling import Period
 from trimtab.lab.demo.sampling import Sampling as World
 from trimtab.lab.demo.validity import Validity, check_all
 from trimtab.model.errors import SandboxError
 from trimtab.model.load import FloatArray
 from trimtab.model.replicas.resources import RESOURCES
+from trimtab.report.measured import Measured
 
 SETTLE_SECONDS = 6.0
 

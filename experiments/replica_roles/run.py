@@ -32,7 +32,7 @@ from trimtab.files.replicas.plan import write_plan
 from trimtab.files.replicas.snapshot import read_snapshot
 from trimtab.lab.demo.interruption import Interrupted, orderly
 from trimtab.lab.demo.machine import MachineLog
-from trimtab.lab.demo.replicas.demo import level_kafka, spent
+from trimtab.lab.demo.replicas.demo import level_kafka
 from trimtab.lab.demo.sampling import Period
 from trimtab.lab.demo.sampling import Sampling as World
 from trimtab.lab.demo.turn import Pipeline
@@ -48,6 +48,7 @@ from trimtab.model.replicas.settings import ReplicasSettings, RoleAwareSettings
 from trimtab.model.replicas.snapshot import ReplicasSnapshot
 from trimtab.observe.replicas.pipeline import ReplicasPipelineSettings
 from trimtab.observe.replicas.snapshot import write_newest_snapshots
+from trimtab.report.replicas.spent import spent
 
 FOLDER = Path(__file__).parent
 WARM_UP_SECONDS = 30.0

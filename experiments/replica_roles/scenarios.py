@@ -25,7 +25,7 @@ from trimtab.files.atomic import write_atomically
 from trimtab.files.replicas.snapshot import read_snapshot
 from trimtab.lab.demo.interruption import Interrupted, orderly
 from trimtab.lab.demo.machine import MachineLog
-from trimtab.lab.demo.replicas.demo import level_kafka, spent
+from trimtab.lab.demo.replicas.demo import level_kafka
 from trimtab.lab.demo.sampling import Sampling as World
 from trimtab.lab.demo.turn import Pipeline
 from trimtab.lab.demo.warm_up import warm_up_replicas
@@ -34,6 +34,7 @@ from trimtab.lab.sandbox.kafka.workload import TopicLoad, Workload, read_workloa
 from trimtab.model.replicas.settings import ReplicasSettings
 from trimtab.observe.replicas.pipeline import ReplicasPipelineSettings
 from trimtab.plan.replicas import trim
+from trimtab.report.replicas.spent import spent
 
 FOLDER = Path(__file__).parent
 INTERVAL_SECONDS, SAMPLES, WARM_UP_SECONDS, SETTLE_SECONDS = 4.0, 6, 20.0, 6.0

@@ -64,8 +64,9 @@ def test_every_verb_takes_a_new_level(source: Path, boxes: Path, tmp_path: Path)
 
     lake, plan = tmp_path / "lake", tmp_path / "plan.json"
     assert trimtab("status", "--boxes", boxes) == "attic: 3 boxes\n"
-    trimtab("collect", "--boxes", boxes, "--lake", lake, "--ticks", 2, "--interval", 1)
+    trimtab("collect", "--boxes", boxes, "--lake", lake, "--ticks", 4, "--interval", 1)
     trimtab("pipeline", "run", "--lake", lake)
+    assert trimtab("check", "--boxes", boxes, "--lake", lake).endswith("\nAll is fine.\n")
     status = json.loads(trimtab("status", "--lake", lake, "--json"))
     assert (status["level"], status["cluster"]) == ("balls", "attic")
     exported = tmp_path / "recorded" / "one.json"
@@ -85,6 +86,11 @@ def test_every_verb_takes_a_new_level(source: Path, boxes: Path, tmp_path: Path)
     assert now["claims"] == []
     (listed,) = json.loads(trimtab("execution", "list", "--json"))
     assert (listed["level"], listed["status"]) == ("balls", "finished")
+    trimtab("collect", "--boxes", boxes, "--lake", lake, "--ticks", 6, "--interval", 1)
+    trimtab("pipeline", "run", "--lake", lake)
+    measured = trimtab("measure", "--lake", lake)
+    assert measured.startswith("execution 1 on attic (finished): 3 balls moved\n")
+    assert measured.endswith("Levelled: every goal holds, by measurement.\n")
     assert trimtab("execution", "show").startswith("execution 1 on attic (cluster id attic): finished\n")
     assert trimtab("replay", "balls", "--snapshots", exported.parent) == "one.json 3\n"
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from trimtab.lab.demo.measuring import Measured
 from trimtab.model.imbalance import Imbalance
+from trimtab.report.measured import Measured
 
 
 def from_imbalances(brokers: tuple[int, ...], hosts: tuple[str, ...], series: list[Imbalance]) -> Measured:

@@ -33,6 +33,7 @@ COMMANDS = {
     "plan": ("trimtab.cli.plan", "Find the smallest set of moves that levels a cluster."),
     "apply": ("trimtab.cli.apply", "Carry a plan out, batch after batch, ready to be resumed."),
     "execution": ("trimtab.cli.execution", "See, resume, stop and cancel what apply has begun."),
+    "measure": ("trimtab.cli.measure", "Say whether an execution helped: before, predicted, after."),
     "replay": ("trimtab.cli.replay", "Run recorded load through a strategy and see what it does."),
     "simulate": ("trimtab.lab.commands.simulate", "Made-up clusters: scenarios in virtual time, recordings."),
     "sandbox": ("trimtab.lab.commands.sandbox", "Start a real cluster on this machine, and load it."),

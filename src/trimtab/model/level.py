@@ -97,6 +97,15 @@ class Standing:
     within: Within | None = None
 
 
+def out_of_service(snapshot: Any, asked: Mapping[str, object]) -> frozenset[int | str]:
+    """Names of the brokers that no measure counts, under the settings of a plan: dead ones, and drained."""
+    if hasattr(snapshot, "as_asked"):
+        snapshot = snapshot.as_asked(asked)
+    views = getattr(snapshot, "by_view", None) or {"": snapshot.imbalance()}
+    counted = [row.any() for row in np.concatenate([one.counted for one in views.values()], axis=1)]
+    return frozenset(name for name, one in zip(snapshot.row_names, counted, strict=True) if not one)
+
+
 def standing_of(snapshot: Any, settings: Any) -> Standing:
     """The standing of a snapshot of any level by its planner's settings, with the states they ask for."""
     if hasattr(snapshot, "as_asked"):

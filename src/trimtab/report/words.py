@@ -39,6 +39,8 @@ class Words:
         The effect of `cancel` on what is in flight, said of an execution that nobody runs.
     receipt_text
         What was done, what was left, and what to do about that.
+    spent_text
+        The price of an execution, from its receipt, in a sentence.
     cancelling
         The same, said while it is at it.
     glance_text, glance_document
@@ -52,6 +54,7 @@ class Words:
     progress_line: Callable[[], Callable[[Any], str]]
     step: Callable[[Any], str]
     receipt_text: Callable[[Any], str]
+    spent_text: Callable[[Any], str]
     cancels: str
     cancelling: str
     glance_text: Callable[[Any, bool], Iterator[RenderableType]]

@@ -38,7 +38,7 @@ def list_executions(*, as_json: bool) -> None:
 def show(execution: int | None, *, as_json: bool) -> None:
     """`trimtab execution show`."""
     with open_store() as store:
-        entry = _chosen(store, execution)
+        entry = chosen(store, execution)
         level = level_named(entry.level, f"execution {entry.id}: level")
         acting = level.acting()
         status = store.status(entry)
@@ -53,7 +53,7 @@ def show(execution: int | None, *, as_json: bool) -> None:
 def _ask(request: str, execution: int | None, where: Where, *, as_json: bool) -> None:
     """Ask whoever runs it; where nobody does, do it here."""
     with open_store() as store:
-        entry = _chosen(store, execution)
+        entry = chosen(store, execution)
         if ask(store, entry, request):
             say(f"asked {entry.owner} to {request} execution {entry.id}")
             return
@@ -63,7 +63,7 @@ def _ask(request: str, execution: int | None, where: Where, *, as_json: bool) ->
 def _take_up(request: str | None, execution: int | None, where: Where, *, as_json: bool) -> None:
     """Go on with an execution that nobody runs, or stop or cancel it."""
     with open_store() as store:
-        entry = _chosen(store, execution)
+        entry = chosen(store, execution)
         refuse_if_ended(entry)
         level = level_named(entry.level, f"execution {entry.id}: level")
         acting, words = level.acting(), level.words()
@@ -100,7 +100,7 @@ REQUESTS: dict[str, Any] = {
 """The requests to an execution, by the names of their commands."""
 
 
-def _chosen(store: ExecutionStore, execution: int | None) -> Entry:
+def chosen(store: ExecutionStore, execution: int | None) -> Entry:
     """The execution that is meant: by its number, or the newest."""
     if execution is not None:
         return store.journal.entry(execution)

@@ -10,21 +10,21 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from trimtab.files.atomic import write_atomically
-from trimtab.lab.demo.before_after import Goals, before_after_table
-from trimtab.lab.demo.heatmap import draw_heatmap
 from trimtab.lab.demo.screen import SIDE_BY_SIDE, Screen
 from trimtab.model.load import resource_name
 from trimtab.model.plan import Verdict
+from trimtab.report.before_after import Goals, before_after_table
+from trimtab.report.heatmap import draw_heatmap
 from trimtab.report.terminal_heatmap import terminal_heatmap
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from trimtab.lab.demo.before_after import Outcome
-    from trimtab.lab.demo.measuring import Measured
     from trimtab.lab.demo.sampling import Period
     from trimtab.lab.sandbox.log_check import LogCheck
     from trimtab.model.load import FloatArray
+    from trimtab.report.before_after import Outcome
+    from trimtab.report.measured import Measured
 
 
 def show_both(screen: Screen, before: Measured, after: Measured, goals: Goals) -> None:

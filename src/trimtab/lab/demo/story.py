@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Generic
 
 import numpy as np
 
-from trimtab.lab.demo.before_after import Goals, judge
 from trimtab.lab.demo.beginning import begin
 from trimtab.lab.demo.ending import judgement, keep, sampling_facts, show_both, show_map
 from trimtab.lab.demo.failures import failures, failures_lines
@@ -18,15 +17,16 @@ from trimtab.lab.demo.measuring import measured
 from trimtab.lab.demo.part import Demo, PlanT, ReceiptT, SandboxT, SnapshotT
 from trimtab.loop import turn
 from trimtab.model.plan import Verdict
+from trimtab.report.before_after import Goals, judge
 
 if TYPE_CHECKING:
-    from trimtab.lab.demo.before_after import Outcome
     from trimtab.lab.demo.machine import MachineLog
-    from trimtab.lab.demo.measuring import Measured
     from trimtab.lab.demo.sampling import Period, Sampling
     from trimtab.lab.demo.screen import Screen
     from trimtab.lab.demo.turn import Pipeline
     from trimtab.lab.sandbox.log_check import LogCheck
+    from trimtab.report.before_after import Outcome
+    from trimtab.report.measured import Measured
 
 STEPS = 9
 

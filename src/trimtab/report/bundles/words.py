@@ -12,6 +12,7 @@ from trimtab.model.bundles.plan import BundleMove, BundleMoveKind, BundlePlan
 from trimtab.model.bundles.snapshot import NO_OWNER, RESOURCES, BundlesSnapshot
 from trimtab.model.imbalance import imbalance
 from trimtab.model.load import resource_name
+from trimtab.report.bundles.spent import spent_text
 from trimtab.report.execution_text import (
     SHOWN,
     comparison_lines,
@@ -288,6 +289,7 @@ WORDS = Words(
     progress_line=progress_of_execution,
     step=_step,
     receipt_text=receipt_text,
+    spent_text=spent_text,
     cancels="gives the brokers' balancing back",
     cancelling="what is under way gets an owner, nothing more is begun (an unload is not rolled back)",
     glance_text=glance_text,

@@ -29,6 +29,7 @@ from trimtab.report.plan_text import (
     purpose_text,
     text_of_plan,
 )
+from trimtab.report.replicas.spent import spent_text
 from trimtab.report.status_text import broker_text
 from trimtab.report.words import Words
 
@@ -260,6 +261,7 @@ WORDS = Words(
     progress_line=progress_of_execution,
     step=_step,
     receipt_text=receipt_text,
+    spent_text=spent_text,
     cancels="rolls back what is in flight and cleans up",
     cancelling="rolling back what is in flight",
     glance_text=glance_text,

@@ -28,6 +28,7 @@ WORDS = Words(
     step=lambda step: f"{step.ball} → {step.target}",
     cancels="leaves balls where they are",
     receipt_text=lambda receipt: f"{receipt.status}: {len(receipt.done)} balls moved",
+    spent_text=lambda receipt: f"{len(receipt.done)} balls moved",
     cancelling="balls stay where they are",
     glance_text=lambda sample, every: iter([f"{sample.cluster}: {sample.brokers} boxes"]),
     glance_document=lambda sample: {"cluster": sample.cluster, "boxes": sample.brokers},

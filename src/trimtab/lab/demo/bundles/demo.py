@@ -21,8 +21,9 @@ from trimtab.model.bundles.receipt import BundlesReceipt
 from trimtab.model.bundles.snapshot import RESOURCES, BundlesSnapshot
 from trimtab.observe.bundles.pipeline import PIPELINE, BundlesPipelineSettings
 from trimtab.observe.lake import Lake
+from trimtab.report.bundles.spent import spent_text
 from trimtab.report.bundles.words import plan_text
-from trimtab.report.formats import bytes_text, counted
+from trimtab.report.formats import bytes_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -160,14 +161,7 @@ class BundlesDemo(Demo[PulsarSandbox, BundlesSnapshot, BundlePlan, BundlesReceip
 
     def spent_text(self, receipt: BundlesReceipt | None) -> str:
         """Splits, moves, clients and seconds."""
-        if receipt is None:
-            return "nothing had to be done"
-        splits = sum(outcome.kind == "split" for outcome in receipt.done)
-        unloads = sum(outcome.kind == "unload" for outcome in receipt.done)
-        return (
-            f"{counted(splits, 'bundle')} split, {counted(unloads, 'bundle')} moved, "
-            f"{receipt.sessions} clients reconnected, in {receipt.seconds:.1f} s"
-        )
+        return spent_text(receipt)
 
     def show_clients(
         self, screen: Screen, receipt: BundlesReceipt | None, ticks: Sequence[TruthTick]

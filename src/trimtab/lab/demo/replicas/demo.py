@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from trimtab.files.replicas.plan import plan_bytes
 from trimtab.files.replicas.snapshot import read_snapshot
-from trimtab.lab.demo.before_after import Spent, cost_text
 from trimtab.lab.demo.part import Demo, DemoWords, Pace
 from trimtab.lab.demo.replicas.world import level_capacity, watched
 from trimtab.lab.demo.screen import Screen, bar
@@ -26,6 +25,7 @@ from trimtab.model.replicas.snapshot import ReplicasSnapshot
 from trimtab.observe.lake import Lake
 from trimtab.observe.replicas.pipeline import PIPELINE, ReplicasPipelineSettings
 from trimtab.report.formats import bytes_text
+from trimtab.report.replicas.spent import spent, spent_text
 from trimtab.report.replicas.words import plan_text, progress_text
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ class ReplicasDemo(Demo[KafkaSandbox, ReplicasSnapshot, Plan, ReplicasReceipt]):
 
     def spent_text(self, receipt: ReplicasReceipt | None) -> str:
         """Moves, bytes and seconds."""
-        return cost_text(spent(receipt))
+        return spent_text(receipt)
 
     def facts(self, receipt: ReplicasReceipt | None, ticks: Sequence[TruthTick]) -> Mapping[str, object]:
         """The price."""
@@ -182,22 +182,3 @@ def level_kafka(
         return receipt
     finally:
         admin.close()
-
-
-def spent(receipt: ReplicasReceipt | None) -> Spent:
-    """The price of an execution."""
-    if receipt is None:
-        return Spent(0, 0, 0, 0.0)
-    done = receipt.done
-    copies = [outcome for outcome in done if outcome.kind == "copy"]
-    # Each copy ends with an election; where the first of the list has not changed, nobody takes a role over.
-    new_first = {(one.topic, one.partition) for one in copies if one.before[0] != one.after[0]}
-    leads = [outcome for outcome in done if outcome.kind == "lead"]
-    along = [one for one in leads if not one.moves and (one.topic, one.partition) in new_first]
-    return Spent(
-        replica_moves=sum(len(set(outcome.after) - set(outcome.before)) for outcome in copies),
-        leader_moves=sum(bool(one.moves) for one in leads),
-        bytes_copied=receipt.copied_bytes,
-        seconds=receipt.seconds,
-        led_along=len(along),
-    )

@@ -8,10 +8,10 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from support.measured import from_imbalances
-from trimtab.lab.demo.heatmap import draw_heatmap
-from trimtab.lab.demo.measuring import Measured
 from trimtab.model.imbalance import imbalance
 from trimtab.model.replicas.resources import RESOURCES
+from trimtab.report.heatmap import draw_heatmap
+from trimtab.report.measured import Measured
 from trimtab.report.pictures import save_figure
 
 

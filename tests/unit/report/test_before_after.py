@@ -7,10 +7,11 @@ import pytest
 from rich.console import Console
 
 from support.measured import from_imbalances
-from trimtab.lab.demo.before_after import Goals, Spent, before_after_table, cost_text, judge
 from trimtab.model.imbalance import Measures, imbalance
 from trimtab.model.replicas.resources import RESOURCES
+from trimtab.report.before_after import Goals, before_after_table, judge
 from trimtab.report.formats import bytes_text
+from trimtab.report.replicas.spent import Spent, cost_text
 
 GOALS = Goals(dict.fromkeys(RESOURCES, 0.8), dict.fromkeys(RESOURCES, 0.1), 6)
 

@@ -11,7 +11,7 @@ from trimtab.model.imbalance import Measures, sigma_threshold
 from trimtab.model.level import Goals as Limits
 from trimtab.model.level import beyond
 from trimtab.model.load import resource_name
-from trimtab.report.formats import bytes_text, counted, drop_text
+from trimtab.report.formats import drop_text
 from trimtab.report.tables import figures_table
 
 if TYPE_CHECKING:
@@ -31,17 +31,6 @@ class Goals:
     def eta(self, resource: str) -> float:
         """η, the σ that is reached whenever every deviation is within ε."""
         return sigma_threshold(self.epsilon[resource], self.brokers)
-
-
-@dataclass(frozen=True)
-class Spent:
-    """The cost of the levelling, as carried out; `led_along` leader roles went with a copied replica."""
-
-    replica_moves: int
-    leader_moves: int
-    bytes_copied: int
-    seconds: float
-    led_along: int = 0
 
 
 @dataclass(frozen=True)
@@ -100,7 +89,7 @@ def before_after_table(before: Measures, after: Measures, goals: Goals) -> Table
         if name not in before.sigma or name not in after.sigma:
             table.add_row(resource_name(name), *["–"] * 7)
             continue
-        was, now = _met(before, name, goals), _met(after, name, goals)
+        was, now = met(before, name, goals), met(after, name, goals)
         table.add_row(
             resource_name(name),
             _coloured(f"{before.sigma[name]:.4f}", was[0]),
@@ -108,31 +97,22 @@ def before_after_table(before: Measures, after: Measures, goals: Goals) -> Table
             drop_text(before.sigma[name], after.sigma[name]),
             _coloured(f"{before.worst_deviation[name]:.1%}", was[1]),
             _coloured(f"{after.worst_deviation[name]:.1%}", now[1]),
-            _coloured(f"{before.peak_usage[name]:.0%}", was[2]),
-            _coloured(f"{after.peak_usage[name]:.0%}", now[2]),
+            *(
+                _coloured(f"{one.peak_usage[name]:.0%}", met[2]) if name in one.peak_usage else "–"
+                for one, met in ((before, was), (after, now))
+            ),
         )
-    first = next(iter(goals.epsilon))
+    first = next(
+        (name for name in goals.epsilon if np.isfinite(goals.epsilon[name])), next(iter(goals.epsilon))
+    )
     eta, epsilon, theta = goals.eta(first), goals.epsilon[first], goals.theta[first]
     table.add_row("goal", "", "", "", "", f"{epsilon:.1%}", "", f"{theta:.0%}", style="dim")
     table.add_row("η, no goal", "", f"{eta:.4f}", *[""] * 5, style="dim")
     return table
 
 
-def cost_text(spent: Spent) -> str:
-    """Moves, bytes and seconds in one sentence."""
-    rate = (
-        f", {bytes_text(spent.bytes_copied / spent.seconds)}/s"
-        if spent.bytes_copied and spent.seconds
-        else ""
-    )
-    along = f", {spent.led_along} more along with their replica" if spent.led_along else ""
-    return (
-        f"{counted(spent.replica_moves, 'replica')} copied ({bytes_text(spent.bytes_copied)}{rate}), "
-        f"{counted(spent.leader_moves, 'leader role')} handed over{along}, in {spent.seconds:.1f} s"
-    )
-
-
-def _met(measures: Measures, name: str, goals: Goals) -> tuple[bool, bool, bool]:
+def met(measures: Measures, name: str, goals: Goals) -> tuple[bool, bool, bool]:
+    """Whether a resource's σ is within η, its worst deviation within ε, and its peak within θ."""
     peak, off = measures.peak_usage.get(name, 0.0), measures.worst_deviation[name]
     limits = Limits(*map(np.array, (goals.theta[name], goals.epsilon[name], 0.0)))
     above, apart = beyond(np.array(peak), np.array(off), np.array(np.nan), limits)
@@ -140,7 +120,7 @@ def _met(measures: Measures, name: str, goals: Goals) -> tuple[bool, bool, bool]
 
 
 def _holds(measures: Measures, name: str, goals: Goals) -> bool:
-    return all(_met(measures, name, goals)[1:])
+    return all(met(measures, name, goals)[1:])
 
 
 def _worse(before: Measures, after: Measures, name: str) -> bool:

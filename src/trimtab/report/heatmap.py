@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from trimtab.lab.demo.measuring import Measured
+    from trimtab.report.measured import Measured
 
 HEADING_LETTERS = 52
 """As many fit beside each other above a panel."""
@@ -34,23 +34,21 @@ LETTER_INCHES = 0.082
 def draw_heatmap(
     panels: Sequence[tuple[str, Measured]], folder: Path, name: str, title: str, epsilon: float
 ) -> tuple[Path, Path]:
-    """Draw one panel per placement, side by side.
+    """Draw `heatmap_figure` into `<folder>/<name>.svg` and `.png`, each whole or not at all; their paths."""
+    return save_figure(heatmap_figure(panels, title, epsilon), folder, name)
+
+
+def heatmap_figure(panels: Sequence[tuple[str, Measured]], title: str, epsilon: float) -> Figure:
+    """One panel per placement, side by side.
 
     Parameters
     ----------
     panels
         Heading and figures of each placement, in the order to be read.
-    folder, name
-        `<folder>/<name>.svg` and `<folder>/<name>.png` are written, each whole or not at all.
     title
         What is seen, in one line.
     epsilon
         Deviation allowed, named in the legend.
-
-    Returns
-    -------
-    tuple[Path, Path]
-        The SVG and the PNG.
     """
     from matplotlib.figure import Figure
 
@@ -68,7 +66,7 @@ def draw_heatmap(
         _panel(axes, heading, measured, labels=number == 0)
     figure.text(0.02, 1 - 0.34 / figure.get_figheight(), title, fontsize=14, fontweight="bold", color=INK)
     _legend(figure, epsilon)
-    return save_figure(figure, folder, name)
+    return figure
 
 
 def _panel(axes: Axes, heading: str, measured: Measured, *, labels: bool) -> None:

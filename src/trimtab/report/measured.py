@@ -1,0 +1,221 @@
+"""Figures of a stretch of samples, which every report of before and after is made of."""
+
+from __future__ import annotations
+
+import datetime
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from trimtab.model.imbalance import Measures, imbalance
+from trimtab.model.load import FloatArray
+from trimtab.report.formats import broker_name
+from trimtab.report.terminal_heatmap import Cells
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+
+Rows = dict[datetime.datetime, dict[str, Any]]
+"""Rows of the table `imbalance`, by tick and resource."""
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """One placement under load, over the instants at which every live broker was sampled.
+
+    Attributes
+    ----------
+    brokers
+        Length (brokers,), ascending: Kafka's node ids, or Pulsar's broker ids (`host:port`).
+    hosts
+        Length (brokers,); empty where a broker's name says it.
+    usage
+        B, shape (instants, brokers, resources), fractions of capacity; NaN where a resource has no capacity.
+    mean
+        B̄, shape (instants, resources).
+    deviation
+        γ, shape (instants, brokers, resources), fractions of the mean.
+    sigma
+        σ, shape (instants, resources): one figure per instant, never taken from time-averaged loads.
+    resources
+        Length (resources,), the level's.
+    ticks
+        The instants, where they are known.
+    load, capacity
+        Shape (instants, brokers, resources), in the level's units, where they are told; NaN where a resource
+        is not known, or has no capacity.
+    """
+
+    brokers: tuple[int | str, ...]
+    hosts: tuple[str, ...]
+    usage: FloatArray
+    mean: FloatArray
+    deviation: FloatArray
+    sigma: FloatArray
+    resources: tuple[str, ...]
+    ticks: tuple[datetime.datetime, ...] = ()
+    load: FloatArray | None = None
+    capacity: FloatArray | None = None
+
+    @property
+    def instants(self) -> int:
+        """The number of simultaneous samples."""
+        return len(self.sigma)
+
+    def names(self, separator: str) -> list[str]:
+        """Each broker's name, and its host where it has one."""
+        return [
+            f"{broker_name(broker)}{separator}{host}" if host else broker_name(broker)
+            for broker, host in zip(self.brokers, self.hosts, strict=True)
+        ]
+
+    def at(self, instants: Iterable[int]) -> Measured:
+        """The same at some of the instants only."""
+        chosen = list(instants)
+        return replace(
+            self,
+            usage=self.usage[chosen],
+            mean=self.mean[chosen],
+            deviation=self.deviation[chosen],
+            sigma=self.sigma[chosen],
+            ticks=tuple(self.ticks[place] for place in chosen) if self.ticks else (),
+            load=None if self.load is None else self.load[chosen],
+            capacity=None if self.capacity is None else self.capacity[chosen],
+        )
+
+    def without(self, brokers: Collection[int | str]) -> Measured:
+        """The same over the other brokers alone; as it is where loads and capacities are not told."""
+        counted = np.array([one not in brokers for one in self.brokers])
+        if self.load is None or self.capacity is None or counted.all() or not counted.any():
+            return self
+        each = [
+            imbalance(load, np.where(np.isfinite(capacity), capacity, 1.0), counted, self.resources)
+            for load, capacity in zip(self.load, self.capacity, strict=True)
+        ]
+        usage = np.array([one.usage for one in each])
+        return replace(
+            self,
+            brokers=tuple(one for one, left in zip(self.brokers, counted, strict=True) if left),
+            hosts=tuple(one for one, left in zip(self.hosts, counted, strict=True) if left),
+            usage=np.where(np.isfinite(self.capacity), usage, np.nan)[:, counted],
+            mean=np.array([one.mean for one in each]),
+            deviation=np.array([one.deviation for one in each])[:, counted],
+            sigma=np.array([one.sigma for one in each]),
+            load=self.load[:, counted],
+            capacity=self.capacity[:, counted],
+        )
+
+    def measures(self) -> Measures:
+        """σ averaged over the instants, the worst γ of their mean, the highest B at any instant.
+
+        σ is computed per instant and then averaged. γ is what a planner is asked to meet, and it decides from
+        means: within a window of a few seconds, one batch makes γ jump. The peak is the strictest reading.
+        """
+        return Measures(
+            sigma=self._by_name(self.sigma.mean(axis=0)),
+            worst_deviation=self._by_name(np.abs(self.signed_deviation()).max(axis=0)),
+            peak_usage=self._by_name(self.usage.max(axis=(0, 1))),
+        )
+
+    def means(self) -> Measures:
+        """The same, but with the highest B of the mean over the instants, as planners and maps take it."""
+        return replace(self.measures(), peak_usage=self._by_name(self.usage.mean(axis=0).max(axis=0)))
+
+    def signed_deviation(self) -> FloatArray:
+        """(B - B̄)/B̄ of the mean over the instants, shape (brokers, resources); 0 where there is no load.
+
+        Where a resource has no capacity, loads themselves are held against their mean.
+        """
+        usage, mean = self.usage, self.mean.mean(axis=0)
+        if self.load is not None:
+            usage = np.where(np.isnan(usage).all(axis=(0, 1)), self.load, usage)
+        usage = usage.mean(axis=0)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.asarray(np.where(mean > 0, (usage - mean) / mean, 0.0 * usage))
+
+    def cells(self, heading: str = "") -> Cells:
+        """A panel of a heat map: mean usage, coloured by its deviation."""
+        return Cells(self.usage.mean(axis=0), self.signed_deviation(), heading)
+
+    def _by_name(self, values: FloatArray) -> dict[str, float]:
+        return {
+            name: float(value)
+            for name, value in zip(self.resources, values, strict=True)
+            if np.isfinite(value)
+        }
+
+
+def rows_of(table: Iterable[Mapping[str, Any]], cluster: str | None = None) -> Rows:
+    """Rows of the table `imbalance` by tick and resource; of one cluster, where it is named."""
+    rows: Rows = {}
+    for row in table:
+        if cluster is None or row["cluster"] == cluster:
+            rows.setdefault(row["tick"], {})[row["resource"]] = row
+    return rows
+
+
+def complete_ticks(rows: Rows, resources: Iterable[str]) -> tuple[list[datetime.datetime], list[str]]:
+    """The ticks at which every live broker was sampled, ascending, and the resources that are measured."""
+    known = [
+        name for name in resources if any(found[name]["complete"] for found in rows.values() if name in found)
+    ]
+    ticks = sorted(
+        tick
+        for tick, found in rows.items()
+        if known and all(name in found and found[name]["complete"] for name in known)
+    )
+    return ticks, known
+
+
+def measured_at(
+    rows: Rows,
+    ticks: Collection[datetime.datetime],
+    known: Collection[str],
+    resources: tuple[str, ...],
+    hosts: Mapping[Any, str] | None = None,
+) -> Measured:
+    """The figures of some ticks.
+
+    Parameters
+    ----------
+    ticks, known
+        As `complete_ticks` gives them, or some of them; at least one tick.
+    resources
+        Those of the level.
+    hosts
+        Host of each broker; empty where a broker's name tells it.
+    """
+    brokers = sorted({one["broker"] for tick in ticks for one in rows[tick][next(iter(known))]["by_broker"]})
+    shape = (len(ticks), len(brokers), len(resources))
+    usage, deviation, load, capacity = (np.full(shape, np.nan) for _ in range(4))
+    mean, sigma = np.full(shape[::2], np.nan), np.full(shape[::2], np.nan)
+    for instant, tick in enumerate(ticks):
+        for resource, name in enumerate(resources):
+            if name not in known:
+                continue
+            row = rows[tick][name]
+            mean[instant, resource], sigma[instant, resource] = row["mean"], row["sigma"]
+            for one in row["by_broker"]:
+                place = brokers.index(one["broker"])
+                usage[instant, place, resource] = _known(one["usage"])
+                deviation[instant, place, resource] = one["deviation"]
+                load[instant, place, resource] = _known(one.get("load"))
+                if one["usage"] is not None:
+                    capacity[instant, place, resource] = _known(one.get("capacity"))
+    return Measured(
+        brokers=tuple(brokers),
+        hosts=tuple((hosts or {}).get(broker, "") for broker in brokers),
+        usage=usage,
+        mean=mean,
+        deviation=deviation,
+        sigma=sigma,
+        ticks=tuple(ticks),
+        resources=resources,
+        load=load,
+        capacity=capacity,
+    )
+
+
+def _known(value: float | None) -> float:
+    return np.nan if value is None else value

@@ -1,0 +1,57 @@
+"""The price of an execution: what was copied, which roles were handed over, how long it took."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from trimtab.model.replicas.receipt import ReplicasReceipt
+from trimtab.report.formats import bytes_text, counted
+
+
+@dataclass(frozen=True)
+class Spent:
+    """The cost of the levelling, as carried out; `led_along` leader roles went with a copied replica."""
+
+    replica_moves: int
+    leader_moves: int
+    bytes_copied: int
+    seconds: float
+    led_along: int = 0
+
+
+def spent(receipt: ReplicasReceipt | None) -> Spent:
+    """The price of an execution."""
+    if receipt is None:
+        return Spent(0, 0, 0, 0.0)
+    done = receipt.done
+    copies = [outcome for outcome in done if outcome.kind == "copy"]
+    # Each copy ends with an election; where the first of the list has not changed, nobody takes a role over.
+    new_first = {(one.topic, one.partition) for one in copies if one.before[0] != one.after[0]}
+    leads = [outcome for outcome in done if outcome.kind == "lead"]
+    along = [one for one in leads if not one.moves and (one.topic, one.partition) in new_first]
+    return Spent(
+        replica_moves=sum(len(set(outcome.after) - set(outcome.before)) for outcome in copies),
+        leader_moves=sum(bool(one.moves) for one in leads),
+        bytes_copied=receipt.copied_bytes,
+        seconds=receipt.seconds,
+        led_along=len(along),
+    )
+
+
+def spent_text(receipt: ReplicasReceipt | None) -> str:
+    """The same in a sentence."""
+    return cost_text(spent(receipt))
+
+
+def cost_text(spent: Spent) -> str:
+    """Moves, bytes and seconds in one sentence."""
+    rate = (
+        f", {bytes_text(spent.bytes_copied / spent.seconds)}/s"
+        if spent.bytes_copied and spent.seconds
+        else ""
+    )
+    along = f", {spent.led_along} more along with their replica" if spent.led_along else ""
+    return (
+        f"{counted(spent.replica_moves, 'replica')} copied ({bytes_text(spent.bytes_copied)}{rate}), "
+        f"{counted(spent.leader_moves, 'leader role')} handed over{along}, in {spent.seconds:.1f} s"
+    )
