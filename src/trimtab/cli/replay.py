@@ -24,10 +24,9 @@ def _command(level: Level) -> Any:
         assert level.replay is not None
         raise typer.Exit(level.replay()(given))
 
-    replay.__doc__ = f"""Replay recorded load of {level.system.title} through strategies: one decision a tick.
+    replay.__doc__ = f"""Replay recorded load of {level.system.title} through strategies, to compare them.
 
-    Several strategies in the simulated world, or one with --json, --chart or --pause: what each did to the
-    cluster is shown side by side, and the decisions go to --out alone, where each line names its strategy.
+    {level.replay_help}
 
     Exit code 2: the recording, a strategy or an option is wrong; nothing is written then but what went to
     standard output before.

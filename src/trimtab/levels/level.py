@@ -217,8 +217,9 @@ class Level:
         Options of `trimtab plan NAME` and `trimtab apply` that only this level has.
     forms
         Forms of a plan that tools of the system take, by the name that `--format` gives them.
-    replay, replay_options
-        Recorded load through strategies, and the options of that; its answer is an exit code.
+    replay, replay_options, replay_help
+        Recorded load through strategies, the options of that, and what people should know of it; its answer
+        is an exit code.
     figures
         A recording, names of strategies and further choices to a row of figures for each strategy.
     """
@@ -247,4 +248,5 @@ class Level:
     forms: Mapping[str, Part[Callable[[Any], tuple[str, str]]]] = field(default_factory=dict)
     replay: Part[Callable[[Mapping[str, Any]], int]] | None = None
     replay_options: Part[tuple[Option, ...]] | None = None
+    replay_help: str = ""
     figures: Part[Callable[..., Mapping[str, Mapping[str, float | None]]]] | None = None

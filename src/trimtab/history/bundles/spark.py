@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,23 +20,16 @@ import msgspec
 
 from trimtab.files.bundles.decisions import decision_folder
 from trimtab.history.bundles.compare import PROGRESS_SECONDS, Comparison, run_scenario
-from trimtab.history.bundles.effect import Effect, Ruler
+from trimtab.history.bundles.effect import Ruler
 from trimtab.history.bundles.hand_overs import HandOvers
 from trimtab.history.bundles.recording import Recording
 from trimtab.history.bundles.replay import Scenario
 from trimtab.history.bundles.saved import effect_bytes, effect_from
-from trimtab.model.errors import InputError, ObserveError, PlanError, TrimtabError
+from trimtab.history.tasks import run_tasks
+from trimtab.model.errors import PlanError
 
 if TYPE_CHECKING:
-    from pyarrow import RecordBatch
     from pyspark.sql import SparkSession
-
-ROW = "task int, effect binary, told array<string>, error string"
-"""`told` is what is to be known of the recording, or what was wrong."""
-ERRORS: Mapping[str, type[TrimtabError]] = {
-    one.__name__: one for one in (InputError, PlanError, ObserveError)
-}
-"""Errors of a task that its user can mend."""
 
 
 @dataclass(frozen=True)
@@ -84,8 +77,9 @@ class Task:
     decisions: Path | None
     standing: Path
 
-    def run(self) -> tuple[Effect, list[str]]:
-        """Do it; the second is what is to be known of the recording, told by the task that moves nothing.
+    def run(self) -> tuple[bytes, list[str]]:
+        """Do it: the effect as bytes, and what is to be known of the recording, told by the task that moves
+        nothing.
 
         Raises
         ------
@@ -112,7 +106,7 @@ class Task:
         except PlanError as error:
             raise PlanError(f"{self.name}: {error}") from None
         self._leave_word(replace(last, ended=True))
-        return found, seen.told()
+        return effect_bytes(found), seen.told()
 
     def _leave_word(self, standing: Standing) -> None:
         with contextlib.suppress(OSError):
@@ -161,52 +155,12 @@ def replay_on_spark(
             for name, one in scenarios.items()
         ]
         with _listening({one.name: one.standing for one in tasks}, heard):
-            (unmoved, sentences), *others = _run(session, tasks)
+            (unmoved, sentences), *others = run_tasks(session, tasks)
     if warned is not None:
         for sentence in sentences:
             warned(sentence)
-    effects = (effect for effect, _ in others)
-    return Comparison(measured_by, unmoved, dict(zip(scenarios, effects, strict=True)))
-
-
-def _run(session: SparkSession, tasks: Sequence[Task]) -> list[tuple[Effect, list[str]]]:
-    """A task each, in any order; of several that failed the first is told."""
-    numbers = session.range(0, len(tasks), 1, len(tasks))
-    found = sorted(numbers.mapInArrow(_worker(tasks), ROW).collect())
-    for _, _, told, error in found:
-        if error is not None:
-            raise ERRORS[error](*told)
-    return [(effect_from(bytes(effect)), list(told)) for _, effect, told, _ in found]
-
-
-def _worker(tasks: Sequence[Task]) -> Callable[[Iterator[RecordBatch]], Iterator[RecordBatch]]:
-    """The function that Spark calls with the numbers of a worker's tasks."""
-
-    def work(batches: Iterator[RecordBatch]) -> Iterator[RecordBatch]:
-        import pyarrow
-
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                effect, told, error = _outcome(tasks[number])
-                columns = {
-                    "task": pyarrow.array([number], "int32"),
-                    "effect": pyarrow.array([effect], "binary"),
-                    "told": pyarrow.array([told], pyarrow.list_(pyarrow.string())),
-                    "error": pyarrow.array([error], "string"),
-                }
-                yield pyarrow.RecordBatch.from_arrays(list(columns.values()), list(columns))
-
-    return work
-
-
-def _outcome(task: Task) -> tuple[bytes | None, list[str], str | None]:
-    """A user's errors come home as words: Spark would try again, and bury them in a stack trace."""
-    try:
-        effect, told = task.run()
-        return effect_bytes(effect), told, None
-    except TrimtabError as error:
-        kind = next((name for name, one in ERRORS.items() if isinstance(error, one)), ObserveError.__name__)
-        return None, [str(error)], kind
+    effects = (effect_from(effect) for effect, _ in others)
+    return Comparison(measured_by, effect_from(unmoved), dict(zip(scenarios, effects, strict=True)))
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""`trimtab simulate bundles|recording`: a Pulsar in virtual time, and recordings of a made-up one."""
+"""`trimtab simulate bundles|recording|weeks`: Pulsar in virtual time, and recordings of made-up clusters."""
 
 from __future__ import annotations
 
@@ -82,3 +82,27 @@ def recording(
     record(RecordedCluster(brokers=brokers, bundles=bundle_count, ticks=ticks, seed=seed), out)
     size = out.stat().st_size
     say(f"wrote {ticks:,} ticks into {out} ({size:,} bytes)")
+
+
+@app.command()
+def weeks(
+    out: Path = typer.Option(..., "--out", help="Folder to write (trimtab/replicas-recording/1)."),
+    long: int = typer.Option(2, "--weeks", help="How many."),
+    brokers: int = typer.Option(12, "--brokers", help="How many; two of them share a rack."),
+    topics: int = typer.Option(60, "--topics", help="How many; big ones have several partitions."),
+    step: float = typer.Option(15.0, "--step", help="Minutes a window; they divide an hour."),
+    growth: float = typer.Option(0.0, "--growth", help="Growth of the load a week; 0.05 is 5 %."),
+    seed: int = typer.Option(0, "--seed", min=0, help="Of all chance."),
+) -> None:
+    """Write weeks of loads of a made-up Kafka cluster, for `trimtab replay replicas`.
+
+    Topics have a daily and a weekly cycle, noise and bursts. The same numbers give the same recording. Exit
+    code 2: they cannot be, or a file cannot be written.
+    """
+    from trimtab.files.atomic import writing
+    from trimtab.lab.simulate.weeks import Weeks
+
+    made = Weeks(weeks=long, step_seconds=step * 60, brokers=brokers, topics=topics, growth=growth, seed=seed)
+    with writing(out):
+        windows = made.write(out)
+    say(f"wrote {windows:,} windows into {out}")

@@ -30,5 +30,8 @@ LEVEL = Level(
     "clients are disturbed",
     figures=Part("trimtab.levels.bundles.replaying:figures"),
     replay=Part("trimtab.levels.bundles.replaying:replayed"),
+    replay_help="One decision a tick. Several strategies in the simulated world, or one with --json, --chart "
+    "or --pause: what each did to the cluster is shown side by side, and the decisions go to --out alone, "
+    "where each line names its strategy.",
     replay_options=Part("trimtab.levels.bundles.options:REPLAY"),
 )

@@ -28,6 +28,10 @@ LEVEL = Level(
     acting=Part("trimtab.act.replicas.acting:ACTING"),
     open=Part("trimtab.act.kafka.port:open_port"),
     words=Part("trimtab.report.replicas.words:WORDS"),
+    replay=Part("trimtab.levels.replicas.replaying:replayed"),
+    replay_options=Part("trimtab.levels.replicas.options:REPLAY"),
+    replay_help="Plan anew every so often, as loads come, and compare: nothing moved is the first row. "
+    "Moves take the time that their bytes need.",
     pace="execution.throttle limits how fast it copies",
     apply_options=(
         Option(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Final
 
 from trimtab.levels.level import Option
@@ -29,4 +30,27 @@ PLAN: Final = (
         False,
         setting="replicas.to_disks",
     ),
+)
+
+REPLAY: Final = (
+    Option("--recording", "Folder of recorded loads (trimtab/replicas-recording/1).", Path | None),
+    Option("--lake", "Folder of telemetry to take the loads from, in place of --recording.", Path | None),
+    Option("--cluster", "Which cluster, where the lake holds several."),
+    Option("--since", "Replay from then on, as 2026-11-21T05:00 (UTC); what comes before is for profiles."),
+    Option("--until", "Replay up to then."),
+    Option("--strategy", "trim or role_aware; may be repeated. By default replicas.strategy.", list[str], []),
+    Option(
+        "--load",
+        "recent, peak or forecast, each with every strategy; may be repeated. By default replicas.load.",
+        list[str],
+        [],
+    ),
+    Option("--every", "Minutes between two plans.", float, 60.0),
+    Option("--step", "Minutes that loads are measured over.", float, 15.0),
+    Option("--profile-weeks", "As pipeline.profile_weeks; 0: no profiles.", int, 4, least=0),
+    Option("--settings", "Settings file; by default $TRIMTAB_SETTINGS, else trimtab.toml here.", Path | None),
+    Option("--set", "One setting of the plans, like replicas.epsilon=0.05; may be repeated.", list[str], []),
+    Option("--json", "Print the figures, also those of every step, as one JSON document.", bool, False),
+    Option("--chart", "Draw what each strategy did over time into this file, as .svg and .png.", Path | None),
+    Option("--master", "Spark's master; local[*] runs here.", str, "local[*]"),
 )

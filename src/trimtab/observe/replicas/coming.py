@@ -72,9 +72,7 @@ def coming_loads(
         leader[..., CPU] = leader[..., [NETWORK_IN, NETWORK_OUT]] @ [model["leader_in"], model["leader_out"]]
         follower[..., CPU] = follower[..., NETWORK_IN] * model["follower_in"]
     known = np.isfinite(leader[..., NETWORK_IN])
-    for one, recent in ((leader, loads.leader), (follower, loads.follower)):
-        one[..., DISK] = recent[:, None, DISK]
-        one[...] = np.where(np.isfinite(one), one, recent[:, None])
+    leader, follower = filled(leader, loads.leader), filled(follower, loads.follower)
     by_week = rows["by"].to_numpy(zero_copy_only=False) == "week"
     quality = {
         "hours": HOURS,
@@ -83,3 +81,18 @@ def coming_loads(
         "recent_share": float(1 - known.mean()),
     }
     return Coming(leader, follower, ((_NAME, quality),))
+
+
+def filled(coming: FloatArray, recent: FloatArray) -> FloatArray:
+    """The expected loads, with the recent ones where none is known; disks stay as they are.
+
+    Parameters
+    ----------
+    coming
+        Shape (partitions, hours, resources); NaN where nothing is known.
+    recent
+        Shape (partitions, resources).
+    """
+    found = np.where(np.isfinite(coming), coming, recent[:, None])
+    found[..., DISK] = recent[:, None, DISK]
+    return found

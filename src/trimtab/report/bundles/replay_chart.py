@@ -7,13 +7,14 @@ recording as it is, each is read at a glance.
 from __future__ import annotations
 
 import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from trimtab.report.bundles.replay_text import UNMOVED
 from trimtab.report.formats import bytes_text, duration_text
 from trimtab.report.pictures import FAINT, INK, save_figure
+from trimtab.report.replay_panels import BASELINE, LINE, OVERLOADED, above, line, time_axes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,13 +24,8 @@ if TYPE_CHECKING:
 
     from trimtab.history.bundles.compare import Comparison
     from trimtab.history.bundles.effect import Effect
-    from trimtab.model.load import FloatArray
 
-LINE = "#0072b2"
-OVERLOADED = "#d55e00"
 BACK = "#111111"
-BASELINE = "#b8bfc7"
-"""The colour-blind tell them apart, and they differ in lightness and form as well."""
 HEADINGS = (
     "imbalance σ of the brokers' usage",
     "usage of the fullest broker",
@@ -76,25 +72,21 @@ def draw_replay(comparison: Comparison, folder: Path, name: str, title: str) -> 
         figure.text(place.x0, top + 0.33 / height, heading, fontsize=9.5, color=FAINT)
     for axes in panels[0]:
         axes.set_ylim(bottom=0)  # shared by the column, and known only when all are drawn
-    _time_axes(panels, comparison.unmoved.at)
+    time_axes(panels, comparison.unmoved.at)
     _legend(figure, height)
     return save_figure(figure, folder, name)
 
 
 def _uneven(axes: Axes, at: np.ndarray, unmoved: Effect, effect: Effect) -> None:
-    _line(axes, at, unmoved.sigma, BASELINE, 2.6)
-    _line(axes, at, effect.sigma, LINE, 1.3)
+    line(axes, at, unmoved.sigma, BASELINE, 2.6)
+    line(axes, at, effect.sigma, LINE, 1.3)
 
 
 def _fullest(axes: Axes, at: np.ndarray, comparison: Comparison, effect: Effect) -> None:
     overload = comparison.measured_by.overload
-    _line(axes, at, comparison.unmoved.peak_usage, BASELINE, 2.6)
-    _line(axes, at, effect.peak_usage, LINE, 1.3)
-    axes.axhline(overload, color=OVERLOADED, linewidth=0.8, linestyle=(0, (2, 2)))
-    # The stair by its corners, so that a lone tick has a width too.
-    when, peak = np.repeat(at, 2)[1:], np.repeat(effect.peak_usage, 2)[:-1]
-    axes.fill_between(when, overload, np.maximum(peak, overload), color=OVERLOADED, alpha=0.45, linewidth=0)
-    axes.plot(when, np.where(peak >= overload, peak, np.nan), color=OVERLOADED, linewidth=1.8)
+    line(axes, at, comparison.unmoved.peak_usage, BASELINE, 2.6)
+    line(axes, at, effect.peak_usage, LINE, 1.3)
+    above(axes, at, effect.peak_usage, overload)
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
 
 
@@ -102,41 +94,13 @@ def _unloads(axes: Axes, at: np.ndarray, effect: Effect) -> None:
     from matplotlib.ticker import MaxNLocator
 
     so_far = np.cumsum(effect.unloads)
-    _line(axes, at, so_far.astype(np.float64), LINE, 1.3)
+    line(axes, at, so_far.astype(np.float64), LINE, 1.3)
     back = np.array([one.at for one in effect.oscillations[:MOST_MARKERS]])
     rows = np.searchsorted(effect.at, back)
     axes.plot(
         at[rows], so_far[rows], linestyle="", marker="o", markersize=4, color=BACK, markerfacecolor="white"
     )
     axes.yaxis.set_major_locator(MaxNLocator(4, integer=True))
-
-
-def _line(axes: Axes, at: np.ndarray, values: FloatArray, colour: str, width: float) -> None:
-    """A stair, since a tick stands until the next; a lone tick is a dot."""
-    marker = "o" if len(values) == 1 else None
-    axes.plot(at, values, drawstyle="steps-post", color=colour, linewidth=width, marker=marker)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.tick_params(labelsize=8.5, colors=INK, length=3)
-    axes.grid(axis="y", color="#e6e9ed", linewidth=0.8)
-    axes.locator_params(axis="y", nbins=4)
-
-
-def _time_axes(panels: np.ndarray, at: FloatArray) -> None:
-    from matplotlib import dates
-
-    untyped: Any = dates
-    locator = untyped.AutoDateLocator(tz=datetime.UTC, minticks=3, maxticks=7)
-    for axes in panels.flat:
-        axes.xaxis.set_major_locator(locator)
-        axes.xaxis.set_major_formatter(
-            untyped.ConciseDateFormatter(locator, tz=datetime.UTC, show_offset=False)
-        )
-        if len(at) > 1:
-            begin, end = (datetime.datetime.fromtimestamp(one, datetime.UTC) for one in at[[0, -1]].tolist())
-            axes.set_xlim(begin, end)
-        axes.margins(x=0)
-    for axes in panels[-1]:
-        axes.set_xlabel("time (UTC)", fontsize=8.5, color=FAINT)
 
 
 def _legend(figure: Figure, height: float) -> None:

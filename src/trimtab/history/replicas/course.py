@@ -1,0 +1,197 @@
+"""The course of the loads of a recording: step by step, with the profiles that were known then."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from pyspark.sql import functions as F
+
+from trimtab.model.errors import InputError
+from trimtab.model.load import FloatArray
+from trimtab.model.replicas.loadvalue import load_value
+from trimtab.model.replicas.resources import RESOURCES
+from trimtab.model.replicas.snapshot import NO_HOURS, LogDirs, ReplicasSnapshot
+from trimtab.model.snapshot import SnapshotReference
+from trimtab.observe.columns import SECOND
+from trimtab.observe.lake import instant
+from trimtab.observe.replicas.coming import HOURS, filled
+from trimtab.observe.replicas.pipeline import ReplicasPipelineSettings
+from trimtab.observe.replicas.profiles import hours, profiles
+from trimtab.observe.replicas.schemas import ROLE_LOAD
+from trimtab.observe.seasons import HOUR, mean_load
+from trimtab.observe.snapshots import fields_of
+
+if TYPE_CHECKING:
+    import pyarrow
+    from pyspark.sql import DataFrame, SparkSession
+
+    from trimtab.history.replicas.recording import Period, Recording
+
+_ROLES = ("leader_load", "follower_load")
+
+
+@dataclass(frozen=True, eq=False)
+class Course:
+    """Loads over time of the partitions of a snapshot.
+
+    Attributes
+    ----------
+    begun
+        Brokers, partitions, and the placement at the beginning.
+    end
+        Shape (steps,): when each step ends, microseconds; all steps are as long.
+    leader, follower
+        Shape (steps, partitions, resources): mean load of each role.
+    hour_end
+        Shape (hours,): when the hours end of which there are profiles, ascending, microseconds.
+    leader_profile, follower_profile
+        Shape (hours, partitions, resources); NaN where there is none.
+    first
+        The first step that is replayed; those before are history.
+    """
+
+    begun: ReplicasSnapshot
+    end: np.ndarray
+    leader: FloatArray
+    follower: FloatArray
+    hour_end: np.ndarray
+    leader_profile: FloatArray
+    follower_profile: FloatArray
+    first: int = 0
+
+    @property
+    def step_seconds(self) -> float:
+        """Length of a step."""
+        return float(self.end[1] - self.end[0]) / SECOND
+
+    def seen(self, step: int, replicas: np.ndarray, leader: np.ndarray, windows: int) -> ReplicasSnapshot:
+        """The cluster as a planner sees it after a step: the value of the last steps, and the hours to come.
+
+        Parameters
+        ----------
+        replicas, leader
+            The placement then, as in `Partitions`.
+        windows
+            Over how many steps the recent load is taken (`trimtab.model.replicas.loadvalue`).
+        """
+        recent = slice(max(0, step - windows + 1), step + 1)
+        now = [np.nan_to_num(load_value(one[recent])) for one in (self.leader, self.follower)]
+        coming = self._coming(int(self.end[step]), *now)
+        parts = replace(
+            self.begun.partitions,
+            replicas=replicas,
+            leader=leader,
+            leader_load=now[0],
+            follower_load=now[1],
+            leader_coming=coming[0],
+            follower_coming=coming[1],
+        )
+        at = instant(int(self.end[step])).isoformat().replace("+00:00", "Z")
+        reference = SnapshotReference(self.begun.reference.cluster, at, f"{step:064x}")
+        return replace(self.begun, reference=reference, partitions=parts)
+
+    def _coming(self, now: int, leader: FloatArray, follower: FloatArray) -> tuple[FloatArray, FloatArray]:
+        first = -(-now // HOUR) * HOUR + HOUR
+        wanted = first + np.arange(HOURS) * HOUR
+        place = np.searchsorted(self.hour_end, wanted)
+        known = place < len(self.hour_end)
+        known[known] = self.hour_end[place[known]] == wanted[known]
+        if not known.any():
+            return NO_HOURS, NO_HOURS
+        told = []
+        for profile in (self.leader_profile, self.follower_profile):
+            one = np.full((profile.shape[1], HOURS, profile.shape[2]), np.nan)
+            one[:, known] = profile[place[known]].transpose(1, 0, 2)
+            told.append(one)
+        return filled(told[0], leader), filled(told[1], follower)
+
+
+def course_of(
+    session: SparkSession, recording: Recording, period: Period, step_seconds: float, profile_weeks: int
+) -> Course:
+    """The loads of a recording, step by step, and profiles, by Spark.
+
+    Parameters
+    ----------
+    period
+        What is replayed.
+    step_seconds
+        Length of a step: loads are means over it, and placements stay within it.
+    profile_weeks
+        As in `[pipeline]`; 0: no profiles.
+
+    Raises
+    ------
+    InputError
+        If there are fewer than two steps in that period.
+    """
+    begun = recording.begun(session)
+    loads = recording.loads(session).cache()
+    try:
+        steps = _placed(_steps(loads, round(step_seconds * SECOND)).toArrow(), begun)
+        weekly = ReplicasPipelineSettings(profile_weeks=profile_weeks)
+        hourly = _placed(_profiles(loads, weekly).toArrow() if profile_weeks else None, begun)
+    finally:
+        loads.unpersist()
+    begin = 0 if period.since is None else round(period.since.timestamp() * SECOND)
+    until = 2**62 if period.until is None else round(period.until.timestamp() * SECOND)
+    kept = steps[0] <= until
+    first = int((steps[0] <= begin).sum())
+    if kept.sum() - first < 2:
+        raise InputError(
+            f"{recording.name}: holds {max(0, int(kept.sum()) - first)} steps of {step_seconds:g} s in that "
+            "period, expected two or more; widen --since and --until, or shorten --step"
+        )
+    empty = np.zeros(0, dtype=np.int32)
+    nowhere = LogDirs(empty, (), empty.astype(np.int8), np.zeros(0))
+    begun = replace(begun, log_dirs=nowhere)
+    return Course(begun, steps[0][kept], steps[1][kept], steps[2][kept], *hourly, first)
+
+
+def _steps(loads: DataFrame, step: int) -> DataFrame:
+    end = F.timestamp_micros((F.ceil(F.unix_micros("window_end") / step) * step).cast("bigint"))
+    return (
+        loads.withColumn("end", end)
+        .groupBy("end", "topic", "partition")
+        .agg(*(mean_load(role, RESOURCES).cast(ROLE_LOAD).alias(role) for role in _ROLES))
+    )
+
+
+def _profiles(loads: DataFrame, settings: ReplicasPipelineSettings) -> DataFrame:
+    """By the transformations of the pipeline."""
+    attributed = loads.withColumns({"cluster": F.lit(""), "replicas": F.lit(None).cast("array<int>")})
+    return profiles(hours(attributed), settings).withColumnRenamed("window_end", "end")
+
+
+def _placed(
+    rows: pyarrow.Table | None, snapshot: ReplicasSnapshot
+) -> tuple[np.ndarray, FloatArray, FloatArray]:
+    """Rows as arrays: the ends, ascending and evenly spaced, and the loads of both roles at each of them.
+
+    NaN where nothing is told; of partitions that the snapshot does not know, nothing is kept.
+    """
+    parts = snapshot.partitions
+    number = {
+        (parts.topics[topic], one): row
+        for row, (topic, one) in enumerate(zip(parts.topic.tolist(), parts.number.tolist(), strict=True))
+    }
+    shape = (len(number), len(RESOURCES))
+    if rows is None or not rows.num_rows:
+        return np.zeros(0, dtype=np.int64), np.zeros((0, *shape)), np.zeros((0, *shape))
+    ends = rows["end"].cast("int64").to_numpy()
+    every = np.unique(ends)
+    apart = int(np.diff(every).min(initial=HOUR))
+    every = np.arange(every[0], every[-1] + 1, apart)
+    topics = rows["topic"].combine_chunks().dictionary_encode()
+    names = topics.dictionary.to_pylist()
+    keys = zip(topics.indices.to_pylist(), rows["partition"].to_pylist(), strict=True)
+    place = np.array([number.get((names[topic], one), -1) for topic, one in keys], dtype=np.int64)
+    at = (ends - every[0]) // apart
+    told = []
+    for role in _ROLES:
+        load = np.full((len(every), *shape), np.nan)
+        load[at[place >= 0], place[place >= 0]] = fields_of(rows, role, RESOURCES)[place >= 0]
+        told.append(load)
+    return every, told[0], told[1]

@@ -1,0 +1,182 @@
+"""One strategy over a course of loads: plan after plan, whose moves take the time of their bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from trimtab.history.replicas.course import Course
+from trimtab.model.load import FloatArray
+from trimtab.model.replicas.plan import Move, MoveKind, Plan
+from trimtab.model.replicas.resources import DISK, NETWORK_IN, NETWORK_OUT, RESOURCES
+from trimtab.model.replicas.settings import ReplicasSettings
+from trimtab.model.replicas.snapshot import NOBODY, ReplicasSnapshot
+
+COPY_SHARE: Final = 0.10
+"""A broker takes in copies at this share of its capacity of network in; without a capacity, at once."""
+
+Planner = Callable[[ReplicasSnapshot, ReplicasSettings], Plan]
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A way to plan.
+
+    Attributes
+    ----------
+    planner
+        None: nothing is moved.
+    settings
+        Of every plan.
+    every
+        So many steps lie between two plans; while moves of the one before are on their way, none is made.
+    windows
+        Over so many steps the recent load is taken.
+    """
+
+    planner: Planner | None
+    settings: ReplicasSettings
+    every: int = 1
+    windows: int = 1
+
+
+@dataclass(frozen=True, eq=False)
+class Trace:
+    """A scenario gone through.
+
+    Attributes
+    ----------
+    load
+        Shape (steps, brokers, resources), in `UNITS`: under its placement, with the load of copies.
+    copied_bytes
+        Shape (steps,).
+    plans, leaders
+        Shape (steps,): plans made, and leader roles handed over for their own sake.
+    moves
+        Shape (moves, 2): the step in which a replica arrived, and that in which it had come, by an earlier
+        move, to the broker that it left; -1 where it had lain there from the beginning. Steps count from the
+        first that is replayed.
+    """
+
+    load: FloatArray
+    copied_bytes: FloatArray
+    plans: np.ndarray
+    leaders: np.ndarray
+    moves: np.ndarray
+
+
+def replayed(course: Course, scenario: Scenario) -> Trace:
+    """Go through a course.
+
+    In each step moves go on, in the plan's order, as far as time allows; the load is measured; then, if it is
+    time and nothing is on its way, a plan is made, whose moves begin with the next step.
+    """
+    world = _World(course)
+    steps = len(course.end) - course.first
+    load = np.zeros((steps, *world.capacity.shape))
+    copied, plans = np.zeros(steps), np.zeros(steps, dtype=np.int64)
+    leaders = plans.copy()
+    for at in range(steps):
+        step = course.first + at
+        done = world.go_on(step, at)
+        load[at] = world.load(step) + done.extra
+        copied[at], leaders[at] = done.copied, done.leaders
+        if scenario.planner is not None and not world.waiting and at % scenario.every == 0:
+            seen = course.seen(step, world.replicas.copy(), world.leader.copy(), scenario.windows)
+            world.waiting = list(scenario.planner(seen, scenario.settings).moves)
+            plans[at] = 1
+    return Trace(load, copied, plans, leaders, np.array(world.moves, dtype=np.int64).reshape(-1, 2))
+
+
+@dataclass
+class _Done:
+    """The moves of one step: the load of copies, shape (brokers, resources), bytes, leader roles."""
+
+    extra: FloatArray
+    room: FloatArray
+    copied: float = 0.0
+    leaders: int = 0
+
+
+class _World:
+    """The placement as it is, and the moves that wait."""
+
+    def __init__(self, course: Course) -> None:
+        self.course = course
+        snapshot = course.begun
+        self.begun, self.capacity = snapshot, snapshot.brokers.capacity
+        parts = snapshot.partitions
+        self.replicas, self.leader = parts.replicas.copy(), parts.leader.copy()
+        self.waiting: list[Move] = []
+        self.moves: list[tuple[int, int]] = []
+        self._index = {number: row for row, number in enumerate(snapshot.brokers.id.tolist())}
+        self._row = {
+            (parts.topics[topic], number): row
+            for row, (topic, number) in enumerate(
+                zip(parts.topic.tolist(), parts.number.tolist(), strict=True)
+            )
+        }
+        self._copied: dict[int, float] = {}
+        self._came: dict[tuple[int, int], int] = {}
+        per_second = np.where(
+            np.isfinite(self.capacity[:, NETWORK_IN]), COPY_SHARE * self.capacity[:, NETWORK_IN], np.inf
+        )
+        self._room = per_second * course.step_seconds
+
+    def load(self, step: int) -> FloatArray:
+        """Shape (brokers, resources)."""
+        leads_load = np.nan_to_num(self.course.leader[step])
+        follows_load = np.nan_to_num(self.course.follower[step])
+        load = np.zeros(self.capacity.shape)
+        for slot in range(self.replicas.shape[1]):
+            holder = self.replicas[:, slot]
+            held = holder != NOBODY
+            weight = np.where((holder == self.leader)[:, None], leads_load, follows_load)
+            np.add.at(load, holder[held], weight[held])
+        return load
+
+    def go_on(self, step: int, at: int) -> _Done:
+        """Carry out what time allows, in order; nothing of a partition before what comes first of it."""
+        done = _Done(np.zeros((len(self.capacity), len(RESOURCES))), self._room.copy())
+        left, unfinished = [], set()
+        for move in self.waiting:
+            row = self._row[move.topic, move.partition]
+            if row in unfinished or not self._moved(move, row, step, at, done):
+                unfinished.add(row)
+                left.append(move)
+        self.waiting = left
+        return done
+
+    def _moved(self, move: Move, row: int, step: int, at: int, done: _Done) -> bool:
+        """Whether the move is finished in this step."""
+        target = self._index[move.target]
+        if move.kind is MoveKind.LOG_DIR:
+            return True
+        if move.kind is MoveKind.LEADER:
+            self.leader[row] = target
+            done.leaders += 1
+            return True
+        assert move.source is not None
+        source, seconds = self._index[move.source], self.course.step_seconds
+        size = float(np.nan_to_num(self.course.leader[step, row, DISK]))
+        wanted = size - self._copied.get(row, 0.0)
+        part = min(wanted, float(done.room[target]))
+        done.room[target] -= part
+        done.extra[target, NETWORK_IN] += part / seconds
+        if self.leader[row] != NOBODY:
+            done.extra[self.leader[row], NETWORK_OUT] += part / seconds
+        done.extra[target, DISK] += size
+        done.copied += part
+        if part < wanted:
+            self._copied[row] = size - wanted + part
+            return False
+        self._copied.pop(row, None)
+        self.replicas[row] = np.where(self.replicas[row] == source, target, self.replicas[row])
+        if self.leader[row] == source:
+            self.leader[row] = target
+        self.moves.append((at, self._came.pop((row, source), -1)))
+        self._came[row, target] = at
+        return True

@@ -1,0 +1,93 @@
+"""A course of loads gone through by a planner, step by step, worked out by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from support.replays import STEP, course, move, planner
+from trimtab.history.replicas.replay import COPY_SHARE, Scenario, replayed
+from trimtab.model.replicas.plan import MoveKind
+from trimtab.model.replicas.resources import CPU, DISK, NETWORK_IN, NETWORK_OUT
+from trimtab.model.replicas.settings import ReplicasSettings
+from trimtab.observe.seasons import HOUR
+
+SETTINGS = ReplicasSettings()
+
+
+def test_nothing_moved_is_the_load_as_it_was() -> None:
+    """Broker 2 leads one partition and follows the other."""
+    trace = replayed(course(), Scenario(None, SETTINGS))
+    np.testing.assert_array_equal(trace.load[3, :, CPU], [4.0, 5.0, 1.0])
+    np.testing.assert_array_equal(trace.load[3, :, NETWORK_IN], [3.0, 6.0, 3.0])
+    assert (trace.plans.sum(), trace.leaders.sum(), len(trace.moves)) == (0, 0, 0)
+
+
+def test_a_leader_goes_in_the_step_after_its_plan() -> None:
+    """Planned after step 0, led by broker 2 from step 1 on; copies nothing."""
+    trace = replayed(course(), Scenario(planner([move(MoveKind.LEADER, 0, 1, 2)]), SETTINGS, every=10))
+    np.testing.assert_array_equal(trace.load[:3, :, CPU], [[4, 5, 1], [1, 8, 1], [1, 8, 1]])
+    assert trace.leaders.tolist() == [0, 1, 0, 0, 0, 0]
+    assert trace.copied_bytes.sum() == 0
+
+
+def test_a_copy_takes_the_time_of_its_bytes() -> None:
+    """A broker copies a tenth of its network in: 0.1 x 900 s = 90 of 100 bytes in one step, the rest in the
+    next. Meanwhile the copy takes room and traffic there, and the replica still stands where it was.
+    """
+    assert COPY_SHARE * STEP == 90
+    plan = planner([move(MoveKind.REPLICA, 0, 1, 3)])
+    trace = replayed(course(), Scenario(plan, SETTINGS, every=1))
+    np.testing.assert_array_equal(trace.copied_bytes, [0, 90, 10, 0, 0, 0])
+    assert trace.load[1, 2, DISK] == 100 + 100
+    assert trace.load[1, 2, NETWORK_IN] == pytest.approx(1 + 90 / STEP)
+    assert trace.load[1, 0, NETWORK_OUT] == pytest.approx(2 + 90 / STEP)
+    # Arrived within step 2, and led there, as the leader went along.
+    np.testing.assert_array_equal(trace.load[2, :, CPU], [0, 5, 5])
+    assert trace.moves.tolist() == [[2, -1]]
+    assert trace.plans.tolist() == [1, 0, 1, 1, 1, 1], "no plan while a copy is on its way"
+
+
+def test_a_replica_that_goes_on_is_known_by_when_it_came() -> None:
+    """1 to 3 in step 1, 3 to 1 in step 2: the second left a broker that it had come to in step 1."""
+    there, back = move(MoveKind.REPLICA, 0, 1, 3), move(MoveKind.REPLICA, 0, 3, 1)
+    trace = replayed(course(disk=10.0), Scenario(planner([there], [back]), SETTINGS))
+    assert trace.moves.tolist() == [[1, -1], [2, 1]]
+
+
+def test_nothing_of_a_partition_before_what_comes_first_of_it() -> None:
+    """The role of partition 0 waits for its copy; partition 1's does not."""
+    plan = planner(
+        [
+            move(MoveKind.REPLICA, 0, 2, 3),
+            move(MoveKind.LEADER, 0, 1, 3),
+            move(MoveKind.LEADER, 1, 2, 3),
+        ]
+    )
+    trace = replayed(course(), Scenario(plan, SETTINGS, every=10))
+    assert trace.leaders.tolist() == [0, 1, 1, 0, 0, 0]
+
+
+def test_history_is_not_replayed() -> None:
+    """Three steps of six are history: the first plan sees the fourth step, whose window reaches back."""
+    plan = planner()
+    trace = replayed(course(first=3), Scenario(plan, SETTINGS, every=2, windows=2))
+    assert trace.plans.tolist() == [1, 0, 1]
+    first = plan.seen[0].partitions
+    assert first.leader_load[0, NETWORK_IN] == 3.0, "network in is the latest"
+    assert first.hours == 0
+
+
+def test_the_hours_to_come_are_those_after_the_step() -> None:
+    """After 30 minutes the hour that ends at 2 comes first, with its profile; the recent load is the rest."""
+    profile = np.full((2, 2, 4), np.nan)
+    profile[1, :, NETWORK_IN] = 77.0
+    hours = np.array([1, 2]) * HOUR
+    found = replace(course(), hour_end=hours, leader_profile=profile, follower_profile=profile / 7)
+    parts = found.seen(1, found.begun.partitions.replicas, found.begun.partitions.leader, 1).partitions
+    assert parts.hours == 24
+    assert parts.leader_coming[0, :2, NETWORK_IN].tolist() == [77.0, 1.0]
+    assert parts.follower_coming[0, 0, NETWORK_IN] == 11.0
+    assert (parts.leader_coming[..., DISK] == 100.0).all()
