@@ -5,9 +5,13 @@ from collections.abc import Iterator
 import pytest
 
 from support.plans import plan_of
+from support.replica_clusters import broker, partition, snapshot
 from support.trials import Trial, finish, running_trial, was_killed
-from trimtab.act.replicas.port import ThrottleConfig, TopicPartition
+from trimtab.act.replicas.port import Observation, ThrottleConfig, TopicPartition
+from trimtab.model.plan import Verdict
 from trimtab.model.replicas.plan import Plan
+from trimtab.model.replicas.settings import ReplicasSettings
+from trimtab.plan.replicas import trim
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(1200)]
 
@@ -81,6 +85,47 @@ def test_killed_and_cancelled(trial: Trial) -> None:
         trial.assert_clean(["cancelled"])
         turn += 1
     assert turn > 2, "the hook did not kill it"
+
+
+def test_killed_in_mid_move_between_log_dirs_and_resumed(trial: Trial) -> None:
+    """All replicas lie in one dir of broker 1: planned, killed at every other write, resumed, read back."""
+    sizes = {0: 3 * MB, 1: 2 * MB, 2: MB}
+    for number, size in sizes.items():
+        trial.create(f"dirs-{number}", {0: [1, 2]}, size)
+    names = {number: TopicPartition(f"dirs-{number}", 0) for number in sizes}
+
+    def look() -> Observation:
+        return trial.insist(lambda: trial.port.observe(list(names.values()), (1,), wide=True))
+
+    skewed, other = (log_dir.path for log_dir in look().log_dirs[1])
+
+    def where() -> dict[int, list[str]]:
+        copies = look().copies
+        return {number: [copy.path for copy in copies.get((name, 1), ())] for number, name in names.items()}
+
+    disks = [(skewed, "online", 10.0 * MB), (other, "online", 10.0 * MB)]
+    rows = [
+        partition(f"dirs-{number}", 0, [1, 2], load=(0.0, float(size), 0.0, 0.0), dirs=[skewed, None])
+        for number, size in sizes.items()
+    ]
+    plan = trim.plan(snapshot([broker(1, dirs=disks), broker(2)], rows), ReplicasSettings(to_disks=True))
+    assert plan.verdict is Verdict.LEVELLED
+    assert plan.cost.log_dir_bytes == 3 * MB
+    file = trial.write("dirs", plan)
+    moved = {int(move.topic[-1]): move.target_dir for move in plan.moves}
+    for write in range(2, 100, 2):
+        trial.insist(lambda: trial.port.move_log_dirs({(name, 1): skewed for name in names.values()}))
+        trial.wait("all in one dir", lambda: all(paths == [skewed] for paths in where().values()))
+        code, said = finish(trial.apply(file, crash_at=str(write)))
+        if was_killed(code) and trial.status() != "finished":
+            trial.run("execution", "resume")
+        trial.wait("as planned", lambda: where() == {n: [moved.get(n, skewed)] for n in sizes})
+        if not was_killed(code):
+            assert code == 0, said
+            break
+    assert write > 4, "the hook did not kill it"
+    trial.assert_clean([name.topic for name in names.values()])
+    trial.assert_whole(plan)
 
 
 def test_a_destination_dies_in_mid_copy(trial: Trial) -> None:

@@ -33,9 +33,22 @@ def up_kafka(
     ),
     scram: bool = typer.Option(False, "--scram", help="Let clients in only by SCRAM-SHA-512 over TLS."),
     metrics: bool = typer.Option(True, help="Give each broker a Prometheus endpoint."),
+    hosts: int = typer.Option(
+        3, "--hosts", min=1, max=30, help="Declare so many hosts for them, h1, h2 and so on, each a rack."
+    ),
+    log_dirs: int = typer.Option(2, "--log-dirs", min=1, max=8, help="Log dirs of each broker."),
 ) -> None:
     """Start the brokers; they go on when this command ends."""
-    _up("kafka", name, brokers=brokers, first_port=port or None, scram=scram, prometheus=metrics)
+    _up(
+        "kafka",
+        name,
+        brokers=brokers,
+        first_port=port or None,
+        scram=scram,
+        prometheus=metrics,
+        hosts=hosts,
+        log_dirs=log_dirs,
+    )
 
 
 def up_pulsar(

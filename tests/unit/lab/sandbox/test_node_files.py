@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from trimtab.lab.sandbox.kafka.declare import declare
 from trimtab.lab.sandbox.kafka.properties import format_folders, new_id, server_properties
 from trimtab.lab.sandbox.kafka.state import Node, Security
 from trimtab.lab.sandbox.node_log import why_ended
@@ -76,6 +77,16 @@ def test_folders_are_formatted_as_kafka_does(tmp_path):
     assert texts[0] != texts[1]
     assert (tmp_path / "node-1" / "d0" / "bootstrap.checkpoint").read_bytes() == b"levels"
     assert not (tmp_path / "node-1" / "d1" / "bootstrap.checkpoint").exists()
+
+
+def test_a_broker_has_as_many_log_dirs_as_are_declared(tmp_path):
+    """Three dirs, on one of two hosts: in its properties and as formatted folders."""
+    state = declare(4, tmp_path, None, False, False, hosts=2, log_dirs=3)
+    assert [node.host for node in state.brokers] == ["h1", "h1", "h2", "h2"]
+    node = state.brokers[0]
+    assert _properties(node)["log.dirs"] == "/s/node-1/d0,/s/node-1/d1,/s/node-1/d2"
+    format_folders(node, tmp_path, "cluster", b"levels")
+    assert sorted(path.name for path in (tmp_path / "node-1").iterdir()) == ["d0", "d1", "d2"]
 
 
 def test_identifiers_look_like_kafkas():

@@ -17,7 +17,7 @@ from trimtab.connect.kafka.settings import KafkaConnection
 from trimtab.jars.fetch import Say, say_nothing
 from trimtab.lab.sandbox.certificates import make_certificate
 from trimtab.lab.sandbox.cluster import Sandbox, place_for
-from trimtab.lab.sandbox.kafka.declare import CONTROLLER_ID, declare
+from trimtab.lab.sandbox.kafka.declare import CONTROLLER_ID, HOSTS, declare
 from trimtab.lab.sandbox.kafka.properties import format_folders, server_properties
 from trimtab.lab.sandbox.kafka.runtime import KafkaRuntime, prepare, write_node_files
 from trimtab.lab.sandbox.kafka.state import KafkaState, Node
@@ -49,6 +49,8 @@ class KafkaSandbox(Sandbox[KafkaState, Node, int]):
         properties: Mapping[str, str] | None = None,
         folder: Path | None = None,
         first_port: int | None = None,
+        hosts: int = HOSTS,
+        log_dirs: int = 2,
         detached: bool = False,
         say: Say = say_nothing,
     ) -> KafkaSandbox:
@@ -57,7 +59,7 @@ class KafkaSandbox(Sandbox[KafkaState, Node, int]):
         Parameters
         ----------
         brokers
-            How many are declared, ids from 1; spread over three hosts h1-h3, a rack r1-r3 each.
+            How many are declared, ids from 1.
         absent
             Brokers that are declared but not started; `restart` brings them in later, new and empty.
         scram
@@ -70,6 +72,10 @@ class KafkaSandbox(Sandbox[KafkaState, Node, int]):
             Where it lives; by default a new folder that no other sandbox uses.
         first_port
             Brokers listen on this port and those after it; by default on any free ones.
+        hosts
+            How many hosts the brokers are declared on, in equal shares: h1, h2 and so on, a rack r1, r2 each.
+        log_dirs
+            How many each broker has; they share this machine's disk.
         detached
             Whether it outlives this process.
         say
@@ -83,10 +89,12 @@ class KafkaSandbox(Sandbox[KafkaState, Node, int]):
         """
         if not 1 <= brokers <= 90:
             raise SandboxError(f"{brokers} brokers cannot be started: choose 1 to 90")
+        if hosts < 1 or log_dirs < 1:
+            raise SandboxError(f"{hosts} hosts with {log_dirs} log dirs a broker: choose 1 or more of each")
         nodes = brokers + 1 - len(absent)
         folder = place_for(f"{nodes} Kafka nodes", nodes * MEMORY_PER_NODE_MB, folder)
         runtime = prepare(say)
-        sandbox = cls(declare(brokers, folder, first_port, scram, prometheus), runtime)
+        sandbox = cls(declare(brokers, folder, first_port, scram, prometheus, hosts, log_dirs), runtime)
         with sandbox._starting(detached=detached):
             sandbox._format(dict(properties or {}))
             say(f"starting {brokers - len(absent)} brokers and a controller")

@@ -14,19 +14,29 @@ CONTROLLER_ID = 100
 HOSTS = 3
 
 
-def declare(brokers: int, folder: Path, first_port: int | None, scram: bool, prometheus: bool) -> KafkaState:
+def declare(
+    brokers: int,
+    folder: Path,
+    first_port: int | None,
+    scram: bool,
+    prometheus: bool,
+    hosts: int = HOSTS,
+    log_dirs: int = 2,
+) -> KafkaState:
     """A sandbox of which nothing runs yet.
 
     Parameters
     ----------
     brokers
-        Their number; ids from 1, in equal shares on hosts h1 to h3, each of them a rack.
+        Their number; ids from 1, in equal shares on the hosts h1, h2 and so on, each of them a rack.
     folder
         Where it will live.
     first_port
         Of the brokers, or None for any free ones.
     scram, prometheus
         Whether clients must come by SCRAM over TLS, and whether brokers get a metrics port.
+    hosts, log_dirs
+        How many hosts are declared, and log dirs of each broker.
 
     Raises
     ------
@@ -39,11 +49,11 @@ def declare(brokers: int, folder: Path, first_port: int | None, scram: bool, pro
     ports = iter(free_ports(2 * brokers + 1, without=fixed))
     nodes = [Node(CONTROLLER_ID, "controller", "h0", "r0", next(ports))]
     for index in range(brokers):
-        place = index * HOSTS // brokers + 1 if brokers >= HOSTS else index + 1
+        place = index * hosts // brokers + 1 if brokers >= hosts else index + 1
         client, metrics = next(ports), next(ports)
         port = fixed[index] if fixed else client
-        node = Node(index + 1, "broker", f"h{place}", f"r{place}", port, metrics if prometheus else None)
-        nodes.append(node)
+        endpoint = metrics if prometheus else None
+        nodes.append(Node(index + 1, "broker", f"h{place}", f"r{place}", port, endpoint, log_dirs))
     return KafkaState(
         folder=folder,
         cluster_id=new_id(),

@@ -10,7 +10,11 @@ from pathlib import Path
 from trimtab.lab.sandbox.certificates import CERTIFICATE, KEYSTORE
 from trimtab.lab.sandbox.kafka.state import Node, Security
 
-LOG_DIRS = ("d0", "d1")
+
+def log_dirs_of(node: Node) -> tuple[str, ...]:
+    """Names of a node's log dirs, the first of which holds what it is formatted with."""
+    return tuple(f"d{number}" for number in range(node.log_dirs))
+
 
 # Small threads and buffers: six brokers share a laptop. Short sessions and elections: a killed broker is
 # fenced within six seconds. Small segments: retention works on a toy's amount of data.
@@ -91,7 +95,7 @@ def server_properties(
     node
         Whose.
     folder
-        The sandbox's folder; the node's data lie in `folder/node-ID/d0` and `d1`.
+        The sandbox's folder; the node's data lie in `folder/node-ID/d0`, `d1` and so on.
     controllers
         Port of each controller by node id. A node that is among them with a broker's role holds both roles.
     replication_factor
@@ -113,7 +117,7 @@ def server_properties(
         "controller.listener.names": "CONTROLLER",
         "controller.quorum.voters": ",".join(f"{i}@127.0.0.1:{port}" for i, port in controllers.items()),
         "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SASL_SSL:SASL_SSL",
-        "log.dirs": ",".join(str(home / name) for name in LOG_DIRS),
+        "log.dirs": ",".join(str(home / name) for name in log_dirs_of(node)),
         "offsets.topic.replication.factor": str(replication_factor),
         "transaction.state.log.replication.factor": str(replication_factor),
         "default.replication.factor": str(replication_factor),
@@ -161,13 +165,13 @@ def format_folders(node: Node, folder: Path, cluster_id: str, checkpoint: bytes)
     checkpoint
         The `bootstrap.checkpoint` of a formatted folder: feature levels, and users if any; no cluster id.
     """
-    for name in LOG_DIRS:
+    for name in log_dirs_of(node):
         path = folder / f"node-{node.id}" / name
         path.mkdir(parents=True)
         (path / "meta.properties").write_text(
             f"version=1\ncluster.id={cluster_id}\nnode.id={node.id}\ndirectory.id={new_id()}\n"
         )
-    (folder / f"node-{node.id}" / LOG_DIRS[0] / "bootstrap.checkpoint").write_bytes(checkpoint)
+    (folder / f"node-{node.id}" / log_dirs_of(node)[0] / "bootstrap.checkpoint").write_bytes(checkpoint)
 
 
 def new_id() -> str:

@@ -25,6 +25,8 @@ class Node:
         Of the client listener of a broker, of the controller listener of a controller.
     prometheus_port
         Of the metrics endpoint, None without agent.
+    log_dirs
+        How many it has.
     """
 
     id: int
@@ -33,6 +35,7 @@ class Node:
     rack: str
     port: int
     prometheus_port: int | None = None
+    log_dirs: int = 2
 
 
 @dataclass(frozen=True)
