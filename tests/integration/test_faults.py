@@ -128,6 +128,24 @@ def test_killed_in_mid_move_between_log_dirs_and_resumed(trial: Trial) -> None:
     trial.assert_whole(plan)
 
 
+def test_a_list_is_put_in_order_without_another_leader(trial: Trial) -> None:
+    """Broker 1 leads the list [2, 1]: planned and applied it is [1, 2], and an election changes nothing."""
+    trial.create("order", {0: [1, 2]}, MB)
+    name = TopicPartition("order", 0)
+    trial.insist(lambda: trial.port.reassign({name: (2, 1)}))
+    trial.wait("disordered", lambda: trial.placement("order", 0).replicas == (2, 1))
+    assert trial.placement("order", 0).leader == 1
+    row = partition("order", 0, [2, 1], leader=1, load=(0.0, float(MB), 0.0, 0.0))
+    plan = trim.plan(snapshot([broker(1), broker(2)], [row]), ReplicasSettings(goals=("preferred_order",)))
+    assert plan.cost.bytes == 0
+    trial.run("apply", str(trial.write("order", plan)), "--yes")
+    trial.assert_at(plan)
+    trial.assert_replicas("order", 0, (1, 2))
+    trial.insist(lambda: trial.port.elect_preferred([name]))
+    assert trial.placement("order", 0).leader == 1
+    trial.assert_clean(["order"])
+
+
 def test_a_destination_dies_in_mid_copy(trial: Trial) -> None:
     """Its copy is rolled back, the rest of the plan goes through, and the receipt says what was left."""
     trial.create("destination", {0: [1, 2], 1: [1, 2]}, BIG)

@@ -122,5 +122,10 @@ def wishes(draw: st.DrawFn, document: dict[str, Any]) -> list[str]:
         asked["max_moves"] = draw(st.integers(0, 5))
         asked["max_bytes"] = draw(st.integers(0, 60))
     elif kind == "goals":
-        asked["goals"] = draw(st.lists(st.sampled_from(["rack", "host", "theta", "epsilon"]), unique=True))
+        asked["goals"] = draw(
+            st.lists(
+                st.sampled_from(["rack", "host", "theta", "epsilon", "log_dirs", "preferred_order"]),
+                unique=True,
+            )
+        )
     return [f"replicas.{key}={json.dumps(value)}" for key, value in asked.items()]

@@ -156,9 +156,12 @@ class _Judge:
         if move["target"] not in self.brokers:
             self.fault(f"{what}: there is no such target")
             return
-        {"leader": self.leader_move, "replica": self.replica_move, "log_dir": self.log_dir_move}[
-            move["kind"]
-        ](what, key, move)
+        {
+            "leader": self.leader_move,
+            "replica": self.replica_move,
+            "log_dir": self.log_dir_move,
+            "order": self.order_move,
+        }[move["kind"]](what, key, move)
 
     def leader_move(self, what: str, key: tuple, move: dict) -> None:
         target = move["target"]
@@ -211,6 +214,14 @@ class _Judge:
         self.dir_of.pop((key, source), None)
         if "x_target_dir" in move:
             self._arrive(what, key, target, move["x_target_dir"])
+
+    def order_move(self, what: str, key: tuple, move: dict) -> None:
+        if move["bytes"] != 0 or move["source"] != move["target"]:
+            self.fault(f"{what}: a new order copies nothing, and no role goes to anybody")
+        if move["target"] != self.leader[key] or self.list[key][0] == move["target"]:
+            self.fault(f"{what}: {self.list[key]} is led by {self.leader[key]} by then")
+        self.list[key].remove(move["target"])
+        self.list[key].insert(0, move["target"])
 
     def log_dir_move(self, what: str, key: tuple, move: dict) -> None:
         if move["source"] != move["target"] or move["target"] not in self.list[key]:
@@ -383,6 +394,8 @@ class _Judge:
                 self.fault(f"cost.{name} is {cost[name]}, the moves make {value}")
         if cost.get("x_log_dir_moves", 0) != kinds.count("log_dir"):
             self.fault("cost.x_log_dir_moves is not that of the moves")
+        if cost.get("x_order_moves", 0) != kinds.count("order"):
+            self.fault("cost.x_order_moves is not that of the moves")
         between_dirs = sum(move["bytes"] for move in moves if move["kind"] == "log_dir")
         if cost.get("x_log_dir_bytes", 0) != between_dirs:
             self.fault("cost.x_log_dir_bytes is not that of the moves")
@@ -461,6 +474,18 @@ class _Judge:
             if "epsilon" in goals and value > epsilon[name] * slack and not self._idle(name, lists, leaders)
         ]
         return over, off
+
+    def order_faults(self) -> list[str]:
+        """Lists whose first broker does not lead, where that is asked of them."""
+        shy = {*self.demoted, *(self.settings.get("excluded_brokers_for_leaders") or [])}
+        shy |= {number for number, broker in self.brokers.items() if broker["state"] == "no_leaders"}
+        return [
+            f"{key} on {brokers} is led by {self.leader[key]}"
+            for key, brokers in self.list.items()
+            if "preferred_order" in self.settings["goals"] and self.leader[key] not in (None, brokers[0])
+            if not self.excluded(key) and self.leader[key] not in (shy | self.out_of_service)
+            if self.in_sync[key]
+        ]
 
     def dir_faults(self) -> list[str]:
         """Log dirs above θ, or further than ε from their broker's mean, where that is asked."""
@@ -554,7 +579,7 @@ class _Judge:
         problems = [problem for problem in self.plan["problems"] if not self.is_opinion(problem)]
         hard = self.placement_faults(self.list, self.leader, moved=True)
         over, off = self.level_faults(self.list, self.leader)
-        everything = hard + over + off + self.dir_faults()
+        everything = hard + over + off + self.dir_faults() + self.order_faults()
         lifted = self.lifted()
         if verdict not in ("level", "levelled", "improved", "overloaded", "infeasible"):
             self.fault(f"verdict is {verdict}")

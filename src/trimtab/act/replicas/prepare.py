@@ -155,6 +155,7 @@ def _add(steps: list[Step], assignment: Assignment, seen: Observation, moves: li
     held, after = placement.replicas, assignment.after
     leader = assignment.leader_after
     orders = {kind: tuple(m.order for m in moves if m.kind is kind) for kind in MoveKind}
+    orders[MoveKind.LEADER] = tuple(sorted(orders[MoveKind.LEADER] + orders[MoveKind.ORDER]))
     previous: int | None = None
 
     def add(kind: StepKind, phase: Phase, **fields: object) -> None:

@@ -23,7 +23,7 @@ _RECORD = record_of(
     {
         Problem: PROBLEM,
         Move: _MOVE,
-        Cost: record_of(Cost, own=("log_dir_moves", "log_dir_bytes")),
+        Cost: record_of(Cost, own=("log_dir_moves", "log_dir_bytes", "order_moves")),
         Bound: record_of(Bound, own=("log_dir_bytes",)),
     },
     order=(*ORDER, "log_dirs"),
@@ -40,6 +40,7 @@ def checked(document: JsonDocument, plan: ReplicasPlan) -> None:
         "replica_moves": kinds.count(MoveKind.REPLICA),
         "leader_moves": kinds.count(MoveKind.LEADER),
         "x_log_dir_moves": kinds.count(MoveKind.LOG_DIR),
+        "x_order_moves": kinds.count(MoveKind.ORDER),
         "x_log_dir_bytes": sum(move.bytes for move in plan.moves if move.kind is MoveKind.LOG_DIR),
     }
     check_cost(document, plan.cost, counted)
@@ -131,13 +132,11 @@ def _step(document: JsonDocument, at: str, move: Move, replicas: list[int]) -> N
         return
     if move.target not in replicas:
         raise document.refusal(f"{at}.target", move.target, held)
+    if move.kind in (MoveKind.LOG_DIR, MoveKind.ORDER) and move.source != move.target:
+        raise document.refusal(f"{at}.source", move.source, f"{move.target}: the replica stays on its broker")
     if move.kind is MoveKind.LOG_DIR:
-        if move.source != move.target:
-            raise document.refusal(
-                f"{at}.source", move.source, f"{move.target}: the replica stays on its broker"
-            )
         return
-    if move.source == move.target:
+    if move.kind is MoveKind.LEADER and move.source == move.target:
         raise document.refusal(f"{at}.target", move.target, "another broker than `source`")
     replicas.remove(move.target)
     replicas.insert(0, move.target)

@@ -24,6 +24,8 @@ class MoveKind(StrEnum):
     """The replica on `source` goes to `target`, taking its place in the list (and its role, if it leads)."""
     LOG_DIR = "log_dir"
     """The replica stays on its broker (`source` = `target`) and goes to another log dir there."""
+    ORDER = "order"
+    """The leader (`source` = `target`) becomes the first of the list; it leads on, and nothing is copied."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +93,7 @@ class Cost:
     leader_moves: Count
     log_dir_moves: Count = 0
     log_dir_bytes: Count = 0
+    order_moves: Count = 0
 
 
 @dataclass(frozen=True, slots=True)

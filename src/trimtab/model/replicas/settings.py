@@ -9,9 +9,13 @@ GOALS: Final = {
     "theta": "no broker uses more than theta of any capacity",
     "epsilon": "no broker's utilisation deviates from the mean by more than epsilon of it",
     "log_dirs": "no log dir is above theta.disk, or further than epsilon.disk from the mean of its broker's",
+    "preferred_order": "every partition is led by the first broker of its list, so that an election of "
+    "preferred leaders changes nothing; lists are put in order, nothing is copied and no leader changes",
 }
 """Goals that a plan can be asked for, by name. Emptying dead and draining brokers and offline log dirs, and
 giving leaderless partitions a leader, is always part of a plan."""
+
+DEFAULT_GOALS: Final = ("rack", "host", "theta", "epsilon", "log_dirs")
 
 
 @dataclass(frozen=True)
@@ -83,7 +87,7 @@ class ReplicasSettings:
     theta: tuple[float, ...] = (0.8, 0.8, 0.8, 0.8)
     epsilon: tuple[float, ...] = (0.1, 0.1, 0.1, 0.1)
     idle_usage: float = 0.01
-    goals: tuple[str, ...] = tuple(GOALS)
+    goals: tuple[str, ...] = DEFAULT_GOALS
     excluded_topics: tuple[str, ...] = ()
     excluded_brokers_for_leaders: tuple[int, ...] = ()
     excluded_brokers_for_replicas: tuple[int, ...] = ()

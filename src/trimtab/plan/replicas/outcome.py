@@ -17,12 +17,14 @@ from trimtab.plan.replicas.dir_way import DirMove, DirWay, dir_way
 from trimtab.plan.replicas.explain import narrator
 from trimtab.plan.replicas.headroom import held_back, sent_home, too_full
 from trimtab.plan.replicas.moves import LEADER_STEP, Steps, path_to
+from trimtab.plan.replicas.preferred_order import misordered, put_first, reason_of, within_limit
 from trimtab.plan.replicas.problem import Placement, ProblemData
 from trimtab.plan.replicas.reasons import reasons_of
 from trimtab.plan.replicas.schedule import schedule, urgency
 from trimtab.plan.replicas.verdicts import judge
 from trimtab.plan.search.limits import Limits
 from trimtab.plan.search.reasons import Reasons, blank_reasons
+from trimtab.plan.search.verdicts import with_problem
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,9 +56,13 @@ def plan_of(problem: ProblemData, strategy: str, placement: Placement, cut: Prob
     after = imbalance(path.load, brokers.capacity, brokers.in_service, RESOURCES)
     reasons = _reasons(problem, path.steps, path.goal, usage, path.ceiling)
     moves = _moves(problem, path.steps, reasons, path.way)
+    path, orders, left_out = _in_preferred_order(problem, path, len(moves))
+    moves += orders
     cost = cost_of(moves)
     cuts = tuple(one for one in (cut, path.way.cut, held_back(problem, path.held)) if one is not None)
     judgement = judge(problem, path.placement, path.load, (before, after), path.way, bool(moves), cuts)
+    if left_out is not None:
+        judgement = with_problem(judgement, left_out)
     return Plan(
         level="replicas",
         strategy=strategy,
@@ -112,6 +118,7 @@ def cost_of(moves: tuple[Move, ...]) -> Cost:
         leader_moves=kinds.count(MoveKind.LEADER),
         log_dir_moves=kinds.count(MoveKind.LOG_DIR),
         log_dir_bytes=between_dirs,
+        order_moves=kinds.count(MoveKind.ORDER),
     )
 
 
@@ -192,6 +199,34 @@ def _moves(problem: ProblemData, steps: Steps, reasons: Reasons, way: DirWay) ->
 
     made += [between_dirs(move, move.place + 1 + at) for at, move in enumerate(way.moves)]
     return tuple(sorted(made, key=lambda move: move.order))
+
+
+def _in_preferred_order(
+    problem: ProblemData, path: _Path, spent: int
+) -> tuple[_Path, tuple[Move, ...], Problem | None]:
+    """The path with every leader first in its list, where that is asked for, and the moves that do it."""
+    parts, ids = problem.snapshot.partitions, problem.snapshot.brokers.id.tolist()
+    rows, leaders = parts.replicas.copy(), problem.first_leader
+    rows[path.chosen], leaders[path.chosen] = path.rows, path.leaders
+    wrong, left_out = within_limit(problem, misordered(problem, rows, leaders), spent)
+    if not len(wrong):
+        return path, (), left_out
+    moves = tuple(
+        Move(
+            order=spent + 1 + at,
+            kind=MoveKind.ORDER,
+            topic=parts.topics[parts.topic[p]],
+            partition=int(parts.number[p]),
+            source=ids[leaders[p]],
+            target=ids[leaders[p]],
+            bytes=0,
+            reason=reason_of(ids[leaders[p]], ids[rows[p, 0]]),
+        )
+        for at, p in enumerate(wrong.tolist())
+    )
+    rows[wrong] = put_first(rows[wrong], leaders[wrong])
+    chosen = np.union1d(path.chosen, wrong).astype(np.int32)
+    return replace(path, chosen=chosen, rows=rows[chosen], leaders=leaders[chosen]), moves, left_out
 
 
 def _assignments(problem: ProblemData, path: _Path) -> tuple[Assignment, ...]:

@@ -48,6 +48,12 @@ def judgement_of(
     return Judgement(Verdict.INFEASIBLE if proven else verdict, (*cuts, *problems), False)
 
 
+def with_problem(judgement: Judgement, problem: Problem) -> Judgement:
+    """The judgement with one more thing left undone."""
+    verdict = Verdict.IMPROVED if judgement.goals_met else judgement.verdict
+    return Judgement(verdict, (*judgement.problems, problem), False)
+
+
 def too_few_brokers(
     where: str,
     resource: str,

@@ -120,12 +120,16 @@ def _cost(plan: Plan) -> str:
     if cost.log_dir_moves:
         size = bytes_text(cost.log_dir_bytes)
         parts.append(f"{counted(cost.log_dir_moves, 'replica')} to another log dir of its broker ({size})")
+    if cost.order_moves:
+        parts.append(f"{counted(cost.order_moves, 'replica list')} to put in order")
     return ", ".join(parts)
 
 
 def _cells(move: Move) -> tuple[str, str, str]:
     if move.kind is MoveKind.LOG_DIR:
         way = f"{move.source_dir or '?'} → {move.target_dir or '?'} on {move.target}"
+    elif move.kind is MoveKind.ORDER:
+        way = f"{move.target} first"
     else:
         way = f"{_source(move)} → {move.target}"
     return f"{move.topic}-{move.partition}", way, bytes_text(move.bytes) if move.bytes else ""
