@@ -7,13 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from support.bundle_plans import bundle_plan_of, split, unload
+from support.bundle_plans import bundle_plan_of, messages_plan, split, unload
+from support.bundle_snapshots import message_snapshot
 from support.bundles_port_stories import STORIES, Stage
 from support.pulsar_trials import NAMESPACE, PulsarTrial
 from trimtab.act.bundles.port import OFF, SHEDDING
 from trimtab.act.pulsar.port import PulsarAdminPort
 from trimtab.connect.pulsar.admin import PulsarAdmin
+from trimtab.files.bundles.plan import read_bundle_plan
+from trimtab.files.bundles.snapshot import FORMAT
 from trimtab.lab.sandbox.pulsar import PulsarSandbox
+from trimtab.model.snapshot import SnapshotReference
 
 pytestmark = [pytest.mark.pulsar, pytest.mark.timeout(300)]
 
@@ -54,6 +58,26 @@ def test_a_plan_of_unloads_and_a_split_is_carried_out(trial: PulsarTrial) -> Non
     assert {trial.owner(key) for key in rest} == {leader}
     trial.assert_given_back()
     assert "nothing to do" in trial.run("apply", path, "--dry-run")
+
+
+def test_an_unload_that_nothing_asks_for_any_more_is_dropped(trial: PulsarTrial, tmp_path: Path) -> None:
+    """The newest snapshot, and brokers whose topics rest, say that the leader is far below its limit."""
+    leader, first, _ = trial.brokers
+    path = trial.write("plan", messages_plan(leader, unload(trial.keys[0], leader, first)))
+    cluster = read_bundle_plan(path).snapshot.cluster
+    calm = message_snapshot(
+        sorted(trial.brokers),
+        dict.fromkeys(trial.keys, 1.0),
+        dict.fromkeys(trial.keys, leader),
+        SnapshotReference(cluster, "2026-01-01T00:00:00Z", "0" * 64),
+    )
+    folder = tmp_path / "lake" / "snapshots" / cluster / "2026-01-01T00:00:00Z"
+    folder.parent.mkdir(parents=True)
+    FORMAT.write(calm, folder)
+    said = trial.run("apply", path, "--yes", "--lake", str(tmp_path / "lake"))
+    assert f"dropped: unload {trial.keys[0]} {leader} -> {first}: no longer needed" in said
+    assert trial.owner(trial.keys[0]) == leader
+    trial.assert_given_back()
 
 
 @pytest.mark.parametrize(("write", "what"), [("5", "resume"), ("10", "resume"), ("9", "cancel")])

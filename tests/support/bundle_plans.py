@@ -1,6 +1,7 @@
 """Plans of the level `bundles` made by hand, for tests."""
 
 import math
+from dataclasses import replace
 
 from trimtab.model.bundles.plan import (
     BundleBound,
@@ -12,6 +13,7 @@ from trimtab.model.bundles.plan import (
     Ownership,
 )
 from trimtab.model.bundles.range import BundleRange, bundles_between, parse_bundle
+from trimtab.model.bundles.snapshot import RESOURCES
 from trimtab.model.imbalance import Measures
 from trimtab.model.plan import Prediction, Problem, Verdict
 from trimtab.model.snapshot import SnapshotReference
@@ -74,3 +76,12 @@ def bundle_plan_of(
         bound=BundleBound(0, "none"),
         problems=problems,
     )
+
+
+def messages_plan(broker: str, *moves: BundleMove, goal: str = "theta", **settings: object) -> BundlePlan:
+    """A plan whose moves relieve a broker of its messages; θ is .8, ε is asked where it is given."""
+    reasons = (replace(move.reason, goal=goal, resource="message_rate", broker=broker) for move in moves)
+    plan = bundle_plan_of(
+        *(replace(move, reason=reason) for move, reason in zip(moves, reasons, strict=True))
+    )
+    return replace(plan, settings={"theta": dict.fromkeys(RESOURCES, 0.8), **settings})

@@ -1,6 +1,6 @@
 """Snapshots of the level `bundles` for tests: random ones, and small ones made by hand."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -216,4 +216,48 @@ def _topics(
         np.array([number for _, number, _ in found], dtype=np.int64),
         load[bundle] * weight[:, None],
         np.floor(sessions[bundle] * weight).astype(np.int64),
+    )
+
+
+def message_snapshot(
+    brokers: Sequence[str],
+    messages: Mapping[str, float],
+    owners: Mapping[str, str],
+    reference: SnapshotReference = SnapshotReference("fake", "2026-01-01T00:00:00Z", "0" * 64),
+) -> BundlesSnapshot:
+    """Brokers that can carry 100 messages/s each, and nothing else that is limited; one view.
+
+    Parameters
+    ----------
+    messages, owners
+        By bundle, in ascending order: its messages a second, and who owns it.
+    """
+    load = np.zeros((1, len(messages), len(RESOURCES)))
+    load[0, :, RESOURCES.index("message_rate")] = list(messages.values())
+    capacity = np.full((len(brokers), len(RESOURCES)), np.inf)
+    capacity[:, RESOURCES.index("message_rate")] = 100.0
+    none = np.zeros(len(messages), dtype=np.int64)
+    return BundlesSnapshot(
+        reference=reference,
+        quality=Quality(),
+        taken_at=0.0,
+        views=("window 0",),
+        brokers=BundleBrokers(
+            tuple(brokers), np.ones(len(brokers), dtype=np.bool_), capacity, np.zeros_like(capacity)
+        ),
+        bundles=Bundles(
+            tuple(messages),
+            np.array([list(brokers).index(owners[key]) for key in messages], dtype=np.int32),
+            load,
+            none + 3,
+            none + 2,
+            none == 0,
+        ),
+        topics=BundleTopics(
+            (),
+            np.zeros(0, np.int32),
+            np.zeros(0, np.int64),
+            np.zeros((0, len(RESOURCES))),
+            np.zeros(0, np.int64),
+        ),
     )

@@ -68,6 +68,7 @@ class Bed:
         **settings: float,
     ) -> None:
         self.now = began_at
+        self.sense: object = None
         self.cluster = AdminCluster(
             list(brokers),
             lambda: self.now,
@@ -143,7 +144,7 @@ class Bed:
         watch: Callable[[BundlesState], None] | None = None,
     ) -> Runner[BundlesState]:
         """A runner with invariants checked after every event."""
-        machine = BundlesMachine(self.port, self.clock)
+        machine = BundlesMachine(self.port, self.clock, self.sense)
         return Runner(
             machine,
             journal,

@@ -69,6 +69,10 @@ def text_of_receipt(
     reason = f" ({receipt.reason})" if receipt.reason else ""
     lines = [f"execution {receipt.execution} on {receipt.cluster}: {receipt.status}{reason}"]
     lines += [f"  steps: {told}", *done]
+    dropped = [outcome for outcome in receipt.outcomes if outcome.state == "dropped"]
+    lines += [f"  dropped: {outcome_text(outcome)}: {outcome.reason}" for outcome in dropped[:SHOWN]]
+    if len(dropped) > SHOWN:
+        lines.append(f"  and {len(dropped) - SHOWN} more dropped")
     for outcome in receipt.left[:SHOWN]:
         why = f", {outcome.reason}" if outcome.reason else ""
         lines.append(f"  left: {outcome_text(outcome)}: {_state(outcome.state)}{why}")

@@ -1,10 +1,11 @@
 """The level `bundles` as those who carry plans out see it."""
 
-from trimtab.act.acting import Acting, Entry, Prepared
+from trimtab.act.acting import Acting, Entry, Newest, Prepared
 from trimtab.act.bundles.figures import forecast
 from trimtab.act.bundles.machine import BundlesMachine, new_execution
 from trimtab.act.bundles.port import BundlesPort, BundlesSeen
 from trimtab.act.bundles.prepare import compare, refuse_if_elsewhere, steps_of
+from trimtab.act.bundles.sensing import LoadSense
 from trimtab.act.bundles.settings import UnloadSettings
 from trimtab.act.bundles.state import BundlesState
 from trimtab.act.bundles.steps import BundleRecord, StepKind, StepState
@@ -45,6 +46,12 @@ def warnings(port: BundlesPort, prepared: Prepared, settings: UnloadSettings) ->
     return found
 
 
+def sense(plan: BundlePlan, newest: Newest, settings: UnloadSettings) -> LoadSense | None:
+    """See `Acting.sense`: the load of the newest snapshots, and of the brokers; None where there is none."""
+    first = newest()
+    return LoadSense(plan, first[1], newest) if first is not None and settings.pace.sense_load else None
+
+
 def receipt_of(entry: Entry, state: BundlesState, sense: object) -> BundlesReceipt:
     """See `Acting.receipt`."""
     return BundlesReceipt(
@@ -82,6 +89,7 @@ ACTING = Acting(
     forecast=lambda prepared, settings: forecast(prepared.steps, settings),
     warnings=warnings,
     new_execution=new_execution,
+    sense=sense,
     machine=BundlesMachine,
     receipt=receipt_of,
 )

@@ -11,7 +11,7 @@ is begun any more. What holds after every event:
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import ClassVar
+from typing import ClassVar, cast
 
 from trimtab.act.bundles.batch import begin, choose_batch
 from trimtab.act.bundles.changes import command_failed, looked_up, order_for_active, split, unloaded
@@ -26,10 +26,12 @@ from trimtab.act.bundles.messages import (
     BalancingRead,
     BalancingWritten,
     ClusterSeen,
+    LoadSensed,
     LookedUp,
     LookUp,
     Observe,
     ReadBalancing,
+    SenseLoad,
     Split,
     SplitAnswered,
     Unload,
@@ -46,13 +48,27 @@ from trimtab.act.execution.messages import Command, CommandFailed, Event, Wait
 from trimtab.act.execution.record import Blocked
 from trimtab.act.execution.settings import Patience
 from trimtab.act.execution.state import Status
-from trimtab.act.execution.transitions import COMMON, without_destination
+from trimtab.act.execution.transitions import COMMON, well, without_destination
 
 
 def new_execution(cluster: str, steps: Iterable[Step], settings: UnloadSettings, now: float) -> BundlesState:
     """The state before the first look; its first event is `Resumed`."""
     records = tuple(BundleRecord(step) for step in steps)
     return BundlesState(settings=settings, cluster_id=cluster, records=records, now=now)
+
+
+def load_sensed(state: BundlesState, event: LoadSensed) -> BundlesState:
+    """Load as it is now: what is no longer needed is dropped, what would do harm is left out."""
+    ended = {number: (StepState.DROPPED, why) for number, why in event.unneeded.items()}
+    ended |= {number: (StepState.SKIPPED, why) for number, why in event.harmful.items()}
+    now = state.now
+
+    def end(record: BundleRecord) -> BundleRecord:
+        how, why = ended[record.step.number]
+        return record.end(how, now, why)
+
+    state = state.changing([record for record in state.pending if record.step.number in ended], end)
+    return well(replace(state, sensed_for_batch=state.batches, sensed_at=state.now))
 
 
 class BundlesMachine(Machine[BundlesPort, BundlesState]):
@@ -67,9 +83,10 @@ class BundlesMachine(Machine[BundlesPort, BundlesState]):
         UnloadAnswered: unloaded,
         SplitAnswered: split,
         LookedUp: looked_up,
+        LoadSensed: load_sensed,
         CommandFailed: command_failed,
     }
-    good = frozenset({StepState.DONE})
+    good = frozenset({StepState.DONE, StepState.DROPPED})
 
     why_wait = staticmethod(why_wait)
     choose = staticmethod(choose_batch)
@@ -115,12 +132,19 @@ class BundlesMachine(Machine[BundlesPort, BundlesState]):
 
     @classmethod
     def before_batch(cls, state: BundlesState) -> tuple[BundlesState, Command | None]:
-        """See `Machine.before_batch`: balancing is off everywhere, and clients have had time to settle."""
+        """See `Machine.before_batch`: balancing is off everywhere, and clients have had time to settle.
+
+        Then the load is sensed, once for a batch, and not more often than brokers are looked at whole.
+        """
+        pace = state.settings.pace
         state, order = order_to_hold(state)
-        if order is not None or state.batch_ended_at is None:
+        if order is not None:
             return state, order
-        settled_at = state.batch_ended_at + state.settings.pace.pause_seconds
-        return state, Wait(settled_at) if state.now < settled_at else None
+        if state.batch_ended_at is not None and state.now < state.batch_ended_at + pace.pause_seconds:
+            return state, Wait(state.batch_ended_at + pace.pause_seconds)
+        due = state.sensed_for_batch != state.batches
+        due = due and state.now - state.sensed_at >= state.settings.check_seconds
+        return state, SenseLoad() if due and pace.sense_load else None
 
     @classmethod
     def end(cls, state: BundlesState, outcome: Status) -> tuple[BundlesState, Command]:
@@ -148,6 +172,11 @@ class BundlesMachine(Machine[BundlesPort, BundlesState]):
         match command:
             case Observe(namespaces, destinations, deep):
                 return self.told(ClusterSeen, port.observe(namespaces, destinations, deep=deep))
+            case SenseLoad():
+                if self.sense is None:
+                    return LoadSensed(self.clock())
+                traffic = port.traffic()
+                return cast("LoadSensed", self.sense(state.records, self.clock(), traffic))
             case ReadBalancing(everywhere):
                 return self.told(BalancingRead, port.read_balancing(everywhere=everywhere))
             case WriteBalancing(values):

@@ -59,6 +59,26 @@ class LookUp(Command):
     bundles: tuple[str, ...]
 
 
+class SenseLoad(Look):
+    """Find out which unloads are still needed, and which would do harm. Answer: `LoadSensed`."""
+
+
+@dataclass(frozen=True)
+class LoadSensed(Event):
+    """Answer to `SenseLoad`: why steps are not to be begun, by number.
+
+    Attributes
+    ----------
+    unneeded
+        The goals that they serve hold already.
+    harmful
+        Their taker would be above its limit.
+    """
+
+    unneeded: Mapping[int, str] = field(default_factory=dict)
+    harmful: Mapping[int, str] = field(default_factory=dict)
+
+
 @dataclass(frozen=True)
 class ClusterSeen(Event):
     """Answer to `Observe`."""

@@ -110,6 +110,15 @@ class Balancing:
     in_force: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class BundleTraffic:
+    """A bundle's traffic a second, as its broker counts it; messages are those in and those out together."""
+
+    bytes_in: float
+    bytes_out: float
+    messages: float
+
+
 Answers = Mapping[str, Failure | None]
 """What Pulsar said for each bundle of a call; None is yes, and yes is no proof."""
 
@@ -136,6 +145,10 @@ class BundlesPort(ClaimPort, Protocol):
 
     def read_balancing(self, *, everywhere: bool = False) -> Balancing:
         """The switches that are set for all brokers; `everywhere`: and what every broker makes of them."""
+        ...
+
+    def traffic(self) -> Mapping[str, BundleTraffic]:
+        """The traffic of bundles, as far as brokers tell; never fails."""
         ...
 
     def write_balancing(self, values: Mapping[str, str | None]) -> Mapping[str, Failure]:

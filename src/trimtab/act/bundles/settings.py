@@ -29,6 +29,9 @@ class UnloadPace:
         How long a dead broker is still believed in (Pulsar's `metadataStoreSessionTimeoutMillis`).
     quiet_seconds
         How long nothing new is begun after somebody else has moved a bundle (Pulsar sheds once a minute).
+    sense_load
+        Whether brokers are asked between batches for the traffic of their bundles, to leave out unloads that
+        are no longer needed, and those that would now push their taker above its limit.
     """
 
     unloads_per_batch: int = 4
@@ -38,6 +41,7 @@ class UnloadPace:
     owner_seconds: float = 30.0
     session_timeout_seconds: float = 30.0
     quiet_seconds: float = 75.0
+    sense_load: bool = True
 
     def __post_init__(self) -> None:
         """Refuse values that no execution could work with."""

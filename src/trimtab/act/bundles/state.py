@@ -63,6 +63,8 @@ class BundlesState(KeptBundles, Execution[BundleRecord, UnloadSettings]):
         Bundle -> who was last seen to own it.
     foreign_at, foreign
         When somebody else last moved a bundle, and what.
+    sensed_for_batch, sensed_at
+        How many batches had been begun when the load was last sensed, and when that was.
     """
 
     level: ClassVar[str] = "bundles"
@@ -77,6 +79,8 @@ class BundlesState(KeptBundles, Execution[BundleRecord, UnloadSettings]):
     last_owner: Mapping[str, str] = field(default_factory=dict)
     foreign_at: float | None = None
     foreign: str = ""
+    sensed_for_batch: int | None = None
+    sensed_at: float = float("-inf")
 
     @property
     def seen_whole(self) -> bool:

@@ -35,6 +35,8 @@ class StepState(StrEnum):
     """Some of the boundaries are cut; the others are due."""
     DONE = "done"
     """The cluster is as the step wants it, by its own word."""
+    DROPPED = "dropped"
+    """No longer needed: the goals that it served hold already."""
     SKIPPED = "skipped"
     """Does not apply any more (bundle or namespace gone, other owner); nothing of it was done."""
     FAILED = "failed"
@@ -44,16 +46,17 @@ class StepState(StrEnum):
 ACTIVE: Final = frozenset({StepState.REQUESTED, StepState.MOVING, StepState.CUTTING})
 """States in which something of the step may be under way in the cluster."""
 
-ENDED: Final = frozenset({StepState.DONE, StepState.SKIPPED, StepState.FAILED})
+ENDED: Final = frozenset({StepState.DONE, StepState.DROPPED, StepState.SKIPPED, StepState.FAILED})
 """States that a step never leaves."""
 
 STEP_TRANSITIONS: Final = transitions(
     StepState,
-    pending="requested cutting done skipped failed",
+    pending="requested cutting done dropped skipped failed",
     requested="pending moving cutting done skipped failed",
     moving="pending done skipped failed",
     cutting="requested done failed",
     done="",
+    dropped="",
     skipped="",
     failed="",
 )

@@ -6,9 +6,10 @@ from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 
-from trimtab.act.bundles.port import SWITCHES, Balancing, BundlesSeen
+from trimtab.act.bundles.port import SWITCHES, Balancing, BundlesSeen, BundleTraffic
 from trimtab.act.execution.messages import Failure
 from trimtab.act.port import PortError
+from trimtab.act.pulsar.traffic import bundle_traffic
 from trimtab.connect.pulsar.admin import PulsarAdmin, PulsarAdminError
 
 THREADS: Final = 16
@@ -105,6 +106,19 @@ class Observer:
             if not isinstance(values, PulsarAdminError)
         }
         return Balancing(overrides, in_force)
+
+    def traffic(self) -> Mapping[str, BundleTraffic]:
+        """See `BundlesPort.traffic`."""
+        try:
+            told = self._each(sorted(self._admin.brokers()), self._admin.topic_stats)
+        except PulsarAdminError:
+            return {}
+        return {
+            bundle: found
+            for stats in told.values()
+            if not isinstance(stats, PulsarAdminError)
+            for bundle, found in bundle_traffic(stats).items()
+        }
 
     def _cluster_id(self) -> str:
         """The identity of this cluster: its name and the address that its metadata give."""

@@ -1,9 +1,6 @@
 """Sensing the load again between batches: what is no longer needed, what has room, how fast copies may be.
 
-The paper senses the load after every move and drops the rest of a broker's moves once it meets θ and ε. Here
-that is done between batches and for whole partitions, and only where nothing suffers: the goals that the
-partition's moves serve must hold already, and the end of the plan without them must break no goal that it
-meets with them. The same inner margin as the planner's keeps dropping and planning from undoing each other.
+What is dropped, and when: `trimtab.act.execution.need`; here a thing is a whole partition.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -11,6 +8,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from trimtab.act.execution import need
+from trimtab.act.execution.need import Goals, latest, served_cells
 from trimtab.act.replicas.messages import Headroom, LoadSensed, Vector
 from trimtab.act.replicas.port import TopicPartition
 from trimtab.act.replicas.steps import StepKind, StepRecord, StepState
@@ -19,31 +18,6 @@ from trimtab.model.load import BoolArray, FloatArray, IntArray
 from trimtab.model.replicas.plan import Move, Plan
 from trimtab.model.replicas.resources import NETWORK_IN, NETWORK_OUT, RESOURCES
 from trimtab.model.replicas.snapshot import NOBODY, ReplicasSnapshot
-
-INNER_MARGIN = 0.9
-"""A goal counts as held when it holds with a tenth of ε to spare."""
-CANDIDATES = 64
-"""How many partitions are weighed for dropping before a batch; each takes a sum over the whole placement."""
-DROPPABLE = frozenset({"theta", "epsilon"})
-"""Goals about load; moves that serve any other goal are never dropped."""
-
-
-@dataclass(frozen=True)
-class Goals:
-    """θ and ε per resource, and whether each is asked for."""
-
-    theta: FloatArray
-    epsilon: FloatArray
-
-    @classmethod
-    def of(cls, plan: Plan) -> "Goals":
-        """As the plan's settings have them; what it did not ask for is no goal."""
-        asked = plan.settings.get("goals", DROPPABLE)
-        names = set(asked) if isinstance(asked, list | tuple | set | frozenset) else set(DROPPABLE)
-        return cls(
-            _per_resource(plan.settings.get("theta") if "theta" in names else None),
-            _per_resource(plan.settings.get("epsilon") if "epsilon" in names else None),
-        )
 
 
 class LoadSense:
@@ -74,7 +48,7 @@ class LoadSense:
         self._newest = newest
         self._drop = drop
         self._asked = plan.settings
-        self._goals = Goals.of(plan)
+        self._goals = Goals.of(plan.settings, RESOURCES)
         self._moves = {move.order: move for move in plan.moves}
 
     def measures(self, records: tuple[StepRecord, ...], begun_at: float) -> tuple[Measures, str]:
@@ -93,11 +67,9 @@ class LoadSense:
 
         With the states that the plan asks for: a broker that it empties counts in no mean.
         """
-        found = self._newest()
         changed_at = max((r.ended_at or 0.0 for r in records if r.state is StepState.DONE), default=begun_at)
-        if found is not None and found[0] > changed_at:
-            return found[1].as_asked(self._asked), True
-        return self._planned.as_asked(self._asked), False
+        snapshot, measured = latest(self._planned, self._newest, changed_at)
+        return snapshot.as_asked(self._asked), measured
 
     def __call__(self, records: tuple[StepRecord, ...], at: float) -> LoadSensed:
         """`LoadSensed` for all steps as they are now, from load measured as late as can be had."""
@@ -184,9 +156,7 @@ class View:
 
     def violated(self, goals: Goals) -> BoolArray:
         """Shape (2, brokers, resources): whether θ, and ε with the inner margin, are broken."""
-        measured = self.snapshot.imbalance(self.replicas, self.leader)
-        over = measured.counted & (measured.usage > goals.theta)
-        return np.stack([over, measured.counted & (measured.deviation > INNER_MARGIN * goals.epsilon)])
+        return goals.violated(self.snapshot.imbalance(self.replicas, self.leader))
 
     def headroom(self) -> dict[int, Headroom]:
         """Free network of every broker."""
@@ -236,44 +206,26 @@ def unneeded(
     steps: dict[TopicPartition, list[StepRecord]] = {}
     for record in pending:
         steps.setdefault(record.step.partition, []).append(record)
-    now = view.violated(goals)
-    served = {partition: _served(records, moves, view) for partition, records in steps.items()}
-    candidates = [p for p, cells in served.items() if cells and not any(now[cell] for cell in cells)]
-    candidates.sort(key=lambda p: (-sum(r.step.bytes for r in steps[p]), p))
+    served = {
+        partition: served_cells(
+            (moves[order].reason for order in dict.fromkeys(o for r in records for o in r.step.moves)),
+            view.broker,
+            RESOURCES,
+        )
+        for partition, records in steps.items()
+    }
+    gone = need.unneeded(
+        served,
+        view.violated(goals),
+        lambda without: view.after(pending, without).violated(goals),
+        order=lambda p: (-sum(r.step.bytes for r in steps[p]), p),
+    )
     dropped: dict[TopicPartition, str] = {}
-    broken = view.after(pending, frozenset()).violated(goals)
-    for partition in candidates[:CANDIDATES]:
-        without = view.after(pending, frozenset({*dropped, partition})).violated(goals)
-        if not (without & ~broken).any():
-            cells = served[partition]
-            assert cells is not None
-            ids = sorted({int(view.snapshot.brokers.id[cell[1]]) for cell in cells})
-            names = ", ".join(sorted({RESOURCES[cell[2]] for cell in cells}))
-            dropped[partition] = (
-                f"no longer needed: broker {', '.join(map(str, ids))} meets its goal for {names} already"
-            )
+    for partition in gone:
+        cells = served[partition] or set()
+        ids = sorted({int(view.snapshot.brokers.id[cell[1]]) for cell in cells})
+        names = ", ".join(sorted({RESOURCES[cell[2]] for cell in cells}))
+        dropped[partition] = (
+            f"no longer needed: broker {', '.join(map(str, ids))} meets its goal for {names} already"
+        )
     return dropped
-
-
-def _served(
-    records: list[StepRecord], moves: Mapping[int, Move], view: View
-) -> set[tuple[int, int, int]] | None:
-    """The (goal, broker, resource) cells that these steps serve; None if any is not about load."""
-    cells = set()
-    for order in {order for record in records for order in record.step.moves}:
-        reason = moves[order].reason
-        if reason.goal not in DROPPABLE or reason.resource not in RESOURCES:
-            return None
-        if reason.broker not in view.broker:
-            return None
-        goal = 0 if reason.goal == "theta" else 1
-        cells.add((goal, view.broker[reason.broker], RESOURCES.index(reason.resource)))
-    return cells
-
-
-def _per_resource(values: object) -> FloatArray:
-    if isinstance(values, dict):
-        return np.array([float(values.get(name, np.inf)) for name in RESOURCES])
-    if isinstance(values, int | float):
-        return np.full(len(RESOURCES), float(values))
-    return np.full(len(RESOURCES), np.inf)
