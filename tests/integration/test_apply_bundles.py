@@ -64,7 +64,7 @@ def test_an_unload_that_nothing_asks_for_any_more_is_dropped(trial: PulsarTrial,
     """The newest snapshot, and brokers whose topics rest, say that the leader is far below its limit."""
     leader, first, _ = trial.brokers
     path = trial.write("plan", messages_plan(leader, unload(trial.keys[0], leader, first)))
-    cluster = read_bundle_plan(path).snapshot.cluster
+    cluster = read_bundle_plan(Path(path)).snapshot.cluster
     calm = message_snapshot(
         sorted(trial.brokers),
         dict.fromkeys(trial.keys, 1.0),

@@ -29,6 +29,10 @@ AT = 1_795_237_200.0
 """2026-11-21T05:00:00Z, when all of them are taken."""
 
 
+NO_FILE = SnapshotReference("fake", "2026-01-01T00:00:00Z", "0" * 64)
+"""Of a snapshot that was never written."""
+
+
 def random_bundles_snapshot(
     seed: int,
     brokers: int | None = None,
@@ -223,7 +227,7 @@ def message_snapshot(
     brokers: Sequence[str],
     messages: Mapping[str, float],
     owners: Mapping[str, str],
-    reference: SnapshotReference = SnapshotReference("fake", "2026-01-01T00:00:00Z", "0" * 64),
+    reference: SnapshotReference = NO_FILE,
 ) -> BundlesSnapshot:
     """Brokers that can carry 100 messages/s each, and nothing else that is limited; one view.
 

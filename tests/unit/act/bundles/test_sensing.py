@@ -85,6 +85,17 @@ def test_what_another_goal_would_miss_stays(bed: Bed) -> None:
     assert set(alone(records_of(bed, plan), 1.0, {}).unneeded) == {1}
 
 
+def test_of_two_that_could_go_alone_one_stays(bed: Bed) -> None:
+    """60, 10 and 30 of a mean of 33 are not all within a half of it; 45, 25 and 30 are, whichever stays."""
+    other = "z/z/0x00000000_0xffffffff"
+    messages = {KEYS[0]: 15.0, KEYS[1]: 15.0, KEYS[2]: 30.0, KEYS[3]: 10.0, other: 30.0}
+    owners = {**ALL_ON_ONE, KEYS[3]: TWO, other: THREE}
+    moves = (unload(KEYS[0], ONE, TWO), unload(KEYS[1], ONE, TWO))
+    plan = messages_plan(ONE, *moves, epsilon=dict.fromkeys(RESOURCES, 0.5))
+    sense = LoadSense(plan, snapshot_of(messages, owners))
+    assert set(sense(records_of(bed, plan), 1.0, {}).unneeded) == {1}
+
+
 @pytest.mark.parametrize("goal", ["hot", "policy"])
 def test_moves_for_other_goals_are_never_dropped(bed: Bed, goal: str) -> None:
     """Whatever the load."""
