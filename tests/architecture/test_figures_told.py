@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 EXPERIMENT = Path(__file__).parents[2] / "experiments" / "replica_roles"
+HOSTS_AND_DISKS = EXPERIMENT.parent / "hosts_and_disks"
 
 
 def test_tables_of_the_experiment_are_made_of_its_results() -> None:
@@ -15,4 +16,18 @@ def test_tables_of_the_experiment_are_made_of_its_results() -> None:
     page = (EXPERIMENT / "README.md").read_text(encoding="utf-8").splitlines()
     rows = [line for line in told.splitlines() if line.startswith("|")]
     assert len(rows) > 20
+    assert [line for line in rows if line not in page] == []
+
+
+def test_tables_of_hosts_and_disks_are_made_of_its_result() -> None:
+    """Every line of its tables stands in its page: `run.py --tables`."""
+    told = subprocess.run(
+        [sys.executable, str(HOSTS_AND_DISKS / "run.py"), "--tables"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    page = (HOSTS_AND_DISKS / "README.md").read_text(encoding="utf-8").splitlines()
+    rows = [line for line in told.splitlines() if line.startswith("|")]
+    assert len(rows) > 15
     assert [line for line in rows if line not in page] == []
