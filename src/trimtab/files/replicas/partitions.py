@@ -59,6 +59,7 @@ def checked_partitions(source: Source, brokers: Brokers, log_dirs: LogDirs) -> P
         follower_load=np.ascontiguousarray(check.columns["follower_load"][order]),
         leader_coming=check.coming("leader_coming")[order],
         follower_coming=check.coming("follower_coming")[order],
+        held_seconds=check.held_seconds(replicas)[order],
     )
 
 
@@ -82,6 +83,7 @@ def partition_columns(snapshot: ReplicasSnapshot) -> Columns:
         "follower_load": partitions.follower_load,
         "leader_coming": _hours(partitions.leader_coming, len(partitions)),
         "follower_coming": _hours(partitions.follower_coming, len(partitions)),
+        "held_seconds": _held_seconds(partitions),
     }
 
 
@@ -89,6 +91,17 @@ def _hours(coming: FloatArray, rows: int) -> Lists:
     """A list of hours a row, left out where none is told."""
     hours = coming.shape[1]
     return Lists(np.full(rows, hours or LEFT_OUT), coming.reshape(-1, len(RESOURCES)))
+
+
+def _held_seconds(partitions: Partitions) -> Lists:
+    """A list a row, null for a replica that nobody saw come; left out where all are."""
+    held, seconds = partitions.replicas != NOBODY, partitions.held_seconds
+    if not seconds.size:
+        return Lists(np.full(len(partitions), LEFT_OUT), np.zeros(0, dtype=np.int64))
+    known = np.asarray(np.isfinite(seconds).any(axis=1))
+    told = seconds[held & known[:, None]]
+    whole = np.where(np.isfinite(told), np.round(np.where(np.isfinite(told), told, 0.0)), LEFT_OUT)
+    return Lists(np.where(known, held.sum(axis=1), LEFT_OUT), whole.astype(np.int64))
 
 
 class _Check:
@@ -127,6 +140,19 @@ class _Check:
             expected = f"{hours}, the same number of hours for both roles of all partitions"
             raise self.source.wrong_length("partitions", first, field, found, expected)
         return np.ascontiguousarray(lists.values).reshape(len(lists.count), hours, len(RESOURCES))
+
+    def held_seconds(self, replicas: IntArray) -> FloatArray:
+        """Shape of `replicas`; infinite where nothing is told."""
+        lists: Lists = self.columns["held_seconds"]
+        held: LongArray = self.columns["replicas"].count
+        if (first := _first((lists.count != LEFT_OUT) & (lists.count != held))) is not None:
+            expected = f"{held[first]}, one for each replica"
+            raise self.source.wrong_length(
+                "partitions", first, "held_seconds", int(lists.count[first]), expected
+            )
+        seconds = np.full(replicas.shape, np.inf)
+        seconds[lists.row, lists.column] = np.where(lists.values == LEFT_OUT, np.inf, lists.values)
+        return seconds
 
     def unique_partitions(self) -> None:
         order = np.lexsort((self.number, self.topic))

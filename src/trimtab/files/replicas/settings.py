@@ -11,10 +11,14 @@ from trimtab.model.replicas.settings import GOALS, ReplicasSettings
 def _check(settings: ReplicasSettings, refuse: Refuse) -> None:
     check_fractions(settings, refuse)
     check_idle_usage(settings, refuse)
-    check_not_negative(settings, ("seed", "max_bytes", "max_moves", "time_budget_seconds"), refuse)
+    check_not_negative(
+        settings, ("seed", "max_bytes", "max_moves", "time_budget_seconds", "settle_hours"), refuse
+    )
     for name in ("excluded_brokers_for_leaders", "excluded_brokers_for_replicas", "drain", "demote", "add"):
         if any(not 0 <= broker < 2**31 for broker in getattr(settings, name)):
             refuse(name, list(getattr(settings, name)), "broker ids, 0 or more")
+    if not 1 <= settings.settle_price <= 1000:
+        refuse("settle_price", settings.settle_price, "1 to 1000")
     if settings.load not in LOADS:
         refuse("load", settings.load, f"one of {', '.join(LOADS)}")
     for goal in settings.goals:

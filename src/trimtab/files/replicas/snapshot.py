@@ -72,6 +72,7 @@ class PartitionRecord(Struct, forbid_unknown_fields=True, gc=False, kw_only=True
     follower_load: LoadRecord
     leader_coming: list[LoadRecord] | UnsetType = UNSET
     follower_coming: list[LoadRecord] | UnsetType = UNSET
+    held_seconds: list[Id | None] | UnsetType = UNSET
 
 
 def checked_brokers(source: Source) -> tuple[Brokers, LogDirs]:

@@ -66,7 +66,14 @@ class Course:
         """Length of a step."""
         return float(self.end[1] - self.end[0]) / SECOND
 
-    def seen(self, step: int, replicas: np.ndarray, leader: np.ndarray, windows: int) -> ReplicasSnapshot:
+    def seen(
+        self,
+        step: int,
+        replicas: np.ndarray,
+        leader: np.ndarray,
+        windows: int,
+        held_seconds: FloatArray | None = None,
+    ) -> ReplicasSnapshot:
         """The cluster as a planner sees it after a step: the value of the last steps, and the hours to come.
 
         Parameters
@@ -75,6 +82,8 @@ class Course:
             The placement then, as in `Partitions`.
         windows
             Over how many steps the recent load is taken (`trimtab.model.replicas.loadvalue`).
+        held_seconds
+            As in `Partitions`; None where nobody looks.
         """
         recent = slice(max(0, step - windows + 1), step + 1)
         now = [np.nan_to_num(load_value(one[recent])) for one in (self.leader, self.follower)]
@@ -87,6 +96,7 @@ class Course:
             follower_load=now[1],
             leader_coming=coming[0],
             follower_coming=coming[1],
+            held_seconds=np.zeros((0, 0)) if held_seconds is None else held_seconds,
         )
         at = instant(int(self.end[step])).isoformat().replace("+00:00", "Z")
         reference = SnapshotReference(self.begun.reference.cluster, at, f"{step:064x}")

@@ -85,7 +85,8 @@ def replayed(course: Course, scenario: Scenario) -> Trace:
         load[at] = world.load(step) + done.extra
         copied[at], leaders[at] = done.copied, done.leaders
         if scenario.planner is not None and not world.waiting and at % scenario.every == 0:
-            seen = course.seen(step, world.replicas.copy(), world.leader.copy(), scenario.windows)
+            placed = world.replicas.copy(), world.leader.copy()
+            seen = course.seen(step, *placed, scenario.windows, world.held_seconds(at))
             world.waiting = list(scenario.planner(seen, scenario.settings).moves)
             plans[at] = 1
     return Trace(load, copied, plans, leaders, np.array(world.moves, dtype=np.int64).reshape(-1, 2))
@@ -137,6 +138,13 @@ class _World:
             weight = np.where((holder == self.leader)[:, None], leads_load, follows_load)
             np.add.at(load, holder[held], weight[held])
         return load
+
+    def held_seconds(self, at: int) -> FloatArray:
+        """Shape of the replicas: how long each that was moved has been where it is."""
+        held = np.full(self.replicas.shape, np.inf)
+        for (row, broker), came in self._came.items():
+            held[row, self.replicas[row] == broker] = (at - came) * self.course.step_seconds
+        return held
 
     def go_on(self, step: int, at: int) -> _Done:
         """Carry out what time allows, in order; nothing of a partition before what comes first of it."""

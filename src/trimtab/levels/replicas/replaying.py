@@ -62,7 +62,7 @@ def replayed(given: Mapping[str, Any]) -> int:
     from trimtab.observe.session import SessionSettings, spark_session
 
     period = Period(instant("--since", given["since"]), instant("--until", given["until"]))
-    session = spark_session(SessionSettings(master=given["master"]), say=say)
+    session = spark_session(SessionSettings(master=given["master"], heavy=True), say=say)
     try:
         found = compare_on_spark(
             session,

@@ -46,6 +46,9 @@ class ReplicasSettings:
     load
         The load that the plan is made for: `recent`, or `peak` or `forecast` of the coming day
         (`trimtab.model.replicas.coming`).
+    settle_hours, settle_price
+        To copy a replica of a partition of which one came within so many hours is deemed as dear as so many
+        times its bytes, where the snapshot tells when replicas came; 0 hours: it is not.
     theta
         Highest utilisation allowed, per resource (in the order of `RESOURCES`), 0 < θ <= 1.
     epsilon
@@ -84,6 +87,8 @@ class ReplicasSettings:
 
     strategy: str = "trim"
     load: str = "recent"
+    settle_hours: float = 0.0
+    settle_price: float = 3.0
     theta: tuple[float, ...] = (0.8, 0.8, 0.8, 0.8)
     epsilon: tuple[float, ...] = (0.1, 0.1, 0.1, 0.1)
     idle_usage: float = 0.01

@@ -102,6 +102,9 @@ class Partitions:
     leader_coming, follower_coming
         Shape (partitions, hours, resources): the same, as expected in each hour to come, the nearest first;
         no hours where nobody knows.
+    held_seconds
+        Shape of `replicas`: how long each has been on its broker, as far as a move there was seen; infinite
+        where it was not, and no columns where nobody looked.
     """
 
     topics: tuple[str, ...]
@@ -115,6 +118,7 @@ class Partitions:
     follower_load: FloatArray
     leader_coming: FloatArray = field(default_factory=lambda: NO_HOURS)
     follower_coming: FloatArray = field(default_factory=lambda: NO_HOURS)
+    held_seconds: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))
 
     def __len__(self) -> int:
         return len(self.number)
@@ -128,6 +132,13 @@ class Partitions:
     def hours(self) -> int:
         """Number of hours to come of which the loads are told."""
         return int(self.leader_coming.shape[1])
+
+    @property
+    def settled_seconds(self) -> FloatArray:
+        """Shape (partitions,): how long none of its replicas has come anew; infinite where unknown."""
+        if not self.held_seconds.size:
+            return np.full(len(self), np.inf)
+        return np.asarray(self.held_seconds.min(axis=1))
 
 
 @dataclass(frozen=True, eq=False)

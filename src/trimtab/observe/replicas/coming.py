@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from trimtab.observe.snapshots import Moment
 
 HOURS: Final = 24
+SEEN_SECONDS: Final = 48 * 3600
 _HOUR: Final = 3600 * SECOND
 _NAME: Final = "x_coming"
 
@@ -81,6 +82,30 @@ def coming_loads(
         "recent_share": float(1 - known.mean()),
     }
     return Coming(leader, follower, ((_NAME, quality),))
+
+
+def held_seconds(moment: Moment[ReplicasPipelineSettings], placement: Placement) -> FloatArray:
+    """How long each replica has been on its broker, if it came within `SEEN_SECONDS`; shape of `replicas`.
+
+    Arrivals are known by the hour: a replica that came in an hour is deemed to have come at its beginning or
+    since then.
+    """
+    parts, tick = placement.partitions, moment.tick
+    if not moment.settings.profile_weeks:
+        return np.zeros((0, 0))
+    found = np.full(parts.replicas.shape, np.inf)
+    columns = ("window_end", "topic", "partition", "broker")
+    rows = moment.rows("arrivals", tick - SEEN_SECONDS * SECOND, tick + _HOUR, columns)
+    if not rows.num_rows:
+        return found
+    place = placement.index_of(rows["topic"], rows["partition"])
+    ago = np.maximum(tick - rows["window_end"].cast("int64").to_numpy(), 0) / SECOND
+    index = {number: row for row, number in enumerate(placement.brokers.id.tolist())}
+    broker = np.array([index.get(one, -2) for one in rows["broker"].to_pylist()])
+    for slot in range(parts.replicas.shape[-1]):
+        here = (place >= 0) & (parts.replicas[place, slot] == broker)
+        np.minimum.at(found[:, slot], place[here], ago[here])
+    return found
 
 
 def filled(coming: FloatArray, recent: FloatArray) -> FloatArray:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from trimtab.model.replicas.resources import RESOURCES
-from trimtab.observe.replicas.schemas import HOURS, PROFILES, ROLE_LOAD
+from trimtab.observe.replicas.schemas import ARRIVALS, HOURS, PROFILES, ROLE_LOAD
 from trimtab.observe.seasons import DAY, FEWEST_DAYS, FEWEST_WEEKS, WEEK, hour_end, mean_load
 from trimtab.observe.spark_columns import conform
 
@@ -45,6 +46,19 @@ def hours(attributed: DataFrame) -> DataFrame:
         .withColumnRenamed("hour", "window_end"),
         HOURS,
     )
+
+
+def arrivals(hours: DataFrame) -> DataFrame:
+    """Replicas that were not on their broker in the hour seen before, whoever moved them.
+
+    That hour is a day back at most; of a partition that was not seen then, nothing is told.
+    """
+    before = Window.partitionBy(*_PARTITION).orderBy("window_end")
+    last = F.lag(F.struct("window_end", "replicas")).over(before)
+    seen = hours.where(F.col("replicas").isNotNull()).withColumn("last", last)
+    apart = F.unix_micros("window_end") - F.unix_micros("last.window_end")
+    came = F.explode(F.array_except("replicas", "last.replicas"))
+    return conform(seen.where(apart <= DAY).withColumn("broker", came), ARRIVALS)
 
 
 def profile_reach(settings: ReplicasPipelineSettings) -> Reach:

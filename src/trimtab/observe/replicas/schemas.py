@@ -111,6 +111,10 @@ HOURS: Final[Columns] = columns(
     f"leader_load {ROLE_LOAD}, follower_load {ROLE_LOAD}, windows int"
 )
 
+ARRIVALS: Final[Columns] = columns(
+    "cluster string, window_end timestamp, topic string, partition int, broker int"
+)
+
 PROFILES: Final[Columns] = columns(
     f"cluster string, window_end timestamp, topic string, partition int, leader_load {ROLE_LOAD}, "
     f"follower_load {ROLE_LOAD}, by string, count int"
@@ -129,6 +133,7 @@ TABLES: Final[dict[str, Columns]] = {
     "cpu_model": CPU_MODEL,
     "attributed": ATTRIBUTED,
     "hours": HOURS,
+    "arrivals": ARRIVALS,
     "profiles": PROFILES,
     "imbalance": IMBALANCE,
     "quality": QUALITY,

@@ -17,7 +17,7 @@ from trimtab.model.snapshot import Quality
 from trimtab.observe.columns import SECOND
 from trimtab.observe.cpu_fit import newest_cpu_fit
 from trimtab.observe.lake import instant
-from trimtab.observe.replicas.coming import coming_loads
+from trimtab.observe.replicas.coming import coming_loads, held_seconds
 from trimtab.observe.replicas.placement import placement_at
 from trimtab.observe.replicas.role_loads import role_loads
 from trimtab.observe.snapshots import Moment, write_snapshots
@@ -61,6 +61,7 @@ def snapshot_at(moment: Moment[ReplicasPipelineSettings]) -> ReplicasSnapshot:
         follower_load=loads.follower,
         leader_coming=coming.leader,
         follower_coming=coming.follower,
+        held_seconds=held_seconds(moment, placement),
     )
     if settings.cpu_base == "replicas":
         partitions = _with_base(partitions, base)

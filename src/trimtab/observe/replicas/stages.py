@@ -12,12 +12,12 @@ from trimtab.observe import imbalance as measures
 from trimtab.observe.columns import SECOND, Flag
 from trimtab.observe.level_pipeline import Stage, here
 from trimtab.observe.replicas.brokers import brokers, clients
-from trimtab.observe.replicas.profiles import hours, profile_reach, profiles
+from trimtab.observe.replicas.profiles import arrivals, hours, profile_reach, profiles
 from trimtab.observe.replicas.rates import rates
 from trimtab.observe.replicas.schemas import IMBALANCE
 from trimtab.observe.replicas.traffic import growth, traffic
 from trimtab.observe.replicas.windows import NANOSECONDS_PER_US, attributed, cpu_model, windows
-from trimtab.observe.seasons import HOUR
+from trimtab.observe.seasons import DAY, HOUR
 from trimtab.observe.spark_columns import conform
 
 if TYPE_CHECKING:
@@ -73,6 +73,7 @@ STAGES: Final = (
     Stage(cpu_model, {"windows": lambda s: s.fit_windows * s.slide}),
     Stage(attributed, {"windows": here, "cpu_model": here}),
     Stage(hours, {"attributed": lambda _: HOUR}, wanted=_profiled),
+    Stage(arrivals, {"hours": lambda _: DAY}, wanted=_profiled),
     Stage(profiles, {"hours": profile_reach}, wanted=_profiled),
     Stage(quality, {"cleaned": here, "rates": here, "traffic": here}),
 )

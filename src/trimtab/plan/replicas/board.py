@@ -172,7 +172,7 @@ def new_board(
     board = ReplicasBoard(
         use=arrays.use.reshape(-1, WIDE),
         movable=arrays.movable,
-        size=arrays.size,
+        size=arrays.price,
         seat=_columns(arrays.may_receive, arrays.may_lead, arrays.rack, arrays.host),
         home=arrays.home,
         flags=np.ascontiguousarray(READY * arrays.home_ready + LEAVING * arrays.leaving, dtype=np.int32),

@@ -33,6 +33,8 @@ class Arrays(NamedTuple):
         Shape (brokers, resources): 1 / capacity, 0 where not limited.
     size
         Shape (partitions,): bytes that a copy of the partition takes.
+    price
+        Shape (partitions,): bytes that such a copy is deemed to be worth: more where one came lately.
     home
         Shape (partitions, widest replication factor): broker indices of the snapshot, `NOBODY` in padding.
     home_ready
@@ -55,6 +57,7 @@ class Arrays(NamedTuple):
     use: FloatArray
     inverse: FloatArray
     size: FloatArray
+    price: FloatArray
     home: IntArray
     home_ready: BoolArray
     movable: BoolArray
@@ -147,7 +150,7 @@ class ProblemData:
     @property
     def biggest_first(self) -> IntArray:
         """All partitions, those of which a copy is dearest first."""
-        return np.argsort(-self.arrays.size, kind="stable").astype(np.int32)
+        return np.argsort(-self.arrays.price, kind="stable").astype(np.int32)
 
     @property
     def first_leader(self) -> IntArray:
@@ -238,6 +241,7 @@ def problem_data(snapshot: ReplicasSnapshot, settings: ReplicasSettings) -> Prob
         use=use,
         inverse=np.ascontiguousarray(inverse),
         size=np.ascontiguousarray(size, dtype=np.float64),
+        price=np.ascontiguousarray(size * _settling(snapshot, settings), dtype=np.float64),
         home=home,
         home_ready=np.ascontiguousarray(ready),
         movable=movable,
@@ -265,6 +269,12 @@ def excluded_partitions(snapshot: ReplicasSnapshot, patterns: tuple[str, ...]) -
     matchers = [compile_pattern(translate(pattern)) for pattern in patterns]
     topics = np.array([any(m.match(name) for m in matchers) for name in parts.topics], dtype=np.bool_)
     return topics[parts.topic] if len(parts) else np.zeros(0, dtype=np.bool_)
+
+
+def _settling(snapshot: ReplicasSnapshot, settings: ReplicasSettings) -> FloatArray:
+    """Shape (partitions,): how many times its bytes a copy is worth."""
+    young = snapshot.partitions.settled_seconds < settings.settle_hours * 3600
+    return np.where(young, settings.settle_price, 1.0)
 
 
 def _pinned(home_lead: IntArray, stands_in: BoolArray) -> IntArray:

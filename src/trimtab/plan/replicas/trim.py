@@ -122,7 +122,7 @@ class TrimSearch:
         breach = potential(problem.limits(load), load * arrays.inverse)
         copies = problem.arrived(placement.place).sum(axis=1)
         new_leaders = int((placement.leader != problem.home.leader).sum())
-        copied, moves = float((copies * arrays.size).sum()), int(copies.sum()) + new_leaders
+        copied, moves = float((copies * arrays.price).sum()), int(copies.sum()) + new_leaders
         return Rating(breach, copied, moves, breach <= NEGLIGIBLE and copied == 0 and moves <= 1)
 
     def levelled(self, start: Placement, margin: float, move_cost: float) -> Placement:
@@ -145,14 +145,14 @@ class TrimSearch:
 
     def _floor(self, move_cost: float) -> float:
         """Bytes that a move is deemed to cost besides its copy."""
-        size = self.problem.arrays.size
+        size = self.problem.arrays.price
         return move_cost * float(size.mean() if len(size) else 0.0) + 1.0
 
     def annealed(self, random: np.random.Generator, price: float, margin: float) -> Placement:
         """A placement far from the lawful one, near a deep minimum of potential and price."""
         arrays = self.problem.arrays
         board = board_of(self.problem, self.lawful, margin)
-        dear = arrays.size + self._floor(MOVE_COSTS[0])
+        dear = arrays.price + self._floor(MOVE_COSTS[0])
         prices = price * dear / float((dear * (arrays.home >= 0).sum(axis=1)).sum())
         falling = heats(self.changes)
         for first in range(0, self.changes, CHUNK):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from trimtab.observe.columns import ddl
 from trimtab.observe.replicas.pipeline import ReplicasPipelineSettings
-from trimtab.observe.replicas.profiles import hours, profile_reach, profiles
+from trimtab.observe.replicas.profiles import arrivals, hours, profile_reach, profiles
 from trimtab.observe.replicas.schemas import ATTRIBUTED, HOURS, PROFILES
 from trimtab.observe.seasons import DAY, HOUR, WEEK
 from trimtab.observe.stages import backward, forward
@@ -148,3 +148,17 @@ def test_a_piece_is_made_of_what_the_stage_declares(spark: SparkSession) -> None
     assert made(within(frame, "window_end", backward(wanted, reach))) == whole
     changed = [(begin + 260 * HOUR, begin + 260 * HOUR + 1)]
     assert (begin + (260 + 168) * HOUR, begin + (260 + 168) * HOUR + 1) in forward(changed, reach)
+
+
+def test_who_came_is_told_once(spark: SparkSession) -> None:
+    """Broker 3 comes in hour 2, in place of 2; after a gap of a day and an hour nobody knows."""
+    held = {1: [1, 2], 2: [3, 1], 3: [1, 3], 28: [4, 5], 29: [4, 5, 1]}
+    rows = [hour(number, 1.0) | {"replicas": those} for number, those in held.items()]
+    frame = spark.createDataFrame([tuple(row[name] for name, _ in HOURS) for row in rows], ddl(HOURS))
+    found = arrivals(frame).orderBy("window_end", "broker").collect()
+    at = [row.window_end.replace(tzinfo=datetime.UTC) - START for row in found]
+    hours_after = [round(one.total_seconds() / 3600) for one in at]
+    assert [(one, row.partition, row.broker) for one, row in zip(hours_after, found, strict=True)] == [
+        (2, 0, 3),
+        (29, 0, 1),
+    ]

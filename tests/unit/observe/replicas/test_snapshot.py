@@ -265,3 +265,24 @@ def test_too_little_history_tells_no_hours_and_says_so(tmp_path: Path) -> None:
         "why": "no profile of the hours to come: that takes samples of two days or more",
     }
     assert "x_coming" not in dict(snapshot(tmp_path / "not", rates, brokers).quality.extra)
+
+
+def test_when_replicas_came_is_told_by_the_hour(tmp_path: Path) -> None:
+    """Broker 2 came in the hour that ended at 4, an hour and 30 s ago, and once before; 1 came to another
+    partition; 9 has gone again.
+    """
+    rates = [partition(0, [1, 2]), partition(1, [2, 1])]
+
+    def arrival(hours_ago: int, number: int, broker: int) -> dict[str, Any]:
+        at = START - datetime.timedelta(hours=hours_ago)
+        return {"cluster": "c", "window_end": at, "topic": "t", "partition": number, "broker": broker}
+
+    found = snapshot(
+        tmp_path,
+        rates,
+        [member(1), member(2)],
+        dataclasses.replace(SETTINGS, profile_weeks=4),
+        arrivals=[arrival(1, 0, 2), arrival(5, 0, 2), arrival(2, 1, 1), arrival(1, 1, 9)],
+    )
+    assert found.partitions.held_seconds.tolist() == [[np.inf, 3630.0], [np.inf, 7230.0]]
+    assert found.partitions.settled_seconds.tolist() == [3630.0, 7230.0]
