@@ -95,14 +95,37 @@ def test_kafka(six_brokers: KafkaSandbox, kafka_load: Load, tmp_path: Path) -> N
     chain, again = (block for block in typed(PAGE) if block.heading == KAFKA)
     filled_in = {"broker1:9092": six_brokers.bootstrap}
     with Reader(tmp_path, QUICK, filled_in) as reader:
-        _, _, look, _, _, first, _, receipt = reader.type(chain)
+        _, _, checked, look, _, _, first, _, receipt = reader.type(chain)
+        require_checked(checked, "Kafka")
         assert "placement only" in look
         assert ": finished" in receipt
-        last = reader.type(again, lambda: counters(six_brokers.prometheus_endpoints))[-1]
+        *_, last, measured = reader.type(again, lambda: counters(six_brokers.prometheus_endpoints))
+        require_measured(measured, "copied (", list(NETWORK))
         snapshot = reader.require_true_status(last, NETWORK | {"disk": "disk"})
         plan = tmp_path / "plan.json"
         require_what_brokers_say(six_brokers.connection, last, snapshot, reader.looks, plan)
     require_improved(first, last, list(NETWORK), _of(kafka_load.summary()))
+
+
+def require_checked(printed: str, title: str) -> None:
+    """The cluster answers, nothing is broken, and what is missing is named."""
+    lines = printed.splitlines()
+    assert lines[0] == "settings", printed
+    assert any(re.search("✓ .*answers over", line) for line in lines[lines.index(title) :]), printed
+    assert "  ✗ " not in printed, printed
+    assert lines[-1] == "Nothing is broken; ! says what is missing.", printed
+
+
+def require_measured(printed: str, price: str, resources: list[str]) -> None:
+    """Both sides were sampled, with the price; the last line judges them, one way or another."""
+    assert price in " ".join(printed.split()), printed
+    assert all(
+        re.search(rf"^{side}: \d+ samples, ", printed, re.MULTILINE) for side in ("before", "after")
+    ), printed
+    assert all(
+        re.search(rf"^{name} +(mean|worst deviation) ", printed, re.MULTILINE) for name in resources
+    ), printed
+    assert re.search(r"goal|did not help", printed.splitlines()[-1]), printed
 
 
 def _of(load: LoadSummary) -> str:
@@ -138,7 +161,8 @@ def test_pulsar(three_pulsar_brokers: PulsarSandbox, pulsar_load: Load, tmp_path
     ):
         (tmp_path / "trimtab.toml").write_text(reader.as_typed(settings.text), encoding="utf-8")
         reader.run('export PATH="$PWD/.venv/bin:$PATH"')
-        _, look, _, _, first, strategies, _, receipt = reader.type(chain)
+        _, checked, look, _, _, first, strategies, _, receipt = reader.type(chain)
+        require_checked(checked, "Pulsar")
         assert "straight from the brokers" in look
         assert "What each strategy would do now" in strategies
         assert ": finished" in receipt

@@ -97,7 +97,9 @@ class Reader:
         asks = " apply " in mine and "--dry-run" not in mine
         code, printed = self.terminal.run(mine, yes=asks)
         self.note(f"$ {mine}\n{printed}")
-        assert code == 0, f"{block_text(mine)} ended with {code}:\n{printed}"
+        # What is missing on a reader's machine, and a goal that is missed, are told by exit code 1.
+        judges = mine.startswith(("trimtab check", "trimtab measure"))
+        assert code in ((0, 1) if judges else (0,)), f"{block_text(mine)} ended with {code}:\n{printed}"
         return printed
 
     def require_true_status(self, printed: str, resources: Mapping[str, str]) -> dict[str, Any]:
