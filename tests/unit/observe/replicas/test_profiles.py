@@ -93,6 +93,8 @@ def test_days_stand_in_for_weeks(spark: SparkSession) -> None:
     assert set(found) == {53, 77}, "hours with nothing the day before have none"
     assert (found[53].by, found[53]["count"], found[53].leader_load.network_in) == ("day", 2, 7.5)
     assert (found[77].by, found[77]["count"], found[77].leader_load.network_in) == ("day", 3, 6.0)
+    once = profiled(spark, [hour(5, 10.0), hour(5 + 6 * 24, 30.0)])[5 + 168]
+    assert (once.by, once["count"], once.leader_load.network_in) == ("day", 2, 20.0), "one week is no profile"
 
 
 def test_no_more_weeks_than_asked_for(spark: SparkSession) -> None:
