@@ -23,7 +23,9 @@ EXCHANGED = 200
 REFINED = 60
 """Replicas of a broker, the biggest, that are placed anew a few at a time."""
 
-NEGLIGIBLE = 1e-14
+NEGLIGIBLE = 1e-26
+"""Of a breach, a square: what rounding leaves, and less than the judge of a plan forgives."""
+
 THETA_WEIGHT = 100.0
 
 
