@@ -46,11 +46,12 @@ SETTINGS = ReplicasPipelineSettings(
     learning_seconds=40,
     fit_windows=3,
     collapse_seconds=30,
+    profile_weeks=1,
 )
 OVERRIDES = [
     f"--set=pipeline.{name}={value}"
     for name, value in SETTINGS.of_tables().items()
-    if name.endswith(("_seconds", "_windows"))
+    if name.endswith(("_seconds", "_windows", "_weeks"))
 ]
 
 
@@ -98,6 +99,7 @@ def test_the_bad_day_has_everything_that_goes_wrong(history: Lake) -> None:
     absent = {"copying", "leader_changed"}
     assert {name for name, count in totals.items() if not count} == absent
     assert totals["accepted"] < totals["entities"]
+    assert history.table("hours").num_rows, "hours, from which profiles are made, are compared too"
 
 
 def test_stream_and_batch_agree_to_the_bit(spark: SparkSession, history: Lake, tmp_path: Path) -> None:
