@@ -129,9 +129,11 @@ Sections = Mapping[str, Section[Any] | None]
 
 def check_fractions(settings: object, refuse: Refuse) -> None:
     """Refuse θ above 1 and ε of 1 or more in any resource, and either of 0 or less."""
-    for name, limit in (("theta", "above 0, at most 1"), ("epsilon", "above 0, below 1")):
-        for value in getattr(settings, name):
-            if not (0 < value < 1 or (name == "theta" and value == 1)):
+    above, below = "above 0, at most 1", "above 0, below 1"
+    ranges = {"theta": above, "epsilon": below, "host_theta": above, "host_epsilon": below}
+    for name, limit in ranges.items():
+        for value in getattr(settings, name, ()):
+            if value is not None and not (0 < value < 1 or (limit == above and value == 1)):
                 refuse(name, value, f"a fraction {limit}")
 
 

@@ -13,13 +13,19 @@ import numpy as np
 from trimtab.model.imbalance import Imbalance
 from trimtab.model.load import BoolArray, FloatArray
 
+ROUNDING = 1e-9
+
 
 class Goals(NamedTuple):
-    """θ, ε (infinite where no goal) and the mean below which ε is not asked; shape (resources,)."""
+    """θ, ε (infinite where no goal) and the mean below which ε is not asked; shape (columns,).
+
+    Where a column counts `whole` things, the numbers next to its mean are never out.
+    """
 
     theta: FloatArray
     epsilon: FloatArray
     idle: FloatArray
+    whole: BoolArray | bool = False
 
 
 def goals_of(settings: Any, resources: Sequence[str], nominal: Sequence[str]) -> Goals:
@@ -43,7 +49,8 @@ def beyond(
     mean
         B̄, shape (resources,); NaN where it is not known: then ε is asked.
     """
-    return usage > goals.theta, (deviation > goals.epsilon) & ~(mean < goals.idle)
+    near = np.asarray(goals.whole) & (np.abs(usage - mean) < 1)
+    return usage > goals.theta, (deviation > goals.epsilon) & ~(mean < goals.idle) & ~near
 
 
 class Breach(NamedTuple):
@@ -83,6 +90,51 @@ class Within(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
+class Beside:
+    """What is judged besides brokers' load, such as the load of hosts.
+
+    Attributes
+    ----------
+    kind
+        `host` or `number`.
+    rows
+        Names of the rows of `measured.usage`: hosts, or brokers.
+    theta
+        Shape of `measured.usage`: θ of every row, which overrules that of `goals`.
+    """
+
+    kind: str
+    rows: tuple[int | str, ...]
+    measured: Imbalance
+    goals: Goals
+    theta: FloatArray
+
+    def beyond(self) -> tuple[BoolArray, BoolArray]:
+        """Who is above θ, and who is further than ε from the mean; shape of `measured.usage`."""
+        one = self.measured
+        above = one.counted & (one.usage > self.theta * (1 + ROUNDING))
+        return above, one.counted & beyond(one.usage, one.deviation, one.mean, self.goals)[1]
+
+    def breaches(self) -> tuple[Breach, ...]:
+        """The goals that are missed, each with its worst row."""
+        one, found = self.measured, []
+        above, off = self.beyond()
+        signed = np.where(one.usage < one.mean, -one.deviation, one.deviation)
+        for column, name in enumerate(one.resources):
+            for goal, out, values, limits in (
+                ("theta", above, one.usage, self.theta[:, column]),
+                ("epsilon", off, signed, np.broadcast_to(self.goals.epsilon[column], len(self.rows))),
+            ):
+                if out[:, column].any():
+                    row = int(np.where(out[:, column], np.abs(values[:, column]), -1.0).argmax())
+                    value, limit = float(values[row, column]), float(limits[row])
+                    found.append(
+                        Breach(goal, name, self.rows[row], "", value, limit, int(out[:, column].sum()))
+                    )
+        return tuple(found)
+
+
+@dataclass(frozen=True, eq=False)
 class Standing:
     """A snapshot's load by view, held against goals as a planner does; `nominal`: without known capacity.
 
@@ -95,6 +147,7 @@ class Standing:
     nominal: tuple[str, ...]
     breaches: tuple[Breach, ...]
     within: Within | None = None
+    beside: tuple[Beside, ...] = ()
 
 
 def out_of_service(snapshot: Any, asked: Mapping[str, object]) -> frozenset[int | str]:
@@ -128,4 +181,5 @@ def standing_of(snapshot: Any, settings: Any) -> Standing:
                 figures = float(value[view, row]), float(limit[place]), int(broken.any(axis=0).sum())
                 found.append(Breach(goal, resource, names[row], list(measured)[view], *figures))
     within = snapshot.within(settings) if hasattr(snapshot, "within") else None
-    return Standing(snapshot.reference.taken_at, measured, goals, nominal, tuple(found), within)
+    beside = snapshot.beside(settings) if hasattr(snapshot, "beside") else ()
+    return Standing(snapshot.reference.taken_at, measured, goals, nominal, tuple(found), within, beside)

@@ -84,12 +84,18 @@ class Plan(Generic[MoveT]):
 
 
 def settings_document(settings: Any, resources: tuple[str, ...]) -> dict[str, object]:
-    """A level's settings as plain JSON values; θ and ε by resource, without what has settings of its own."""
+    """A level's settings as plain JSON values; θ and ε by resource, without what has settings of its own.
+
+    Settings that a goal has to itself (`goals` of a field's metadata) are told where it is asked for.
+    """
     told: dict[str, object] = {}
-    for name in (one.name for one in fields(settings)):
-        value = getattr(settings, name)
-        if name in ("theta", "epsilon"):
-            told[name] = dict(zip(resources, value, strict=True))
+    for one in fields(settings):
+        name, value = one.name, getattr(settings, one.name)
+        if "goals" in one.metadata and not set(one.metadata["goals"]) & set(settings.goals):
+            continue
+        if name in ("theta", "epsilon", "host_theta", "host_epsilon"):
+            limits = {key: limit for key, limit in zip(resources, value, strict=True) if limit is not None}
+            told |= {name: limits} if limits else {}
         elif not is_dataclass(value):
             told[name] = list(value) if isinstance(value, tuple) else value
     return told

@@ -95,8 +95,19 @@ def status_document(
             }
             for row, broker in enumerate(status.brokers)
         ],
+        **_beside(standing),
         "traffic_collapse": status.traffic_collapse,
         "quality": status.quality,
+    }
+
+
+def _beside(standing: Standing | str) -> dict[str, Any]:
+    """What goals ask besides brokers' load and the status misses, by kind; nothing where none is asked."""
+    if isinstance(standing, str):
+        return {}
+    return {
+        f"{one.kind}s": {"breaches": [breach._asdict() for breach in one.breaches()]}
+        for one in standing.beside
     }
 
 
@@ -182,8 +193,16 @@ def _verdict(status: ClusterStatus, standing: Standing | str) -> Iterator[str]:
             f"[red]![/] {inside.beyond} of {inside.number} {inside.name} are above θ, or further than ε from "
             f"the mean of their broker's. `trimtab plan {status.level}` levels them too."
         )
-    if standing.breaches:
-        uneven = ", ".join(dict.fromkeys(resource_name(breach.resource) for breach in standing.breaches))
+    further = [(one.kind, breach) for one in standing.beside for breach in one.breaches()]
+    yield from (f"[red]![/] {beside_text(kind, breach)}" for kind, breach in further)
+    if standing.breaches or further:
+        missed = [*(("", breach) for breach in standing.breaches), *further]
+        uneven = ", ".join(
+            dict.fromkeys(
+                f"{resource_name(breach.resource)}{' of hosts' if kind == 'host' else ''}"
+                for kind, breach in missed
+            )
+        )
         yield f"{uneven}: not level. `trimtab plan {status.level}` finds the fewest moves that help."
     elif inside is None or not inside.beyond:
         left = [
@@ -213,11 +232,19 @@ def _within(standing: Standing) -> dict[str, Any]:
     return {figures.pop("name").replace(" ", "_"): figures}
 
 
+def beside_text(kind: str, breach: Breach) -> str:
+    """The same of a host, or of a broker's numbers."""
+    if kind == "host":
+        told = breach_text(breach._replace(broker=f"host {breach.broker}", goal=f"host_{breach.goal}"))
+        return told.replace("more broker", "more host")
+    return breach_text(breach._replace(goal="number_epsilon" if breach.goal == "epsilon" else breach.goal))
+
+
 def breach_text(breach: Breach) -> str:
     """The worst broker, its figure and the limit, with the digits that it takes to tell them apart."""
     pairs = ([f"{one:.{n}%}" for one in (abs(breach.value), breach.limit)] for n in range(18))
     value, limit = next(pair for pair in pairs if pair[0] != pair[1])
-    side = "" if breach.goal == "theta" else f" {'above' if breach.value > 0 else 'below'} the mean"
+    side = "" if breach.goal.endswith("theta") else f" {'above' if breach.value > 0 else 'below'} the mean"
     where = f" in {breach.view}" if breach.view else ""
     more = f", and {counted(breach.brokers - 1, 'more broker')}" if breach.brokers > 1 else ""
     name = resource_name(breach.resource)

@@ -14,6 +14,8 @@ from trimtab.model.plan import Problem
 from trimtab.model.replicas.settings import ReplicasSettings
 from trimtab.plan.bundles.problem import problem_data as bundles_problem
 from trimtab.plan.bundles.verdicts import judge as judge_bundles
+from trimtab.plan.replicas.dir_way import dir_way
+from trimtab.plan.replicas.moves import path_to
 from trimtab.plan.replicas.problem import problem_data as replicas_problem
 from trimtab.plan.replicas.verdicts import judge as judge_replicas
 
@@ -41,7 +43,9 @@ def test_replicas(loads: list[list[int]]) -> None:
     asked = ReplicasSettings()
     problem = replicas_problem(found, asked)
     measured = found.imbalance()
-    verdict = judge_replicas(problem, problem.home, problem.load(problem.home), (measured, measured), False)
+    way = dir_way(problem, path_to(problem, problem.home)[0])
+    load = problem.load(problem.home)
+    verdict = judge_replicas(problem, problem.home, load, (measured, measured), way, False)
     assert missed(verdict.problems) == {one.resource for one in standing_of(found, asked).breaches}
     assert (verdict.verdict == "level") == (not standing_of(found, asked).breaches)
 

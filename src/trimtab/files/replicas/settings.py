@@ -14,6 +14,8 @@ def _check(settings: ReplicasSettings, refuse: Refuse) -> None:
     check_not_negative(
         settings, ("seed", "max_bytes", "max_moves", "time_budget_seconds", "settle_hours"), refuse
     )
+    if not 0 < settings.number_epsilon < 1:
+        refuse("number_epsilon", settings.number_epsilon, "a fraction above 0, below 1")
     for name in ("excluded_brokers_for_leaders", "excluded_brokers_for_replicas", "drain", "demote", "add"):
         if any(not 0 <= broker < 2**31 for broker in getattr(settings, name)):
             refuse(name, list(getattr(settings, name)), "broker ids, 0 or more")
@@ -36,4 +38,6 @@ def _check(settings: ReplicasSettings, refuse: Refuse) -> None:
         refuse("excluded_topics", list(settings.excluded_topics), "names or patterns that are not empty")
 
 
-SECTION = Section("replicas", ReplicasSettings, ("theta", "epsilon"), RESOURCES, _check)
+PER_RESOURCE = ("theta", "epsilon", "host_theta", "host_epsilon")
+
+SECTION = Section("replicas", ReplicasSettings, PER_RESOURCE, RESOURCES, _check)

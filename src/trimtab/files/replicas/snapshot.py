@@ -31,6 +31,10 @@ class CapacityRecord(Struct, forbid_unknown_fields=True, gc=False, omit_defaults
     network_out: Limit | UnsetType = UNSET
 
 
+HOSTS = "x_hosts"
+"""The field of the head with declared capacities of hosts; readers of the bare format pass over it."""
+
+
 class LogDirRecord(Struct, forbid_unknown_fields=True, omit_defaults=True):
     """One log dir that a broker declares."""
 
@@ -48,6 +52,13 @@ class BrokerRecord(Struct, forbid_unknown_fields=True, omit_defaults=True):
     rack: Name | UnsetType | None = UNSET
     capacity: CapacityRecord = msgspec.field(default_factory=CapacityRecord)
     log_dirs: list[LogDirRecord] = msgspec.field(default_factory=list)
+
+
+class HostRecord(Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """A host whose capacity is less than the sum of its brokers': one network interface, one set of cores."""
+
+    name: Name
+    capacity: CapacityRecord
 
 
 class LoadRecord(Struct, forbid_unknown_fields=True, gc=False):
@@ -168,13 +179,56 @@ def _limit(value: float | UnsetType) -> float:
 def _build(source: Source) -> ReplicasSnapshot:
     brokers, log_dirs = checked_brokers(source)
     partitions = checked_partitions(source, brokers, log_dirs)
-    extra = source.document.extra
-    return ReplicasSnapshot(source.reference, source.quality, brokers, log_dirs, partitions, extra)
+    hosts = checked_hosts(source, brokers)
+    extra = tuple(pair for pair in source.document.extra if pair[0] != HOSTS)
+    return ReplicasSnapshot(source.reference, source.quality, brokers, log_dirs, partitions, extra, hosts)
+
+
+def checked_hosts(source: Source, brokers: Brokers) -> tuple[tuple[str, tuple[float, ...]], ...]:
+    """Declared capacities of hosts, in order of name.
+
+    Raises
+    ------
+    InputError
+        If the field is malformed, a host is there twice or has no broker, or a capacity is zero.
+    """
+    if HOSTS not in dict(source.document.extra):
+        return ()
+    records: list[HostRecord] = source.document.part(HOSTS, list[HostRecord])
+    found: dict[str, tuple[float, ...]] = {}
+    for row, record in enumerate(records):
+        place = f"{source.document.path}: $.{HOSTS}[{row}]"
+        if record.name in found:
+            raise InputError(f"{place}.name is {shown(record.name)}, declared twice; drop one")
+        if record.name not in brokers.host:
+            there = ", ".join(sorted(set(brokers.host)))
+            raise InputError(
+                f"{place}.name is {shown(record.name)}, expected the host of a broker ({there}); correct it"
+            )
+        for name in RESOURCES:
+            _check_capacity(f"{place}.capacity.{name}", getattr(record.capacity, name))
+        found[record.name] = tuple(_limit(getattr(record.capacity, name)) for name in RESOURCES)
+    return tuple(sorted(found.items()))
+
+
+def host_records(hosts: tuple[tuple[str, tuple[float, ...]], ...]) -> list[dict[str, object]]:
+    """The inverse of `checked_hosts`, as JSON values."""
+    return [
+        {
+            "name": name,
+            "capacity": {
+                resource: value
+                for resource, value in zip(RESOURCES, capacity, strict=True)
+                if np.isfinite(value)
+            },
+        }
+        for name, capacity in hosts
+    ]
 
 
 def _contents(snapshot: ReplicasSnapshot) -> Contents:
     return Contents(
-        head=dict(snapshot.extra),
+        head={**dict(snapshot.extra), **({HOSTS: host_records(snapshot.hosts)} if snapshot.hosts else {})},
         records={"brokers": broker_records(snapshot.brokers, snapshot.log_dirs)},
         columns={"partitions": partition_columns(snapshot)},
     )

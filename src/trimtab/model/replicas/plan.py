@@ -11,7 +11,7 @@ from msgspec import Meta
 
 from trimtab.model import plan
 from trimtab.model.replicas.log_dirs import DirMeasures
-from trimtab.model.values import Count, Id, Name, Order
+from trimtab.model.values import Amount, Count, Id, Name, Order
 
 
 class MoveKind(StrEnum):
@@ -116,14 +116,41 @@ class DirPrediction:
     after: DirMeasures
 
 
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """A number over the brokers that it is counted on (fractions of capacity for potential network out)."""
+
+    least: Amount
+    mean: Amount
+    most: Amount
+
+
+@dataclass(frozen=True, slots=True)
+class Spreads:
+    """A number under the snapshot, and under the placement after all moves."""
+
+    before: Spread
+    after: Spread
+
+
 @dataclass(frozen=True, kw_only=True)
 class ReplicasPlan(plan.Plan[Move]):
-    """A plan of the level `replicas`: the moves, the lists they end in, and their price."""
+    """A plan of the level `replicas`: the moves, the lists they end in, and their price.
+
+    Attributes
+    ----------
+    hosts
+        Measures over the hosts, where they bear load of their own.
+    numbers
+        By name, the numbers that goals ask for.
+    """
 
     assignments: tuple[Assignment, ...]
     cost: Cost
     bound: Bound
     log_dirs: DirPrediction | None = None
+    hosts: plan.Prediction | None = None
+    numbers: dict[str, Spreads] | None = None
 
 
 Plan = ReplicasPlan

@@ -11,11 +11,21 @@ GOALS: Final = {
     "log_dirs": "no log dir is above theta.disk, or further than epsilon.disk from the mean of its broker's",
     "preferred_order": "every partition is led by the first broker of its list, so that an election of "
     "preferred leaders changes nothing; lists are put in order, nothing is copied and no leader changes",
+    "host_load": "no host uses more than host_theta of a capacity or deviates from the hosts' mean by more "
+    "than host_epsilon of it; asked where hosts have several brokers or a declared capacity",
+    "replica_numbers": "no broker's number of replicas deviates from the mean by more than number_epsilon of "
+    "it, or by one",
+    "leader_numbers": "the same of the partitions that it leads",
+    "potential_network_out": "no broker would send more than theta of its network_out, did it lead all that "
+    "it holds",
 }
 """Goals that a plan can be asked for, by name. Emptying dead and draining brokers and offline log dirs, and
 giving leaderless partitions a leader, is always part of a plan."""
 
 DEFAULT_GOALS: Final = ("rack", "host", "theta", "epsilon", "log_dirs")
+
+ON_NUMBERS: Final = {"goals": ("replica_numbers", "leader_numbers")}
+"""Recorded in plans only where one of these goals is asked for."""
 
 
 @dataclass(frozen=True)
@@ -56,8 +66,15 @@ class ReplicasSettings:
     idle_usage
         ε is not asked of a resource that brokers use less than this share of on average: nothing is copied to
         level disks that are one part in a thousand full. Of a resource without known capacity it is asked.
+    host_theta, host_epsilon
+        The same for hosts that bear load of their own (goal `host_load`); a resource that is not named has θ
+        or ε of the brokers.
+    number_epsilon
+        Highest deviation of numbers of replicas and leaders, 0 < ε < 1; a number next to the mean is always
+        allowed.
     goals
-        Goals to meet; the order in which they are named does not matter.
+        Goals to meet; the order in which they are named does not matter. Those that are not in the default
+        are asked for by name.
     excluded_topics
         Names or glob patterns of topics whose replicas and leaders stay where they are.
     excluded_brokers_for_leaders
@@ -92,6 +109,9 @@ class ReplicasSettings:
     theta: tuple[float, ...] = (0.8, 0.8, 0.8, 0.8)
     epsilon: tuple[float, ...] = (0.1, 0.1, 0.1, 0.1)
     idle_usage: float = 0.01
+    host_theta: tuple[float | None, ...] = (None, None, None, None)
+    host_epsilon: tuple[float | None, ...] = (None, None, None, None)
+    number_epsilon: float = field(default=0.1, metadata=ON_NUMBERS)
     goals: tuple[str, ...] = DEFAULT_GOALS
     excluded_topics: tuple[str, ...] = ()
     excluded_brokers_for_leaders: tuple[int, ...] = ()

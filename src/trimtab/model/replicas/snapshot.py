@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.model.imbalance import Imbalance, imbalance
-from trimtab.model.level import Within
+from trimtab.model.level import Beside, Within
 from trimtab.model.load import BoolArray, FloatArray, IntArray
+from trimtab.model.replicas.beside import beside_of
 from trimtab.model.replicas.log_dirs import NOBODY as NOBODY
 from trimtab.model.replicas.log_dirs import LogDirs as LogDirs
 from trimtab.model.replicas.log_dirs import LogDirState as LogDirState
@@ -61,6 +62,11 @@ class Brokers:
 
     def __len__(self) -> int:
         return len(self.id)
+
+    @property
+    def online(self) -> BoolArray:
+        """Shape (brokers,): not dead, so that what it holds weighs."""
+        return np.asarray(self.state != BrokerState.DEAD)
 
     @property
     def in_service(self) -> BoolArray:
@@ -143,7 +149,15 @@ class Partitions:
 
 @dataclass(frozen=True, eq=False)
 class ReplicasSnapshot:
-    """Everything a planner of the level `replicas` may know."""
+    """Everything a planner of the level `replicas` may know.
+
+    Attributes
+    ----------
+    extra
+        Further fields of the file, by names that begin with `x_`.
+    hosts
+        Declared capacities of hosts, by name: a number a resource, infinite where none is declared.
+    """
 
     reference: SnapshotReference
     quality: Quality
@@ -151,6 +165,7 @@ class ReplicasSnapshot:
     log_dirs: LogDirs
     partitions: Partitions
     extra: tuple[tuple[str, object], ...] = field(default=())
+    hosts: tuple[tuple[str, tuple[float, ...]], ...] = ()
 
     @property
     def row_names(self) -> tuple[int, ...]:
@@ -196,6 +211,10 @@ class ReplicasSnapshot:
                     holder[weighs], weights=weight[weighs, resource], minlength=brokers
                 )
         return load
+
+    def beside(self, settings: Any) -> tuple[Beside, ...]:
+        """Hosts and numbers under the snapshot's own placement, where a planner's settings ask for them."""
+        return beside_of(self, settings, self.broker_load(), self.partitions.replicas, self.partitions.leader)
 
     def imbalance(self, replicas: IntArray | None = None, leader: IntArray | None = None) -> Imbalance:
         """Equations 1 to 5 of a placement (by default the snapshot's own) over the brokers in service."""

@@ -104,7 +104,8 @@ class ProblemData:
     def goals(self) -> Goals:
         """θ and ε, of shape (columns,)."""
         asked = goals_of(self.settings, RESOURCES, self.snapshot.quality.nominal_capacity)
-        return Goals(*(np.tile(one, len(self.snapshot.views)) for one in asked))
+        theta, epsilon, idle = (np.tile(one, len(self.snapshot.views)) for one in asked[:3])
+        return Goals(theta, epsilon, idle)
 
     def mean(self, load: FloatArray) -> FloatArray:
         """B̄ under a load, shape (columns,); NaN where no broker counts."""

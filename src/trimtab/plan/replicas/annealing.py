@@ -63,7 +63,7 @@ def anneal(g, price, heats, chances):
         Shape (changes, 6): uniform in [0, 1).
     """
     partitions, width = g.place.shape
-    brokers = len(g.worth)
+    brokers = len(g.seat)
     for i in range(len(chances)):
         kind, chance, heat = chances[i, 0], chances[i, 5], heats[i]
         p = int(chances[i, 1] * partitions)

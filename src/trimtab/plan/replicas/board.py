@@ -8,14 +8,12 @@ from typing import NamedTuple
 import numpy as np
 
 from trimtab.model.load import BoolArray, FloatArray, IntArray
-from trimtab.model.replicas.resources import RESOURCES
 from trimtab.plan.replicas.problem import Arrays
 from trimtab.plan.search.board import INVERSE, USAGE, blank_band, carry, lists, refresh, set_limits
 from trimtab.plan.search.compiled import entry, leaf
 from trimtab.plan.search.limits import Limits
 
-WIDE = len(RESOURCES)
-RECEIVES, LEADS, RACK, HOST = range(4)
+RECEIVES, LEADS, RACK, HOST, HOST_ROW = range(5)
 READY, LEAVING = 1, 2
 RACK_CAP, HOST_CAP, PINNED = range(3)
 
@@ -26,13 +24,13 @@ class ReplicasBoard(NamedTuple):
     Attributes
     ----------
     use
-        Shape (2 · partitions, resources): loads of its follower and of its leader, partition by partition.
+        Shape (2 · partitions, columns): loads of its follower and of its leader, partition by partition.
     movable
         Shape (partitions,).
     size
         Shape (partitions,): bytes of a copy.
     seat
-        Shape (brokers, 4): may receive, may lead, rack, host.
+        Shape (brokers, 5): may receive, may lead, rack, host, the host's row in `band` (-1 for none).
     home
         Shape (partitions, width): broker of each slot in the snapshot, -1 in padding.
     flags
@@ -42,11 +40,15 @@ class ReplicasBoard(NamedTuple):
     width
         Slots of a partition; the code of a replica is partition · width + slot.
     band, worth, head, links
-        As in `trimtab.plan.search.board`.
+        As in `trimtab.plan.search.board`; where hosts bear load of their own, `band` and `worth` have a row
+        for each after those of the brokers.
     place
         Shape of `home`: broker of each slot now.
     lead
         Shape (partitions,): slot that leads, -1 for none.
+    tiers
+        Empty where brokers alone bear load, else one number, that of the hosts. Its length is part of the
+        type, so that kernels are compiled for each, and hosts cost nothing where there are none.
     """
 
     use: FloatArray
@@ -63,6 +65,7 @@ class ReplicasBoard(NamedTuple):
     lead: IntArray
     head: IntArray
     links: IntArray
+    tiers: tuple[int, ...]
 
 
 @leaf
@@ -144,7 +147,27 @@ def move(g, p, s, b):
     """Put the slot's replica, with its role, on broker `b`."""
     here = g.place[p, s]
     g.place[p, s] = b
-    carry(g, p * g.width + s, row_of(g.lead, p, s), here, b)
+    row = row_of(g.lead, p, s)
+    carry(g, p * g.width + s, row, here, b)
+    if len(g.tiers) > 0:
+        _hosts_trade(g, g.seat[here, HOST_ROW], g.seat[b, HOST_ROW], row, -1)
+
+
+@leaf
+def _hosts_trade(g, one, two, gives, gets):
+    """Let two hosts' rows (-1: none) follow a trade of their brokers."""
+    if one == two:
+        return
+    for r in range(g.band.shape[2]):
+        load = g.use[gives, r] - (g.use[gets, r] if gets >= 0 else 0.0)
+        if one >= 0:
+            g.band[one, USAGE, r] -= load * g.band[one, INVERSE, r]
+        if two >= 0:
+            g.band[two, USAGE, r] += load * g.band[two, INVERSE, r]
+    if one >= 0:
+        refresh(g, one)
+    if two >= 0:
+        refresh(g, two)
 
 
 @leaf
@@ -152,7 +175,7 @@ def give_lead(g, p, s):
     """Let the slot lead."""
     old = g.lead[p]
     there = g.place[p, s]
-    for r in range(WIDE):
+    for r in range(g.band.shape[2]):
         more = g.use[2 * p + 1, r] - g.use[2 * p, r]
         g.band[there, USAGE, r] += more * g.band[there, INVERSE, r]
         if old >= 0:
@@ -162,18 +185,21 @@ def give_lead(g, p, s):
     if old >= 0:
         refresh(g, g.place[p, old])
     refresh(g, there)
+    if len(g.tiers) > 0:
+        here = g.seat[g.place[p, old], HOST_ROW] if old >= 0 else -1
+        _hosts_trade(g, here, g.seat[there, HOST_ROW], 2 * p + 1, 2 * p)
 
 
 def new_board(
     arrays: Arrays, place: IntArray, lead: IntArray, usage: FloatArray, limits: Limits
 ) -> ReplicasBoard:
-    """A board of its own for a placement; `usage` is that of the brokers under it."""
-    head, links = lists(place, len(usage))
+    """A board of its own for a placement; `usage` is that of the rows of `arrays.inverse` under it."""
+    head, links = lists(place, len(arrays.rack))
     board = ReplicasBoard(
-        use=arrays.use.reshape(-1, WIDE),
+        use=arrays.use.reshape(-1, arrays.use.shape[2]),
         movable=arrays.movable,
         size=arrays.price,
-        seat=_columns(arrays.may_receive, arrays.may_lead, arrays.rack, arrays.host),
+        seat=_columns(arrays.may_receive, arrays.may_lead, arrays.rack, arrays.host, arrays.host_row),
         home=arrays.home,
         flags=np.ascontiguousarray(READY * arrays.home_ready + LEAVING * arrays.leaving, dtype=np.int32),
         rule=_columns(arrays.rack_cap, arrays.host_cap, arrays.pinned),
@@ -184,6 +210,7 @@ def new_board(
         lead=lead.copy(),
         head=head,
         links=links,
+        tiers=(len(usage) - len(arrays.rack),) if len(usage) > len(arrays.rack) else (),
     )
     set_limits(board, usage, limits)
     return board

@@ -10,12 +10,13 @@ import numpy as np
 
 from trimtab.model.load import FloatArray
 from trimtab.model.replicas.plan import Bound
-from trimtab.plan.replicas.board import WIDE
+from trimtab.model.replicas.resources import RESOURCES
 from trimtab.plan.replicas.problem import ProblemData
 from trimtab.plan.search.compiled import entry
 from trimtab.plan.search.covering import dual_bound
 from trimtab.plan.search.limits import Limits
 
+WIDE = len(RESOURCES)
 SWEEPS = 3
 SLACK = 1e-6
 """Relative: rounding must not lift a bound above the truth."""
@@ -121,7 +122,8 @@ def bound_of(problem: ProblemData, goal: Limits, load: FloatArray) -> Bound:
     Parameters
     ----------
     goal
-        The goals' own limits, around the mean that every plan that meets them ends with.
+        The goals' own limits, around the mean that every plan that meets them ends with. Only those of
+        brokers and resources are looked at: further goals make no plan cheaper.
     load
         Shape (brokers, resources): of the snapshot.
     """
@@ -129,8 +131,9 @@ def bound_of(problem: ProblemData, goal: Limits, load: FloatArray) -> Bound:
     forced = _forced_bytes(problem)
     crowded = _crowded_bytes(problem)
     capacity = problem.snapshot.brokers.capacity
-    top = np.where(problem.fixed_mean, goal.high, goal.theta)
-    bottom = np.where(problem.fixed_mean, goal.low, -np.inf)
+    high, low, theta = (limit[: len(load), :WIDE] for limit in (goal.high, goal.low, goal.theta))
+    top = np.where(problem.fixed_mean, high, theta)
+    bottom = np.where(problem.fixed_mean, low, -np.inf)
     asked = problem.counted
     with np.errstate(invalid="ignore"):
         ceiling = np.where(asked & np.isfinite(top), top * capacity * (1 + SLACK), np.inf)

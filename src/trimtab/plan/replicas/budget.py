@@ -36,12 +36,13 @@ def _costs(problem: ProblemData, placement: Placement) -> tuple[IntArray, Amount
 def _reverted(problem: ProblemData, placement: Placement, chosen: IntArray, spending: Spending) -> Placement:
     """Send partitions home until the rest is within the limits; all, if that is not enough."""
     place, lead = placement.place.copy(), placement.lead.copy()
-    load = problem.load(placement)
-    goal = problem.limits(load)
-    home = problem.home
-    usage = load * problem.arrays.inverse
+    borne = problem.borne(placement)
+    goal = problem.limits(borne)
+    home, inverse = problem.home, problem.bearers.inverse
+    usage = borne * inverse
+    counted = goal.weight > 0
     theta = goal.theta if np.isfinite(goal.theta).any() else np.full_like(usage, np.inf)
-    top = np.maximum(theta, problem.load(home) * problem.arrays.inverse)
+    top = np.maximum(theta, problem.borne(home) * inverse)
     harm = np.array([_change(problem, goal, usage, placement, p)[0] for p in chosen.tolist()])
 
     def send_home(i: int) -> bool:
@@ -49,7 +50,7 @@ def _reverted(problem: ProblemData, placement: Placement, chosen: IntArray, spen
         p = int(chosen[i])
         _, after = _change(problem, goal, usage, placement, p)
         touched = np.flatnonzero((after != usage).any(axis=1))
-        if (problem.counted[touched] & (after[touched] > top[touched] * (1 + 1e-12))).any():
+        if (counted[touched] & (after[touched] > top[touched] * (1 + 1e-12))).any():
             # Others have to go first, or this would lift a broker above θ that was not above it.
             return False
         usage = after
@@ -74,7 +75,7 @@ def _change(
     problem: ProblemData, goal: Limits, usage: FloatArray, placement: Placement, p: int
 ) -> tuple[float, FloatArray]:
     """The effect of sending a partition home: rise of the potential, and the utilisations afterwards."""
-    arrays = problem.arrays
+    arrays = problem.wide
     after = usage.copy()
     touched = set()
     for place, lead, sign in (
@@ -83,7 +84,8 @@ def _change(
     ):
         for slot, b in enumerate(place.tolist()):
             if b >= 0:
-                after[b] += sign * arrays.use[p, int(slot == lead)] * arrays.inverse[b]
-                touched.add(b)
+                for row in {b, int(arrays.host_row[b])} - {-1}:
+                    after[row] += sign * arrays.use[p, int(slot == lead)] * arrays.inverse[row]
+                    touched.add(row)
     rows = sorted(touched)
     return potential(goal, after[rows], rows) - potential(goal, usage[rows], rows), after

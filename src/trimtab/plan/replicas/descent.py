@@ -18,9 +18,10 @@ from trimtab.plan.replicas.board import (
     row_of,
 )
 from trimtab.plan.replicas.leaderships import change_leaders
+from trimtab.plan.replicas.partners import fit_opposites
 from trimtab.plan.replicas.relief import pull, shed
 from trimtab.plan.replicas.trade import NOTHING, burden, gain, outcome
-from trimtab.plan.search.board import NEGLIGIBLE, VISITS, next_broker, opposites, sample
+from trimtab.plan.search.board import NEGLIGIBLE, VISITS, next_broker, sample
 from trimtab.plan.search.compiled import entry, inner, leaf
 
 
@@ -54,7 +55,7 @@ def exchange(g, h, floor):
     best = 0.0
     best_mine = -1
     best_other = -1
-    for b in opposites(g.band, h):
+    for b in fit_opposites(g, h):
         worth, x, y = _best_pair(g, h, b, floor, mine, sample(g.head, g.links, g.movable, g.width, b), best)
         if x >= 0:
             best, best_mine, best_other = worth, x, y
@@ -78,11 +79,14 @@ def level(g, floor, rounds):
     rounds
         How often brokers that found no help are tried again after others have changed.
     """
-    brokers = len(g.worth)
+    brokers = len(g.seat)
     stuck = np.zeros(brokers, np.bool_)
+    burdens = np.empty((brokers, 1))
     tries = np.array([rounds, 0])
     for _ in range(VISITS * brokers + 1000):
-        h = next_broker(g.worth, stuck, tries)
+        for b in range(brokers):
+            burdens[b, 0] = burden(g, b)
+        h = next_broker(burdens, stuck, tries)
         if h < 0:
             break
         changed = change_leaders(g, h)

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from trimtab.model.load import resource_name
+from trimtab.model.replicas.numbers import NUMBERS, numbers_asked
 from trimtab.model.replicas.plan import Reason
 from trimtab.model.replicas.resources import RESOURCES
 from trimtab.plan.replicas.moves import LEADER_STEP, Steps
@@ -40,6 +41,7 @@ def narrator(
     order
         The place of each step among the plan's moves, from 1.
     """
+    host_row: list[int] = problem.arrays.host_row.tolist()
     ids: list[int] = problem.snapshot.brokers.id.tolist()
     brokers = problem.snapshot.brokers
     goal, resource, broker = reasons.goal.tolist(), reasons.column.tolist(), reasons.broker.tolist()
@@ -48,36 +50,60 @@ def narrator(
     departure = {at: i for i, at in enumerate(zip(partition, source, strict=True)) if kind[i] != LEADER_STEP}
     fallback = "epsilon" if "epsilon" in problem.settings.goals else "theta"
 
+    rows, goals = len(ids), numbers_asked(problem.settings)
+    hosts = problem.bearers.hosts
+
+    def called(row: int) -> str:
+        return f"broker {ids[row]}" if hosts is None or row < rows else f"host {hosts.name[row - rows]}"
+
+    def change_of(column: int, pair: tuple[float, float]) -> str:
+        counts = column >= len(RESOURCES) and goals[column - len(RESOURCES)] != "potential_network_out"
+        return f"{pair[0]:.0f} -> {pair[1]:.0f}" if counts else change(*pair)
+
+    def limit_of(column: int, limit: float) -> str:
+        counts = column >= len(RESOURCES) and goals[column - len(RESOURCES)] != "potential_network_out"
+        return f"{limit:.6g}" if counts else f"{limit:.1%}"
+
     def others(i: int) -> str:
         return rejections(len(ids) - 2, "others", rejected[i], RULES)
 
     def by_load(i: int) -> Reason:
         before, after, limit = measure[i]
-        name, what = RESOURCES[resource[i]], broker[i]
-        there = target[i] if what == source[i] else source[i]
+        column, what = resource[i], broker[i]
+        number = goals[column - len(RESOURCES)] if column >= len(RESOURCES) else None
+        name = None if number else RESOURCES[column]
+        load_name = NUMBERS[number].replace("_", " ") if number else resource_name(RESOURCES[column])
+        of_host = what >= rows
+        if of_host:
+            left = host_row[source[i]] if source[i] >= 0 else -1
+            there = host_row[target[i]] if what == left else left
+            relieved, of = what == left, source[i] if what == left else target[i]
+        else:
+            there = target[i] if what == source[i] else source[i]
+            relieved, of = what == source[i], what
         copy = departure.get((partition[i], source[i]), -1) if kind[i] == LEADER_STEP else -1
         if copy > i and (goal[i] == ROOM_GOAL or abs(after - before) < SEEN):
-            moved = f"{resource_name(name)} of broker {ids[what]} {change(before, after)}"
+            moved = f"{load_name} of {called(what)} {change_of(column, (before, after))}"
             moved = moved if before != after else "no load moves yet"
             text = (
                 f"broker {ids[source[i]]} hands the partition over, so that its replica can go to broker "
                 f"{ids[target[copy]]} (move {order[copy]}); {moved}"
             )
             return replace(reason(copy), before=None, after=None, text=text)
-        aim = "relieved" if what == source[i] else "filled"
+        aim = "relieved" if relieved else "filled"
         if goal[i] == ROOM_GOAL:
             aim = "makes room"
         then = f"; its replica follows to broker {ids[target[copy]]} (move {order[copy]})" if copy > i else ""
         tail = then if kind[i] == LEADER_STEP else f"; {others(i)}"
-        far = f"; broker {ids[there]} {change(*other[i])}" if there >= 0 else ""
+        far = f"; {called(there)} {change_of(column, other[i])}" if there >= 0 else ""
         bounded = limit if abs(limit) != float("inf") else None
-        bound = "" if bounded is None else f", limit {limit:.1%}"
-        load = f"{resource_name(name)} {change(before, after)}{bound}"
-        text = f"broker {ids[what]} {aim}: {load}{far}{tail}"
-        named = NAMES[goal[i]] if goal[i] != ROOM_GOAL else fallback
+        bound = "" if bounded is None else f", limit {limit_of(column, limit)}"
+        load = f"{load_name} {change_of(column, (before, after))}{bound}"
+        text = f"{called(what)} {aim}: {load}{far}{tail}"
+        named = "host_load" if of_host else number or (NAMES[goal[i]] if goal[i] != ROOM_GOAL else fallback)
         if ids[target[i]] in problem.settings.add:
             named = "add"
-        return Reason(named, name, ids[what], before, after, bounded, text)
+        return Reason(named, name, ids[of], before, after, bounded, text)
 
     def by_place(i: int) -> Reason:
         what, why = ids[broker[i]], goal[i]

@@ -1,5 +1,7 @@
 """Headroom: no plan fills a disk above θ that was not, neither at its end nor on the way there.
 
+Disks are those of the brokers, and of the hosts that declare one.
+
 Room on disks comes before racks and hosts, and before every other goal: a full disk takes its broker down,
 and with it more than one replica. Where what must move finds no room by the rules, racks and hosts give way
 for as few partitions as the excess takes (biggest first), and if that is not enough, replicas stay where they
@@ -14,6 +16,7 @@ import numpy as np
 
 from trimtab.model.load import BoolArray, FloatArray, IntArray
 from trimtab.model.plan import Problem
+from trimtab.model.replicas.hosts import Hosts, hosts_of
 from trimtab.model.replicas.resources import DISK
 from trimtab.plan.replicas.moves import LEADER_STEP, Steps
 from trimtab.plan.replicas.problem import UNBOUNDED, Placement, ProblemData, crowding
@@ -25,13 +28,18 @@ ROUNDING = 1 + 1e-9
 
 
 def ceiling(problem: ProblemData) -> FloatArray:
-    """Shape (brokers,): the most of its disk that each may hold, infinite where that is not limited.
+    """Shape (disks,): the most that each may hold, infinite where that is not limited; brokers, then hosts.
 
     θ (the whole disk, if nobody asks for θ), or what it holds already where that is more.
     """
-    theta = problem.settings.theta[DISK] if _theta_asked(problem) else 1.0
-    most = np.maximum(theta, _disk(problem, problem.home)) * ROUNDING
-    return np.where(problem.counted[:, DISK], most, np.inf)
+    asked = _theta_asked(problem)
+    theta = problem.settings.theta[DISK] if asked else 1.0
+    counted, most = problem.counted[:, DISK], np.full(len(problem.counted), theta)
+    if (hosts := _hosts(problem)) is not None:
+        own = problem.settings.host_theta[DISK] or theta
+        counted = np.concatenate([counted, hosts.declared[:, DISK]])
+        most = np.concatenate([most, np.full(len(hosts), own)])
+    return np.where(counted, np.maximum(most, _disk(problem, problem.home)) * ROUNDING, np.inf)
 
 
 def given_way(
@@ -63,17 +71,21 @@ def too_full(problem: ProblemData, steps: Steps) -> IntArray:
     use = problem.arrays.use[steps.partition, :, DISK]
     role = use[np.arange(len(use)), steps.role]
     change = np.where(steps.kind == LEADER_STEP, use[:, 1] - use[:, 0], role)
-    broker = np.concatenate([steps.target, steps.source])
-    change = np.concatenate([change, -change]) * np.where(
-        broker >= 0, problem.arrays.inverse[broker, DISK], 0.0
-    )
-    order = np.lexsort((np.tile(np.arange(len(use)), 2), broker))
+    broker, change = np.concatenate([steps.target, steps.source]), np.concatenate([change, -change])
+    which = np.tile(np.arange(len(use)), 2)
+    if (hosts := _hosts(problem)) is not None:
+        reached, left = (np.where(side >= 0, hosts.of[side], -1) for side in (steps.target, steps.source))
+        on = np.concatenate([np.where(reached == left, -1, reached), np.where(reached == left, -1, left)])
+        broker = np.concatenate([broker, np.where(on >= 0, on + len(problem.counted), -1)])
+        change, which = np.tile(change, 2), np.tile(which, 2)
+    change = change * np.where(broker >= 0, _inverse(problem)[broker], 0.0)
+    order = np.lexsort((which, broker))
     broker, change = broker[order], change[order]
     usage, top = _disk(problem, problem.home), ceiling(problem)
     level, first = np.cumsum(change), np.searchsorted(broker, broker)
     level += usage[broker] - (level[first] - change[first])
     over = (broker >= 0) & (change > 0) & (level > top[broker])
-    return np.unique(np.tile(steps.partition, 2)[order][over])
+    return np.unique(steps.partition[which[order]][over])
 
 
 def sent_home(problem: ProblemData, placement: Placement, rows: IntArray) -> Placement:
@@ -211,13 +223,32 @@ def _theta_asked(problem: ProblemData) -> bool:
     return "theta" in problem.settings.goals or problem.settings.fix_offline
 
 
+def _hosts(problem: ProblemData) -> Hosts | None:
+    """The hosts, if some declare a disk of their own, and anybody asks."""
+    if problem.bearers.hosts is None and not problem.settings.fix_offline:
+        return None
+    hosts = hosts_of(problem.snapshot)
+    return hosts if hosts is not None and hosts.declared[:, DISK].any() else None
+
+
+def _inverse(problem: ProblemData) -> FloatArray:
+    """Shape (disks,): 1 / capacity."""
+    of_brokers = problem.arrays.inverse[:, DISK]
+    hosts = _hosts(problem)
+    return of_brokers if hosts is None else np.concatenate([of_brokers, 1.0 / hosts.capacity[:, DISK]])
+
+
 def _disk(problem: ProblemData, placement: Placement) -> FloatArray:
-    """Shape (brokers,): how full the disks are."""
-    return np.asarray(problem.load(placement)[:, DISK] * problem.arrays.inverse[:, DISK])
+    """Shape (disks,): how full the disks are; brokers, then hosts."""
+    load = problem.load(placement)[:, DISK : DISK + 1]
+    hosts = _hosts(problem)
+    held = load if hosts is None else np.vstack([load, hosts.load(load)])
+    return np.asarray(held[:, 0] * _inverse(problem))
 
 
 def _peak(problem: ProblemData, placement: Placement) -> float:
-    return float(np.where(problem.counted[:, DISK], _disk(problem, placement), 0.0).max())
+    brokers = _disk(problem, placement)[: len(problem.counted)]
+    return float(np.where(problem.counted[:, DISK], brokers, 0.0).max())
 
 
 def _arrivals_in_excess(problem: ProblemData, placement: Placement, may: BoolArray, share: float) -> IntArray:
@@ -234,11 +265,19 @@ def _arrivals_in_excess(problem: ProblemData, placement: Placement, may: BoolArr
     size, arrived = problem.arrays.size, problem.arrived(placement.place) & may[:, None]
     rows: list[int] = []
     for b in np.flatnonzero(usage > top).tolist():
-        here = np.flatnonzero((arrived & (placement.place == b)).any(axis=1))
+        on = [b] if b < len(problem.counted) else _on_host(problem, b - len(problem.counted))
+        here = np.flatnonzero((arrived & np.isin(placement.place, on)).any(axis=1))
         here = here[np.argsort(-size[here], kind="stable")]
-        excess = share * (usage[b] - top[b]) / problem.arrays.inverse[b, DISK]
+        excess = share * (usage[b] - top[b]) / _inverse(problem)[b]
         rows += here[: int(np.searchsorted(np.cumsum(size[here]), excess)) + 1].tolist()
     return np.unique(np.array(rows, dtype=np.int64))
+
+
+def _on_host(problem: ProblemData, number: int) -> list[int]:
+    """Brokers of a host."""
+    hosts = _hosts(problem)
+    found: list[int] = [] if hosts is None else np.flatnonzero(hosts.of == number).tolist()
+    return found
 
 
 def _spread_asked(problem: ProblemData) -> BoolArray:

@@ -7,10 +7,12 @@ import numpy as np
 from trimtab.model.imbalance import imbalance
 from trimtab.model.load import FloatArray, IntArray
 from trimtab.model.plan import Prediction, Problem, settings_document
+from trimtab.model.replicas.beside import beside_of
 from trimtab.model.replicas.log_dirs import dir_balance
 from trimtab.model.replicas.plan import Assignment, Bound, Cost, DirPrediction, Move, MoveKind, Plan
 from trimtab.model.replicas.resources import RESOURCES
 from trimtab.model.replicas.snapshot import BrokerState
+from trimtab.plan.replicas.beside import predicted_hosts, predicted_numbers
 from trimtab.plan.replicas.bounds import bound_of
 from trimtab.plan.replicas.dir_bounds import log_dir_bound
 from trimtab.plan.replicas.dir_way import DirMove, DirWay, dir_way
@@ -36,6 +38,8 @@ class _Path:
     chosen: IntArray
     rows: IntArray
     leaders: IntArray
+    replicas: IntArray
+    replica_leader: IntArray
     load: FloatArray
     goal: Limits
     ceiling: FloatArray
@@ -50,7 +54,7 @@ def plan_of(problem: ProblemData, strategy: str, placement: Placement, cut: Prob
     """
     snapshot, settings = problem.snapshot, problem.settings
     brokers, load_before = snapshot.brokers, snapshot.broker_load()
-    usage = load_before * problem.arrays.inverse
+    usage = problem.borne(Placement(problem.arrays.home, problem.first_lead)) * problem.bearers.inverse
     path = _path(problem, placement, usage)
     before = imbalance(load_before, brokers.capacity, brokers.in_service, RESOURCES)
     after = imbalance(path.load, brokers.capacity, brokers.in_service, RESOURCES)
@@ -60,7 +64,11 @@ def plan_of(problem: ProblemData, strategy: str, placement: Placement, cut: Prob
     moves += orders
     cost = cost_of(moves)
     cuts = tuple(one for one in (cut, path.way.cut, held_back(problem, path.held)) if one is not None)
-    judgement = judge(problem, path.placement, path.load, (before, after), path.way, bool(moves), cuts)
+    first = beside_of(snapshot, settings, load_before, problem.arrays.home, problem.first_leader)
+    last = beside_of(snapshot, settings, path.load, path.replicas, path.replica_leader)
+    beside = tuple(zip(first, last, strict=True))
+    measured = (before, after)
+    judgement = judge(problem, path.placement, path.load, measured, path.way, bool(moves), cuts, beside)
     if left_out is not None:
         judgement = with_problem(judgement, left_out)
     return Plan(
@@ -77,6 +85,8 @@ def plan_of(problem: ProblemData, strategy: str, placement: Placement, cut: Prob
         bound=_bound(problem, path.goal, load_before, cost, judgement.goals_met),
         problems=judgement.problems,
         log_dirs=_dir_prediction(problem, path.way),
+        hosts=predicted_hosts(beside),
+        numbers=predicted_numbers(beside),
     )
 
 
@@ -86,7 +96,7 @@ def _path(problem: ProblemData, placement: Placement, usage: FloatArray) -> _Pat
     Parameters
     ----------
     usage
-        Shape (brokers, resources): that of the snapshot.
+        Shape (rows, columns): that of the snapshot.
     """
     snapshot = problem.snapshot
     held = np.zeros(0, dtype=np.int32)
@@ -95,15 +105,17 @@ def _path(problem: ProblemData, placement: Placement, usage: FloatArray) -> _Pat
         replicas, leader = snapshot.partitions.replicas.copy(), problem.first_leader
         replicas[chosen], leader[chosen] = rows, leaders
         load = snapshot.broker_load(replicas, leader)
-        goal = problem.limits(load)
-        ceiling = _ceiling(problem, usage, load * problem.arrays.inverse)
+        borne = problem.bearers.load(load, replicas, leader)
+        goal = problem.limits(borne)
+        ceiling = _ceiling(problem, usage, borne * problem.bearers.inverse)
         steps = _in_order(problem, steps, goal, usage, ceiling)
         full = np.setdiff1d(too_full(problem, steps), held)
         if not len(full):
             way = dir_way(problem, steps)
             full = np.setdiff1d(way.full, held)
         if not len(full):
-            return _Path(placement, steps, chosen, rows, leaders, load, goal, ceiling, held, way)
+            of = replicas, leader, load
+            return _Path(placement, steps, chosen, rows, leaders, *of, goal, ceiling, held, way)
         held = np.union1d(held, full).astype(np.int32)
         placement = sent_home(problem, placement, full)
 
@@ -126,7 +138,9 @@ def _ceiling(problem: ProblemData, before: FloatArray, after: FloatArray) -> Flo
     """The most that brokers should bear on the way: θ (or capacity), or start or end if that is higher."""
     asked = "theta" in problem.settings.goals
     top = np.array(problem.settings.theta if asked else [1.0] * len(RESOURCES))
-    return np.asarray(np.maximum(np.maximum(before, after) * (1 + 1e-12), top))
+    brokers, width = problem.counted.shape
+    most = np.maximum(before, after)[:brokers, :width] * (1 + 1e-12)
+    return problem.bearers.ceiling(np.asarray(np.maximum(most, top)), before, after)
 
 
 def _in_order(
@@ -134,9 +148,10 @@ def _in_order(
 ) -> Steps:
     """The steps in the order of execution."""
     leaving = ~problem.snapshot.brokers.in_service[np.maximum(steps.source, 0)]
-    distance = np.maximum(usage - goal.high, 0.0).sum(axis=1)
+    resources = problem.counted.shape[1]
+    distance = np.maximum(usage - goal.high, 0.0)[:, :resources].sum(axis=1)
     priority = urgency(steps, leaving, distance)
-    order = schedule(problem.arrays, usage.copy(), ceiling, *steps, priority)
+    order = schedule(problem.wide, usage.copy(), ceiling, *steps, priority)
     return Steps(*(np.ascontiguousarray(column[order]) for column in steps))
 
 
@@ -148,7 +163,7 @@ def _reasons(
     draining = ~brokers.in_service & (brokers.state != BrokerState.DEAD)
     held = np.bincount(arrays.home[arrays.home >= 0], minlength=len(brokers)).astype(np.float64)
     place, demoted = arrays.home.copy(), problem.demoted.copy()
-    reasons_of(arrays, goal, steps, usage.copy(), ceiling, draining, demoted, place, held, reasons)
+    reasons_of(problem.wide, goal, steps, usage.copy(), ceiling, draining, demoted, place, held, reasons)
     return reasons
 
 

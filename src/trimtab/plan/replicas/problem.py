@@ -11,9 +11,11 @@ from numpy.typing import NDArray
 from trimtab.model.imbalance import mean_of
 from trimtab.model.level import Goals, goals_of
 from trimtab.model.load import BoolArray, FloatArray, IntArray
+from trimtab.model.replicas.hosts import hosts_of
 from trimtab.model.replicas.resources import DISK, RESOURCES
 from trimtab.model.replicas.settings import ReplicasSettings
 from trimtab.model.replicas.snapshot import NOBODY, BrokerState, LogDirState, ReplicasSnapshot
+from trimtab.plan.replicas.bearers import Bearers, bearers_of
 from trimtab.plan.replicas.maintenance import as_asked
 from trimtab.plan.search.limits import Limits, limits_around
 
@@ -52,6 +54,8 @@ class Arrays(NamedTuple):
         Shape (partitions,): how many of its replicas one rack or host may hold.
     leaving
         Shape of `home`: the replica must leave its broker (dead, draining, offline dir).
+    host_row
+        Shape (brokers,): row of `inverse` that is its host's, -1 where hosts bear no load of their own.
     """
 
     use: FloatArray
@@ -69,6 +73,7 @@ class Arrays(NamedTuple):
     rack_cap: IntArray
     host_cap: IntArray
     leaving: BoolArray
+    host_row: IntArray
 
 
 class Placement(NamedTuple):
@@ -129,6 +134,8 @@ class ProblemData:
         How many groups the brokers in service form.
     demoted
         Shape (partitions,): its leader is to lead nothing.
+    bearers
+        Rows and columns that are levelled besides brokers and resources, if any.
     """
 
     snapshot: ReplicasSnapshot
@@ -141,6 +148,12 @@ class ProblemData:
     racks: int
     hosts: int
     demoted: BoolArray
+    bearers: Bearers
+
+    @property
+    def wide(self) -> Arrays:
+        """`arrays` with the rows and columns of `bearers`."""
+        return self.arrays._replace(use=self.bearers.use, inverse=self.bearers.inverse)
 
     @property
     def home(self) -> Placement:
@@ -185,15 +198,29 @@ class ProblemData:
         """Load of every broker, shape (brokers, resources)."""
         return self.snapshot.broker_load(placement.place, placement.leader)
 
+    def borne(self, placement: Placement) -> FloatArray:
+        """Load of all that is levelled, shape (rows, columns) of `bearers`."""
+        return self.bearers.load(self.load(placement), placement.place, placement.leader)
+
     def mean(self, load: FloatArray) -> FloatArray:
         """B̄ under a load, shape (resources,); NaN where no broker counts."""
         return mean_of(load, self.snapshot.brokers.capacity, self.counted)
 
-    def limits(self, load: FloatArray, share: float = 1.0) -> Limits:
+    def limits(self, borne: FloatArray, share: float = 1.0) -> Limits:
         """The bounds around the mean under a load, with `share` of ε (1: the goal itself).
 
-        The mean is taken from the load, so it should be that of the placement aimed at.
+        Parameters
+        ----------
+        borne
+            Shape (rows, columns) of `bearers`. The mean is taken from it, so it should be that of the
+            placement aimed at.
         """
+        brokers, resources = self.counted.shape
+        bare = self.bare_limits(borne[:brokers, :resources], share)
+        return self.bearers.widened(bare, borne, share)
+
+    def bare_limits(self, load: FloatArray, share: float = 1.0) -> Limits:
+        """Those of brokers and resources alone; `load` of shape (brokers, resources)."""
         goals = self.goals
         return limits_around(self.mean(load), self.counted, goals.theta, goals.epsilon * share, goals.idle)
 
@@ -214,6 +241,9 @@ def problem_data(snapshot: ReplicasSnapshot, settings: ReplicasSettings) -> Prob
     # A copy takes what lies there now, whatever load the plan is made for.
     size = np.maximum(snapshot.partitions.leader_load[:, DISK], snapshot.partitions.follower_load[:, DISK])
     snapshot, settings = as_asked(snapshot, settings)
+    if "host_load" in settings.goals and hosts_of(snapshot) is None:
+        # Nothing to be asked, and so nothing to be told of.
+        settings = replace(settings, goals=tuple(goal for goal in settings.goals if goal != "host_load"))
     brokers, parts = snapshot.brokers, snapshot.partitions
     home = np.ascontiguousarray(parts.replicas, dtype=np.int32)
     held = home != NOBODY
@@ -237,6 +267,7 @@ def problem_data(snapshot: ReplicasSnapshot, settings: ReplicasSettings) -> Prob
     movable = ~excluded & ~orphaned
     demoted = movable & (home_lead >= 0) & np.isin(brokers.id, settings.demote)[parts.leader]
     use = np.ascontiguousarray(np.stack([parts.follower_load, parts.leader_load], axis=1), dtype=np.float64)
+    bearers = bearers_of(snapshot, settings, use, np.ascontiguousarray(inverse))
     arrays = Arrays(
         use=use,
         inverse=np.ascontiguousarray(inverse),
@@ -255,11 +286,12 @@ def problem_data(snapshot: ReplicasSnapshot, settings: ReplicasSettings) -> Prob
         rack_cap=_cap("rack", settings, factor, racks),
         host_cap=_cap("host", settings, factor, hosts),
         leaving=np.ascontiguousarray(held & (~brokers.in_service[home] | offline_dir)),
+        host_row=bearers.host_row,
     )
     counted = np.isfinite(brokers.capacity) & brokers.in_service[:, None]
     home_lead = np.where(demoted, -1, home_lead).astype(np.int32)
     return ProblemData(
-        snapshot, settings, arrays, home_lead, counted, excluded, orphaned, racks, hosts, demoted
+        snapshot, settings, arrays, home_lead, counted, excluded, orphaned, racks, hosts, demoted, bearers
     )
 
 

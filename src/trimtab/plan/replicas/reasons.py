@@ -2,11 +2,10 @@
 
 import numpy as np
 
-from trimtab.plan.replicas.board import WIDE
 from trimtab.plan.replicas.moves import LEADER_STEP
-from trimtab.plan.replicas.schedule import apply_step
+from trimtab.plan.replicas.schedule import apply_step, other_hosts
 from trimtab.plan.search.compiled import entry, leaf
-from trimtab.plan.search.reasons import OWN_GOALS, load_goal
+from trimtab.plan.search.reasons import EPSILON_GOAL, OWN_GOALS, ROOM_GOAL, THETA_GOAL, load_goal
 
 DRAIN_GOAL, OFFLINE_GOAL, RACK_GOAL, HOST_GOAL, DEMOTE_GOAL = range(OWN_GOALS, OWN_GOALS + 5)
 """What a step serves besides load."""
@@ -25,10 +24,19 @@ def _in_group(place, group, p, g):
 
 
 @leaf
+def _limited(a, usage, ceiling, p, row, role):
+    """True if the replica would lift the row above its ceiling."""
+    for r in range(usage.shape[1]):
+        if usage[row, r] + a.use[p, role, r] * a.inverse[row, r] > ceiling[row, r]:
+            return True
+    return False
+
+
+@leaf
 def _reject(a, usage, ceiling, place, p, source, target, role, counts):
     """Count the brokers, other than source and target, that could not have been the destination, by why."""
     width = place.shape[1]
-    for b in range(len(usage)):
+    for b in range(len(a.may_receive)):
         if b == source or b == target:  # noqa: SIM109 - compiled
             continue
         if not a.may_receive[b] or (role == 1 and not a.may_lead[b]):
@@ -50,11 +58,12 @@ def _reject(a, usage, ceiling, place, p, source, target, role, counts):
             in_host >= a.host_cap[p] and a.host[b] != a.host[source]
         ):
             counts[GROUP_REJECTED] += 1
-        else:
-            for r in range(WIDE):
-                if usage[b, r] + a.use[p, role, r] * a.inverse[b, r] > ceiling[b, r]:
-                    counts[LIMIT_REJECTED] += 1
-                    break
+        elif _limited(a, usage, ceiling, p, b, role) or (
+            a.host_row[b] >= 0
+            and a.host_row[b] != a.host_row[source]
+            and _limited(a, usage, ceiling, p, a.host_row[b], role)
+        ):
+            counts[LIMIT_REJECTED] += 1
 
 
 @leaf
@@ -82,7 +91,7 @@ def reasons_of(a, limits, steps, usage, ceiling, draining, demoted, place, held,
     Parameters
     ----------
     usage
-        Shape (brokers, resources), at the start; changed.
+        Shape (rows, columns), at the start; changed.
     ceiling
         As in `schedule.schedule`.
     draining
@@ -96,13 +105,17 @@ def reasons_of(a, limits, steps, usage, ceiling, draining, demoted, place, held,
     out
         `Reasons`, written.
     """
-    before = np.zeros((2, WIDE))
+    before = np.zeros((2, usage.shape[1]))
+    of_hosts = np.zeros((2, usage.shape[1]))
     for i in range(len(steps.kind)):
         p, source, target = steps.partition[i], steps.source[i], steps.target[i]
         role = steps.role[i]
-        for r in range(WIDE):
+        left, reached = other_hosts(a, source, target)
+        for r in range(usage.shape[1]):
             before[0, r] = usage[source, r] if source >= 0 else 0.0
             before[1, r] = usage[target, r]
+            of_hosts[0, r] = usage[left, r] if left >= 0 else 0.0
+            of_hosts[1, r] = usage[reached, r] if reached >= 0 else 0.0
         out.goal[i] = -1
         out.broker[i] = source if source >= 0 else target
         if steps.kind[i] == LEADER_STEP:
@@ -125,6 +138,12 @@ def reasons_of(a, limits, steps, usage, ceiling, draining, demoted, place, held,
         apply_step(a, usage, steps.kind[i], p, source, target, role, 1.0)
         if out.goal[i] < 0:
             load_goal(out, i, limits, before, usage, source, target)
+            if reached >= 0 and out.goal[i] != THETA_GOAL:
+                # What a broker does not need, or not for its θ, its host may.
+                told = out.goal[i]
+                load_goal(out, i, limits, of_hosts, usage, left, reached)
+                if out.goal[i] == ROOM_GOAL or (told == EPSILON_GOAL and out.goal[i] != THETA_GOAL):
+                    load_goal(out, i, limits, before, usage, source, target)
         if steps.kind[i] != LEADER_STEP:
             for s in range(place.shape[1]):
                 if place[p, s] == source:

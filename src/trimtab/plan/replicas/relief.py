@@ -2,9 +2,10 @@
 
 import numpy as np
 
-from trimtab.plan.replicas.board import RACK, RECEIVES, WIDE, copies_more, home_slot, may_move, move, row_of
+from trimtab.plan.replicas.board import RACK, RECEIVES, copies_more, home_slot, may_move, move, row_of
+from trimtab.plan.replicas.partners import fit_donors, fit_takers
 from trimtab.plan.replicas.trade import NOTHING, burden, gain, known, relief, side
-from trimtab.plan.search.board import NEGLIGIBLE, count, donors, helps, takers
+from trimtab.plan.search.board import NEGLIGIBLE, count, helps
 from trimtab.plan.search.compiled import inner, leaf
 from trimtab.plan.search.queue import LONG_LIST, STALE, drop_first, order, sink
 
@@ -67,10 +68,10 @@ def _list_replicas(g, h, floor, first, codes, probe):
                 first[size] = -fall / (floor + copied)
                 codes[size] = code
                 size += 1
-                for r in range(WIDE):
+                for r in range(len(probe)):
                     probe[r] += g.use[row, r]
         code = g.links[code, 0]
-    for r in range(WIDE):
+    for r in range(len(probe)):
         probe[r] /= max(size, 1)
     return size
 
@@ -130,11 +131,11 @@ def shed(g, h, floor):
     number = count(g.head, g.links, h)
     first = np.empty(number)
     codes = np.empty(number, np.int32)
-    probe = np.zeros(WIDE)
+    probe = np.zeros(g.band.shape[2])
     size = _list_replicas(g, h, floor, first, codes, probe)
     if size == 0:
         return 0
-    destinations = _nearest(g, h, takers(g.band, h, probe, g.seat[:, RECEIVES]))
+    destinations = _nearest(g, h, fit_takers(g, h, probe))
     ranked = np.argsort(first[:size], kind="mergesort")[:LONG_LIST]
     keys = np.empty(len(ranked))
     items = np.empty(len(ranked), np.int32)
@@ -167,7 +168,7 @@ def pull(g, h, floor):
     """Fetch replicas from brokers that can spare them while `h` is out of its band; returns how many."""
     if g.seat[h, RECEIVES] == 0:
         return 0
-    givers = _nearest(g, h, donors(g.band, h))
+    givers = _nearest(g, h, fit_donors(g, h))
     number = 0
     for b in givers:
         number += count(g.head, g.links, b)

@@ -127,7 +127,9 @@ class _Run:
         settings, arrays = problem.settings, problem.arrays
         repairs = repairs_of(settings)
         load = problem.snapshot.broker_load()
-        board = new_board(arrays, *problem.home, load * arrays.inverse, problem.limits(load))
+        # The source knows neither hosts nor numbers; the verdict does.
+        arrays = arrays._replace(host_row=np.full_like(arrays.host_row, -1))
+        board = new_board(arrays, *problem.home, load * arrays.inverse, problem.bare_limits(load))
         if "placement" in repairs:
             repair(board, problem.biggest_first)
         run = cls(

@@ -1,7 +1,7 @@
 """Compiled: the order of all steps: each partition's own kept, no broker above its ceiling if avoidable.
 
 Leaderships first, then what must leave, then the rest from the most loaded brokers on; a move waits while its
-destination would pass its limit on the way.
+destination, or the host of that, would pass its limit on the way.
 """
 
 import numpy as np
@@ -18,25 +18,48 @@ DISK_WEIGHT = 1e3
 
 @leaf
 def apply_step(a, usage, kind, p, source, target, role, sign):
-    """Change the usage of source and target by one step (`sign` 1) or take it back (-1)."""
+    """Change the usage of source, target and their hosts by one step (`sign` 1) or take it back (-1)."""
+    left, reached = other_hosts(a, source, target)
     for r in range(usage.shape[1]):
         change = sign * (a.use[p, 1, r] - a.use[p, 0, r] if kind == LEADER_STEP else a.use[p, role, r])
         usage[target, r] += change * a.inverse[target, r]
         if source >= 0:
             usage[source, r] -= change * a.inverse[source, r]
+        if reached >= 0:
+            usage[reached, r] += change * a.inverse[reached, r]
+        if left >= 0:
+            usage[left, r] -= change * a.inverse[left, r]
 
 
 @leaf
-def _overshoot(a, usage, ceiling, kind, p, target, role):
-    """By how much the target would pass its ceiling in this step, 0 if it stays below."""
+def other_hosts(a, source, target):
+    """Rows of the hosts that a step leaves and reaches; -1 for none, and where it stays on one."""
+    left = a.host_row[source] if source >= 0 else -1
+    reached = a.host_row[target]
+    if left == reached:
+        return -1, -1
+    return left, reached
+
+
+@leaf
+def _over(a, usage, ceiling, kind, p, row, role):
+    """By how much a row would pass its ceiling, 0 if it stays below."""
     worst = 0.0
     for r in range(usage.shape[1]):
         change = a.use[p, 1, r] - a.use[p, 0, r] if kind == LEADER_STEP else a.use[p, role, r]
         if change <= 0.0:
             continue
-        over = usage[target, r] + change * a.inverse[target, r] - ceiling[target, r]
+        over = usage[row, r] + change * a.inverse[row, r] - ceiling[row, r]
         worst = max(worst, over * DISK_WEIGHT if r == DISK else over)
     return worst
+
+
+@leaf
+def _overshoot(a, usage, ceiling, kind, p, source, target, role):
+    """By how much the target or its host would pass its ceiling in this step, 0 if both stay below."""
+    worst = _over(a, usage, ceiling, kind, p, target, role)
+    reached = other_hosts(a, source, target)[1]
+    return worst if reached < 0 else max(worst, _over(a, usage, ceiling, kind, p, reached, role))
 
 
 @entry
@@ -47,9 +70,9 @@ def schedule(a, usage, ceiling, kind, partition, source, target, role, priority)
     Parameters
     ----------
     usage
-        Shape (brokers, resources), at the start; changed.
+        Shape (rows, columns), at the start; changed.
     ceiling
-        Shape (brokers, resources): what no broker should pass on the way.
+        Shape (rows, columns): what no broker and no host should pass on the way.
     priority
         All steps, most urgent first.
 
@@ -75,7 +98,7 @@ def schedule(a, usage, ceiling, kind, partition, source, target, role, priority)
                 waiting[kept] = i
                 kept += 1
                 continue
-            over = _overshoot(a, usage, ceiling, kind[i], p, target[i], role[i])
+            over = _overshoot(a, usage, ceiling, kind[i], p, source[i], target[i], role[i])
             if over > 0.0:
                 if over < least:
                     least, least_at = over, i

@@ -2,9 +2,11 @@
 
 Every change is a trade: broker `a` hands a row of load to broker `b`, and may get one for it. A replica that
 moves is a row without return; a leadership is the leader's row for the follower's of the same partition; an
-exchange is two replicas' rows. What a trade is worth is the fall of the potentials of those who bear it.
+exchange is two replicas' rows. What a trade is worth is the fall of the potentials of those who bear it: the
+two brokers, and where hosts bear load of their own and the brokers stand on different ones, the two hosts.
 """
 
+from trimtab.plan.replicas.board import HOST_ROW
 from trimtab.plan.search.board import helps, value
 from trimtab.plan.search.compiled import leaf
 
@@ -14,40 +16,74 @@ NOTHING = -1
 
 @leaf
 def side(g, b, add, drop):
-    """Potential and guidance of broker `b` if it gained one row and lost one."""
+    """Potential and guidance of a row if it gained one row of load and lost one."""
     return value(g.use, g.band, b, add, drop)
 
 
 @leaf
 def burden(g, b):
-    """The potential that rests on a broker: what a descent is to bring down there."""
-    return g.worth[b, 0]
+    """The potential that rests on a broker and its host: what a descent is to bring down there."""
+    if len(g.tiers) == 0 or g.seat[b, HOST_ROW] < 0:
+        return g.worth[b, 0]
+    return g.worth[b, 0] + g.worth[g.seat[b, HOST_ROW], 0]
 
 
 @leaf
 def relief(g, a, row):
-    """Fall of the potential that rests on broker `a` if the row went elsewhere."""
-    return g.worth[a, 0] - side(g, a, NOTHING, row)[0]
+    """Fall of the potential that rests on broker `a` if the row went elsewhere, to another host."""
+    fall = g.worth[a, 0] - side(g, a, NOTHING, row)[0]
+    if len(g.tiers) > 0:
+        before, after, _ = at_hosts(g.use, g.band, g.worth, g.seat[a, HOST_ROW], -1, row, NOTHING)
+        fall += before - after
+    return fall
 
 
 @leaf
 def harm(g, b, add, drop):
     """Rise of potential with guidance at broker `b` if it gained one row and lost one, from anywhere."""
     potential, guidance = side(g, b, add, drop)
-    return potential + guidance - g.worth[b, 0] - g.worth[b, 1]
+    worse = potential + guidance - g.worth[b, 0] - g.worth[b, 1]
+    if len(g.tiers) > 0:
+        before, after, guided = at_hosts(g.use, g.band, g.worth, -1, g.seat[b, HOST_ROW], add, drop)
+        worse += after - before - guided
+    return worse
+
+
+@leaf
+def at_hosts(use, band, worth, one, two, gives, gets):
+    """Potentials of two hosts (-1: none) before and after a trade, and the fall of their guidance.
+
+    0 where both brokers stand on one host: it bears what it bore.
+    """
+    before, after, guided = 0.0, 0.0, 0.0
+    if one == two:
+        return before, after, guided
+    if one >= 0:
+        potential, guidance = value(use, band, one, gets, gives)
+        before, after, guided = worth[one, 0], potential, worth[one, 1] - guidance
+    if two >= 0:
+        potential, guidance = value(use, band, two, gives, gets)
+        before += worth[two, 0]
+        after += potential
+        guided += worth[two, 1] - guidance
+    return before, after, guided
 
 
 @leaf
 def known(g, a, b, gives, gets, v1, g1):
     """`gain` where the potential and guidance of `a` after the trade (`side`) are known already."""
     was = g.worth[a, 0] + g.worth[b, 0]
-    if v1 >= was:
+    before, after, guided = 0.0, 0.0, 0.0
+    if len(g.tiers) > 0:
+        one, two = g.seat[a, HOST_ROW], g.seat[b, HOST_ROW]
+        before, after, guided = at_hosts(g.use, g.band, g.worth, one, two, gives, gets)
+    if v1 + after >= was + before:
         return 0.0, 0.0
     v2, g2 = side(g, b, gives, gets)
-    fall = was - v1 - v2
-    if not helps(fall, was):
+    fall = was - v1 - v2 + (before - after)
+    if not helps(fall, was + before):
         return 0.0, 0.0
-    return fall, fall + g.worth[a, 1] + g.worth[b, 1] - g1 - g2
+    return fall, fall + g.worth[a, 1] + g.worth[b, 1] - g1 - g2 + guided
 
 
 @leaf
@@ -66,5 +102,11 @@ def gain(g, a, b, gives, gets):
 @leaf
 def outcome(g, a, b, gives, gets):
     """The potentials on which a trade bears, before and after it."""
-    after = side(g, a, gets, gives)[0] + side(g, b, gives, gets)[0]
-    return g.worth[a, 0] + g.worth[b, 0], after
+    was = g.worth[a, 0] + g.worth[b, 0]
+    now = side(g, a, gets, gives)[0] + side(g, b, gives, gets)[0]
+    if len(g.tiers) > 0:
+        one, two = g.seat[a, HOST_ROW], g.seat[b, HOST_ROW]
+        before, after, _ = at_hosts(g.use, g.band, g.worth, one, two, gives, gets)
+        was += before
+        now += after
+    return was, now

@@ -70,8 +70,8 @@ def repaired(problem: ProblemData) -> Placement:
 
 def board_of(problem: ProblemData, start: Placement, share: float) -> ReplicasBoard:
     """A board for a placement, with `share` of ε around its own mean."""
-    load = problem.load(start)
-    return new_board(problem.arrays, *start, load * problem.arrays.inverse, problem.limits(load, share))
+    borne, arrays = problem.borne(start), problem.wide
+    return new_board(arrays, *start, borne * arrays.inverse, problem.limits(borne, share))
 
 
 def _settled(problem: ProblemData, lawful: Placement) -> ProblemData:
@@ -118,8 +118,8 @@ class TrimSearch:
     def rating(self, placement: Placement) -> Rating:
         """Distance from the goals, bytes copied, moves made."""
         problem, arrays = self.problem, self.problem.arrays
-        load = problem.load(placement)
-        breach = potential(problem.limits(load), load * arrays.inverse)
+        borne = problem.borne(placement)
+        breach = potential(problem.limits(borne), borne * problem.bearers.inverse)
         copies = problem.arrived(placement.place).sum(axis=1)
         new_leaders = int((placement.leader != problem.home.leader).sum())
         copied, moves = float((copies * arrays.price).sum()), int(copies.sum()) + new_leaders
@@ -139,8 +139,8 @@ class TrimSearch:
     def _descend(self, board: ReplicasBoard, move_cost: float) -> None:
         problem = self.problem
         level(board, self._floor(move_cost), RETRIES)
-        load = problem.load(Placement(board.place, board.lead))
-        set_limits(board, load * problem.arrays.inverse, problem.limits(load))
+        borne = problem.borne(Placement(board.place, board.lead))
+        set_limits(board, borne * problem.bearers.inverse, problem.limits(borne))
         send_home(board, problem.biggest_first, problem.home_lead)
 
     def _floor(self, move_cost: float) -> float:

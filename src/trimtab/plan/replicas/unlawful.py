@@ -7,7 +7,7 @@ from trimtab.model.plan import Problem
 from trimtab.plan.replicas.board import new_board
 from trimtab.plan.replicas.headroom import no_room
 from trimtab.plan.replicas.lawful import find_places
-from trimtab.plan.replicas.problem import ProblemData, crowding
+from trimtab.plan.replicas.problem import Placement, ProblemData, crowding
 
 NAMED = 5
 """Partitions named in a text; the proof counts them all."""
@@ -69,8 +69,8 @@ def _placeable(
     problem: ProblemData, place: IntArray, lead: IntArray, load: FloatArray, rows: IntArray
 ) -> BoolArray:
     """Shape of `rows`: whether some plan could place the partition by every hard rule."""
-    arrays = problem.arrays
-    board = new_board(arrays, place, lead, load * arrays.inverse, problem.limits(load))
+    borne, wide = problem.borne(Placement(place, lead)), problem.wide
+    board = new_board(wide, place, lead, borne * wide.inverse, problem.limits(borne))
     leaders = problem.home.leader[rows]
     found = np.zeros(len(rows), dtype=np.bool_)
     find_places(board, rows, leaders, found)

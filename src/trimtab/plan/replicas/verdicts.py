@@ -7,6 +7,7 @@ from trimtab.model.level import beyond
 from trimtab.model.load import BoolArray, FloatArray, IntArray
 from trimtab.model.plan import Problem
 from trimtab.model.replicas.resources import RESOURCES, UNITS
+from trimtab.plan.replicas.beside import Pair, beside_problems
 from trimtab.plan.replicas.dir_verdicts import dir_problems
 from trimtab.plan.replicas.dir_way import DirWay
 from trimtab.plan.replicas.problem import Placement, ProblemData
@@ -22,6 +23,7 @@ def judge(
     way: DirWay,
     any_move: bool,
     cuts: tuple[Problem, ...] = (),
+    beside: tuple[Pair, ...] = (),
 ) -> Judgement:
     """Hold a final placement against the goals.
 
@@ -37,6 +39,8 @@ def judge(
         Whether the plan has moves.
     cuts
         Say which parts of the plan were left out for limits.
+    beside
+        Hosts and numbers, where goals ask for them.
     """
     place, lead = placement
     before, after = measured
@@ -46,13 +50,14 @@ def judge(
     proven, open_ = _capacity(problem, load, after, above, led)
     level = _deviation(problem, after, off, led)
     too_full, uneven = dir_problems(problem, placement, way)
-    problems = (*impossible, *unmet, *proven, *open_, *level, *too_full, *uneven)
+    further, missed, lifts = beside_problems(problem, beside)
+    problems = (*impossible, *unmet, *proven, *further, *open_, *level, *missed, *too_full, *uneven)
     theta = np.array(problem.settings.theta) * (1 + ROUNDING)
     lifted = after.counted & (after.usage > theta) & ~(before.usage > theta)
     return judgement_of(
         problems,
-        proven=bool(impossible or proven or too_full),
-        overloads="theta" in problem.settings.goals and bool(lifted.any()),
+        proven=bool(impossible or proven or further or too_full),
+        overloads=("theta" in problem.settings.goals and bool(lifted.any())) or lifts,
         any_move=any_move,
         cuts=cuts,
     )

@@ -179,6 +179,44 @@ def next_broker(worth, stuck, tries):
     return h
 
 
+@leaf
+def strain(band, b, probe):
+    """Measure of how badly a row would bear a probe load."""
+    key = 0.0
+    for r in range(band.shape[2]):
+        was = band[b, USAGE, r]
+        level = was + probe[r] * band[b, INVERSE, r]
+        off = max(level - band[b, HIGH, r], band[b, LOW, r] - level, 0.0)
+        off_before = max(was - band[b, HIGH, r], band[b, LOW, r] - was, 0.0)
+        away = level - band[b, CENTRE, r]
+        away_before = was - band[b, CENTRE, r]
+        key += band[b, WEIGHT, r] * (
+            off * off - off_before * off_before + 0.1 * (away * away - away_before * away_before)
+        )
+    return key
+
+
+@leaf
+def want(band, h, b):
+    """Measure of how badly row `b` can spare what `h` lacks."""
+    key = 0.0
+    for r in range(band.shape[2]):
+        lack = max(band[h, LOW, r] - band[h, USAGE, r], 0.0)
+        if lack > 0.0 and band[b, WEIGHT, r] > 0.0:
+            key -= band[b, WEIGHT, r] * lack * (band[b, USAGE, r] - band[b, LOW, r])
+    return key
+
+
+@leaf
+def likeness(band, h, b):
+    """Measure of how far two rows lie on the same side of the mean."""
+    key = 0.0
+    for r in range(band.shape[2]):
+        mine = band[h, USAGE, r] - band[h, CENTRE, r]
+        key += band[h, WEIGHT, r] * mine * (band[b, USAGE, r] - band[b, CENTRE, r])
+    return key
+
+
 @inner
 def takers(band, h, probe, opened):
     """Shape (brokers,): how badly each would bear a probe load, infinite for `h` and brokers not opened."""
@@ -187,18 +225,7 @@ def takers(band, h, probe, opened):
         keys[b] = np.inf
         if b == h or not opened[b]:
             continue
-        key = 0.0
-        for r in range(band.shape[2]):
-            was = band[b, USAGE, r]
-            level = was + probe[r] * band[b, INVERSE, r]
-            off = max(level - band[b, HIGH, r], band[b, LOW, r] - level, 0.0)
-            off_before = max(was - band[b, HIGH, r], band[b, LOW, r] - was, 0.0)
-            away = level - band[b, CENTRE, r]
-            away_before = was - band[b, CENTRE, r]
-            key += band[b, WEIGHT, r] * (
-                off * off - off_before * off_before + 0.1 * (away * away - away_before * away_before)
-            )
-        keys[b] = key
+        keys[b] = strain(band, b, probe)
     return keys
 
 
@@ -207,12 +234,7 @@ def donors(band, h):
     """Shape (brokers,): how badly each can spare what `h` lacks, infinite for `h`."""
     keys = np.empty(len(band))
     for b in range(len(band)):
-        key = 0.0
-        for r in range(band.shape[2]):
-            lack = max(band[h, LOW, r] - band[h, USAGE, r], 0.0)
-            if lack > 0.0 and band[b, WEIGHT, r] > 0.0:
-                key -= band[b, WEIGHT, r] * lack * (band[b, USAGE, r] - band[b, LOW, r])
-        keys[b] = np.inf if b == h else key
+        keys[b] = np.inf if b == h else want(band, h, b)
     return keys
 
 
@@ -221,11 +243,7 @@ def opposites(band, h):
     """The `PARTNERS` brokers that lie furthest on the other side of the mean than `h`."""
     keys = np.empty(len(band))
     for b in range(len(band)):
-        key = 0.0
-        for r in range(band.shape[2]):
-            mine = band[h, USAGE, r] - band[h, CENTRE, r]
-            key += band[h, WEIGHT, r] * mine * (band[b, USAGE, r] - band[b, CENTRE, r])
-        keys[b] = np.inf if b == h else key
+        keys[b] = np.inf if b == h else likeness(band, h, b)
     return np.argsort(keys, kind="mergesort")[: min(PARTNERS, len(keys) - 1)]
 
 

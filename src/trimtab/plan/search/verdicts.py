@@ -11,10 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from trimtab.model.level import ROUNDING as ROUNDING
 from trimtab.model.load import FloatArray
 from trimtab.model.plan import Problem, Verdict
-
-ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,6 +32,7 @@ from trimtab.report.plan_text import (
 )
 from trimtab.report.replicas.spent import spent_text
 from trimtab.report.status_text import broker_text
+from trimtab.report.tables import table_lines
 from trimtab.report.words import Words
 
 if TYPE_CHECKING:
@@ -61,7 +63,11 @@ def plan_text(plan: Plan, snapshot: ReplicasSnapshot | None = None, *, all_moves
         () if snapshot is None else _load(snapshot, told),
         _cost(plan),
         bound_text(plan, plan.cost.bytes, plan.bound.bytes, bytes_text, "copies", beyond),
-        [*prediction_lines(plan, RESOURCES, serving, idle, nominal), *_log_dirs(plan)],
+        [
+            *prediction_lines(plan, RESOURCES, serving, idle, nominal),
+            *_log_dirs(plan),
+            *_beside_lines(plan, nominal),
+        ],
         move_lines(
             plan.moves,
             purpose=lambda move: purpose_text(move.reason),
@@ -70,6 +76,27 @@ def plan_text(plan: Plan, snapshot: ReplicasSnapshot | None = None, *, all_moves
             all_moves=all_moves,
         ),
     )
+
+
+def _beside_lines(plan: Plan, nominal: Collection[str]) -> list[str]:
+    """What is predicted of hosts and of numbers, where goals ask for them."""
+    lines = []
+    if plan.hosts is not None:
+        settings = dict(plan.settings)
+        for name in ("theta", "epsilon"):
+            usual: Any = settings.get(name)
+            own: Any = settings.get(f"host_{name}") or {}
+            settings[name] = {**usual, **own} if isinstance(usual, dict) else usual
+        of_hosts = replace(plan, predicted=plan.hosts, settings=settings)
+        lines = ["", "  of hosts:", *prediction_lines(of_hosts, RESOURCES, None, (), nominal)]
+    if plan.numbers:
+        rows = [["per broker", "least", "mean", "most", "after: least", "most"]]
+        for name, one in plan.numbers.items():
+            told = "{:.1%}" if name == "potential_network_out" else "{:.6g}"
+            figures = (one.before.least, one.before.mean, one.before.most, one.after.least, one.after.most)
+            rows.append([name.replace("_", " "), *map(told.format, figures)])
+        lines += ["", *table_lines(rows, "lrrrrr")]
+    return lines
 
 
 def _load_meant(snapshot: ReplicasSnapshot, load: str) -> str:
