@@ -166,7 +166,8 @@ def test_pulsar(three_pulsar_brokers: PulsarSandbox, pulsar_load: Load, tmp_path
         assert "straight from the brokers" in look
         assert "What each strategy would do now" in strategies
         assert ": finished" in receipt
-        last = reader.type(again)[-1]
+        *_, last, measured = reader.type(again)
+        require_measured(measured, "bundle", list(TRAFFIC))
         snapshot = reader.require_true_status(last, TRAFFIC)
         require_what_clients_did(admin, last, snapshot, (pulsar_load, *reader.looks), tmp_path / "plan.json")
     require_improved(first, last, list(TRAFFIC), _of(pulsar_load.summary()))
