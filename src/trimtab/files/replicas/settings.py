@@ -14,6 +14,12 @@ def _check(settings: ReplicasSettings, refuse: Refuse) -> None:
     check_not_negative(
         settings, ("seed", "max_bytes", "max_moves", "time_budget_seconds", "settle_hours"), refuse
     )
+    for host, capacity in settings.host_capacity.items():
+        for resource, most in capacity.items():
+            if resource not in RESOURCES:
+                refuse("host_capacity", {host: dict(capacity)}, f"resources among {', '.join(RESOURCES)}")
+            if not 0 < most < float("inf"):
+                refuse("host_capacity", {host: dict(capacity)}, "capacities above 0")
     if not 0 < settings.number_epsilon < 1:
         refuse("number_epsilon", settings.number_epsilon, "a fraction above 0, below 1")
     for name in ("excluded_brokers_for_leaders", "excluded_brokers_for_replicas", "drain", "demote", "add"):

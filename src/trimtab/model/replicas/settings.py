@@ -1,5 +1,6 @@
 """Settings of the level `replicas` as a planner sees them; `files.replicas.settings` checks them."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -24,8 +25,9 @@ giving leaderless partitions a leader, is always part of a plan."""
 
 DEFAULT_GOALS: Final = ("rack", "host", "theta", "epsilon", "log_dirs")
 
+ON_HOSTS: Final = {"goals": ("host_load",)}
 ON_NUMBERS: Final = {"goals": ("replica_numbers", "leader_numbers")}
-"""Recorded in plans only where one of these goals is asked for."""
+"""Keys that are recorded in plans only where one of these goals is asked for."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,9 @@ class ReplicasSettings:
     host_theta, host_epsilon
         The same for hosts that bear load of their own (goal `host_load`); a resource that is not named has θ
         or ε of the brokers.
+    host_capacity
+        For the goal `host_load`: what a host can carry where that is less than its brokers together, by host
+        and resource (cores, bytes, bytes per second). It goes before what the snapshot declares.
     number_epsilon
         Highest deviation of numbers of replicas and leaders, 0 < ε < 1; a number next to the mean is always
         allowed.
@@ -111,6 +116,7 @@ class ReplicasSettings:
     idle_usage: float = 0.01
     host_theta: tuple[float | None, ...] = (None, None, None, None)
     host_epsilon: tuple[float | None, ...] = (None, None, None, None)
+    host_capacity: Mapping[str, Mapping[str, float]] = field(default_factory=dict, metadata=ON_HOSTS)
     number_epsilon: float = field(default=0.1, metadata=ON_NUMBERS)
     goals: tuple[str, ...] = DEFAULT_GOALS
     excluded_topics: tuple[str, ...] = ()

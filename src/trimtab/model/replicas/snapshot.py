@@ -175,12 +175,18 @@ class ReplicasSnapshot:
     def as_asked(self, settings: Mapping[str, Any]) -> "ReplicasSnapshot":
         """The snapshot with the states that settings of a plan ask for: `drain` empties, `add` fills.
 
-        The dead stay dead; brokers that are not there are passed over.
+        And with what they say that hosts can carry. The dead stay dead; brokers and hosts that are not there
+        are passed over.
         """
         state = self.brokers.state.copy()
         for name, asked in (("drain", BrokerState.DRAINING), ("add", BrokerState.NEW)):
             state[np.isin(self.brokers.id, settings.get(name) or ()) & (state != BrokerState.DEAD)] = asked
-        return replace(self, brokers=replace(self.brokers, state=state))
+        hosts = dict(self.hosts)
+        for host, capacity in (settings.get("host_capacity") or {}).items():
+            if host in self.brokers.host:
+                known = dict(zip(RESOURCES, hosts.get(host, ()), strict=False))
+                hosts[host] = tuple(float(capacity.get(one, known.get(one, np.inf))) for one in RESOURCES)
+        return replace(self, brokers=replace(self.brokers, state=state), hosts=tuple(sorted(hosts.items())))
 
     def within(self, settings: Any) -> Within | None:
         """The log dirs of brokers that have several, by the goals of a planner's settings; None for none."""

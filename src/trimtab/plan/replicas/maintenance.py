@@ -16,7 +16,7 @@ def as_asked(
     Raises
     ------
     PlanError
-        If a broker is not in the snapshot, or one to be filled is dead.
+        If a broker or a host is not in the snapshot, or a broker to be filled is dead.
     """
     brokers, at = snapshot.brokers, snapshot.reference.taken_at
     state = dict(zip(brokers.id.tolist(), brokers.state.tolist(), strict=True))
@@ -30,6 +30,13 @@ def as_asked(
                 )
             if name == "add" and state[broker] == BrokerState.DEAD:
                 raise PlanError(f"add: broker {broker} is dead in the snapshot of {at}; {remedy}")
+    for host in settings.host_capacity:
+        if host not in brokers.host:
+            there = ", ".join(sorted(set(brokers.host)))
+            raise PlanError(
+                f"host_capacity: no broker of the snapshot of {at} is on host {host}, but on {there}; "
+                "correct it"
+            )
     if settings.fix_offline or settings.to_disks:
         kept = [goal for goal in settings.goals if settings.fix_offline and goal in ("rack", "host")]
         settings = replace(settings, goals=(*kept, *(("log_dirs",) if settings.to_disks else ())))

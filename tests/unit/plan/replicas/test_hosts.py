@@ -8,7 +8,8 @@ import pytest
 from support.replica_clusters import broker, partition, snapshot
 from trimtab.files.replicas.plan import FORMAT as PLAN
 from trimtab.files.replicas.snapshot import read_snapshot, write_snapshot
-from trimtab.model.errors import InputError
+from trimtab.levels.settings import read_settings
+from trimtab.model.errors import InputError, PlanError, SettingsError
 from trimtab.model.level import standing_of
 from trimtab.model.plan import Verdict
 from trimtab.model.replicas.hosts import hosts_of
@@ -49,6 +50,37 @@ def test_a_host_above_theta_is_relieved_although_no_broker_is_full() -> None:
     assert found.hosts.before.peak_usage["network_out"] == pytest.approx(120 / 140)
     assert found.hosts.after.peak_usage["network_out"] == pytest.approx(100 / 140)
     assert "of hosts:" in plan_text(found)
+
+
+def test_settings_declare_hosts_as_snapshots_do() -> None:
+    """The same plan, whoever says that a host has one network interface of 140; settings go before."""
+    told = replace(WIDE, host_capacity={"a": {"network_out": 140.0}, "b": {"network_out": 140.0}})
+    found, same = plan(two_hosts(), told), plan(declared(two_hosts(), 140.0), WIDE)
+    assert found.moves == same.moves
+    assert found.settings["host_capacity"] == {"a": {"network_out": 140.0}, "b": {"network_out": 140.0}}
+    assert plan(declared(two_hosts(), 1.0), told).moves == same.moves
+    (breach,) = standing_of(two_hosts(), told).beside[0].breaches()
+    assert (breach.goal, breach.broker, breach.value) == ("theta", "a", pytest.approx(120 / 140))
+
+
+def test_a_host_that_is_not_there_is_refused() -> None:
+    """A typo must not leave a machine without its limit."""
+    with pytest.raises(PlanError, match="host_capacity: no broker .* is on host c, but on a, b; correct it"):
+        plan(two_hosts(), replace(WIDE, host_capacity={"c": {"cpu": 1.0}}))
+
+
+@pytest.mark.parametrize(
+    ("word", "told"),
+    [
+        ("{a = {gpu = 1}}", "expected resources among cpu, disk"),
+        ("{a = {cpu = 0}}", "expected capacities above 0"),
+        ("{a = 3}", "expected"),
+    ],
+)
+def test_wrong_capacities_of_hosts_are_refused(word: str, told: str) -> None:
+    """With the key, the value and what would do."""
+    with pytest.raises(SettingsError, match=rf"replicas\.host_capacity.*{told}"):
+        read_settings(None, (f"replicas.host_capacity={word}",), {})
 
 
 def test_without_the_goal_nothing_moves_and_nothing_is_told_of_hosts() -> None:
