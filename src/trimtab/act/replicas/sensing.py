@@ -120,14 +120,14 @@ class View:
                     row[partition] = index
         broker = {int(id): index for index, id in enumerate(snapshot.brokers.id)}
         view = cls(snapshot, parts.replicas.copy(), parts.leader.copy(), row, broker)
-        reached: dict[TopicPartition, StepRecord] = {}
+        begun = {record.step.partition for record in records if record.state is StepState.DONE}
         for record in records:
-            first = reached.get(record.step.partition)
-            if record.state is StepState.DONE or first is None:
-                reached[record.step.partition] = record
-        for record in reached.values():
-            done = record.state is StepState.DONE
-            view._place(record, record.step.after if done else record.step.before, led=done)
+            # All that is done, one after the other: the last step of a partition need not tell its leader.
+            if record.state is StepState.DONE:
+                view._place(record, record.step.after, led=True)
+            elif record.step.partition not in begun:
+                view._place(record, record.step.before, led=False)
+                begun.add(record.step.partition)
         return view
 
     def after(self, records: Iterable[StepRecord], without: frozenset[TopicPartition]) -> "View":

@@ -14,9 +14,9 @@ from trimtab.act.execution.state import Status
 from trimtab.act.journal import Journal
 from trimtab.act.replicas.acting import receipt_of
 from trimtab.act.replicas.port import TopicPartition
-from trimtab.act.replicas.sensing import LoadSense
+from trimtab.act.replicas.sensing import LoadSense, View
 from trimtab.act.replicas.state import ExecutionState
-from trimtab.act.replicas.steps import StepState
+from trimtab.act.replicas.steps import Phase, Step, StepKind, StepRecord, StepState
 from trimtab.model.replicas.plan import Plan
 from trimtab.model.replicas.resources import DISK, NETWORK_IN
 from trimtab.model.replicas.snapshot import Brokers, LogDirs, Partitions, ReplicasSnapshot
@@ -152,6 +152,21 @@ def test_the_load_counts_where_the_execution_has_brought_it(cluster: FakeCluster
         replace(r, state=StepState.DONE, ended_at=cluster.now) if r in ours else r for r in state.records
     )
     assert set(sense(records, cluster.now).unneeded) == {TopicPartition("t", 1)}
+
+
+def test_a_leader_leads_on_after_steps_that_tell_none() -> None:
+    """Led by 1, then by 2; then 2's replica changes its log dir, or the list its order: 2 still leads."""
+    partition = TopicPartition("t", 0)
+    lead = Step(1, StepKind.LEAD, Phase.RELIEF, partition, (1, 2), (2, 1), leader=2)
+    later = Step(2, StepKind.LOG_DIR, Phase.COPY, partition, (2, 1), (2, 1))
+    order = replace(later, kind=StepKind.LEAD, after=(2, 1))
+    for last in (later, order):
+        for state in (StepState.DONE, StepState.PENDING):
+            records = StepRecord(lead, state=StepState.DONE), StepRecord(last, state=state)
+            view = View.of(snapshot_of([[1, 2]], [5.0]), records)
+            assert (view.leader[0], view.replicas[0].tolist()) == (1, [1, 0])
+    view = View.of(snapshot_of([[2, 1]], [5.0]), (StepRecord(lead), StepRecord(later)))
+    assert (view.leader[0], view.replicas[0].tolist()) == (1, [0, 1]), "nothing is done yet"
 
 
 def test_the_receipt_says_how_level_it_is_now(cluster: FakeCluster, tmp_path) -> None:
