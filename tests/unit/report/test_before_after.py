@@ -102,6 +102,10 @@ def test_the_cost_names_moves_bytes_and_seconds():
     assert "2 leader roles handed over, 3 more along with their replica, in" in cost_text(
         Spent(4, 2, 380_000_000, 10.0, led_along=3)
     )
+    assert cost_text(Spent(1, 2, 380_000_000, 10.0, log_dir_moves=2, log_dir_bytes=5_000_000)) == (
+        "1 replica copied (380 MB, 38.0 MB/s), 2 replicas to another log dir (5.0 MB), "
+        "2 leader roles handed over, in 10.0 s"
+    )
 
 
 def test_bytes_are_decimal():

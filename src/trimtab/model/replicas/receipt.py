@@ -43,5 +43,10 @@ class ReplicasReceipt(Receipt[ReplicaOutcome]):
 
     @property
     def copied_bytes(self) -> int:
-        """Bytes of all copies that were done."""
-        return sum(outcome.bytes for outcome in self.done)
+        """Bytes of all copies between brokers that were done."""
+        return sum(outcome.bytes for outcome in self.done if outcome.kind == "copy")
+
+    @property
+    def log_dir_bytes(self) -> int:
+        """Bytes of all copies between the log dirs of a broker that were done."""
+        return sum(outcome.bytes for outcome in self.done if outcome.kind == "log_dir")

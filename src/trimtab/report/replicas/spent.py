@@ -10,13 +10,18 @@ from trimtab.report.formats import bytes_text, counted
 
 @dataclass(frozen=True)
 class Spent:
-    """The cost of the levelling, as carried out; `led_along` leader roles went with a copied replica."""
+    """The cost of the levelling, as carried out; `led_along` leader roles went with a copied replica.
+
+    `log_dir_moves` replicas changed the log dir on their broker, which copied `log_dir_bytes` between disks.
+    """
 
     replica_moves: int
     leader_moves: int
     bytes_copied: int
     seconds: float
     led_along: int = 0
+    log_dir_moves: int = 0
+    log_dir_bytes: int = 0
 
 
 def spent(receipt: ReplicasReceipt | None) -> Spent:
@@ -35,6 +40,8 @@ def spent(receipt: ReplicasReceipt | None) -> Spent:
         bytes_copied=receipt.copied_bytes,
         seconds=receipt.seconds,
         led_along=len(along),
+        log_dir_moves=sum(outcome.kind == "log_dir" for outcome in done),
+        log_dir_bytes=receipt.log_dir_bytes,
     )
 
 
@@ -50,8 +57,13 @@ def cost_text(spent: Spent) -> str:
         if spent.bytes_copied and spent.seconds
         else ""
     )
+    dirs = (
+        f"{counted(spent.log_dir_moves, 'replica')} to another log dir ({bytes_text(spent.log_dir_bytes)}), "
+        if spent.log_dir_moves
+        else ""
+    )
     along = f", {spent.led_along} more along with their replica" if spent.led_along else ""
     return (
-        f"{counted(spent.replica_moves, 'replica')} copied ({bytes_text(spent.bytes_copied)}{rate}), "
+        f"{counted(spent.replica_moves, 'replica')} copied ({bytes_text(spent.bytes_copied)}{rate}), {dirs}"
         f"{counted(spent.leader_moves, 'leader role')} handed over{along}, in {spent.seconds:.1f} s"
     )

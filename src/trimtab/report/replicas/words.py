@@ -234,7 +234,8 @@ def _step(step: Step) -> str:
 
 def receipt_text(receipt: ReplicasReceipt) -> str:
     """The work done, how long it took, what was left and why."""
-    copied = f"copied {bytes_text(receipt.copied_bytes)} in {duration_text(receipt.seconds)}"
+    dirs = f" and {bytes_text(receipt.log_dir_bytes)} between log dirs" if receipt.log_dir_bytes else ""
+    copied = f"copied {bytes_text(receipt.copied_bytes)}{dirs} in {duration_text(receipt.seconds)}"
     done = [f"  {copied}, {receipt.batches} batches"]
     if receipt.measured is not None:
         done.append(f"  the load, {receipt.measured_from}:")
