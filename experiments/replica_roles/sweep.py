@@ -21,11 +21,11 @@ from typing import Any
 import numpy as np
 from figures import draw_sweep
 
-from trimtab.lab.sandbox.kafka.placement_formulas import kafka_formula
 from trimtab.lab.simulate.instances import plain_snapshot
+from trimtab.lab.simulate.weeks import Partitioned, partitioned
 from trimtab.levels import LEVELS
 from trimtab.levels.planning import planner_of
-from trimtab.model.load import FloatArray, IntArray
+from trimtab.model.load import FloatArray
 from trimtab.model.replicas.loadvalue import load_value
 from trimtab.model.replicas.plan import Move, MoveKind
 from trimtab.model.replicas.resources import DISK, NETWORK_IN, NETWORK_OUT
@@ -35,41 +35,14 @@ from trimtab.model.replicas.snapshot import ReplicasSnapshot
 HERE = Path(__file__).parent
 TICK_SECONDS, TICKS_A_DAY = 300, 288
 BROKERS, COPIES = 12, 2
-RETENTION_TICKS = 72
-"""Six hours: disks follow the load, later and smoother."""
 EVERY_TICKS, WINDOWS = 3, 3
 HARM = 0.80
 """Time above this is what is to be avoided, whatever θ the planner was asked for: the source's θ."""
-BUSIEST = np.array([0.70, 0.65, 0.55, 0.60])
-"""Mean use of CPU, disk, network in and out at the busiest tick of both days."""
 COPY_SHARE = 0.10
 """A broker takes in copies at this share of what its network takes in."""
 TWICE_WITHIN_TICKS = 12
-LARGEST_SHARE = 0.2
-"""A topic has so many partitions that none brings more of a broker's mean traffic than this."""
 THETAS = (0.60, 0.65, 0.70, 0.75, 0.80, 0.85, 0.90, 0.95)
 EPSILONS = (0.02, 0.05, 0.07, 0.10, 0.15, 0.20, 0.25, 0.30)
-
-
-@dataclass(frozen=True)
-class Day:
-    """Loads of two days, and where Kafka 2's formula places them.
-
-    Attributes
-    ----------
-    leader, follower
-        Shape (ticks, partitions, resources): cores, bytes, bytes per second twice.
-    placed
-        Shape (partitions, copies): broker indices.
-    topic, number
-        Shape (partitions,).
-    """
-
-    leader: FloatArray
-    follower: FloatArray
-    placed: IntArray
-    topic: IntArray
-    number: IntArray
 
 
 @dataclass
@@ -128,40 +101,18 @@ def drawn(seed: int, topics: int = 60) -> tuple[FloatArray, FloatArray]:
     return into, into * chance.uniform(0.3, 2.5, (topics, 1))
 
 
-def day_of(into: FloatArray, out: FloatArray, seed: int) -> Day:
-    """Topics of so many bytes in and out, cut into partitions and placed."""
-    chance = np.random.default_rng(seed)
-    # The services of the recording are all of about one size; topics are not.
-    size = np.exp(chance.normal(0, 1, (len(into), 1)))
-    into, out = into * size, out * size
-    share = BROKERS * np.maximum(
-        into.mean(axis=1) / into.mean(axis=1).sum(), out.mean(axis=1) / out.mean(axis=1).sum()
+def day_of(into: FloatArray, out: FloatArray, seed: int) -> Partitioned:
+    """Two days of topics of so many bytes in and out, cut into partitions and placed."""
+    return partitioned(
+        into, out, seed, brokers=BROKERS, copies=COPIES, step_seconds=TICK_SECONDS, skipped=TICKS_A_DAY
     )
-    counts = np.maximum(1, np.ceil(share / LARGEST_SHARE)).astype(int)
-    topic = np.repeat(np.arange(len(counts)), counts)
-    number = np.concatenate([np.arange(count) for count in counts])
-    weight = np.concatenate([chance.dirichlet(np.full(count, 8.0)) for count in counts])
-    # Each partition has a little life of its own.
-    weight = weight[:, None] * np.exp(0.05 * chance.normal(size=(len(weight), into.shape[1])))
-    came, went = into[topic] * weight, out[topic] * weight
-    kept = np.cumsum(came, axis=1) * TICK_SECONDS
-    kept[:, RETENTION_TICKS:] -= kept[:, :-RETENTION_TICKS].copy()
-    two = slice(TICKS_A_DAY, None)
-    came, went, kept = came[:, two], went[:, two], kept[:, two]
-    leader = np.stack([came + 0.35 * went, kept, came, went], axis=2).transpose(1, 0, 2)
-    follower = np.stack([0.35 * came, kept, came, np.zeros_like(came)], axis=2).transpose(1, 0, 2)
-    placed: list[tuple[int, ...]] = []
-    for count in counts:
-        start, shift = (int(one) for one in chance.integers(BROKERS, size=2))
-        placed += kafka_formula(int(count), COPIES, range(BROKERS), start, shift)
-    return Day(leader, follower, np.array(placed, dtype=np.int32), topic, number)
 
 
 @dataclass
 class Run:
     """One pair of θ and ε, from the formula's placement on."""
 
-    day: Day
+    day: Partitioned
     settings: ReplicasSettings
     capacity: FloatArray
     told: Told = field(default_factory=Told)
@@ -268,12 +219,6 @@ class Run:
         )
 
 
-def capacity_of(day: Day) -> FloatArray:
-    """Of each broker, by resource: the busiest tick of both days comes to `BUSIEST` in the mean."""
-    load = (day.leader + (COPIES - 1) * day.follower).sum(axis=1) / BROKERS
-    return np.asarray(load.max(axis=0) / BUSIEST)
-
-
 def sweeps(strategy: str) -> dict[str, list[tuple[float, ReplicasSettings]]]:
     """What is changed, and the settings of each value of it."""
     plain = ReplicasSettings(strategy=strategy, goals=("theta", "epsilon"))
@@ -305,7 +250,7 @@ def main() -> int:
     given = parser.parse_args()
     into, out = recorded(given.series, given.day) if given.series else drawn(given.seed)
     day = day_of(into, out, given.seed)
-    capacity = capacity_of(day)
+    capacity = day.capacity(BROKERS)
     print(f"{len(into)} topics, {len(day.topic)} partitions of {COPIES} copies, {BROKERS} brokers")
     nothing = Run(day, ReplicasSettings(strategy="trim", goals=(), epsilon=(0.1,) * 4), capacity)
     show("nothing is moved", 0.0, nothing.go())
