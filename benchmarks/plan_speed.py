@@ -18,7 +18,7 @@ from trimtab.lab.simulate.instances import lognormal_skew
 from trimtab.model.replicas.settings import ReplicasSettings
 from trimtab.plan.replicas import trim
 
-LIMITS_SECONDS = {(100, 30_000): 2.5, (300, 300_000): 8.0}
+LIMITS_SECONDS = {(100, 30_000): 1.5, (300, 300_000): 8.0}
 LARGEST = (1000, 1_000_000)
 LARGEST_TARGET_SECONDS = 10.0
 TRIMTAB = str(Path(sys.executable).parent / "trimtab")
