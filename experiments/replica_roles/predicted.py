@@ -19,7 +19,8 @@ from trimtab.lab.simulate.instances import plain_snapshot
 from trimtab.model.replicas.settings import ReplicasSettings
 from trimtab.model.replicas.snapshot import ReplicasSnapshot
 from trimtab.plan.replicas import trim
-from trimtab.plan.replicas.problem import Placement, ProblemData, problem_data
+from trimtab.plan.replicas.placement import Placement
+from trimtab.plan.replicas.problem import ProblemData, problem_data
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

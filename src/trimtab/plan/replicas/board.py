@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from trimtab.model.load import BoolArray, FloatArray, IntArray
-from trimtab.plan.replicas.problem import Arrays
+from trimtab.plan.replicas.arrays import Arrays
 from trimtab.plan.search.board import INVERSE, USAGE, blank_band, carry, lists, refresh, set_limits
 from trimtab.plan.search.compiled import entry, leaf
 from trimtab.plan.search.limits import Limits

@@ -5,7 +5,8 @@ import numpy as np
 from trimtab.model.load import BoolArray, FloatArray, IntArray
 from trimtab.model.plan import Problem
 from trimtab.plan.replicas.moves import REPLICA_STEP, path_to
-from trimtab.plan.replicas.problem import Placement, ProblemData, crowding
+from trimtab.plan.replicas.placement import Placement, crowding
+from trimtab.plan.replicas.problem import ProblemData
 from trimtab.plan.search.budget import Amounts, Spending
 from trimtab.plan.search.limits import Limits, potential
 

@@ -8,7 +8,8 @@ from trimtab.model.replicas.log_dirs import counted_dirs, dir_balance
 from trimtab.model.replicas.resources import DISK
 from trimtab.model.replicas.snapshot import LogDirState
 from trimtab.plan.replicas.dir_way import GOAL, DirWay
-from trimtab.plan.replicas.problem import Placement, ProblemData
+from trimtab.plan.replicas.placement import Placement
+from trimtab.plan.replicas.problem import ProblemData
 
 ROUNDING = 1 + 1e-9
 

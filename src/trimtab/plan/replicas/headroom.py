@@ -18,8 +18,10 @@ from trimtab.model.load import BoolArray, FloatArray, IntArray
 from trimtab.model.plan import Problem
 from trimtab.model.replicas.hosts import Hosts, hosts_of
 from trimtab.model.replicas.resources import DISK
+from trimtab.plan.replicas.arrays import UNBOUNDED
 from trimtab.plan.replicas.moves import LEADER_STEP, Steps
-from trimtab.plan.replicas.problem import UNBOUNDED, Placement, ProblemData, crowding
+from trimtab.plan.replicas.placement import Placement, crowding
+from trimtab.plan.replicas.problem import ProblemData
 
 ROUNDS = 3
 """Searches again for each thing that gives way; each round takes three times the excess of the one before."""

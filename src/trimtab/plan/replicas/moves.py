@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.model.load import IntArray
-from trimtab.plan.replicas.problem import Placement, ProblemData
+from trimtab.plan.replicas.placement import Placement
+from trimtab.plan.replicas.problem import ProblemData
 from trimtab.plan.search.compiled import entry, leaf
 
 LEADER_STEP, REPLICA_STEP = 0, 1

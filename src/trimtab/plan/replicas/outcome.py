@@ -19,8 +19,9 @@ from trimtab.plan.replicas.dir_way import DirMove, DirWay, dir_way
 from trimtab.plan.replicas.explain import narrator
 from trimtab.plan.replicas.headroom import held_back, sent_home, too_full
 from trimtab.plan.replicas.moves import LEADER_STEP, Steps, path_to
+from trimtab.plan.replicas.placement import Placement
 from trimtab.plan.replicas.preferred_order import misordered, put_first, reason_of, within_limit
-from trimtab.plan.replicas.problem import Placement, ProblemData
+from trimtab.plan.replicas.problem import ProblemData
 from trimtab.plan.replicas.reasons import reasons_of
 from trimtab.plan.replicas.schedule import schedule, urgency
 from trimtab.plan.replicas.verdicts import judge

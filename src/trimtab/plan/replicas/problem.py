@@ -3,10 +3,8 @@
 from dataclasses import dataclass, replace
 from fnmatch import translate
 from re import compile as compile_pattern
-from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from trimtab.model.imbalance import mean_of
 from trimtab.model.level import Goals, goals_of
@@ -14,103 +12,20 @@ from trimtab.model.load import BoolArray, FloatArray, IntArray
 from trimtab.model.replicas.hosts import hosts_of
 from trimtab.model.replicas.resources import DISK, RESOURCES
 from trimtab.model.replicas.settings import ReplicasSettings
-from trimtab.model.replicas.snapshot import NOBODY, BrokerState, LogDirState, ReplicasSnapshot
+from trimtab.model.replicas.snapshot import NOBODY, BrokerState, ReplicasSnapshot
+from trimtab.plan.replicas.arrays import (
+    Arrays,
+    group_cap,
+    has_online_dir,
+    numbered_groups,
+    on_offline_dirs,
+    pinned_slots,
+    settling_price,
+)
 from trimtab.plan.replicas.bearers import Bearers, bearers_of
 from trimtab.plan.replicas.maintenance import as_asked
+from trimtab.plan.replicas.placement import Placement
 from trimtab.plan.search.limits import Limits, limits_around
-
-FOLLOWER, LEADER = 0, 1
-UNBOUNDED = 1 << 20
-"""A group cap that no replication factor reaches: the goal is not asked for."""
-
-
-class Arrays(NamedTuple):
-    """The constants of a search; a named tuple, because compiled code takes it as it is.
-
-    Attributes
-    ----------
-    use
-        Shape (partitions, 2, resources): load of the role follower (0) and leader (1), in `UNITS`.
-    inverse
-        Shape (brokers, resources): 1 / capacity, 0 where not limited.
-    size
-        Shape (partitions,): bytes that a copy of the partition takes.
-    price
-        Shape (partitions,): bytes that such a copy is deemed to be worth: more where one came lately.
-    home
-        Shape (partitions, widest replication factor): broker indices of the snapshot, `NOBODY` in padding.
-    home_ready
-        Shape of `home`: the replica there is online and in sync, so leadership may go to it at once.
-    movable
-        Shape (partitions,): replicas and leadership may move at all (not excluded, and there is data to copy
-        from).
-    pinned
-        Shape (partitions,): slot whose leader cannot leave before another replica was copied, -1 for none.
-    may_lead, may_receive
-        Shape (brokers,): may be given leaderships or replicas.
-    rack, host
-        Shape (brokers,): group numbers.
-    rack_cap, host_cap
-        Shape (partitions,): how many of its replicas one rack or host may hold.
-    leaving
-        Shape of `home`: the replica must leave its broker (dead, draining, offline dir).
-    host_row
-        Shape (brokers,): row of `inverse` that is its host's, -1 where hosts bear no load of their own.
-    """
-
-    use: FloatArray
-    inverse: FloatArray
-    size: FloatArray
-    price: FloatArray
-    home: IntArray
-    home_ready: BoolArray
-    movable: BoolArray
-    pinned: IntArray
-    may_lead: BoolArray
-    may_receive: BoolArray
-    rack: IntArray
-    host: IntArray
-    rack_cap: IntArray
-    host_cap: IntArray
-    leaving: BoolArray
-    host_row: IntArray
-
-
-class Placement(NamedTuple):
-    """Who holds and who leads every partition.
-
-    Attributes
-    ----------
-    place
-        Shape (partitions, width): broker index of each slot, -1 in padding.
-    lead
-        Shape (partitions,): slot that leads, -1 for none.
-    """
-
-    place: IntArray
-    lead: IntArray
-
-    @property
-    def leader(self) -> IntArray:
-        """Shape (partitions,): broker index, -1 for none."""
-        rows = np.arange(len(self.place))
-        return np.where(self.lead >= 0, self.place[rows, np.maximum(self.lead, 0)], -1).astype(np.int32)
-
-    def in_slots_of(self, home: IntArray) -> "Placement":
-        """The same replicas and leaders, those that stay in the slots that they have in `home`.
-
-        Random changes let siblings trade slots, and the lead with them; in its own slot a leader that nothing
-        needs elsewhere is found at home.
-        """
-        place, lead = self.place.copy(), self.lead.copy()
-        for slot in range(place.shape[1]):
-            stays = (place == home[:, slot : slot + 1]) & (home[:, slot : slot + 1] >= 0)
-            rows = np.flatnonzero(stays.any(axis=1) & ~stays[:, slot])
-            other = stays[rows].argmax(axis=1)
-            place[rows, slot], place[rows, other] = place[rows, other], place[rows, slot]
-            was = lead[rows]
-            lead[rows] = np.where(was == slot, other, np.where(was == other, slot, was))
-        return Placement(place, lead)
 
 
 @dataclass(frozen=True, eq=False)
@@ -248,7 +163,7 @@ def problem_data(snapshot: ReplicasSnapshot, settings: ReplicasSettings) -> Prob
     home = np.ascontiguousarray(parts.replicas, dtype=np.int32)
     held = home != NOBODY
     dead = brokers.state == BrokerState.DEAD
-    offline_dir = _on_offline_dir(snapshot)
+    offline_dir = on_offline_dirs(snapshot)
     online = held & ~dead[home] & ~offline_dir
     leads = held & (home == parts.leader[:, None]) & online
     home_lead = np.where(leads.any(axis=1), leads.argmax(axis=1), -1).astype(np.int32)
@@ -258,8 +173,8 @@ def problem_data(snapshot: ReplicasSnapshot, settings: ReplicasSettings) -> Prob
     if settings.to_disks and not settings.fix_offline:
         excluded[:] = True
     factor = parts.replication_factor
-    rack, racks = _groups(brokers.rack, brokers.in_service)
-    host, hosts = _groups(brokers.host, brokers.in_service)
+    rack, racks = numbered_groups(brokers.rack, brokers.in_service)
+    host, hosts = numbered_groups(brokers.host, brokers.in_service)
     with np.errstate(divide="ignore"):
         inverse = np.where(np.isfinite(brokers.capacity), 1.0 / brokers.capacity, 0.0)
     closed = (*settings.excluded_brokers_for_leaders, *settings.demote)
@@ -272,19 +187,19 @@ def problem_data(snapshot: ReplicasSnapshot, settings: ReplicasSettings) -> Prob
         use=use,
         inverse=np.ascontiguousarray(inverse),
         size=np.ascontiguousarray(size, dtype=np.float64),
-        price=np.ascontiguousarray(size * _settling(snapshot, settings), dtype=np.float64),
+        price=np.ascontiguousarray(size * settling_price(snapshot, settings), dtype=np.float64),
         home=home,
         home_ready=np.ascontiguousarray(ready),
         movable=movable,
-        pinned=_pinned(home_lead, ready & may_lead[home]),
+        pinned=pinned_slots(home_lead, ready & may_lead[home]),
         may_lead=may_lead,
         may_receive=brokers.may_receive
         & ~np.isin(brokers.id, settings.excluded_brokers_for_replicas)
-        & _has_online_dir(snapshot),
+        & has_online_dir(snapshot),
         rack=rack,
         host=host,
-        rack_cap=_cap("rack", settings, factor, racks),
-        host_cap=_cap("host", settings, factor, hosts),
+        rack_cap=group_cap("rack", settings, factor, racks),
+        host_cap=group_cap("host", settings, factor, hosts),
         leaving=np.ascontiguousarray(held & (~brokers.in_service[home] | offline_dir)),
         host_row=bearers.host_row,
     )
@@ -301,69 +216,3 @@ def excluded_partitions(snapshot: ReplicasSnapshot, patterns: tuple[str, ...]) -
     matchers = [compile_pattern(translate(pattern)) for pattern in patterns]
     topics = np.array([any(m.match(name) for m in matchers) for name in parts.topics], dtype=np.bool_)
     return topics[parts.topic] if len(parts) else np.zeros(0, dtype=np.bool_)
-
-
-def _settling(snapshot: ReplicasSnapshot, settings: ReplicasSettings) -> FloatArray:
-    """Shape (partitions,): how many times its bytes a copy is worth."""
-    young = snapshot.partitions.settled_seconds < settings.settle_hours * 3600
-    return np.where(young, settings.settle_price, 1.0)
-
-
-def _pinned(home_lead: IntArray, stands_in: BoolArray) -> IntArray:
-    """Slots of leaders that are not first in their list while nobody else may lead, -1 for other partitions.
-
-    Such a role cannot travel with its replica, and nobody can lead meanwhile: it stays until another is in
-    sync.
-    """
-    others = stands_in.copy()
-    rows = np.flatnonzero(home_lead >= 0)
-    others[rows, home_lead[rows]] = False
-    return np.where((home_lead > 0) & ~others.any(axis=1), home_lead, -1).astype(np.int32)
-
-
-def _on_offline_dir(snapshot: ReplicasSnapshot) -> BoolArray:
-    where = snapshot.partitions.log_dir
-    if not len(snapshot.log_dirs):
-        return np.zeros(where.shape, dtype=np.bool_)
-    offline = snapshot.log_dirs.state == LogDirState.OFFLINE
-    return np.asarray((where != NOBODY) & offline[where])
-
-
-def _has_online_dir(snapshot: ReplicasSnapshot) -> BoolArray:
-    """Brokers that declare no dirs count as having one."""
-    dirs, number = snapshot.log_dirs, len(snapshot.brokers)
-    declared = np.bincount(dirs.broker, minlength=number)
-    online = np.bincount(dirs.broker[dirs.state == LogDirState.ONLINE], minlength=number)
-    return np.asarray((declared == 0) | (online > 0))
-
-
-def _groups(names: tuple[str, ...], in_service: BoolArray) -> tuple[IntArray, int]:
-    numbers = {name: number for number, name in enumerate(sorted(set(names)))}
-    group = np.array([numbers[name] for name in names], dtype=np.int32)
-    return group, len(set(group[in_service].tolist()))
-
-
-def _cap(goal: str, settings: ReplicasSettings, factor: NDArray[np.int32], groups: int) -> IntArray:
-    if goal not in settings.goals or groups == 0:
-        return np.full(len(factor), UNBOUNDED, dtype=np.int32)
-    return np.asarray(-(-factor // groups), dtype=np.int32)
-
-
-def crowding(place: IntArray, group: IntArray, cap: IntArray) -> BoolArray:
-    """Shape (partitions,): whether some group holds more of the partition's replicas than the cap.
-
-    Parameters
-    ----------
-    place
-        Shape (partitions, width): broker indices, -1 in padding.
-    group
-        Shape (brokers,): rack or host number.
-    cap
-        Shape (partitions,).
-    """
-    of = np.where(place >= 0, group[place], -1)
-    over = np.zeros(len(place), dtype=np.bool_)
-    for column in range(of.shape[1]):
-        same = (of == of[:, column : column + 1]).sum(axis=1)
-        over |= (of[:, column] >= 0) & (same > cap)
-    return over

@@ -26,7 +26,8 @@ from trimtab.model.replicas.snapshot import ReplicasSnapshot
 from trimtab.plan.replicas.board import ReplicasBoard, give_lead_once, move_once, new_board
 from trimtab.plan.replicas.budget import within_budget
 from trimtab.plan.replicas.outcome import plan_of
-from trimtab.plan.replicas.problem import Placement, ProblemData, problem_data
+from trimtab.plan.replicas.placement import Placement
+from trimtab.plan.replicas.problem import ProblemData, problem_data
 from trimtab.plan.replicas.repair import repair
 
 ORDER: Final = (CPU, NETWORK_OUT, DISK, NETWORK_IN)

@@ -18,7 +18,8 @@ from trimtab.plan.replicas.budget import within_budget
 from trimtab.plan.replicas.descent import level, send_home
 from trimtab.plan.replicas.headroom import given_way
 from trimtab.plan.replicas.outcome import plan_of
-from trimtab.plan.replicas.problem import Placement, ProblemData, problem_data
+from trimtab.plan.replicas.placement import Placement
+from trimtab.plan.replicas.problem import ProblemData, problem_data
 from trimtab.plan.replicas.repair import repair
 from trimtab.plan.search.board import NEGLIGIBLE, set_limits
 from trimtab.plan.search.limits import MARGIN, potential

@@ -7,7 +7,8 @@ from trimtab.model.plan import Problem
 from trimtab.plan.replicas.board import new_board
 from trimtab.plan.replicas.headroom import no_room
 from trimtab.plan.replicas.lawful import find_places
-from trimtab.plan.replicas.problem import Placement, ProblemData, crowding
+from trimtab.plan.replicas.placement import Placement, crowding
+from trimtab.plan.replicas.problem import ProblemData
 
 NAMED = 5
 """Partitions named in a text; the proof counts them all."""

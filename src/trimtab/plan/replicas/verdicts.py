@@ -10,7 +10,8 @@ from trimtab.model.replicas.resources import RESOURCES, UNITS
 from trimtab.plan.replicas.beside import Pair, beside_problems
 from trimtab.plan.replicas.dir_verdicts import dir_problems
 from trimtab.plan.replicas.dir_way import DirWay
-from trimtab.plan.replicas.problem import Placement, ProblemData
+from trimtab.plan.replicas.placement import Placement
+from trimtab.plan.replicas.problem import ProblemData
 from trimtab.plan.replicas.unlawful import hard_problems
 from trimtab.plan.search.verdicts import ROUNDING, Judgement, judgement_of, too_few_brokers
 

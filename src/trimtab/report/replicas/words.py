@@ -146,7 +146,8 @@ def _cost(plan: Plan) -> str:
     parts.append(f"{counted(cost.leader_moves, 'leader role')} to hand over")
     if cost.log_dir_moves:
         size = bytes_text(cost.log_dir_bytes)
-        parts.append(f"{counted(cost.log_dir_moves, 'replica')} to another log dir of its broker ({size})")
+        of = "its broker" if cost.log_dir_moves == 1 else "their brokers"
+        parts.append(f"{counted(cost.log_dir_moves, 'replica')} to another log dir of {of} ({size})")
     if cost.order_moves:
         parts.append(f"{counted(cost.order_moves, 'replica list')} to put in order")
     return ", ".join(parts)

@@ -16,6 +16,7 @@ from trimtab.model.replicas.plan import Move, MoveKind, Plan
 from trimtab.model.replicas.settings import ReplicasSettings
 from trimtab.plan.replicas import dir_levels, role_aware, trim
 from trimtab.plan.replicas.dir_levels import ARRIVING, BrokerDirs, breach, placed, usage_of
+from trimtab.report.replicas.words import plan_text
 
 DISKS = [("/a", "online", 50.0), ("/b", "online", 50.0)]
 
@@ -50,6 +51,7 @@ def test_the_one_replica_that_levels_two_dirs_moves() -> None:
     assert (reason.goal, reason.before, reason.after, reason.broker) == ("log_dirs", 0.72, 0.48, 1)
     assert reason.text == "log dir /a relieved: disk 72.0% -> 48.0%, limit 52.8%; /b 24.0% -> 48.0%"
     assert [(one.before, one.after) for one in plan.assignments] == [((1,), (1,))]
+    assert ", 1 replica to another log dir of its broker (12 B)" in plan_text(plan)
 
 
 def test_two_replicas_change_places_where_no_single_one_helps() -> None:
@@ -58,6 +60,7 @@ def test_two_replicas_change_places_where_no_single_one_helps() -> None:
     plan = planned(parts)
     assert sorted(ways(plan)) == [("a", "/a", "/b"), ("c", "/b", "/a")] or plan.cost.log_dir_bytes <= 35
     assert plan.verdict is Verdict.LEVELLED
+    assert ", 2 replicas to another log dir of their brokers (" in plan_text(plan)
 
 
 def test_only_what_is_asked_for_is_levelled() -> None:

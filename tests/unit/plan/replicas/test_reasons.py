@@ -11,7 +11,8 @@ from trimtab.model.replicas.plan import Move, MoveKind, Plan
 from trimtab.model.replicas.settings import ReplicasSettings
 from trimtab.plan.replicas import trim
 from trimtab.plan.replicas.outcome import plan_of
-from trimtab.plan.replicas.problem import Placement, problem_data
+from trimtab.plan.replicas.placement import Placement
+from trimtab.plan.replicas.problem import problem_data
 from trimtab.plan.search.reasons import change
 
 

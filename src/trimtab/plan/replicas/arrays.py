@@ -1,0 +1,114 @@
+"""The constants of a search, as compiled code takes them, and what a snapshot and settings say of each."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trimtab.model.load import BoolArray, FloatArray, IntArray
+from trimtab.model.replicas.settings import ReplicasSettings
+from trimtab.model.replicas.snapshot import NOBODY, LogDirState, ReplicasSnapshot
+
+UNBOUNDED = 1 << 20
+"""A group cap that no replication factor reaches: the goal is not asked for."""
+
+
+class Arrays(NamedTuple):
+    """The constants of a search; a named tuple, because compiled code takes it as it is.
+
+    Attributes
+    ----------
+    use
+        Shape (partitions, 2, resources): load of the role follower (0) and leader (1), in `UNITS`.
+    inverse
+        Shape (brokers, resources): 1 / capacity, 0 where not limited.
+    size
+        Shape (partitions,): bytes that a copy of the partition takes.
+    price
+        Shape (partitions,): bytes that such a copy is deemed to be worth: more where one came lately.
+    home
+        Shape (partitions, widest replication factor): broker indices of the snapshot, `NOBODY` in padding.
+    home_ready
+        Shape of `home`: the replica there is online and in sync, so leadership may go to it at once.
+    movable
+        Shape (partitions,): replicas and leadership may move at all (not excluded, and there is data to copy
+        from).
+    pinned
+        Shape (partitions,): slot whose leader cannot leave before another replica was copied, -1 for none.
+    may_lead, may_receive
+        Shape (brokers,): may be given leaderships or replicas.
+    rack, host
+        Shape (brokers,): group numbers.
+    rack_cap, host_cap
+        Shape (partitions,): how many of its replicas one rack or host may hold.
+    leaving
+        Shape of `home`: the replica must leave its broker (dead, draining, offline dir).
+    host_row
+        Shape (brokers,): row of `inverse` that is its host's, -1 where hosts bear no load of their own.
+    """
+
+    use: FloatArray
+    inverse: FloatArray
+    size: FloatArray
+    price: FloatArray
+    home: IntArray
+    home_ready: BoolArray
+    movable: BoolArray
+    pinned: IntArray
+    may_lead: BoolArray
+    may_receive: BoolArray
+    rack: IntArray
+    host: IntArray
+    rack_cap: IntArray
+    host_cap: IntArray
+    leaving: BoolArray
+    host_row: IntArray
+
+
+def settling_price(snapshot: ReplicasSnapshot, settings: ReplicasSettings) -> FloatArray:
+    """Shape (partitions,): how many times its bytes a copy is worth."""
+    young = snapshot.partitions.settled_seconds < settings.settle_hours * 3600
+    return np.where(young, settings.settle_price, 1.0)
+
+
+def pinned_slots(home_lead: IntArray, stands_in: BoolArray) -> IntArray:
+    """Slots of leaders that are not first in their list while nobody else may lead, -1 for other partitions.
+
+    Such a role cannot travel with its replica, and nobody can lead meanwhile: it stays until another is in
+    sync.
+    """
+    others = stands_in.copy()
+    rows = np.flatnonzero(home_lead >= 0)
+    others[rows, home_lead[rows]] = False
+    return np.where((home_lead > 0) & ~others.any(axis=1), home_lead, -1).astype(np.int32)
+
+
+def on_offline_dirs(snapshot: ReplicasSnapshot) -> BoolArray:
+    """Shape (partitions, width): replicas that lie in a log dir that is offline."""
+    where = snapshot.partitions.log_dir
+    if not len(snapshot.log_dirs):
+        return np.zeros(where.shape, dtype=np.bool_)
+    offline = snapshot.log_dirs.state == LogDirState.OFFLINE
+    return np.asarray((where != NOBODY) & offline[where])
+
+
+def has_online_dir(snapshot: ReplicasSnapshot) -> BoolArray:
+    """Shape (brokers,): some log dir is online; brokers that declare no dirs count as having one."""
+    dirs, number = snapshot.log_dirs, len(snapshot.brokers)
+    declared = np.bincount(dirs.broker, minlength=number)
+    online = np.bincount(dirs.broker[dirs.state == LogDirState.ONLINE], minlength=number)
+    return np.asarray((declared == 0) | (online > 0))
+
+
+def numbered_groups(names: tuple[str, ...], in_service: BoolArray) -> tuple[IntArray, int]:
+    """Shape (brokers,): number of each broker's group, by name; and how many those in service form."""
+    numbers = {name: number for number, name in enumerate(sorted(set(names)))}
+    group = np.array([numbers[name] for name in names], dtype=np.int32)
+    return group, len(set(group[in_service].tolist()))
+
+
+def group_cap(goal: str, settings: ReplicasSettings, factor: NDArray[np.int32], groups: int) -> IntArray:
+    """Shape (partitions,): most replicas in one of so many racks or hosts, where that goal is asked for."""
+    if goal not in settings.goals or groups == 0:
+        return np.full(len(factor), UNBOUNDED, dtype=np.int32)
+    return np.asarray(-(-factor // groups), dtype=np.int32)
