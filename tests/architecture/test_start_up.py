@@ -11,6 +11,7 @@ from trimtab.cli.app import COMMANDS
 from trimtab.files.replicas.snapshot import write_snapshot
 from trimtab.lab.simulate.instances import lognormal_skew
 
+SOURCE = Path(__file__).parents[2] / "src" / "trimtab"
 HEAVY = {
     "duckdb",
     "highspy",
@@ -78,3 +79,19 @@ def test_every_command_of_the_table_exists():
     for module, line in COMMANDS.values():
         assert import_module(module).app
         assert line.endswith(".")
+
+
+def test_decisions_at_each_message_import_the_standard_library_only():
+    """What a data plane carries into somebody else's process brings no package with it, ours but two rooms."""
+    names = [
+        ".".join(path.relative_to(SOURCE.parent).with_suffix("").parts)
+        for path in sorted((SOURCE / "online").rglob("*.py"))
+    ]
+    program = f"import sys; before = set(sys.modules); import {', '.join(names)}; "
+    program += "print(*sorted(set(sys.modules) - before))"
+    answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    loaded = answer.stdout.split()
+    ours = {".".join(name.split(".")[:2]) for name in loaded if name.startswith("trimtab.")}
+    assert ours == {"trimtab.model", "trimtab.online"}
+    foreign = {name.split(".")[0] for name in loaded} - {"trimtab"} - sys.stdlib_module_names
+    assert not foreign

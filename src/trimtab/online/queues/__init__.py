@@ -1,0 +1,1 @@
+"""Queues of messages, each with its workers: where the next message goes, and what moves between queues."""

@@ -1,0 +1,81 @@
+"""The weight-load forecast: work a queue will hold at the end of the cycle, and its state by that."""
+
+from __future__ import annotations
+
+from enum import Enum
+from math import inf
+
+from trimtab.online.queues.settings import Scheduling
+
+
+class State(Enum):
+    """What a queue's forecast says of it."""
+
+    LIGHT = "light"
+    MODERATE = "moderate"
+    OVERLOAD = "overload"
+
+
+def trend(
+    came_in: float, went_out: float, elapsed_seconds: float, before: float, settings: Scheduling
+) -> float:
+    """Change of a queue's work, in seconds of work a second (the paper's D).
+
+    Parameters
+    ----------
+    came_in, went_out
+        Seconds of work over the window; what was moved counts in neither.
+    elapsed_seconds
+        Length of the window as it was: a late look must not make rates look higher.
+    before
+        The trend one window ago.
+    """
+    if settings.trend == "none" or elapsed_seconds <= 0:
+        return 0.0
+    rate = (came_in - went_out) / elapsed_seconds
+    if settings.sign == "printed":
+        rate = -rate
+    if settings.smoothing == 1.0:
+        return rate
+    return settings.smoothing * rate + (1 - settings.smoothing) * settings.damping * before
+
+
+def forecast_work(work: float, trend: float, horizon_seconds: float, settings: Scheduling) -> float:
+    """Seconds of work at the horizon, never below nothing: R_T = max(0, R + D·(T - t)).
+
+    With damping φ < 1 window k of the way adds φ to the power of k of what the first would.
+    """
+    reach, damping = max(0.0, horizon_seconds), settings.damping
+    if damping < 1.0:
+        window = settings.window_seconds
+        reach = window * damping * (1 - damping ** (reach / window)) / (1 - damping)
+    return max(0.0, work + trend * reach)
+
+
+def forecast_length(
+    forecast: float, length: int, work: float, mean_weight: float, settings: Scheduling
+) -> float:
+    """Messages that the forecast work amounts to: L_T = R_T / r̄.
+
+    Parameters
+    ----------
+    forecast
+        Seconds of work at the horizon.
+    length, work
+        The queue now.
+    mean_weight
+        Mean weight of the classes, seconds: r̄ itself, and with `length="own"` that of an empty queue.
+    """
+    mean = work / length if settings.length == "own" and length and work > 0 else mean_weight
+    if mean > 0:
+        return forecast / mean
+    return inf if forecast > 0 else 0.0
+
+
+def state_of(messages: float, seconds: float, capacity: int, settings: Scheduling) -> State:
+    """A queue's state by its forecast, in messages and in seconds of work; on a limit it is moderate."""
+    value = seconds if settings.limits == "seconds" else messages
+    unit = capacity if settings.limits == "share" else 1
+    if value < settings.light * unit:
+        return State.LIGHT
+    return State.OVERLOAD if value > settings.overload * unit else State.MODERATE

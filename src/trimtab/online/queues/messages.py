@@ -1,0 +1,101 @@
+"""Facts that a scheduler is told, and the orders it gives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from trimtab.online.queues.ledger import Ledger
+
+
+@dataclass(frozen=True, slots=True)
+class QueuesSeen:
+    """All queues at an instant, at the end of a window.
+
+    Attributes
+    ----------
+    at
+        Seconds on a clock that never goes back.
+    capacity, length
+        Shape (queues,): messages that may be there, and that are.
+    work
+        Shape (queues,): seconds of processing of those.
+    arrived, served
+        Shape (queues,): seconds of processing since the beginning, what was moved left out.
+    paused
+        Shape (queues,): the marks as they are, whoever set them.
+    closed
+        Shape (queues,): nobody empties it, so that it gives what it can and receives nothing.
+    mean_weight
+        Mean weight of the classes, seconds of processing.
+    """
+
+    at: float
+    capacity: tuple[int, ...]
+    length: tuple[int, ...]
+    work: tuple[float, ...]
+    arrived: tuple[float, ...]
+    served: tuple[float, ...]
+    paused: tuple[bool, ...]
+    closed: tuple[bool, ...]
+    mean_weight: float
+
+    @classmethod
+    def of(cls, ledger: Ledger, at: float, mean_weight: float) -> QueuesSeen:
+        """The queues of a ledger, now."""
+        return cls(
+            at=at,
+            capacity=tuple(ledger.capacity),
+            length=tuple(ledger.length),
+            work=tuple(ledger.work),
+            arrived=tuple(ledger.arrived),
+            served=tuple(ledger.served),
+            paused=tuple(ledger.paused),
+            closed=tuple(ledger.closed),
+            mean_weight=mean_weight,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """What became of an order to move: how much went over, which may be less than ordered, or nothing."""
+
+    source: int
+    target: int
+    messages: int
+    work: float
+
+
+Fact = QueuesSeen | Moved
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Let a queue receive nothing."""
+
+    queue: int
+
+
+@dataclass(frozen=True, slots=True)
+class Resume:
+    """Let a queue receive again."""
+
+    queue: int
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """Take waiting messages, those that came last first, from one queue to another.
+
+    Attributes
+    ----------
+    messages, work
+        The most to take: one of the two is None. No message goes that would exceed it.
+    """
+
+    source: int
+    target: int
+    messages: int | None
+    work: float | None
+
+
+Order = Pause | Resume | Move

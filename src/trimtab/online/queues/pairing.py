@@ -1,0 +1,99 @@
+"""Pairs of queues: who gives to whom, and how much."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from trimtab.online.queues.forecast import State
+from trimtab.online.queues.messages import Move
+from trimtab.online.queues.settings import Scheduling
+
+StateOf = Callable[[int, int, float], State]
+"""Queue, its length and its work to its state."""
+
+
+class Board:
+    """Lengths and work as they will be once the moves ordered so far are carried out.
+
+    Parameters
+    ----------
+    length, work
+        Shape (queues,), as now.
+    state_of
+        A queue's state were its length and work so.
+    """
+
+    def __init__(
+        self, length: Sequence[int], work: Sequence[float], state_of: StateOf, settings: Scheduling
+    ) -> None:
+        self.length, self.work = list(length), list(work)
+        self._state_of, self._by_count = state_of, settings.balance == "count"
+        self.moves: list[Move] = []
+
+    def load(self, queue: int) -> float:
+        """What is levelled: work or messages."""
+        return self.length[queue] if self._by_count else self.work[queue]
+
+    def state(self, queue: int) -> State:
+        """The state of a queue after the moves so far."""
+        return self._state_of(queue, self.length[queue], self.work[queue])
+
+    def level(self, source: int, target: int) -> bool:
+        """Order what the source has above the mean of both; False where that is not one message."""
+        messages, work = self.length[source], self.work[source]
+        if self._by_count:
+            count = (messages - self.length[target]) // 2
+            if count < 1:
+                return False
+            part = work * count / messages
+            self.moves.append(Move(source, target, count, None))
+        else:
+            part = (work - self.work[target]) / 2
+            count = round(messages * part / work) if part > 0 else 0
+            if count < 1:
+                return False
+            self.moves.append(Move(source, target, None, part))
+        self.length[source] -= count
+        self.length[target] += count
+        self.work[source] -= part
+        self.work[target] += part
+        return True
+
+
+def relieve(board: Board, givers: Sequence[int], receivers: Sequence[int]) -> None:
+    """Heaviest overloaded queue with lightest light one, until there is no such pair.
+
+    States are looked at first and loads then: the paper's loop sorts by the present length and tests the
+    forecast of the one it meets, so that a long queue that drains hides an overloaded one behind it.
+
+    Parameters
+    ----------
+    givers, receivers
+        Queues that may give, and that may receive.
+    """
+    done: set[int] = set()
+    while True:
+        heavy = [one for one in givers if one not in done and board.state(one) is State.OVERLOAD]
+        light = [one for one in receivers if board.state(one) is State.LIGHT]
+        if not heavy or not light:
+            return
+        source = max(heavy, key=lambda one: (board.load(one), -one))
+        target = min(light, key=lambda one: (board.load(one), one))
+        if source == target or not board.level(source, target):
+            done.add(source)
+
+
+def equalise(board: Board, givers: Sequence[int], receivers: Sequence[int]) -> None:
+    """Heaviest with lightest, second heaviest with second lightest, and so on to the middle.
+
+    Where all queues are light there is nothing worth moving.
+    """
+    everyone = sorted({*givers, *receivers}, key=lambda one: (-board.load(one), one))
+    if all(board.state(one) is State.LIGHT for one in everyone):
+        return
+    may_receive = set(receivers)
+    for source, target in zip(everyone, reversed(everyone), strict=True):
+        if board.load(source) <= board.load(target):
+            return
+        if target in may_receive:
+            board.level(source, target)

@@ -1,0 +1,1 @@
+"""Dispatch policies, one class each."""

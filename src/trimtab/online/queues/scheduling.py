@@ -1,0 +1,149 @@
+"""Balance scheduling as a state machine: what is seen goes in, marks and moves come out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from trimtab.online.queues.forecast import State, forecast_length, forecast_work, state_of, trend
+from trimtab.online.queues.messages import Fact, Move, Moved, Order, Pause, QueuesSeen, Resume
+from trimtab.online.queues.pairing import Board, equalise, relieve
+from trimtab.online.queues.settings import Scheduling
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """What a scheduler knows between two facts; a value that may be written down and read back.
+
+    Attributes
+    ----------
+    seen
+        The last look, with lengths, work and marks as they are after what was ordered since.
+    began
+        When the cycle began, on the clock of `seen`; None before the first look.
+    trends
+        Shape (queues,): D of each queue, seconds of work a second.
+    forecast, messages
+        Shape (queues,): work at the end of the cycle, and the messages it amounts to.
+    states
+        Shape (queues,).
+    moving
+        Moves that were ordered and not answered.
+    """
+
+    seen: QueuesSeen | None = None
+    began: float | None = None
+    trends: tuple[float, ...] = ()
+    forecast: tuple[float, ...] = ()
+    messages: tuple[float, ...] = ()
+    states: tuple[State, ...] = ()
+    moving: tuple[Move, ...] = ()
+
+
+def handle(schedule: Schedule, fact: Fact, settings: Scheduling) -> tuple[Schedule, tuple[Order, ...]]:
+    """Take a fact in; the schedule after it, and the orders that follow from it.
+
+    Orders are carried out in the order in which they stand, and each `Move` is answered by a `Moved`, if only
+    by one of nothing. After the last answer queues are marked anew: a queue that has given is open again, and
+    one that was given too much is not. Answers that never come are forgotten at the next look.
+
+    Parameters
+    ----------
+    schedule
+        `Schedule()` at the beginning.
+    """
+    if isinstance(fact, Moved):
+        return _moved(schedule, fact, settings)
+    return _seen(schedule, fact, settings)
+
+
+def _seen(before: Schedule, seen: QueuesSeen, settings: Scheduling) -> tuple[Schedule, tuple[Order, ...]]:
+    count, last = len(seen.length), before.seen
+    # Other queues than before, or counters that began anew: rates over such a window would be none.
+    if last is None or len(last.length) != count or seen.at < last.at:
+        first = Schedule(seen, seen.at, (0.0,) * count)
+        return _forecast(first, settings), ()
+    trends = tuple(
+        trend(
+            max(0.0, seen.arrived[queue] - last.arrived[queue]),
+            max(0.0, seen.served[queue] - last.served[queue]),
+            seen.at - last.at,
+            before.trends[queue],
+            settings,
+        )
+        for queue in range(count)
+    )
+    schedule = _forecast(replace(before, seen=seen, trends=trends, moving=()), settings)
+    overloaded = State.OVERLOAD in schedule.states
+    assert schedule.began is not None
+    if not overloaded and seen.at - schedule.began < settings.cycle_seconds:
+        return _marked(schedule)
+    board = _board(schedule, settings)
+    receivers = [queue for queue in range(count) if not seen.closed[queue]]
+    (relieve if overloaded else equalise)(board, range(count), receivers)
+    schedule, marks = _marked(schedule)
+    schedule = replace(schedule, began=seen.at, moving=tuple(board.moves))
+    return schedule, (*marks, *board.moves)
+
+
+def _moved(schedule: Schedule, fact: Moved, settings: Scheduling) -> tuple[Schedule, tuple[Order, ...]]:
+    seen = schedule.seen
+    answered = next(
+        (one for one in schedule.moving if (one.source, one.target) == (fact.source, fact.target)), None
+    )
+    if seen is None or answered is None:
+        return schedule, ()  # an answer to a forgotten order: the next look will show what it did
+    length, work = list(seen.length), list(seen.work)
+    for queue, sign in ((fact.source, -1), (fact.target, 1)):
+        length[queue] += sign * fact.messages
+        work[queue] += sign * fact.work
+    left = list(schedule.moving)
+    left.remove(answered)
+    schedule = replace(
+        schedule, seen=replace(seen, length=tuple(length), work=tuple(work)), moving=tuple(left)
+    )
+    schedule = _forecast(schedule, settings)
+    return (schedule, ()) if left else _marked(schedule)
+
+
+def _forecast(schedule: Schedule, settings: Scheduling) -> Schedule:
+    """Forecast and state of every queue, to the end of the cycle."""
+    seen = schedule.seen
+    assert seen is not None
+    figures = [
+        _figures(schedule, queue, length, work, settings)
+        for queue, (length, work) in enumerate(zip(seen.length, seen.work, strict=True))
+    ]
+    forecast, messages, states = zip(*figures, strict=True)
+    return replace(schedule, forecast=forecast, messages=messages, states=states)
+
+
+def _figures(
+    schedule: Schedule, queue: int, length: int, work: float, settings: Scheduling
+) -> tuple[float, float, State]:
+    seen, began = schedule.seen, schedule.began
+    assert seen is not None
+    assert began is not None
+    ahead = forecast_work(work, schedule.trends[queue], began + settings.cycle_seconds - seen.at, settings)
+    messages = forecast_length(ahead, length, work, seen.mean_weight, settings)
+    return ahead, messages, state_of(messages, ahead, seen.capacity[queue], settings)
+
+
+def _board(schedule: Schedule, settings: Scheduling) -> Board:
+    def state(queue: int, length: int, work: float) -> State:
+        return _figures(schedule, queue, length, work, settings)[2]
+
+    assert schedule.seen is not None
+    return Board(schedule.seen.length, schedule.seen.work, state, settings)
+
+
+def _marked(schedule: Schedule) -> tuple[Schedule, tuple[Order, ...]]:
+    """Marks by state: overloaded queues are paused, all others are not; only what changes is ordered."""
+    seen = schedule.seen
+    assert seen is not None
+    paused = tuple(state is State.OVERLOAD for state in schedule.states)
+    orders: tuple[Order, ...] = tuple(
+        Pause(queue) if now else Resume(queue)
+        for queue, (was, now) in enumerate(zip(seen.paused, paused, strict=True))
+        if was != now
+    )
+    return replace(schedule, seen=replace(seen, paused=paused)), orders

@@ -1,0 +1,97 @@
+"""Settings of the forecast and of balance scheduling, with the readings of the paper as switches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import isfinite
+from typing import Final
+
+from trimtab.model.errors import SettingsError
+
+CHOICES: Final = {
+    "sign": ("meant", "printed"),
+    "length": ("common", "own"),
+    "balance": ("work", "count"),
+    "full": ("block", "drop"),
+    "limits": ("share", "messages", "seconds"),
+    "trend": ("rates", "none"),
+}
+"""The words that a setting may have, the default first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scheduling:
+    """Settings of balance scheduling.
+
+    Attributes
+    ----------
+    window_seconds
+        ε: how often queues are looked at, and over how long their rates are taken.
+    cycle_seconds
+        T: the time without overload after which queues are levelled all the same; the end of the cycle is
+        the forecast's horizon.
+    light, overload
+        β and α: a queue is light below the one and overloaded above the other, moderate on and between them.
+    limits
+        The unit of both: `share` of the queue's capacity, `messages`, or `seconds` of work, as a worker
+        needs them to drain the queue.
+    trend
+        `rates`: by what came in and went out in the last window; `none`: what lies there now.
+    sign
+        `meant`: D = (Rin - Rout)/ε; `printed`: the opposite, as the paper has it, which forecasts growth as
+        shrinkage.
+    length
+        The weight that turns forecast work into messages: `common`, the mean class weight, or `own`, that of
+        the queue's own messages, as the paper has it: then the weight cancels, and 900 messages of a second
+        are fewer than 1,100 of a tenth.
+    balance
+        What is levelled: `work`, or the `count` of messages, which is the paper's literal text.
+    full
+        What becomes of a message where no queue is open: `block` its sender, or `drop` it.
+    damping
+        φ of a damped trend, 0 < φ <= 1: each further window's change is φ times the one before; 1 is a
+        straight line.
+    smoothing
+        Share of the newest window in the trend, 0 < share <= 1; the rest is the damped trend before it.
+
+    Raises
+    ------
+    SettingsError
+        If one is out of range.
+
+    References
+    ----------
+    Ji, Ni, Liu (2009), Computer Engineering 35(8), sections 2 and 3; the damped trend is Gardner and
+    McKenzie's (1985).
+    """
+
+    window_seconds: float = 1.0
+    cycle_seconds: float = 10.0
+    light: float = 0.1
+    overload: float = 0.8
+    limits: str = "share"
+    trend: str = "rates"
+    sign: str = "meant"
+    length: str = "common"
+    balance: str = "work"
+    full: str = "block"
+    damping: float = 1.0
+    smoothing: float = 1.0
+
+    def __post_init__(self) -> None:
+        for name, words in CHOICES.items():
+            if getattr(self, name) not in words:
+                raise _refused(name, getattr(self, name), f"one of {', '.join(words)}")
+        for name in ("window_seconds", "cycle_seconds"):
+            if not (isfinite(getattr(self, name)) and getattr(self, name) > 0):
+                raise _refused(name, getattr(self, name), "seconds above 0")
+        for name in ("damping", "smoothing"):
+            if not 0 < getattr(self, name) <= 1:
+                raise _refused(name, getattr(self, name), "above 0 and at most 1")
+        if not (isfinite(self.overload) and 0 <= self.light <= self.overload):
+            limits = f"light <= overload, both 0 or more; light is {self.light:g}"
+            raise _refused("overload", self.overload, limits)
+
+
+def _refused(name: str, value: object, expected: str) -> SettingsError:
+    return SettingsError(f"queues.{name} is {value!r}, expected {expected}")

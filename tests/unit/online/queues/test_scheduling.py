@@ -1,0 +1,147 @@
+"""Balance scheduling by worked examples: facts in, orders out."""
+
+from dataclasses import replace
+
+import pytest
+
+from trimtab.online.queues.forecast import State
+from trimtab.online.queues.messages import Move, Moved, Order, Pause, QueuesSeen, Resume
+from trimtab.online.queues.scheduling import Schedule, handle
+from trimtab.online.queues.settings import Scheduling
+
+HUNDREDS = Scheduling(light=0.1, overload=0.8, window_seconds=1.0, cycle_seconds=10.0)
+
+
+def seen(at: float, *works: float, arrived: tuple[float, ...] = (), **others: object) -> QueuesSeen:
+    """Queues of at most 100 messages with so many messages of one second each."""
+    count = len(works)
+    found = QueuesSeen(
+        at=at,
+        capacity=(100,) * count,
+        length=tuple(round(work) for work in works),
+        work=works,
+        arrived=arrived or (0.0,) * count,
+        served=(0.0,) * count,
+        paused=(False,) * count,
+        closed=(False,) * count,
+        mean_weight=1.0,
+    )
+    return replace(found, **others)  # type: ignore[arg-type]
+
+
+def run(*facts: QueuesSeen | Moved, settings: Scheduling = HUNDREDS) -> tuple[Schedule, tuple[Order, ...]]:
+    """What is known after all of them, and what the last one led to."""
+    schedule, orders = Schedule(), ()
+    for fact in facts:
+        schedule, orders = handle(schedule, fact, settings)
+    return schedule, orders
+
+
+def test_the_first_look_orders_nothing() -> None:
+    """There is no rate yet."""
+    schedule, orders = run(seen(0, 90, 0))
+    assert orders == ()
+    assert schedule.states == (State.OVERLOAD, State.LIGHT)
+
+
+def test_an_overloaded_queue_is_paused_and_gives_half_the_difference_to_the_lightest() -> None:
+    """90 and 4 meet at 47; the third, with 40, is moderate and receives nothing."""
+    schedule, orders = run(seen(0, 90, 4, 40), seen(1, 90, 4, 40))
+    assert orders == (Pause(0), Move(0, 1, None, 43.0))
+    assert schedule.began == 1, "the cycle begins anew"
+
+
+def test_after_the_move_queues_are_marked_anew() -> None:
+    """The giver is open again; an answer that comes twice orders nothing."""
+    first = run(seen(0, 90, 4, 40), seen(1, 90, 4, 40))[0]
+    schedule, orders = handle(first, Moved(0, 1, 43, 43.0), HUNDREDS)
+    assert orders == (Resume(0),)
+    assert schedule.seen is not None
+    assert (schedule.seen.work, schedule.seen.length) == ((47.0, 47.0, 40), (47, 47, 40))
+    assert handle(schedule, Moved(0, 1, 43, 43.0), HUNDREDS) == (schedule, ())
+
+
+def test_a_move_of_nothing_leaves_the_queue_paused() -> None:
+    """All of it is in work: it is as overloaded as before."""
+    schedule = run(seen(0, 90, 4, 40), seen(1, 90, 4, 40))[0]
+    schedule, orders = handle(schedule, Moved(0, 1, 0, 0.0), HUNDREDS)
+    assert orders == ()
+    assert schedule.seen is not None
+    assert schedule.seen.paused == (True, False, False)
+
+
+def test_a_queue_is_overloaded_by_what_is_coming() -> None:
+    """50 now and 4 more each second are 86 at the end of the cycle, 9 seconds on; 3 more are 77."""
+    assert run(seen(0, 46, 4), seen(1, 50, 4, arrived=(4.0, 0.0)))[1] == (Pause(0), Move(0, 1, None, 23.0))
+    assert run(seen(0, 47, 4), seen(1, 50, 4, arrived=(3.0, 0.0)))[1] == ()
+
+
+def test_with_the_printed_sign_a_growing_queue_is_forecast_to_shrink() -> None:
+    """85 now and 1 more each second are 76 at the end by the print, and 94 as meant."""
+    facts = seen(0, 84, 4), seen(1, 85, 4, arrived=(1.0, 0.0))
+    assert run(*facts, settings=replace(HUNDREDS, sign="printed"))[1] == ()
+    assert Pause(0) in run(*facts)[1]
+
+
+def test_a_long_queue_that_drains_does_not_hide_an_overloaded_one() -> None:
+    """95 of which 9 go each second are none at the end; 60 that grow by 4 are 96: the second queue gives."""
+    drains = seen(1, 95, 60, 4, arrived=(0.0, 4.0, 0.0), served=(9.0, 0.0, 0.0))
+    schedule, orders = run(seen(0, 104, 56, 4), drains)
+    assert schedule.states == (State.MODERATE, State.OVERLOAD, State.LIGHT)
+    assert orders == (Pause(1), Move(1, 2, None, 28.0))
+
+
+def test_by_count_half_the_difference_of_messages_goes_whatever_they_weigh() -> None:
+    """90 messages of a second and 4 of nine seconds: 43 messages go, though that makes work uneven."""
+    by_count = replace(HUNDREDS, balance="count", length="own")
+    queues = {"length": (90, 4), "work": (90.0, 36.0)}
+    orders = run(seen(0, 0, 0, **queues), seen(1, 0, 0, **queues), settings=by_count)[1]
+    assert orders == (Pause(0), Move(0, 1, 43, None))
+
+
+def test_after_a_cycle_without_overload_the_ends_meet_in_the_middle() -> None:
+    """60 with 10 and 50 with 20 meet at 35; 30 in the middle stays. A second earlier nothing happens."""
+    queues = (50, 30, 60, 10, 20)
+    assert run(seen(0, *queues), seen(9.9, *queues))[1] == ()
+    orders = run(seen(0, *queues), seen(9, *queues), seen(10, *queues))[1]
+    assert orders == (Move(2, 3, None, 25.0), Move(0, 4, None, 15.0))
+
+
+def test_queues_that_are_all_light_are_left_alone() -> None:
+    """9 and 1 of a hundred are light; 10 is not, and it levels."""
+    assert run(seen(0, 9, 1), seen(10, 9, 1))[1] == ()
+    assert run(seen(0, 10, 1), seen(10, 10, 1))[1] == (Move(0, 1, None, 4.5),)
+
+
+def test_a_closed_queue_gives_and_does_not_receive() -> None:
+    """Its worker is gone: the lightest is passed over, and a heavy one may be relieved."""
+    closed = {"closed": (False, True, False)}
+    assert run(seen(0, 90, 0, 8, **closed), seen(1, 90, 0, 8, **closed))[1] == (
+        Pause(0),
+        Move(0, 2, None, 41.0),
+    )
+    assert run(seen(0, 0, 90, 8, **closed), seen(1, 0, 90, 8, **closed))[1] == (
+        Pause(1),
+        Move(1, 0, None, 45.0),
+    )
+
+
+def test_a_scheduler_that_takes_over_finds_the_marks_and_corrects_them() -> None:
+    """Its predecessor died with queue 1 paused, which is light by now."""
+    marks = {"paused": (False, True)}
+    assert run(seen(0, 50, 5, **marks), seen(1, 50, 5, **marks))[1] == (Resume(1),)
+
+
+def test_counters_that_began_anew_and_other_queues_are_a_first_look() -> None:
+    """No rate is taken over a restart of the clock, or over queues that were not there."""
+    assert run(seen(5, 90, 4), seen(1, 90, 4))[1] == ()
+    assert run(seen(0, 90, 4), seen(1, 90, 4, 4))[1] == ()
+
+
+@pytest.mark.parametrize("light", [2, 3])
+def test_two_overloaded_queues_give_to_the_lightest_in_turn(light: int) -> None:
+    """The heavier goes first; a second receiver serves the second giver, and one alone serves both."""
+    queues = (85, 95, *[5.0] * (light - 1))
+    orders = [order for order in run(seen(0, *queues), seen(1, *queues))[1] if isinstance(order, Move)]
+    assert orders[0] == Move(1, 2, None, 45.0)
+    assert orders[1:] == ([Move(0, 3, None, 40.0)] if light == 3 else [])
