@@ -82,7 +82,7 @@ def test_every_command_of_the_table_exists():
 
 
 def test_decisions_at_each_message_import_the_standard_library_only():
-    """What a data plane carries into somebody else's process brings no package with it, ours but two rooms."""
+    """What a data plane carries into somebody else's process brings no package, and two rooms of ours."""
     names = [
         ".".join(path.relative_to(SOURCE.parent).with_suffix("").parts)
         for path in sorted((SOURCE / "online").rglob("*.py"))
