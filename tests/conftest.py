@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from support.object_store import ObjectStore
+
 # A busy machine is no failure: Hypothesis would call an example wrong that took 0.2 seconds.
 settings.register_profile("no_deadline", deadline=None)
 settings.load_profile("no_deadline")
@@ -72,3 +74,20 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session = spark_session(settings, scratch=tmp_path_factory.mktemp("spark"))
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def s3_server() -> Iterator[ObjectStore]:
+    """The one S3 server of the test run."""
+    from support.object_store import object_store
+
+    with object_store() as store:
+        yield store
+
+
+@pytest.fixture
+def s3(s3_server: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> ObjectStore:
+    """An S3 server that clients find by the environment."""
+    for name, value in s3_server.environment.items():
+        monkeypatch.setenv(name, value)
+    return s3_server

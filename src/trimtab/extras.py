@@ -14,6 +14,7 @@ from trimtab.model.errors import TrimtabError
 EXTRAS: Final = {
     "httpx": "pulsar",
     "matplotlib": "plot",
+    "obstore": "object-store",
     "pandas": "pandas",
     "pulsar": "pulsar",
     "pyspark": "spark",

@@ -5,11 +5,11 @@ import os
 import socket
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from urllib.parse import parse_qsl, urlencode
 
 import msgspec
 
+from trimtab.files.process import born
 from trimtab.model.errors import ActError
 
 
@@ -53,7 +53,7 @@ def this_process(token: str, now: float) -> Holder:
     except (KeyError, OSError):
         user = str(os.getuid())
     pid = os.getpid()
-    return Holder(token, socket.gethostname(), pid, _born(pid), user, now, now)
+    return Holder(token, socket.gethostname(), pid, born(pid), user, now, now)
 
 
 def holder_text(holder: Holder) -> str:
@@ -85,21 +85,7 @@ def is_here(holder: Holder) -> bool:
 
 def lives(holder: Holder) -> bool:
     """True if it is a process of this machine that runs."""
-    return is_here(holder) and _born(holder.pid) == holder.born != ""
-
-
-def _born(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[19]
-    except (OSError, IndexError):
-        pass
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return ""
-    except PermissionError:
-        pass
-    return "running"
+    return is_here(holder) and born(holder.pid) == holder.born != ""
 
 
 def clock_text(at: float) -> str:

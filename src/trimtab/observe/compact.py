@@ -59,16 +59,24 @@ def differences(before: Manifest, after: Manifest) -> list[Compaction]:
 
 
 def sweep(lake: Lake, manifest: Manifest, grace_seconds: float = GRACE_SECONDS) -> int:
-    """Delete folders that no entry of the manifest names and no reader can still hold; returns how many."""
+    """Delete folders that no entry of the manifest names and no reader can still hold; returns how many.
+
+    None, unless the manifest is the newest: its publisher may have been succeeded since, and what the
+    successor makes is no longer for it to judge.
+    """
     named = {entry.path for entries in manifest.tables.values() for entry in entries}
-    swept = 0
+    oldest = time.time() - grace_seconds
+    doomed = []
     for table in lake.level.tables:
         root = lake.tables / table
         for folder in root.iterdir() if root.is_dir() else ():
-            if f"{table}/{folder.name}" not in named and folder.stat().st_mtime < time.time() - grace_seconds:
-                shutil.rmtree(folder, ignore_errors=True)
-                swept += 1
-    return swept
+            if f"{table}/{folder.name}" not in named and folder.stat().st_mtime < oldest:
+                doomed.append(folder)
+    if lake.manifest().version != manifest.version:
+        return 0
+    for folder in doomed:
+        shutil.rmtree(folder, ignore_errors=True)
+    return len(doomed)
 
 
 def _runs(lake: Lake, entries: tuple[Entry, ...]) -> list[list[Entry]]:

@@ -3,7 +3,8 @@
 Layout::
 
     raw/date=YYYY-MM-DD/<file>.parquet    samples as collected; "." or "_" first: in the making
-    tables/manifest.json                  which files make up each table now (`trimtab.observe.manifest`)
+    tables/manifests/<number>.json        files of each table; the newest counts (`observe.manifest`)
+    tables/seat/<number>.json             who may publish the next one (`observe.seat`)
     tables/<table>/<version>/*.parquet    immutable files, never changed once the manifest names them
     <place>/raw, <place>/tables, ...      the same of a level that has a place of its own
     snapshots/<cluster>/<taken_at>/       folder-format snapshots of all levels; `meta.json` tells which
@@ -12,16 +13,16 @@ Layout::
 from __future__ import annotations
 
 import datetime
-import fcntl
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
 from trimtab.model.errors import ObserveError
 from trimtab.observe.manifest import Entry, Manifest, read_manifest
+from trimtab.observe.seat import Seat, seat_of
 
 if TYPE_CHECKING:
     import pyarrow
@@ -196,25 +197,20 @@ class Lake:
         column = self.level.time_column(name)
         return read_entries(self.tables, column, entries, columns, low, high, where)
 
-    @contextmanager
-    def writing(self) -> Iterator[None]:
-        """Hold the lake's only seat for a writer of tables; let go of by the kernel if the process dies.
+    def writing(self, say: Callable[[str], None] = lambda _: None) -> AbstractContextManager[Seat]:
+        """Hold the lake's only seat for a writer of tables, as `trimtab.observe.seat.seat_of`.
+
+        Parameters
+        ----------
+        say
+            Told of a wait for signs of life of another writer.
 
         Raises
         ------
         ObserveError
             If another process is writing.
         """
-        self.tables.mkdir(parents=True, exist_ok=True)
-        with (self.tables / ".writer").open("a+") as seat:
-            try:
-                fcntl.flock(seat, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                raise ObserveError(
-                    f"tables of lake {self.path} are being written by another `trimtab pipeline`: "
-                    "stop that one, or use another --lake"
-                ) from None
-            yield
+        return seat_of(self.tables, say=say)
 
 
 def read_entries(

@@ -1,19 +1,30 @@
-"""The files that make up each table: published in one rename, so that readers see a step wholly or not."""
+"""The files that make up each table: published as the next of numbered documents, wholly or not at all."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import secrets
 import time
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-from trimtab.files.atomic import write_atomically
+from trimtab.files.numbered import NumberedDocuments
 from trimtab.model.errors import ObserveError
 
+if TYPE_CHECKING:
+    from trimtab.files.store import Place
+
 FORMAT = "trimtab/tables/1"
+FOLDER = "manifests"
+"""Below the tables' folder; the newest counts."""
+
 FILE = "manifest.json"
+"""The only one that there was before manifests were numbered; read where there is no other."""
+
+KEPT = 20
+"""For readers that have looked which is the newest, and for us to see what went before."""
 
 Ranges = list[tuple[int, int]]
 """Instants as sorted, disjoint, half-open ranges of microseconds."""
@@ -77,6 +88,8 @@ class Manifest:
         Microseconds since the epoch: ticks up to here are final, whatever still arrives for them is late.
     settings
         The pipeline settings that the tables were made with.
+    seat
+        Of the writer that published it (`trimtab.observe.seat`); 0 where none was asked for.
     """
 
     version: int = 0
@@ -84,6 +97,7 @@ class Manifest:
     streams: dict[str, int] = field(default_factory=dict)
     watermark: int = 0
     settings: dict[str, object] = field(default_factory=dict)
+    seat: int = 0
 
     def replaced(self, table: str, ranges: Ranges, path: str, span: tuple[int, int] | None) -> Manifest:
         """The manifest with `ranges` of `table` taken from `path` instead of from wherever they were.
@@ -120,19 +134,57 @@ def new_path(table: str) -> str:
     return f"{table}/{time.time_ns():020d}-{secrets.token_hex(4)}"
 
 
-def read_manifest(tables: Path) -> Manifest:
+def read_manifest(tables: Place) -> Manifest:
     """The manifest published last; an empty one where there is none.
 
     Raises
     ------
     ObserveError
-        If the file is not a manifest that this version can read.
+        If it is not a manifest that this version can read.
     """
+    numbered = _numbered(tables)
+    found = numbered.newest()
+    if found is not None:
+        return _decoded(numbered.path(found[0]), found[1])
     path = tables / FILE
     try:
-        text = path.read_text()
+        return _decoded(path, path.read_bytes())
     except FileNotFoundError:
         return Manifest()
+
+
+def publish_manifest(tables: Place, manifest: Manifest) -> Manifest:
+    """Make `manifest` what readers see from now on; returns it with its version counted up.
+
+    Raises
+    ------
+    NumberTakenError
+        If another one was published since the one that `manifest` was made from.
+    """
+    numbered = replace(manifest, version=manifest.version + 1)
+    document = {
+        "format": FORMAT,
+        "version": numbered.version,
+        "seat": numbered.seat,
+        "watermark": numbered.watermark,
+        "streams": numbered.streams,
+        "settings": numbered.settings,
+        "tables": {
+            name: [asdict(entry) for entry in entries] for name, entries in sorted(numbered.tables.items())
+        },
+    }
+    _numbered(tables).add(numbered.version, json.dumps(document, indent=1).encode())
+    # A trimtab of before then finds no tables, instead of old ones whose files are about to go.
+    with contextlib.suppress(FileNotFoundError):
+        (tables / FILE).unlink()
+    return numbered
+
+
+def _numbered(tables: Place) -> NumberedDocuments:
+    return NumberedDocuments(tables / FOLDER, KEPT)
+
+
+def _decoded(path: Place, text: bytes) -> Manifest:
     try:
         found = json.loads(text)
         if found["format"] != FORMAT:
@@ -145,27 +197,10 @@ def read_manifest(tables: Path) -> Manifest:
             streams=found["streams"],
             watermark=found["watermark"],
             settings=found["settings"],
+            seat=found.get("seat", 0),
         )
     except (ValueError, KeyError, TypeError) as error:
         raise ObserveError(
             f"{path} is not a manifest of format {FORMAT} ({error}): "
             "remove the tables folder and run `trimtab pipeline run` to build it anew from raw samples"
         ) from None
-
-
-def publish_manifest(tables: Path, manifest: Manifest) -> Manifest:
-    """Make `manifest` what readers see from now on; returns it with its version counted up."""
-    numbered = replace(manifest, version=manifest.version + 1)
-    document = {
-        "format": FORMAT,
-        "version": numbered.version,
-        "watermark": numbered.watermark,
-        "streams": numbered.streams,
-        "settings": numbered.settings,
-        "tables": {
-            name: [asdict(entry) for entry in entries] for name, entries in sorted(numbered.tables.items())
-        },
-    }
-    tables.mkdir(parents=True, exist_ok=True)
-    write_atomically(tables / FILE, json.dumps(document, indent=1).encode())
-    return numbered

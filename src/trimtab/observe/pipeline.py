@@ -15,7 +15,7 @@ from trimtab.observe.columns import ddl
 from trimtab.observe.compact import sweep
 from trimtab.observe.lake import instant, microseconds
 from trimtab.observe.landed import is_published, is_sound
-from trimtab.observe.manifest import Manifest, merged, publish_manifest
+from trimtab.observe.manifest import Manifest, merged
 from trimtab.observe.stages import Step, step, ticks_of
 from trimtab.observe.tables import Tables
 
@@ -86,7 +86,7 @@ def run_batch(
         If there are no samples, or the tables were made with other settings and a period alone would mix
         them.
     """
-    with lake.writing():
+    with lake.writing(say) as seat:
         manifest = lake.manifest()
         whole = since is None and until is None
         refuse_mixture(lake, manifest, settings, whole)
@@ -123,7 +123,7 @@ def run_batch(
         # The tables no longer stand where a stream over the same files stopped: its next start builds them
         # anew.
         shutil.rmtree(lake.checkpoints / "lake", ignore_errors=True)
-        published = publish_manifest(lake.tables, replace(done.manifest, watermark=watermark))
+        published = seat.publish(replace(done.manifest, watermark=watermark))
         snapshots = lake.level.write_snapshots(lake, published, settings)
         sweep(lake, published)
     tell(done, say)

@@ -22,7 +22,7 @@ from trimtab.observe.columns import ddl
 from trimtab.observe.compact import compacted, sweep
 from trimtab.observe.lake import instant
 from trimtab.observe.landed import is_sound, land_rows
-from trimtab.observe.manifest import merged, publish_manifest
+from trimtab.observe.manifest import merged
 from trimtab.observe.pipeline import Say, refuse_mixture
 from trimtab.observe.stages import step, ticks_of
 from trimtab.observe.tables import Tables
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from trimtab.connect.kafka.settings import KafkaConnection
     from trimtab.observe.lake import Lake
+    from trimtab.observe.seat import Seat
     from trimtab.observe.settings import PipelineSettings
 
 HOUSEKEEPING_EVERY = 50
@@ -101,11 +102,11 @@ def run_stream(
         If the stream fails, or the tables were made with other settings.
     """
     checkpoint = lake.checkpoints / source.name
-    with lake.writing():
+    with lake.writing(say) as seat:
         refuse_mixture(lake, lake.manifest(), settings, whole=False)
         writer = (
             _samples(session, lake, settings, source)
-            .writeStream.foreachBatch(_Batches(lake, settings, source, checkpoint, say))
+            .writeStream.foreachBatch(_Batches(lake, seat, settings, source, checkpoint, say))
             .option("checkpointLocation", str(checkpoint))
         )
         writer = (
@@ -175,9 +176,16 @@ class _Batches:
     """Works micro-batches into the tables, one after the other."""
 
     def __init__(
-        self, lake: Lake, settings: PipelineSettings, source: Source, checkpoint: Path, say: Say
+        self,
+        lake: Lake,
+        seat: Seat,
+        settings: PipelineSettings,
+        source: Source,
+        checkpoint: Path,
+        say: Say,
     ) -> None:
         self._lake = lake
+        self._seat = seat
         self._settings = settings
         self._source = source
         self._checkpoint = checkpoint
@@ -219,7 +227,7 @@ class _Batches:
         manifest = replace(manifest, watermark=watermark, streams=streams)
         if number % HOUSEKEEPING_EVERY == HOUSEKEEPING_EVERY - 1:
             manifest = compacted(lake, manifest)
-        published = publish_manifest(lake.tables, manifest)
+        published = self._seat.publish(manifest)
         lake.level.write_snapshots(lake, published, settings)
         if number % HOUSEKEEPING_EVERY == HOUSEKEEPING_EVERY - 1:
             sweep(lake, published)

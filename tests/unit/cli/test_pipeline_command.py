@@ -64,7 +64,7 @@ def test_compacting_an_empty_lake_changes_nothing(tmp_path: Path, capsys: pytest
     """Housekeeping from a timer must not fail where there is nothing yet."""
     main_without_exit(["pipeline", "compact", f"--lake={tmp_path}"])
     assert "0 tables compacted, 0 old folders removed" in capsys.readouterr().err
-    assert not (tmp_path / "tables" / "manifest.json").exists()
+    assert not (tmp_path / "tables" / "manifests").exists()
 
 
 def test_truth_needs_a_loads_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

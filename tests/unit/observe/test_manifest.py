@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from trimtab.files.numbered import NumberTakenError
 from trimtab.model.errors import ObserveError
 from trimtab.observe.manifest import Entry, Manifest, publish_manifest, read_manifest
 
@@ -63,3 +64,26 @@ def test_damaged_manifest_is_one_sentence_with_a_remedy(tmp_path: Path, text: st
     (tmp_path / "manifest.json").write_text(text)
     with pytest.raises(ObserveError, match=r"manifest\.json is not a manifest .* run `trimtab pipeline run`"):
         read_manifest(tmp_path)
+
+
+def test_lake_of_before_manifests_were_numbered_is_read_and_goes_on(tmp_path: Path) -> None:
+    """Its one file counts until the first publication, which takes its place."""
+    old = '{"format": "trimtab/tables/1", "version": 41, "watermark": 7, "streams": {"s": 3}, "settings": {},'
+    old += '"tables": {"rates": [{"path": "rates/old", "begin": 0, "end": 9, "first": 0, "last": 8}]}}'
+    (tmp_path / "manifest.json").write_text(old)
+    found = read_manifest(tmp_path)
+    assert (found.version, found.watermark, found.streams, found.seat) == (41, 7, {"s": 3}, 0)
+    assert found.tables == {"rates": (Entry("rates/old", 0, 9, 0, 8),)}
+    published = publish_manifest(tmp_path, found)
+    assert published.version == 42
+    assert read_manifest(tmp_path) == published
+    assert [path.name for path in tmp_path.iterdir()] == ["manifests"]
+
+
+def test_two_publications_on_the_same_tables_are_one(tmp_path: Path) -> None:
+    """The second was computed from tables that are no longer the newest: taking it would undo the first."""
+    first = publish_manifest(tmp_path, with_entry(0, 100, 0, 99))
+    publish_manifest(tmp_path, first.replaced("rates", [(0, 50)], "rates/one", (0, 49)))
+    with pytest.raises(NumberTakenError):
+        publish_manifest(tmp_path, first.replaced("rates", [(50, 100)], "rates/other", (50, 99)))
+    assert [entry.path for entry in read_manifest(tmp_path).tables["rates"]] == ["rates/one", "rates/old"]

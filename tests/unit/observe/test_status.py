@@ -103,7 +103,7 @@ def test_rows_outside_their_entry_do_not_count(tmp_path: Path) -> None:
     lake = publish(
         tmp_path, {"imbalance": [imbalance_rows(NOON, EVEN) + imbalance_rows(NOON + STEP, UNEVEN)]}
     )
-    manifest = lake.tables / "manifest.json"
+    manifest = lake.tables / "manifests" / f"{1:020d}.json"
     last = int((NOON + STEP).timestamp() * 1e6)
     manifest.write_text(manifest.read_text().replace(f'"end": {last + 1}', f'"end": {last}'))
     assert read_status(lake, "orders").last_tick == NOON

@@ -10,7 +10,6 @@ from trimtab.levels import FIRST, LEVELS, level_named
 from trimtab.model.errors import InputError
 from trimtab.observe.compact import compacted, differences, sweep
 from trimtab.observe.lake import Lake
-from trimtab.observe.manifest import publish_manifest
 from trimtab.report.saying import say
 
 
@@ -23,14 +22,14 @@ def compact(lake: Path) -> None:
         where = Lake(lake, level.pipeline())
         if where.level.place and not where.tables.is_dir():
             continue
-        with where.writing():
+        with where.writing(say) as seat:
             before = where.manifest()
             after = compacted(where, before)
             changed = differences(before, after)
             for one in changed:
                 say(f"{level.name}: {one.table}: {one.before} folders became {one.after}")
             if changed:
-                after = publish_manifest(where.tables, after)
+                after = seat.publish(after)
             compacted_tables += len(changed)
             swept += sweep(where, after)
     say(f"{compacted_tables} tables compacted, {swept} old folders removed")

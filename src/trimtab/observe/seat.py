@@ -1,0 +1,277 @@
+"""The one seat of a writer of tables, which a writer that lost it cannot publish from.
+
+The seat is a folder of numbered documents: whoever adds the next one has it, and shows by further ones that
+it is still there. A writer that was killed is succeeded at once on its own machine, where its process can be
+looked for, and elsewhere after a lease without a sign of life, measured by the clock of the one who waits.
+
+Whoever takes over from a writer that never let go first publishes the tables again as they are. The manifest
+that the old writer would publish next has its number taken by that, so it cannot, whatever it believes of the
+seat and of time; and it can hold no other number, because a number is that of the tables it read plus one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from trimtab.files.numbered import NumberedDocuments, NumberTakenError
+from trimtab.files.process import born
+from trimtab.model.errors import ObserveError, TrimtabError
+from trimtab.observe.manifest import Manifest, publish_manifest, read_manifest
+
+if TYPE_CHECKING:
+    from trimtab.files.store import Place
+
+FOLDER = "seat"
+LEASE_SECONDS = 30.0
+"""A writer gives a sign of life three times as often."""
+
+
+@dataclass(frozen=True)
+class Writer:
+    """A process that has the seat, or had it.
+
+    Attributes
+    ----------
+    host, machine
+        Name of its host, and what tells machines, and containers on them, apart.
+    pid, born
+        Its process, and when that began: tells it from a later one of the same number.
+    token
+        Different for every time the seat is taken.
+    seat
+        Number of the document with which it took the seat; later takers have a larger one.
+    signs
+        Counts its signs of life.
+    left
+        True once it has let go of the seat.
+    lease_seconds
+        It is succeeded after so long without a sign of life.
+    """
+
+    host: str
+    machine: str
+    pid: int
+    born: str
+    token: str
+    seat: int
+    signs: int = 0
+    left: bool = False
+    lease_seconds: float = LEASE_SECONDS
+
+    @property
+    def is_here(self) -> bool:
+        """True if its process can be looked for from here."""
+        return self.machine == _machine()
+
+    @property
+    def lives(self) -> bool:
+        """True if it is a process of this machine that runs."""
+        return self.is_here and born(self.pid) == self.born != ""
+
+    def __str__(self) -> str:
+        return f"process {self.pid} on {self.host}"
+
+
+class Seat:
+    """The seat as its writer has it.
+
+    Attributes
+    ----------
+    tables
+        The folder of the tables that it is for.
+    writer
+        This process.
+    """
+
+    def __init__(self, tables: Place, signs: NumberedDocuments, number: int, writer: Writer) -> None:
+        self.tables = tables
+        self.writer = writer
+        self._signs = signs
+        self._number = number
+        self._lost = False
+
+    @property
+    def is_lost(self) -> bool:
+        """True once somebody else was found to have taken it."""
+        return self._lost
+
+    def publish(self, manifest: Manifest) -> Manifest:
+        """Make `manifest` what readers see from now on; returns it with its version counted up.
+
+        Raises
+        ------
+        ObserveError
+            If the seat was lost; nothing was published then.
+        """
+        if not self._lost:
+            try:
+                return publish_manifest(self.tables, replace(manifest, seat=self.writer.seat))
+            except NumberTakenError:
+                self._lost = True
+        raise self._refusal()
+
+    def renew(self) -> None:
+        """Give a sign of life."""
+        self._add(replace(self.writer, signs=self.writer.signs + 1))
+
+    def leave(self) -> None:
+        """Let go of the seat, unless it is lost."""
+        if not self._lost:
+            # Where this fails, the lease runs out instead, and what made it fail is told already.
+            with suppress(OSError, TrimtabError):
+                self._add(replace(self.writer, left=True))
+
+    def _add(self, writer: Writer) -> None:
+        try:
+            self._signs.add(self._number + 1, _encoded(writer))
+        except NumberTakenError:
+            self._lost = True
+            return
+        self.writer, self._number = writer, self._number + 1
+
+    def _refusal(self) -> ObserveError:
+        found = self._signs.newest()
+        other = None if found is None else _decoded(found[1])
+        who = "another `trimtab pipeline`" if other is None or other == self.writer else str(other)
+        return ObserveError(
+            f"{self.tables.parent}: {who} has taken over the writing of its tables, because this process "
+            "gave no sign of life for too long, or somebody published beside it; nothing was "
+            "published: start again"
+        )
+
+
+@contextmanager
+def seat_of(
+    tables: Place,
+    lease_seconds: float = LEASE_SECONDS,
+    say: Callable[[str], None] = lambda _: None,
+) -> Iterator[Seat]:
+    """Hold the seat of the writer of some tables, with signs of life from a thread.
+
+    Parameters
+    ----------
+    tables
+        The folder of the tables.
+    lease_seconds
+        How long others shall wait for our signs of life.
+    say
+        Told of a wait for those of another one.
+
+    Raises
+    ------
+    ObserveError
+        If another process is writing.
+    """
+    seat = take(tables, lease_seconds, say)
+    over = threading.Event()
+    signs = threading.Thread(target=_renewing, args=(seat, over), name="seat", daemon=True)
+    signs.start()
+    try:
+        yield seat
+    finally:
+        over.set()
+        signs.join()
+        seat.leave()
+
+
+def take(
+    tables: Place,
+    lease_seconds: float = LEASE_SECONDS,
+    say: Callable[[str], None] = lambda _: None,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Seat:
+    """Take the seat, once whoever has it is known to be gone; `seat_of` with nothing that keeps it.
+
+    Raises
+    ------
+    ObserveError
+        If another process is writing.
+    """
+    signs = NumberedDocuments(tables / FOLDER, kept=4)
+    found = signs.newest()
+    before = None if found is None else _decoded(found[1])
+    if before is not None and not before.left:
+        if before.lives:
+            raise _taken(tables, str(before))
+        if not before.is_here:
+            say(f"{before} was writing: waiting {before.lease_seconds:g} s for a sign of life")
+            until = clock() + before.lease_seconds
+            while clock() < until:
+                sleep(min(1.0, before.lease_seconds / 10))
+                if signs.newest() != found:
+                    raise _taken(tables, str(before))
+    # Also more than what tables were published from, should the folder of the seat have been removed.
+    number = max(0 if found is None else found[0], read_manifest(tables).seat) + 1
+    writer = Writer(
+        socket.gethostname(), _machine(), os.getpid(), born(os.getpid()), secrets.token_hex(8), number,
+        lease_seconds=lease_seconds,
+    )  # fmt: skip
+    try:
+        signs.add(number, _encoded(writer))
+    except NumberTakenError:
+        raise _taken(tables, "another `trimtab pipeline`") from None
+    seat = Seat(tables, signs, number, writer)
+    if found is not None and (before is None or not before.left):
+        _shut_out(seat)
+    return seat
+
+
+def _shut_out(seat: Seat) -> None:
+    """Take the number that the writer before would publish under."""
+    while True:
+        published = read_manifest(seat.tables)
+        if published.seat > seat.writer.seat:
+            raise _taken(seat.tables, "another `trimtab pipeline`")
+        try:
+            publish_manifest(seat.tables, replace(published, seat=seat.writer.seat))
+        except NumberTakenError:
+            # It was a moment faster: its tables are sound, and we go on from them.
+            continue
+        return
+
+
+def _renewing(seat: Seat, over: threading.Event) -> None:
+    while not over.wait(seat.writer.lease_seconds / 3) and not seat.is_lost:
+        try:
+            seat.renew()
+        except (OSError, TrimtabError):
+            # Perhaps the next one gets through; if not, publishing says what is wrong.
+            continue
+
+
+def _taken(tables: Place, who: str) -> ObserveError:
+    return ObserveError(
+        f"tables of lake {tables.parent} are being written by another `trimtab pipeline` ({who}): "
+        "stop that one, or use another --lake"
+    )
+
+
+def _machine() -> str:
+    """What tells this machine apart from others, and this container from others on it."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
+        return f"{socket.gethostname()} {boot} {os.readlink('/proc/self/ns/pid')}"
+    except OSError:
+        return socket.gethostname()
+
+
+def _encoded(writer: Writer) -> bytes:
+    return json.dumps(asdict(writer)).encode()
+
+
+def _decoded(text: bytes) -> Writer | None:
+    try:
+        return Writer(**json.loads(text))
+    except (ValueError, TypeError):
+        return None
