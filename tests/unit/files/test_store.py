@@ -49,9 +49,9 @@ def test_another_address_is_refused_in_a_sentence(given: str, sentence: str) -> 
 def test_relative_folders_and_the_home_are_folders(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """As they have always been."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("HOME", "/home/her")
+    monkeypatch.setenv("HOME", str(tmp_path / "her"))
     assert place_of("lake") == tmp_path / "lake"
-    assert place_of("~/lake") == Path("/home/her/lake")
+    assert place_of("~/lake") == tmp_path / "her" / "lake"
 
 
 def test_python_makes_no_folder_of_an_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
