@@ -21,8 +21,7 @@ from trimtab.model.errors import InputError, SettingsError
         ("s3a://bucket/a//lake/", StorePath("s3://bucket", "a/lake")),
         ("s3:/bucket/lake", StorePath("s3://bucket", "lake")),  # as `Path` leaves it
         ("gs://bucket", StorePath("gs://bucket", "")),
-        ("abfss://lakes@account.dfs.core.windows.net/a",
-         StorePath("abfss://lakes@account.dfs.core.windows.net", "a")),
+        ("az://lakes/a", StorePath("az://lakes", "a")),
         ("file:///data/lake", Path("/data/lake")),
         ("/data/lake", Path("/data/lake")),
     ],
