@@ -20,7 +20,8 @@ from pyspark.sql import functions as F
 from trimtab.observe.clean import deduplicated
 from trimtab.observe.lake import microseconds, read_entries
 from trimtab.observe.manifest import merged
-from trimtab.observe.tables import Tables, Written, within, write_table
+from trimtab.observe.spark_columns import is_inside
+from trimtab.observe.tables import Tables, Written, write_table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -81,7 +82,7 @@ def step(
     if add:
         samples = tables.read("cleaned", ranges).unionByName(samples)
         doubled = merged([*doubled, *_stored(manifest, ranges)])
-    cleaned = deduplicated(within(samples, "tick", ranges), lake.level.raw, doubled)
+    cleaned = deduplicated(samples.where(is_inside("tick", ranges)), lake.level.raw, doubled)
     rows: dict[str, int] = {}
     files = write_table(cleaned, lake, "cleaned")
     manifest = manifest.replaced("cleaned", ranges, files.path, files.span)
@@ -127,7 +128,8 @@ def _make(
     inputs = {name: tables.read(name, backward(made, reach(settings))) for name, reach in stage.reach.items()}
     if stage.carries:
         inputs[stage.table] = tables.read(stage.table, state)
-    frame = within(stage.build(inputs, settings), tables.lake.level.time_column(stage.table), made)
+    time_column = tables.lake.level.time_column(stage.table)
+    frame = stage.build(inputs, settings).where(is_inside(time_column, made))
     return stage.table, made, write_table(frame, tables.lake, stage.table)
 
 

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from trimtab.model.errors import ObserveError
 from trimtab.observe.columns import ddl
 from trimtab.observe.lake import microseconds
-from trimtab.observe.manifest import new_path
+from trimtab.observe.manifest import merged, new_path
 from trimtab.observe.session import executors_elsewhere
 from trimtab.observe.spark_columns import frame_of, is_within
 
@@ -51,18 +51,28 @@ class Tables:
         ]
         if not wanted:
             return frame_of(self.session, [], columns)
-        # Folders that are wholly valid are one scan; the few that a later step cut into need a filter each.
-        whole = [entry for entry in wanted if entry.whole]
+        # Folders of which every row is asked for are one scan, the few others need a filter each: its bounds
+        # are compiled into the query, which a stream would do for every micro-batch.
+        whole = [entry for entry in wanted if _lies_in(entry, ranges)]
         frames = [reader.parquet(*(self._folder(entry) for entry in whole))] if whole else []
         frames += [
-            within(reader.parquet(self._folder(entry)), time_column, [(entry.begin, entry.end)])
+            within(reader.parquet(self._folder(entry)), time_column, _both(entry, ranges))
             for entry in wanted
-            if not entry.whole
+            if not _lies_in(entry, ranges)
         ]
-        return within(reduce(lambda one, other: one.unionByName(other), frames), time_column, ranges)
+        return reduce(lambda one, other: one.unionByName(other), frames)
 
     def _folder(self, entry: Entry) -> str:
         return str(self.lake.tables / entry.path)
+
+
+def _lies_in(entry: Entry, ranges: Ranges) -> bool:
+    return entry.whole and any(begin <= entry.first and entry.last < end for begin, end in ranges)
+
+
+def _both(entry: Entry, ranges: Ranges) -> Ranges:
+    """The parts of `ranges` for which an entry stands."""
+    return merged((max(begin, entry.begin), min(end, entry.end)) for begin, end in ranges)
 
 
 @dataclass(frozen=True)

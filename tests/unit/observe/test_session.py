@@ -27,6 +27,9 @@ def test_fast_starts_have_room_for_compiled_code() -> None:
     heavy = session_options(SessionSettings(heavy=True))
     assert "TieredStopAtLevel" not in heavy["spark.driver.extraJavaOptions"]
     assert "spark.sql.codegen.wholeStage" not in heavy
+    # A step has more classes than Spark keeps by default, and methods longer than the JVM compiles.
+    assert int(heavy["spark.sql.codegen.cache.maxEntries"]) >= 1000
+    assert int(heavy["spark.sql.codegen.hugeMethodLimit"]) <= 8000
 
 
 def test_shuffles_are_cut_by_the_cores_there_are() -> None:
