@@ -49,6 +49,7 @@ class _Judge:
         asked = {number: "draining" for number in self.settings.get("drain") or []}
         asked |= {number: "new" for number in self.settings.get("add") or []}
         self.demoted = set(self.settings.get("demote") or [])
+        self.resized = dict(self.settings.get("replication_factor") or {})
         self.brokers = {
             broker["id"]: broker
             if broker["state"] == "dead"
@@ -103,6 +104,8 @@ class _Judge:
         self.check_cost()
         self.check_switches()
         self.check_maintenance()
+        if self.resized:
+            self.check_resized()
         self.check_verdict()
         return self.found
 
@@ -161,6 +164,8 @@ class _Judge:
             "replica": self.replica_move,
             "log_dir": self.log_dir_move,
             "order": self.order_move,
+            "add": self.add_move,
+            "drop": self.drop_move,
         }[move["kind"]](what, key, move)
 
     def leader_move(self, what: str, key: tuple, move: dict) -> None:
@@ -215,6 +220,33 @@ class _Judge:
         if "x_target_dir" in move:
             self._arrive(what, key, target, move["x_target_dir"])
 
+    def add_move(self, what: str, key: tuple, move: dict) -> None:
+        """One replica more: as a replica that moves, but for the one that would make room."""
+        if move["source"] is not None:
+            self.fault(f"{what}: an added replica has no source")
+        if move["target"] in self.list[key]:
+            self.fault(f"{what}: replicas are {self.list[key]} by then")
+            return
+        self.list[key].append(nobody := object())
+        self.replica_move(what, key, {**move, "source": nobody})
+
+    def drop_move(self, what: str, key: tuple, move: dict) -> None:
+        """One replica less: never the leader's, and never the last in sync."""
+        broker = move["source"]
+        if broker != move["target"] or move["bytes"] != 0:
+            self.fault(f"{what}: a replica that is dropped goes nowhere")
+        if broker not in self.list[key] or len(self.list[key]) == 1:
+            self.fault(f"{what}: replicas are {self.list[key]} by then")
+            return
+        if broker == self.leader[key]:
+            self.fault(f"{what}: it leads by then")
+        sound = [b for b in self.list[key] if b in self.in_sync[key]]
+        if broker in sound and not set(sound) - {broker}:
+            self.fault(f"{what}: it is the last in sync")
+        self.list[key].remove(broker)
+        self.in_sync[key].discard(broker)
+        self.dir_of.pop((key, broker), None)
+
     def order_move(self, what: str, key: tuple, move: dict) -> None:
         if move["bytes"] != 0 or move["source"] != move["target"]:
             self.fault(f"{what}: a new order copies nothing, and no role goes to anybody")
@@ -239,7 +271,7 @@ class _Judge:
 
     def disk_room(self) -> dict[int, float]:
         """Bytes that each broker in service may hold: θ of its disk, or what it holds if that is more."""
-        asked = "theta" in self.settings["goals"] or self.settings.get("fix_offline")
+        asked = "theta" in self.settings["goals"] or self.settings.get("fix_offline") or self.resized
         theta = self._limit("theta")["disk"] if asked else 1.0
         held = self.load(self.first_list, self.first_leader)
         return {
@@ -274,6 +306,7 @@ class _Judge:
     def dir_room(self) -> dict[tuple[int, str], float]:
         """Bytes that each log dir may hold: θ of it, or what it holds if that is more."""
         limited = {"theta", "log_dirs"} & set(self.settings["goals"]) or self.settings.get("fix_offline")
+        limited = limited or self.resized
         theta = self._limit("theta")["disk"] if limited else 1.0
         held = self.dir_held()
         return {
@@ -317,7 +350,8 @@ class _Judge:
                 self.fault(f"moves change {key}, which has no assignment")
             if key in told and not changed and not moved_dir:
                 self.fault(f"assignment {key} changes nothing")
-            if len(set(self.list[key])) != len(self.first_list[key]):
+            factor = self.wanted(key) if key in told else len(self.first_list[key])
+            if len(set(self.list[key])) != factor or len(self.list[key]) != factor:
                 self.fault(f"{key} had {self.first_list[key]}, and ends with {self.list[key]}")
 
     # ------------------------------------------------------------ measures
@@ -389,6 +423,11 @@ class _Judge:
             "replica_moves": kinds.count("replica"),
             "leader_moves": kinds.count("leader"),
         }
+        for name, kind in (("x_added_replicas", "add"), ("x_dropped_replicas", "drop")):
+            if cost.get(name, 0) != kinds.count(kind):
+                self.fault(f"cost.{name} is not that of the moves")
+        if self.resized and self.plan["bound"]["bytes"] > sum(self.missing_bytes()):
+            self.fault(f"bound.bytes is {self.plan['bound']['bytes']}, more than has to be added")
         for name, value in expected.items():
             if cost[name] != value:
                 self.fault(f"cost.{name} is {cost[name]}, the moves make {value}")
@@ -418,6 +457,60 @@ class _Judge:
 
     def excluded(self, key: tuple) -> bool:
         return any(fnmatchcase(key[0], pattern) for pattern in self.settings.get("excluded_topics") or [])
+
+    def wanted(self, key: tuple) -> int:
+        """The number of replicas that a partition is to have: a name goes before patterns."""
+        asked, has = self.resized, len(self.first_list[key])
+        if self.excluded(key):
+            return has
+        return asked.get(key[0], next((n for name, n in asked.items() if fnmatchcase(key[0], name)), has))
+
+    def missing_bytes(self) -> list[float]:
+        """The bytes of every replica that is to be added where there is one to copy."""
+        return [
+            max(0, self.wanted(key) - len(self.first_list[key])) * self.size(key)
+            for key, row in self.partitions.items()
+        ]
+
+    def factor_faults(self, lists: dict) -> list[str]:
+        """What breaks a plan for another replication factor: that number, and the racks and hosts of these."""
+        faults = []
+        for key in self.partitions:
+            wanted = self.wanted(key)
+            if wanted == len(self.first_list[key]):
+                continue
+            if len(lists[key]) != wanted:
+                faults.append(f"{key} has {len(lists[key])} replicas, {wanted} are asked for")
+                continue
+            faults += [
+                f"{key} on {lists[key]} crowds a {goal}"
+                for goal in ("rack", "host")
+                if goal in self.settings["goals"] and self._crowded(goal, lists[key])
+            ]
+        return faults
+
+    def check_resized(self) -> None:
+        """Nothing moves but what is added or dropped, of topics that another number is asked of."""
+        for move in self.plan["moves"]:
+            key = (move["topic"], move["partition"])
+            if move["kind"] not in ("add", "drop", "leader"):
+                self.fault(f"replication_factor, but move {move['order']} is of kind {move['kind']}")
+            if self.wanted(key) == len(self.first_list[key]):
+                self.fault(f"replication_factor, but {key} changes, of which none is asked")
+        for key, first in self.first_list.items():
+            if not (set(first) <= set(self.list[key]) or set(self.list[key]) <= set(first)):
+                self.fault(f"{key} had {first}, and ends with {self.list[key]}: something moved")
+            goes = set(first) - set(self.list[key])
+            gone = {b for b in first if b in self.dead or self._offline_first(key, b)}
+            if goes - gone and gone - goes:
+                self.fault(f"{key} loses {goes}, and keeps {gone - goes}, which are offline")
+            if self.leader[key] != self.first_leader[key] and self.first_leader[key] not in goes | gone | {
+                None
+            }:
+                self.fault(f"{key} changes its leader, whose replica stays")
+
+    def _offline_first(self, key: tuple, broker: int) -> bool:
+        return self.dirs[broker].get(self._first_dir(key, broker)) == "offline"
 
     def placement_faults(self, lists: dict, leaders: dict, moved: bool) -> list[str]:
         """What breaks a hard goal of placement."""
@@ -577,10 +670,14 @@ class _Judge:
     def check_verdict(self) -> None:
         verdict = self.plan["verdict"]
         problems = [problem for problem in self.plan["problems"] if not self.is_opinion(problem)]
-        hard = self.placement_faults(self.list, self.leader, moved=True)
-        over, off = self.level_faults(self.list, self.leader)
-        everything = hard + over + off + self.dir_faults() + self.order_faults()
         lifted = self.lifted()
+        if self.resized:
+            # Who was above θ before is for another plan.
+            hard, over, off = self.factor_faults(self.list), lifted, []
+        else:
+            hard = self.placement_faults(self.list, self.leader, moved=True)
+            over, off = self.level_faults(self.list, self.leader)
+        everything = hard + over + off + self.dir_faults() + self.order_faults()
         if verdict not in ("level", "levelled", "improved", "overloaded", "infeasible"):
             self.fault(f"verdict is {verdict}")
         if verdict == "level" and self.plan["moves"]:
@@ -615,6 +712,9 @@ class _Judge:
                 and "choices" not in problem["proof"]
             ):
                 self.check_add_brokers(problem)
+        if self.resized:
+            self.check_too_few(problems)
+            return
         self.check_worsened(over)
         short = [problem for problem in problems if "choices" in problem.get("proof", {})]
         for problem in short:
@@ -628,6 +728,25 @@ class _Judge:
         was = {text.rsplit(" ", 3)[0] for text in before}
         over, _ = self.level_faults(self.list, self.leader)
         return [text for text in over if text.rsplit(" ", 3)[0] not in was]
+
+    def check_too_few(self, problems: list[dict]) -> None:
+        """So many replicas were asked that no brokers are there for them: counted anew."""
+        closed = set(self.settings.get("excluded_brokers_for_replicas") or [])
+        open_ = {
+            number
+            for number, broker in self.brokers.items()
+            if broker["state"] not in ("dead", "draining", "no_new_replicas") and number not in closed
+            if not self.dirs[number] or "online" in self.dirs[number].values()
+        }
+        told = {p["proof"]["replication_factor"] for p in problems if "replication_factor" in p["proof"]}
+        short = {
+            self.wanted(key)
+            for key, first in self.first_list.items()
+            if self.wanted(key) > len(first) and len(open_ | set(first)) < self.wanted(key)
+            if self.in_sync[key] or self.first_leader[key] is not None
+        }
+        if (told or short) and told != {max(short, default=0)}:
+            self.fault(f"too few brokers for {short} replicas, told of {told}")
 
     def check_short_of_room(self, problem: dict) -> None:
         """A rack, host or cluster that must hold more than θ of its disks: counted anew."""
@@ -679,6 +798,8 @@ class _Judge:
         """Improved, with hard goals broken: they are named as open, and they are not proven impossible."""
         if not any(problem["kind"] == "unmet_goal" for problem in problems):
             self.fault("verdict is improved, a hard goal is broken, and no unmet_goal says so")
+        if self.resized:
+            return
         for fault, place in self.unsound():
             if place is None:
                 self.fault(f"verdict is improved, but {fault}, and no brokers would do")
@@ -736,7 +857,7 @@ class _Judge:
             return
         total = sum(
             row["leader_load"][name] * (self.leader[key] is not None)
-            + row["follower_load"][name] * (len(row["replicas"]) - (self.leader[key] is not None))
+            + row["follower_load"][name] * (len(self.list[key]) - (self.leader[key] is not None))
             for key, row in self.partitions.items()
         )
         if total <= theta * sum(capacity) * (1 - 1e-9):

@@ -59,6 +59,8 @@ class Option:
         Smallest value of a number; None for any.
     setting
         The setting, `section.key`, that the option is a short way to write; None where it is not one.
+    table
+        The setting is a table of numbers: each word is `NAME=NUMBER`.
     """
 
     flag: str
@@ -67,6 +69,7 @@ class Option:
     default: Any = None
     least: float | None = None
     setting: str | None = None
+    table: bool = False
 
     @property
     def name(self) -> str:

@@ -86,12 +86,14 @@ class Plan(Generic[MoveT]):
 def settings_document(settings: Any, resources: tuple[str, ...]) -> dict[str, object]:
     """A level's settings as plain JSON values; θ and ε by resource, without what has settings of its own.
 
-    Settings that a goal has to itself (`goals` of a field's metadata) are told where it is asked for.
+    Settings that a goal has to itself (`goals` of a field's metadata) are told where it is asked for; with no
+    goal named there, where they are given.
     """
     told: dict[str, object] = {}
     for one in fields(settings):
         name, value = one.name, getattr(settings, one.name)
-        if "goals" in one.metadata and not set(one.metadata["goals"]) & set(settings.goals):
+        goals = one.metadata.get("goals")
+        if goals is not None and not (set(goals) & set(settings.goals) if goals else value):
             continue
         if name in ("theta", "epsilon", "host_theta", "host_epsilon"):
             limits = {key: limit for key, limit in zip(resources, value, strict=True) if limit is not None}

@@ -18,12 +18,13 @@ _MOVE = record_of(
     ),
     own=("source_dir", "target_dir"),
 )
+RESIZED = ("added_replicas", "dropped_replicas")
 _RECORD = record_of(
     ReplicasPlan,
     {
         Problem: PROBLEM,
         Move: _MOVE,
-        Cost: record_of(Cost, own=("log_dir_moves", "log_dir_bytes", "order_moves")),
+        Cost: record_of(Cost, own=("log_dir_moves", "log_dir_bytes", "order_moves", *RESIZED)),
         Bound: record_of(Bound, own=("log_dir_bytes",)),
     },
     order=(*ORDER, "log_dirs", "hosts", "numbers"),
@@ -41,6 +42,8 @@ def checked(document: JsonDocument, plan: ReplicasPlan) -> None:
         "leader_moves": kinds.count(MoveKind.LEADER),
         "x_log_dir_moves": kinds.count(MoveKind.LOG_DIR),
         "x_order_moves": kinds.count(MoveKind.ORDER),
+        "x_added_replicas": kinds.count(MoveKind.ADD),
+        "x_dropped_replicas": kinds.count(MoveKind.DROP),
         "x_log_dir_bytes": sum(move.bytes for move in plan.moves if move.kind is MoveKind.LOG_DIR),
     }
     check_cost(document, plan.cost, counted)
@@ -105,7 +108,9 @@ def _check_moves(document: JsonDocument, plan: ReplicasPlan) -> None:
             remedy = "add one, or drop the move"
             raise InputError(f"{document.path}: {at} moves {_name(move)}, which has no assignment; {remedy}")
         _step(document, at, move, placement[found])
-        if move.kind is MoveKind.LEADER or leader[found] == move.source:
+        if move.kind is MoveKind.DROP and leader[found] == move.source:
+            raise document.refusal(f"{at}.source", move.source, "a replica that does not lead by then")
+        if move.kind is MoveKind.LEADER or (leader[found] == move.source and move.kind is not MoveKind.ADD):
             leader[found] = move.target
     for row, assignment in enumerate(plan.assignments):
         at = f"$.assignments[{row}]"
@@ -130,8 +135,25 @@ def _step(document: JsonDocument, at: str, move: Move, replicas: list[int]) -> N
             )
         replicas[replicas.index(move.source)] = move.target
         return
+    if move.kind is MoveKind.ADD:
+        if move.source is not None:
+            raise document.refusal(
+                f"{at}.source", move.source, "null: no replica makes room for an added one"
+            )
+        if move.target in replicas:
+            raise document.refusal(
+                f"{at}.target", move.target, f"none of {replicas}, which hold {_name(move)}"
+            )
+        replicas.append(move.target)
+        return
     if move.target not in replicas:
         raise document.refusal(f"{at}.target", move.target, held)
+    if move.kind is MoveKind.DROP:
+        if move.source != move.target or len(replicas) == 1:
+            expected = f"{move.target}, and another replica that stays"
+            raise document.refusal(f"{at}.source", move.source, expected)
+        replicas.remove(move.target)
+        return
     if move.kind in (MoveKind.LOG_DIR, MoveKind.ORDER) and move.source != move.target:
         raise document.refusal(f"{at}.source", move.source, f"{move.target}: the replica stays on its broker")
     if move.kind is MoveKind.LOG_DIR:

@@ -40,6 +40,17 @@ def _check(settings: ReplicasSettings, refuse: Refuse) -> None:
     for name in ("add", "demote", "drain"):
         if any(asked.count(broker) > 1 for broker in getattr(settings, name)):
             refuse(name, list(getattr(settings, name)), "each broker once, in one of drain, demote and add")
+    factors = dict(settings.replication_factor)
+    if not all(0 < factor < 2**15 for factor in factors.values()) or not all(factors):
+        refuse("replication_factor", factors, "numbers of replicas above 0, by topic or pattern")
+    together = [
+        name for name in ("drain", "demote", "add", "fix_offline", "to_disks") if getattr(settings, name)
+    ]
+    if factors and together:
+        expected = (
+            f"none beside {together[0]}: a plan for the one, and once it is applied a plan for the other"
+        )
+        refuse("replication_factor", factors, expected)
     if not all(settings.excluded_topics):
         refuse("excluded_topics", list(settings.excluded_topics), "names or patterns that are not empty")
 

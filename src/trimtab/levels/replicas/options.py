@@ -30,6 +30,14 @@ PLAN: Final = (
         False,
         setting="replicas.to_disks",
     ),
+    Option(
+        "--replication-factor",
+        "TOPIC=3: so many replicas for the partitions of topics, by name or pattern; nothing else moves.",
+        list[str],
+        [],
+        setting="replicas.replication_factor",
+        table=True,
+    ),
 )
 
 REPLAY: Final = (

@@ -26,6 +26,10 @@ class MoveKind(StrEnum):
     """The replica stays on its broker (`source` = `target`) and goes to another log dir there."""
     ORDER = "order"
     """The leader (`source` = `target`) becomes the first of the list; it leads on, and nothing is copied."""
+    ADD = "add"
+    """The partition gets one replica more, on `target`, at the end of its list; `source` is None."""
+    DROP = "drop"
+    """The replica on `source` (= `target`) is given up, and nobody takes its place; nothing is copied."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +63,10 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """One step; Kafka ids, not indices. `source` is None where there is no leader to take the role from."""
+    """One step; Kafka ids, not indices.
+
+    `source` is None where there is no leader to take the role from, and where a replica is added.
+    """
 
     order: Order
     kind: MoveKind
@@ -75,7 +82,10 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """A partition's replica list (Kafka's order) before and after the whole plan."""
+    """A partition's replica list (Kafka's order) before and after the whole plan.
+
+    Of another length, where replicas are added or dropped.
+    """
 
     topic: Name
     partition: Id
@@ -86,7 +96,10 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """The price of carrying the plan out; `bytes` go over the network, `log_dir_bytes` between disks."""
+    """The price of carrying the plan out; `bytes` go over the network, `log_dir_bytes` between disks.
+
+    Added replicas cost bytes as moved ones do; `replica_moves` counts the moved alone.
+    """
 
     bytes: Count
     replica_moves: Count
@@ -94,6 +107,8 @@ class Cost:
     log_dir_moves: Count = 0
     log_dir_bytes: Count = 0
     order_moves: Count = 0
+    added_replicas: Count = 0
+    dropped_replicas: Count = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,9 @@ ON_HOSTS: Final = {"goals": ("host_load",)}
 ON_NUMBERS: Final = {"goals": ("replica_numbers", "leader_numbers")}
 """Keys that are recorded in plans only where one of these goals is asked for."""
 
+IF_GIVEN: Final = {"goals": ()}
+"""A key that is recorded in plans only where it is given."""
+
 
 @dataclass(frozen=True)
 class RoleAwareSettings:
@@ -98,6 +101,9 @@ class ReplicasSettings:
     to_disks
         True: replicas move between the log dirs of their broker alone; nothing leaves its broker, but for
         what `fix_offline` asks for beside it.
+    replication_factor
+        The number of replicas asked of topics, by name or glob pattern; a name goes before patterns. Only the
+        partitions of these topics change then: replicas are added, or dropped, and nothing else moves.
     max_bytes, max_moves
         Limits to the whole plan, copies between brokers and between log dirs together; None is no limit.
     seed
@@ -127,6 +133,7 @@ class ReplicasSettings:
     add: tuple[int, ...] = ()
     fix_offline: bool = False
     to_disks: bool = False
+    replication_factor: Mapping[str, int] = field(default_factory=dict, metadata=IF_GIVEN)
     max_bytes: int | None = None
     max_moves: int | None = None
     seed: int = 0

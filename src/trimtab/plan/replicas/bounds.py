@@ -129,6 +129,10 @@ def bound_of(problem: ProblemData, goal: Limits, load: FloatArray) -> Bound:
     """
     arrays = problem.arrays
     forced = _forced_bytes(problem)
+    if problem.resizes:
+        copies = int(arrays.leaving[arrays.movable].sum())
+        proof = f"{forced:.0f} bytes of {copies} replicas to be added, each of which has to be copied"
+        return Bound(int(np.floor(forced * (1 - SLACK))), proof)
     crowded = _crowded_bytes(problem)
     capacity = problem.snapshot.brokers.capacity
     high, low, theta = (limit[: len(load), :WIDE] for limit in (goal.high, goal.low, goal.theta))

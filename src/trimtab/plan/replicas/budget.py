@@ -26,11 +26,13 @@ def within_budget(problem: ProblemData, placement: Placement) -> tuple[Placement
 def _costs(problem: ProblemData, placement: Placement) -> tuple[IntArray, Amounts, Amounts]:
     """Changed partitions, with the bytes and the moves that each takes."""
     arrays = problem.arrays
-    (kind, partition, *_), chosen, *_ = path_to(problem, placement)
+    (kind, partition, _, target, _), chosen, *_ = path_to(problem, placement)
     size = np.rint(arrays.size).astype(np.int64)
     number = len(arrays.home)
     steps = np.bincount(partition, minlength=number)[chosen]
-    copies = np.bincount(partition[kind == REPLICA_STEP], minlength=number)[chosen]
+    copies = np.bincount(partition[(kind == REPLICA_STEP) & (target < problem.brokers)], minlength=number)[
+        chosen
+    ]
     return chosen, copies * size[chosen], steps
 
 

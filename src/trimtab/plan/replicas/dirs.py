@@ -58,7 +58,7 @@ class DirData:
     def theta(self) -> float:
         """The most that a dir should be filled; the whole dir where nobody asks for less."""
         settings = self.problem.settings
-        limited = {"theta", "log_dirs"} & set(settings.goals) or settings.fix_offline
+        limited = {"theta", "log_dirs"} & set(settings.goals) or settings.fix_offline or self.problem.resizes
         return settings.theta[DISK] if limited else 1.0
 
     @cached_property

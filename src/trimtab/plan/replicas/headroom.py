@@ -222,7 +222,7 @@ def _shortage(
 
 
 def _theta_asked(problem: ProblemData) -> bool:
-    return "theta" in problem.settings.goals or problem.settings.fix_offline
+    return "theta" in problem.settings.goals or problem.settings.fix_offline or problem.resizes
 
 
 def _hosts(problem: ProblemData) -> Hosts | None:

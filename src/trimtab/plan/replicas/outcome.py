@@ -17,6 +17,7 @@ from trimtab.plan.replicas.bounds import bound_of
 from trimtab.plan.replicas.dir_bounds import log_dir_bound
 from trimtab.plan.replicas.dir_way import DirMove, DirWay, dir_way
 from trimtab.plan.replicas.explain import narrator
+from trimtab.plan.replicas.factor_reasons import factor_narrator
 from trimtab.plan.replicas.headroom import held_back, sent_home, too_full
 from trimtab.plan.replicas.moves import LEADER_STEP, Steps, path_to
 from trimtab.plan.replicas.placement import Placement
@@ -60,7 +61,7 @@ def plan_of(problem: ProblemData, strategy: str, placement: Placement, cut: Prob
     before = imbalance(load_before, brokers.capacity, brokers.in_service, RESOURCES)
     after = imbalance(path.load, brokers.capacity, brokers.in_service, RESOURCES)
     reasons = _reasons(problem, path.steps, path.goal, usage, path.ceiling)
-    moves = _moves(problem, path.steps, reasons, path.way)
+    moves = _moves(problem, path.steps, reasons, path.way, usage)
     path, orders, left_out = _in_preferred_order(problem, path, len(moves))
     moves += orders
     cost = cost_of(moves)
@@ -132,6 +133,8 @@ def cost_of(moves: tuple[Move, ...]) -> Cost:
         log_dir_moves=kinds.count(MoveKind.LOG_DIR),
         log_dir_bytes=between_dirs,
         order_moves=kinds.count(MoveKind.ORDER),
+        added_replicas=kinds.count(MoveKind.ADD),
+        dropped_replicas=kinds.count(MoveKind.DROP),
     )
 
 
@@ -149,6 +152,9 @@ def _in_order(
 ) -> Steps:
     """The steps in the order of execution."""
     leaving = ~problem.snapshot.brokers.in_service[np.maximum(steps.source, 0)]
+    if problem.resizes:
+        # What is dropped makes room for what is added.
+        leaving = steps.target >= problem.brokers
     resources = problem.counted.shape[1]
     distance = np.maximum(usage - goal.high, 0.0)[:, :resources].sum(axis=1)
     priority = urgency(steps, leaving, distance)
@@ -168,7 +174,18 @@ def _reasons(
     return reasons
 
 
-def _moves(problem: ProblemData, steps: Steps, reasons: Reasons, way: DirWay) -> tuple[Move, ...]:
+def _kind(problem: ProblemData, kind: int, source: int, target: int) -> MoveKind:
+    """A step's kind as a move: from a vacancy a replica is added, to a vacancy one is dropped."""
+    if kind == LEADER_STEP:
+        return MoveKind.LEADER
+    if source >= problem.brokers:
+        return MoveKind.ADD
+    return MoveKind.DROP if target >= problem.brokers else MoveKind.REPLICA
+
+
+def _moves(
+    problem: ProblemData, steps: Steps, reasons: Reasons, way: DirWay, usage: FloatArray
+) -> tuple[Move, ...]:
     """The steps, and between them the moves from dir to dir."""
     parts, ids = problem.snapshot.partitions, problem.snapshot.brokers.id.tolist()
     topics, topic, number = parts.topics, parts.topic.tolist(), parts.number.tolist()
@@ -179,19 +196,23 @@ def _moves(problem: ProblemData, steps: Steps, reasons: Reasons, way: DirWay) ->
         else np.zeros(len(steps.kind) + 1, dtype=np.int64)
     )
     order: list[int] = (np.arange(1, len(steps.kind) + 1) + earlier[:-1]).tolist()
-    reason = narrator(problem, steps, reasons, order)
+    if problem.resizes:
+        reason = factor_narrator(problem, steps, reasons, usage, order)
+    else:
+        reason = narrator(problem, steps, reasons, order)
     made = []
     columns = (*(column.tolist() for column in steps[:4]), way.pairs)
     for i, (kind, p, source, target, (source_dir, target_dir)) in enumerate(zip(*columns, strict=True)):
+        does = _kind(problem, kind, source, target)
         made.append(
             Move(
                 order=order[i],
-                kind=MoveKind.LEADER if kind == LEADER_STEP else MoveKind.REPLICA,
+                kind=does,
                 topic=topics[topic[p]],
                 partition=number[p],
-                source=ids[source] if source >= 0 else None,
-                target=ids[target],
-                bytes=0 if kind == LEADER_STEP else size[p],
+                source=ids[source] if source >= 0 and does is not MoveKind.ADD else None,
+                target=ids[source if does is MoveKind.DROP else target],
+                bytes=size[p] if does in (MoveKind.REPLICA, MoveKind.ADD) else 0,
                 reason=reason(i),
                 source_dir=source_dir,
                 target_dir=target_dir,
@@ -257,8 +278,8 @@ def _assignments(problem: ProblemData, path: _Path) -> tuple[Assignment, ...]:
         Assignment(
             topic=parts.topics[topic],
             partition=number,
-            before=tuple(ids[b] for b in before if b >= 0),
-            after=tuple(ids[b] for b in after if b >= 0),
+            before=tuple(ids[b] for b in before if 0 <= b < problem.brokers),
+            after=tuple(ids[b] for b in after if 0 <= b < problem.brokers),
             leader_after=ids[leader] if leader >= 0 else None,
         )
         for topic, number, before, after, leader in zip(

@@ -1,6 +1,6 @@
 """A snapshot and its settings as the arrays that a search works on."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fnmatch import translate
 from re import compile as compile_pattern
 
@@ -51,6 +51,11 @@ class ProblemData:
         Shape (partitions,): its leader is to lead nothing.
     bearers
         Rows and columns that are levelled besides brokers and resources, if any.
+    wanted
+        Where another replication factor is asked for (`trimtab.plan.replicas.vacancies`), shape
+        (partitions,): the number of replicas that each is to have, 0 where nothing is asked; else empty.
+    vacancies
+        How many of the last brokers are none: replicas wait there to be added, or end there when dropped.
     """
 
     snapshot: ReplicasSnapshot
@@ -64,6 +69,23 @@ class ProblemData:
     hosts: int
     demoted: BoolArray
     bearers: Bearers
+    wanted: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
+    vacancies: int = 0
+
+    @property
+    def brokers(self) -> int:
+        """The number of brokers that there are, vacancies left out."""
+        return len(self.snapshot.brokers) - self.vacancies
+
+    @property
+    def resizes(self) -> bool:
+        """Whether the plan is for another replication factor, and for nothing else."""
+        return len(self.wanted) > 0
+
+    @property
+    def offline(self) -> BoolArray:
+        """Shape of `home`: the replica lies in a log dir that is offline."""
+        return on_offline_dirs(self.snapshot)
 
     @property
     def wide(self) -> Arrays:

@@ -42,7 +42,7 @@ def _least_harmful_leader(g, p, without):
 
 
 @leaf
-def _spread(seat, rule, place, p, s, b):
+def spread(seat, rule, place, p, s, b):
     """Excess of the partition over the caps of racks (first) and hosts with slot `s` on broker `b`."""
     over = 0
     for t in range(place.shape[1]):
@@ -61,7 +61,7 @@ def _spread(seat, rule, place, p, s, b):
 
 
 @leaf
-def _destination(g, p, s, role, spread_limit):
+def destination(g, p, s, role, spread_limit):
     """Broker with the fewest spread breaches (below `spread_limit`), then the least harm; -1 if none."""
     best = -1
     least = 0.0
@@ -75,7 +75,7 @@ def _destination(g, p, s, role, spread_limit):
             continue
         if role == 1 and not may_take_lead(g.seat, g.home, g.flags, p, b):
             continue
-        over = _spread(g.seat, g.rule, g.place, p, s, b)
+        over = spread(g.seat, g.rule, g.place, p, s, b)
         if over > fewest or over >= spread_limit:
             continue
         worse = harm(g, b, 2 * p + role, NOTHING)
@@ -94,18 +94,18 @@ def _relocate(g, p, s, spread_limit):
         # Not first in its list, so its role cannot travel with the copy: whoever it is handed to keeps it.
         t = _least_harmful_leader(g, p, s)
         if t >= 0 and g.place[p, t] == g.home[p, t] and (g.flags[p, t] & LEAVING) == 0:
-            b = _destination(g, p, s, 0, spread_limit)
+            b = destination(g, p, s, 0, spread_limit)
             if b < 0:
                 return False
             give_lead(g, p, t)
             move(g, p, s, b)
             return True
-    b = _destination(g, p, s, role, spread_limit)
+    b = destination(g, p, s, role, spread_limit)
     if b < 0 and role == 1:
         t = _least_harmful_leader(g, p, s)
         if t < 0:
             return False
-        b = _destination(g, p, s, 0, spread_limit)
+        b = destination(g, p, s, 0, spread_limit)
         if b < 0:
             return False
         give_lead(g, p, t)
@@ -127,9 +127,9 @@ def _copy_a_leader(g, p, without):
                 continue
             if turn == 1 and g.flags[p, s] & READY:
                 continue
-            b = _destination(g, p, s, 1, _spread(g.seat, g.rule, g.place, p, s, here) + 1)
+            b = destination(g, p, s, 1, spread(g.seat, g.rule, g.place, p, s, here) + 1)
             if b < 0:
-                b = _destination(g, p, s, 1, ANY_SPREAD)
+                b = destination(g, p, s, 1, ANY_SPREAD)
             if b >= 0:
                 move(g, p, s, b)
                 give_lead(g, p, s)
@@ -148,7 +148,7 @@ def _lawful(g, p):
             continue
         if (g.flags[p, s] & LEAVING) and here == g.home[p, s]:
             return False
-        if _spread(g.seat, g.rule, g.place, p, s, here) > 0:
+        if spread(g.seat, g.rule, g.place, p, s, here) > 0:
             return False
     return True
 
@@ -178,7 +178,7 @@ def repair(g, order):
         for _ in range(g.width):
             for s in range(g.width):
                 if g.place[p, s] >= 0:
-                    over = _spread(g.seat, g.rule, g.place, p, s, g.place[p, s])
+                    over = spread(g.seat, g.rule, g.place, p, s, g.place[p, s])
                     if over > 0:
                         _relocate(g, p, s, over)
         if not _lawful(g, p):

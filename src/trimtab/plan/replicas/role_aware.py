@@ -54,6 +54,10 @@ def plan(snapshot: ReplicasSnapshot, settings: ReplicasSettings) -> Plan:
     """Plan with the paper's procedure."""
     if settings.to_disks:
         raise PlanError("to_disks: role_aware knows no log dirs; plan with the strategy trim")
+    if settings.replication_factor:
+        raise PlanError(
+            "replication_factor: role_aware adds and drops no replicas; plan with the strategy trim"
+        )
     # Nor does its source: its plans are judged without them.
     settings = replace(settings, goals=tuple(goal for goal in settings.goals if goal != "log_dirs"))
     problem = problem_data(snapshot, settings)

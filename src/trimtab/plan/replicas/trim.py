@@ -16,6 +16,7 @@ from trimtab.plan.replicas.annealing import anneal
 from trimtab.plan.replicas.board import ReplicasBoard, new_board
 from trimtab.plan.replicas.budget import within_budget
 from trimtab.plan.replicas.descent import level, send_home
+from trimtab.plan.replicas.factor import resized
 from trimtab.plan.replicas.headroom import given_way
 from trimtab.plan.replicas.outcome import plan_of
 from trimtab.plan.replicas.placement import Placement
@@ -35,6 +36,8 @@ CHUNK = 1 << 16
 
 def plan(snapshot: ReplicasSnapshot, settings: ReplicasSettings) -> Plan:
     """Plan with `trim`."""
+    if settings.replication_factor:
+        return resized(snapshot, settings)
     problem = problem_data(snapshot, settings)
     kept, cut = within_budget(problem, searched(problem))
     return plan_of(problem, "trim", kept, cut)

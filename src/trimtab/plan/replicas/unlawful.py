@@ -105,7 +105,7 @@ def _left_behind(problem: ProblemData, left: BoolArray) -> list[Problem]:
                 count=need - have,
                 text=f"{int(too_few.sum())} partitions keep {need} replicas on {need} different "
                 f"brokers, but only {have} brokers may hold them; add {need - have} "
-                f"({_names(problem, too_few)})",
+                f"({named(problem, too_few)})",
                 proof={"replication_factor": need, "brokers_that_may_hold_them": have},
             )
         )
@@ -130,8 +130,8 @@ def _leaderless(problem: ProblemData, without: BoolArray) -> list[Problem]:
     return [
         Problem(
             "no_leader",
-            f"{_counted(number)} without a leader and none can be given: no replica on a running broker is "
-            f"in sync and may lead ({_names(problem, without)}); left as they are",
+            f"{counted(number)} without a leader and none can be given: no replica on a running broker is "
+            f"in sync and may lead ({named(problem, without)}); left as they are",
             proof={"partitions": number, "online_in_sync_replicas_that_may_lead": 0},
         )
     ]
@@ -143,7 +143,7 @@ def _open(problem: ProblemData, which: BoolArray, what: str, goal: str) -> list[
         return []
     number = int(which.sum())
     text = (
-        f"{_counted(number)} ({_names(problem, which)}) {what}; not proven impossible: a limit on moves "
+        f"{counted(number)} ({named(problem, which)}) {what}; not proven impossible: a limit on moves "
         "or bytes left it out, or it takes a way that the strategy does not know, such as back to a broker "
         "whose log dir failed"
     )
@@ -154,17 +154,19 @@ def _conflict(problem: ProblemData, which: BoolArray, why: str, proof: dict[str,
     number = int(which.sum())
     return Problem(
         "conflicting_constraints",
-        f"{_counted(number)} ({_names(problem, which)}) {why}",
+        f"{counted(number)} ({named(problem, which)}) {why}",
         proof={"partitions": number, **proof},
     )
 
 
-def _counted(number: int) -> str:
+def counted(number: int) -> str:
+    """So many partitions, in words."""
     return f"{number} partition{'s' if number != 1 else ''}"
 
 
-def _names(problem: ProblemData, which: BoolArray) -> str:
+def named(problem: ProblemData, which: BoolArray) -> str:
+    """The first few of some partitions by name."""
     parts = problem.snapshot.partitions
     rows = np.flatnonzero(which)
-    named = ", ".join(f"{parts.topics[parts.topic[p]]}-{parts.number[p]}" for p in rows[:NAMED])
-    return named + (", ..." if len(rows) > NAMED else "")
+    names = ", ".join(f"{parts.topics[parts.topic[p]]}-{parts.number[p]}" for p in rows[:NAMED])
+    return names + (", ..." if len(rows) > NAMED else "")

@@ -10,6 +10,7 @@ from trimtab.model.replicas.resources import RESOURCES, UNITS
 from trimtab.plan.replicas.beside import Pair, beside_problems
 from trimtab.plan.replicas.dir_verdicts import dir_problems
 from trimtab.plan.replicas.dir_way import DirWay
+from trimtab.plan.replicas.factor_verdicts import factor_problems
 from trimtab.plan.replicas.placement import Placement
 from trimtab.plan.replicas.problem import ProblemData
 from trimtab.plan.replicas.unlawful import hard_problems
@@ -45,16 +46,22 @@ def judge(
     """
     place, lead = placement
     before, after = measured
-    impossible, unmet = hard_problems(problem, place, lead, load)
+    if problem.resizes:
+        impossible, unmet = factor_problems(problem, place, lead)
+    else:
+        impossible, unmet = hard_problems(problem, place, lead, load)
     led = (lead >= 0) & _borne(problem, place, lead)
     above, off = beyond(after.usage, after.deviation, after.mean, problem.goals)
+    theta = np.array(problem.settings.theta) * (1 + ROUNDING)
+    lifted = after.counted & (after.usage > theta) & ~(before.usage > theta)
+    if problem.resizes:
+        # Whoever is above θ without this plan is for another.
+        above = above & lifted
     proven, open_ = _capacity(problem, load, after, above, led)
     level = _deviation(problem, after, off, led)
     too_full, uneven = dir_problems(problem, placement, way)
     further, missed, lifts = beside_problems(problem, beside)
     problems = (*impossible, *unmet, *proven, *further, *open_, *level, *missed, *too_full, *uneven)
-    theta = np.array(problem.settings.theta) * (1 + ROUNDING)
-    lifted = after.counted & (after.usage > theta) & ~(before.usage > theta)
     return judgement_of(
         problems,
         proven=bool(impossible or proven or further or too_full),

@@ -142,7 +142,11 @@ def _log_dirs(plan: Plan) -> list[str]:
 
 def _cost(plan: Plan) -> str:
     cost = plan.cost
-    parts = [f"{counted(cost.replica_moves, 'replica')} to copy ({bytes_text(cost.bytes)})"]
+    if cost.added_replicas or cost.dropped_replicas:
+        parts = [f"{counted(cost.added_replicas, 'replica')} to add ({bytes_text(cost.bytes)})"]
+        parts.append(f"{counted(cost.dropped_replicas, 'replica')} to drop")
+    else:
+        parts = [f"{counted(cost.replica_moves, 'replica')} to copy ({bytes_text(cost.bytes)})"]
     parts.append(f"{counted(cost.leader_moves, 'leader role')} to hand over")
     if cost.log_dir_moves:
         size = bytes_text(cost.log_dir_bytes)
@@ -158,6 +162,10 @@ def _cells(move: Move) -> tuple[str, str, str]:
         way = f"{move.source_dir or '?'} → {move.target_dir or '?'} on {move.target}"
     elif move.kind is MoveKind.ORDER:
         way = f"{move.target} first"
+    elif move.kind is MoveKind.ADD:
+        way = f"→ {move.target}"
+    elif move.kind is MoveKind.DROP:
+        way = f"{move.source} →"
     else:
         way = f"{_source(move)} → {move.target}"
     return f"{move.topic}-{move.partition}", way, bytes_text(move.bytes) if move.bytes else ""

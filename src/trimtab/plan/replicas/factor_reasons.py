@@ -1,0 +1,107 @@
+"""Why a replica is added there, and why this one is dropped, in words."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from trimtab.model.load import FloatArray, resource_name
+from trimtab.model.replicas.plan import Reason
+from trimtab.model.replicas.resources import RESOURCES
+from trimtab.model.replicas.snapshot import BrokerState
+from trimtab.plan.replicas.explain import RULES
+from trimtab.plan.replicas.factor_verdicts import GOAL
+from trimtab.plan.replicas.moves import LEADER_STEP, Steps
+from trimtab.plan.replicas.problem import ProblemData
+from trimtab.plan.search.reasons import Reasons, change, rejections
+
+
+def factor_narrator(
+    problem: ProblemData, steps: Steps, reasons: Reasons, usage: FloatArray, order: list[int]
+) -> Callable[[int], Reason]:
+    """A function from the number of a step to its reason.
+
+    Parameters
+    ----------
+    usage
+        Shape (rows, columns), before all steps.
+    order
+        The place of each step among the plan's moves, from 1.
+    """
+    return _Narrator(problem, steps, reasons, usage, order)
+
+
+class _Narrator:
+    def __init__(
+        self, problem: ProblemData, steps: Steps, reasons: Reasons, usage: FloatArray, order: list[int]
+    ) -> None:
+        self.problem, self.steps, self.reasons, self.order = problem, steps, reasons, order
+        self.ids = problem.snapshot.brokers.id.tolist()
+        held = (problem.arrays.home >= 0) & (problem.arrays.home < problem.brokers)
+        self.number = held.sum(axis=1).tolist()
+        self.usage = usage[: problem.brokers, : len(RESOURCES)].copy()
+        self.departs = {
+            (int(p), int(b)): at
+            for kind, p, b, at in zip(*(c.tolist() for c in steps[:3]), order, strict=True)
+            if kind != LEADER_STEP
+        }
+
+    def __call__(self, i: int) -> Reason:
+        """The reason of a step; to be asked for one after the other."""
+        problem = self.problem
+        kind, p, source, target, role = (int(column[i]) for column in self.steps)
+        wanted = int(problem.wanted[p])
+        if kind == LEADER_STEP:
+            use = problem.arrays.use[p, 1] - problem.arrays.use[p, 0]
+            text = "the partition's leader is offline"
+            if source >= 0 and (p, source) in self.departs:
+                drop = self.departs[p, source]
+                text = (
+                    f"broker {self.ids[source]} hands over, so that its replica can be dropped (move {drop})"
+                )
+            self._bear(target, use)
+            if source >= 0:
+                self._bear(source, -use)
+            told = f"{text}; broker {self.ids[target]} holds the partition in sync"
+            return Reason(GOAL, None, self.ids[source if source >= 0 else target], None, None, None, told)
+        use, before = problem.arrays.use[p, role], self.number[p]
+        if target >= problem.brokers:
+            self.number[p] -= 1
+            what, side = source, -1.0
+            why = f"broker {self.ids[source]} {self._state(p, source)}"
+        else:
+            self.number[p] += 1
+            what, side = target, 1.0
+            why = f"broker {self.ids[target]} bears it best"
+        name, was, now = self._load(what, side * use)
+        after = self.number[p]
+        text = f"{wanted} replicas asked for: {before} -> {after}; {why}: {name} {change(was, now)}"
+        if side > 0:
+            rejected = self.reasons.rejected[i].tolist()
+            rejected[0] -= problem.vacancies - 1
+            text = f"{text}; {rejections(problem.brokers - 1, 'others', rejected, RULES)}"
+        return Reason(GOAL, None, self.ids[what], float(before), float(after), float(wanted), text)
+
+    def _bear(self, b: int, use: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Add a load to a broker; its usage before and after."""
+        was = self.usage[b].copy()
+        self.usage[b] += use[: len(RESOURCES)] * self.problem.arrays.inverse[b]
+        return was, self.usage[b]
+
+    def _load(self, b: int, use: FloatArray) -> tuple[str, float, float]:
+        """The resource of the broker that changes most, and from what to what."""
+        was, now = self._bear(b, use)
+        r = int(np.argmax(np.abs(now - was)))
+        return resource_name(RESOURCES[r]), float(was[r]), float(now[r])
+
+    def _state(self, p: int, b: int) -> str:
+        """Why the replica of a broker goes first, or that its going levels best."""
+        problem = self.problem
+        s = int(np.flatnonzero(problem.arrays.home[p] == b)[0])
+        state = problem.snapshot.brokers.state[b]
+        if state == BrokerState.DEAD:
+            return "is dead"
+        if problem.offline[p, s]:
+            return "holds it in a log dir that is offline"
+        if state == BrokerState.DRAINING:
+            return "is to be emptied"
+        return "can spare it best" if problem.snapshot.partitions.in_sync[p, s] else "is not in sync"

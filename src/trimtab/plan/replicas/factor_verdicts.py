@@ -1,0 +1,150 @@
+"""Partitions that do not get the number of replicas asked for, or crowd a rack with it, and the proofs."""
+
+import numpy as np
+
+from trimtab.model.load import BoolArray, IntArray
+from trimtab.model.plan import Problem
+from trimtab.model.replicas.resources import DISK
+from trimtab.plan.replicas.headroom import ROUNDING, ceiling
+from trimtab.plan.replicas.placement import Placement, crowding
+from trimtab.plan.replicas.problem import ProblemData
+from trimtab.plan.replicas.unlawful import counted, named
+from trimtab.plan.replicas.vacancies import unmet
+
+GOAL = "replication_factor"
+
+
+def factor_problems(
+    problem: ProblemData, place: IntArray, lead: IntArray
+) -> tuple[list[Problem], list[Problem]]:
+    """Problems proven to be beyond every plan of this kind, and those that this one only leaves undone.
+
+    Parameters
+    ----------
+    place, lead
+        The placement in slots.
+    """
+    proven: list[Problem] = []
+    open_: list[Problem] = []
+    left = unmet(problem, place)
+    have = ((problem.arrays.home >= 0) & (problem.arrays.home < problem.brokers)).sum(axis=1)
+    orphaned = left & problem.orphaned
+    short = left & ~orphaned & (problem.wanted > have)
+    if orphaned.any():
+        text = (
+            "keep the replicas that they have: no broker that runs holds them in sync, so there is nothing "
+            "to copy from, and none may be given up; bring one of their brokers back"
+        )
+        proven.append(
+            _problem(problem, orphaned, "conflicting_constraints", text, proof={"online_in_sync_copies": 0})
+        )
+    too_few, where = _too_few(problem, short)
+    proven += where
+    no_room = [] if where else _no_room(problem, short & ~too_few, place, lead)
+    proven += no_room
+    if not no_room and (rest := short & ~too_few).any():
+        text = (
+            "keep the replicas that they have: no broker was found that has room for one more on its disk, "
+            "or a limit on moves or bytes left them out; not proven impossible"
+        )
+        open_.append(_problem(problem, rest, "unmet_goal", text, proof={"goal": GOAL}))
+    if (rest := left & ~orphaned & ~short).any():
+        text = (
+            "keep the replicas that they have: no other replica in sync may lead, or a limit on moves left "
+            "them out"
+        )
+        open_.append(_problem(problem, rest, "unmet_goal", text, proof={"goal": GOAL}))
+    for name in ("rack", "host"):
+        open_ += _crowded(problem, place, left, name)
+    return proven, open_
+
+
+def _too_few(problem: ProblemData, short: BoolArray) -> tuple[BoolArray, list[Problem]]:
+    """Partitions that are to have more replicas than there are brokers that may hold them."""
+    arrays, home = problem.arrays, problem.arrays.home
+    open_ = int(arrays.may_receive.sum())
+    closed = ((home >= 0) & (home < problem.brokers) & ~arrays.may_receive[home]).sum(axis=1)
+    which = short & (problem.wanted > open_ + closed)
+    if not which.any():
+        return which, []
+    need = int(problem.wanted[which].max())
+    have = open_ + int(closed[which & (problem.wanted == need)].min())
+    more, s = need - have, "s" if need - have > 1 else ""
+    text = (
+        f"are to have {need} replicas on {need} different brokers, but only {have} brokers may hold them: "
+        f"add {more} broker{s}, or open so many that are dead, drain or may be given no replicas; or "
+        f"ask for {have}; they keep what they have"
+    )
+    choices = {"add_brokers": {"count": more}, "ask_for": {"replication_factor": have}}
+    proof: dict[str, object] = {
+        "replication_factor": need,
+        "brokers_that_may_hold_them": have,
+        "choices": choices,
+    }
+    return which, [_problem(problem, which, "add_brokers", text, count=more, proof=proof)]
+
+
+def _no_room(problem: ProblemData, short: BoolArray, place: IntArray, lead: IntArray) -> list[Problem]:
+    """More bytes are to be added than all disks together have room for below θ."""
+    arrays = problem.arrays
+    if not short.any():
+        return []
+    top, service = ceiling(problem)[: problem.brokers], problem.counted[: problem.brokers, DISK]
+    open_ = arrays.may_receive[: problem.brokers]
+    if (open_ & ~service).any():
+        return []
+    capacity = problem.snapshot.brokers.capacity[: problem.brokers, DISK]
+    # What is dropped in the same plan makes room.
+    without = Placement(np.where(arrays.home >= problem.brokers, arrays.home, place), lead)
+    held = problem.load(without)[: problem.brokers, DISK]
+    free = float(np.maximum(top[open_] * capacity[open_] - held[open_], 0.0).sum())
+    missing = ((arrays.home >= problem.brokers) * arrays.size[:, None]).sum()
+    if missing <= free * ROUNDING:
+        return []
+    theta = problem.settings.theta[DISK]
+    typical = float(np.median(capacity[open_])) if open_.any() else 0.0
+    more = max(1, int(np.ceil((missing - free) / (theta * typical) - 1e-9))) if typical else 1
+    s = "s" if more > 1 else ""
+    text = (
+        f"keep the replicas that they have: {missing:.6g} bytes are to be added in all, and all disks "
+        f"together have room for {free:.6g} below {100 * theta:g}%: add {more} broker{s} of "
+        f"{typical:.6g} bytes; or ask for fewer replicas, or of fewer topics; or raise theta.disk"
+    )
+    proof: dict[str, object] = {
+        "needed_bytes": float(missing),
+        "free_bytes": free,
+        "theta": theta,
+        "choices": {"add_brokers": {"count": more}, "ask_for_less": {}, "raise_theta": {}},
+    }
+    return [_problem(problem, short, "add_brokers", text, count=more, resource="disk", proof=proof)]
+
+
+def _crowded(problem: ProblemData, place: IntArray, left: BoolArray, name: str) -> list[Problem]:
+    """Partitions that crowd a rack or a host with the number of replicas that they have now."""
+    arrays = problem.arrays
+    group, cap = getattr(arrays, name), getattr(arrays, f"{name}_cap")
+    real = np.where(place < problem.brokers, place, -1)
+    which = (problem.wanted > 0) & ~left & crowding(real, group, cap)
+    if not which.any():
+        return []
+    text = (
+        f"crowd a {name}: by the replicas that they had, or for want of brokers elsewhere that have room and "
+        "may be given some; a plan without replication_factor spreads what can be spread"
+    )
+    return [_problem(problem, which, "unmet_goal", text, proof={"goal": name})]
+
+
+def _problem(
+    problem: ProblemData,
+    which: BoolArray,
+    kind: str,
+    text: str,
+    *,
+    count: int | None = None,
+    resource: str | None = None,
+    proof: dict[str, object],
+) -> Problem:
+    number = int(which.sum())
+    told = {"partitions": number, **proof}
+    sentence = f"{counted(number)} ({named(problem, which)}) {text}"
+    return Problem(kind, sentence, count=count, resource=resource, proof=told)
