@@ -473,7 +473,7 @@ class _Judge:
         ]
 
     def factor_faults(self, lists: dict) -> list[str]:
-        """What breaks a plan for another replication factor: that number, and the racks and hosts of these."""
+        """What breaks a plan for another replication factor: that number, and racks and hosts of these."""
         faults = []
         for key in self.partitions:
             wanted = self.wanted(key)

@@ -86,7 +86,7 @@ def test_the_mean_to_be_near_is_that_of_all_replicas_to_be_added() -> None:
 
 
 def test_offline_replicas_are_dropped_first_then_those_that_lag_then_those_that_level_best() -> None:
-    """Of `dead` the replica on the dead broker goes, of `lags` the one out of sync, of `full` the fullest's."""
+    """Of `dead` the dead broker's replica goes, of `lags` the one out of sync, of `full` the fullest's."""
     brokers = [broker(b, capacity=FULL) for b in (1, 2, 3)] + [broker(4, capacity=FULL, state="dead")]
     parts = [
         partition("dead", 0, [1, 2, 4]),
