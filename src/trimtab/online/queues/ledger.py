@@ -45,7 +45,8 @@ class Ledger:
     """
 
     __slots__ = (
-        "arrived", "capacity", "closed", "held", "held_work", "length", "open", "paused", "served", "work",
+        "_watched", "arrived", "capacity", "closed", "held", "held_work", "length", "open", "paused",
+        "served", "work",
     )  # fmt: skip
 
     def __init__(self, capacity: Iterable[int]) -> None:
@@ -59,6 +60,7 @@ class Ledger:
         self.length, self.held = [0] * count, [0] * count
         self.work, self.held_work = [0.0] * count, [0.0] * count
         self.arrived, self.served = [0.0] * count, [0.0] * count
+        self._watched: list[set[int]] = []
         self.paused, self.closed, self.open = [False] * count, [False] * count, [True] * count
 
     def __len__(self) -> int:
@@ -116,16 +118,26 @@ class Ledger:
         self.closed[queue] = False
         self._look(queue)
 
+    def watch(self) -> set[int]:
+        """A set into which queues are put whose work or length shrinks from now on; its reader empties it."""
+        eased: set[int] = set()
+        self._watched.append(eased)
+        return eased
+
     def refresh(self, queue: int, *, length: int, work: float, held: int = 0, held_work: float = 0.0) -> None:
         """Set a queue to what its owner counts; for dispatchers that are not alone."""
         self.length[queue], self.work[queue] = length, work
         self.held[queue], self.held_work[queue] = held, held_work
+        for eased in self._watched:
+            eased.add(queue)
         self._look(queue)
 
     def _gone(self, queue: int, messages: int, work: float) -> None:
         left = self.length[queue] = self.length[queue] - messages
         # An empty queue holds no work: sums of fractions must not leave a crumb that makes it look busy.
         self.work[queue] = self.work[queue] - work if left else 0.0
+        for eased in self._watched:
+            eased.add(queue)
         if not self.open[queue]:
             self._look(queue)
 

@@ -145,3 +145,13 @@ def test_two_overloaded_queues_give_to_the_lightest_in_turn(light: int) -> None:
     orders = [order for order in run(seen(0, *queues), seen(1, *queues))[1] if isinstance(order, Move)]
     assert orders[0] == Move(1, 2, None, 45.0)
     assert orders[1:] == ([Move(0, 3, None, 40.0)] if light == 3 else [])
+
+
+def test_queues_are_marked_anew_once_all_moves_are_answered() -> None:
+    """Between two answers a queue may look as it will not be."""
+    queues = (85, 95, 5, 5)
+    schedule, orders = run(seen(0, *queues), seen(1, *queues))
+    assert orders == (Pause(0), Pause(1), Move(1, 2, None, 45.0), Move(0, 3, None, 40.0))
+    schedule, orders = handle(schedule, Moved(1, 2, 45, 45.0), HUNDREDS)
+    assert orders == ()
+    assert handle(schedule, Moved(0, 3, 40, 40.0), HUNDREDS)[1] == (Resume(0), Resume(1))

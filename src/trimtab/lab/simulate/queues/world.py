@@ -1,0 +1,264 @@
+"""A world of queues in virtual time: a source, a dispatcher, queues with a worker each, and a scheduler."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from math import inf
+
+from trimtab.lab.simulate.queues.arrivals import Message
+from trimtab.lab.simulate.queues.run import Look, Run
+from trimtab.online.queues.affinity import Affinity
+from trimtab.online.queues.ledger import Ledger
+from trimtab.online.queues.messages import Move, Moved, Order, Pause, QueuesSeen
+from trimtab.online.queues.migration import chosen
+from trimtab.online.queues.policies.central import CentralQueue
+from trimtab.online.queues.policies.min_min import MinMin
+from trimtab.online.queues.policies.stealing import WorkStealing
+from trimtab.online.queues.policy import DispatchPolicy
+from trimtab.online.queues.scheduling import Schedule, handle
+from trimtab.online.queues.settings import Scheduling
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scheme:
+    """How messages are dispatched and queues kept level.
+
+    Attributes
+    ----------
+    policy
+        Makes the dispatch policy over a ledger.
+    scheduling
+        Settings of balance scheduling; None for none.
+    full
+        Where no queue is open: `block` the source, or `drop` the message.
+    gather_seconds
+        How long messages are held back so that Min-Min has a batch to choose from; 0 sends each by itself.
+    """
+
+    policy: Callable[[Ledger], DispatchPolicy]
+    scheduling: Scheduling | None = None
+    full: str = "block"
+    gather_seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """Queues with one worker each, from the first message to the last.
+
+    At one instant work ends first, then queues are looked at, then messages arrive.
+
+    Parameters
+    ----------
+    scheme
+        Who decides.
+    capacity
+        Shape (queues,): messages.
+    mean_weight
+        Mean weight of the classes, seconds, as the scheduler is told.
+    speed
+        Shape (queues,): seconds of work done in a second.
+    look_seconds
+        How often queues are looked at where there is no scheduler; with one, its window.
+    """
+
+    scheme: Scheme
+    capacity: Sequence[int]
+    mean_weight: float
+    speed: Sequence[float] | None = None
+    look_seconds: float = 1.0
+
+    def run(self, messages: Sequence[Message], watch: Callable[[Course], None] = lambda _: None) -> Run:
+        """Let all messages arrive and be worked off.
+
+        Parameters
+        ----------
+        messages
+            In the order in which they are due.
+        watch
+            Called after every look at the queues.
+        """
+        return Course(self, messages, watch).run()
+
+
+class Course:
+    """One run of a world.
+
+    Attributes
+    ----------
+    ledger
+        The queues, as dispatcher and scheduler see them.
+    waiting
+        Shape (queues,): what waits in each, the oldest first.
+    ends
+        What is in work: when it will be finished, and by which worker.
+    pending
+        What the source could not hand over yet.
+    schedule
+        What the scheduler knows.
+    """
+
+    def __init__(self, world: World, messages: Sequence[Message], watch: Callable[[Course], None]) -> None:
+        count = len(world.capacity)
+        self.scheme, self.messages, self._watch = world.scheme, messages, watch
+        self.ledger = Ledger(world.capacity)
+        self.policy = world.scheme.policy(self.ledger)
+        self.affinity = Affinity(self.policy, self.ledger)
+        self.speed = world.speed or [1.0] * count
+        self.mean_weight = world.mean_weight
+        self.roams = isinstance(self.policy, (WorkStealing, CentralQueue))
+        self.waiting: list[deque[Message]] = [deque() for _ in range(count)]
+        self.idle = set(range(count))
+        self.ends: list[tuple[float, int, Message]] = []
+        self.pending: deque[Message] = deque()
+        self.now = 0.0
+        self.schedule = Schedule()
+        self.window = (
+            world.look_seconds if self.scheme.scheduling is None else self.scheme.scheduling.window_seconds
+        )
+        self.latest: dict[object, int] = {}
+        self.found = Run([0.0] * count, [-1.0] * len(messages), [-1.0] * len(messages))
+
+    def run(self) -> Run:
+        """Everything in the order of time."""
+        arriving, next_message = self.messages, 0
+        batch = self.scheme.gather_seconds
+        look_at, arrive_at = 0.0, self._due(0)
+        while next_message < len(arriving) or self.pending or self.ends:
+            end_at = self.ends[0][0] if self.ends else inf
+            if end_at <= look_at and end_at <= arrive_at:
+                self.now = end_at
+                self._finish()
+            elif look_at <= arrive_at:
+                self.now = look_at
+                look_at += self.window
+                self._look()
+            else:
+                self.now = arrive_at
+                if batch:
+                    while next_message < len(arriving) and arriving[next_message].due <= self.now:
+                        self.pending.append(arriving[next_message])
+                        next_message += 1
+                    self._assign()
+                else:
+                    self.pending.append(arriving[next_message])
+                    next_message += 1
+                arrive_at = self._due(next_message)
+            if self.pending:
+                self._dispatch()
+        self._look()
+        return self.found
+
+    def _due(self, number: int) -> float:
+        return self.messages[number].due + self.scheme.gather_seconds if number < len(self.messages) else inf
+
+    def _dispatch(self) -> None:
+        """Send what the source has, as long as somebody takes it."""
+        while self.pending:
+            message = self.pending[0]
+            queue = self.affinity.choose(message.weight, message.key)
+            if queue is None:
+                if self.scheme.full == "block":
+                    return
+                self.pending.popleft()
+                continue
+            self.pending.popleft()
+            self._enqueue(queue, message)
+
+    def _assign(self) -> None:
+        """Send a batch by Min-Min, the shortest message first; who finds no queue stays with the source."""
+        assert isinstance(self.policy, MinMin)
+        batch = sorted(self.pending, key=lambda one: one.weight)
+        found = self.policy.assign([one.weight for one in batch])
+        left = {one.number for one, queue in zip(batch, found, strict=True) if queue is None}
+        self.pending = deque(one for one in self.pending if one.number in left)
+        for message, queue in zip(batch, found, strict=True):
+            if queue is not None:
+                self._enqueue(queue, message)
+
+    def _enqueue(self, queue: int, message: Message) -> None:
+        self.found.accepted_at[message.number] = self.now
+        self.ledger.enqueued(queue, message.weight)
+        if message.key is not None:
+            self.affinity.enqueued(queue, message.key)
+        self.waiting[queue].append(message)
+        if self.idle:
+            self._wake(queue)
+
+    def _wake(self, queue: int) -> None:
+        if queue in self.idle:
+            self._begin(queue)
+        elif self.roams:
+            for worker in sorted(self.idle):
+                self._begin(worker)
+
+    def _begin(self, worker: int) -> None:
+        """Let a free worker take its next message, if there is one for it."""
+        source = self.policy.source(worker)
+        if source is None:
+            self.idle.add(worker)
+            return
+        message = self.waiting[source].popleft()
+        if source != worker:
+            self.ledger.moved(source, worker, 1, message.weight)
+            self.found.stolen += 1
+        self.idle.discard(worker)
+        self.ledger.taken(worker, message.weight)
+        if message.key is not None:
+            later = self.latest.get(message.key, -1)
+            self.found.overtaken += message.number < later
+            self.latest[message.key] = max(later, message.number)
+        took = message.weight / self.speed[worker]
+        self.found.busy_seconds[worker] += took
+        heappush(self.ends, (self.now + took, worker, message))
+
+    def _finish(self) -> None:
+        _, worker, message = heappop(self.ends)
+        self.found.finished_at[message.number] = self.now
+        self.ledger.finished(worker, message.weight)
+        if message.key is not None:
+            self.affinity.finished(message.key)
+        self._begin(worker)
+
+    def _look(self) -> None:
+        seen = QueuesSeen.of(self.ledger, self.now, self.mean_weight)
+        if self.scheme.scheduling is not None:
+            self.schedule, orders = handle(self.schedule, seen, self.scheme.scheduling)
+            self._carry_out(orders)
+            forecast = self.schedule.messages, self.schedule.states
+        else:
+            forecast = (), ()
+        self.found.looks.append(Look(self.now, seen.length, seen.work, *forecast))
+        self._watch(self)
+
+    def _carry_out(self, orders: Sequence[Order]) -> None:
+        assert self.scheme.scheduling is not None
+        for order in orders:
+            if isinstance(order, Move):
+                fact = self._move(order)
+                self.schedule, after = handle(self.schedule, fact, self.scheme.scheduling)
+                self._carry_out(after)
+            elif isinstance(order, Pause):
+                self.found.pauses += 1
+                self.ledger.pause(order.queue)
+            else:
+                self.ledger.resume(order.queue)
+
+    def _move(self, order: Move) -> Moved:
+        source, target, ledger = self.waiting[order.source], order.target, self.ledger
+        keys = {message.key for _, worker, message in self.ends if worker == order.source}
+        room = ledger.capacity[target] - ledger.length[target]
+        places = set(chosen(source, order, in_work=keys, room=room))
+        taken = [message for place, message in enumerate(source) if place in places] if places else []
+        if taken:
+            self.waiting[order.source] = deque(m for place, m in enumerate(source) if place not in places)
+        work = sum(message.weight for message in taken)
+        ledger.moved(order.source, target, len(taken), work)
+        self.waiting[target].extend(taken)
+        self.affinity.moved({message.key for message in taken if message.key is not None}, target)
+        self.found.moved += len(taken)
+        if taken and target in self.idle:
+            self._begin(target)
+        return Moved(order.source, target, len(taken), work)
