@@ -18,6 +18,8 @@ EXTRAS: Final = {
     "pandas": "pandas",
     "pulsar": "pulsar",
     "pyspark": "spark",
+    "redis": "queues",
+    "taskiq": "queues",
 }
 """Extra by the name under which Python imports a package; `pyproject.toml` lists what each installs."""
 

@@ -26,6 +26,8 @@ HEAVY = {
     "pyarrow",
     "pydantic",
     "pyspark",
+    "redis",
+    "taskiq",
 }
 
 

@@ -1,0 +1,23 @@
+"""A broker for taskiq whose queues are level by work: `LevelledBroker`."""
+
+from typing import Any
+
+from trimtab.extras import missing_extra_named
+
+_PLACES = {
+    "LevelledBroker": "broker",
+    "QueuesFullError": "refusals",
+    "retry_after_seconds": "refusals",
+}
+
+__all__ = ["LevelledBroker", "QueuesFullError", "retry_after_seconds"]
+
+
+@missing_extra_named()
+def __getattr__(name: str) -> Any:
+    """Names of this package, imported when first asked for: taskiq takes a quarter of a second."""
+    from importlib import import_module
+
+    if name not in _PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_PLACES[name]}"), name)

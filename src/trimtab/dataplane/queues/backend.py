@@ -1,0 +1,202 @@
+"""What a broker asks of the place where its queues lie; every back-end keeps the same promises."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from trimtab.dataplane.queues.envelope import MICROSECONDS, Delivery, Envelope
+from trimtab.online.queues.ledger import Ledger
+from trimtab.online.queues.messages import Move, Moved, QueuesSeen
+
+
+@dataclass(frozen=True, slots=True)
+class QueueCounts:
+    """Counters of one queue, kept by whatever puts messages in, hands them out and moves them.
+
+    Attributes
+    ----------
+    length
+        Messages waiting or in work.
+    work_microseconds
+        Their processing time.
+    held, held_microseconds
+        Those of them that a worker has.
+    arrived_microseconds, served_microseconds
+        What came in and what was finished (or became a dead letter) since the beginning; moves count in
+        neither.
+    paused
+        The scheduler's mark.
+    alive
+        Whether a worker that gives signs of life empties it.
+    """
+
+    length: int = 0
+    work_microseconds: int = 0
+    held: int = 0
+    held_microseconds: int = 0
+    arrived_microseconds: int = 0
+    served_microseconds: int = 0
+    paused: bool = False
+    alive: bool = False
+
+    def derivable(self) -> QueueCounts:
+        """The part that can be counted again from the messages themselves."""
+        return replace(self, arrived_microseconds=0, served_microseconds=0, paused=False, alive=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """All queues at an instant.
+
+    Attributes
+    ----------
+    at
+        Seconds on the back-end's own clock.
+    abandoned
+        Queues with messages and without a worker, long enough that none will come by itself.
+    """
+
+    at: float
+    queues: tuple[QueueCounts, ...]
+    abandoned: tuple[int, ...] = ()
+
+    def closed(self) -> list[bool]:
+        """Whether each queue is out of dispatch for want of a worker.
+
+        Where no queue has one, messages wait for workers to come, and all queues are open.
+        """
+        anyone = any(one.alive for one in self.queues)
+        return [anyone and not one.alive for one in self.queues]
+
+    def seen(self, capacity: Sequence[int], mean_weight: float) -> QueuesSeen:
+        """The same as a fact for balance scheduling."""
+        queues = self.queues
+        return QueuesSeen(
+            at=self.at,
+            capacity=tuple(capacity),
+            length=tuple(one.length for one in queues),
+            work=tuple(one.work_microseconds / MICROSECONDS for one in queues),
+            arrived=tuple(one.arrived_microseconds / MICROSECONDS for one in queues),
+            served=tuple(one.served_microseconds / MICROSECONDS for one in queues),
+            paused=tuple(one.paused for one in queues),
+            closed=tuple(self.closed()),
+            mean_weight=mean_weight,
+        )
+
+
+def bring_up_to(ledger: Ledger, counts: Counts) -> None:
+    """Set a dispatcher's ledger to what the owner of the queues counts."""
+    for queue, (one, closed) in enumerate(zip(counts.queues, counts.closed(), strict=True)):
+        ledger.paused[queue], ledger.closed[queue] = one.paused, closed
+        ledger.arrived[queue] = one.arrived_microseconds / MICROSECONDS
+        ledger.served[queue] = one.served_microseconds / MICROSECONDS
+        ledger.refresh(
+            queue,
+            length=one.length,
+            work=one.work_microseconds / MICROSECONDS,
+            held=one.held,
+            held_work=one.held_microseconds / MICROSECONDS,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A queue that is a worker's own from now on, with what earlier workers of it left unfinished."""
+
+    queue: int
+    left_over: tuple[Delivery, ...] = ()
+
+
+class Backend(Protocol):
+    """Queues by index, each with at most one worker at a time.
+
+    Every method that changes something changes everything about it, or nothing.
+
+    Attributes
+    ----------
+    ledger
+        The queues as a policy reads them; `put` and `look` bring it up to date.
+    """
+
+    ledger: Ledger
+
+    async def open(self) -> None:
+        """Make queues ready; may be called again."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of connections; messages stay."""
+        ...
+
+    async def look(self) -> Counts:
+        """All counters now, and the ledger brought up to them."""
+        ...
+
+    async def put(self, envelope: Envelope, queue: int | None) -> int | None:
+        """Put a message into a queue.
+
+        A message whose affinity key is in flight goes to the queue of that key, paused or not. One whose
+        idempotency key is known is accepted and not put in.
+
+        Parameters
+        ----------
+        queue
+            As a policy chose; None for that of the affinity key only.
+
+        Returns
+        -------
+        int or None
+            The queue where it lies; None where that one is paused or full, and the ledger says so.
+        """
+        ...
+
+    async def claim(self, worker: str) -> Claim | None:
+        """A queue for a worker: one that has none, the longest first; None where all have theirs."""
+        ...
+
+    async def take(self, worker: str, queue: int, patience_seconds: float) -> Delivery | None:
+        """The oldest waiting message of a worker's own queue; None where none came in time.
+
+        Raises
+        ------
+        LostQueueError
+            If the queue is no longer the worker's.
+        """
+        ...
+
+    async def start(self, worker: str, delivery: Delivery) -> bool:
+        """Say that a message that an earlier worker left over is begun; False where it is not ours."""
+        ...
+
+    async def finish(self, delivery: Delivery) -> bool:
+        """Take a message out for good; False where somebody else has done it."""
+        ...
+
+    async def release(self, worker: str, queue: int) -> None:
+        """Give a queue back; what its worker had not finished waits for the next one."""
+        ...
+
+    async def lease(self, holder: str, seconds: float) -> int | None:
+        """The right to schedule, for some time; its fence, which only grows, or None where another has it."""
+        ...
+
+    async def mark(self, queue: int, paused: bool, fence: int) -> bool:
+        """Pause or resume a queue; False, and nothing done, for a fence that is not the newest."""
+        ...
+
+    async def move(self, order: Move, fence: int) -> Moved:
+        """Move waiting messages, the newest first, all of an affinity key or none.
+
+        Nothing goes that would exceed the order or the target's capacity, and nothing for an old fence.
+        """
+        ...
+
+    async def rescue(self, source: int, target: int, messages: int, fence: int) -> Moved:
+        """Move messages of an abandoned queue, the oldest first, those of its dead worker too."""
+        ...
+
+    async def recount(self) -> tuple[QueueCounts, ...]:
+        """Counters again, from the messages themselves; as in `QueueCounts.derivable`."""
+        ...

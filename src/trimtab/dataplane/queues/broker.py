@@ -1,0 +1,211 @@
+"""A taskiq broker that dispatches by work: `kick` chooses a queue, `listen` is one worker's own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+from uuid import uuid4
+
+from taskiq import AckableMessage, AsyncBroker, BrokerMessage, TaskiqEvents
+from taskiq.brokers.inmemory_broker import InmemoryResultBackend
+from taskiq.receiver import Receiver
+from taskiq.utils import maybe_awaitable
+
+from trimtab.dataplane.queues.backend import Backend
+from trimtab.dataplane.queues.balancing import Scheduler
+from trimtab.dataplane.queues.envelope import MICROSECONDS, Delivery, Envelope, envelope_of, microseconds
+from trimtab.dataplane.queues.in_process import InProcess
+from trimtab.dataplane.queues.listening import Listener
+from trimtab.dataplane.queues.refusals import QueuesFullError
+from trimtab.model.errors import InputError
+from trimtab.online.queues.ledger import Ledger
+from trimtab.online.queues.policies.least_work import LeastWorkLeft
+from trimtab.online.queues.policy import DispatchPolicy
+from trimtab.online.queues.settings import Scheduling
+
+RESULTS_KEPT = 10_000
+"""Results that a broker without a server remembers."""
+
+
+class LevelledBroker(AsyncBroker):
+    """Queues level by work, one for each worker, for tasks of taskiq.
+
+    Parameters
+    ----------
+    url
+        None for queues inside this process, whose workers start with it.
+    queues
+        How many: the most workers that can be busy at once. Workers beyond stand by, queues beyond are
+        passed over.
+    capacity
+        The most messages that one queue may hold.
+    policy
+        Makes the dispatch policy from the ledger of the queues; a class of `online/queues/policies`.
+    weights
+        Seconds of processing by class, for messages without label `weight`.
+    default_weight
+        Seconds, for classes that are not in `weights`.
+    scheduling
+        Settings of balance scheduling; None for none of it.
+    wait_seconds
+        How long `kiq` waits where no queue is open before it raises `QueuesFullError` (taskiq wraps it into
+        `SendTaskError`; `retry_after_seconds` finds it); None for ever, 0 for not at all.
+    max_async_tasks
+        Messages that each worker inside this process has in work at once.
+
+    Raises
+    ------
+    InputError
+        If a number is out of range.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        queues: int = 4,
+        capacity: int = 10_000,
+        policy: Callable[[Ledger], DispatchPolicy] = LeastWorkLeft,
+        weights: Mapping[str, float] | None = None,
+        default_weight: float = 1.0,
+        scheduling: Scheduling | None = Scheduling(),  # noqa: B008 (frozen)
+        wait_seconds: float | None = 0.0,
+        max_async_tasks: int = 1,
+    ) -> None:
+        super().__init__()
+        self.weights = {
+            name: _seconds(one, f"weight of class {name}") for name, one in (weights or {}).items()
+        }
+        self.default_weight = _seconds(default_weight, "default_weight")
+        self.wait_seconds, self.max_async_tasks = wait_seconds, max_async_tasks
+        if url is not None:
+            raise InputError(f"url is {url!r}, expected none: queues lie inside the process as yet")
+        self.backend: Backend = InProcess([capacity] * queues)
+        self.result_backend = InmemoryResultBackend(max_stored_results=RESULTS_KEPT)
+        self.policy = policy(self.backend.ledger)
+        self.scheduling = scheduling
+        self._name = uuid4().hex[:12]
+        self._listeners: dict[str, Listener] = {}
+        self._workers: list[asyncio.Task[None]] = []
+        self._scheduling: asyncio.Task[None] | None = None
+        self._stop = asyncio.Event()
+        self._threads = ThreadPoolExecutor()
+
+    async def startup(self) -> None:
+        """Open the queues; workers inside this process begin."""
+        if self._workers:
+            return
+        await super().startup()
+        for handler in self.event_handlers[TaskiqEvents.WORKER_STARTUP]:
+            await maybe_awaitable(handler(self.state))
+        await self.backend.open()
+        self._stop.clear()
+        self._workers = [asyncio.create_task(self._work()) for _ in range(len(self.backend.ledger))]
+        if self.scheduling is not None:
+            scheduler = Scheduler(self.backend, self._name, self.scheduling, self._mean_weight)
+            self._scheduling = asyncio.create_task(scheduler.run())
+
+    async def shutdown(self) -> None:
+        """Finish what is in work, give queues back, and let go of them."""
+        self._stop.set()
+        workers, self._workers = self._workers, []
+        await asyncio.gather(*workers)
+        if self._scheduling is not None:
+            self._scheduling.cancel()
+            await asyncio.gather(self._scheduling, return_exceptions=True)
+        for listener in self._listeners.values():
+            await listener.leave()
+        self._listeners.clear()
+        for handler in self.event_handlers[TaskiqEvents.WORKER_SHUTDOWN]:
+            await maybe_awaitable(handler(self.state))
+        await super().shutdown()
+        await self.backend.close()
+        self._threads.shutdown()
+
+    async def drained(self) -> None:
+        """Wait until no queue holds a message."""
+        while any(one.length for one in (await self.backend.look()).queues):
+            await asyncio.sleep(0.02)
+
+    async def kick(self, message: BrokerMessage) -> None:
+        """Dispatch a message to the queue that the policy chooses.
+
+        Raises
+        ------
+        QueuesFullError
+            If no queue is open, or that of its affinity key is full, for `wait_seconds`.
+        InputError
+            If a label is malformed.
+        """
+        if not self._workers:
+            await self.startup()  # as taskiq's own broker inside a process, which asks for none
+        envelope = envelope_of(
+            message.task_id,
+            message.task_name,
+            message.message,
+            message.labels,
+            self.weights,
+            self.default_weight,
+        )
+        clock = asyncio.get_running_loop().time
+        until = None if self.wait_seconds is None else clock() + self.wait_seconds
+        pause = 0.005
+        while not await self._dispatched(envelope):
+            if until is not None and clock() >= until:
+                raise self._full(envelope)
+            await asyncio.sleep(pause if until is None else min(pause, max(0.0, until - clock())))
+            pause = min(pause * 2, 0.25)
+
+    async def listen(self) -> AsyncGenerator[AckableMessage, None]:
+        """Messages of one worker's own queue; each call is a worker."""
+        worker = f"{self._name}-{uuid4().hex[:8]}"
+        listener = self._listeners[worker] = Listener(self.backend, worker)
+        async for delivery in listener.deliveries():
+            yield AckableMessage(data=delivery.envelope.body, ack=_acknowledge(listener, delivery))
+
+    async def _dispatched(self, envelope: Envelope) -> bool:
+        # A refusal brings the ledger up to date, so that the next choice knows better; several dispatchers
+        # that fill the last places together get past one another after a few.
+        for _ in range(len(self.backend.ledger) + 1):
+            queue = self.policy.choose(envelope.weight)
+            if queue is None:
+                await self.backend.look()
+                queue = self.policy.choose(envelope.weight)
+            if queue is None and not envelope.affinity_key:
+                return False
+            if await self.backend.put(envelope, queue) is not None:
+                return True
+        return False
+
+    def _full(self, envelope: Envelope) -> QueuesFullError:
+        ledger = self.backend.ledger
+        means = [work / length for work, length in zip(ledger.work, ledger.length, strict=True) if length]
+        after = max(1.0, min(means, default=1.0))
+        waiting = sum(ledger.length)
+        return QueuesFullError(
+            f"no queue is open for task {envelope.task_id}: {waiting} messages lie in {len(ledger)} queues "
+            f"of {ledger.capacity[0]}; try again in {after:.0f} s, add workers or raise capacity",
+            after,
+        )
+
+    def _mean_weight(self) -> float:
+        return sum(self.weights.values()) / len(self.weights) if self.weights else self.default_weight
+
+    async def _work(self) -> None:
+        receiver = Receiver(
+            self, executor=self._threads, max_async_tasks=self.max_async_tasks, run_startup=False
+        )
+        await receiver.listen(self._stop)
+
+
+def _acknowledge(listener: Listener, delivery: Delivery) -> Callable[[], Any]:
+    async def acknowledge() -> None:
+        await listener.done(delivery)
+
+    return acknowledge
+
+
+def _seconds(weight: object, subject: str) -> float:
+    return microseconds(weight, subject) / MICROSECONDS

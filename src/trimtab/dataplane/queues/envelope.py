@@ -1,0 +1,125 @@
+"""Messages as back-ends carry them: the bytes of taskiq, and what dispatch has to know of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import isfinite
+from typing import Any, Final
+
+from trimtab.model.errors import InputError
+
+MICROSECONDS: Final = 1_000_000
+WEIGHT_SECONDS_MAX: Final = 1e6
+"""Some twelve days; sums of such weights stay exact in the server's arithmetic."""
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """A message on its way.
+
+    Attributes
+    ----------
+    task_id
+        taskiq's; the same at every delivery.
+    body
+        What taskiq has written, not looked into.
+    class_name
+        Messages of a class take alike long.
+    weight_microseconds
+        Processing time; whole microseconds, so that sums are exact in every back-end.
+    affinity_key
+        Messages with the same key are processed in order; empty for none.
+    idempotency_key
+        A second message with the same key is not put in; empty for none.
+    """
+
+    task_id: str
+    body: bytes
+    class_name: str
+    weight_microseconds: int
+    affinity_key: str = ""
+    idempotency_key: str = ""
+
+    @property
+    def weight(self) -> float:
+        """Seconds of processing."""
+        return self.weight_microseconds / MICROSECONDS
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """A message in a worker's hands.
+
+    Attributes
+    ----------
+    queue
+        Where it counts until it is finished.
+    id
+        The back-end's name for it in that queue.
+    deaths
+        How many workers have died with it in hand.
+    """
+
+    queue: int
+    id: str
+    envelope: Envelope
+    deaths: int = 0
+
+
+def envelope_of(
+    task_id: str,
+    task_name: str,
+    body: bytes,
+    labels: Mapping[str, Any],
+    weights: Mapping[str, float],
+    default_weight: float,
+) -> Envelope:
+    """Read what dispatch has to know from a message's labels.
+
+    Parameters
+    ----------
+    labels
+        `message_class`, else the class is the task's name; `weight` in seconds, else that of the class;
+        `affinity_key`; `idempotency_key`. taskiq has made strings of them.
+    weights
+        Seconds of processing by class.
+    default_weight
+        Seconds for a class that is not in `weights`, where the message has no label either.
+
+    Raises
+    ------
+    InputError
+        If the weight is no number of seconds.
+    """
+    class_name = str(labels.get("message_class") or task_name)
+    said = labels.get("weight")
+    weight = weights.get(class_name, default_weight) if said is None else said
+    return Envelope(
+        task_id=task_id,
+        body=body,
+        class_name=class_name,
+        weight_microseconds=microseconds(weight, f"label weight of task {task_name}"),
+        affinity_key=str(labels.get("affinity_key") or ""),
+        idempotency_key=str(labels.get("idempotency_key") or ""),
+    )
+
+
+def microseconds(weight: object, subject: str) -> int:
+    """Whole microseconds of a weight, one at least.
+
+    Raises
+    ------
+    InputError
+        If it is no number of seconds above 0, or more than `WEIGHT_SECONDS_MAX`.
+    """
+    try:
+        seconds = float(weight)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        seconds = float("nan")
+    if not isfinite(seconds) or not 0 < seconds <= WEIGHT_SECONDS_MAX:
+        raise InputError(
+            f"{subject} is {weight!r}, expected seconds of processing above 0 and at most "
+            f"{WEIGHT_SECONDS_MAX:g}"
+        )
+    return max(1, round(seconds * MICROSECONDS))

@@ -1,0 +1,269 @@
+"""Queues inside one process, for asyncio: nothing outlives it, and nothing has to be started."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from itertools import count
+from time import monotonic
+
+from trimtab.dataplane.queues.backend import Claim, Counts, QueueCounts, bring_up_to
+from trimtab.dataplane.queues.choosing import choose_waiting
+from trimtab.dataplane.queues.envelope import MICROSECONDS, Delivery, Envelope
+from trimtab.dataplane.queues.refusals import LostQueueError
+from trimtab.online.queues.ledger import Ledger
+from trimtab.online.queues.messages import Move, Moved
+
+
+class InProcess:
+    """Queues of one event loop; in the terms of `Backend`.
+
+    A worker is a task of the same process, so that none dies with the queues left behind: what it had not
+    finished comes back when it releases its queue.
+
+    Parameters
+    ----------
+    capacity
+        Shape (queues,): the most messages that each may hold.
+    clock
+        Seconds, never going back.
+    idempotency_seconds
+        How long idempotency keys are remembered.
+    """
+
+    def __init__(
+        self,
+        capacity: Iterable[int],
+        clock: Callable[[], float] = monotonic,
+        idempotency_seconds: float = 3600.0,
+    ) -> None:
+        self.ledger = Ledger(capacity)
+        queues = len(self.ledger)
+        self._clock, self._idempotency_seconds = clock, idempotency_seconds
+        self._counts = [QueueCounts() for _ in range(queues)]
+        self._waiting: list[dict[str, Envelope]] = [{} for _ in range(queues)]
+        self._held: list[dict[str, Envelope]] = [{} for _ in range(queues)]
+        self._not_begun: list[dict[str, Envelope]] = [{} for _ in range(queues)]
+        self._owners: list[str | None] = [None] * queues
+        self._news = [asyncio.Event() for _ in range(queues)]
+        self._keys: dict[str, tuple[int, int]] = {}
+        self._known: dict[str, tuple[int, float]] = {}
+        self._lease: tuple[str, float] | None = None
+        self._fence = 0
+        self._ids = count(1)
+
+    async def open(self) -> None:
+        """Nothing to do."""
+
+    async def close(self) -> None:
+        """Nothing to do."""
+
+    async def look(self) -> Counts:
+        """All counters now, and the ledger brought up to them."""
+        counts = Counts(self._clock(), tuple(self._counts), self._abandoned())
+        bring_up_to(self.ledger, counts)
+        return counts
+
+    async def put(self, envelope: Envelope, queue: int | None) -> int | None:
+        """Put a message into a queue, or into that of its affinity key; None where it may not go there."""
+        if (known := self._remembered(envelope.idempotency_key)) is not None:
+            return known
+        bound = self._keys.get(envelope.affinity_key)
+        if bound is not None:
+            queue = bound[0]
+        if queue is None:
+            return None
+        counts = self._counts[queue]
+        if counts.length >= self.ledger.capacity[queue] or (counts.paused and bound is None):
+            await self.look()
+            return None
+        self._append(queue, str(next(self._ids)), envelope)
+        weight = envelope.weight_microseconds
+        self._change(queue, 1, weight)
+        self._counts[queue] = replace(
+            self._counts[queue], arrived_microseconds=counts.arrived_microseconds + weight
+        )
+        if envelope.affinity_key:
+            self._keys[envelope.affinity_key] = (queue, (bound[1] if bound else 0) + 1)
+        if envelope.idempotency_key:
+            self._known[envelope.idempotency_key] = (queue, self._clock() + self._idempotency_seconds)
+        await self.look()
+        return queue
+
+    async def claim(self, worker: str) -> Claim | None:
+        """A queue without a worker, the longest first, with what its last worker had taken."""
+        free = [queue for queue, owner in enumerate(self._owners) if owner in (None, worker)]
+        if not free:
+            return None
+        queue = max(free, key=lambda one: (self._owners[one] == worker, self._counts[one].length, -one))
+        self._owners[queue] = worker
+        self._counts[queue] = replace(self._counts[queue], alive=True)
+        self._not_begun[queue] = dict(self._held[queue])
+        return Claim(queue, tuple(Delivery(queue, *one) for one in self._held[queue].items()))
+
+    async def take(self, worker: str, queue: int, patience_seconds: float) -> Delivery | None:
+        """The oldest waiting message; a worker waits for one to come."""
+        self._own(worker, queue)
+        waiting = self._waiting[queue]
+        if not waiting:
+            self._news[queue].clear()
+            try:
+                await asyncio.wait_for(self._news[queue].wait(), patience_seconds)
+            except TimeoutError:
+                return None
+            self._own(worker, queue)
+        if not waiting:
+            return None
+        name = next(iter(waiting))
+        envelope = self._held[queue][name] = waiting.pop(name)
+        self._hold(queue, 1, envelope.weight_microseconds)
+        return Delivery(queue, name, envelope)
+
+    async def start(self, worker: str, delivery: Delivery) -> bool:
+        """Begin a message that was left over."""
+        mine = self._owners[delivery.queue] == worker
+        return mine and self._not_begun[delivery.queue].pop(delivery.id, None) is not None
+
+    async def finish(self, delivery: Delivery) -> bool:
+        """Take a message out for good."""
+        queue = delivery.queue
+        envelope = self._held[queue].pop(delivery.id, None)
+        if envelope is None:
+            return False
+        self._not_begun[queue].pop(delivery.id, None)
+        weight = envelope.weight_microseconds
+        self._hold(queue, -1, -weight)
+        self._change(queue, -1, -weight)
+        counts = self._counts[queue]
+        self._counts[queue] = replace(counts, served_microseconds=counts.served_microseconds + weight)
+        if envelope.affinity_key:
+            self._unbind(envelope.affinity_key)
+        return True
+
+    async def release(self, worker: str, queue: int) -> None:
+        """Give a queue back."""
+        if self._owners[queue] == worker:
+            self._owners[queue] = None
+            self._counts[queue] = replace(self._counts[queue], alive=False)
+
+    async def lease(self, holder: str, seconds: float) -> int | None:
+        """The right to schedule, for some time."""
+        now = self._clock()
+        if self._lease is not None and self._lease[0] != holder and self._lease[1] > now:
+            return None
+        if self._lease is None or self._lease[0] != holder or self._lease[1] <= now:
+            self._fence += 1
+        self._lease = (holder, now + seconds)
+        return self._fence
+
+    async def mark(self, queue: int, paused: bool, fence: int) -> bool:
+        """Pause or resume a queue."""
+        if fence != self._fence:
+            return False
+        self._counts[queue] = replace(self._counts[queue], paused=paused)
+        return True
+
+    async def move(self, order: Move, fence: int) -> Moved:
+        """Move waiting messages, the newest first, all of an affinity key or none."""
+        source, target = order.source, order.target
+        if fence != self._fence or source == target:
+            return Moved(source, target, 0, 0.0)
+        room = self.ledger.capacity[target] - self._counts[target].length
+        names = choose_waiting(
+            [
+                (name, one.weight_microseconds, one.affinity_key)
+                for name, one in reversed(self._waiting[source].items())
+            ],
+            in_flight=lambda key: self._keys[key][1],
+            messages=room if order.messages is None else min(order.messages, room),
+            work=None if order.work is None else int(order.work * MICROSECONDS),
+        )
+        return self._carry(
+            source, target, {name: self._waiting[source].pop(name) for name in reversed(names)}
+        )
+
+    async def rescue(self, source: int, target: int, messages: int, fence: int) -> Moved:
+        """Move messages of a queue without a worker, the oldest first, those of its last worker too."""
+        nothing = Moved(source, target, 0, 0.0)
+        if fence != self._fence or source == target or self._owners[source] is not None:
+            return nothing
+        for name, envelope in self._held[source].items():
+            self._hold(source, -1, -envelope.weight_microseconds)
+            self._waiting[source][name] = envelope
+        self._held[source].clear()
+        self._waiting[source] = dict(sorted(self._waiting[source].items(), key=lambda one: int(one[0])))
+        names = choose_waiting(
+            [
+                (name, one.weight_microseconds, one.affinity_key)
+                for name, one in self._waiting[source].items()
+            ],
+            in_flight=lambda key: self._keys[key][1],
+            messages=min(messages, self.ledger.capacity[target] - self._counts[target].length),
+            work=None,
+        )
+        return self._carry(
+            source, target, {name: self._waiting[source].pop(name) for name in sorted(names, key=int)}
+        )
+
+    async def recount(self) -> tuple[QueueCounts, ...]:
+        """Counters again, from the messages themselves."""
+        found = []
+        for waiting, held in zip(self._waiting, self._held, strict=True):
+            weights = [one.weight_microseconds for one in (*waiting.values(), *held.values())]
+            of_held = [one.weight_microseconds for one in held.values()]
+            found.append(QueueCounts(len(weights), sum(weights), len(of_held), sum(of_held)))
+        return tuple(found)
+
+    def _carry(self, source: int, target: int, messages: dict[str, Envelope]) -> Moved:
+        # Oldest first, and under new names: order within a queue is the order of its names.
+        work = sum(one.weight_microseconds for one in messages.values())
+        for envelope in messages.values():
+            self._append(target, str(next(self._ids)), envelope)
+            if envelope.affinity_key:
+                self._keys[envelope.affinity_key] = (target, self._keys[envelope.affinity_key][1])
+        self._change(source, -len(messages), -work)
+        self._change(target, len(messages), work)
+        return Moved(source, target, len(messages), work / MICROSECONDS)
+
+    def _append(self, queue: int, name: str, envelope: Envelope) -> None:
+        self._waiting[queue][name] = envelope
+        self._news[queue].set()
+
+    def _change(self, queue: int, messages: int, work: int) -> None:
+        one = self._counts[queue]
+        self._counts[queue] = replace(
+            one, length=one.length + messages, work_microseconds=one.work_microseconds + work
+        )
+
+    def _hold(self, queue: int, messages: int, work: int) -> None:
+        one = self._counts[queue]
+        self._counts[queue] = replace(
+            one, held=one.held + messages, held_microseconds=one.held_microseconds + work
+        )
+
+    def _unbind(self, key: str) -> None:
+        queue, in_flight = self._keys.pop(key)
+        if in_flight > 1:
+            self._keys[key] = (queue, in_flight - 1)
+
+    def _own(self, worker: str, queue: int) -> None:
+        if self._owners[queue] != worker:
+            raise LostQueueError(f"queue {queue} is not worker {worker}'s any more: claim one again")
+
+    def _abandoned(self) -> tuple[int, ...]:
+        return tuple(
+            queue
+            for queue, owner in enumerate(self._owners)
+            if owner is None and self._counts[queue].length and any(self._owners)
+        )
+
+    def _remembered(self, key: str) -> int | None:
+        if not key:
+            return None
+        now = self._clock()
+        # Oldest first, and all of one age: those that are over stand at the beginning.
+        while self._known and (first := next(iter(self._known.items())))[1][1] <= now:
+            del self._known[first[0]]
+        found = self._known.get(key)
+        return None if found is None else found[0]

@@ -1,0 +1,133 @@
+"""One worker's deliveries: its own queue, messages of a key in turn, suspects alone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncGenerator, Callable
+
+from trimtab.dataplane.queues.backend import Backend
+from trimtab.dataplane.queues.envelope import Delivery
+from trimtab.dataplane.queues.refusals import LostQueueError
+
+SET_ASIDE_MAX = 100
+"""Messages that a worker holds because an earlier one of their key is in work."""
+
+
+class Listener:
+    """Messages for one worker in the order in which they may be begun.
+
+    A worker may have several messages in work. Two of one affinity key never are, and a message with which
+    a worker has died runs alone: if it kills again, it takes no other message along, and the others of its
+    last worker are cleared of suspicion one after another.
+
+    Parameters
+    ----------
+    worker
+        A name that no other worker has.
+    patience_seconds
+        How long to wait for a message, or for a queue, before looking again.
+    """
+
+    def __init__(self, backend: Backend, worker: str, patience_seconds: float = 1.0) -> None:
+        self.backend, self.worker, self.patience_seconds = backend, worker, patience_seconds
+        self.queue: int | None = None
+        self._left_over: deque[Delivery] = deque()
+        self._aside: deque[Delivery] = deque()
+        self._in_work: dict[str, Delivery] = {}
+        self._busy_keys: set[str] = set()
+        self._one_done = asyncio.Event()
+
+    async def deliveries(self) -> AsyncGenerator[Delivery, None]:
+        """Each message that this worker may begin; hand each to `done` when it is."""
+        while True:
+            if self.queue is None:
+                await self._claim()
+                continue
+            try:
+                delivery = await self._next(self.queue)
+            except LostQueueError:
+                self._forget()
+                continue
+            if delivery is None:
+                continue
+            self._begin(delivery)
+            yield delivery
+            if delivery.deaths:
+                await self._until(lambda: not self._in_work)
+
+    async def done(self, delivery: Delivery) -> None:
+        """A delivered message is done with, well or badly."""
+        try:
+            await self.backend.finish(delivery)
+        finally:
+            self._in_work.pop(_place(delivery), None)
+            self._busy_keys.discard(delivery.envelope.affinity_key)
+            self._one_done.set()
+
+    async def leave(self) -> None:
+        """Give the queue back, with what was taken and not finished."""
+        queue, self.queue = self.queue, None
+        self._forget()
+        if queue is not None:
+            await self.backend.release(self.worker, queue)
+
+    async def _claim(self) -> None:
+        claim = await self.backend.claim(self.worker)
+        if claim is None:
+            await asyncio.sleep(self.patience_seconds)
+            return
+        self.queue = claim.queue
+        self._left_over.extend(claim.left_over)
+
+    async def _next(self, queue: int) -> Delivery | None:
+        if self._left_over:
+            delivery = self._left_over[0]
+            if delivery.deaths or delivery.envelope.affinity_key in self._busy_keys:
+                await self._until(lambda: not self._in_work)
+            self._left_over.popleft()
+            return delivery if await self.backend.start(self.worker, delivery) else None
+        for delivery in self._aside:
+            if delivery.envelope.affinity_key not in self._busy_keys:
+                self._aside.remove(delivery)
+                return delivery
+        if len(self._aside) >= SET_ASIDE_MAX:
+            await self._until_one_is_done()
+            return None
+        # A worker that has messages set aside must not sleep through the end of the one before them.
+        patience = min(self.patience_seconds, 0.05) if self._aside else self.patience_seconds
+        taken = await self.backend.take(self.worker, queue, patience)
+        if taken is None:
+            return None
+        if taken.deaths:
+            self._left_over.append(taken)
+            return None
+        key = taken.envelope.affinity_key
+        # Also behind one that is aside still: the message before that one may have ended meanwhile.
+        if key in self._busy_keys or (key and any(one.envelope.affinity_key == key for one in self._aside)):
+            self._aside.append(taken)
+            return None
+        return taken
+
+    def _begin(self, delivery: Delivery) -> None:
+        self._in_work[_place(delivery)] = delivery
+        if delivery.envelope.affinity_key:
+            self._busy_keys.add(delivery.envelope.affinity_key)
+
+    def _forget(self) -> None:
+        # What runs goes on, and its end is told; what was only taken belongs to whoever has the queue now.
+        self.queue = None
+        self._left_over.clear()
+        self._aside.clear()
+
+    async def _until(self, holds: Callable[[], bool]) -> None:
+        while not holds():
+            await self._until_one_is_done()
+
+    async def _until_one_is_done(self) -> None:
+        self._one_done.clear()
+        await self._one_done.wait()
+
+
+def _place(delivery: Delivery) -> str:
+    return f"{delivery.queue}/{delivery.id}"

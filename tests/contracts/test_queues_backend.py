@@ -1,0 +1,287 @@
+"""What every back-end of queues keeps: nothing lost or doubled, order within a key, true counters."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+import pytest
+
+from support.queue_backends import Opened, checked, drained, in_process, message, put_all, taken
+from trimtab.dataplane.queues.backend import Claim
+from trimtab.dataplane.queues.refusals import LostQueueError
+from trimtab.online.queues.messages import Move
+
+
+@pytest.fixture(params=["in_process"])
+def opened(request: pytest.FixtureRequest) -> Opened:
+    """A way to open one kind of back-end."""
+    return in_process
+
+
+def run(story: Coroutine[Any, Any, None]) -> None:
+    """One test's story in a loop of its own."""
+    asyncio.run(story)
+
+
+def test_a_message_counts_until_it_is_finished(opened: Opened) -> None:
+    """Waiting, in work, done: length and work stand until the end, held in between."""
+
+    async def story() -> None:
+        async with opened([5, 5]) as backend:
+            assert await backend.claim("w") == Claim(0)
+            assert await backend.put(message("a", 700), 0) == 0
+            assert await backend.put(message("b", 300), 0) == 0
+            one = (await backend.look()).queues[0]
+            assert (one.length, one.work_microseconds, one.held, one.arrived_microseconds) == (
+                2,
+                1000,
+                0,
+                1000,
+            )
+            delivery = await taken(backend, "w", 0)
+            assert delivery.envelope == message("a", 700)
+            one = (await backend.look()).queues[0]
+            assert (one.length, one.work_microseconds, one.held, one.held_microseconds) == (2, 1000, 1, 700)
+            await checked(backend)
+            assert await backend.finish(delivery)
+            assert not await backend.finish(delivery)  # told twice, counted once
+            one = (await backend.look()).queues[0]
+            assert (one.length, one.work_microseconds, one.held, one.held_microseconds) == (1, 300, 0, 0)
+            assert one.served_microseconds == 700
+            assert backend.ledger.work == [300e-6, 0.0]
+            await checked(backend)
+
+    run(story())
+
+
+def test_full_and_paused_queues_refuse_and_the_ledger_knows(opened: Opened) -> None:
+    """Whoever was refused may choose again by what it has learnt; nothing was put in."""
+
+    async def story() -> None:
+        async with opened([2, 2]) as backend:
+            fence = await backend.lease("s", 60.0)
+            assert fence is not None
+            await put_all(backend, 0, "a", "b")
+            assert await backend.put(message("c"), 0) is None
+            assert backend.ledger.open == [False, True]
+            assert await backend.mark(1, True, fence)
+            assert await backend.put(message("c"), 1) is None
+            assert backend.ledger.open == [False, False]
+            assert await backend.mark(1, False, fence)
+            await put_all(backend, 1, "c")
+            assert [one.length for one in (await backend.look()).queues] == [2, 1]
+            await checked(backend)
+
+    run(story())
+
+
+def test_a_key_stays_on_its_queue_while_one_of_it_is_in_flight(opened: Opened) -> None:
+    """Wherever dispatch would send it, and though the queue is paused; only a full one refuses."""
+
+    async def story() -> None:
+        async with opened([3, 3]) as backend:
+            fence = await backend.lease("s", 60.0)
+            assert fence is not None
+            assert (await backend.claim("w")) == Claim(0)
+            assert await backend.put(message("nobody", key="k"), None) is None
+            await put_all(backend, 0, "k1", key="k")
+            assert await backend.put(message("k2", key="k"), 1) == 0
+            assert await backend.mark(0, True, fence)
+            assert await backend.put(message("k3", key="k"), None) == 0
+            assert await backend.put(message("k4", key="k"), 1) is None
+            assert await backend.mark(0, False, fence)
+            assert await drained(backend, "w", 0) == ["k1", "k2", "k3"]
+            await put_all(backend, 1, "k4", key="k")
+            await checked(backend)
+
+    run(story())
+
+
+@pytest.mark.parametrize(
+    ("order", "moved"),
+    [
+        (Move(0, 1, 2, None), ["c", "d"]),
+        (Move(0, 1, None, 250e-6), ["c", "d"]),
+        (Move(0, 1, None, 199e-6), ["d"]),
+        (Move(0, 1, 0, None), []),
+        (Move(0, 1, 100, None), ["b", "c", "d"]),  # a is in work
+    ],
+)
+def test_the_newest_move_and_keep_their_order(opened: Opened, order: Move, moved: list[str]) -> None:
+    """No message goes that would exceed the order, none that is in work, and none twice."""
+
+    async def story() -> None:
+        async with opened([9, 9]) as backend:
+            fence = await backend.lease("s", 60.0)
+            assert fence is not None
+            assert [(await backend.claim(one)) for one in "vw"] == [Claim(0), Claim(1)]
+            await put_all(backend, 0, "a", "b", "c", "d", weight=100)
+            await put_all(backend, 1, "z", weight=100)
+            delivery = await taken(backend, "v", 0)
+            answer = await backend.move(order, fence)
+            assert (answer.messages, answer.work) == (len(moved), pytest.approx(len(moved) * 100e-6))
+            await checked(backend)
+            assert await drained(backend, "w", 1) == ["z", *moved]
+            assert await backend.finish(delivery)
+            assert await drained(backend, "v", 0) == [one for one in "bcd" if one not in moved]
+            await checked(backend)
+
+    run(story())
+
+
+def test_a_key_moves_whole_or_not_at_all(opened: Opened) -> None:
+    """While one of it is in work it stays; once all of it waits, it goes if all of it fits."""
+
+    async def story() -> None:
+        async with opened([9, 9]) as backend:
+            fence = await backend.lease("s", 60.0)
+            assert fence is not None
+            assert [(await backend.claim(one)) for one in "vw"] == [Claim(0), Claim(1)]
+            await put_all(backend, 0, "k1", key="k")
+            await put_all(backend, 0, "x")
+            await put_all(backend, 0, "k2", "k3", key="k")
+            first = await taken(backend, "v", 0)
+            assert (await backend.move(Move(0, 1, 9, None), fence)).messages == 1
+            assert await drained(backend, "w", 1) == ["x"]
+            assert await backend.finish(first)
+            assert (await backend.move(Move(0, 1, 1, None), fence)).messages == 0
+            assert (await backend.move(Move(0, 1, 2, None), fence)).messages == 2
+            assert await backend.put(message("k4", key="k"), 0) == 1
+            await checked(backend)
+            assert await drained(backend, "w", 1) == ["k2", "k3", "k4"]
+
+    run(story())
+
+
+def test_moves_stop_at_the_targets_capacity(opened: Opened) -> None:
+    """Levelling must not overfill a queue that filled up since it was looked at."""
+
+    async def story() -> None:
+        async with opened([9, 2]) as backend:
+            fence = await backend.lease("s", 60.0)
+            assert fence is not None
+            await put_all(backend, 0, "a", "b", "c")
+            await put_all(backend, 1, "z")
+            assert (await backend.move(Move(0, 1, 3, None), fence)).messages == 1
+            assert [one.length for one in (await backend.look()).queues] == [2, 2]
+            await checked(backend)
+
+    run(story())
+
+
+def test_one_schedules_and_who_lost_the_lease_can_do_nothing(opened: Opened) -> None:
+    """Two schedulers at once: the second waits; when the first was silent too long, its orders are void."""
+
+    async def story() -> None:
+        async with opened([9, 9]) as backend:
+            old = await backend.lease("first", 0.2)
+            assert old is not None
+            assert await backend.lease("second", 60.0) is None
+            assert await backend.lease("first", 0.2) == old
+            new = None
+            while new is None:
+                await asyncio.sleep(0.05)
+                new = await backend.lease("second", 60.0)
+            assert new > old
+            assert await backend.lease("first", 0.2) is None
+            await put_all(backend, 0, "a", "b")
+            assert not await backend.mark(0, True, old)
+            assert (await backend.move(Move(0, 1, 2, None), old)).messages == 0
+            assert (await backend.rescue(0, 1, 2, old)).messages == 0
+            assert [(one.length, one.paused) for one in (await backend.look()).queues] == [
+                (2, False),
+                (0, False),
+            ]
+            assert await backend.mark(0, True, new)
+            assert (await backend.move(Move(0, 1, 2, None), new)).messages == 2
+
+    run(story())
+
+
+def test_each_worker_has_a_queue_and_others_stand_by(opened: Opened) -> None:
+    """A queue that is given back goes to the next, with what was not finished, in order and once."""
+
+    async def story() -> None:
+        async with opened([9, 9]) as backend:
+            await put_all(backend, 1, "a", "b", "c")
+            assert await backend.claim("v") == Claim(1)  # the longest first
+            assert await backend.claim("v") == Claim(1)
+            assert await backend.claim("w") == Claim(0)
+            assert await backend.claim("x") is None
+            first, second = await taken(backend, "v", 1), await taken(backend, "v", 1)
+            await backend.release("v", 1)
+            with pytest.raises(LostQueueError, match="queue 1"):
+                await backend.take("v", 1, 0.001)
+            await backend.release("w", 1)  # not w's: nothing happens
+            claim = await backend.claim("x")
+            assert claim is not None
+            assert [one.envelope.task_id for one in claim.left_over] == ["a", "b"]
+            assert [one.deaths for one in claim.left_over] == [0, 0]
+            assert await backend.finish(first)  # v was not dead, only slow to end
+            assert not await backend.start("x", claim.left_over[0])
+            assert await backend.start("x", claim.left_over[1])
+            assert await backend.finish(claim.left_over[1])
+            assert not await backend.finish(second)
+            assert await drained(backend, "x", 1) == ["c"]
+            await checked(backend)
+
+    run(story())
+
+
+def test_where_nobody_works_messages_wait_for_workers(opened: Opened) -> None:
+    """Queues without a worker are closed only once another has one."""
+
+    async def story() -> None:
+        async with opened([9, 9]) as backend:
+            await put_all(backend, 0, "a")
+            assert (await backend.look()).closed() == [False, False]
+            await backend.claim("w")
+            assert (await backend.look()).closed() == [False, True]
+            assert backend.ledger.open == [True, False]
+
+    run(story())
+
+
+def test_an_abandoned_queue_is_emptied_into_others(opened: Opened) -> None:
+    """Also of what its worker had taken, the oldest first, and keys whole."""
+
+    async def story() -> None:
+        async with opened([9, 9]) as backend:
+            fence = await backend.lease("s", 60.0)
+            assert fence is not None
+            assert [(await backend.claim(one)) for one in "vw"] == [Claim(0), Claim(1)]
+            await put_all(backend, 0, "k1", key="k")
+            await put_all(backend, 0, "x")
+            await put_all(backend, 0, "k2", key="k")
+            await taken(backend, "v", 0)
+            assert (await backend.rescue(0, 1, 9, fence)).messages == 0  # v lives
+            await backend.release("v", 0)
+            while not (abandoned := (await backend.look()).abandoned):
+                await asyncio.sleep(0.05)
+            assert abandoned == (0,)
+            assert (await backend.rescue(0, 1, 1, fence)).messages == 1
+            await checked(backend)
+            assert (await backend.rescue(0, 1, 9, fence)).messages == 2
+            assert (await backend.look()).abandoned == ()
+            await checked(backend)
+            assert await drained(backend, "w", 1) == ["x", "k1", "k2"]
+
+    run(story())
+
+
+def test_a_known_idempotency_key_is_accepted_and_not_put_in_again(opened: Opened) -> None:
+    """Whoever does not know whether a message arrived sends it again; also after it was finished."""
+
+    async def story() -> None:
+        async with opened([9, 9]) as backend:
+            await backend.claim("w")
+            assert await backend.put(message("a", once="o"), 0) == 0
+            assert await backend.put(message("a", once="o"), 1) == 0
+            assert await drained(backend, "w", 0) == ["a"]
+            assert await backend.put(message("a", once="o"), 0) == 0
+            assert await drained(backend, "w", 0) == []
+            await checked(backend)
+
+    run(story())

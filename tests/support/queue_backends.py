@@ -1,0 +1,57 @@
+"""Back-ends of queues for the contract tests, each opened empty and closed again."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+
+from trimtab.dataplane.queues.backend import Backend
+from trimtab.dataplane.queues.envelope import Delivery, Envelope
+from trimtab.dataplane.queues.in_process import InProcess
+
+Opened = Callable[[Sequence[int]], AbstractAsyncContextManager[Backend]]
+"""A back-end with queues of these capacities."""
+
+
+@asynccontextmanager
+async def in_process(capacity: Sequence[int]) -> AsyncIterator[Backend]:
+    """Queues of this event loop."""
+    backend = InProcess(capacity)
+    await backend.open()
+    yield backend
+    await backend.close()
+
+
+def message(name: str, weight: int = 1, key: str = "", once: str = "") -> Envelope:
+    """A message whose body is its name, of so many microseconds."""
+    return Envelope(name, name.encode(), "class", weight, key, once)
+
+
+async def put_all(backend: Backend, queue: int, *names: str, weight: int = 1, key: str = "") -> None:
+    """Messages into one queue, each of which must be accepted."""
+    for name in names:
+        assert await backend.put(message(name, weight, key), queue) == queue
+
+
+async def drained(backend: Backend, worker: str, queue: int) -> list[str]:
+    """Names of what a worker gets until nothing waits, each finished before the next."""
+    found = []
+    while (delivery := await backend.take(worker, queue, 0.001)) is not None:
+        found.append(delivery.envelope.task_id)
+        assert await backend.finish(delivery)
+    return found
+
+
+async def taken(backend: Backend, worker: str, queue: int) -> Delivery:
+    """The next message, which must be there."""
+    delivery = await backend.take(worker, queue, 0.001)
+    assert delivery is not None
+    return delivery
+
+
+async def checked(backend: Backend) -> None:
+    """Counters say what the messages say, and what came in is finished or there."""
+    counts = (await backend.look()).queues
+    assert tuple(one.derivable() for one in counts) == await backend.recount()
+    came = sum(one.arrived_microseconds - one.served_microseconds for one in counts)
+    assert came == sum(one.work_microseconds for one in counts)

@@ -1,0 +1,249 @@
+"""The broker as programs meet it, with queues inside the process."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+
+import pytest
+from taskiq.exceptions import SendTaskError
+
+from trimtab.dataplane.queues import LevelledBroker, QueuesFullError, retry_after_seconds
+from trimtab.model.errors import InputError
+from trimtab.online.queues.policies.round_robin import MarkedRoundRobin
+
+TEN_LINES = """
+import asyncio
+from trimtab.dataplane.queues import LevelledBroker
+
+broker = LevelledBroker(queues=2)
+
+@broker.task(weight=0.05)
+async def add(one: int, two: int) -> int:
+    return one + two
+
+async def main() -> None:
+    task = await add.kiq(20, 22)
+    print((await task.wait_result(timeout=60)).return_value)
+    await broker.shutdown()
+
+asyncio.run(main())
+"""
+
+PROJECT = """
+import asyncio
+from typing import Annotated
+from taskiq import Context, InMemoryBroker, SimpleRetryMiddleware, TaskiqDepends
+from taskiq import TaskiqEvents, TaskiqMiddleware
+from trimtab.dataplane.queues import LevelledBroker
+
+class Count(TaskiqMiddleware):
+    sent = executed = 0
+    def pre_send(self, message):
+        self.sent += 1
+        return message
+    def post_execute(self, message, result):
+        self.executed += 1
+
+count = Count()
+broker = {broker}
+broker.add_middlewares(count, SimpleRetryMiddleware(default_retry_count=3))
+said = []
+
+@broker.on_event(TaskiqEvents.WORKER_STARTUP)
+async def begin(state) -> None:
+    state.factor = 3
+
+def factor(context: Annotated[Context, TaskiqDepends()]) -> int:
+    return context.state.factor
+
+@broker.task
+async def times(one: int, by: Annotated[int, TaskiqDepends(factor)]) -> int:
+    return one * by
+
+@broker.task
+def plus(one: int) -> int:
+    return one + 1
+
+@broker.task(retry_on_error=True)
+async def unlucky() -> str:
+    said.append("again")
+    if len(said) < 3:
+        raise ValueError("not yet")
+    return "at last"
+
+async def main() -> None:
+    await broker.startup()
+    tasks = [await times.kiq(4), await plus.kiq(4)]
+    print([(await one.wait_result(timeout=60)).return_value for one in tasks])
+    await unlucky.kiq()
+    while len(said) < 3 or count.executed < 5:
+        await asyncio.sleep(0.01)
+    print(said, count.sent, count.executed)
+    await broker.shutdown()
+
+asyncio.run(main())
+"""
+
+
+def _printed(program: str) -> str:
+    answer = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=200, check=False
+    )
+    assert answer.returncode == 0, answer.stderr[-3000:]
+    return answer.stdout
+
+
+def test_a_fresh_project_needs_ten_lines() -> None:
+    """No server, no worker command: the program prints its sum."""
+    assert _printed(TEN_LINES) == "42\n"
+
+
+def test_a_project_of_taskiq_changes_its_broker_line_alone() -> None:
+    """Middlewares, retries, dependencies, events and tasks without async do what they did before."""
+    before = _printed(PROJECT.format(broker="InMemoryBroker()"))
+    assert before == "[12, 5]\n['again', 'again', 'again'] 5 5\n"
+    assert _printed(PROJECT.format(broker="LevelledBroker(queues=2)")) == before
+
+
+def test_messages_of_a_user_keep_their_order_though_workers_do_many_at_once() -> None:
+    """Later ones are quicker, so that without keys they would overtake; different users are not in line."""
+
+    async def story() -> None:
+        broker = LevelledBroker(queues=2, max_async_tasks=20)
+        done: dict[str, list[int]] = {"ann": [], "bob": [], "": []}
+        started = []
+
+        @broker.task(weight=0.01)
+        async def say(user: str, number: int) -> None:
+            started.append(user)
+            await asyncio.sleep(0.03 / (1 + number))
+            done[user].append(number)
+
+        for number in range(12):
+            for user in ("ann", "bob"):
+                await say.kicker().with_labels(affinity_key=user).kiq(user, number)
+        await broker.drained()
+        await broker.shutdown()
+        assert done["ann"] == done["bob"] == list(range(12))
+        assert set(started[:2]) == {"ann", "bob"}
+
+    asyncio.run(story())
+
+
+def test_back_pressure_is_an_error_with_a_time_or_a_wait() -> None:
+    """A web layer answers 429 with Retry-After; a program that may wait is let in when there is room."""
+
+    async def story() -> None:
+        broker = LevelledBroker(queues=1, capacity=2)
+        go = asyncio.Event()
+
+        @broker.task(weight=3.0)
+        async def work() -> None:
+            await go.wait()
+
+        for _ in range(2):
+            await work.kiq()
+        with pytest.raises(SendTaskError) as told:
+            await work.kiq()
+        assert retry_after_seconds(told.value) == 3.0
+        assert isinstance(told.value.__cause__, QueuesFullError)
+        assert "2 messages lie in 1 queues of 2" in str(told.value.__cause__)
+        broker.wait_seconds = None
+        waiting = asyncio.create_task(work.kiq())
+        await asyncio.sleep(0.02)
+        assert not waiting.done()
+        go.set()
+        await waiting
+        await broker.drained()
+        await broker.shutdown()
+
+    asyncio.run(story())
+    assert retry_after_seconds(ValueError("another")) is None
+
+
+def test_weights_come_from_the_label_else_the_class_else_the_default() -> None:
+    """The class is the task's name unless a label says otherwise."""
+
+    async def story() -> None:
+        broker = LevelledBroker(queues=1, weights={"votes": 0.25, "quiz": 2.0}, default_weight=0.5)
+        go = asyncio.Event()
+
+        @broker.task(task_name="quiz")
+        async def quiz() -> None:
+            await go.wait()
+
+        await quiz.kiq()
+        await quiz.kicker().with_labels(message_class="votes").kiq()
+        await quiz.kicker().with_labels(message_class="unheard of").kiq()
+        await quiz.kicker().with_labels(weight=7).kiq()
+        assert broker.backend.ledger.work == [2.0 + 0.25 + 0.5 + 7.0]
+        with pytest.raises(SendTaskError) as told:
+            await quiz.kicker().with_labels(weight="much").kiq()
+        assert "label weight of task quiz is 'much'" in str(told.value.__cause__)
+        go.set()
+        await broker.drained()
+        await broker.shutdown()
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("weight", [0, -1.0, float("nan"), float("inf"), 1e7])
+def test_a_weight_out_of_range_is_refused(weight: float) -> None:
+    """At once, where the broker is made."""
+    with pytest.raises(InputError, match="weight of class a is .* expected seconds"):
+        LevelledBroker(weights={"a": weight})
+
+
+def test_work_is_level_where_counts_would_not_be() -> None:
+    """One message of a hundred beside a hundred of one: least work left puts them on different queues."""
+
+    async def story(policy: object) -> list[int]:
+        broker = LevelledBroker(queues=2, policy=policy, scheduling=None)  # type: ignore[arg-type]
+        go = asyncio.Event()
+
+        @broker.task
+        async def work() -> None:
+            await go.wait()
+
+        await work.kicker().with_labels(weight=100).kiq()
+        for _ in range(10):
+            await work.kicker().with_labels(weight=1).kiq()
+        lengths = list(broker.backend.ledger.length)
+        go.set()
+        await broker.drained()
+        await broker.shutdown()
+        return lengths
+
+    from trimtab.online.queues.policies.least_work import LeastWorkLeft
+
+    assert asyncio.run(story(LeastWorkLeft)) == [1, 10]
+    assert asyncio.run(story(MarkedRoundRobin)) == [6, 5]
+
+
+def test_a_stop_finishes_what_is_in_work_and_nothing_more() -> None:
+    """SIGTERM must not cut a message in half."""
+
+    async def story() -> None:
+        broker = LevelledBroker(queues=1)
+        ended, go = [], asyncio.Event()
+
+        @broker.task
+        async def work(number: int) -> None:
+            await go.wait()
+            ended.append(number)
+
+        for number in range(3):
+            await work.kiq(number)
+        while not broker.backend.ledger.held[0]:
+            await broker.backend.look()
+            await asyncio.sleep(0.01)
+        stopping = asyncio.create_task(broker.shutdown())
+        await asyncio.sleep(0.02)
+        go.set()
+        await stopping
+        assert ended == [0]
+        assert (await broker.backend.look()).queues[0].length == 2
+
+    asyncio.run(story())
