@@ -15,8 +15,17 @@ QUICK = {
     "pipeline": ["--runs", "1"],
     "bundles_speed": ["--quick", "--runs", "3"],
     "bundles_replay": ["--quick"],
+    "queues_dispatch": ["--runs", "50"],
 }
-ALL = ("cli_startup", "plan_speed", "plan_quality", "bundles_speed", "bundles_replay", "pipeline")
+ALL = (
+    "cli_startup",
+    "plan_speed",
+    "plan_quality",
+    "bundles_speed",
+    "bundles_replay",
+    "queues_dispatch",
+    "pipeline",
+)
 BY_NAME = ("pipeline_accuracy", "pipeline_cpu_base")
 """Answers to questions of design, measured on real brokers or over many draws: run where the question comes
 up again; the figures that are committed stay on the page."""

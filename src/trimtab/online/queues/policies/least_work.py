@@ -11,7 +11,7 @@ from trimtab.online.queues.policy import OwnQueue
 
 Choose = Callable[[float], int | None]
 
-FEW = 16
+FEW = 32
 """Up to so many queues, looking at all of them is quicker than keeping a heap: benchmarks/queues_dispatch."""
 
 
