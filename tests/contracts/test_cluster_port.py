@@ -175,6 +175,26 @@ def test_refusals_come_back_for_each_partition(cluster: Cluster) -> None:
     cluster.delete(topic)
 
 
+def test_another_replication_factor_has_to_be_meant(cluster: Cluster) -> None:
+    """What is named as resized grows and shrinks; what is not, in the same call, is refused."""
+    topic = cluster.create({0: [1, 2], 1: [1, 2]}, MB)
+    one, other = (TopicPartition(topic, number) for number in range(2))
+    assert cluster.port.min_in_sync([topic, "no-such-topic"]) == {topic: 1, "no-such-topic": 1}
+    answers = cluster.port.reassign({one: (1, 2, 3), other: (1, 2, 3)}, [one])
+    assert {name: code(answer) for name, answer in answers.items()} == {
+        one: None,
+        other: "InvalidReplicationFactor",
+    }
+    settle(cluster, one)
+    cluster.wait(lambda: replicas(cluster, one) == (1, 2, 3), 5)
+    assert cluster.port.reassign({one: (1, 3)}, [one]) == {one: None}
+    settle(cluster, one)
+    cluster.wait(lambda: replicas(cluster, one) == (1, 3), 5)
+    cluster.wait(lambda: leader(cluster, one) == 1, 5)
+    assert replicas(cluster, other) == (1, 2)
+    cluster.delete(topic)
+
+
 def test_cancelling_restores_the_old_brokers_in_kafkas_order(cluster: Cluster) -> None:
     """What leaves comes back at the end of the list; where nothing is in flight Kafka says so."""
     topic = cluster.create({0: [1, 2, 3]}, 4 * MB)

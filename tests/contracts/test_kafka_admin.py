@@ -114,6 +114,24 @@ def test_a_copy_is_not_through_before_the_broker_that_is_asked_has_heard_of_it(
     assert (dict(seen.reassignments), seen.placements[NAME].replicas) == ({}, (3, 2))
 
 
+def test_a_list_that_only_grows_is_through_once_its_new_replica_is_in_sync(
+    server: SimulatedKafkaServer, admin: KafkaAdminClient
+) -> None:
+    """It is the same list before its end, after it, and for a moment after it was cancelled."""
+    late = Late(admin)
+    port = KafkaAdminPort(late, lambda: server.cluster.now)
+    assert port.reassign({NAME: (1, 2, 3)}, [NAME]) == {NAME: None}
+    flying = port.observe([NAME], (), wide=False)
+    assert flying.placements[NAME].replicas == (1, 2, 3)
+    late.lagging = True
+    port.cancel_reassignments([NAME])
+    assert not admin.list_partition_reassignments()
+    assert port.observe([NAME], (), wide=False).reassignments == flying.reassignments
+    late.lagging = False
+    seen = port.observe([NAME], (), wide=False)
+    assert (dict(seen.reassignments), seen.placements[NAME].replicas) == ({}, (1, 2))
+
+
 def test_a_partition_that_stays_as_it_was_in_flight_is_through_in_the_end(
     server: SimulatedKafkaServer, admin: KafkaAdminClient
 ) -> None:

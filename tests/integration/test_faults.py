@@ -1,13 +1,18 @@
 """Everything that can go wrong around `trimtab apply`, on real brokers, with trimtab as a real process."""
 
+import signal
+import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from kafka.admin import ConfigResource, ConfigResourceType
 
 from support.plans import plan_of
 from support.replica_clusters import broker, partition, snapshot
-from support.trials import Trial, finish, running_trial, was_killed
+from support.trials import TRIMTAB, Trial, finish, running_trial, was_killed
 from trimtab.act.replicas.port import Observation, ThrottleConfig, TopicPartition
+from trimtab.files.replicas.plan import read_plan
 from trimtab.model.plan import Verdict
 from trimtab.model.replicas.plan import Plan
 from trimtab.model.replicas.settings import ReplicasSettings
@@ -247,6 +252,61 @@ def test_the_replication_factor_is_changed_in_mid_plan(trial: Trial) -> None:
     trial.assert_replicas("grown", 0, (3, 2))
     trial.assert_replicas("grown", 1, (1, 2, 4))
     trial.assert_clean(["grown"])
+
+
+def test_replicas_are_added_and_dropped_under_load(trial: Trial) -> None:
+    """Two become three, killed and cancelled once, killed and resumed once; then two again; nothing is lost.
+
+    Below `min.insync.replicas` nothing goes, and what somebody else made of a list meanwhile is left alone.
+    """
+    topic = "sized"
+    trial.create(topic, {0: [1, 2], 1: [2, 3], 2: [3, 1]}, BIG)
+
+    def planned(factor: int) -> Path:
+        file = trial.folder / f"sized-{factor}.json"
+        snapshot = trial.snapshot(topic, {topic: 3}, BIG)
+        factors = ("--replication-factor", f"{topic}={factor}")
+        make = ("plan", "replicas", "--snapshot", str(snapshot), *factors, "--out", str(file))
+        subprocess.run([str(TRIMTAB), *make], check=True, stdout=subprocess.PIPE)
+        return file
+
+    with trial.load(topic, 3) as confirmed:
+        more = planned(3)
+        plan = read_plan(more)
+        assert (plan.cost.added_replicas, plan.cost.replica_moves, plan.cost.dropped_replicas) == (3, 0, 0)
+        running = trial.apply(more, throttle=SLOW)
+        trial.wait("in flight", lambda: trial.in_flight(topic, 0))
+        running.send_signal(signal.SIGKILL)
+        finish(running)
+        trial.run("execution", "cancel")
+        for number, before in enumerate([(1, 2), (2, 3), (3, 1)]):
+            trial.assert_replicas(topic, number, before)
+        trial.assert_clean([topic])
+        running = trial.apply(more, throttle=SLOW)
+        trial.wait("in flight", lambda: trial.in_flight(topic, 0))
+        running.send_signal(signal.SIGKILL)
+        finish(running)
+        said = trial.run("execution", "resume", throttle=QUICK)
+        assert "3 replicas added, 0 dropped" in said
+        trial.assert_at(plan)
+        trial.wait("in sync", lambda: all(trial.whole(topic, n, 3) for n in range(3)))
+        trial.assert_clean([topic])
+        fewer = planned(2)
+        assert read_plan(fewer).cost.bytes == 0
+        theirs = {TopicPartition(topic, 2): [1, 2, 3, 4]}
+        trial.ask(lambda admin: admin.alter_partition_reassignments(theirs))
+        trial.wait("theirs through", lambda: not trial.look().reassignments)
+        assert f"{topic}-2: resized" in trial.run("apply", str(fewer), "--yes", expect=1)
+        said = trial.run("apply", str(planned(2)), "--yes")
+        assert "0 replicas added, 4 dropped" in said
+        trial.wait("in sync", lambda: all(trial.whole(topic, n, 2) for n in range(3)))
+        trial.assert_clean([topic])
+        least = ConfigResource(ConfigResourceType.TOPIC, topic, {"min.insync.replicas": "2"})
+        trial.ask(lambda admin: admin.alter_configs([least]))
+        said = trial.run("apply", str(planned(1)), "--yes", expect=1)
+        assert f"topic {topic} has min.insync.replicas = 2" in said
+    assert min(map(len, confirmed.values())) > 0
+    trial.assert_read_back(topic, confirmed)
 
 
 def test_the_controller_restarts_in_mid_copy(trial: Trial) -> None:

@@ -39,11 +39,12 @@ LONGEST_RUN = 20_000
 
 
 def random_plan(cluster: FakeCluster, chance: random.Random) -> Plan:
-    """Leader moves, single and double replica moves of random partitions."""
+    """Leader moves, single and double replica moves, and one or two replicas more, of random partitions."""
     changes = []
     for partition, part in sorted(cluster.parts.items()):
         before = tuple(part.replicas)
-        kind = chance.choice(["none", "leader", "first", "second", "both", "leader then second"])
+        kinds = ["none", "leader", "first", "second", "both", "leader then second", "grow", "grow by two"]
+        kind = chance.choice(kinds)
         others = [b for b in range(1, BROKERS + 1) if b not in before]
         first, second = chance.sample(others, 2)
         after = {
@@ -53,6 +54,8 @@ def random_plan(cluster: FakeCluster, chance: random.Random) -> Plan:
             "second": (before[0], second),
             "both": (first, second),
             "leader then second": (before[1], second),
+            "grow": (*before, first),
+            "grow by two": (*before, first, second),
         }[kind]
         if after != before:
             changes.append((partition.topic, partition.partition, before, after))

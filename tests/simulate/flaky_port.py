@@ -54,9 +54,17 @@ class FlakyPort:
         """See `ClusterPort.observe`."""
         return self._call(lambda: self._port.observe(partitions, brokers, wide=wide))
 
-    def reassign(self, targets: Mapping[TopicPartition, tuple[int, ...]]) -> Answers:
+    def min_in_sync(self, topics: Collection[str]) -> Mapping[str, int]:
+        """See `ClusterPort.min_in_sync`."""
+        return self._call(lambda: self._port.min_in_sync(topics))
+
+    def reassign(
+        self,
+        targets: Mapping[TopicPartition, tuple[int, ...]],
+        resized: Collection[TopicPartition] = (),
+    ) -> Answers:
         """See `ClusterPort.reassign`."""
-        return self._call(lambda: self._port.reassign(targets))
+        return self._call(lambda: self._port.reassign(targets, resized))
 
     def cancel_reassignments(self, partitions: Collection[TopicPartition]) -> Answers:
         """See `ClusterPort.cancel_reassignments`."""

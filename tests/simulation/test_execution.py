@@ -88,3 +88,43 @@ def test_whatever_goes_wrong_nothing_is_left_behind(seed: int, tmp_path: Path) -
     else:
         world.live_to_the_end(cancel=bool(world.generator.integers(2)))
     assert_good(world)
+
+
+@pytest.mark.parametrize("seed", range(3000, 3010))
+def test_a_plan_that_adds_and_drops_replicas_is_carried_out(seed: int, tmp_path: Path) -> None:
+    """Lists grow and shrink, a leader's replica among those that go; throttled as any copy."""
+    world = random_world(seed, tmp_path, resizes=True)
+    assert world.live()
+    assert_plan_carried_out(world)
+    assert_good(world)
+
+
+@pytest.mark.parametrize("cancel", [False, True])
+@pytest.mark.parametrize("seed", range(3100, 3102))
+def test_killed_at_every_write_while_replicas_are_added_and_dropped(
+    seed: int, cancel: bool, tmp_path: Path
+) -> None:
+    """Resumed, the plan is carried out; cancelled, what was in flight has its list from before."""
+    world = random_world(seed, tmp_path / "whole", median_bytes=SMALL, resizes=True)
+    world.live()
+    for write in range(2 if cancel else 1, world.writes + 1):
+        again = random_world(seed, tmp_path / str(write), median_bytes=SMALL, resizes=True)
+        if not again.live(dies_at=write) or not cancel:
+            again.live_to_the_end(cancel=cancel)
+        if not cancel:
+            assert_plan_carried_out(again)
+        assert_good(again)
+
+
+@pytest.mark.parametrize("seed", range(3200, 3240))
+def test_whatever_goes_wrong_while_replicas_are_added_and_dropped(seed: int, tmp_path: Path) -> None:
+    """As for any plan: nothing is left behind, every partition is as its last done step left it."""
+    world = random_world(seed, tmp_path, seed % 7, lost_fraction=0.03 * (seed % 3), resizes=True)
+    for _ in range(int(world.generator.integers(0, 4))):
+        dies_at = int(world.generator.integers(1, 40))
+        if world.live(dies_at=dies_at, before=bool(world.generator.integers(2))):
+            break
+        world.pass_time(float(world.generator.choice([0.1, 3.0, 30.0, 100.0])))
+    else:
+        world.live_to_the_end(cancel=bool(world.generator.integers(2)))
+    assert_good(world)

@@ -155,7 +155,11 @@ class World:
             *no_throttle_left(self.cluster, self.before),
             *no_lease_left(self.cluster),
             *no_reassignment_left(self.cluster, {ACTOR}),
-            *replication_factor_kept(self.cluster, self.before),
+            *replication_factor_kept(
+                self.cluster,
+                self.before,
+                {(a.topic, a.partition): len(a.after) for a in self.plan.assignments},
+            ),
             *no_partition_offline(self.cluster),
             *foreign_work_respected(self.cluster, {ACTOR}),
             *no_copy_sent_to_the_dead(self.cluster, {ACTOR}),
@@ -233,9 +237,22 @@ class World:
 
 
 def random_world(
-    seed: int, folder: Path, faults: int = 0, lost_fraction: float = 0.0, median_bytes: float = 200e6
+    seed: int,
+    folder: Path,
+    faults: int = 0,
+    lost_fraction: float = 0.0,
+    median_bytes: float = 200e6,
+    *,
+    resizes: bool = False,
 ) -> World:
-    """Four to six brokers, a plan that moves about half of the partitions, and so many faults."""
+    """Four to six brokers, a plan that moves about half of the partitions, and so many faults.
+
+    Parameters
+    ----------
+    resizes
+        The plan adds and drops replicas instead; no partition comes to have fewer than two.
+    """
+    another = _resized if resizes else _another
     generator = np.random.default_rng(seed)
     brokers = int(generator.integers(4, 7))
     cluster = cluster_of(brokers, copy_bytes_per_second=30e6, dir_bytes=50e9)
@@ -253,7 +270,7 @@ def random_world(
             cluster.controller.alter_configs(ResourceType.TOPIC, f"t{topic}", change)
         for number, held in lists.items():
             if generator.random() < 0.6:
-                changes.append((f"t{topic}", number, tuple(held), _another(generator, held, brokers)))
+                changes.append((f"t{topic}", number, tuple(held), another(generator, held, brokers)))
     plan = _with_log_dirs(generator, cluster, plan_of(*changes))
     settings = ExecutionSettings(
         throttle=str(generator.choice(["auto", "none", "5000000", "20000000"])),
@@ -294,6 +311,15 @@ def _with_log_dirs(generator: np.random.Generator, cluster: SimulatedKafka, plan
         held = tuple(partition.replicas)
         assignments.append(Assignment(*name, held, held, partition.leader))
     return replace(plan, moves=tuple(moves), assignments=tuple(assignments))
+
+
+def _resized(generator: np.random.Generator, held: list[int], brokers: int) -> tuple[int, ...]:
+    """A list with one or two brokers more, or with one less, which may be the leader."""
+    free = [b for b in range(1, brokers + 1) if b not in held]
+    if len(held) > 2 and generator.random() < 0.5:
+        gone = held[int(generator.integers(len(held)))]
+        return tuple(b for b in held if b != gone)
+    return (*held, *(int(b) for b in generator.permutation(free)[: int(generator.integers(1, 3))]))
 
 
 def _another(generator: np.random.Generator, held: list[int], brokers: int) -> tuple[int, ...]:

@@ -63,7 +63,7 @@ class FakeCluster:
         self.lists: dict[str, dict[str, str]] = {"leader": {}, "follower": {}}
         self.claims: set[str] = set()
         self.free_bytes = 10**12
-        self.min_in_sync = 1
+        self.min_in_sync_replicas = 1
         self.remembered_dirs: dict[tuple[TopicPartition, int], str] = {}
         self.fail_next: list[Failure] = []
         self.refuse: dict[TopicPartition, Failure] = {}
@@ -183,7 +183,7 @@ class FakeCluster:
         unhealthy = frozenset(
             p
             for p, part in self.parts.items()
-            if part.leader is None or len(part.in_sync) < min(self.min_in_sync, len(part.replicas))
+            if part.leader is None or len(part.in_sync) < min(self.min_in_sync_replicas, len(part.replicas))
         )
         return Observation(
             at=self.now,
@@ -230,7 +230,16 @@ class FakeCluster:
                 found[partition, broker] = tuple(seen)
         return found
 
-    def reassign(self, targets: Mapping[TopicPartition, tuple[int, ...]]) -> Answers:
+    def min_in_sync(self, topics: Collection[str]) -> Mapping[str, int]:
+        """See `ClusterPort.min_in_sync`."""
+        self._call("min_in_sync")
+        return {topic: self.min_in_sync_replicas for topic in topics}
+
+    def reassign(
+        self,
+        targets: Mapping[TopicPartition, tuple[int, ...]],
+        resized: Collection[TopicPartition] = (),
+    ) -> Answers:
         """See `ClusterPort.reassign`."""
         self._call("reassign")
         answers: dict[TopicPartition, Failure | None] = {}
@@ -240,7 +249,7 @@ class FakeCluster:
                 answers[partition] = self.refuse[partition]
             elif part is None:
                 answers[partition] = Failure("UnknownTopicOrPartition", "no such partition", transient=True)
-            elif len(replicas) != len(part.replicas):
+            elif len(replicas) != len(part.replicas) and partition not in resized:
                 answers[partition] = Failure(
                     "InvalidReplicationFactor",
                     f"The replication factor is changed from {len(part.replicas)} to {len(replicas)}",

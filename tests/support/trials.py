@@ -1,13 +1,17 @@
 """A real cluster on which trimtab is run as a process of its own, and put to the test."""
 
+import itertools
+import json
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -21,7 +25,7 @@ from trimtab.act.kafka.port import KafkaAdminPort
 from trimtab.act.port import PortError
 from trimtab.act.replicas.port import Observation, Placement, ThrottleConfig, TopicPartition
 from trimtab.act.store import JOURNAL_FILE
-from trimtab.connect.kafka.client import admin_client, producer
+from trimtab.connect.kafka.client import admin_client, consumer, producer
 from trimtab.files.replicas.plan import write_plan
 from trimtab.lab.sandbox.kafka import KafkaSandbox
 from trimtab.model.replicas.plan import Plan
@@ -160,13 +164,94 @@ class Trial:
         for wanted in plan.assignments:
             self.wait(
                 f"{wanted.topic}-{wanted.partition} in sync",
-                lambda wanted=wanted: self._whole(wanted.topic, wanted.partition, len(wanted.before)),  # type: ignore[misc]
+                lambda wanted=wanted: self.whole(wanted.topic, wanted.partition, len(wanted.before)),  # type: ignore[misc]
             )
 
-    def _whole(self, topic: str, number: int, factor: int) -> bool:
+    def whole(self, topic: str, number: int, factor: int) -> bool:
+        """Whether a partition has so many replicas, all in sync, and a leader."""
         there = self.placement(topic, number)
         assert len(set(there.replicas)) == factor
         return sorted(there.in_sync) == sorted(there.replicas) and there.leader is not None
+
+    def snapshot(self, name: str, topics: Mapping[str, int], size_bytes: int) -> Path:
+        """A snapshot file of some topics as they are, by name with so many partitions of so many bytes."""
+        names = [TopicPartition(topic, n) for topic, number in topics.items() for n in range(number)]
+        seen = self.look(*names)
+        follower = {"cpu": 0.01, "disk": size_bytes, "network_in": 1e5, "network_out": 0}
+        capacity = {"cpu": 4, "disk": 1e9, "network_in": 1e8, "network_out": 1e8}
+        document = {
+            "format": "trimtab/replicas-snapshot/1",
+            "cluster": seen.cluster_id,
+            "taken_at": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "brokers": [
+                {"id": b.id, "host": f"host-{b.id}", "state": "alive", "capacity": capacity}
+                for b in seen.brokers.values()
+            ],
+            "partitions": [
+                {
+                    "topic": where.topic,
+                    "partition": where.partition,
+                    "replicas": list(found.replicas),
+                    "leader": found.leader,
+                    "in_sync": list(found.in_sync),
+                    "leader_load": {**follower, "cpu": 0.02, "network_out": 1e5},
+                    "follower_load": follower,
+                }
+                for where, found in seen.placements.items()
+            ],
+            "quality": {"valid_share": 1.0, "oldest_sample_seconds": 1, "cpu": "measured"},
+        }
+        path = self.folder / f"{name}-snapshot.json"
+        path.write_text(json.dumps(document))
+        return path
+
+    @contextmanager
+    def load(self, topic: str, partitions: int) -> Iterator[dict[int, list[tuple[int, int]]]]:
+        """Write to a topic meanwhile, as careful producers do; (number, offset) of each confirmed record."""
+        confirmed: dict[int, list[tuple[int, int]]] = {n: [] for n in range(partitions)}
+        failed: list[str] = []
+        stop = threading.Event()
+
+        def write() -> None:
+            client = producer(self.sandbox.connection, acks="all", enable_idempotence=True, linger_ms=5)
+            for number in itertools.count():
+                if stop.wait(0.005):
+                    break
+                at = number % partitions
+                sent = client.send(topic, value=f"n{number}".encode(), partition=at)
+                sent.add_callback(lambda told, at=at, n=number: confirmed[at].append((n, told.offset)))
+                sent.add_errback(lambda error: failed.append(type(error).__name__))
+            client.flush(timeout=60)
+            client.close()
+
+        writer = threading.Thread(target=write)
+        writer.start()
+        try:
+            yield confirmed
+        finally:
+            stop.set()
+            writer.join(120)
+        assert failed == []
+
+    def assert_read_back(self, topic: str, confirmed: Mapping[int, Sequence[tuple[int, int]]]) -> None:
+        """Every confirmed record is in the log, at the place that was confirmed, once and in order."""
+        from kafka import TopicPartition as KafkaPartition
+
+        reader = consumer(self.sandbox.connection, auto_offset_reset="earliest", enable_auto_commit=False)
+        names = [KafkaPartition(topic, n) for n in confirmed]
+        reader.assign(names)
+        reader.seek_to_beginning()
+        ends = reader.end_offsets(names)
+        found: dict[int, list[tuple[int, int]]] = {n: [] for n in confirmed}
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while any(reader.position(name) < ends[name] for name in names):
+            assert time.monotonic() < deadline, "the log cannot be read back"
+            for name, batch in reader.poll(timeout_ms=500).items():
+                found[name.partition] += [
+                    (int(one.value[1:]), one.offset) for one in batch if one.value[:1] == b"n"
+                ]
+        reader.close()
+        assert {n: sorted(told) for n, told in confirmed.items()} == found
 
     def bring_back(self, broker: int) -> None:
         """Start a dead broker and wait until everything is in sync again."""

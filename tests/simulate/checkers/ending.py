@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from simulate.checkers.ownership import owners
 from simulate.faults import OPERATOR
@@ -58,15 +59,24 @@ def no_reassignment_left(cluster: SimulatedKafka, actors: Collection[str]) -> li
     ]
 
 
-def replication_factor_kept(cluster: SimulatedKafka, before: Before) -> list[str]:
-    """Every partition that nobody else touched has as many distinct replicas as before."""
+def replication_factor_kept(
+    cluster: SimulatedKafka, before: Before, resized: Mapping[tuple[str, int], int] = MappingProxyType({})
+) -> list[str]:
+    """Every partition that nobody else touched has as many distinct replicas as before.
+
+    Parameters
+    ----------
+    resized
+        Those that a plan gives another number, and that number: it may have come to that, or not.
+    """
     touched = {h.subject for h in cluster.history if h.actor == OPERATOR and h.verb in ("reassign", "cancel")}
     found = []
     for name, partition in cluster.partitions.items():
         was = before.replicas.get((name, str(partition.topic_id)))
         if was is None or name in touched or partition.reassigning:
             continue
-        if len(set(partition.replicas)) != len(partition.replicas) or len(partition.replicas) != len(was):
+        factors = {len(was), resized.get((name.topic, name.number), len(was))}
+        if len(set(partition.replicas)) != len(partition.replicas) or len(partition.replicas) not in factors:
             found.append(f"{name}: {list(was)} became {partition.replicas}")
     return found
 

@@ -83,11 +83,16 @@ def whole_call() -> Iterator[None]:
         raise PortError(failure_of(refusal)) from refusal
 
 
+def least_in_sync(cluster: SimulatedKafka, topic: str) -> int:
+    """`min.insync.replicas` of a topic."""
+    return int(cluster.configs.of(ResourceType.TOPIC, topic).get("min.insync.replicas", "1"))
+
+
 def unhealthy_partitions(cluster: SimulatedKafka) -> frozenset[PartitionName]:
     """Partitions without a leader, or with fewer in-sync replicas than their topic asks for."""
     found = set()
     for name, partition in cluster.partitions.items():
-        least = int(cluster.configs.of(ResourceType.TOPIC, name.topic).get("min.insync.replicas", "1"))
+        least = least_in_sync(cluster, name.topic)
         if partition.leader is None or len(partition.in_sync) < min(least, len(partition.settled_replicas)):
             found.add(name)
     return frozenset(found)
@@ -203,9 +208,21 @@ class SimulatedPort:
         with whole_call():
             return look(self._cluster, self.now, partitions, brokers, wide=wide)
 
-    def reassign(self, targets: Mapping[TopicPartition, tuple[int, ...]]) -> Answers:
+    def min_in_sync(self, topics: Collection[str]) -> Mapping[str, int]:
+        """See `ClusterPort.min_in_sync`."""
+        with whole_call():
+            return {topic: least_in_sync(self._cluster, topic) for topic in topics}
+
+    def reassign(
+        self,
+        targets: Mapping[TopicPartition, tuple[int, ...]],
+        resized: Collection[TopicPartition] = (),
+    ) -> Answers:
         """See `ClusterPort.reassign`."""
-        return {name: answer_to(partial(self._reassign, name, target)) for name, target in targets.items()}
+        return {
+            name: answer_to(partial(self._reassign, name, target, name in resized))
+            for name, target in targets.items()
+        }
 
     def cancel_reassignments(self, partitions: Collection[TopicPartition]) -> Answers:
         """See `ClusterPort.cancel_reassignments`."""
@@ -289,8 +306,8 @@ class SimulatedPort:
             changes += [_change(CLAIM + text, "held") for text in added]
             self._configure(ResourceType.BROKER, WHOLE_CLUSTER, changes)
 
-    def _reassign(self, name: TopicPartition, target: tuple[int, ...]) -> None:
-        self._cluster.controller.reassign(*name, target, self._actor, may_change_factor=False)
+    def _reassign(self, name: TopicPartition, target: tuple[int, ...], resizes: bool) -> None:
+        self._cluster.controller.reassign(*name, target, self._actor, may_change_factor=resizes)
 
     def _configure(self, kind: ResourceType, name: str, changes: list[Change]) -> None:
         self._cluster.controller.alter_configs(kind, name, changes, self._actor)

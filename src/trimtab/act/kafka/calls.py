@@ -1,8 +1,9 @@
 """Calls through kafka-python's admin client: what it lacks, dynamic settings, every failure as a `PortError`.
 
 Three calls go past the client's public methods, because those cannot say what is needed: reassignments that
-must not change the replication factor (KIP-860), dynamic settings of the cluster-wide default (the broker
-resource with the empty name), and errors per partition instead of one exception.
+must not change the replication factor, but where that is meant (KIP-860), dynamic settings of the
+cluster-wide default (the broker resource with the empty name), and errors per partition instead of one
+exception.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping

@@ -105,7 +105,9 @@ class Observer:
             flying = self._in_flight[partition]
             since = self._gone_since.setdefault(partition, at)
             placement = placements.get(partition)
-            caught_up = placement and (placement.replicas != flying.replicas or not flying.removing)
+            # A list that only grows is the same before the end and after it: then the new ones are in sync.
+            through = not flying.removing and placement and set(flying.adding) <= set(placement.in_sync)
+            caught_up = placement and (placement.replicas != flying.replicas or through)
             if caught_up or at - since >= METADATA_LAG_SECONDS:
                 del self._in_flight[partition], self._gone_since[partition]
             elif placement:
@@ -134,15 +136,18 @@ class Observer:
 
     def _unhealthy(self, placements: Mapping[TopicPartition, Placement]) -> frozenset[TopicPartition]:
         unknown = sorted({p.topic for p in placements} - self._min_in_sync.keys())
-        if unknown:
-            for topic, configs in self._calls.settings_of_topics(unknown, [MIN_IN_SYNC]).items():
-                self._min_in_sync[topic] = int(configs.get(MIN_IN_SYNC, ("1", True))[0] or 1)
+        self._min_in_sync |= self.min_in_sync(unknown)
         return frozenset(
             partition
             for partition, placement in placements.items()
             if placement.leader is None
             or len(placement.in_sync) < min(self._min_in_sync[partition.topic], len(placement.replicas))
         )
+
+    def min_in_sync(self, topics: Collection[str]) -> dict[str, int]:
+        """See `ClusterPort.min_in_sync`."""
+        found = self._calls.settings_of_topics(sorted(topics), [MIN_IN_SYNC])
+        return {topic: int(configs.get(MIN_IN_SYNC, ("1", True))[0] or 1) for topic, configs in found.items()}
 
     def _log_dirs(
         self, brokers: Collection[int], partitions: Collection[TopicPartition]

@@ -28,15 +28,27 @@ class KafkaAdminPort(Observer):
 
     claim_rights = "grant AlterConfigs and DescribeConfigs on the cluster"
 
-    def reassign(self, targets: Mapping[TopicPartition, tuple[int, ...]]) -> Answers:
-        """See `ClusterPort.reassign`."""
-        return self._alter_reassignments({p: list(replicas) for p, replicas in targets.items()})
+    def reassign(
+        self,
+        targets: Mapping[TopicPartition, tuple[int, ...]],
+        resized: Collection[TopicPartition] = (),
+    ) -> Answers:
+        """See `ClusterPort.reassign`; a request for each kind, since the guard is one for a whole request."""
+        lists = {p: list(replicas) for p, replicas in targets.items()}
+        answers: dict[TopicPartition, Failure | None] = {}
+        for resizes in (False, True):
+            chosen = {p: replicas for p, replicas in lists.items() if (p in resized) is resizes}
+            if chosen:
+                answers |= self._alter_reassignments(chosen, may_resize=resizes)
+        return answers
 
     def cancel_reassignments(self, partitions: Collection[TopicPartition]) -> Answers:
         """See `ClusterPort.cancel_reassignments`."""
         return self._alter_reassignments(dict.fromkeys(partitions))
 
-    def _alter_reassignments(self, targets: Mapping[TopicPartition, list[int] | None]) -> Answers:
+    def _alter_reassignments(
+        self, targets: Mapping[TopicPartition, list[int] | None], *, may_resize: bool = False
+    ) -> Answers:
         from kafka import errors
         from kafka.protocol.admin import AlterPartitionReassignmentsRequest as Request
 
@@ -46,7 +58,7 @@ class KafkaAdminPort(Observer):
             topics.setdefault(topic, []).append(part)
         request = Request(
             timeout_ms=30_000,
-            allow_replication_factor_change=False,
+            allow_replication_factor_change=may_resize,
             topics=[Request.ReassignableTopic(name=name, partitions=parts) for name, parts in topics.items()],
         )
         response = self._calls.send_to_controller(request, lambda r: [errors.for_code(r.error_code)])

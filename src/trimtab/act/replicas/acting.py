@@ -7,7 +7,13 @@ from trimtab.act.execution.codec import Codec
 from trimtab.act.replicas.figures import forecast
 from trimtab.act.replicas.machine import ReplicasMachine, new_execution
 from trimtab.act.replicas.port import ClusterPort, Observation, ThrottleConfig, TopicPartition
-from trimtab.act.replicas.prepare import compare, refuse_if_elsewhere, steps_of
+from trimtab.act.replicas.prepare import (
+    compare,
+    refuse_below_min_in_sync,
+    refuse_if_elsewhere,
+    steps_of,
+    topics_that_shrink,
+)
 from trimtab.act.replicas.sensing import LoadSense
 from trimtab.act.replicas.settings import ExecutionSettings
 from trimtab.act.replicas.state import ExecutionState
@@ -24,6 +30,8 @@ def look(port: ClusterPort, plan: ReplicasPlan) -> tuple[str, Observation]:
     brokers |= {move.target for move in plan.moves if move.kind is MoveKind.LOG_DIR}
     seen = port.observe(partitions, sorted(brokers), wide=True)
     refuse_if_elsewhere(plan, seen)
+    if topics := topics_that_shrink(plan):
+        refuse_below_min_in_sync(plan, port.min_in_sync(topics))
     return seen.cluster_id, seen
 
 

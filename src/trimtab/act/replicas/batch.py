@@ -195,7 +195,8 @@ def _take_strength(gains: Mapping[int, Vector], strength: dict[int, Vector]) -> 
 
 def begin(state: ExecutionState, batch: tuple[Step, ...]) -> tuple[ExecutionState, Command]:
     """Put the throttle in force, then ask Kafka for the batch."""
-    copies = [step for step in batch if step.kind is StepKind.COPY]
+    between_brokers = [step for step in batch if step.kind is StepKind.COPY]
+    copies = [step for step in between_brokers if step.added]
     if copies and state.rate_bytes_per_second is None and state.settings.throttle != "none":
         brokers = {broker for step in copies for broker in (*step.added, *step.before)}
         rate = first_rate(state.settings, state.load.headroom, brokers)
@@ -203,7 +204,7 @@ def begin(state: ExecutionState, batch: tuple[Step, ...]) -> tuple[ExecutionStat
     order = order_for_throttle(state, batch)
     if order is not None:
         return state, order
-    if copies:
+    if between_brokers:
         batch = tuple(step for step in batch if step.kind is not StepKind.LOG_DIR)
     chosen = {step.number for step in batch}
     state = replace(state, batches=state.batches + 1, blocked_since={}, looked_wide_at=state.now)
@@ -222,4 +223,5 @@ def begin(state: ExecutionState, batch: tuple[Step, ...]) -> tuple[ExecutionStat
     directories = {(step.partition, broker): path for step in batch for broker, path in step.directories}
     if batch[0].kind is StepKind.LOG_DIR:
         return state, MoveLogDirs(directories)
-    return state, Reassign({step.partition: step.after for step in batch}, directories)
+    resized = frozenset(step.partition for step in batch if step.resizes)
+    return state, Reassign({step.partition: step.after for step in batch}, directories, resized)

@@ -7,7 +7,7 @@ What holds after every event:
 - nothing is begun unless the status is `RUNNING` and the cluster was looked at since the last order.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import ClassVar
 
@@ -35,7 +35,7 @@ from trimtab.act.replicas.messages import (
     ThrottleWritten,
     WriteThrottle,
 )
-from trimtab.act.replicas.port import Answers, ClusterPort, TopicPartition
+from trimtab.act.replicas.port import Answers, ClusterPort
 from trimtab.act.replicas.reassignment import (
     cancelled,
     elected,
@@ -160,8 +160,8 @@ class ReplicasMachine(Machine[ClusterPort, ExecutionState]):
                 return self.sense(state.records, at) if self.sense is not None else LoadSensed(at)
             case Observe(partitions, brokers, wide):
                 return self.told(ClusterObserved, port.observe(partitions, brokers, wide=wide))
-            case Reassign(targets, directories):
-                return self.told(ReassignAnswered, _reassign(port, targets, directories))
+            case Reassign():
+                return self.told(ReassignAnswered, _reassign(port, command))
             case MoveLogDirs(targets):
                 return self.told(LogDirMovesAnswered, port.move_log_dirs(targets))
             case CancelReassignments(partitions):
@@ -175,14 +175,11 @@ class ReplicasMachine(Machine[ClusterPort, ExecutionState]):
         raise AssertionError(f"no way to perform {command}")
 
 
-def _reassign(
-    port: ClusterPort,
-    targets: Mapping[TopicPartition, tuple[int, ...]],
-    directories: Mapping[tuple[TopicPartition, int], str],
-) -> Answers:
+def _reassign(port: ClusterPort, order: Reassign) -> Answers:
     refused = {}
-    if directories:
-        told = port.move_log_dirs(directories)
+    if order.directories:
+        told = port.move_log_dirs(order.directories)
         refused = {partition: failure for partition, failure in told.items() if failure is not None}
-    answers = port.reassign({p: r for p, r in targets.items() if p not in refused})
+    targets = {p: r for p, r in order.targets.items() if p not in refused}
+    answers = port.reassign(targets, order.resized)
     return dict(answers) | refused

@@ -20,11 +20,13 @@ class Observe(Look):
 class Reassign(Command):
     """Ask for these replica lists. Answer: `ReassignAnswered`.
 
-    `directories` are told to the brokers first, so that new replicas land there.
+    `directories` are told to the brokers first, so that new replicas land there. The replication factor of
+    those in `resized` is meant to change.
     """
 
     targets: Mapping[TopicPartition, tuple[int, ...]]
     directories: Mapping[tuple[TopicPartition, int], str]
+    resized: frozenset[TopicPartition] = frozenset()
 
 
 @dataclass(frozen=True)

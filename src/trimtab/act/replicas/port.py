@@ -188,11 +188,24 @@ class ClusterPort(ClaimPort, Protocol):
         """
         ...
 
-    def reassign(self, targets: Mapping[TopicPartition, tuple[int, ...]]) -> Answers:
+    def reassign(
+        self,
+        targets: Mapping[TopicPartition, tuple[int, ...]],
+        resized: Collection[TopicPartition] = (),
+    ) -> Answers:
         """Ask for new replica lists (Kafka's order), each refused if it would change the replication factor.
 
         A list with the same brokers in another order takes effect at once.
+
+        Parameters
+        ----------
+        resized
+            Those whose replication factor is meant to change, and that are not refused for it.
         """
+        ...
+
+    def min_in_sync(self, topics: Collection[str]) -> Mapping[str, int]:
+        """`min.insync.replicas` of these topics; 1 of those that do not exist."""
         ...
 
     def cancel_reassignments(self, partitions: Collection[TopicPartition]) -> Answers:

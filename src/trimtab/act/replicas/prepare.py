@@ -34,6 +34,8 @@ class Standing(StrEnum):
 
 KAFKA_CLUSTER_ID = re.compile(r"[A-Za-z0-9_-]{22}")
 """The form of Kafka's own cluster ids; a snapshot carries one unless the operator named the cluster."""
+BETWEEN_BROKERS = (MoveKind.REPLICA, MoveKind.ADD, MoveKind.DROP)
+"""Moves that one change of a partition's list of brokers carries out."""
 HARMLESS = frozenset({Standing.AS_PLANNED, Standing.ALREADY_DONE})
 
 
@@ -88,11 +90,9 @@ def _standing(assignment: Assignment, placement: Placement | None) -> Standing:
         return Standing.AS_PLANNED if moved_before else Standing.ALREADY_DONE
     if found == assignment.before or found == assignment.after:
         return Standing.AS_PLANNED
-    if len(found) != len(assignment.after):
-        return Standing.RESIZED
     if frozenset(found) in (frozenset(assignment.before), frozenset(assignment.after)):
         return Standing.REORDERED
-    return Standing.MOVED
+    return Standing.MOVED if len(found) == len(assignment.before) else Standing.RESIZED
 
 
 def refuse_if_elsewhere(plan: Plan, seen: Observation) -> None:
@@ -120,6 +120,33 @@ def refuse_if_elsewhere(plan: Plan, seen: Observation) -> None:
             f"the plan gives replicas to broker {', '.join(map(str, unknown))}, and cluster "
             f"{seen.cluster_id} has no such broker: make a new plan, or start it first"
         )
+
+
+def topics_that_shrink(plan: Plan) -> tuple[str, ...]:
+    """Topics of which the plan drops replicas, ascending."""
+    return tuple(sorted({a.topic for a in plan.assignments if len(a.after) < len(a.before)}))
+
+
+def refuse_below_min_in_sync(plan: Plan, least: Mapping[str, int]) -> None:
+    """Refuse to leave a partition fewer replicas than its topic needs in sync.
+
+    Parameters
+    ----------
+    least
+        `min.insync.replicas` of the topics that shrink, as far as they exist.
+
+    Raises
+    ------
+    ActError
+        Naming the topic, both numbers, and what to do.
+    """
+    for a in plan.assignments:
+        if len(a.after) < min(len(a.before), least.get(a.topic, 0)):
+            raise ActError(
+                f"{a.topic}-{a.partition} would have {len(a.after)} replicas, and topic {a.topic} has "
+                f"min.insync.replicas = {least[a.topic]}: producers with acks=all could write no more; ask "
+                f"for {least[a.topic]} replicas or more, or lower min.insync.replicas first"
+            )
 
 
 def steps_of(
@@ -164,6 +191,7 @@ def _add(steps: list[Step], assignment: Assignment, seen: Observation, moves: li
         steps.append(Step(number, kind, phase, partition, follows=previous, **fields))  # type: ignore[arg-type]
         previous = number
 
+    orders[MoveKind.REPLICA] = tuple(sorted(o for kind in BETWEEN_BROKERS for o in orders[kind]))
     copies = frozenset(held) != frozenset(after)
     # Lead where the plan wants it only if that is the preferred leader: electing another needs a list that
     # is not the plan's, and a leader that stays where it is needs nothing.
@@ -190,7 +218,7 @@ def _add(steps: list[Step], assignment: Assignment, seen: Observation, moves: li
             Phase.COPY,
             before=held,
             after=after,
-            bytes=_bytes(size, moves, MoveKind.REPLICA, len(added)),
+            bytes=_bytes(size, moves, BETWEEN_BROKERS, len(added)),
             directories=tuple((broker, dirs[broker]) for broker in added if broker in dirs),
             moves=orders[MoveKind.REPLICA],
         )
@@ -208,7 +236,7 @@ def _add(steps: list[Step], assignment: Assignment, seen: Observation, moves: li
             Phase.COPY,
             before=after,
             after=after,
-            bytes=_bytes(size, moves, MoveKind.LOG_DIR, 1),
+            bytes=_bytes(size, moves, (MoveKind.LOG_DIR,), 1),
             directories=((broker, path),),
             old_directories=old,
             moves=orders[MoveKind.LOG_DIR],
@@ -228,7 +256,7 @@ def _size(partition: TopicPartition, placement: Placement, seen: Observation) ->
     return max(sizes.values(), default=None)
 
 
-def _bytes(size: int | None, moves: list[Move], kind: MoveKind, copies: int) -> int:
+def _bytes(size: int | None, moves: list[Move], kinds: tuple[MoveKind, ...], copies: int) -> int:
     if size is not None:
         return size * copies
-    return max((move.bytes for move in moves if move.kind is kind), default=0) * copies
+    return max((move.bytes for move in moves if move.kind in kinds), default=0) * copies

@@ -85,10 +85,14 @@ def _copy(
     ours = flying is not None and flying.target == frozenset(step.after)
     held = frozenset(placement.replicas)
     lagging = record.lagging(now, settings)
+    # A list that only grows shows its new brokers from the first moment on; that they have arrived is told by
+    # their being in sync.
+    there = bool(step.removed) or set(step.added) <= set(placement.in_sync) or not lagging
+    arrived = there and held == frozenset(step.after)
     if record.state is StepState.ROLLING_BACK:
         if ours:
             return record
-        if flying is None and held == frozenset(step.after):
+        if flying is None and arrived:
             return record.end(StepState.DONE, now, "had arrived before it could be rolled back")
         if out_of_order(record, seen) and record.attempts < settings.attempts:
             return record
@@ -102,13 +106,13 @@ def _copy(
     if flying is not None:
         reason = f"another reassignment took it over, to brokers {sorted(flying.target)}"
         return record.end(StepState.FAILED, now, reason)
-    if held == frozenset(step.after):
+    if arrived:
         return replace(record, copied_bytes=step.bytes).end(StepState.DONE, now)
     if record.state is StepState.REQUESTED:
         return _still_applies(record.set_back(now, settings, "Kafka did not take it up"), placement, now)
     if lagging:
         return record
-    if len(placement.replicas) != len(step.after):
+    if len(placement.replicas) not in (len(step.before), len(step.after)):
         return _still_applies(replace(record, state=StepState.MOVING), placement, now)
     return record.end(
         StepState.FAILED,
@@ -138,6 +142,9 @@ def _lead(
 ) -> StepRecord:
     step = record.step
     in_order = placement.replicas == step.after
+    flying = step.partition in seen.reassignments
+    if flying and record.state is StepState.PENDING and step.phase is Phase.SETTLE:
+        return record  # a list that only grows is in order before its copies have arrived
     if in_order and step.leader in (None, placement.leader):
         return record.end(StepState.DONE, now, "" if record.started_at else "was so already")
     lagging = record.lagging(now, settings)
@@ -145,7 +152,7 @@ def _lead(
         if placement.replicas == step.before or not lagging:
             return record.end(record.rollback or StepState.ROLLED_BACK, now)
         return record
-    if step.partition in seen.reassignments and record.state is StepState.PENDING:
+    if flying and record.state is StepState.PENDING:
         return record
     if frozenset(placement.replicas) != frozenset(step.after) and not (lagging and record.active):
         if record.state is StepState.PENDING and step.phase is Phase.SETTLE and step.follows is not None:
@@ -194,12 +201,12 @@ def _still_applies(record: StepRecord, placement: Placement, now: float) -> Step
     if record.ended:
         return record
     step = record.step
-    if len(placement.replicas) != len(step.after):
+    if len(placement.replicas) not in (len(step.before), len(step.after)):
+        made_for = f"{len(step.before)} to become {len(step.after)}" if step.resizes else len(step.after)
         return record.end(
             StepState.SKIPPED,
             now,
-            f"the replication factor is now {len(placement.replicas)}, the step was made for "
-            f"{len(step.after)}",
+            f"the replication factor is now {len(placement.replicas)}, the step was made for {made_for}",
         )
     held = frozenset(placement.replicas)
     if held == frozenset(step.after) and step.kind is StepKind.COPY:

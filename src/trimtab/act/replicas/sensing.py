@@ -119,7 +119,10 @@ class View:
                 if index < len(keys) and keys[index] == key:
                     row[partition] = index
         broker = {int(id): index for index, id in enumerate(snapshot.brokers.id)}
-        view = cls(snapshot, parts.replicas.copy(), parts.leader.copy(), row, broker)
+        # Steps may add replicas, to more than any partition of the snapshot has.
+        more = max((len(record.step.after) for record in records), default=0) - parts.replicas.shape[1]
+        replicas = np.pad(parts.replicas, ((0, 0), (0, max(more, 0))), constant_values=NOBODY)
+        view = cls(snapshot, replicas, parts.leader.copy(), row, broker)
         begun = {record.step.partition for record in records if record.state is StepState.DONE}
         for record in records:
             # All that is done, one after the other: the last step of a partition need not tell its leader.
@@ -187,7 +190,7 @@ class View:
                 continue
             if record.step.kind is StepKind.COPY:
                 gain = {broker: parts.follower_load[row] for broker in record.step.added}
-                if self.snapshot.brokers.id[self.leader[row]] in record.step.removed:
+                if gain and self.snapshot.brokers.id[self.leader[row]] in record.step.removed:
                     gain[record.step.added[0]] = parts.leader_load[row]
             elif record.step.kind is StepKind.LEAD and record.step.leader is not None:
                 gain = {record.step.leader: parts.leader_load[row] - parts.follower_load[row]}

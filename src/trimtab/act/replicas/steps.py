@@ -18,7 +18,8 @@ class StepKind(StrEnum):
     LEAD = "lead"
     """The order of the replica list (same brokers), then preferred election: metadata only."""
     COPY = "copy"
-    """The brokers of the replica list: data is copied."""
+    """The brokers of the replica list: data is copied to those that are added; where some are only dropped,
+    none is."""
     LOG_DIR = "log_dir"
     """The log dir of a replica on its broker: data is copied within the broker."""
 
@@ -138,6 +139,11 @@ class Step:
     def removed(self) -> tuple[int, ...]:
         """Brokers that lose theirs."""
         return tuple(broker for broker in self.before if broker not in self.after)
+
+    @property
+    def resizes(self) -> bool:
+        """Whether it changes the replication factor."""
+        return len(self.after) != len(self.before)
 
     @property
     def destinations(self) -> tuple[int, ...]:

@@ -29,7 +29,7 @@ def wanted_config(memory: ThrottleMemory, rate: float | None, steps: Iterable[St
     leaders: dict[str, list[str]] = {}
     followers: dict[str, list[str]] = {}
     for step in steps:
-        if step.kind is StepKind.COPY and rate is not None:
+        if step.kind is StepKind.COPY and step.added and rate is not None:
             topic, number = step.partition
             leaders.setdefault(topic, []).extend(f"{number}:{broker}" for broker in step.before)
             followers.setdefault(topic, []).extend(f"{number}:{broker}" for broker in step.added)
@@ -45,7 +45,7 @@ def wanted_config(memory: ThrottleMemory, rate: float | None, steps: Iterable[St
 
 def topics_of(steps: Iterable[Step]) -> frozenset[str]:
     """Topics that have a copy among these steps."""
-    return frozenset(step.partition.topic for step in steps if step.kind is StepKind.COPY)
+    return frozenset(step.partition.topic for step in steps if step.kind is StepKind.COPY and step.added)
 
 
 def remembering(memory: ThrottleMemory, found: ThrottleConfig) -> ThrottleMemory:

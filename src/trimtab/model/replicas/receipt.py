@@ -47,6 +47,16 @@ class ReplicasReceipt(Receipt[ReplicaOutcome]):
         return sum(outcome.bytes for outcome in self.done if outcome.kind == "copy")
 
     @property
+    def added_replicas(self) -> int:
+        """By how much the lists grew that were made longer."""
+        return sum(max(0, len(one.after) - len(one.before)) for one in self.done)
+
+    @property
+    def dropped_replicas(self) -> int:
+        """By how much the lists shrank that were made shorter."""
+        return sum(max(0, len(one.before) - len(one.after)) for one in self.done)
+
+    @property
     def log_dir_bytes(self) -> int:
         """Bytes of all copies between the log dirs of a broker that were done."""
         return sum(outcome.bytes for outcome in self.done if outcome.kind == "log_dir")

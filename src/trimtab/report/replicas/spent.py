@@ -13,6 +13,7 @@ class Spent:
     """The cost of the levelling, as carried out; `led_along` leader roles went with a copied replica.
 
     `log_dir_moves` replicas changed the log dir on their broker, which copied `log_dir_bytes` between disks.
+    `added` and `dropped` replicas are counted in no other number; the bytes of the added are copied ones.
     """
 
     replica_moves: int
@@ -22,6 +23,8 @@ class Spent:
     led_along: int = 0
     log_dir_moves: int = 0
     log_dir_bytes: int = 0
+    added: int = 0
+    dropped: int = 0
 
 
 def spent(receipt: ReplicasReceipt | None) -> Spent:
@@ -35,13 +38,15 @@ def spent(receipt: ReplicasReceipt | None) -> Spent:
     leads = [outcome for outcome in done if outcome.kind == "lead"]
     along = [one for one in leads if not one.moves and (one.topic, one.partition) in new_first]
     return Spent(
-        replica_moves=sum(len(set(outcome.after) - set(outcome.before)) for outcome in copies),
+        replica_moves=sum(len(set(one.before) - set(one.after)) for one in copies) - receipt.dropped_replicas,
         leader_moves=sum(bool(one.moves) for one in leads),
         bytes_copied=receipt.copied_bytes,
         seconds=receipt.seconds,
         led_along=len(along),
         log_dir_moves=sum(outcome.kind == "log_dir" for outcome in done),
         log_dir_bytes=receipt.log_dir_bytes,
+        added=receipt.added_replicas,
+        dropped=receipt.dropped_replicas,
     )
 
 
@@ -62,8 +67,11 @@ def cost_text(spent: Spent) -> str:
         if spent.log_dir_moves
         else ""
     )
+    copied = f"{bytes_text(spent.bytes_copied)}{rate}"
+    if spent.added or spent.dropped:
+        moved = f"{counted(spent.replica_moves, 'replica')} copied, " if spent.replica_moves else ""
+        made = f"{counted(spent.added, 'replica')} added ({copied}), {moved}{spent.dropped} dropped, {dirs}"
+    else:
+        made = f"{counted(spent.replica_moves, 'replica')} copied ({copied}), {dirs}"
     along = f", {spent.led_along} more along with their replica" if spent.led_along else ""
-    return (
-        f"{counted(spent.replica_moves, 'replica')} copied ({bytes_text(spent.bytes_copied)}{rate}), {dirs}"
-        f"{counted(spent.leader_moves, 'leader role')} handed over{along}, in {spent.seconds:.1f} s"
-    )
+    return f"{made}{counted(spent.leader_moves, 'leader role')} handed over{along}, in {spent.seconds:.1f} s"

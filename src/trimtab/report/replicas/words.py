@@ -187,7 +187,7 @@ def forecast_text(prepared: Prepared, expected: Forecast, settings: ExecutionSet
     lines = []
     shown = len(expected.batches) if every else SHOWN
     for number, batch in enumerate(expected.batches[:shown], 1):
-        kinds = Counter(KINDS[step.kind] for step in batch.steps)
+        kinds = Counter(_kind(step) for step in batch.steps)
         steps = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
         size = f", {bytes_text(batch.bytes)}" if batch.bytes else ""
         lines.append(f"  batch {number}: {steps}{size}")
@@ -202,6 +202,12 @@ def forecast_text(prepared: Prepared, expected: Forecast, settings: ExecutionSet
     lines += comparison_lines(compared.standing, compared.differences, "partitions are already as planned")
     lines += [f"  cannot begin as things are: {step}: {why}" for step, why in expected.blocked[:SHOWN]]
     return "\n".join(lines)
+
+
+def _kind(step: Step) -> str:
+    if step.kind == "copy" and step.resizes and not step.removed:
+        return "partitions with replicas added"
+    return "partitions with replicas dropped" if step.kind == "copy" and not step.added else KINDS[step.kind]
 
 
 def _pace(expected: Forecast, settings: ExecutionSettings, rate: float | None) -> str:
@@ -246,6 +252,8 @@ def receipt_text(receipt: ReplicasReceipt) -> str:
     dirs = f" and {bytes_text(receipt.log_dir_bytes)} between log dirs" if receipt.log_dir_bytes else ""
     copied = f"copied {bytes_text(receipt.copied_bytes)}{dirs} in {duration_text(receipt.seconds)}"
     done = [f"  {copied}, {receipt.batches} batches"]
+    if receipt.added_replicas or receipt.dropped_replicas:
+        done.append(f"  {receipt.added_replicas} replicas added, {receipt.dropped_replicas} dropped")
     if receipt.measured is not None:
         done.append(f"  the load, {receipt.measured_from}:")
         for name, sigma in receipt.measured.sigma.items():

@@ -6,12 +6,19 @@ import pytest
 
 from support.executing import SETTINGS, assert_clean, prepared, run
 from support.fake_port import FakeCluster
+from support.memory_journal import MemoryJournal
 from support.plans import plan_of
-from trimtab.act.execution.messages import Failure
+from trimtab.act.acting import Entry
+from trimtab.act.execution.messages import Failure, Finish
 from trimtab.act.execution.state import Status
-from trimtab.act.replicas.port import TopicPartition
+from trimtab.act.replicas.acting import receipt_of
+from trimtab.act.replicas.machine import ReplicasMachine
+from trimtab.act.replicas.port import Placement, TopicPartition
+from trimtab.act.replicas.reconcile import reconcile
 from trimtab.act.replicas.state import ExecutionState
 from trimtab.act.replicas.steps import StepState
+from trimtab.act.runner import Runner
+from trimtab.report.replicas.spent import spent_text
 
 
 @pytest.fixture
@@ -167,3 +174,90 @@ def test_the_wrong_cluster_is_not_touched(cluster, tmp_path) -> None:
     ):
         run(cluster, state, tmp_path)
     assert set(cluster.calls) == {"observe"}
+
+
+RESIZED = plan_of(("orders", 0, (1, 2), (1, 2, 4)), ("orders", 1, (1, 3), (3,)), ("clicks", 0, (1, 2), (1,)))
+
+
+def test_replicas_are_added_and_dropped(cluster, tmp_path) -> None:
+    """A list grows, one shrinks by its leader, one by its follower; the receipt counts them."""
+    state = run(cluster, prepared(cluster, RESIZED), tmp_path)
+    assert state.status is Status.FINISHED
+    assert placement(cluster, "orders", 0) == ([1, 2, 4], 1)
+    assert placement(cluster, "orders", 1) == ([3], 3)
+    assert placement(cluster, "clicks", 0) == ([1], 1)
+    assert_clean(cluster, state)
+    receipt = receipt_of(Entry(1, "c", "c", 0.0, 1.0, "finished", "me", {}, "replicas"), state, None)
+    assert (receipt.added_replicas, receipt.dropped_replicas, receipt.copied_bytes) == (1, 2, 400_000_000)
+    assert "1 replica added (400 MB" in spent_text(receipt)
+    assert "2 dropped, 1 leader role handed over" in spent_text(receipt)
+
+
+def test_what_is_only_dropped_needs_no_throttle(cluster, tmp_path) -> None:
+    """Nothing is copied: no setting of the cluster is touched."""
+    state = prepared(cluster, plan_of(("clicks", 0, (1, 2), (1,))))
+    assert run(cluster, state, tmp_path).status is Status.FINISHED
+    assert "write_throttle" not in cluster.calls
+
+
+def test_copies_that_are_added_are_throttled(cluster, tmp_path) -> None:
+    """The old replicas as leaders, the new one as follower."""
+    seen = []
+    state = prepared(cluster, plan_of(("orders", 0, (1, 2), (1, 2, 4))))
+    run(cluster, state, tmp_path, watch=lambda _: seen.append((dict(cluster.rates), str(cluster.lists))))
+    rates = {f"{kind}.replication.throttled.rate": "50000000" for kind in ("leader", "follower")}
+    lists = "{'leader': {'orders': '0:1,0:2'}, 'follower': {'orders': '0:4'}}"
+    assert (rates, lists) in seen
+
+
+def test_a_cancelled_addition_has_the_list_from_before(cluster, tmp_path) -> None:
+    """While the copy is under way the cluster shows the new list already: that is not taken for its end."""
+    state = prepared(cluster, plan_of(("orders", 0, (1, 2), (1, 2, 4))))
+    machine = ReplicasMachine(cluster, cluster.clock)
+    journal = MemoryJournal(state)
+    runner = Runner(machine, journal, None, 1, state, clock=cluster.clock, sleep=cluster.sleep)
+    command = runner.begin()
+    while not cluster.parts[TopicPartition("orders", 0)].target:
+        command = runner.turn(command)
+    for _ in range(3):
+        command = runner.turn(command)
+    assert [r.state for r in runner.state.records] == [StepState.MOVING, StepState.PENDING]
+    runner.cancel()
+    while not isinstance(command, Finish):
+        command = runner.turn(command)
+    assert runner.state.status is Status.CANCELLED
+    assert states(runner.state) == [StepState.ROLLED_BACK, StepState.PENDING]
+    assert placement(cluster, "orders", 0) == ([1, 2], 1)
+    assert_clean(cluster, runner.state)
+
+
+@pytest.mark.parametrize(
+    ("in_sync", "later", "state"),
+    [
+        ((1, 2), 0.0, StepState.MOVING),
+        ((1, 2, 4), 0.0, StepState.DONE),
+        ((1, 2), 100.0, StepState.DONE),
+    ],
+)
+def test_a_list_that_grew_is_through_once_the_new_replica_is_in_sync(cluster, in_sync, later, state) -> None:
+    """Metadata show the new list long before; what has fallen behind since has arrived all the same."""
+    (record, _) = prepared(cluster, plan_of(("orders", 0, (1, 2), (1, 2, 4)))).records
+    record = replace(record, state=StepState.MOVING, advanced_at=1000.0)
+    name = record.step.partition
+    seen = replace(
+        cluster.observe([name], [], wide=False),
+        placements={name: Placement((1, 2, 4), 1, in_sync, None)},
+    )
+    assert reconcile(record, seen, 1000.1 + later, SETTINGS).state is state
+
+
+def test_somebody_else_gave_it_another_number(cluster, tmp_path) -> None:
+    """Two were to become three, and are four by now: skipped, and left as they are."""
+    state = prepared(cluster, plan_of(("orders", 0, (1, 2), (1, 2, 4))))
+    part = cluster.parts[TopicPartition("orders", 0)]
+    part.replicas += [5, 6]
+    part.in_sync |= {5, 6}
+    state = run(cluster, state, tmp_path)
+    assert states(state)[0] is StepState.SKIPPED
+    assert state.records[0].reason == "the replication factor is now 4, the step was made for 2 to become 3"
+    assert placement(cluster, "orders", 0)[0] == [1, 2, 5, 6]

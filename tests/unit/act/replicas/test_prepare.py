@@ -10,7 +10,7 @@ from support.plans import REASON, plan_of
 from trimtab.act.applying import prepare
 from trimtab.act.replicas.acting import ACTING
 from trimtab.act.replicas.port import TopicPartition
-from trimtab.act.replicas.prepare import Standing
+from trimtab.act.replicas.prepare import Standing, compare
 from trimtab.act.replicas.steps import Phase, Step, StepKind
 from trimtab.model.errors import ActError
 from trimtab.model.replicas.plan import Move, MoveKind, Plan
@@ -159,3 +159,62 @@ def test_a_plan_of_a_cluster_named_by_its_operator_is_told_by_its_partitions(clu
     same = replace(plan, snapshot=replace(plan.snapshot, cluster="fake-cluster"))
     with pytest.raises(ActError, match="parcels-0: deleted since the plan was made"):
         prepare(ACTING, cluster, same)
+
+
+def test_replicas_that_are_added_are_one_copy(cluster: FakeCluster) -> None:
+    """The list grows by two of 500 bytes each; the moves are told by their order."""
+    (step, settle) = prepare(ACTING, cluster, plan_of(("t", 0, (1, 2), (1, 2, 4, 5)))).steps
+    assert (step.kind, step.phase, step.before, step.after) == (
+        *(StepKind.COPY, Phase.COPY),
+        *((1, 2), (1, 2, 4, 5)),
+    )
+    assert (step.bytes, step.added, step.removed, step.resizes, step.moves) == (
+        1000,
+        (4, 5),
+        (),
+        True,
+        (1, 2),
+    )
+    assert (settle.kind, settle.phase, settle.resizes) == (StepKind.LEAD, Phase.SETTLE, False)
+
+
+def test_a_leader_hands_over_before_its_replica_is_dropped(cluster: FakeCluster) -> None:
+    """The first step is about the order alone, and so under Kafka's guard; the second copies nothing."""
+    steps = prepare(ACTING, cluster, plan_of(("t", 0, (1, 2), (2,)))).steps
+    assert told(steps)[:2] == [
+        (StepKind.LEAD, Phase.RELIEF, (1, 2), (2, 1)),
+        (StepKind.COPY, Phase.COPY, (2, 1), (2,)),
+    ]
+    assert (steps[0].resizes, steps[1].resizes, steps[1].bytes, steps[1].follows) == (False, True, 0, 1)
+
+
+@pytest.mark.parametrize(
+    ("found", "standing"),
+    [
+        ((2, 1), Standing.REORDERED),
+        ((1, 5), Standing.MOVED),
+        ((1, 2, 3), Standing.RESIZED),
+        ((1, 2, 4), Standing.ALREADY_DONE),
+        ((4, 2, 1), Standing.REORDERED),
+        ((1, 2, 4, 5), Standing.RESIZED),
+    ],
+)
+def test_what_became_of_a_list_that_is_to_grow(
+    cluster: FakeCluster, found: tuple[int, ...], standing: Standing
+) -> None:
+    """From two to three, on other brokers than planned: somebody else has given it another number."""
+    cluster.parts[TopicPartition("t", 0)].replicas = list(found)
+    cluster.parts[TopicPartition("t", 0)].leader = 1
+    seen = cluster.observe([TopicPartition("t", 0)], [], wide=True)
+    plan = plan_of(("t", 0, (1, 2), (1, 2, 4)))
+    assert compare(plan, seen.placements, frozenset()).standing == {TopicPartition("t", 0): standing}
+
+
+def test_fewer_replicas_than_a_topic_needs_in_sync_are_refused(cluster: FakeCluster) -> None:
+    """Two are needed: from two to one is refused with both numbers, from three to two is not."""
+    cluster.min_in_sync_replicas = 2
+    with pytest.raises(ActError, match="t-0 would have 1 replicas, and topic t has min.insync.replicas = 2"):
+        prepare(ACTING, cluster, plan_of(("t", 0, (1, 2), (1,))))
+    cluster.add("u", 0, [1, 2, 3])
+    assert prepare(ACTING, cluster, plan_of(("u", 0, (1, 2, 3), (1, 2)))).steps
+    assert prepare(ACTING, cluster, plan_of(("t", 1, (1, 3), (4, 3)))).steps
