@@ -20,15 +20,13 @@ from trimtab.cli.options import (
     where_of,
     with_options,
 )
-from trimtab.levels import Part
+from trimtab.levels import Part, spark
 
 app = typer.Typer(no_args_is_help=True)
 
-MASTER = typer.Option(None, "--master", help="Spark's master (spark.master); by default it runs here.")
+MASTER = typer.Option(None, spark.MASTER.flag, help=spark.MASTER.help)
 WINDOW = typer.Option(None, "--window", help="Length of a window in seconds; its slide follows.")
-HEAVY = typer.Option(
-    False, "--heavy", help="Start slower, run faster: for hours of many partitions (spark.heavy)."
-)
+HEAVY = typer.Option(False, spark.HEAVY.flag, help=spark.HEAVY.help)
 
 
 @app.command()
@@ -81,8 +79,7 @@ app.command()(with_options(stream, [one for one in connection_options() if one.n
 
 def _spark(overrides: list[str], master: str | None, heavy: bool) -> list[str]:
     """The overrides, after those that options about Spark are a short way to write."""
-    named = [] if master is None else [f"spark.master={master}"]
-    return [*named, *(["spark.heavy=true"] if heavy else []), *overrides]
+    return [*spark.spark_words({"master": master, "heavy": heavy}), *overrides]
 
 
 @app.command()

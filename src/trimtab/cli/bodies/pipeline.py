@@ -13,12 +13,13 @@ from trimtab.files.head import instant
 from trimtab.files.settings import Settings
 from trimtab.levels import FIRST, LEVELS, level_named
 from trimtab.levels.settings import pipeline_table
+from trimtab.levels.spark import spark_settings
 from trimtab.levels.systems import KAFKA
 from trimtab.model.errors import InputError, ObserveError, SettingsError
 from trimtab.observe.lake import Lake
 from trimtab.observe.level_pipeline import settings_of
 from trimtab.observe.levels_together import lakes_with_samples, run_batches, run_streams
-from trimtab.observe.session import SessionSettings, spark_session
+from trimtab.observe.session import spark_session
 from trimtab.observe.settings import PipelineSettings
 from trimtab.observe.stream import Source, run_stream
 from trimtab.report.saying import say
@@ -27,7 +28,7 @@ from trimtab.report.saying import say
 def run(since: str | None, until: str | None, window: float | None, where: Where) -> None:
     """`trimtab pipeline run`."""
     found = where.read()
-    chosen, spark = _settings(found, window), found.section("spark", SessionSettings)
+    chosen, spark = _settings(found, window), spark_settings(found)
     period = instant("--since", since), instant("--until", until)
     lakes = _lakes(where.lake)
     if not lakes_with_samples(list(lakes.values())):
@@ -61,7 +62,7 @@ def stream(
     """`trimtab pipeline stream`."""
     chosen_level = FIRST if level is None else level_named(level, "--level")
     found = where.read()
-    chosen, spark = _settings(found, window), found.section("spark", SessionSettings)
+    chosen, spark = _settings(found, window), spark_settings(found)
     seconds = _seconds("--trigger", trigger)
     origin, jars = _source(source, found, where, most)
     stop = stop_on_signals()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from pyspark.sql import functions as F
 
+from trimtab.history.replicas.trends_told import TrendsTold, hourly_errors
 from trimtab.model.errors import InputError
 from trimtab.model.load import FloatArray
 from trimtab.model.replicas.loadvalue import load_value
@@ -16,11 +17,13 @@ from trimtab.model.replicas.snapshot import NO_HOURS, LogDirs, ReplicasSnapshot
 from trimtab.model.snapshot import SnapshotReference
 from trimtab.observe.columns import SECOND
 from trimtab.observe.lake import instant
-from trimtab.observe.replicas.coming import HOURS, filled
+from trimtab.observe.replicas.coming import HOURS
+from trimtab.observe.replicas.held_out import WAYS, expected_loads
 from trimtab.observe.replicas.pipeline import ReplicasPipelineSettings
 from trimtab.observe.replicas.profiles import hours, profiles
 from trimtab.observe.replicas.schemas import ROLE_LOAD
-from trimtab.observe.seasons import HOUR, mean_load
+from trimtab.observe.replicas.trends import days, profile_errors, trends
+from trimtab.observe.seasons import DAY, HOUR, mean_load
 from trimtab.observe.snapshots import fields_of
 
 if TYPE_CHECKING:
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
     from trimtab.history.replicas.recording import Period, Recording
 
 _ROLES = ("leader_load", "follower_load")
+_Placed = tuple[np.ndarray, FloatArray, FloatArray]
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +52,8 @@ class Course:
         Shape (hours,): when the hours end of which there are profiles, ascending, microseconds.
     leader_profile, follower_profile
         Shape (hours, partitions, resources); NaN where there is none.
+    told
+        Trends, and how far off profiles and trends were; None: trends are not looked at.
     first
         The first step that is replayed; those before are history.
     """
@@ -60,6 +66,7 @@ class Course:
     leader_profile: FloatArray
     follower_profile: FloatArray
     first: int = 0
+    told: TrendsTold | None = None
 
     @property
     def step_seconds(self) -> float:
@@ -110,12 +117,22 @@ class Course:
         known[known] = self.hour_end[place[known]] == wanted[known]
         if not known.any():
             return NO_HOURS, NO_HOURS
-        told = []
-        for profile in (self.leader_profile, self.follower_profile):
-            one = np.full((profile.shape[1], HOURS, profile.shape[2]), np.nan)
-            one[:, known] = profile[place[known]].transpose(1, 0, 2)
-            told.append(one)
-        return filled(told[0], leader), filled(told[1], follower)
+
+        def at_hand(hourly: FloatArray) -> FloatArray:
+            one = np.full((hourly.shape[1], HOURS, hourly.shape[2]), np.nan)
+            one[:, known] = hourly[place[known]].transpose(1, 0, 2)
+            return one
+
+        profile = [at_hand(one) for one in (self.leader_profile, self.follower_profile)]
+        if self.told is None:
+            raised, uses = profile, np.zeros(len(RESOURCES), dtype=np.bool_)
+        else:
+            raised = [at_hand(one) for one in (self.told.leader, self.told.follower)]
+            uses = self.told.held_out(now - DAY, now).trend
+        return (
+            expected_loads(profile[0], raised[0], leader, uses),
+            expected_loads(profile[1], raised[1], follower, uses),
+        )
 
 
 def course_of(
@@ -139,10 +156,13 @@ def course_of(
     """
     begun = recording.begun(session)
     loads = recording.loads(session).cache()
+    weekly = ReplicasPipelineSettings(profile_weeks=profile_weeks)
     try:
         steps = _placed(_steps(loads, round(step_seconds * SECOND)).toArrow(), begun)
-        weekly = ReplicasPipelineSettings(profile_weeks=profile_weeks)
-        hourly = _placed(_profiles(loads, weekly).toArrow() if profile_weeks else None, begun)
+        hourly = _placed(None, begun)
+        told = None
+        if profile_weeks:
+            hourly, told = _expected(loads, begun, weekly)
     finally:
         loads.unpersist()
     begin = 0 if period.since is None else round(period.since.timestamp() * SECOND)
@@ -157,7 +177,7 @@ def course_of(
     empty = np.zeros(0, dtype=np.int32)
     nowhere = LogDirs(empty, (), empty.astype(np.int8), np.zeros(0))
     begun = replace(begun, log_dirs=nowhere)
-    return Course(begun, steps[0][kept], steps[1][kept], steps[2][kept], *hourly, first)
+    return Course(begun, steps[0][kept], steps[1][kept], steps[2][kept], *hourly, first, told)
 
 
 def _steps(loads: DataFrame, step: int) -> DataFrame:
@@ -169,15 +189,31 @@ def _steps(loads: DataFrame, step: int) -> DataFrame:
     )
 
 
-def _profiles(loads: DataFrame, settings: ReplicasPipelineSettings) -> DataFrame:
-    """By the transformations of the pipeline."""
+def _expected(
+    loads: DataFrame, begun: ReplicasSnapshot, settings: ReplicasPipelineSettings
+) -> tuple[_Placed, TrendsTold]:
+    """Profiles, trends and the errors of both, by the transformations of the pipeline."""
     attributed = loads.withColumns({"cluster": F.lit(""), "replicas": F.lit(None).cast("array<int>")})
-    return profiles(hours(attributed), settings).withColumnRenamed("window_end", "end")
+    hourly = hours(attributed).cache()
+    profiled = profiles(hourly, settings).cache()
+    raised = trends(profiled, days(hourly), hourly, settings).cache()
+    try:
+        end, *profile = _placed(profiled.withColumnRenamed("window_end", "end").toArrow(), begun)
+        ends, *trend = _placed(raised.withColumnRenamed("window_end", "end").toArrow(), begun)
+        errors = hourly_errors(profile_errors(profiled, raised, hourly)).toArrow().sort_by("end")
+    finally:
+        for frame in (raised, profiled, hourly):
+            frame.unpersist()
+    beside = [np.full_like(one, np.nan) for one in profile]
+    for one, other in zip(beside, trend, strict=True):
+        one[np.searchsorted(end, ends)] = other
+    sums = {way: fields_of(errors, way, RESOURCES) for way in (*WAYS, "actual")}
+    off = np.stack([sums[way] for way in WAYS], axis=1)
+    told = TrendsTold(beside[0], beside[1], errors["end"].cast("int64").to_numpy(), off, sums["actual"])
+    return (end, profile[0], profile[1]), told
 
 
-def _placed(
-    rows: pyarrow.Table | None, snapshot: ReplicasSnapshot
-) -> tuple[np.ndarray, FloatArray, FloatArray]:
+def _placed(rows: pyarrow.Table | None, snapshot: ReplicasSnapshot) -> _Placed:
     """Rows as arrays: the ends, ascending and evenly spaced, and the loads of both roles at each of them.
 
     NaN where nothing is told; of partitions that the snapshot does not know, nothing is kept.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,7 +14,9 @@ from trimtab.history.replicas.effect import Effect, Ruler, effects_of
 from trimtab.history.replicas.replay import Scenario, Trace, replayed
 from trimtab.history.tasks import run_tasks
 from trimtab.model.errors import PlanError
+from trimtab.model.load import FloatArray
 from trimtab.model.replicas.resources import DISK
+from trimtab.observe.columns import SECOND
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,11 +36,15 @@ class Comparison:
         Bytes of all replicas, the mean over the steps: what a copy of everything would take.
     effects
         By name, in the order asked for.
+    errors
+        How far off what was expected a day ahead was (`TrendsTold.errors`), shape (resources,) each; empty
+        without profiles.
     """
 
     measured_by: Ruler
     held_bytes: float
     effects: Mapping[str, Effect]
+    errors: Mapping[str, FloatArray] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +94,10 @@ def compare_on_spark(
     traces = {name: trace_from(one) for name, (one, _) in zip(scenarios, found, strict=True)}
     held = np.nan_to_num(course.leader[course.first :, :, DISK]).mean(axis=0)
     factor = course.begun.partitions.replication_factor
-    return Comparison(measured_by, float(held @ factor), effects_of(session, course, traces, measured_by))
+    begin = int(course.end[course.first]) - round(course.step_seconds * SECOND)
+    errors = {} if course.told is None else course.told.errors(begin, int(course.end[-1]))
+    effects = effects_of(session, course, traces, measured_by)
+    return Comparison(measured_by, float(held @ factor), effects, errors)
 
 
 def trace_bytes(trace: Trace) -> bytes:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from trimtab.levels.level import Option
+from trimtab.levels.spark import MASTER
 
 
 class Answers(StrEnum):
@@ -113,6 +114,11 @@ REPLAY: Final = (
         float | None,
         least=0,
     ),
+    Option(
+        "--settings",
+        "Settings file, for section [spark]; by default $TRIMTAB_SETTINGS, else trimtab.toml here.",
+        Path | None,
+    ),
     Option("--spark", "Run as a Spark job, a task for each strategy: for long recordings.", bool, False),
-    Option("--master", "Spark's master; local[*] runs here.", str, "local[*]"),
+    MASTER,
 )

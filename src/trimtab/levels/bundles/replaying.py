@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
+import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,8 @@ from trimtab.history.bundles.recording import FileRecording, LakeRecording, Peri
 from trimtab.history.bundles.replay import Scenario, replay
 from trimtab.history.bundles.saved import read_state, write_state
 from trimtab.history.bundles.scenarios import Asked, asked
+from trimtab.levels.settings import read_settings
+from trimtab.levels.spark import spark_settings, spark_words
 from trimtab.model.bundles.reports import ReportTick
 from trimtab.model.errors import SettingsError
 from trimtab.plan.pulsar.decision import Decision
@@ -75,7 +78,7 @@ def replayed(given: Mapping[str, Any]) -> int:
     pause = MEASURED_PAUSE_SECONDS if given["pause"] is None else given["pause"]
     measured_by = ruler(make_options(common, rules), pause)
     if given["spark"]:
-        comparison = _on_spark(recording, replayed, measured_by, out, given["master"])
+        comparison = _on_spark(recording, replayed, measured_by, out, given)
         if simulated:
             _show(comparison, chosen, recording, given)
         else:
@@ -178,16 +181,21 @@ def _compared(
 
 
 def _on_spark(
-    recording: Recording, scenarios: dict[str, Scenario], measured_by: Ruler, out: Path | None, master: str
+    recording: Recording,
+    scenarios: dict[str, Scenario],
+    measured_by: Ruler,
+    out: Path | None,
+    given: Mapping[str, Any],
 ) -> Comparison:
     """A Spark task for each strategy, and one for the recording as it is; decisions go into a folder."""
     from trimtab.history.bundles.spark import replay_on_spark
-    from trimtab.observe.session import SessionSettings, spark_session
+    from trimtab.observe.session import spark_session
 
     # Before Spark starts: nobody should wait ten seconds to be told this.
     recording.check()
     check_new_folder(out)
-    session = spark_session(SessionSettings(master=master), say=say)
+    settings = read_settings(given["settings"], spark_words(given), os.environ)
+    session = spark_session(spark_settings(settings), say=say)
     try:
         with ReplayProgress() as progress:
             return replay_on_spark(

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from trimtab.levels.level import Option
+from trimtab.levels.spark import MASTER
 
 
 def _brokers(name: str, help: str) -> Option:
@@ -60,5 +61,5 @@ REPLAY: Final = (
     Option("--set", "One setting of the plans, like replicas.epsilon=0.05; may be repeated.", list[str], []),
     Option("--json", "Print the figures, also those of every step, as one JSON document.", bool, False),
     Option("--chart", "Draw what each strategy did over time into this file, as .svg and .png.", Path | None),
-    Option("--master", "Spark's master; local[*] runs here.", str, "local[*]"),
+    MASTER,
 )

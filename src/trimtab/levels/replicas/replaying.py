@@ -16,6 +16,7 @@ from trimtab.files.replicas.settings import SECTION
 from trimtab.levels import LEVELS
 from trimtab.levels.planning import planner_of
 from trimtab.levels.settings import read_settings
+from trimtab.levels.spark import spark_settings, spark_words
 from trimtab.model.errors import SettingsError
 from trimtab.model.replicas.coming import LOADS
 from trimtab.model.replicas.settings import ReplicasSettings
@@ -49,7 +50,8 @@ def replayed(given: Mapping[str, Any]) -> int:
     TrimtabError
         If the recording does not hold what it should, or a file cannot be written.
     """
-    settings = read_settings(given["settings"], given["set"], os.environ).of(SECTION)
+    found = read_settings(given["settings"], (*given["set"], *spark_words(given)), os.environ)
+    settings, spark = found.of(SECTION), spark_settings(found, heavy=True)
     step, every = _seconds("--step", given["step"]), _seconds("--every", given["every"])
     if every % step:
         raise SettingsError(f"--every {given['every']:g} is not a multiple of --step {given['step']:g}")
@@ -59,12 +61,12 @@ def replayed(given: Mapping[str, Any]) -> int:
     from trimtab.history.replicas.effect import Ruler
     from trimtab.history.replicas.recording import Period
     from trimtab.history.replicas.spark import compare_on_spark
-    from trimtab.observe.session import SessionSettings, spark_session
+    from trimtab.observe.session import spark_session
 
     period = Period(instant("--since", given["since"]), instant("--until", given["until"]))
-    session = spark_session(SessionSettings(master=given["master"], heavy=True), say=say)
+    session = spark_session(spark, say=say)
     try:
-        found = compare_on_spark(
+        compared = compare_on_spark(
             session,
             recording,
             period,
@@ -75,7 +77,7 @@ def replayed(given: Mapping[str, Any]) -> int:
         )
     finally:
         session.stop()
-    _show(found, recording.name, given)
+    _show(compared, recording.name, given)
     return 0
 
 

@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from trimtab.model.replicas.resources import CPU, DISK, NETWORK_IN, NETWORK_OUT, RESOURCES
+from trimtab.model.replicas.resources import CPU, NETWORK_IN, NETWORK_OUT, RESOURCES
 from trimtab.model.replicas.snapshot import NO_HOURS
 from trimtab.observe.columns import SECOND
+from trimtab.observe.replicas.held_out import expected_loads, held_out_of
 from trimtab.observe.snapshots import fields_of
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from trimtab.model.load import FloatArray
     from trimtab.observe.replicas.pipeline import ReplicasPipelineSettings
     from trimtab.observe.replicas.placement import Placement
@@ -47,8 +50,9 @@ def coming_loads(
 ) -> Coming:
     """The expected load of every partition's roles in each of the next `HOURS` hours.
 
+    Profiles tell it, or the trend of the weeks, for each resource that which was nearer in the last 24 hours.
     Where a partition has no profile of an hour, its recent load stands for it. Disks are expected to stay as
-    they are.
+    they are, or to become fuller by the trend.
     """
     if not moment.settings.profile_weeks:
         return Coming(NO_HOURS, NO_HOURS)
@@ -56,31 +60,34 @@ def coming_loads(
     first = -(-moment.tick // _HOUR) * _HOUR + _HOUR
     last = first + (HOURS - 1) * _HOUR
     rows = moment.rows("profiles", first, last, columns)
-    place = placement.index_of(rows["topic"], rows["partition"]) if rows.num_rows else np.zeros(0, np.int64)
+    place = _place(rows, placement)
     if not (place >= 0).any():
         why = "no profile of the hours to come: that takes samples of two days or more"
         return Coming(NO_HOURS, NO_HOURS, ((_NAME, {"hours": 0, "why": why}),))
-    rows, place = rows.filter(place >= 0), place[place >= 0]
-    hour = (rows["window_end"].cast("int64").to_numpy() - first) // _HOUR
-    shape = (len(placement.partitions), HOURS, len(RESOURCES))
-    told = {}
-    for name in ("leader_load", "follower_load"):
-        told[name] = np.full(shape, np.nan)
-        told[name][place, hour] = fields_of(rows, name, RESOURCES)
-    leader, follower = told["leader_load"], told["follower_load"]
-    if model:
-        # As of the recent load: by the newest fit, which has seen most.
-        leader[..., CPU] = leader[..., [NETWORK_IN, NETWORK_OUT]] @ [model["leader_in"], model["leader_out"]]
-        follower[..., CPU] = follower[..., NETWORK_IN] * model["follower_in"]
-    known = np.isfinite(leader[..., NETWORK_IN])
-    leader, follower = filled(leader, loads.leader), filled(follower, loads.follower)
+    held_out = held_out_of(moment.rows("profile_errors", moment.tick - 24 * _HOUR + 1))
+    told = _told(rows, placement, first)
+    raised = _told(moment.rows("trends", first, last), placement, first)
+    for leader, follower in (told, raised):
+        if model:
+            # As of the recent load: by the newest fit, which has seen most.
+            costs = [model["leader_in"], model["leader_out"]]
+            leader[..., CPU] = leader[..., [NETWORK_IN, NETWORK_OUT]] @ costs
+            follower[..., CPU] = follower[..., NETWORK_IN] * model["follower_in"]
+    known = np.isfinite(told[0][..., NETWORK_IN])
+    leader, follower = (
+        expected_loads(profile, trend, recent, held_out.trend)
+        for profile, trend, recent in zip(told, raised, (loads.leader, loads.follower), strict=True)
+    )
+    rows = rows.filter(place >= 0)
     by_week = rows["by"].to_numpy(zero_copy_only=False) == "week"
-    quality = {
+    quality: dict[str, object] = {
         "hours": HOURS,
         "by_week_share": float(by_week.sum() / known.size),
         "by_day_share": float((~by_week).sum() / known.size),
         "recent_share": float(1 - known.mean()),
     }
+    if held_out.actual.any():
+        quality["held_out"] = held_out.document()
     return Coming(leader, follower, ((_NAME, quality),))
 
 
@@ -108,16 +115,21 @@ def held_seconds(moment: Moment[ReplicasPipelineSettings], placement: Placement)
     return found
 
 
-def filled(coming: FloatArray, recent: FloatArray) -> FloatArray:
-    """The expected loads, with the recent ones where none is known; disks stay as they are.
+def _place(rows: pa.Table, placement: Placement) -> np.ndarray:
+    """Shape (rows,): the partition of each, -1 where it is not there any more."""
+    if not rows.num_rows:
+        return np.zeros(0, dtype=np.int64)
+    return placement.index_of(rows["topic"], rows["partition"])
 
-    Parameters
-    ----------
-    coming
-        Shape (partitions, hours, resources); NaN where nothing is known.
-    recent
-        Shape (partitions, resources).
-    """
-    found = np.where(np.isfinite(coming), coming, recent[:, None])
-    found[..., DISK] = recent[:, None, DISK]
-    return found
+
+def _told(rows: pa.Table, placement: Placement, first: int) -> tuple[FloatArray, FloatArray]:
+    """Loads of leaders and followers, shape (partitions, hours, resources); NaN where nothing is told."""
+    shape = (len(placement.partitions), HOURS, len(RESOURCES))
+    leader, follower = np.full(shape, np.nan), np.full(shape, np.nan)
+    if rows.num_rows:
+        place = _place(rows, placement)
+        rows, place = rows.filter(place >= 0), place[place >= 0]
+        hour = (rows["window_end"].cast("int64").to_numpy() - first) // _HOUR
+        leader[place, hour] = fields_of(rows, "leader_load", RESOURCES)
+        follower[place, hour] = fields_of(rows, "follower_load", RESOURCES)
+    return leader, follower

@@ -120,6 +120,21 @@ PROFILES: Final[Columns] = columns(
     f"follower_load {ROLE_LOAD}, by string, count int"
 )
 
+DAYS: Final[Columns] = columns(
+    f"cluster string, window_end timestamp, topic string, partition int, leader_load {ROLE_LOAD}, "
+    f"follower_load {ROLE_LOAD}, hours int"
+)
+
+TRENDS: Final[Columns] = columns(
+    f"cluster string, window_end timestamp, topic string, partition int, leader_load {ROLE_LOAD}, "
+    f"follower_load {ROLE_LOAD}, weeks int"
+)
+
+PROFILE_ERRORS: Final[Columns] = columns(
+    f"cluster string, window_end timestamp, topic string, partition int, actual {ROLE_LOAD}, "
+    f"error {ROLE_LOAD}, error_with_trend {ROLE_LOAD}, error_of_yesterday {ROLE_LOAD}"
+)
+
 IMBALANCE: Final[Columns] = imbalance_columns("int")
 
 TABLES: Final[dict[str, Columns]] = {
@@ -135,6 +150,9 @@ TABLES: Final[dict[str, Columns]] = {
     "hours": HOURS,
     "arrivals": ARRIVALS,
     "profiles": PROFILES,
+    "days": DAYS,
+    "trends": TRENDS,
+    "profile_errors": PROFILE_ERRORS,
     "imbalance": IMBALANCE,
     "quality": QUALITY,
 }

@@ -9,6 +9,7 @@ import numpy as np
 from rich.markup import escape
 
 from trimtab.files.head import time_text
+from trimtab.model.load import resource_name
 from trimtab.model.replicas.resources import RESOURCES
 from trimtab.report.formats import bytes_text, counted, duration_text, figure_text, known_value
 from trimtab.report.tables import figures_table
@@ -60,6 +61,12 @@ def replay_text(comparison: Comparison) -> Iterator[RenderableType]:
         "twice: replicas that go on within a day of coming; of all: bytes copied, in parts of all held; "
         "the load of copies is in all figures[/]"
     )
+    if comparison.errors:
+        off = figures_table(["expected a day ahead"], [resource_name(one) for one in RESOURCES])
+        for way, share in comparison.errors.items():
+            off.add_row(way, *(figure_text(one, ".1%") for one in share.tolist()))
+        yield off
+        yield "[dim]error: Σ|expected − actual| / Σ actual, leaders' loads of all partitions and hours[/]"
 
 
 def replay_document(comparison: Comparison) -> dict[str, Any]:
@@ -67,6 +74,10 @@ def replay_document(comparison: Comparison) -> dict[str, Any]:
     return {
         "theta": dict(zip(RESOURCES, comparison.measured_by.theta, strict=True)),
         "held_bytes": comparison.held_bytes,
+        "errors": {
+            way: dict(zip(RESOURCES, map(known_value, share.tolist()), strict=True))
+            for way, share in comparison.errors.items()
+        },
         "strategies": [{"name": name, **_document(one)} for name, one in comparison.effects.items()],
     }
 

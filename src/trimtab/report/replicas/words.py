@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from trimtab.model.replicas.coming import LOADS, with_load
+from trimtab.model.replicas.coming import with_load
 from trimtab.model.replicas.plan import Move, MoveKind, Plan
 from trimtab.model.replicas.resources import RESOURCES
 from trimtab.model.replicas.snapshot import BrokerState, ReplicasSnapshot
@@ -30,6 +30,7 @@ from trimtab.report.plan_text import (
     purpose_text,
     text_of_plan,
 )
+from trimtab.report.replicas.load_meant import load_meant
 from trimtab.report.replicas.spent import spent_text
 from trimtab.report.status_text import broker_text
 from trimtab.report.tables import table_lines
@@ -52,7 +53,7 @@ KINDS = {"lead": "leader moves", "copy": "copies", "log_dir": "moves between log
 def plan_text(plan: Plan, snapshot: ReplicasSnapshot | None = None, *, all_moves: bool = False) -> str:
     """A plan of this level, with the load of its snapshot where that is at hand."""
     load = str(plan.settings.get("load", "recent"))
-    told = "" if snapshot is None else _load_meant(snapshot, load)
+    told = "" if snapshot is None else load_meant(snapshot, load)
     snapshot = None if snapshot is None else with_load(snapshot.as_asked(plan.settings), load)
     beyond = "takes more bytes than this plan copies"
     serving = None if snapshot is None else int(snapshot.brokers.in_service.sum())
@@ -97,15 +98,6 @@ def _beside_lines(plan: Plan, nominal: Collection[str]) -> list[str]:
             rows.append([name.replace("_", " "), *map(told.format, figures)])
         lines += ["", *table_lines(rows, "lrrrrr")]
     return lines
-
-
-def _load_meant(snapshot: ReplicasSnapshot, load: str) -> str:
-    """The sentence for a plan that is made for another load than the recent one."""
-    if load == "recent":
-        return ""
-    if not snapshot.partitions.hours:
-        return f"loads: recent, not {load}: the snapshot tells no hours to come (pipeline.profile_weeks)"
-    return f"loads: {LOADS[load]} ({load}; {snapshot.partitions.hours} hours)"
 
 
 def _load(snapshot: ReplicasSnapshot, told: str) -> Iterator[str]:

@@ -286,3 +286,49 @@ def test_when_replicas_came_is_told_by_the_hour(tmp_path: Path) -> None:
     )
     assert found.partitions.held_seconds.tolist() == [[np.inf, 3630.0], [np.inf, 7230.0]]
     assert found.partitions.settled_seconds.tolist() == [3630.0, 7230.0]
+
+
+def test_the_trend_counts_where_it_was_nearer_over_the_last_day(tmp_path: Path) -> None:
+    """Network in was off by 8 of 80 by the profile and by 4 with the trend: the trend's 12.5 counts, not the
+    profile's 10. Network out by 1 and by 2: its profile counts. An error of 25 hours ago says nothing.
+
+    The trend's disk of 900 bytes is fuller than the 700 of now, its 600 of the next hour is not.
+    """
+    rates = [partition(0, [1, 2]), replica(0, 1, 700), replica(0, 2, 700)]
+
+    def errors(hours_ago: int, *network_in: float) -> dict[str, Any]:
+        same = {"cpu": None, "disk": 5.0, "network_out": 1.0}
+        return {
+            "cluster": "c", "window_end": START - datetime.timedelta(hours=hours_ago), "topic": "t",
+            "partition": 0, "actual": same | {"disk": 50.0, "network_in": 40.0, "network_out": 10.0},
+            "error": same | {"network_in": network_in[0]},
+            "error_with_trend": same | {"disk": 1.0, "network_in": network_in[1], "network_out": -2.0},
+            "error_of_yesterday": same | {"network_in": 20.0},
+        }  # fmt: skip
+
+    def trend(hour: int, disk: float) -> dict[str, Any]:
+        role = {"cpu": None, "disk": disk, "network_in": 12.5, "network_out": 77.0}
+        found = profile(hour, 0, 0.0) | {"leader_load": role, "follower_load": role, "weeks": 3}
+        return {name: value for name, value in found.items() if name not in ("by", "count")}
+
+    found = snapshot(
+        tmp_path,
+        rates,
+        [member(1), member(2)],
+        dataclasses.replace(SETTINGS, profile_weeks=4),
+        attributed=[window(LAST, 0, 50.0, 5.0)],
+        profiles=[profile(1, 0, 10.0), profile(2, 0, 30.0)],
+        trends=[trend(1, 900.0), trend(2, 600.0)],
+        profile_errors=[errors(0, -5.0, 1.0), errors(23, 3.0, 3.0), errors(25, 0.0, 99.0)],
+    )
+    leader = found.partitions.leader_coming
+    assert leader[0, :3, NETWORK_IN].tolist() == [12.5, 12.5, 50.0]
+    assert leader[0, :2, NETWORK_OUT].tolist() == [4.0, 4.0]
+    assert leader[0, :3, DISK].tolist() == [900.0, 700.0, 700.0]
+    told: Any = dict(found.quality.extra)["x_coming"]
+    assert told["held_out"] == {
+        "error": {"disk": 0.1, "network_in": 0.1, "network_out": 0.1},
+        "error_with_trend": {"disk": 0.02, "network_in": 0.05, "network_out": 0.2},
+        "error_of_yesterday": {"disk": 0.1, "network_in": 0.5, "network_out": 0.1},
+        "trend": ["disk", "network_in"],
+    }

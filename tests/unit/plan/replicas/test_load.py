@@ -62,6 +62,26 @@ def test_a_plan_for_the_peak_relieves_whom_the_night_would_fill(planner: object)
     assert "loads: of each resource, the load in the hour to come in which" in told
 
 
+def test_a_plan_says_how_far_off_such_expectations_were() -> None:
+    """Of network in by the trend, which counts there; of disks by what is expected without it."""
+    coming = {
+        "hours": 3,
+        "held_out": {
+            "error": {"disk": 0.02, "network_in": 0.5},
+            "error_with_trend": {"disk": 0.3, "network_in": 0.25},
+            "trend": ["network_in"],
+        },
+    }
+    there = snapshot()
+    there = replace(there, quality=replace(there.quality, extra=(("x_coming", coming),)))
+    told = plan_text(trim.plan(there, replace(THETA, load="peak")), there)
+    assert (
+        "expected loads were off by disk 2.0%, network in 25.0% over the last day; "
+        "with the trend of the weeks: network in\n" in told
+    )
+    assert "expected loads" not in plan_text(trim.plan(there, THETA), there), "not of the recent load"
+
+
 def test_a_plan_for_the_mean_hour_sees_no_peak() -> None:
     """(15 + 45 + 15) / 3, twice, is 50 %: below θ."""
     plan = trim.plan(snapshot(), replace(THETA, load="forecast"))
