@@ -196,7 +196,7 @@ def _expected(
     attributed = loads.withColumns({"cluster": F.lit(""), "replicas": F.lit(None).cast("array<int>")})
     hourly = hours(attributed).cache()
     profiled = profiles(hourly, settings).cache()
-    raised = trends(profiled, days(hourly), hourly, settings).cache()
+    raised = trends(profiled, days(hourly), settings).cache()
     try:
         end, *profile = _placed(profiled.withColumnRenamed("window_end", "end").toArrow(), begun)
         ends, *trend = _placed(raised.withColumnRenamed("window_end", "end").toArrow(), begun)

@@ -52,7 +52,7 @@ def coming_loads(
 
     Profiles tell it, or the trend of the weeks, for each resource that which was nearer in the last 24 hours.
     Where a partition has no profile of an hour, its recent load stands for it. Disks are expected to stay as
-    they are, or to become fuller by the trend.
+    they are.
     """
     if not moment.settings.profile_weeks:
         return Coming(NO_HOURS, NO_HOURS)

@@ -84,10 +84,9 @@ def expected_loads(profile: FloatArray, trend: FloatArray, recent: FloatArray, u
     Returns
     -------
     FloatArray
-        Shape of `profile`. Disks stay as they are, but where the trend counts, and they become fuller by it.
+        Shape of `profile`. Disks stay as they are.
     """
     raised = uses & np.isfinite(trend)
     found = np.where(raised, trend, np.where(np.isfinite(profile), profile, recent[:, None]))
-    fuller = np.maximum(found[..., DISK], recent[:, None, DISK])
-    found[..., DISK] = np.where(raised[..., DISK], fuller, recent[:, None, DISK])
+    found[..., DISK] = recent[:, None, DISK]
     return found

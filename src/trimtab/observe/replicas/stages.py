@@ -16,7 +16,7 @@ from trimtab.observe.replicas.profiles import arrivals, hours, profile_reach, pr
 from trimtab.observe.replicas.rates import rates
 from trimtab.observe.replicas.schemas import IMBALANCE
 from trimtab.observe.replicas.traffic import growth, traffic
-from trimtab.observe.replicas.trends import days, error_reach, profile_errors, trend_reach, trends, yesterday
+from trimtab.observe.replicas.trends import days, error_reach, profile_errors, trend_reach, trends
 from trimtab.observe.replicas.windows import NANOSECONDS_PER_US, attributed, cpu_model, windows
 from trimtab.observe.seasons import DAY, HOUR
 from trimtab.observe.spark_columns import conform
@@ -77,7 +77,7 @@ STAGES: Final = (
     Stage(arrivals, {"hours": lambda _: DAY}, wanted=_profiled),
     Stage(profiles, {"hours": profile_reach}, wanted=_profiled),
     Stage(days, {"hours": lambda _: DAY}, wanted=_profiled),
-    Stage(trends, {"profiles": here, "days": trend_reach, "hours": yesterday}, wanted=_profiled),
+    Stage(trends, {"profiles": here, "days": trend_reach}, wanted=_profiled),
     Stage(profile_errors, {"profiles": here, "trends": here, "hours": error_reach}, wanted=_profiled),
     Stage(quality, {"cleaned": here, "rates": here, "traffic": here}),
 )

@@ -55,42 +55,33 @@ def trend_reach(settings: ReplicasPipelineSettings) -> Reach:
     return (((_days_of(settings) + 1) * DAY, DAY),)
 
 
-def yesterday(_: object) -> Reach:
-    """The reach of what looks at the same hour of the day before."""
-    return ((DAY, DAY),)
-
-
 def error_reach(_: object) -> Reach:
-    """The same, and the hour itself."""
+    """The hour itself, and the same hour of the day before."""
     return ((DAY, DAY), (0, 0))
 
 
-def trends(
-    profiles: DataFrame, days: DataFrame, hours: DataFrame, settings: ReplicasPipelineSettings
-) -> DataFrame:
+def trends(profiles: DataFrame, days: DataFrame, settings: ReplicasPipelineSettings) -> DataFrame:
     """Profiles of hours of the week as the trend of the weeks before has them.
 
     Each load is multiplied by (newest week + `DAMPING` · slope a week) / mean of the weeks, within 1 / `MOST`
-    and `MOST`; where weeks say nothing of it, by 1. A disk is deemed no emptier than a day before. There is
-    no row where fewer than `FEWEST_WEEKS` whole weeks are known. `weeks` says of how many the line is.
+    and `MOST`; where weeks say nothing of it, by 1. There is no row where fewer than `FEWEST_WEEKS` whole
+    weeks are known. `weeks` says of how many the line is.
     """
     day_begun = F.timestamp_micros(((F.ceil(F.unix_micros("window_end") / DAY) - 1) * DAY).cast("bigint"))
     raised = _raised(days, settings)
-    before = _of_yesterday(hours, *(F.col(role).alias(f"{role}_before") for role in _ROLES))
     joined = (
         profiles.where(F.col("by") == "week")
         .withColumn("day", day_begun)
         .join(raised, on=[*_PARTITION, "day"], how="inner")
-        .join(before, on=[*_PARTITION, "window_end"], how="left")
     )
 
     def expected(role: str) -> Column:
-        fields = {
-            name: F.col(f"{role}.{name}") * F.coalesce(F.col(f"{role}_raised.{name}"), F.lit(1.0))
-            for name in RESOURCES
-        }
-        fields["disk"] = F.greatest(fields["disk"], F.col(f"{role}_before.disk"))
-        return F.struct(*fields.values()).cast(ROLE_LOAD)
+        return F.struct(
+            *(
+                F.col(f"{role}.{name}") * F.coalesce(F.col(f"{role}_raised.{name}"), F.lit(1.0))
+                for name in RESOURCES
+            )
+        ).cast(ROLE_LOAD)
 
     return conform(joined.withColumns({role: expected(role) for role in _ROLES}), TRENDS)
 
@@ -99,20 +90,22 @@ def profile_errors(profiles: DataFrame, trends: DataFrame, hours: DataFrame) -> 
     """What each profile was off once its hour had come, as a leader's load: expected minus actual.
 
     `error_with_trend` is that of the trend where there is one, else of the profile; `error_of_yesterday` that
-    of the same hour a day before. Disks are expected to stay as they are, so their `error` is yesterday's.
+    of the same hour a day before. Disks are expected to stay as they are: all three are yesterday's.
     """
     keys = [*_PARTITION, "window_end"]
+    later = F.timestamp_micros(F.unix_micros("window_end") + F.lit(DAY)).alias("window_end")
     actual = hours.select(*keys, F.col("leader_load").alias("actual"))
     told = profiles.select(*keys, F.col("leader_load").alias("profile"))
     with_trend = trends.select(*keys, F.col("leader_load").alias("trend"))
     joined = (
         actual.join(told, on=keys, how="inner")
         .join(with_trend, on=keys, how="left")
-        .join(_of_yesterday(hours, F.col("leader_load").alias("before")), on=keys, how="left")
+        .join(hours.select(*_PARTITION, later, F.col("leader_load").alias("before")), on=keys, how="left")
     )
-    plain = {name: F.col(f"{'before' if name == 'disk' else 'profile'}.{name}") for name in RESOURCES}
-    raised = {name: F.coalesce(F.col(f"trend.{name}"), one) for name, one in plain.items()}
     same = {name: F.col(f"before.{name}") for name in RESOURCES}
+    plain = {name: F.col(f"profile.{name}") for name in RESOURCES} | {"disk": same["disk"]}
+    raised = {name: F.coalesce(F.col(f"trend.{name}"), one) for name, one in plain.items()}
+    raised["disk"] = same["disk"]
 
     def off(expected: dict[str, Column]) -> Column:
         return F.struct(*(one - F.col(f"actual.{name}") for name, one in expected.items())).cast(ROLE_LOAD)
@@ -123,12 +116,6 @@ def profile_errors(profiles: DataFrame, trends: DataFrame, hours: DataFrame) -> 
 
 def _days_of(settings: ReplicasPipelineSettings) -> int:
     return DAYS_A_WEEK * settings.profile_weeks
-
-
-def _of_yesterday(hours: DataFrame, *columns: Column) -> DataFrame:
-    """Hours under the time a day later."""
-    later = F.timestamp_micros(F.unix_micros("window_end") + F.lit(DAY)).alias("window_end")
-    return hours.select(*_PARTITION, later, *columns)
 
 
 def _raised(days: DataFrame, settings: ReplicasPipelineSettings) -> DataFrame:

@@ -23,7 +23,6 @@ from trimtab.observe.replicas.trends import (
     profile_errors,
     trend_reach,
     trends,
-    yesterday,
 )
 from trimtab.observe.seasons import DAY, HOUR
 from trimtab.observe.spark_columns import frame_of
@@ -118,16 +117,14 @@ CASES: dict[str, list[dict[str, Any]]] = {
 @pytest.fixture(scope="module")
 def told(spark: SparkSession) -> dict[str, Any]:
     """Trends of the fifth hour of day 23, whose profile is 100 network in; those that there are, by case."""
-    hours, daily, profile = [], [], []
+    daily, profile = [], []
     for number, rows in enumerate(CASES.values()):
         own = {"partition": number}
-        hours.append(row(HOUR_TOLD - 24, 3.0) | own)
-        profile.append(row(HOUR_TOLD, 100.0, disk=6.0) | own)
+        profile.append(row(HOUR_TOLD, 100.0) | own)
         daily += [one | own for one in rows]
     by_day = row(HOUR_TOLD, 100.0) | {"partition": 0, "by": "day", "topic": "of days"}
     daily += [one | {"topic": "of days"} for one in GROWING]
-    frames = frame(spark, [*profile, by_day], PROFILES), frame(spark, daily, DAYS), frame(spark, hours, HOURS)
-    found = trends(*frames, SETTINGS)
+    found = trends(frame(spark, [*profile, by_day], PROFILES), frame(spark, daily, DAYS), SETTINGS)
     assert [name for name, _ in TRENDS] == found.columns
     rows = found.collect()
     assert {one.topic for one in rows} == {"t"}, "means of an hour of the day have no trend"
@@ -147,13 +144,12 @@ def test_a_day_is_the_mean_of_its_hours(spark: SparkSession) -> None:
 @pytest.mark.spark
 def test_a_growing_week_raises_the_profile_by_a_damped_line(told: dict[str, Any]) -> None:
     """Weeks of 10, 12 and 14: mean 12, slope 2, so (14 + 1) / 12 of the profile's 100. Followers carry half
-    of everything: the same factor. What stays the same stays the same; a disk has what it had yesterday.
+    of everything: the same factor. What stays the same stays the same.
     """
     found = told["growing"]
     assert found.leader_load.network_in == pytest.approx(125.0)
     assert found.follower_load.network_in == pytest.approx(62.5)
     assert (found.leader_load.cpu, found.leader_load.network_out) == (0.5, 2.0)
-    assert found.leader_load.disk == 8.0, "of the profile's 6 and yesterday's 8"
     assert found.weeks == 3
 
 
@@ -210,7 +206,7 @@ def test_errors_are_of_the_hour_that_came(spark: SparkSession) -> None:
     one = found[29]
     assert (one.actual.network_in, one.error.network_in, one.error_with_trend.network_in) == (24.0, -4.0, 2.0)
     assert one.error_of_yesterday.network_in == -6.0
-    assert (one.error.disk, one.error_with_trend.disk, one.error_of_yesterday.disk) == (-1.0, -0.5, -1.0)
+    assert (one.error.disk, one.error_with_trend.disk, one.error_of_yesterday.disk) == (-1.0, -1.0, -1.0)
     assert found[30].error_with_trend.network_in == -2.0, "without a trend the profile is what is expected"
     assert found[30].error.disk is None, "nothing known of the day before"
 
@@ -233,11 +229,10 @@ def test_a_piece_is_made_of_what_the_stages_declare(spark: SparkSession) -> None
     def made(found: DataFrame) -> list[str]:
         return sorted(repr(one) for one in within(found, "window_end", wanted).collect())
 
-    raised = trends(profile, daily, hours, SETTINGS).cache()
+    raised = trends(profile, daily, SETTINGS).cache()
     of_trends = made(raised)
     assert len(of_trends) == 24
-    parts = only(profile, 0), only(daily, trend_reach(SETTINGS)), only(hours, yesterday(SETTINGS))
-    assert made(trends(*parts, SETTINGS)) == of_trends
+    assert made(trends(only(profile, 0), only(daily, trend_reach(SETTINGS)), SETTINGS)) == of_trends
     of_errors = made(profile_errors(profile, raised, hours))
     assert len(of_errors) == 24
     assert (
@@ -299,7 +294,7 @@ def test_expected_loads_by_hand() -> None:
         expected_loads(profile, trend, recent, none), [[[1, 30, 2, 3], [0.1, 30, 0.2, 0.3]]]
     )
     np.testing.assert_array_equal(
-        expected_loads(profile, trend, recent, some), [[[1, 50, 8, 3], [0.1, 30, 0.2, 0.3]]]
+        expected_loads(profile, trend, recent, some), [[[1, 30, 8, 3], [0.1, 30, 0.2, 0.3]]]
     )
 
 
