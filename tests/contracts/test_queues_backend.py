@@ -3,21 +3,38 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterator
 from typing import Any
 
 import pytest
 
-from support.queue_backends import Opened, checked, drained, in_process, message, put_all, taken
+from support.queue_backends import (
+    Opened,
+    checked,
+    drained,
+    in_process,
+    message,
+    put_all,
+    redis_streams,
+    taken,
+)
+from support.redis_server import Server, binaries
 from trimtab.dataplane.queues.backend import Claim
 from trimtab.dataplane.queues.refusals import LostQueueError
 from trimtab.online.queues.messages import Move
 
+SERVERS = binaries()
 
-@pytest.fixture(params=["in_process"])
-def opened(request: pytest.FixtureRequest) -> Opened:
+
+@pytest.fixture(scope="module", params=["in_process", *SERVERS])
+def opened(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Opened]:
     """A way to open one kind of back-end."""
-    return in_process
+    if request.param == "in_process":
+        yield in_process
+        return
+    server = Server(SERVERS[request.param], tmp_path_factory.mktemp(request.param))
+    yield redis_streams(server.url)
+    server.stop()
 
 
 def run(story: Coroutine[Any, Any, None]) -> None:

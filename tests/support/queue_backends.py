@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from uuid import uuid4
 
 from trimtab.dataplane.queues.backend import Backend
 from trimtab.dataplane.queues.envelope import Delivery, Envelope
 from trimtab.dataplane.queues.in_process import InProcess
+from trimtab.dataplane.queues.redis_streams.streams import RedisStreams
 
 Opened = Callable[[Sequence[int]], AbstractAsyncContextManager[Backend]]
 """A back-end with queues of these capacities."""
@@ -20,6 +22,19 @@ async def in_process(capacity: Sequence[int]) -> AsyncIterator[Backend]:
     await backend.open()
     yield backend
     await backend.close()
+
+
+def redis_streams(url: str) -> Opened:
+    """Queues on a real server; each opening has queues of its own."""
+
+    @asynccontextmanager
+    async def opened(capacity: Sequence[int]) -> AsyncIterator[Backend]:
+        backend = RedisStreams(url, uuid4().hex, capacity, life_seconds=2.0)
+        await backend.open()
+        yield backend
+        await backend.close()
+
+    return opened
 
 
 def message(name: str, weight: int = 1, key: str = "", once: str = "") -> Envelope:

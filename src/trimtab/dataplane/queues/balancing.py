@@ -13,7 +13,7 @@ from trimtab.online.queues.settings import Scheduling
 
 _log = logging.getLogger(__name__)
 
-RESCUED_AT_ONCE = 50
+RESCUED_AT_ONCE = 500
 """Messages of an abandoned queue that go to one other before the next is chosen."""
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from os import getpid
+from socket import gethostname
 from typing import Any
 from uuid import uuid4
 
@@ -19,7 +21,7 @@ from trimtab.dataplane.queues.envelope import MICROSECONDS, Delivery, Envelope, 
 from trimtab.dataplane.queues.in_process import InProcess
 from trimtab.dataplane.queues.listening import Listener
 from trimtab.dataplane.queues.refusals import QueuesFullError
-from trimtab.model.errors import InputError
+from trimtab.model.errors import ConnectError
 from trimtab.online.queues.ledger import Ledger
 from trimtab.online.queues.policies.least_work import LeastWorkLeft
 from trimtab.online.queues.policy import DispatchPolicy
@@ -35,7 +37,10 @@ class LevelledBroker(AsyncBroker):
     Parameters
     ----------
     url
-        None for queues inside this process, whose workers start with it.
+        A server, Redis 6.2 or newer or Valkey: redis://host:port/database; None for queues inside this
+        process, whose workers start with it.
+    name
+        Of this set of queues; several may lie on one server.
     queues
         How many: the most workers that can be busy at once. Workers beyond stand by, queues beyond are
         passed over.
@@ -53,18 +58,28 @@ class LevelledBroker(AsyncBroker):
         How long `kiq` waits where no queue is open before it raises `QueuesFullError` (taskiq wraps it into
         `SendTaskError`; `retry_after_seconds` finds it); None for ever, 0 for not at all.
     max_async_tasks
-        Messages that each worker inside this process has in work at once.
+        Messages that each worker inside this process has in work at once; workers of a server are told by
+        `taskiq worker --max-async-tasks`.
+    life_seconds
+        How long a worker counts as alive after its last sign of life.
+    deaths_max
+        A message with which so many workers have died becomes a dead letter.
+    schedule
+        Whether this process may be the one that does balance scheduling; by default workers may.
 
     Raises
     ------
     InputError
         If a number is out of range.
+    ConnectError
+        From `kiq` and `startup`, if the server does not answer.
     """
 
     def __init__(
         self,
         url: str | None = None,
         *,
+        name: str = "queues",
         queues: int = 4,
         capacity: int = 10_000,
         policy: Callable[[Ledger], DispatchPolicy] = LeastWorkLeft,
@@ -73,6 +88,9 @@ class LevelledBroker(AsyncBroker):
         scheduling: Scheduling | None = Scheduling(),  # noqa: B008 (frozen)
         wait_seconds: float | None = 0.0,
         max_async_tasks: int = 1,
+        life_seconds: float = 10.0,
+        deaths_max: int = 5,
+        schedule: bool | None = None,
     ) -> None:
         super().__init__()
         self.weights = {
@@ -80,14 +98,20 @@ class LevelledBroker(AsyncBroker):
         }
         self.default_weight = _seconds(default_weight, "default_weight")
         self.wait_seconds, self.max_async_tasks = wait_seconds, max_async_tasks
-        if url is not None:
-            raise InputError(f"url is {url!r}, expected none: queues lie inside the process as yet")
-        self.backend: Backend = InProcess([capacity] * queues)
-        self.result_backend = InmemoryResultBackend(max_stored_results=RESULTS_KEPT)
+        self.backend: Backend
+        self._inside = url is None
+        if url is None:
+            self.backend = InProcess([capacity] * queues)
+            self.result_backend = InmemoryResultBackend(max_stored_results=RESULTS_KEPT)
+        else:
+            from trimtab.dataplane.queues.redis_streams.streams import RedisStreams
+
+            self.backend = RedisStreams(url, name, [capacity] * queues, life_seconds, deaths_max)
         self.policy = policy(self.backend.ledger)
-        self.scheduling = scheduling
-        self._name = uuid4().hex[:12]
+        self.scheduling, self._schedule = scheduling, schedule
+        self._name = ""
         self._listeners: dict[str, Listener] = {}
+        self._open = False
         self._workers: list[asyncio.Task[None]] = []
         self._scheduling: asyncio.Task[None] | None = None
         self._stop = asyncio.Event()
@@ -95,15 +119,20 @@ class LevelledBroker(AsyncBroker):
 
     async def startup(self) -> None:
         """Open the queues; workers inside this process begin."""
-        if self._workers:
+        if self._open:
             return
+        self._open = True
+        # Not where the broker is made: a process that forks afterwards would share its name.
+        self._name = f"{gethostname()}:{getpid()}:{uuid4().hex[:8]}"
         await super().startup()
-        for handler in self.event_handlers[TaskiqEvents.WORKER_STARTUP]:
-            await maybe_awaitable(handler(self.state))
         await self.backend.open()
-        self._stop.clear()
-        self._workers = [asyncio.create_task(self._work()) for _ in range(len(self.backend.ledger))]
-        if self.scheduling is not None:
+        if self._inside:
+            for handler in self.event_handlers[TaskiqEvents.WORKER_STARTUP]:
+                await maybe_awaitable(handler(self.state))
+            self._stop.clear()
+            self._workers = [asyncio.create_task(self._work()) for _ in range(len(self.backend.ledger))]
+        may = self._inside or self.is_worker_process if self._schedule is None else self._schedule
+        if self.scheduling is not None and may:
             scheduler = Scheduler(self.backend, self._name, self.scheduling, self._mean_weight)
             self._scheduling = asyncio.create_task(scheduler.run())
 
@@ -118,10 +147,12 @@ class LevelledBroker(AsyncBroker):
         for listener in self._listeners.values():
             await listener.leave()
         self._listeners.clear()
-        for handler in self.event_handlers[TaskiqEvents.WORKER_SHUTDOWN]:
-            await maybe_awaitable(handler(self.state))
+        if self._inside:
+            for handler in self.event_handlers[TaskiqEvents.WORKER_SHUTDOWN]:
+                await maybe_awaitable(handler(self.state))
         await super().shutdown()
         await self.backend.close()
+        self._open = False
         self._threads.shutdown()
 
     async def drained(self) -> None:
@@ -139,7 +170,7 @@ class LevelledBroker(AsyncBroker):
         InputError
             If a label is malformed.
         """
-        if not self._workers:
+        if not self._open:
             await self.startup()  # as taskiq's own broker inside a process, which asks for none
         envelope = envelope_of(
             message.task_id,
@@ -160,7 +191,7 @@ class LevelledBroker(AsyncBroker):
 
     async def listen(self) -> AsyncGenerator[AckableMessage, None]:
         """Messages of one worker's own queue; each call is a worker."""
-        worker = f"{self._name}-{uuid4().hex[:8]}"
+        worker = f"{self._name}/{len(self._listeners)}"
         listener = self._listeners[worker] = Listener(self.backend, worker)
         async for delivery in listener.deliveries():
             yield AckableMessage(data=delivery.envelope.body, ack=_acknowledge(listener, delivery))
@@ -175,8 +206,14 @@ class LevelledBroker(AsyncBroker):
                 queue = self.policy.choose(envelope.weight)
             if queue is None and not envelope.affinity_key:
                 return False
-            if await self.backend.put(envelope, queue) is not None:
-                return True
+            try:
+                if await self.backend.put(envelope, queue) is not None:
+                    return True
+            except ConnectError:
+                # The answer is missing, so it may lie there: only what can be told apart is sent again.
+                if not envelope.idempotency_key:
+                    raise
+                return False
         return False
 
     def _full(self, envelope: Envelope) -> QueuesFullError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, Callable
+from itertools import count
 
 from trimtab.dataplane.queues.backend import Backend
 from trimtab.dataplane.queues.envelope import Delivery
@@ -30,7 +31,9 @@ class Listener:
     """
 
     def __init__(self, backend: Backend, worker: str, patience_seconds: float = 1.0) -> None:
-        self.backend, self.worker, self.patience_seconds = backend, worker, patience_seconds
+        self.backend, self.patience_seconds = backend, patience_seconds
+        self._name, self._names = worker, count(1)
+        self.worker = worker
         self.queue: int | None = None
         self._left_over: deque[Delivery] = deque()
         self._aside: deque[Delivery] = deque()
@@ -47,7 +50,10 @@ class Listener:
             try:
                 delivery = await self._next(self.queue)
             except LostQueueError:
-                self._forget()
+                # What was handed out and did not arrive comes back with the next claim. Under a name of its
+                # own, or it would look as if this worker had it.
+                await self.leave()
+                self.worker = f"{self._name}-{next(self._names)}"
                 continue
             if delivery is None:
                 continue
@@ -78,7 +84,8 @@ class Listener:
             await asyncio.sleep(self.patience_seconds)
             return
         self.queue = claim.queue
-        self._left_over.extend(claim.left_over)
+        # What this worker has in work itself, from before it lost a queue, it must not begin again.
+        self._left_over.extend(one for one in claim.left_over if _place(one) not in self._in_work)
 
     async def _next(self, queue: int) -> Delivery | None:
         if self._left_over:

@@ -1,0 +1,2 @@
+-- ARGV: queues.
+return view(tonumber(ARGV[1]))

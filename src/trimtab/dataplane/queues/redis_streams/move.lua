@@ -1,0 +1,81 @@
+-- ARGV: source, target, messages or -1, microseconds or -1, target's capacity, fence, deaths at which a message is a
+-- dead letter, 1 to rescue. Returns {messages, microseconds}. The rule of choosing is that of choosing.py.
+begin()
+local source, target, fence, most = ARGV[1], ARGV[2], ARGV[6], tonumber(ARGV[7])
+local rescue = ARGV[8] == '1'
+if source == target or not fenced(fence) or (rescue and alive(source)) then return {0, 0} end
+local room = tonumber(ARGV[5]) - number('length', target)
+local messages, work = tonumber(ARGV[3]), tonumber(ARGV[4])
+if messages < 0 or messages > room then messages = room end
+
+local held = {}
+local entries
+if rescue then
+  for _, pending in ipairs(redis.call('XPENDING', stream(source), group, '-', '+', 100000)) do
+    held[pending[1]] = true
+  end
+  entries = redis.call('XRANGE', stream(source), '-', '+')
+  -- Its worker is gone for good: nobody else may finish what it had under the old names.
+  redis.call('HSET', counts, 'owner:' .. source, '')
+else
+  -- The newest first, as far as anything may be chosen from.
+  entries = redis.call('XREVRANGE', stream(source), '+', '(' .. handed_out(source), 'COUNT', 2000)
+end
+
+local candidates, of_key, weight_of, traces = {}, {}, {}, {}
+for _, one in ipairs(entries) do
+  local entry = read(one[2])
+  local trace = trace_of(one[1], entry)
+  if held[one[1]] then trace = survived(source, one[1], entry, most) end
+  if trace then
+    traces[one[1]] = trace
+    candidates[#candidates + 1] = {one[1], entry}
+    of_key[entry.k] = (of_key[entry.k] or 0) + 1
+    weight_of[entry.k] = (weight_of[entry.k] or 0) + entry.w
+  end
+end
+
+local chosen, decided = {}, {}
+for _, one in ipairs(candidates) do
+  local key, weight = one[2].k, one[2].w
+  if key ~= '' then
+    if decided[key] == nil then
+      decided[key] = of_key[key] == tonumber(redis.call('HGET', base .. ':in_flight', key))
+        and of_key[key] <= messages and (work < 0 or weight_of[key] <= work)
+      if decided[key] then
+        messages = messages - of_key[key]
+        if work >= 0 then work = work - weight_of[key] end
+      end
+    end
+    if decided[key] then chosen[#chosen + 1] = one end
+  elseif messages >= 1 and (work < 0 or weight <= work) then
+    chosen[#chosen + 1] = one
+    messages = messages - 1
+    if work >= 0 then work = work - weight end
+  end
+end
+
+if #chosen == 0 then return {0, 0} end
+local first, last, step = #chosen, 1, -1
+if rescue then first, last, step = 1, #chosen, 1 end
+local moved = 0
+for at = first, last, step do
+  local id, entry = chosen[at][1], chosen[at][2]
+  redis.call('XADD', stream(target), '*', 't', entry.t, 'c', entry.c, 'k', entry.k, 'w', string.format('%.0f', entry.w),
+    'm', entry.m, 'x', traces[id])
+  if held[id] then
+    redis.call('XACK', stream(source), group, id)
+    redis.call('HDEL', started, id)
+    add('held', source, -1)
+    add('held_work', source, -entry.w)
+  end
+  redis.call('HDEL', deaths, id)
+  redis.call('XDEL', stream(source), id)
+  if entry.k ~= '' then redis.call('HSET', keys, entry.k, target) end
+  moved = moved + entry.w
+end
+add('length', source, -#chosen)
+add('work', source, -moved)
+add('length', target, #chosen)
+add('work', target, moved)
+return {#chosen, moved}

@@ -1,0 +1,281 @@
+"""Queues on a server, in the terms of `Backend`: a stream for each, changed by scripts alone.
+
+Written in the commands that Redis 6.2 has, which Valkey has too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any, Final, TypeVar
+
+from redis.asyncio import Redis
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.exceptions import ConnectionError as NoConnection
+from redis.exceptions import RedisError, ResponseError
+from redis.exceptions import TimeoutError as NoAnswer
+
+from trimtab.dataplane.queues.backend import Claim, Counts, QueueCounts, bring_up_to
+from trimtab.dataplane.queues.envelope import MICROSECONDS, Delivery, Envelope
+from trimtab.dataplane.queues.redis_streams.heartbeat import Heartbeat
+from trimtab.dataplane.queues.redis_streams.scripts import NAMES, source
+from trimtab.dataplane.queues.refusals import LostQueueError, QueuesFullError
+from trimtab.model.errors import ConnectError
+from trimtab.online.queues.ledger import Ledger
+from trimtab.online.queues.messages import Move, Moved
+
+T = TypeVar("T")
+
+_FIELDS: Final = 8
+_AWAY: Final = (NoConnection, NoAnswer, OSError)
+_GROUP: Final = "workers"
+
+
+class RedisStreams:
+    """Queues of one server.
+
+    Parameters
+    ----------
+    url
+        redis://host:port/database, or rediss:// over TLS.
+    name
+        Of this set of queues; several may lie on one server.
+    capacity
+        Shape (queues,): the most messages that each may hold.
+    life_seconds
+        How long a worker counts as alive after its last sign of life.
+    deaths_max
+        A message with which so many workers have died becomes a dead letter.
+    idempotency_seconds
+        How long idempotency keys are remembered.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        name: str,
+        capacity: Iterable[int],
+        life_seconds: float = 10.0,
+        deaths_max: int = 5,
+        idempotency_seconds: float = 3600.0,
+    ) -> None:
+        self.ledger = Ledger(capacity)
+        self.base = f"{{trimtab:{name}}}"
+        self.life_seconds, self.deaths_max = life_seconds, deaths_max
+        self.idempotency_seconds = idempotency_seconds
+        self._url = url
+        # A command that is sent again by the client could put a message in twice: nothing is.
+        self._client = Redis.from_url(url, socket_timeout=10.0, retry=Retry(NoBackoff(), 0))
+        self._scripts = {one: self._client.register_script(source(one)) for one in NAMES}
+        self._hearts: dict[str, Heartbeat] = {}
+
+    async def open(self) -> None:
+        """Make the streams and their groups, where they are not there."""
+        for queue in range(len(self.ledger)):
+            await self._patiently(lambda queue=queue: self._make(queue), seconds=30.0)  # type: ignore[misc]
+
+    async def close(self) -> None:
+        """Stop signs of life, and let go of connections."""
+        for heart in self._hearts.values():
+            heart.stop()
+        self._hearts.clear()
+        await self._client.aclose()
+
+    async def look(self) -> Counts:
+        """All counters now, and the ledger brought up to them."""
+        try:
+            return self._learnt(await self._run("look", len(self.ledger)))
+        except _AWAY as error:
+            raise _no_answer(error) from error
+
+    async def put(self, envelope: Envelope, queue: int | None) -> int | None:
+        """Put a message into a queue, or into that of its affinity key; None where it may not go there."""
+        try:
+            found, view = await self._run(
+                "put",
+                len(self.ledger),
+                -1 if queue is None else queue,
+                self.ledger.capacity[queue or 0],
+                envelope.task_id,
+                envelope.class_name,
+                envelope.affinity_key,
+                envelope.weight_microseconds,
+                envelope.body,
+                envelope.idempotency_key,
+                round(self.idempotency_seconds * 1000),
+            )
+        except _AWAY as error:
+            raise _no_answer(error) from error
+        except ResponseError as error:
+            if "OOM" in str(error):
+                raise QueuesFullError(
+                    f"the server of the queues is full: {error}; raise its maxmemory or lower capacity",
+                    self.life_seconds,
+                ) from error
+            raise
+        self._learnt(view)
+        return None if found < 0 else int(found)
+
+    async def claim(self, worker: str) -> Claim | None:
+        """A queue without a living worker, the longest first, with what earlier ones left over."""
+        life = round(self.life_seconds * 1000)
+        queue, left = await self._patiently(
+            lambda: self._run("claim", len(self.ledger), worker, life, self.deaths_max)
+        )
+        if queue < 0:
+            return None
+        if worker not in self._hearts:
+            self._hearts[worker] = Heartbeat(self._url, self.base, worker, queue, self.life_seconds)
+        return Claim(queue, tuple(_delivery(queue, *one) for one in left))
+
+    async def take(self, worker: str, queue: int, patience_seconds: float) -> Delivery | None:
+        """The oldest waiting message; a worker waits for one to come."""
+        try:
+            answer = await self._run("take", queue, worker)
+            if answer[0] == 0:
+                stream = f"{self.base}:queue:{queue}"
+                wait = max(1, round(patience_seconds * 1000))
+                if not await self._client.xread({stream: answer[1]}, count=1, block=wait):
+                    return None
+                answer = await self._run("take", queue, worker)
+        except _AWAY as error:
+            # Whether something was handed out meanwhile is not known: the queue is given back as a whole.
+            raise LostQueueError(f"the server did not answer worker {worker}: {error}") from error
+        except ResponseError as error:
+            if not str(error).startswith("NOGROUP"):
+                raise
+            raise LostQueueError(f"the server has forgotten queue {queue}: {error}") from error
+        if answer[0] < 0:
+            raise LostQueueError(f"queue {queue} is not worker {worker}'s any more: claim one again")
+        return _delivery(queue, *answer[1:]) if answer[0] else None
+
+    async def start(self, worker: str, delivery: Delivery) -> bool:
+        """Begin a message that was left over."""
+        return bool(await self._patiently(lambda: self._run("start", delivery.queue, delivery.id, worker)))
+
+    async def finish(self, delivery: Delivery) -> bool:
+        """Take a message out for good; where the server is away, as soon as it is back."""
+        return bool(await self._patiently(lambda: self._run("finish", delivery.queue, delivery.id)))
+
+    async def release(self, worker: str, queue: int) -> None:
+        """Give a queue back."""
+        heart = self._hearts.pop(worker, None)
+        if heart is not None:
+            heart.stop()
+        await self._patiently(lambda: self._run("release", queue, worker))
+
+    async def lease(self, holder: str, seconds: float) -> int | None:
+        """The right to schedule, for some time."""
+        fence = await self._run("lease", holder, round(seconds * 1000))
+        return None if fence < 0 else int(fence)
+
+    async def mark(self, queue: int, paused: bool, fence: int) -> bool:
+        """Pause or resume a queue."""
+        return bool(await self._run("mark", queue, int(paused), fence))
+
+    async def move(self, order: Move, fence: int) -> Moved:
+        """Move waiting messages, the newest first, all of an affinity key or none."""
+        messages = -1 if order.messages is None else order.messages
+        work = -1 if order.work is None else int(order.work * MICROSECONDS)
+        return await self._moved(order.source, order.target, messages, work, fence, 0)
+
+    async def rescue(self, source: int, target: int, messages: int, fence: int) -> Moved:
+        """Move messages of a queue without a worker, the oldest first, those of its last worker too."""
+        return await self._moved(source, target, messages, -1, fence, 1)
+
+    async def recount(self) -> tuple[QueueCounts, ...]:
+        """Counters again, from the streams."""
+        found = []
+        for queue in range(len(self.ledger)):
+            stream = f"{self.base}:queue:{queue}"
+            async with self._client.pipeline(transaction=True) as both:
+                both.xrange(stream)
+                both.xpending_range(stream, _GROUP, "-", "+", 1_000_000)
+                entries, pending = await both.execute()
+            weights = {name: int(fields[b"w"]) for name, fields in entries}
+            held = [weights[one["message_id"]] for one in pending]
+            found.append(QueueCounts(len(weights), sum(weights.values()), len(held), sum(held)))
+        return tuple(found)
+
+    async def dead_letters(self) -> list[tuple[Envelope, str]]:
+        """Messages that were given up, with their trace: each worker that died with it, @ milliseconds."""
+        found: Any = await self._client.xrange(f"{self.base}:dead")
+        return [(_envelope(fields), fields[b"x"].decode()) for _, fields in found]
+
+    async def _make(self, queue: int) -> None:
+        try:
+            await self._client.xgroup_create(f"{self.base}:queue:{queue}", _GROUP, "0", mkstream=True)
+        except ResponseError as error:
+            if "BUSYGROUP" not in str(error):
+                raise
+
+    async def _moved(
+        self, source: int, target: int, messages: int, work: int, fence: int, rescue: int
+    ) -> Moved:
+        capacity = self.ledger.capacity[target]
+        count, carried = await self._run(
+            "move", source, target, messages, work, capacity, fence, self.deaths_max, rescue
+        )
+        return Moved(source, target, count, carried / MICROSECONDS)
+
+    async def _run(self, name: str, *arguments: Any) -> Any:
+        return await self._scripts[name](keys=[self.base], args=arguments)
+
+    async def _patiently(self, call: Callable[[], Awaitable[T]], seconds: float = float("inf")) -> T:
+        """The answer of a call that may be made twice, waiting while the server is away."""
+        clock = asyncio.get_running_loop().time
+        until, pause = clock() + seconds, 0.05
+        while True:
+            try:
+                return await call()
+            except (*_AWAY, RedisError) as error:
+                if isinstance(error, ResponseError) and not _passing(error):
+                    raise
+                if clock() >= until:
+                    raise _no_answer(error) from error
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, 1.0)
+
+    def _learnt(self, view: Sequence[Any]) -> Counts:
+        now, flat = int(view[0]), view[1]
+        queues, abandoned = [], []
+        for queue in range(len(self.ledger)):
+            length, work, held, held_work, arrived, served, paused, until = (
+                int(one or 0) for one in flat[queue * _FIELDS : (queue + 1) * _FIELDS]
+            )
+            alive = until > now
+            queues.append(QueueCounts(length, work, held, held_work, arrived, served, paused == 1, alive))
+            if length and until + self.life_seconds * 1000 <= now:
+                abandoned.append(queue)
+        anyone = any(one.alive for one in queues)
+        counts = Counts(now / 1000, tuple(queues), tuple(abandoned) if anyone else ())
+        bring_up_to(self.ledger, counts)
+        return counts
+
+
+def _no_answer(error: BaseException) -> ConnectError:
+    return ConnectError(
+        f"the server of the queues does not answer: {error}; start it or correct the url (a message that was "
+        f"being sent may have arrived; with an idempotency_key it can be sent again)"
+    )
+
+
+def _passing(error: ResponseError) -> bool:
+    """Whether a server that answers so may answer otherwise soon."""
+    return str(error).startswith(("OOM", "LOADING", "BUSY", "MASTERDOWN", "READONLY", "MISCONF"))
+
+
+def _delivery(queue: int, name: bytes, trace: bytes, flat: Sequence[bytes]) -> Delivery:
+    fields = dict(zip(flat[::2], flat[1::2], strict=True))
+    return Delivery(int(queue), name.decode(), _envelope(fields), len(trace.split()))
+
+
+def _envelope(fields: dict[bytes, bytes]) -> Envelope:
+    return Envelope(
+        task_id=fields[b"t"].decode(),
+        body=fields[b"m"],
+        class_name=fields[b"c"].decode(),
+        weight_microseconds=int(fields[b"w"]),
+        affinity_key=fields[b"k"].decode(),
+    )

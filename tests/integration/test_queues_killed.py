@@ -1,0 +1,289 @@
+"""Real worker processes on a real server, killed without warning: nothing accepted is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Coroutine, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from redis import Redis
+
+from support.redis_server import Server, binaries
+from trimtab.dataplane.queues import LevelledBroker
+from trimtab.dataplane.queues.redis_streams.streams import RedisStreams
+
+TESTS = Path(__file__).parents[1]
+PATIENCE_SECONDS = 120.0
+SEED = 20261123
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """One server for all tests."""
+    server = Server(binaries()["valkey"], tmp_path_factory.mktemp("server"))
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def server(made: Server) -> Server:
+    """The same, empty."""
+    made.empty()
+    return made
+
+
+class Workers:
+    """Worker processes with a log each."""
+
+    def __init__(self, server: Server, folder: Path, **environment: str) -> None:
+        self._folder = folder
+        self._environment = {
+            **os.environ, "QUEUES_URL": server.url, "PYTHONPATH": os.pathsep.join((str(TESTS), *sys.path)),
+            **environment,
+        }  # fmt: skip
+        self.running: list[subprocess.Popen[bytes]] = []
+        self._started = 0
+
+    def start(self, count: int = 1, program: tuple[str, ...] = ("-m", "support.queue_workload")) -> None:
+        for _ in range(count):
+            self._started += 1
+            with (self._folder / f"worker-{self._started}.log").open("wb") as log:
+                self.running.append(
+                    subprocess.Popen(
+                        [sys.executable, *program], env=self._environment, stdout=log, stderr=log
+                    )
+                )
+
+    def kill(self, which: subprocess.Popen[bytes]) -> None:
+        which.kill()
+        which.wait(60)
+        self.running.remove(which)
+
+    def logs(self) -> str:
+        return "\n".join(one.read_text()[-1500:] for one in sorted(self._folder.glob("worker-*.log")))
+
+    def end(self) -> None:
+        for one in list(self.running):
+            self.kill(one)
+
+
+@pytest.fixture
+def workers(server: Server, tmp_path: Path) -> Iterator[Callable[..., Workers]]:
+    """Makes worker processes, all of which are gone afterwards."""
+    made: list[Workers] = []
+
+    def make(**environment: str) -> Workers:
+        made.append(Workers(server, tmp_path, **environment))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.end()
+
+
+def _until(holds: Callable[[], object], workers: Workers) -> None:
+    end = time.monotonic() + PATIENCE_SECONDS
+    while not holds():
+        assert time.monotonic() < end, workers.logs()
+        time.sleep(0.05)
+
+
+def _send(url: str, send: Callable[[Any], Coroutine[Any, Any, None]], **settings: Any) -> None:
+    """Run a sender with a broker of its own."""
+
+    async def story() -> None:
+        broker = LevelledBroker(url, queues=3, default_weight=0.01, wait_seconds=None, **settings)
+        await broker.startup()
+        await send(broker)
+        await broker.shutdown()
+
+    asyncio.run(story())
+
+
+def _votes(users: int, each: int, seconds: float) -> Callable[[Any], Coroutine[Any, Any, None]]:
+    async def send(broker: LevelledBroker) -> None:
+        async def vote(user: str, number: int, seconds: float) -> None: ...
+
+        task = broker.register_task(vote, task_name="vote")
+        for number in range(each):
+            for user in range(users):
+                labels = {"affinity_key": f"u{user}", "idempotency_key": f"u{user}/{number}"}
+                await task.kicker().with_labels(**labels).kiq(f"u{user}", number, seconds)
+
+    return send
+
+
+def _all_done(client: Redis, users: int, each: int) -> None:
+    """Every vote has one result, and no user's votes were begun out of turn."""
+    results = sorted(one.decode() for one in client.hvals("results"))
+    assert results == sorted(f"u{user}/{number}" for user in range(users) for number in range(each))
+    for user in range(users):
+        runs = [int(one) for one in client.lrange(f"runs:u{user}", 0, -1)]
+        assert runs == sorted(runs)  # again after a death, never before an earlier one
+
+
+def _true_counters(url: str) -> None:
+    async def story() -> None:
+        backend = RedisStreams(url, "queues", [10_000] * 3)
+        counts = (await backend.look()).queues
+        assert tuple(one.derivable() for one in counts) == await backend.recount()
+        assert sum(one.length for one in counts) == 0
+        assert sum(one.arrived_microseconds - one.served_microseconds for one in counts) == 0
+        await backend.close()
+
+    asyncio.run(story())
+
+
+def test_workers_are_killed_and_nothing_is_lost(server: Server, workers: Callable[..., Workers]) -> None:
+    """Also the one that schedules: another holds the lease afterwards; users keep their order."""
+    users, each, kills = 12, 20, 6
+    some, chance = workers(), random.Random(SEED)
+    some.start(3)
+    with Redis.from_url(server.url) as client:
+        sender = threading.Thread(target=_send, args=(server.url, _votes(users, each, 0.05)))
+        sender.start()
+        for kill in range(kills):
+            # The next kill comes when some more are done, however fast the machine is.
+            _until(lambda kill=kill: client.hlen("results") >= (kill + 1) * users * each / (kills + 2), some)
+            if kill == 0:
+                _until(lambda: client.get("{trimtab:queues}:lease"), some)
+                holder = client.get("{trimtab:queues}:lease")
+                assert holder is not None
+                pid = int(holder.decode().split(":")[-2])
+                victim = next(one for one in some.running if one.pid == pid)
+            else:
+                victim = chance.choice(some.running)
+            some.kill(victim)
+            some.start()
+        sender.join()
+        _until(lambda: client.hlen("results") == users * each, some)
+        _until(lambda: client.hget("{trimtab:queues}:keys", "u0") is None, some)
+        assert int(client.get("{trimtab:queues}:fence") or 0) >= 2
+        _until(lambda: not client.hlen("{trimtab:queues}:in_flight"), some)
+        _all_done(client, users, each)
+    _true_counters(server.url)
+
+
+def test_the_server_is_killed_in_mid_burst(server: Server, workers: Callable[..., Workers]) -> None:
+    """What was accepted is in its file; who got no answer sends again under the same idempotency key."""
+    users, each = 6, 20
+    some = workers()
+    some.start(2)
+    with Redis.from_url(server.url) as client:
+        sender = threading.Thread(target=_send, args=(server.url, _votes(users, each, 0.02)))
+        sender.start()
+        for part in (1, 2):
+            _until(lambda part=part: client.hlen("results") >= part * users * each / 4, some)
+            server.stop(signal.SIGKILL)
+            time.sleep(1.0)
+            server.start()
+        sender.join()
+        _until(lambda: client.hlen("results") == users * each, some)
+        _until(lambda: not client.hlen("{trimtab:queues}:in_flight"), some)
+        _all_done(client, users, each)
+    _true_counters(server.url)
+
+
+def test_a_poison_message_is_a_dead_letter_and_takes_no_other_along(
+    server: Server, workers: Callable[..., Workers]
+) -> None:
+    """It kills each worker that begins it, three of them; the others in their hands are all done."""
+
+    async def send(broker: LevelledBroker) -> None:
+        async def poison() -> None: ...
+
+        await broker.register_task(poison, task_name="poison").kiq()
+
+    some = workers(QUEUES="3", DEATHS_MAX="3")
+    _send(server.url, _votes(6, 2, 0.05), schedule=False)
+    _send(server.url, send)
+    _send(server.url, _votes(6, 4, 0.05))
+    with Redis.from_url(server.url) as client:
+
+        def over() -> bool:
+            for one in list(some.running):
+                if one.poll() is not None:
+                    some.kill(one)
+            while len(some.running) < 2:
+                some.start()
+            return client.xlen("{trimtab:queues}:dead") == 1 and client.hlen("results") == 24
+
+        _until(over, some)
+        _until(lambda: not client.hlen("{trimtab:queues}:in_flight"), some)
+        _all_done(client, 6, 4)
+
+    async def letters() -> None:
+        backend = RedisStreams(server.url, "queues", [10_000] * 3)
+        ((letter, trace),) = await backend.dead_letters()
+        assert letter.class_name == "poison"
+        assert len(trace.split()) == 3
+        assert len({one.split("@")[0] for one in trace.split()}) == 3  # three workers
+        await backend.close()
+
+    asyncio.run(letters())
+    _true_counters(server.url)
+
+
+def test_a_long_task_is_not_taken_from_a_worker_that_lives(
+    server: Server, workers: Callable[..., Workers]
+) -> None:
+    """It keeps the event loop to itself for more than twice as long as a sign of life counts."""
+
+    async def send(broker: LevelledBroker) -> None:
+        async def block(user: str, number: int, seconds: float) -> None: ...
+
+        await broker.register_task(block, task_name="block").kiq("ann", 0, 6.0)
+
+    some = workers()
+    some.start(2)
+    _send(server.url, send)
+    with Redis.from_url(server.url) as client:
+        _until(lambda: client.hlen("results") == 1, some)
+        _until(lambda: not _lengths(client), some)
+        assert client.lrange("runs:ann", 0, -1) == [b"0"]
+    _true_counters(server.url)
+
+
+def test_a_worker_of_taskiqs_own_command_stops_in_order(
+    server: Server, workers: Callable[..., Workers]
+) -> None:
+    """SIGTERM in mid-burst: what is in work ends, once; the rest waits for the next worker."""
+    some = workers(LIFE_SECONDS="20")
+    command = (
+        "-m",
+        "taskiq",
+        "worker",
+        "support.queue_workload:broker",
+        "--workers",
+        "2",
+        "--max-async-tasks",
+        "3",
+    )
+    some.start(program=command)
+    _send(server.url, _votes(6, 10, 0.1))
+    with Redis.from_url(server.url) as client:
+        _until(lambda: client.hlen("results") >= 12, some)
+        some.running[0].send_signal(signal.SIGTERM)
+        some.running[0].wait(60)
+        some.running.clear()
+        assert not client.hlen("{trimtab:queues}:started")
+        some.start(2)  # the queues were given back, so nobody waits for a death
+        _until(lambda: client.hlen("results") == 60, some)
+        _until(lambda: not client.hlen("{trimtab:queues}:in_flight"), some)
+        _all_done(client, 6, 10)
+        runs = sum(client.llen(f"runs:u{user}") for user in range(6))
+        assert runs == 60
+    _true_counters(server.url)
+
+
+def _lengths(client: Redis) -> int:
+    return sum(client.xlen(f"{{trimtab:queues}}:queue:{queue}") for queue in range(3))
