@@ -104,6 +104,9 @@ def test_kafka(six_brokers: KafkaSandbox, kafka_load: Load, tmp_path: Path) -> N
         snapshot = reader.require_true_status(last, NETWORK | {"disk": "disk"})
         plan = tmp_path / "plan.json"
         require_what_brokers_say(six_brokers.connection, last, snapshot, reader.looks, plan)
+        fresh = reader.run("trimtab measure --live --for 20s --bootstrap $brokers")
+        require_measured(fresh, "copied (", list(NETWORK))
+        assert "11 samples, one every 2 s" in fresh
     require_improved(first, last, list(NETWORK), _of(kafka_load.summary()))
 
 
@@ -169,5 +172,7 @@ def test_pulsar(three_pulsar_brokers: PulsarSandbox, pulsar_load: Load, tmp_path
         *_, last, measured = reader.type(again)
         require_measured(measured, "bundle", list(TRAFFIC))
         snapshot = reader.require_true_status(last, TRAFFIC)
+        fresh = reader.run("trimtab measure --live --for 20s --pulsar-admin $admin")
+        require_measured(fresh, "bundle", list(TRAFFIC))
         require_what_clients_did(admin, last, snapshot, (pulsar_load, *reader.looks), tmp_path / "plan.json")
     require_improved(first, last, list(TRAFFIC), _of(pulsar_load.summary()))

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import typer
 
-from trimtab.cli.options import JSON, LAKE, SET, SETTINGS, where_of
+from trimtab.cli.options import JSON, LAKE, SET, SETTINGS, connection_options, where_of, with_options
 
 app = typer.Typer()
 
 
-@app.command()
 def measure(
     execution: int | None = typer.Argument(None, help="Which execution; by default the newest."),
     ticks: int = typer.Option(
@@ -20,16 +20,30 @@ def measure(
     plot: Path | None = typer.Option(
         None, "--plot", help="Draw before and after into this file, .png or .svg."
     ),
+    live: bool = typer.Option(
+        False,
+        "--live",
+        help="Take fresh samples of the cluster, for --for, in place of the lake's from after.",
+    ),
+    long: str = typer.Option("60s", "--for", help="How long fresh samples are taken."),
     lake: Path | None = LAKE,
     settings: Path | None = SETTINGS,
     overrides: list[str] = SET,
     as_json: bool = JSON,
+    *,
+    given: dict[str, Any],
 ) -> None:
     """Say whether an execution helped: load before it, as its plan predicted it, and as measured after it.
 
-    Reads the lake: collect samples after the execution, run the pipeline, then this. The last line says what
-    is true. Exit code 0: every goal holds, under a load like that of before; 1: not so, or too few samples.
+    Reads the lake: collect samples after the execution, run the pipeline, then this. Or give --live, and it
+    takes those from after itself, from the cluster that the settings or an option name. The last line says
+    what is true. Exit code 0: every goal holds, under a load like that of before; 1: not so, or too few
+    samples.
     """
     from trimtab.cli.bodies import measure as body
 
-    body.measure(execution, ticks, plot, where_of(lake, settings, overrides, {}), as_json=as_json)
+    where = where_of(lake, settings, overrides, given)
+    body.measure(execution, ticks, plot, long if live else None, where, as_json=as_json)
+
+
+app.command()(with_options(measure, connection_options()))

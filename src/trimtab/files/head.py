@@ -110,3 +110,22 @@ def instant(option: str, text: str | None) -> datetime.datetime | None:
     except ValueError:
         raise InputError(f"{option} is {text!r}: write a time as 2026-11-21T05:00 (UTC)") from None
     return found if found.tzinfo else found.replace(tzinfo=datetime.UTC)
+
+
+def duration(option: str, text: str) -> float:
+    """Seconds that somebody wrote, as `10s`, `250ms` or `2m`.
+
+    Raises
+    ------
+    InputError
+        If they are none, or more than a day; `option` is what they were given by.
+    """
+    units = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0}
+    number = text.rstrip("abcdefghijklmnopqrstuvwxyz ")
+    try:
+        seconds = float(number) * units[text[len(number) :].strip() or "s"]
+    except (ValueError, KeyError):
+        raise InputError(f"{option} is {text!r}: write seconds, as 10s") from None
+    if not 0 < seconds <= 86_400:
+        raise InputError(f"{option} is {text!r}: write more than 0 seconds, a day at most")
+    return seconds

@@ -2,6 +2,8 @@
 
 import datetime
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ from support.measured_lake import Loads, journal, publish, rows_at
 from support.plans import plan_of
 from support.replica_clusters import broker, partition, snapshot
 from trimtab.cli.app import main
+from trimtab.cli.bodies.where import Where
 from trimtab.files.replicas.snapshot import write_snapshot
 from trimtab.levels import LEVELS, Level
 from trimtab.model.imbalance import Measures
@@ -314,3 +317,63 @@ def test_the_picture_is_drawn_where_it_is_asked_for(
     journal(level, asked(level), BEGUN, ENDED)
     assert run(capsys, "--plot", "picture.png")[0] == 0
     assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("level", [LEVELS[name] for name in PLANS], ids=list(PLANS))
+def test_fresh_samples_stand_in_for_those_that_nobody_collected(
+    level: Level, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The lake has what was before; after comes from samples of now, taken for as long as asked. Nothing of
+    them is left in the lake.
+    """
+    lake_of(level, tmp_path / "now", everywhere(level, EVEN), everywhere(level, EVEN))
+    lake_of(level, tmp_path / "lake", everywhere(level, UNEVEN), everywhere(level, UNEVEN))
+    journal(level, asked(level), BEGUN, ENDED)
+    taken: list[object] = []
+
+    @contextmanager
+    def fresh(found: Level, where: Where, seconds: float) -> Iterator[Path]:
+        taken.append((found.name, seconds))
+        yield tmp_path / "now"
+
+    monkeypatch.setattr("trimtab.cli.bodies.fresh.fresh_lake", fresh)
+    code, told, _ = run(capsys, "--live", "--for", "2m")
+    assert taken == [(level.name, 120.0)]
+    assert (code, told.splitlines()[-1]) == (0, "Levelled: every goal holds, by measurement.")
+    assert "50.0%" in told, "before is the lake's"
+
+
+def test_fresh_samples_say_nothing_of_an_execution_before_the_last(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Another placement would be measured: refused before anything is sampled."""
+    level = LEVELS["replicas"]
+    lake_of(level, tmp_path / "lake", everywhere(level, UNEVEN), everywhere(level, EVEN))
+    journal(level, asked(level), BEGUN, ENDED)
+    journal(level, asked(level), ENDED + 3600, ENDED + 3660)
+    code, _, told = run(capsys, "1", "--live")
+    assert code == 2
+    assert "another execution began at" in told
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--for", "3s"], "--for is 3 s, and 12 s or more are needed: give 60s"),
+        (["--for", "soon"], "--for is 'soon': write seconds, as 10s"),
+        (
+            ["--pulsar-admin", "http://127.0.0.1:1"],
+            "the execution is of a Kafka cluster: name it with --bootstrap",
+        ),
+    ],
+)
+def test_fresh_samples_that_cannot_be_taken(
+    words: list[str], sentence: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Said before anything is sampled."""
+    level = LEVELS["replicas"]
+    lake_of(level, tmp_path / "lake", everywhere(level, UNEVEN), everywhere(level, EVEN))
+    journal(level, asked(level), BEGUN, ENDED)
+    code, _, told = run(capsys, "--live", *words)
+    assert code == 2
+    assert sentence in " ".join(told.split())

@@ -51,7 +51,7 @@ def collect(where: Where, *, to: str, record: Path | None, ticks: int | None) ->
             say(remark)
         known: frozenset[str] = frozenset()
         for outcome in run.collect(collector, landing, how.interval_seconds, stop, ticks):
-            known = _tell(outcome, known)
+            known = tell_tick(outcome, known)
             landed, lost = landed + (outcome.problem is None), lost + (outcome.problem is not None)
     say(f"{landed} ticks landed" + (f", {lost} lost" if lost else ""))
     if ticks is not None and lost:
@@ -73,7 +73,7 @@ def _landing(
         yield landing, str(folder)
 
 
-def _tell(outcome: run.Collected, known: frozenset[str]) -> frozenset[str]:
+def tell_tick(outcome: run.Collected, known: frozenset[str]) -> frozenset[str]:
     """One line for the tick, and one for each problem that is new or over; returns the problems of now."""
     sample = outcome.sample
     at = f"{outcome.tick:%H:%M:%S}"

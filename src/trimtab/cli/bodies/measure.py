@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 import sys
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from trimtab.act.store import ExecutionStore
 from trimtab.cli.bodies.apply import newest_of, open_store
 from trimtab.cli.bodies.execution import chosen
 from trimtab.cli.bodies.where import Where
+from trimtab.files.head import duration
 from trimtab.levels import Level, level_named
 from trimtab.model.errors import InputError, ObserveError
 from trimtab.model.level import out_of_service
@@ -32,21 +34,25 @@ if TYPE_CHECKING:
 LEAST = 3
 """Figures of fewer samples are those of a moment."""
 NOTHING_BEFORE = "there is nothing to compare with; let `trimtab collect` run before the next plan"
-COLLECT = f"`trimtab collect --ticks {LEAST + 3}`, then `trimtab pipeline run`"
+COLLECT = f"`trimtab collect --ticks {LEAST + 3}`, then `trimtab pipeline run`, or give --live"
 
 
-def measure(execution: int | None, ticks: int, plot: Path | None, where: Where, *, as_json: bool) -> None:
-    """`trimtab measure`.
+def measure(
+    execution: int | None, ticks: int, plot: Path | None, live: str | None, where: Where, *, as_json: bool
+) -> None:
+    """`trimtab measure`; `live`: fresh samples are taken of the cluster for so long, as `60s`.
 
     Raises
     ------
     InputError
-        If the execution has not ended, or the picture's name has another ending.
+        If the execution has not ended, or the picture's name has another ending; or if fresh samples would be
+        of another placement, since an execution has begun after it.
     ObserveError
         If the lake holds too few samples from before or from after it.
     """
     if plot is not None and plot.suffix not in (".png", ".svg"):
         raise InputError(f"--plot is {plot}: name it .png or .svg")
+    seconds = None if live is None else duration("--for", live)
     with open_store() as store:
         entry = chosen(store, execution)
         status = store.status(entry)
@@ -58,7 +64,16 @@ def measure(execution: int | None, ticks: int, plot: Path | None, where: Where, 
         level = level_named(entry.level, f"execution {entry.id}: level")
         plan = level.plan().from_bytes(store.journal.path, store.journal.plan(entry.id).encode("utf-8"))
         spent = level.words().spent_text(receipt_of(level.acting(), store, entry.id))
-        found = _compared(level, plan, where, *_sides(store, entry, level, where.lake, ticks))
+        before, period = _before(store, entry, level, where.lake, ticks)
+    until = period[1]
+    if seconds is not None and until is not None:
+        raise InputError(
+            f"another execution began at {clock_text(until.timestamp())}, after execution {entry.id}: fresh "
+            "samples would be of what that one left; name it, or leave out --live"
+        )
+    with fresh_or_kept(level, where, seconds) as lake:
+        after = _after(entry, level, lake, ticks, period, fresh=seconds is not None)
+        found = _compared(level, plan, where, lake, before, after)
     if plot is not None:
         _draw(found, plot, entry, spent)
     if as_json:
@@ -74,10 +89,23 @@ def measure(execution: int | None, ticks: int, plot: Path | None, where: Where, 
         raise typer.Exit(found.exit_code)
 
 
-def _sides(
+def fresh_or_kept(level: Level, where: Where, seconds: float | None) -> AbstractContextManager[Path]:
+    """The lake that tells what came after: one of samples taken now, or the one that is there."""
+    if seconds is None:
+        return nullcontext(where.lake)
+    # Collectors and Spark are nothing that a look at tables needs.
+    from trimtab.cli.bodies.fresh import fresh_lake
+
+    return fresh_lake(level, where, seconds)
+
+
+Stretch = tuple[datetime.datetime, datetime.datetime | None]
+
+
+def _before(
     store: ExecutionStore, entry: Entry, level: Level, lake: Path, ticks: int
-) -> tuple[Measured, Measured]:
-    """The samples before and after an execution, none of them from before, in or after another one."""
+) -> tuple[Measured, Stretch]:
+    """The samples before an execution, none from before or in another one, and when those after it may be."""
     others = [one for one in store.journal.entries(entry.cluster_id) if one.id != entry.id]
     ended = [one.ended_at for one in others if one.ended_at is not None and one.ended_at <= entry.created_at]
     begun = [one.created_at for one in others if one.created_at > entry.created_at]
@@ -86,21 +114,34 @@ def _sides(
     before = measured_between(
         home, entry.cluster, ticks, _instant(max(ended)) if ended else None, _instant(entry.created_at)
     )
-    # Two intervals: the first began before the end, in the second followers catch up and caches fill.
-    after = measured_between(
-        home, entry.cluster, ticks, _instant(end), _instant(min(begun)) if begun else None, settling=2
-    )
     if before is None or before.instants < LEAST:
         raise _too_few(
             lake, entry, before, f"before it began ({clock_text(entry.created_at)})", NOTHING_BEFORE
         )
+    return before, (_instant(end), _instant(min(begun)) if begun else None)
+
+
+def _after(entry: Entry, level: Level, lake: Path, ticks: int, period: Stretch, *, fresh: bool) -> Measured:
+    """The samples after an execution, up to the next one.
+
+    Raises
+    ------
+    ObserveError
+        If there are too few.
+    """
+    end, until = period
+    # Two intervals: the first began before the end, in the second followers catch up and caches fill.
+    after = measured_between(Lake(lake, level.pipeline()), entry.cluster, ticks, end, until, settling=2)
     if after is None or after.instants < LEAST:
-        raise _too_few(lake, entry, after, f"after it ended ({clock_text(end)})", COLLECT)
-    return before, after
+        remedy = "give more seconds with --for" if fresh else COLLECT
+        raise _too_few(lake, entry, after, f"after it ended ({clock_text(end.timestamp())})", remedy)
+    return after
 
 
-def _compared(level: Level, plan: Any, where: Where, before: Measured, after: Measured) -> Comparison:
-    newest = newest_of(level, where.lake, plan.snapshot.cluster)()
+def _compared(
+    level: Level, plan: Any, where: Where, lake: Path, before: Measured, after: Measured
+) -> Comparison:
+    newest = newest_of(level, lake, plan.snapshot.cluster)()
     left_out = frozenset() if newest is None else out_of_service(newest[1], plan.settings)
     # A broker that was there on one side only is in no figure of either.
     left_out |= set(before.brokers) ^ set(after.brokers)

@@ -9,13 +9,13 @@ import typer
 
 from trimtab.cli.bodies.watching import stop_on_signals
 from trimtab.cli.bodies.where import Where
-from trimtab.files.head import instant
+from trimtab.files.head import duration, instant
 from trimtab.files.settings import Settings
 from trimtab.levels import FIRST, LEVELS, level_named
 from trimtab.levels.settings import pipeline_table
 from trimtab.levels.spark import spark_settings
 from trimtab.levels.systems import KAFKA
-from trimtab.model.errors import InputError, ObserveError, SettingsError
+from trimtab.model.errors import ObserveError, SettingsError
 from trimtab.observe.lake import Lake
 from trimtab.observe.level_pipeline import settings_of
 from trimtab.observe.levels_together import lakes_with_samples, run_batches, run_streams
@@ -63,7 +63,7 @@ def stream(
     chosen_level = FIRST if level is None else level_named(level, "--level")
     found = where.read()
     chosen, spark = _settings(found, window), spark_settings(found)
-    seconds = _seconds("--trigger", trigger)
+    seconds = duration("--trigger", trigger)
     origin, jars = _source(source, found, where, most)
     stop = stop_on_signals()
     lakes = _lakes(where.lake)
@@ -102,18 +102,6 @@ def _source(text: str, settings: Settings, where: Where, most: int | None) -> tu
 
     options = spark_options(where.connection(KAFKA, settings))
     return Source(topic, options, most), tuple(spark_kafka_jars(say))
-
-
-def _seconds(option: str, text: str) -> float:
-    units = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0}
-    number = text.rstrip("abcdefghijklmnopqrstuvwxyz ")
-    try:
-        seconds = float(number) * units[text[len(number) :].strip() or "s"]
-    except (ValueError, KeyError):
-        raise InputError(f"{option} is {text!r}: write seconds, as 10s") from None
-    if not 0 < seconds <= 86_400:
-        raise InputError(f"{option} is {text!r}: write more than 0 seconds, a day at most")
-    return seconds
 
 
 def _tell_quality(lake: Lake) -> None:
