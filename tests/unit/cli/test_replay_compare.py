@@ -167,7 +167,12 @@ def test_on_spark_the_same_is_shown_and_decisions_go_into_a_folder(
     ended = []
     session = SimpleNamespace(range=spark.range, stop=lambda: ended.append(True))
 
-    def started(_: SessionSettings, say: Callable[[str], None]) -> SimpleNamespace:
+    file = tmp_path / "spark.toml"
+    file.write_text('[spark]\nmemory = "3g"\n', encoding="utf-8")
+    monkeypatch.setenv("TRIMTAB_SETTINGS", str(file))
+
+    def started(settings: SessionSettings, say: Callable[[str], None]) -> SimpleNamespace:
+        assert (settings.memory, settings.master, settings.heavy) == ("3g", None, False)
         say("starting Spark")
         return session
 

@@ -20,13 +20,14 @@ from trimtab.history.replicas.recording import LakeRecording
 from trimtab.history.replicas.replay import Scenario, replayed
 from trimtab.history.replicas.spark import trace_bytes, trace_from
 from trimtab.lab.simulate.weeks import Weeks
-from trimtab.model.errors import InputError
+from trimtab.model.errors import InputError, ObserveError
 from trimtab.model.imbalance import imbalance
 from trimtab.model.replicas.plan import MoveKind
 from trimtab.model.replicas.resources import RESOURCES
 from trimtab.model.replicas.settings import ReplicasSettings
 from trimtab.observe.replicas.pipeline import ReplicasPipelineSettings
 from trimtab.observe.replicas.snapshot import write_newest_snapshots
+from trimtab.observe.session import SessionSettings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -118,6 +119,27 @@ def test_a_drawn_week_from_the_command_line(
     assert rows["trim, recent"] != rows["trim, peak"], "profiles are known from the third day on"
     assert chart.with_suffix(".png").exists()
     assert chart.read_text().startswith("<?xml")
+
+
+def test_spark_is_started_as_the_settings_say(
+    recording: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By section [spark] of the settings file; `--master` goes before it."""
+    asked: list[SessionSettings] = []
+
+    def refused(settings: SessionSettings, **_: Any) -> None:
+        asked.append(settings)
+        raise ObserveError("enough")
+
+    monkeypatch.setattr("trimtab.observe.session.spark_session", refused)
+    file = tmp_path / "trimtab.toml"
+    file.write_text('[spark]\nmaster = "spark://there:7077"\nmemory = "3g"\n', encoding="utf-8")
+    words = ["replay", "replicas", f"--recording={recording}", f"--settings={file}"]
+    for further in ([], ["--master", "local[1]"]):
+        with pytest.raises(SystemExit):
+            main([*words, *further])
+    assert "enough" in capsys.readouterr().err
+    assert [(one.master, one.memory) for one in asked] == [("spark://there:7077", "3g"), ("local[1]", "3g")]
 
 
 @pytest.mark.parametrize(
