@@ -6,6 +6,7 @@ from pathlib import Path
 
 EXPERIMENT = Path(__file__).parents[2] / "experiments" / "replica_roles"
 HOSTS_AND_DISKS = EXPERIMENT.parent / "hosts_and_disks"
+QUEUE_FORECAST = EXPERIMENT.parent / "queue_forecast"
 
 
 def test_tables_of_the_experiment_are_made_of_its_results() -> None:
@@ -30,4 +31,15 @@ def test_tables_of_hosts_and_disks_are_made_of_its_result() -> None:
     page = (HOSTS_AND_DISKS / "README.md").read_text(encoding="utf-8").splitlines()
     rows = [line for line in told.splitlines() if line.startswith("|")]
     assert len(rows) > 15
+    assert [line for line in rows if line not in page] == []
+
+
+def test_tables_of_the_queue_forecast_are_made_of_its_result() -> None:
+    """Who runs it again writes the tables again: `tables.py --write`."""
+    told = subprocess.run(
+        [sys.executable, str(QUEUE_FORECAST / "tables.py")], capture_output=True, text=True, check=True
+    ).stdout
+    page = (QUEUE_FORECAST / "README.md").read_text(encoding="utf-8").splitlines()
+    rows = [line for line in told.splitlines() if line.startswith("|")]
+    assert len(rows) > 80
     assert [line for line in rows if line not in page] == []

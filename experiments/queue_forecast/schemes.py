@@ -1,0 +1,121 @@
+"""The schemes that are compared, and the load they are compared under."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+
+from trimtab.lab.simulate.queues.arrivals import Message, at_random, in_step
+from trimtab.lab.simulate.queues.run import Run
+from trimtab.lab.simulate.queues.world import Scheme, World
+from trimtab.online.queues.catalogue import POLICIES, Given
+from trimtab.online.queues.ledger import Ledger
+from trimtab.online.queues.policy import DispatchPolicy
+from trimtab.online.queues.settings import Scheduling
+
+QUEUES, CAPACITY = 5, 10_000
+WEIGHTS = (0.1, 0.2, 0.4, 0.7, 1.0)
+MEAN_WEIGHT = sum(WEIGHTS) / len(WEIGHTS)
+INTERVAL_SECONDS = 0.01
+SIZES = (100, 500, 1000, 2500, 5000, 7500, 10_000, 25_000, 50_000, 100_000)
+SEEDS = tuple(range(1, 10))
+"""Draws of the classes at random; the first nine, not chosen."""
+
+AS_PRINTED = Scheduling(balance="count", length="own", sign="printed")
+BY_COUNT = replace(AS_PRINTED, sign="meant")
+BY_WORK = Scheduling()
+THRESHOLD = Scheduling(
+    limits="messages",
+    light=3000,
+    overload=3000,
+    trend="none",
+    length="own",
+    balance="count",
+    window_seconds=10.0,
+)
+"""The rival: every 10 s, queues above 3,000 messages give to those below, half of what they differ by."""
+
+
+def scheme(
+    policy: str, scheduling: Scheduling | None = None, full: str = "block", gather: float = 0.0
+) -> Scheme:
+    """A policy by name, with or without balance scheduling."""
+    classes = [(weight, 1.0) for weight in WEIGHTS]
+
+    def make(ledger: Ledger) -> DispatchPolicy:
+        return POLICIES[policy](ledger, Given(chance=random.Random(1).random, classes=classes))
+
+    return Scheme(policy=make, scheduling=scheduling, full=full, gather_seconds=gather)
+
+
+SCHEMES = {
+    "none": scheme("round_robin"),
+    "threshold": scheme("marked_round_robin", THRESHOLD),
+    "forecast as printed": scheme("marked_round_robin", AS_PRINTED),
+    "forecast by count": scheme("marked_round_robin", BY_COUNT),
+    "forecast by work": scheme("marked_round_robin", BY_WORK),
+}
+"""The paper's three, its own twice: with the sign as printed and as meant; and ours, by work."""
+
+RIVALS = {
+    "round_robin": scheme("round_robin"),
+    "marked_round_robin": scheme("marked_round_robin"),
+    "count_threshold": scheme("count_threshold"),
+    "light_load_first": scheme("light_load_first"),
+    "join_idle_queue": scheme("join_idle_queue"),
+    "join_shortest_queue": scheme("join_shortest_queue"),
+    "power_of_two": scheme("power_of_two"),
+    "least_work_left": scheme("least_work_left"),
+    "min_min": scheme("min_min", gather=0.1),
+    "work_stealing": scheme("work_stealing"),
+    "central_queue": scheme("central_queue"),
+    "size_interval": scheme("size_interval"),
+}
+"""Every policy by itself, without balance scheduling; Min-Min holds messages back for a tenth of a second."""
+
+SWITCHES = {
+    f"{balance}, {length}, {sign}": scheme(
+        "marked_round_robin", Scheduling(balance=balance, length=length, sign=sign)
+    )
+    for balance in ("count", "work")
+    for length in ("own", "common")
+    for sign in ("printed", "meant")
+}
+OPTIONS = {
+    "as it comes": BY_WORK,
+    "damped trend, φ = 0.8": Scheduling(damping=0.8),
+    "half of the trend is the newest window": Scheduling(smoothing=0.5),
+    "no trend": Scheduling(trend="none"),
+    "drain time: light below 30 s, overload above 600 s": Scheduling(
+        limits="seconds", light=30, overload=600
+    ),
+}
+DROPPING = {
+    "none": scheme("round_robin", full="drop"),
+    "none, passing full queues": scheme("marked_round_robin", full="drop"),
+    "threshold": scheme("marked_round_robin", THRESHOLD, full="drop"),
+    "forecast by count": scheme("marked_round_robin", BY_COUNT, full="drop"),
+    "forecast by work": scheme("marked_round_robin", BY_WORK, full="drop"),
+    "least_work_left": scheme("least_work_left", full="drop"),
+}
+
+
+def load(size: int, seed: int | None, *, users: int = 0) -> list[Message]:
+    """So many messages: classes in step without a seed, at random with one."""
+    if seed is None:
+        return in_step(size, WEIGHTS, INTERVAL_SECONDS)
+    return at_random(size, WEIGHTS, INTERVAL_SECONDS, seed, users=users)
+
+
+def run(which: Scheme, messages: Sequence[Message], name: str = "") -> Run:
+    """One run over the paper's five queues; a central queue has room for what five would hold."""
+    capacity = [CAPACITY] * QUEUES
+    if name == "central_queue":
+        capacity[0] = CAPACITY * QUEUES
+    return World(which, capacity, MEAN_WEIGHT).run(messages)
+
+
+def bound_seconds(messages: Sequence[Message]) -> float:
+    """No scheme is done earlier: all work over all workers, or the last message by itself."""
+    return max(sum(one.weight for one in messages) / QUEUES, messages[-1].due + messages[-1].weight)

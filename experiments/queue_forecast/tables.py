@@ -1,0 +1,150 @@
+"""The tables of README.md, made of `result.json`.
+
+    python experiments/queue_forecast/tables.py            # print them
+    python experiments/queue_forecast/tables.py --write    # put them in README.md, between its marks
+
+A test holds README.md against the file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+
+
+def makespans(rows: Sequence[dict[str, Any]]) -> str:
+    """Makespan of every scheme at every size; at random the median of the draws, least and most behind it."""
+    parts = []
+    for kind in dict.fromkeys(row["kind"] for row in rows):
+        of_kind = [row for row in rows if row["kind"] == kind]
+        names = list(of_kind[0]["makespan_seconds"])
+        lines = [
+            (
+                f"{row['size']:,}",
+                *(_spread(row["makespan_seconds"][name]) for name in names),
+                _spread(row["bound_seconds"]),
+            )
+            for row in of_kind
+        ]
+        parts.append(
+            f"**Classes {kind}**, makespan in seconds\n\n{_table(('messages', *names, 'bound'), lines)}"
+        )
+    return "\n\n".join(parts)
+
+
+def runs(rows: Sequence[dict[str, Any]], what: str) -> str:
+    """One line for each scheme, kind and size."""
+    head = ("messages", "classes", what, "makespan, × bound", "busy: least, most", "sojourn: mean, p99",
+            "p99 until accepted", "moved", "stolen", "pauses")  # fmt: skip
+    lines = [
+        (
+            f"{row['size']:,}",
+            row["kind"],
+            row["scheme"],
+            f"{row['makespan_seconds']:.1f} s, {row['makespan_seconds'] / row['bound_seconds']:.3f}",
+            f"{min(row['busy_seconds']):.0f}, {max(row['busy_seconds']):.0f} s",
+            f"{row['sojourn_mean_seconds']:.0f}, {row['sojourn_p99_seconds']:.0f} s",
+            f"{row['acceptance_p99_seconds']:.0f} s",
+            f"{row['moved']:,}",
+            f"{row['stolen']:,}",
+            f"{row['pauses']}",
+        )
+        for row in rows
+    ]
+    return _table(head, lines)
+
+
+def switches(rows: Sequence[dict[str, Any]]) -> str:
+    """Makespan over the bound of every combination of switches."""
+    cells = list(dict.fromkeys((row["kind"], row["size"]) for row in rows))
+    lines = [
+        (name, *(_ratio(rows, name, kind, size) for kind, size in cells))
+        for name in dict.fromkeys(row["scheme"] for row in rows)
+    ]
+    return _table(("balance, length, sign", *(f"{size:,} {kind}" for kind, size in cells)), lines)
+
+
+def dropping(rows: Sequence[dict[str, Any]]) -> str:
+    """Losses of a source that does not wait."""
+    lines = [
+        (row["kind"], row["scheme"], f"{row['lost']:,}", f"{row['accepted']:,}",
+         f"{row['makespan_seconds']:.0f} s", str(row["pauses"]))
+        for row in rows
+    ]  # fmt: skip
+    return _table(("classes", "scheme", "lost", "accepted", "makespan", "pauses"), lines)
+
+
+def overtaking(rows: Sequence[dict[str, Any]]) -> str:
+    """Order kept per user, and its price."""
+    lines = [
+        (row["scheme"], str(row["overtaken_without_keys"]), str(row["overtaken_with_keys"]),
+         f"{row['makespan_without_keys']:.1f}, {row['makespan_with_keys']:.1f} s")
+        for row in rows
+    ]  # fmt: skip
+    return _table(
+        ("scheme", "overtaken, no keys", "overtaken, users as keys", "makespan: no keys, keys"), lines
+    )
+
+
+def _ratio(rows: Sequence[dict[str, Any]], name: str, kind: str, size: int) -> str:
+    row = next(one for one in rows if (one["scheme"], one["kind"], one["size"]) == (name, kind, size))
+    return f"{row['makespan_seconds'] / row['bound_seconds']:.3f}"
+
+
+def _spread(values: Sequence[float]) -> str:
+    middle = f"{statistics.median(values):.1f}"
+    return middle if len(values) == 1 else f"{middle} ({min(values):.0f} to {max(values):.0f})"
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = ["| " + " | ".join(row) + " |" for row in (head, *rows)]
+    return "\n".join([lines[0], "|" + "---|" * len(head), *lines[1:]])
+
+
+def parts_of(document: dict[str, Any]) -> dict[str, str]:
+    """What stands in README.md, by mark."""
+    return {
+        "makespans": makespans(document["makespans"]),
+        "schemes": runs(document["schemes"], "scheme"),
+        "rivals": runs(document["rivals"], "policy"),
+        "switches": switches(document["switches"]),
+        "options": runs(document["options"], "option"),
+        "dropping": dropping(document["dropping"]),
+        "overtaking": overtaking(document["overtaking"]),
+    }
+
+
+def in_page(page: str, parts: dict[str, str]) -> str:
+    """A page with what stands between `<!-- name: begin -->` and `<!-- name: end -->` replaced."""
+    for name, text in parts.items():
+        begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
+        before, rest = page.split(begin)
+        page = f"{before}{begin}\n\n{text}\n\n{end}{rest.split(end)[1]}"
+    return page
+
+
+def main() -> int:
+    """Run from the command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--write", action="store_true", help="put the tables in README.md")
+    given = parser.parse_args()
+    parts = parts_of(json.loads((HERE / "result.json").read_text()))
+    if given.write:
+        page = HERE / "README.md"
+        page.write_text(in_page(page.read_text(), parts))
+    else:
+        print("\n\n".join(parts.values()))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
