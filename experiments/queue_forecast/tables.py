@@ -1,9 +1,9 @@
-"""The tables of README.md, made of `result.json`.
+"""The tables of README.md, made of `result.json` and `traces.json`.
 
     python experiments/queue_forecast/tables.py            # print them
     python experiments/queue_forecast/tables.py --write    # put them in README.md, between its marks
 
-A test holds README.md against the file.
+A test holds README.md against the files.
 """
 
 from __future__ import annotations
@@ -93,6 +93,30 @@ def overtaking(rows: Sequence[dict[str, Any]]) -> str:
     )
 
 
+def traces(rows: Sequence[dict[str, Any]]) -> str:
+    """Sojourn over each recording: a column for what weights are known and how fast workers are."""
+    parts = []
+    for recording in dict.fromkeys(row["recording"] for row in rows):
+        of_it = [row for row in rows if row["recording"] == recording]
+        columns = list(dict.fromkeys((row["weights"], row["workers"]) for row in of_it))
+        lines = [
+            (policy, *(_sojourn(of_it, policy, *column) for column in columns))
+            for policy in dict.fromkeys(row["policy"] for row in of_it)
+        ]
+        head = ("policy", *(f"weights by {weights}, {workers} workers" for weights, workers in columns))
+        parts.append(f"**{recording}**, sojourn in seconds: mean, p99\n\n{_table(head, lines)}")
+    return "\n\n".join(parts)
+
+
+def _sojourn(rows: Sequence[dict[str, Any]], policy: str, weights: str, workers: str) -> str:
+    wanted = policy, weights, workers
+    row = next(one for one in rows if (one["policy"], one["weights"], one["workers"]) == wanted)
+    moved = f" ({row['moved']:,} moved)" if row["moved"] else ""
+    if row["sojourn_mean_seconds"] < 100:
+        return f"{row['sojourn_mean_seconds']:.2f}, {row['sojourn_p99_seconds']:.1f}{moved}"
+    return f"{row['sojourn_mean_seconds']:,.0f}, {row['sojourn_p99_seconds']:,.0f}{moved}"
+
+
 def _ratio(rows: Sequence[dict[str, Any]], name: str, kind: str, size: int) -> str:
     row = next(one for one in rows if (one["scheme"], one["kind"], one["size"]) == (name, kind, size))
     return f"{row['makespan_seconds'] / row['bound_seconds']:.3f}"
@@ -108,7 +132,7 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join([lines[0], "|" + "---|" * len(head), *lines[1:]])
 
 
-def parts_of(document: dict[str, Any]) -> dict[str, str]:
+def parts_of(document: dict[str, Any], recorded: dict[str, Any]) -> dict[str, str]:
     """What stands in README.md, by mark."""
     return {
         "makespans": makespans(document["makespans"]),
@@ -118,6 +142,7 @@ def parts_of(document: dict[str, Any]) -> dict[str, str]:
         "options": runs(document["options"], "option"),
         "dropping": dropping(document["dropping"]),
         "overtaking": overtaking(document["overtaking"]),
+        "traces": traces(recorded["rows"]),
     }
 
 
@@ -137,7 +162,8 @@ def main() -> int:
     )
     parser.add_argument("--write", action="store_true", help="put the tables in README.md")
     given = parser.parse_args()
-    parts = parts_of(json.loads((HERE / "result.json").read_text()))
+    found, recorded = (json.loads((HERE / name).read_text()) for name in ("result.json", "traces.json"))
+    parts = parts_of(found, recorded)
     if given.write:
         page = HERE / "README.md"
         page.write_text(in_page(page.read_text(), parts))

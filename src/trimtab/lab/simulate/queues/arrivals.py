@@ -18,15 +18,23 @@ class Message:
     due
         When its sender wants to hand it over, seconds.
     weight
-        Seconds of processing, as the dispatcher believes by its class, and as it takes at speed 1.
+        Seconds of processing, as the dispatcher believes.
     key
         Its affinity key, a user; None without.
+    seconds
+        Seconds that its processing takes at speed 1; None where that is its weight.
     """
 
     number: int
     due: float
     weight: float
     key: Hashable | None = None
+    seconds: float | None = None
+
+    @property
+    def takes_seconds(self) -> float:
+        """Seconds of processing at speed 1."""
+        return self.weight if self.seconds is None else self.seconds
 
 
 def in_step(count: int, weights: Sequence[float], interval_seconds: float) -> list[Message]:

@@ -210,7 +210,7 @@ class Course:
             later = self.latest.get(message.key, -1)
             self.found.overtaken += message.number < later
             self.latest[message.key] = max(later, message.number)
-        took = message.weight / self.speed[worker]
+        took = message.takes_seconds / self.speed[worker]
         self.found.busy_seconds[worker] += took
         heappush(self.ends, (self.now + took, worker, message))
 

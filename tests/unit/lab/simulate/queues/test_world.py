@@ -100,3 +100,13 @@ def test_min_min_takes_the_shortest_of_what_was_gathered_first() -> None:
     """Three messages within a tenth of a second: those of one and two seconds come before the one of six."""
     run = World(scheme("min_min", gather_seconds=0.1), [9], 1.0).run(messages(6.0, 1.0, 2.0))
     assert run.finished_at == pytest.approx([9.1, 1.1, 3.1])
+
+
+def test_work_takes_what_it_takes_whatever_the_dispatcher_believes() -> None:
+    """Believed to be alike, the message of 5 s and the three of 1 s go to two queues in turn: 6 and 2 s."""
+    believed = [
+        Message(number, 0.0, 1.0, seconds=seconds) for number, seconds in enumerate((5.0, 1.0, 1.0, 1.0))
+    ]
+    run = World(scheme("least_work_left"), [9, 9], 1.0).run(believed)
+    assert run.busy_seconds == [6.0, 2.0]
+    assert run.finished_at == [5.0, 1.0, 6.0, 2.0]
