@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+from redis.asyncio import Redis
 
 from support.queue_backends import (
     Opened,
@@ -20,8 +22,10 @@ from support.queue_backends import (
 )
 from support.redis_server import Server, binaries
 from trimtab.dataplane.queues.backend import Claim
-from trimtab.dataplane.queues.refusals import LostQueueError
+from trimtab.dataplane.queues.balancing import Scheduler
+from trimtab.dataplane.queues.refusals import LostQueueError, QueuesFullError
 from trimtab.online.queues.messages import Move
+from trimtab.online.queues.settings import Scheduling
 
 SERVERS = binaries()
 
@@ -302,3 +306,59 @@ def test_a_known_idempotency_key_is_accepted_and_not_put_in_again(opened: Opened
             await checked(backend)
 
     run(story())
+
+
+def test_the_scheduler_relieves_and_rescues(opened: Opened) -> None:
+    """Nine of ten places taken beside an empty queue: half goes over; a queue without worker is emptied."""
+
+    async def story() -> None:
+        async with opened([10, 10]) as backend:
+            assert [(await backend.claim(one)) for one in "vw"] == [Claim(0), Claim(1)]
+            await put_all(backend, 0, *"abcdefghi", weight=1_000_000)
+            fence = await backend.lease("s", 60.0)
+            assert fence is not None
+            scheduler = Scheduler(backend, "s", Scheduling(), mean_weight=lambda: 1.0)
+            await scheduler.turn(fence)
+            assert [one.length for one in (await backend.look()).queues] == [9, 0]  # one look shows no trend
+            await asyncio.sleep(0.01)
+            await scheduler.turn(fence)
+            counts = (await backend.look()).queues
+            assert [one.length for one in counts] == [5, 4]
+            await checked(backend)
+            await backend.release("w", 1)
+            while (await backend.look()).queues[1].length:
+                await scheduler.turn(fence)
+                await asyncio.sleep(0.05)
+            assert [one.length for one in (await backend.look()).queues] == [9, 0]
+            await checked(backend)
+            assert sorted(await drained(backend, "v", 0)) == list("abcdefghi")
+
+    run(story())
+
+
+@pytest.mark.parametrize("binary", SERVERS)
+def test_a_full_server_refuses_messages_and_lets_work_go_on(binary: str, tmp_path: Path) -> None:
+    """Nothing of what it refuses is there in part; what is finished makes room."""
+    server = Server(SERVERS[binary], tmp_path)
+
+    async def story() -> None:
+        async with redis_streams(server.url)([1000]) as backend, Redis.from_url(server.url) as client:
+            about = await client.info()
+            if int(str(about["redis_version"]).partition(".")[0]) < 7:
+                pytest.skip(
+                    f"{binary} is older than 7: it has no words for scripts that a full server must run"
+                )
+            await backend.claim("w")
+            await put_all(backend, 0, "a", "b")
+            await client.config_set("maxmemory", "1")
+            with pytest.raises(QueuesFullError, match="the server of the queues is full") as told:
+                await backend.put(message("c"), 0)
+            assert told.value.retry_after_seconds > 0
+            await checked(backend)
+            assert await drained(backend, "w", 0) == ["a", "b"]
+            await checked(backend)
+            await client.config_set("maxmemory", "0")
+            await put_all(backend, 0, "c")
+
+    run(story())
+    server.stop()

@@ -24,12 +24,12 @@ async def in_process(capacity: Sequence[int]) -> AsyncIterator[Backend]:
     await backend.close()
 
 
-def redis_streams(url: str) -> Opened:
+def redis_streams(url: str, life_seconds: float = 2.0) -> Opened:
     """Queues on a real server; each opening has queues of its own."""
 
     @asynccontextmanager
     async def opened(capacity: Sequence[int]) -> AsyncIterator[Backend]:
-        backend = RedisStreams(url, uuid4().hex, capacity, life_seconds=2.0)
+        backend = RedisStreams(url, uuid4().hex, capacity, life_seconds=life_seconds)
         await backend.open()
         yield backend
         await backend.close()

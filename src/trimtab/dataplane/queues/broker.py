@@ -20,6 +20,7 @@ from trimtab.dataplane.queues.balancing import Scheduler
 from trimtab.dataplane.queues.envelope import MICROSECONDS, Delivery, Envelope, envelope_of, microseconds
 from trimtab.dataplane.queues.in_process import InProcess
 from trimtab.dataplane.queues.listening import Listener
+from trimtab.dataplane.queues.metrics import exposition, unhealthy
 from trimtab.dataplane.queues.refusals import QueuesFullError
 from trimtab.model.errors import ConnectError
 from trimtab.online.queues.ledger import Ledger
@@ -159,6 +160,20 @@ class LevelledBroker(AsyncBroker):
         """Wait until no queue holds a message."""
         while any(one.length for one in (await self.backend.look()).queues):
             await asyncio.sleep(0.02)
+
+    async def metrics(self) -> str:
+        """Counters of all queues, in Prometheus' text format, for a page that your program serves."""
+        return exposition(await self.backend.look())
+
+    async def unhealthy(self) -> list[str]:
+        """What needs somebody's attention, a sentence each; empty where all is well.
+
+        Raises
+        ------
+        ConnectError
+            If the server does not answer.
+        """
+        return unhealthy(await self.backend.look())
 
     async def kick(self, message: BrokerMessage) -> None:
         """Dispatch a message to the queue that the policy chooses.

@@ -247,3 +247,41 @@ def test_a_stop_finishes_what_is_in_work_and_nothing_more() -> None:
         assert (await broker.backend.look()).queues[0].length == 2
 
     asyncio.run(story())
+
+
+def test_metrics_are_read_by_prometheus_own_client() -> None:
+    """One message of two seconds in work, another waiting behind it."""
+    from prometheus_client.parser import text_string_to_metric_families
+
+    async def story() -> None:
+        broker = LevelledBroker(queues=1)
+        go = asyncio.Event()
+
+        @broker.task(weight=2.0)
+        async def work() -> None:
+            await go.wait()
+
+        await work.kiq()
+        await work.kiq()
+        while not broker.backend.ledger.held[0]:
+            await broker.backend.look()
+            await asyncio.sleep(0.01)
+        read = {
+            sample.name: (sample.labels, sample.value)
+            for family in text_string_to_metric_families(await broker.metrics())
+            for sample in family.samples
+        }
+        assert read == {
+            f"trimtab_queue_{name}": ({"queue": "0"}, value)
+            for name, value in {
+                "messages": 2, "work_seconds": 4.0, "held_messages": 1, "paused": 0, "alive": 1,
+                "arrived_work_seconds_total": 4.0, "served_work_seconds_total": 0.0,
+            }.items()
+        }  # fmt: skip
+        assert await broker.unhealthy() == []
+        go.set()
+        await broker.drained()
+        await broker.shutdown()
+        assert await broker.unhealthy() == ["no queue has a living worker: start some"]
+
+    asyncio.run(story())

@@ -11,8 +11,13 @@ NAMES: Final = (
 )  # fmt: skip
 
 
+ON_A_FULL_SERVER: Final = ("claim", "finish", "release", "start", "take")
+"""What must go on there, or the server would never have room again; Redis has words for it since 7.0."""
+
+
 @cache
-def source(name: str) -> str:
+def source(name: str, on_a_full_server: bool = False) -> str:
     """The text of a script, with what all of them share before it."""
     folder = files(__package__)
-    return "\n".join((folder / f"{one}.lua").read_text(encoding="utf-8") for one in ("common", name))
+    texts = [(folder / f"{one}.lua").read_text(encoding="utf-8") for one in ("common", name)]
+    return "\n".join(["#!lua flags=allow-oom", *texts] if on_a_full_server else texts)

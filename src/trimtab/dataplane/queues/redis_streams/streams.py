@@ -13,13 +13,13 @@ from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import ConnectionError as NoConnection
-from redis.exceptions import RedisError, ResponseError
+from redis.exceptions import OutOfMemoryError, ReadOnlyError, RedisError, ResponseError
 from redis.exceptions import TimeoutError as NoAnswer
 
 from trimtab.dataplane.queues.backend import Claim, Counts, QueueCounts, bring_up_to
 from trimtab.dataplane.queues.envelope import MICROSECONDS, Delivery, Envelope
 from trimtab.dataplane.queues.redis_streams.heartbeat import Heartbeat
-from trimtab.dataplane.queues.redis_streams.scripts import NAMES, source
+from trimtab.dataplane.queues.redis_streams.scripts import NAMES, ON_A_FULL_SERVER, source
 from trimtab.dataplane.queues.refusals import LostQueueError, QueuesFullError
 from trimtab.model.errors import ConnectError
 from trimtab.online.queues.ledger import Ledger
@@ -74,6 +74,10 @@ class RedisStreams:
         """Make the streams and their groups, where they are not there."""
         for queue in range(len(self.ledger)):
             await self._patiently(lambda queue=queue: self._make(queue), seconds=30.0)  # type: ignore[misc]
+        about = await self._patiently(lambda: self._client.info("server"), seconds=30.0)
+        if int(str(about["redis_version"]).partition(".")[0]) >= 7:
+            for one in ON_A_FULL_SERVER:
+                self._scripts[one] = self._client.register_script(source(one, True))
 
     async def close(self) -> None:
         """Stop signs of life, and let go of connections."""
@@ -107,13 +111,11 @@ class RedisStreams:
             )
         except _AWAY as error:
             raise _no_answer(error) from error
-        except ResponseError as error:
-            if "OOM" in str(error):
-                raise QueuesFullError(
-                    f"the server of the queues is full: {error}; raise its maxmemory or lower capacity",
-                    self.life_seconds,
-                ) from error
-            raise
+        except OutOfMemoryError as error:
+            raise QueuesFullError(
+                f"the server of the queues is full: {error}; raise its maxmemory or lower capacity",
+                self.life_seconds,
+            ) from error
         self._learnt(view)
         return None if found < 0 else int(found)
 
@@ -263,7 +265,8 @@ def _no_answer(error: BaseException) -> ConnectError:
 
 def _passing(error: ResponseError) -> bool:
     """Whether a server that answers so may answer otherwise soon."""
-    return str(error).startswith(("OOM", "LOADING", "BUSY", "MASTERDOWN", "READONLY", "MISCONF"))
+    passing = (OutOfMemoryError, ReadOnlyError)
+    return isinstance(error, passing) or str(error).startswith(("BUSY", "MASTERDOWN", "MISCONF"))
 
 
 def _delivery(queue: int, name: bytes, trace: bytes, flat: Sequence[bytes]) -> Delivery:

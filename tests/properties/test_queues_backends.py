@@ -1,0 +1,222 @@
+"""Back-ends of queues against a model of lists, in sequences that nobody thought of."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Iterator
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from support.queue_backends import Opened, checked, in_process, message, redis_streams
+from support.redis_server import Server, binaries
+from trimtab.dataplane.queues.backend import Backend
+from trimtab.dataplane.queues.envelope import Delivery
+from trimtab.online.queues.messages import Move
+
+QUEUES, CAPACITY = 2, 5
+MESSAGES = st.tuples(st.integers(1, 9), st.sampled_from(("", "k", "l")))
+"""Weight in microseconds, and affinity key."""
+
+
+@dataclass
+class Model:
+    """Names of messages by queue, in order, with those that a worker has."""
+
+    waiting: list[list[str]] = field(default_factory=lambda: [[] for _ in range(QUEUES)])
+    held: list[list[str]] = field(default_factory=lambda: [[] for _ in range(QUEUES)])
+    key: dict[str, str] = field(default_factory=dict)
+    weight: dict[str, int] = field(default_factory=dict)
+    paused: set[int] = field(default_factory=set)
+
+    def there(self, queue: int) -> list[str]:
+        return self.waiting[queue] + self.held[queue]
+
+    def bound(self, key: str) -> int | None:
+        return next(
+            (q for q in range(QUEUES) if key and any(self.key[one] == key for one in self.there(q))), None
+        )
+
+    def movable(self, source: int, messages: int | None, work: int | None, room: int) -> list[str]:
+        """Newest first; a key whole or not at all; what does not fit is passed over."""
+        left, budget = min(room, room if messages is None else messages), work
+        chosen: list[str] = []
+        seen: set[str] = set()
+        for name in reversed(self.waiting[source]):
+            key = self.key[name]
+            if key and key in seen:
+                continue
+            seen.add(key)
+            group = [one for one in self.there(source) if key and self.key[one] == key] or [name]
+            weight = sum(self.weight[one] for one in group)
+            if all(one in self.waiting[source] for one in group) and len(group) <= left:
+                if budget is not None and weight > budget:
+                    continue
+                chosen += group
+                left -= len(group)
+                budget = None if budget is None else budget - weight
+        return [one for one in self.waiting[source] if one in chosen]
+
+
+def machine(opened: Opened) -> type[RuleBasedStateMachine]:
+    """Rules over one kind of back-end."""
+
+    class Sequences(RuleBasedStateMachine):
+        def __init__(self) -> None:
+            super().__init__()
+            self.loop = asyncio.new_event_loop()
+            self.opening: AbstractAsyncContextManager[Backend] = opened([CAPACITY] * QUEUES)
+            self.backend = self.run(self.opening.__aenter__())
+            fence = self.run(self.backend.lease("machine", 3600.0))
+            assert fence is not None
+            self.fence = fence
+            self.model, self.count = Model(), 0
+            self.hands: list[list[Delivery]] = [[] for _ in range(QUEUES)]
+            self.workers: list[str | None] = [None] * QUEUES
+
+        def run(self, story: Coroutine[Any, Any, Any]) -> Any:
+            return self.loop.run_until_complete(story)
+
+        def teardown(self) -> None:
+            self.run(self.opening.__aexit__(None, None, None))
+            self.loop.close()
+
+        @initialize()
+        def workers_come(self) -> None:
+            for _ in range(QUEUES):
+                self.claim()
+
+        @rule(queue=st.integers(0, QUEUES - 1), burst=st.lists(MESSAGES, min_size=1, max_size=4))
+        def put(self, queue: int, burst: list[tuple[int, str]]) -> None:
+            for weight, key in burst:
+                self.put_one(queue, weight, key)
+
+        def put_one(self, queue: int, weight: int, key: str) -> None:
+            self.count += 1
+            name, model = f"m{self.count}", self.model
+            bound = model.bound(key)
+            goes = queue if bound is None else bound
+            refused = len(model.there(goes)) >= CAPACITY or (bound is None and goes in model.paused)
+            answer = self.run(self.backend.put(message(name, weight, key), queue))
+            assert answer == (None if refused else goes)
+            if not refused:
+                model.waiting[goes].append(name)
+                model.key[name], model.weight[name] = key, weight
+
+        @rule()
+        @precondition(lambda self: None in self.workers)
+        def claim(self) -> None:
+            self.count += 1
+            worker = f"w{self.count}"
+            claim = self.run(self.backend.claim(worker))
+            free = [queue for queue in range(QUEUES) if self.workers[queue] is None]
+            assert claim.queue == max(free, key=lambda one: (len(self.model.there(one)), -one))
+            self.workers[claim.queue] = worker
+            assert [one.envelope.task_id for one in claim.left_over] == self.model.held[claim.queue]
+            for delivery in claim.left_over:
+                assert self.run(self.backend.start(worker, delivery))
+            self.hands[claim.queue] = list(claim.left_over)
+
+        @rule(queue=st.integers(0, QUEUES - 1))
+        def take(self, queue: int) -> None:
+            worker = self.workers[queue]
+            if worker is None:
+                return
+            delivery = self.run(self.backend.take(worker, queue, 0.001))
+            waiting = self.model.waiting[queue]
+            assert (None if delivery is None else delivery.envelope.task_id) == (
+                waiting[0] if waiting else None
+            )
+            if delivery is not None:
+                self.model.held[queue].append(waiting.pop(0))
+                self.hands[queue].append(delivery)
+
+        @rule(queue=st.integers(0, QUEUES - 1), which=st.integers(0, 5))
+        def finish(self, queue: int, which: int) -> None:
+            if not self.hands[queue]:
+                return
+            delivery = self.hands[queue].pop(which % len(self.hands[queue]))
+            assert self.run(self.backend.finish(delivery))
+            self.model.held[queue].remove(delivery.envelope.task_id)
+            assert not self.run(self.backend.finish(delivery))
+
+        @rule(queue=st.integers(0, QUEUES - 1))
+        def release(self, queue: int) -> None:
+            if (worker := self.workers[queue]) is not None:
+                self.run(self.backend.release(worker, queue))
+                self.workers[queue], self.hands[queue] = None, []
+
+        @rule(queue=st.integers(0, QUEUES - 1), paused=st.booleans())
+        def mark(self, queue: int, paused: bool) -> None:
+            assert self.run(self.backend.mark(queue, paused, self.fence))
+            (self.model.paused.add if paused else self.model.paused.discard)(queue)
+
+        @rule(
+            source=st.integers(0, QUEUES - 1),
+            most=st.sampled_from((0, 1, 2, 3, 5, 8, 13, 30)),
+            by_work=st.booleans(),
+        )
+        def move(self, source: int, most: int, by_work: bool) -> None:
+            taker = (source + 1) % QUEUES
+            order = Move(source, taker, None if by_work else most, most * 1e-6 if by_work else None)
+            moved = self.run(self.backend.move(order, self.fence))
+            # As a back-end reads it: a fraction of a microsecond is none.
+            work = None if order.work is None else int(order.work * 1_000_000)
+            room = CAPACITY - len(self.model.there(taker))
+            names = self.model.movable(source, order.messages, work, room)
+            assert moved.messages == len(names)
+            for name in names:
+                self.model.waiting[source].remove(name)
+            self.model.waiting[taker] += names
+
+        @invariant()
+        def counters_are_true(self) -> None:
+            self.run(checked(self.backend))
+            model = self.model
+            for queue, one in enumerate(self.run(self.backend.look()).queues):
+                assert one.length == len(model.there(queue))
+                assert one.held == len(model.held[queue])
+                assert one.work_microseconds == sum(model.weight[name] for name in model.there(queue))
+                assert one.paused == (queue in model.paused)
+
+    return Sequences
+
+
+@pytest.fixture(scope="module", params=["in_process", "valkey"])
+def opened(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Opened, int]]:
+    """A way to open one kind of back-end, and how many sequences it is quick enough for."""
+    if request.param == "in_process":
+        yield in_process, 100
+        return
+    server = Server(binaries()["valkey"], tmp_path_factory.mktemp("valkey"))
+    yield redis_streams(server.url, life_seconds=3600.0), 15
+    server.stop()
+
+
+def test_any_sequence_agrees_with_lists(opened: tuple[Opened, int]) -> None:
+    """Messages in, out, between queues, workers coming and going: lengths, work and order as in the model."""
+    backend, examples = opened
+    run_state_machine_as_test(
+        machine(backend),
+        settings=settings(
+            max_examples=examples,
+            stateful_step_count=25,
+            deadline=None,
+            suppress_health_check=[*HealthCheck],
+            phases=[Phase.generate],
+        ),
+    )
