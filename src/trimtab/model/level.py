@@ -6,7 +6,7 @@ asked of what is used too little. σ and η tell how even it is, and decide noth
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -89,6 +89,28 @@ class Within(NamedTuple):
     broker: int | str
 
 
+def topic_breach_text(breach: Breach) -> str:
+    """The worst broker of a topic that misses a goal, with what it has and the nearest that is asked for."""
+    side = "most" if breach.value > breach.limit else "least"
+    others = breach.brokers - 1
+    more = f", {others} more broker{'s' if others > 1 else ''} off too" if others else ""
+    return (
+        f"topic {breach.resource}: broker {breach.broker} has {breach.value:.0f}, at {side} "
+        f"{breach.limit:.0f} asked for{more}"
+    )
+
+
+class Judged(Protocol):
+    """What is judged besides brokers' load, by its kind: `host`, `number`, or one of a level's own."""
+
+    @property
+    def kind(self) -> str:
+        """The singular of its name in documents."""
+
+    def breaches(self) -> tuple[Breach, ...]:
+        """The goals that are missed, each with its worst row."""
+
+
 @dataclass(frozen=True, eq=False)
 class Beside:
     """What is judged besides brokers' load, such as the load of hosts.
@@ -147,7 +169,7 @@ class Standing:
     nominal: tuple[str, ...]
     breaches: tuple[Breach, ...]
     within: Within | None = None
-    beside: tuple[Beside, ...] = ()
+    beside: tuple[Judged, ...] = ()
 
 
 def out_of_service(snapshot: Any, asked: Mapping[str, object]) -> frozenset[int | str]:

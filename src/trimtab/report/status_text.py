@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from trimtab.model.imbalance import sigma_threshold
+from trimtab.model.level import topic_breach_text
 from trimtab.model.load import resource_name
 from trimtab.report.formats import broker_name, counted, known_value
 from trimtab.report.tables import figures_table
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 
 SHOWN = 40
 """Rows of the heat map; of larger clusters the brokers that deviate most."""
+
+TOPICS = 10
+"""Topics that are named where their numbers miss goals."""
 
 STALE_SECONDS = 600.0
 
@@ -194,12 +198,17 @@ def _verdict(status: ClusterStatus, standing: Standing | str) -> Iterator[str]:
             f"the mean of their broker's. `trimtab plan {status.level}` levels them too."
         )
     further = [(one.kind, breach) for one in standing.beside for breach in one.breaches()]
-    yield from (f"[red]![/] {beside_text(kind, breach)}" for kind, breach in further)
+    of_topics = [breach for kind, breach in further if kind == "topic"]
+    yield from (f"[red]![/] {beside_text(kind, breach)}" for kind, breach in further if kind != "topic")
+    yield from (f"[red]![/] {beside_text('topic', breach)}" for breach in of_topics[:TOPICS])
+    if len(of_topics) > TOPICS:
+        yield f"[red]![/] {len(of_topics) - TOPICS} more such numbers of topics; --json names them all"
     if standing.breaches or further:
         missed = [*(("", breach) for breach in standing.breaches), *further]
         uneven = ", ".join(
             dict.fromkeys(
-                f"{resource_name(breach.resource)}{' of hosts' if kind == 'host' else ''}"
+                f"{resource_name(breach.goal if kind == 'topic' else breach.resource)}"
+                f"{' of hosts' if kind == 'host' else ''}"
                 for kind, breach in missed
             )
         )
@@ -233,7 +242,9 @@ def _within(standing: Standing) -> dict[str, Any]:
 
 
 def beside_text(kind: str, breach: Breach) -> str:
-    """The same of a host, or of a broker's numbers."""
+    """The same of a host, of a broker's numbers, or of a topic's."""
+    if kind == "topic":
+        return f"{topic_breach_text(breach)} ({breach.goal})"
     if kind == "host":
         told = breach_text(breach._replace(broker=f"host {breach.broker}", goal=f"host_{breach.goal}"))
         return told.replace("more broker", "more host")

@@ -27,8 +27,8 @@ _RECORD = record_of(
         Cost: record_of(Cost, own=("log_dir_moves", "log_dir_bytes", "order_moves", *RESIZED)),
         Bound: record_of(Bound, own=("log_dir_bytes",)),
     },
-    order=(*ORDER, "log_dirs", "hosts", "numbers"),
-    own=("log_dirs", "hosts", "numbers"),
+    order=(*ORDER, "log_dirs", "hosts", "numbers", "topics"),
+    own=("log_dirs", "hosts", "numbers", "topics"),
 )
 
 

@@ -36,6 +36,7 @@ def _check(settings: ReplicasSettings, refuse: Refuse) -> None:
             refuse("goals", list(settings.goals), f"some of {', '.join(GOALS)}{hint}")
     if len(set(settings.goals)) < len(settings.goals):
         refuse("goals", list(settings.goals), "each goal once")
+    _check_topics(settings, refuse)
     asked = [*settings.drain, *settings.demote, *settings.add]
     for name in ("add", "demote", "drain"):
         if any(asked.count(broker) > 1 for broker in getattr(settings, name)):
@@ -53,6 +54,21 @@ def _check(settings: ReplicasSettings, refuse: Refuse) -> None:
         refuse("replication_factor", factors, expected)
     if not all(settings.excluded_topics):
         refuse("excluded_topics", list(settings.excluded_topics), "names or patterns that are not empty")
+
+
+def _check_topics(settings: ReplicasSettings, refuse: Refuse) -> None:
+    """Refuse goals per topic that lack what they are about, and the other way round."""
+    table, goal = dict(settings.min_leaders_per_topic), "min_leaders_per_topic"
+    if any(not pattern or number < 1 for pattern, number in table.items()):
+        refuse(goal, table, "names or patterns of topics, and 1 or more for each")
+    if goal in settings.goals and not table:
+        refuse("goals", list(settings.goals), f"a table replicas.{goal} for the goal of that name")
+    if table and goal not in settings.goals:
+        refuse(
+            goal, table, f"the goal {goal} among replicas.goals, which now are {', '.join(settings.goals)}"
+        )
+    if not settings.levelled_topics or not all(settings.levelled_topics):
+        refuse("levelled_topics", list(settings.levelled_topics), "names or patterns that are not empty")
 
 
 PER_RESOURCE = ("theta", "epsilon", "host_theta", "host_epsilon")

@@ -148,6 +148,15 @@ class Spreads:
     after: Spread
 
 
+@dataclass(frozen=True, slots=True)
+class TopicsMissed:
+    """How many topics a goal is about, and how many of them miss it in the snapshot and after all moves."""
+
+    topics: Count
+    before: Count
+    after: Count
+
+
 @dataclass(frozen=True, kw_only=True)
 class ReplicasPlan(plan.Plan[Move]):
     """A plan of the level `replicas`: the moves, the lists they end in, and their price.
@@ -158,6 +167,8 @@ class ReplicasPlan(plan.Plan[Move]):
         Measures over the hosts, where they bear load of their own.
     numbers
         By name, the numbers that goals ask for.
+    topics
+        By goal, the topics that goals are about.
     """
 
     assignments: tuple[Assignment, ...]
@@ -166,6 +177,7 @@ class ReplicasPlan(plan.Plan[Move]):
     log_dirs: DirPrediction | None = None
     hosts: plan.Prediction | None = None
     numbers: dict[str, Spreads] | None = None
+    topics: dict[str, TopicsMissed] | None = None
 
 
 Plan = ReplicasPlan

@@ -19,6 +19,11 @@ GOALS: Final = {
     "leader_numbers": "the same of the partitions that it leads",
     "potential_network_out": "no broker would send more than theta of its network_out, did it lead all that "
     "it holds",
+    "topic_replicas": "no broker's number of replicas of a topic deviates from that topic's mean by more "
+    "than number_epsilon of it, or by one",
+    "topic_leaders": "the same of the partitions of a topic that it leads",
+    "min_leaders_per_topic": "every broker leads at least as many partitions of a topic as the table of that "
+    "name says",
 }
 """Goals that a plan can be asked for, by name. Emptying dead and draining brokers and offline log dirs, and
 giving leaderless partitions a leader, is always part of a plan."""
@@ -26,7 +31,9 @@ giving leaderless partitions a leader, is always part of a plan."""
 DEFAULT_GOALS: Final = ("rack", "host", "theta", "epsilon", "log_dirs")
 
 ON_HOSTS: Final = {"goals": ("host_load",)}
-ON_NUMBERS: Final = {"goals": ("replica_numbers", "leader_numbers")}
+ON_NUMBERS: Final = {"goals": ("replica_numbers", "leader_numbers", "topic_replicas", "topic_leaders")}
+ON_TOPICS: Final = {"goals": ("topic_replicas", "topic_leaders")}
+ON_LEAST: Final = {"goals": ("min_leaders_per_topic",)}
 """Keys that are recorded in plans only where one of these goals is asked for."""
 
 IF_GIVEN: Final = {"goals": ()}
@@ -80,6 +87,11 @@ class ReplicasSettings:
     number_epsilon
         Highest deviation of numbers of replicas and leaders, 0 < ε < 1; a number next to the mean is always
         allowed.
+    levelled_topics
+        Names or glob patterns of the topics that the goals `topic_replicas` and `topic_leaders` are about.
+    min_leaders_per_topic
+        For the goal of that name: partitions of a topic that every broker leads at least, by name or glob
+        pattern; the largest of several that cover a topic.
     goals
         Goals to meet; the order in which they are named does not matter. Those that are not in the default
         are asked for by name.
@@ -124,6 +136,8 @@ class ReplicasSettings:
     host_epsilon: tuple[float | None, ...] = (None, None, None, None)
     host_capacity: Mapping[str, Mapping[str, float]] = field(default_factory=dict, metadata=ON_HOSTS)
     number_epsilon: float = field(default=0.1, metadata=ON_NUMBERS)
+    levelled_topics: tuple[str, ...] = field(default=("*",), metadata=ON_TOPICS)
+    min_leaders_per_topic: Mapping[str, int] = field(default_factory=dict, metadata=ON_LEAST)
     goals: tuple[str, ...] = DEFAULT_GOALS
     excluded_topics: tuple[str, ...] = ()
     excluded_brokers_for_leaders: tuple[int, ...] = ()

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.model.imbalance import Imbalance, imbalance
-from trimtab.model.level import Beside, Within
+from trimtab.model.level import Judged, Within
 from trimtab.model.load import BoolArray, FloatArray, IntArray
 from trimtab.model.replicas.beside import beside_of
 from trimtab.model.replicas.log_dirs import NOBODY as NOBODY
@@ -21,6 +21,7 @@ from trimtab.model.replicas.log_dirs import LogDirs as LogDirs
 from trimtab.model.replicas.log_dirs import LogDirState as LogDirState
 from trimtab.model.replicas.log_dirs import standing_of_dirs
 from trimtab.model.replicas.resources import RESOURCES
+from trimtab.model.replicas.topics import topic_numbers
 from trimtab.model.snapshot import Quality, SnapshotReference
 
 NO_HOURS = np.zeros((0, 0, len(RESOURCES)))
@@ -218,9 +219,12 @@ class ReplicasSnapshot:
                 )
         return load
 
-    def beside(self, settings: Any) -> tuple[Beside, ...]:
-        """Hosts and numbers under the snapshot's own placement, where a planner's settings ask for them."""
-        return beside_of(self, settings, self.broker_load(), self.partitions.replicas, self.partitions.leader)
+    def beside(self, settings: Any) -> tuple[Judged, ...]:
+        """Hosts, numbers and topics under the snapshot's own placement, where settings ask for them."""
+        placement = self.partitions.replicas, self.partitions.leader
+        topics = topic_numbers(self, settings, *placement)
+        found = beside_of(self, settings, self.broker_load(), *placement)
+        return found if topics is None else (*found, topics)
 
     def imbalance(self, replicas: IntArray | None = None, leader: IntArray | None = None) -> Imbalance:
         """Equations 1 to 5 of a placement (by default the snapshot's own) over the brokers in service."""

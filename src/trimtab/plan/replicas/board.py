@@ -9,13 +9,14 @@ import numpy as np
 
 from trimtab.model.load import BoolArray, FloatArray, IntArray
 from trimtab.plan.replicas.arrays import Arrays
+from trimtab.plan.replicas.topics import NO_TOPICS, SPREAD, TopicTable, hand_topic, topic_potential
 from trimtab.plan.search.board import INVERSE, USAGE, blank_band, carry, lists, refresh, set_limits
 from trimtab.plan.search.compiled import entry, leaf
 from trimtab.plan.search.limits import Limits
 
 RECEIVES, LEADS, RACK, HOST, HOST_ROW = range(5)
 READY, LEAVING = 1, 2
-RACK_CAP, HOST_CAP, PINNED = range(3)
+RACK_CAP, HOST_CAP, PINNED, TOPIC = range(4)
 
 
 class ReplicasBoard(NamedTuple):
@@ -36,12 +37,13 @@ class ReplicasBoard(NamedTuple):
     flags
         Shape of `home`: bits `READY` (in sync and online) and `LEAVING`.
     rule
-        Shape (partitions, 3): most replicas a rack, most replicas a host, slot that must stay.
+        Shape (partitions, 4): most replicas a rack, most replicas a host, slot that must stay, row of its
+        topic (-1 where no goal is about it).
     width
         Slots of a partition; the code of a replica is partition · width + slot.
     band, worth, head, links
         As in `trimtab.plan.search.board`; where hosts bear load of their own, `band` and `worth` have a row
-        for each after those of the brokers.
+        for each after those of the brokers. `worth` has a third column: what rests on a broker by its topics.
     place
         Shape of `home`: broker of each slot now.
     lead
@@ -49,6 +51,10 @@ class ReplicasBoard(NamedTuple):
     tiers
         Empty where brokers alone bear load, else one number, that of the hosts. Its length is part of the
         type, so that kernels are compiled for each, and hosts cost nothing where there are none.
+    tally, bounds, counted
+        As in `trimtab.plan.replicas.topics.TopicTable`.
+    spreads
+        As `tiers`: one number, that of the topics, where goals are about some.
     """
 
     use: FloatArray
@@ -66,6 +72,10 @@ class ReplicasBoard(NamedTuple):
     head: IntArray
     links: IntArray
     tiers: tuple[int, ...]
+    tally: IntArray
+    bounds: FloatArray
+    counted: BoolArray
+    spreads: tuple[int, ...]
 
 
 @leaf
@@ -151,6 +161,8 @@ def move(g, p, s, b):
     carry(g, p * g.width + s, row, here, b)
     if len(g.tiers) > 0:
         _hosts_trade(g, g.seat[here, HOST_ROW], g.seat[b, HOST_ROW], row, -1)
+    if len(g.spreads) > 0 and g.rule[p, TOPIC] >= 0:
+        hand_topic(g.tally, g.bounds, g.counted, g.worth, g.rule[p, TOPIC], here, b, 1, row - 2 * p)
 
 
 @leaf
@@ -188,12 +200,30 @@ def give_lead(g, p, s):
     if len(g.tiers) > 0:
         here = g.seat[g.place[p, old], HOST_ROW] if old >= 0 else -1
         _hosts_trade(g, here, g.seat[there, HOST_ROW], 2 * p + 1, 2 * p)
+    if len(g.spreads) > 0 and g.rule[p, TOPIC] >= 0:
+        giver = g.place[p, old] if old >= 0 else -1
+        hand_topic(g.tally, g.bounds, g.counted, g.worth, g.rule[p, TOPIC], giver, there, 0, 1)
 
 
 def new_board(
-    arrays: Arrays, place: IntArray, lead: IntArray, usage: FloatArray, limits: Limits
+    arrays: Arrays,
+    place: IntArray,
+    lead: IntArray,
+    usage: FloatArray,
+    limits: Limits,
+    topic: IntArray | None = None,
+    table: TopicTable = NO_TOPICS,
 ) -> ReplicasBoard:
-    """A board of its own for a placement; `usage` is that of the rows of `arrays.inverse` under it."""
+    """A board of its own for a placement; `usage` is that of the rows of `arrays.inverse` under it.
+
+    Parameters
+    ----------
+    topic
+        Shape (partitions,): row of `table`, -1 for none; None where no goal is about topics.
+    table
+        Of the same placement; changed with the board.
+    """
+    row = np.full(len(place), -1, dtype=np.int32) if topic is None else topic
     head, links = lists(place, len(arrays.rack))
     board = ReplicasBoard(
         use=arrays.use.reshape(-1, arrays.use.shape[2]),
@@ -202,18 +232,30 @@ def new_board(
         seat=_columns(arrays.may_receive, arrays.may_lead, arrays.rack, arrays.host, arrays.host_row),
         home=arrays.home,
         flags=np.ascontiguousarray(READY * arrays.home_ready + LEAVING * arrays.leaving, dtype=np.int32),
-        rule=_columns(arrays.rack_cap, arrays.host_cap, arrays.pinned),
+        rule=_columns(arrays.rack_cap, arrays.host_cap, arrays.pinned, row),
         width=place.shape[1],
         band=blank_band(arrays.inverse),
-        worth=np.zeros((len(usage), 2)),
+        worth=np.zeros((len(usage), 3)),
         place=place.copy(),
         lead=lead.copy(),
         head=head,
         links=links,
         tiers=(len(usage) - len(arrays.rack),) if len(usage) > len(arrays.rack) else (),
+        tally=table.tally,
+        bounds=table.bounds,
+        counted=table.counted,
+        spreads=() if topic is None else (len(table.tally),),
     )
     set_limits(board, usage, limits)
+    set_topics(board, table)
     return board
+
+
+def set_topics(board: ReplicasBoard, table: TopicTable) -> None:
+    """Take other bounds of topics, for the placement that the board has."""
+    if board.spreads:
+        board.bounds[:] = table.bounds
+        board.worth[: len(board.counted), SPREAD] = topic_potential(table)
 
 
 def _columns(*columns: BoolArray | IntArray) -> IntArray:

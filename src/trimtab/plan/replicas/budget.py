@@ -4,9 +4,11 @@ import numpy as np
 
 from trimtab.model.load import BoolArray, FloatArray, IntArray
 from trimtab.model.plan import Problem
+from trimtab.model.replicas.topics import LEADERS, REPLICAS
 from trimtab.plan.replicas.moves import REPLICA_STEP, path_to
 from trimtab.plan.replicas.placement import Placement, crowding
 from trimtab.plan.replicas.problem import ProblemData
+from trimtab.plan.replicas.topics import topic_rise, topic_table
 from trimtab.plan.search.budget import Amounts, Spending
 from trimtab.plan.search.limits import Limits, potential
 
@@ -47,6 +49,7 @@ def _reverted(problem: ProblemData, placement: Placement, chosen: IntArray, spen
     theta = goal.theta if np.isfinite(goal.theta).any() else np.full_like(usage, np.inf)
     top = np.maximum(theta, problem.borne(home) * inverse)
     harm = np.array([_change(problem, goal, usage, placement, p)[0] for p in chosen.tolist()])
+    harm += _topics_risen(problem, placement, chosen)
 
     def send_home(i: int) -> bool:
         nonlocal usage
@@ -72,6 +75,23 @@ def _needed(problem: ProblemData) -> BoolArray:
         | crowding(arrays.home, arrays.rack, arrays.rack_cap)
         | crowding(arrays.home, arrays.host, arrays.host_cap)
     )
+
+
+def _topics_risen(problem: ProblemData, placement: Placement, chosen: IntArray) -> FloatArray:
+    """Shape of `chosen`: rise of what rests on brokers by topics, were each partition sent home alone."""
+    found, asked = np.zeros(len(chosen)), problem.topics
+    if asked is None:
+        return found
+    table = topic_table(asked, placement.place, placement.leader)
+    for i, p in enumerate(chosen.tolist()):
+        if asked.row[p] >= 0:
+            change = np.zeros((len(asked.counted), 2), dtype=np.int32)
+            for of, sign in ((placement, -1), (problem.home, 1)):
+                change[of.place[p][of.place[p] >= 0], REPLICAS] += sign
+                if of.lead[p] >= 0:
+                    change[of.place[p, of.lead[p]], LEADERS] += sign
+            found[i] = topic_rise(table, int(asked.row[p]), change)
+    return found
 
 
 def _change(

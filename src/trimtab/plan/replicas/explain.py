@@ -10,6 +10,7 @@ from trimtab.model.replicas.resources import RESOURCES
 from trimtab.plan.replicas.moves import LEADER_STEP, Steps
 from trimtab.plan.replicas.problem import ProblemData
 from trimtab.plan.replicas.reasons import DEMOTE_GOAL, DRAIN_GOAL, HOST_GOAL, OFFLINE_GOAL, RACK_GOAL
+from trimtab.plan.replicas.topic_reasons import TOPIC_LEADERS_GOAL, TOPIC_REPLICAS_GOAL
 from trimtab.plan.search.reasons import EPSILON_GOAL, ROOM_GOAL, THETA_GOAL, Reasons, change, rejections
 
 NAMES = {
@@ -21,6 +22,8 @@ NAMES = {
     HOST_GOAL: "host",
     ROOM_GOAL: "epsilon",
     DEMOTE_GOAL: "demote",
+    TOPIC_REPLICAS_GOAL: "topic_replicas",
+    TOPIC_LEADERS_GOAL: "topic_leaders",
 }
 RULES = ("by state or exclusion", "for holding a sibling", "for rack or host spread", "for passing a limit")
 """Reasons not to be a destination, in the order of their codes in `reasons`."""
@@ -48,8 +51,14 @@ def narrator(
     measure, other, rejected = reasons.measure.tolist(), reasons.other.tolist(), reasons.rejected.tolist()
     kind, partition, source, target = (column.tolist() for column in steps[:4])
     departure = {at: i for i, at in enumerate(zip(partition, source, strict=True)) if kind[i] != LEADER_STEP}
+    promotion = {
+        at: i
+        for i, at in enumerate(zip(partition, target, strict=True))
+        if kind[i] == LEADER_STEP and goal[i] == TOPIC_LEADERS_GOAL
+    }
     fallback = "epsilon" if "epsilon" in problem.settings.goals else "theta"
 
+    parts, asked = problem.snapshot.partitions, problem.topics
     rows, goals = len(ids), numbers_asked(problem.settings)
     hosts = problem.bearers.hosts
 
@@ -129,7 +138,42 @@ def narrator(
         text = f"{text}; broker {ids[target[i]]} bears it best; {others(i)}"
         return Reason(NAMES[why], None, what, before, after, limit, text)
 
+    def by_topic(i: int) -> Reason:
+        before, after, limit = measure[i]
+        p, b = partition[i], broker[i]
+        topic, row = parts.topics[parts.topic[p]], int(asked.row[p]) if asked else -1
+        named, of = NAMES[goal[i]], "replicas" if goal[i] == TOPIC_REPLICAS_GOAL else "leaders"
+        if (
+            of == "leaders"
+            and asked
+            and after > before
+            and (before < asked.least[row] or not asked.even[row, 1])
+        ):
+            named = "min_leaders_per_topic"
+        if ids[target[i]] in problem.settings.add:
+            named = "add"
+        aim, there = ("relieved", target[i]) if after < before else ("filled", source[i])
+        far = f"; broker {ids[there]} {other[i][0]:.0f} -> {other[i][1]:.0f}" if there >= 0 else ""
+        tail = "" if kind[i] == LEADER_STEP else f"; {others(i)}"
+        text = (
+            f"broker {ids[b]} {aim}: {of} of topic {topic} {before:.0f} -> {after:.0f}, limit {limit:.0f}"
+            f"{far}{tail}"
+        )
+        return Reason(named, None, ids[b], before, after, limit, text)
+
+    def for_a_role(i: int, later: int) -> Reason:
+        text = (
+            f"broker {ids[target[i]]} gets a replica, so that it can lead the partition "
+            f"(move {order[later]}); {others(i)}"
+        )
+        return replace(by_topic(later), before=None, after=None, text=text)
+
     def reason(i: int) -> Reason:
+        later = promotion.get((partition[i], target[i]), -1) if kind[i] != LEADER_STEP else -1
+        if later > i and goal[i] == ROOM_GOAL:
+            return for_a_role(i, later)
+        if goal[i] in (TOPIC_REPLICAS_GOAL, TOPIC_LEADERS_GOAL):
+            return by_topic(i)
         return by_load(i) if resource[i] >= 0 else by_place(i)
 
     return reason

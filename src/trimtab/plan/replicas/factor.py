@@ -41,7 +41,7 @@ def resized(snapshot: ReplicasSnapshot, settings: ReplicasSettings) -> Plan:
     problem = problem_with_vacancies(snapshot, settings)
     placement = given_way(problem, placed(problem), placed)
     goals = tuple(goal for goal in problem.settings.goals if goal in JUDGED)
-    judged = replace(problem, settings=replace(problem.settings, goals=goals))
+    judged = replace(problem, settings=replace(problem.settings, goals=goals), topics=None)
     kept, cut = within_budget(judged, placement)
     return plan_of(judged, "trim", kept, cut)
 

@@ -6,6 +6,7 @@ from trimtab.model.errors import PlanError
 from trimtab.model.replicas.coming import with_load
 from trimtab.model.replicas.settings import ReplicasSettings
 from trimtab.model.replicas.snapshot import BrokerState, ReplicasSnapshot
+from trimtab.model.replicas.topics import matched
 
 
 def as_asked(
@@ -36,6 +37,11 @@ def as_asked(
             raise PlanError(
                 f"host_capacity: no broker of the snapshot of {at} is on host {host}, but on {there}; "
                 "correct it"
+            )
+    for pattern in settings.min_leaders_per_topic:
+        if not matched(snapshot.partitions.topics, (pattern,)).any():
+            raise PlanError(
+                f"min_leaders_per_topic: no topic of the snapshot of {at} is {pattern}; correct it"
             )
     if settings.fix_offline or settings.to_disks:
         kept = [goal for goal in settings.goals if settings.fix_offline and goal in ("rack", "host")]

@@ -25,6 +25,9 @@ from trimtab.plan.replicas.preferred_order import misordered, put_first, reason_
 from trimtab.plan.replicas.problem import ProblemData
 from trimtab.plan.replicas.reasons import reasons_of
 from trimtab.plan.replicas.schedule import schedule, urgency
+from trimtab.plan.replicas.topic_reasons import topic_reasons
+from trimtab.plan.replicas.topic_verdicts import predicted_topics, topic_pair
+from trimtab.plan.replicas.topics import topic_table
 from trimtab.plan.replicas.verdicts import judge
 from trimtab.plan.search.limits import Limits
 from trimtab.plan.search.reasons import Reasons, blank_reasons
@@ -60,7 +63,7 @@ def plan_of(problem: ProblemData, strategy: str, placement: Placement, cut: Prob
     path = _path(problem, placement, usage)
     before = imbalance(load_before, brokers.capacity, brokers.in_service, RESOURCES)
     after = imbalance(path.load, brokers.capacity, brokers.in_service, RESOURCES)
-    reasons = _reasons(problem, path.steps, path.goal, usage, path.ceiling)
+    reasons = _reasons(problem, path, usage)
     moves = _moves(problem, path.steps, reasons, path.way, usage)
     path, orders, left_out = _in_preferred_order(problem, path, len(moves))
     moves += orders
@@ -69,8 +72,11 @@ def plan_of(problem: ProblemData, strategy: str, placement: Placement, cut: Prob
     first = beside_of(snapshot, settings, load_before, problem.arrays.home, problem.first_leader)
     last = beside_of(snapshot, settings, path.load, path.replicas, path.replica_leader)
     beside = tuple(zip(first, last, strict=True))
+    topics = topic_pair(problem, path.replicas, path.replica_leader)
     measured = (before, after)
-    judgement = judge(problem, path.placement, path.load, measured, path.way, bool(moves), cuts, beside)
+    judgement = judge(
+        problem, path.placement, path.load, measured, path.way, bool(moves), cuts, beside, topics
+    )
     if left_out is not None:
         judgement = with_problem(judgement, left_out)
     return Plan(
@@ -89,6 +95,7 @@ def plan_of(problem: ProblemData, strategy: str, placement: Placement, cut: Prob
         log_dirs=_dir_prediction(problem, path.way),
         hosts=predicted_hosts(beside),
         numbers=predicted_numbers(beside),
+        topics=predicted_topics(topics),
     )
 
 
@@ -162,15 +169,18 @@ def _in_order(
     return Steps(*(np.ascontiguousarray(column[order]) for column in steps))
 
 
-def _reasons(
-    problem: ProblemData, steps: Steps, goal: Limits, usage: FloatArray, ceiling: FloatArray
-) -> Reasons:
+def _reasons(problem: ProblemData, path: _Path, usage: FloatArray) -> Reasons:
+    steps, goal, ceiling = path.steps, path.goal, path.ceiling
     arrays, brokers = problem.arrays, problem.snapshot.brokers
     reasons = blank_reasons(len(steps.kind), rules=4)
     draining = ~brokers.in_service & (brokers.state != BrokerState.DEAD)
     held = np.bincount(arrays.home[arrays.home >= 0], minlength=len(brokers)).astype(np.float64)
     place, demoted = arrays.home.copy(), problem.demoted.copy()
     reasons_of(problem.wide, goal, steps, usage.copy(), ceiling, draining, demoted, place, held, reasons)
+    if problem.topics is not None:
+        end = topic_table(problem.topics, path.replicas, path.replica_leader)
+        table = end._replace(tally=problem.topics.tally(arrays.home, problem.first_leader))
+        topic_reasons(table, problem.topics.row, goal, steps, reasons)
     return reasons
 
 

@@ -3,6 +3,7 @@
 import numpy as np
 
 from trimtab.plan.replicas.board import HOST_ROW, RECEIVES
+from trimtab.plan.replicas.topics import add_topic_keys
 from trimtab.plan.search.board import PARTNERS, likeness, strain, want
 from trimtab.plan.search.compiled import inner
 
@@ -22,6 +23,8 @@ def fit_takers(g, h, probe):
                 keys[b] += strain(g.band, host, probe)
             if mine >= 0:
                 keys[b] += strain(g.band, mine, -probe)
+    if len(g.spreads) > 0:
+        add_topic_keys(g.tally, g.bounds, g.counted, g.worth, h, keys)
     return keys
 
 
@@ -36,6 +39,8 @@ def fit_donors(g, h):
             host = g.seat[b, HOST_ROW]
             if host != mine and host >= 0 and mine >= 0:
                 keys[b] += want(g.band, mine, host)
+    if len(g.spreads) > 0:
+        add_topic_keys(g.tally, g.bounds, g.counted, g.worth, h, keys)
     return keys
 
 
@@ -50,4 +55,6 @@ def fit_opposites(g, h):
             host = g.seat[b, HOST_ROW]
             if host != mine and host >= 0 and mine >= 0:
                 keys[b] += likeness(g.band, mine, host)
+    if len(g.spreads) > 0:
+        add_topic_keys(g.tally, g.bounds, g.counted, g.worth, h, keys)
     return np.argsort(keys, kind="mergesort")[: min(PARTNERS, len(keys) - 1)]

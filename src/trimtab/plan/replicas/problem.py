@@ -1,8 +1,6 @@
 """A snapshot and its settings as the arrays that a search works on."""
 
 from dataclasses import dataclass, field, replace
-from fnmatch import translate
-from re import compile as compile_pattern
 
 import numpy as np
 
@@ -13,6 +11,7 @@ from trimtab.model.replicas.hosts import hosts_of
 from trimtab.model.replicas.resources import DISK, RESOURCES
 from trimtab.model.replicas.settings import ReplicasSettings
 from trimtab.model.replicas.snapshot import NOBODY, BrokerState, ReplicasSnapshot
+from trimtab.model.replicas.topics import AskedTopics, asked_topics, matched
 from trimtab.plan.replicas.arrays import (
     Arrays,
     group_cap,
@@ -56,6 +55,8 @@ class ProblemData:
         (partitions,): the number of replicas that each is to have, 0 where nothing is asked; else empty.
     vacancies
         How many of the last brokers are none: replicas wait there to be added, or end there when dropped.
+    topics
+        Those that goals per topic are about; None where no such goal is asked for.
     """
 
     snapshot: ReplicasSnapshot
@@ -71,6 +72,7 @@ class ProblemData:
     bearers: Bearers
     wanted: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
     vacancies: int = 0
+    topics: AskedTopics | None = None
 
     @property
     def brokers(self) -> int:
@@ -228,13 +230,23 @@ def problem_data(snapshot: ReplicasSnapshot, settings: ReplicasSettings) -> Prob
     counted = np.isfinite(brokers.capacity) & brokers.in_service[:, None]
     home_lead = np.where(demoted, -1, home_lead).astype(np.int32)
     return ProblemData(
-        snapshot, settings, arrays, home_lead, counted, excluded, orphaned, racks, hosts, demoted, bearers
+        snapshot,
+        settings,
+        arrays,
+        home_lead,
+        counted,
+        excluded,
+        orphaned,
+        racks,
+        hosts,
+        demoted,
+        bearers,
+        topics=asked_topics(snapshot, settings),
     )
 
 
 def excluded_partitions(snapshot: ReplicasSnapshot, patterns: tuple[str, ...]) -> BoolArray:
     """Shape (partitions,): whose topic one of the names or glob patterns covers."""
     parts = snapshot.partitions
-    matchers = [compile_pattern(translate(pattern)) for pattern in patterns]
-    topics = np.array([any(m.match(name) for m in matchers) for name in parts.topics], dtype=np.bool_)
+    topics = matched(parts.topics, patterns)
     return topics[parts.topic] if len(parts) else np.zeros(0, dtype=np.bool_)

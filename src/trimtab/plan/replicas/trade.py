@@ -4,14 +4,16 @@ Every change is a trade: broker `a` hands a row of load to broker `b`, and may g
 moves is a row without return; a leadership is the leader's row for the follower's of the same partition; an
 exchange is two replicas' rows. What a trade is worth is the fall of the potentials of those who bear it: the
 two brokers, and where hosts bear load of their own and the brokers stand on different ones, the two hosts.
+Where goals are about topics, the numbers of the topics that are traded weigh on the brokers too.
 """
 
-from trimtab.plan.replicas.board import HOST_ROW
+from trimtab.plan.replicas.board import HOST_ROW, TOPIC
+from trimtab.plan.replicas.topics import SPREAD, topic_trade
 from trimtab.plan.search.board import helps, value
 from trimtab.plan.search.compiled import leaf
 
-NOTHING = -1
-"""The row of a side that gains or loses none."""
+NOTHING, NOBODY = -1, -1
+"""The row of a side that gains or loses none, and a side that nothing is asked of."""
 
 
 @leaf
@@ -23,9 +25,12 @@ def side(g, b, add, drop):
 @leaf
 def burden(g, b):
     """The potential that rests on a broker and its host: what a descent is to bring down there."""
-    if len(g.tiers) == 0 or g.seat[b, HOST_ROW] < 0:
-        return g.worth[b, 0]
-    return g.worth[b, 0] + g.worth[g.seat[b, HOST_ROW], 0]
+    total = g.worth[b, 0]
+    if len(g.tiers) > 0 and g.seat[b, HOST_ROW] >= 0:
+        total += g.worth[g.seat[b, HOST_ROW], 0]
+    if len(g.spreads) > 0:
+        total += g.worth[b, SPREAD]
+    return total
 
 
 @leaf
@@ -34,6 +39,9 @@ def relief(g, a, row):
     fall = g.worth[a, 0] - side(g, a, NOTHING, row)[0]
     if len(g.tiers) > 0:
         before, after, _ = at_hosts(g.use, g.band, g.worth, g.seat[a, HOST_ROW], -1, row, NOTHING)
+        fall += before - after
+    if len(g.spreads) > 0:
+        before, after = at_topics(g, a, NOBODY, row, NOTHING)
         fall += before - after
     return fall
 
@@ -46,6 +54,9 @@ def harm(g, b, add, drop):
     if len(g.tiers) > 0:
         before, after, guided = at_hosts(g.use, g.band, g.worth, -1, g.seat[b, HOST_ROW], add, drop)
         worse += after - before - guided
+    if len(g.spreads) > 0:
+        before, after = at_topics(g, NOBODY, b, add, drop)
+        worse += after - before
     return worse
 
 
@@ -70,6 +81,27 @@ def at_hosts(use, band, worth, one, two, gives, gets):
 
 
 @leaf
+def at_topics(g, a, b, gives, gets):
+    """Terms of the topics at two brokers (`NOBODY`: none) before and after a trade."""
+    given, got = -1, -1
+    if gives >= 0:
+        given = g.rule[gives // 2, TOPIC]
+    if gets >= 0:
+        got = g.rule[gets // 2, TOPIC]
+    before, after = 0.0, 0.0
+    if given >= 0 and given == got:
+        # An exchange within a topic, or a leadership: as many replicas here and there as before.
+        return topic_trade(g.tally, g.bounds, g.counted, given, a, b, 0, gives % 2 - gets % 2)
+    if given >= 0:
+        before, after = topic_trade(g.tally, g.bounds, g.counted, given, a, b, 1, gives % 2)
+    if got >= 0:
+        one, other = topic_trade(g.tally, g.bounds, g.counted, got, a, b, -1, -(gets % 2))
+        before += one
+        after += other
+    return before, after
+
+
+@leaf
 def known(g, a, b, gives, gets, v1, g1):
     """`gain` where the potential and guidance of `a` after the trade (`side`) are known already."""
     was = g.worth[a, 0] + g.worth[b, 0]
@@ -77,6 +109,10 @@ def known(g, a, b, gives, gets, v1, g1):
     if len(g.tiers) > 0:
         one, two = g.seat[a, HOST_ROW], g.seat[b, HOST_ROW]
         before, after, guided = at_hosts(g.use, g.band, g.worth, one, two, gives, gets)
+    if len(g.spreads) > 0:
+        those, these = at_topics(g, a, b, gives, gets)
+        before += those
+        after += these
     if v1 + after >= was + before:
         return 0.0, 0.0
     v2, g2 = side(g, b, gives, gets)
@@ -107,6 +143,10 @@ def outcome(g, a, b, gives, gets):
     if len(g.tiers) > 0:
         one, two = g.seat[a, HOST_ROW], g.seat[b, HOST_ROW]
         before, after, _ = at_hosts(g.use, g.band, g.worth, one, two, gives, gets)
+        was += before
+        now += after
+    if len(g.spreads) > 0:
+        before, after = at_topics(g, a, b, gives, gets)
         was += before
         now += after
     return was, now

@@ -13,7 +13,7 @@ from trimtab.model.replicas.plan import Plan
 from trimtab.model.replicas.settings import ReplicasSettings
 from trimtab.model.replicas.snapshot import ReplicasSnapshot
 from trimtab.plan.replicas.annealing import anneal
-from trimtab.plan.replicas.board import ReplicasBoard, new_board
+from trimtab.plan.replicas.board import ReplicasBoard, new_board, set_topics
 from trimtab.plan.replicas.budget import within_budget
 from trimtab.plan.replicas.descent import level, send_home
 from trimtab.plan.replicas.factor import resized
@@ -22,6 +22,7 @@ from trimtab.plan.replicas.outcome import plan_of
 from trimtab.plan.replicas.placement import Placement
 from trimtab.plan.replicas.problem import ProblemData, problem_data
 from trimtab.plan.replicas.repair import repair
+from trimtab.plan.replicas.topics import SPREAD, topic_potential, topic_table
 from trimtab.plan.search.board import NEGLIGIBLE, set_limits
 from trimtab.plan.search.limits import MARGIN, potential
 from trimtab.plan.search.rounds import CHANGES, MOVE_COSTS, RETRIES, Effort, Rating, heats, improved
@@ -75,7 +76,11 @@ def repaired(problem: ProblemData) -> Placement:
 def board_of(problem: ProblemData, start: Placement, share: float) -> ReplicasBoard:
     """A board for a placement, with `share` of ε around its own mean."""
     borne, arrays = problem.borne(start), problem.wide
-    return new_board(arrays, *start, borne * arrays.inverse, problem.limits(borne, share))
+    limits, topics = problem.limits(borne, share), problem.topics
+    if topics is None:
+        return new_board(arrays, *start, borne * arrays.inverse, limits)
+    table = topic_table(topics, start.place, start.leader, share)
+    return new_board(arrays, *start, borne * arrays.inverse, limits, topics.row, table)
 
 
 def _settled(problem: ProblemData, lawful: Placement) -> ProblemData:
@@ -124,6 +129,9 @@ class TrimSearch:
         problem, arrays = self.problem, self.problem.arrays
         borne = problem.borne(placement)
         breach = potential(problem.limits(borne), borne * problem.bearers.inverse)
+        if problem.topics is not None:
+            table = topic_table(problem.topics, placement.place, placement.leader)
+            breach += float(topic_potential(table).sum())
         copies = problem.arrived(placement.place).sum(axis=1)
         new_leaders = int((placement.leader != problem.home.leader).sum())
         copied, moves = float((copies * arrays.price).sum()), int(copies.sum()) + new_leaders
@@ -134,7 +142,7 @@ class TrimSearch:
         problem = self.problem
         board = board_of(problem, start.in_slots_of(problem.arrays.home), margin)
         self._descend(board, move_cost)
-        if (board.worth[:, 0] > NEGLIGIBLE).any():
+        if (board.worth[:, [0, SPREAD]] > NEGLIGIBLE).any():
             # The band moved with the mean, or the margin was too narrow to be met: once more towards the
             # goals themselves.
             self._descend(board, move_cost)
@@ -143,8 +151,11 @@ class TrimSearch:
     def _descend(self, board: ReplicasBoard, move_cost: float) -> None:
         problem = self.problem
         level(board, self._floor(move_cost), RETRIES)
-        borne = problem.borne(Placement(board.place, board.lead))
+        reached = Placement(board.place, board.lead)
+        borne = problem.borne(reached)
         set_limits(board, borne * problem.bearers.inverse, problem.limits(borne))
+        if problem.topics is not None:
+            set_topics(board, topic_table(problem.topics, reached.place, reached.leader))
         send_home(board, problem.biggest_first, problem.home_lead)
 
     def _floor(self, move_cost: float) -> float:

@@ -13,6 +13,7 @@ from trimtab.plan.replicas.dir_way import DirWay
 from trimtab.plan.replicas.factor_verdicts import factor_problems
 from trimtab.plan.replicas.placement import Placement
 from trimtab.plan.replicas.problem import ProblemData
+from trimtab.plan.replicas.topic_verdicts import TopicPair, topic_problems
 from trimtab.plan.replicas.unlawful import hard_problems
 from trimtab.plan.search.verdicts import ROUNDING, Judgement, judgement_of, too_few_brokers
 
@@ -26,6 +27,7 @@ def judge(
     any_move: bool,
     cuts: tuple[Problem, ...] = (),
     beside: tuple[Pair, ...] = (),
+    topics: TopicPair | None = None,
 ) -> Judgement:
     """Hold a final placement against the goals.
 
@@ -43,6 +45,8 @@ def judge(
         Say which parts of the plan were left out for limits.
     beside
         Hosts and numbers, where goals ask for them.
+    topics
+        Numbers of topics, where goals are about some.
     """
     place, lead = placement
     before, after = measured
@@ -61,10 +65,14 @@ def judge(
     level = _deviation(problem, after, off, led)
     too_full, uneven = dir_problems(problem, placement, way)
     further, missed, lifts = beside_problems(problem, beside)
-    problems = (*impossible, *unmet, *proven, *further, *open_, *level, *missed, *too_full, *uneven)
+    short, uneven_topics = topic_problems(topics)
+    problems = (
+        *(*impossible, *unmet, *proven, *further, *short, *open_, *level, *missed, *too_full, *uneven),
+        *uneven_topics,
+    )
     return judgement_of(
         problems,
-        proven=bool(impossible or proven or further or too_full),
+        proven=bool(impossible or proven or further or short or too_full),
         overloads=("theta" in problem.settings.goals and bool(lifted.any())) or lifts,
         any_move=any_move,
         cuts=cuts,

@@ -97,6 +97,13 @@ def _beside_lines(plan: Plan, nominal: Collection[str]) -> list[str]:
             figures = (one.before.least, one.before.mean, one.before.most, one.after.least, one.after.most)
             rows.append([name.replace("_", " "), *map(told.format, figures)])
         lines += ["", *table_lines(rows, "lrrrrr")]
+    if plan.topics:
+        missed = [["per topic", "topics", "missed by", "after"]]
+        missed += [
+            [goal.replace("_", " "), *(str(n) for n in (one.topics, one.before, one.after))]
+            for goal, one in plan.topics.items()
+        ]
+        lines += ["", *table_lines(missed, "lrrr")]
     return lines
 
 
