@@ -58,6 +58,7 @@ def narrator(
     }
     fallback = "epsilon" if "epsilon" in problem.settings.goals else "theta"
 
+    added = problem.settings.add
     parts, asked = problem.snapshot.partitions, problem.topics
     rows, goals = len(ids), numbers_asked(problem.settings)
     hosts = problem.bearers.hosts
@@ -150,8 +151,7 @@ def narrator(
             and (before < asked.least[row] or not asked.even[row, 1])
         ):
             named = "min_leaders_per_topic"
-        if ids[target[i]] in problem.settings.add:
-            named = "add"
+        named = "add" if ids[target[i]] in added else named
         aim, there = ("relieved", target[i]) if after < before else ("filled", source[i])
         far = f"; broker {ids[there]} {other[i][0]:.0f} -> {other[i][1]:.0f}" if there >= 0 else ""
         tail = "" if kind[i] == LEADER_STEP else f"; {others(i)}"
