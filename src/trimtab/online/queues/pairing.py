@@ -92,8 +92,8 @@ def equalise(board: Board, givers: Sequence[int], receivers: Sequence[int]) -> N
     if all(board.state(one) is State.LIGHT for one in everyone):
         return
     may_receive = set(receivers)
-    for source, target in zip(everyone, reversed(everyone), strict=True):
+    lightest_first = [one for one in reversed(everyone) if one in may_receive]
+    for source, target in zip(everyone, lightest_first, strict=False):
         if board.load(source) <= board.load(target):
             return
-        if target in may_receive:
-            board.level(source, target)
+        board.level(source, target)

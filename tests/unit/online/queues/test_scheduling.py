@@ -126,6 +126,13 @@ def test_a_closed_queue_gives_and_does_not_receive() -> None:
     )
 
 
+def test_the_heaviest_does_not_miss_its_turn_where_the_lightest_is_closed() -> None:
+    """After a cycle without overload 60 goes with 20, since nobody empties the queue that has nothing."""
+    closed = {"closed": (False, True, False)}
+    orders = run(seen(0, 60, 0, 20, **closed), seen(10, 60, 0, 20, **closed))[1]
+    assert orders == (Move(0, 2, None, 20.0),)
+
+
 def test_a_scheduler_that_takes_over_finds_the_marks_and_corrects_them() -> None:
     """Its predecessor died with queue 1 paused, which is light by now."""
     marks = {"paused": (False, True)}
