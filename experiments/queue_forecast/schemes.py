@@ -92,13 +92,13 @@ OPTIONS = {
     ),
 }
 DROPPING = {
-    "none": scheme("round_robin", full="drop"),
-    "none, passing full queues": scheme("marked_round_robin", full="drop"),
-    "threshold": scheme("marked_round_robin", THRESHOLD, full="drop"),
-    "forecast by count": scheme("marked_round_robin", BY_COUNT, full="drop"),
-    "forecast by work": scheme("marked_round_robin", BY_WORK, full="drop"),
-    "least_work_left": scheme("least_work_left", full="drop"),
+    name: replace(which, full="drop")
+    for name, which in {
+        **{name: which for name, which in SCHEMES.items() if name != "forecast as printed"},
+        **{name: which for name, which in RIVALS.items() if name != "round_robin"},
+    }.items()
 }
+"""The schemes and every policy for a source that does not wait; `none` is plain round-robin."""
 
 
 def load(size: int, seed: int | None, *, users: int = 0) -> list[Message]:
