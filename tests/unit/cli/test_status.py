@@ -89,17 +89,22 @@ def test_status_straight_from_the_brokers(capsys: pytest.CaptureFixture[str]) ->
     """Before anything was collected: sizes, replicas and leaders, and what is missing is said."""
     cluster = cluster_of(3)
     cluster.controller.create_topic("t", {0: [1, 2], 1: [1, 3], 2: [1, 2]}, size_bytes=60e6)
+    cluster.controller.create_topic("uneven", {0: [1], 1: [1]}, size_bytes=0)
+    cluster.controller.reassign("uneven", 0, [1, 2])
+    cluster.advance(10)
     with SimulatedKafkaServer(cluster) as server:
         bootstrap = ",".join(server.bootstrap)
         assert run("status", "--bootstrap", bootstrap) == 0
         text = capsys.readouterr().out
         assert run("status", "--bootstrap", bootstrap, "--json") == 0
         document = json.loads(capsys.readouterr().out)
-    assert "3 brokers, 3 partitions, 360 MB on disk; placement only" in text
+    assert "3 brokers, 5 partitions, 360 MB on disk; placement only" in text
     assert "CPU and network need two samples" in text
+    assert "! the partitions of uneven have different numbers of replicas" in " ".join(text.split())
+    assert document["topics_with_different_replication_factors"] == ["uneven"]
     assert [(b["disk_bytes"], b["replicas"], b["leaders"]) for b in document["brokers"]] == [
-        (180e6, 3, 3),
-        (120e6, 2, 0),
+        (180e6, 5, 5),
+        (120e6, 3, 0),
         (60e6, 1, 0),
     ]
 

@@ -52,6 +52,8 @@ def replayed(given: Mapping[str, Any]) -> int:
     """
     found = read_settings(given["settings"], (*given["set"], *spark_words(given)), os.environ)
     settings, spark = found.of(SECTION), spark_settings(found, heavy=True)
+    if settings.replication_factor:
+        raise SettingsError("replicas.replication_factor: a replay adds and drops no replicas; take it out")
     step, every = _seconds("--step", given["step"]), _seconds("--every", given["every"])
     if every % step:
         raise SettingsError(f"--every {given['every']:g} is not a multiple of --step {given['step']:g}")

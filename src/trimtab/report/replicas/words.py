@@ -143,7 +143,7 @@ def _cost(plan: Plan) -> str:
     cost = plan.cost
     if cost.added_replicas or cost.dropped_replicas:
         parts = [f"{counted(cost.added_replicas, 'replica')} to add ({bytes_text(cost.bytes)})"]
-        parts.append(f"{counted(cost.dropped_replicas, 'replica')} to drop")
+        parts.append(f"{counted(cost.dropped_replicas, 'replica')} to drop, nothing else to move")
     else:
         parts = [f"{counted(cost.replica_moves, 'replica')} to copy ({bytes_text(cost.bytes)})"]
     parts.append(f"{counted(cost.leader_moves, 'leader role')} to hand over")
@@ -284,6 +284,12 @@ def _remarks(glance: Glance) -> Iterator[str]:
         yield f"[red]![/] {glance.leaderless} partitions have no leader: they cannot be read or written"
     if glance.under_replicated:
         yield f"[yellow]![/] {glance.under_replicated} partitions have replicas that are not in sync"
+    if uneven := glance.uneven_topics:
+        more = f" and {len(uneven) - 3} more" if len(uneven) > 3 else ""
+        yield (
+            f"[yellow]![/] the partitions of {', '.join(uneven[:3])}{more} have different numbers of "
+            "replicas; `trimtab plan replicas --replication-factor TOPIC=NUMBER` gives them one"
+        )
     yield (
         "[dim]CPU and network need two samples and more: `trimtab collect`, then `trimtab pipeline run`, "
         "then `trimtab status`.[/]"
@@ -296,6 +302,7 @@ def glance_document(glance: Glance) -> dict[str, Any]:
         "partitions": glance.partitions,
         "leaderless_partitions": glance.leaderless,
         "under_replicated_partitions": glance.under_replicated,
+        "topics_with_different_replication_factors": list(glance.uneven_topics),
     }
     brokers = [{"id": b.id, "host": b.host, "rack": b.rack, "state": b.state} for b in glance.brokers]
     return document_of_glance(glance, "replicas", facts, brokers, ("disk_bytes", "replicas", "leaders"))

@@ -261,3 +261,18 @@ def test_somebody_else_gave_it_another_number(cluster, tmp_path) -> None:
     assert states(state)[0] is StepState.SKIPPED
     assert state.records[0].reason == "the replication factor is now 4, the step was made for 2 to become 3"
     assert placement(cluster, "orders", 0)[0] == [1, 2, 5, 6]
+
+
+def test_kafkas_guard_is_down_for_what_is_meant_alone(cluster, tmp_path, monkeypatch) -> None:
+    """A list that grows beside one that moves: only the first may change its number."""
+    asked = {}
+    reassign = cluster.reassign
+
+    def seen(targets, resized=()):  # type: ignore[no-untyped-def]
+        asked.update({name: name in resized for name in targets})
+        return reassign(targets, resized)
+
+    monkeypatch.setattr(cluster, "reassign", seen)
+    plan = plan_of(("orders", 0, (1, 2), (1, 2, 4)), ("clicks", 0, (1, 2), (1, 5)))
+    assert run(cluster, prepared(cluster, plan), tmp_path).status is Status.FINISHED
+    assert asked == {TopicPartition("orders", 0): True, TopicPartition("clicks", 0): False}

@@ -13,6 +13,7 @@ from trimtab.files.replicas.snapshot import FORMAT
 from trimtab.levels import LEVELS
 from trimtab.levels.planning import planner_of
 from trimtab.levels.replicas.options import PLAN
+from trimtab.levels.replicas.replaying import replayed
 from trimtab.levels.settings import read_settings, words_of
 from trimtab.model.errors import InputError, PlanError, SettingsError
 from trimtab.model.plan import Verdict
@@ -41,7 +42,7 @@ def test_a_replica_is_added_where_it_levels_best_and_nothing_else_moves() -> Non
     plan = planned(parts, replication_factor={"a": 3})
     assert moved(plan) == [("add", "a-0", None, 4)]
     assert [(a.before, a.after, a.leader_after) for a in plan.assignments] == [((1, 2), (1, 2, 4), 1)]
-    assert plan.verdict == Verdict.LEVELLED
+    assert (plan.verdict, plan.settings["goals"]) == (Verdict.LEVELLED, ["rack", "host", "theta"])
     assert (plan.cost.bytes, plan.cost.added_replicas, plan.cost.replica_moves, plan.bound.bytes) == (
         5,
         1,
@@ -89,10 +90,11 @@ def test_offline_replicas_are_dropped_first_then_those_that_lag_then_those_that_
     """Of `dead` the dead broker's replica goes, of `lags` the one out of sync, of `full` the fullest's."""
     brokers = [broker(b, capacity=FULL) for b in (1, 2, 3)] + [broker(4, capacity=FULL, state="dead")]
     parts = [
-        partition("dead", 0, [1, 2, 4]),
+        partition("dead", 0, [1, 2, 4], load=(0.0, 1.0, 0.0, 0.0)),
         partition("full", 0, [1, 2, 3]),
         partition("lags", 0, [1, 3, 2], in_sync=[1, 3]),
-        partition("other", 0, [3], load=BIG),
+        partition("more", 0, [2], load=(1.0, 50.0, 1.0, 1.0)),
+        partition("most", 0, [3], load=(1.0, 60.0, 1.0, 1.0)),
     ]
     plan = planned(parts, brokers, replication_factor={"dead": 2, "full": 2, "lags": 2})
     assert sorted(moved(plan)) == [
@@ -103,7 +105,7 @@ def test_offline_replicas_are_dropped_first_then_those_that_lag_then_those_that_
     texts = {move.topic: move.reason.text for move in plan.moves}
     assert "broker 4 is dead" in texts["dead"]
     assert "broker 2 is not in sync" in texts["lags"]
-    assert "broker 3 can spare it best: disk 32.0% -> 31.0%" in texts["full"]
+    assert "broker 3 can spare it best: disk 62.0% -> 61.0%" in texts["full"]
     assert (plan.cost.bytes, plan.cost.dropped_replicas, plan.bound.bytes) == (0, 3, 0)
 
 
@@ -136,6 +138,18 @@ def test_the_last_replica_in_sync_is_never_dropped() -> None:
     brokers = [broker(1, capacity=FULL, state="draining"), *(broker(b, capacity=FULL) for b in (2, 3))]
     plan = planned([partition("a", 0, [1, 2, 3], in_sync=[1])], brokers, replication_factor={"a": 1})
     assert sorted(moved(plan)) == [("drop", "a-0", 2, 2), ("drop", "a-0", 3, 3)]
+
+
+def test_the_last_in_sync_stays_though_it_does_not_lead() -> None:
+    """A snapshot may tell of a leader that is not in sync: 2 is, and may not lead, so one is too few."""
+    brokers = [
+        broker(1, capacity=FULL),
+        broker(2, capacity=FULL, state="no_leaders"),
+        broker(3, capacity=FULL),
+    ]
+    plan = planned([partition("a", 0, [1, 2, 3], in_sync=[2])], brokers, replication_factor={"a": 1})
+    assert (plan.moves, plan.verdict) == ((), Verdict.IMPROVED)
+    assert plan.problems[0].proof == {"partitions": 1, "goal": "replication_factor"}
 
 
 def test_without_any_replica_in_sync_nothing_is_copied_and_nothing_dropped() -> None:
@@ -216,6 +230,13 @@ def test_role_aware_knows_no_other_replication_factor() -> None:
     there = snapshot([broker(1), broker(2)], [partition("a", 0, [1])])
     with pytest.raises(PlanError, match="role_aware adds and drops no replicas"):
         role_aware.plan(there, ReplicasSettings(replication_factor={"a": 2}))
+
+
+def test_a_replay_adds_and_drops_no_replicas() -> None:
+    """It would plan the same again at every step."""
+    given = {"settings": None, "set": ["replicas.replication_factor={a = 2}"], "master": "local[1]"}
+    with pytest.raises(SettingsError, match="a replay adds and drops no replicas"):
+        replayed(given)
 
 
 def test_what_has_the_number_asked_for_is_level() -> None:

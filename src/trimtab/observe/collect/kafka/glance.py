@@ -30,6 +30,8 @@ class Glance:
         Signed, of the mean over the brokers that told, shape (brokers, 3).
     partitions, leaderless, under_replicated
         How many there are, have no leader, have a replica that is not in sync.
+    uneven_topics
+        Topics whose partitions have different numbers of replicas, ascending.
     problems
         As `TickSample.problems`.
     """
@@ -41,6 +43,7 @@ class Glance:
     partitions: int
     leaderless: int
     under_replicated: int
+    uneven_topics: tuple[str, ...]
     problems: tuple[str, ...]
 
 
@@ -72,9 +75,11 @@ def glance(sample: TickSample) -> Glance:
     for row in sample.rows_of("replica"):
         values[place[row["broker"]], 0] += row["size_bytes"]
     partitions = leaderless = under_replicated = 0
+    factors: dict[str, set[int]] = {}
     for row in sample.rows_of("partition"):
         partitions += 1
         leaderless += "leader" not in row
+        factors.setdefault(row["topic"], set()).add(len(row["replicas"]))
         under_replicated += len(row["in_sync"]) < len(row["replicas"])
         for broker in row["replicas"]:
             values[place[broker], 1] += 1
@@ -88,5 +93,6 @@ def glance(sample: TickSample) -> Glance:
         partitions,
         leaderless,
         under_replicated,
+        tuple(sorted(topic for topic, found in factors.items() if len(found) > 1)),
         sample.problems,
     )
