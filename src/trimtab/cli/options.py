@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from trimtab.files.store import Place
 from trimtab.levels import LEVELS, Option, systems
 from trimtab.model.errors import InputError
 
@@ -85,11 +86,11 @@ def form_of(form: str, as_json: bool) -> str:
     return "json" if as_json else form
 
 
-def lake_path(given: Path | None) -> Path:
-    """The lake's folder, given or by default."""
-    from trimtab.files.places import lake_folder
+def lake_path(given: Path | None) -> Place:
+    """The lake's folder or address, given or by default."""
+    from trimtab.files.places import lake_place
 
-    return lake_folder(given)
+    return lake_place(given)
 
 
 def where_of(lake: Path | None, settings: Path | None, overrides: list[str], given: dict[str, Any]) -> Where:

@@ -4,12 +4,14 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from trimtab.files.object_store import StoreError
+from trimtab.files.store import Place, reach
 from trimtab.model.finding import Finding, broken, fine
 
 PART = "folders"
 
 
-def folder_findings(subject: str, folder: Path, remedy: str) -> Iterator[Finding]:
+def folder_findings(subject: str, folder: Place, remedy: str) -> Iterator[Finding]:
     """One finding on a folder of ours.
 
     Parameters
@@ -19,6 +21,13 @@ def folder_findings(subject: str, folder: Path, remedy: str) -> Iterator[Finding
     remedy
         How to name another one.
     """
+    if not isinstance(folder, Path):
+        try:
+            reach(folder)
+            yield fine(PART, subject, f"{folder}")
+        except StoreError as error:
+            yield broken(PART, subject, str(error), remedy)
+        return
     above = next(one for one in (folder, *folder.parents) if os.path.lexists(one))
     if not above.is_dir():
         yield broken(PART, subject, f"{folder}: {above} is no folder", remedy)

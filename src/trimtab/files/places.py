@@ -1,12 +1,9 @@
-"""The folders of trimtab's own files, by the XDG convention, each movable by one environment variable."""
+"""The places of trimtab's own files, by the XDG convention, each movable by one environment variable."""
 
 import os
-import re
 from pathlib import Path
 
-from trimtab.model.errors import SettingsError
-
-_ADDRESS = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+:/")
+from trimtab.files.store import Place, place_of
 
 
 def cache_folder() -> Path:
@@ -14,22 +11,16 @@ def cache_folder() -> Path:
     return _place("TRIMTAB_CACHE", "XDG_CACHE_HOME", ".cache")
 
 
-def lake_folder(given: Path | None = None) -> Path:
-    """Telemetry: raw samples, tables, snapshots; the folder given, else that of `TRIMTAB_LAKE`.
+def lake_place(given: Path | str | None = None) -> Place:
+    """Telemetry: raw samples, tables, snapshots; the folder or address given, else that of `TRIMTAB_LAKE`.
 
     Raises
     ------
     SettingsError
-        If it is an address of something else, which would silently become a folder of that name.
+        If it is an address of a kind that is not understood.
     """
-    found = given or Path(os.environ.get("TRIMTAB_LAKE", ""))
-    if _ADDRESS.match(str(found)):
-        scheme, _, rest = str(found).partition(":/")
-        raise SettingsError(
-            f"lake {scheme}://{rest.lstrip('/')} is no folder, and lakes are folders so far: mount it, "
-            "and name the folder with --lake"
-        )
-    return given or _place("TRIMTAB_LAKE", "XDG_DATA_HOME", ".local/share", "lake")
+    found = given if given is not None else os.environ.get("TRIMTAB_LAKE")
+    return place_of(found) if found else _place("TRIMTAB_LAKE", "XDG_DATA_HOME", ".local/share", "lake")
 
 
 def state_folder() -> Path:

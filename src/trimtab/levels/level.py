@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from trimtab.files.binding import Section
     from trimtab.files.plan_format import PlanFormat
     from trimtab.files.snapshot_format import SnapshotFormat
+    from trimtab.files.store import Place
     from trimtab.model.finding import Finding
     from trimtab.observe.collect.collecting import Collecting
     from trimtab.observe.collect.settings import CapacitySettings, CollectSettings
@@ -148,7 +149,7 @@ class PlanAsked:
     """
 
     snapshot: Path | None
-    lake: Path
+    lake: Place
     settings: Path | None = None
     cluster: str | None = None
     strategy: str | None = None

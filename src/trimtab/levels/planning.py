@@ -9,6 +9,7 @@ from typing import Any
 
 from trimtab.files.document import JsonDocument
 from trimtab.files.plan_format import level_of, open_plan
+from trimtab.files.store import Place
 from trimtab.levels import LEVELS, ROWS
 from trimtab.levels.level import Level, PlanAsked, Planned, Planner
 from trimtab.levels.settings import read_settings, words_of
@@ -62,7 +63,7 @@ def opened_plan(path: Path) -> tuple[Level, JsonDocument]:
     return LEVELS[level_of(document, ROWS)], document
 
 
-def snapshot_of(level: Level, path: Path | None, lake: Path, cluster: str | None) -> Any:
+def snapshot_of(level: Level, path: Path | None, lake: Place, cluster: str | None) -> Any:
     """A snapshot out of a file or folder, or else the newest of the lake.
 
     Raises

@@ -5,14 +5,15 @@ A stream leaves a file per table and micro-batch. Nothing here needs Spark.
 
 from __future__ import annotations
 
-import shutil
 import time
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from trimtab.files.store import remove_folder, size_of, written_at
 from trimtab.observe.lake import read_entries
 from trimtab.observe.manifest import Entry, Manifest, new_path
+from trimtab.observe.parquet import write_rows
 
 if TYPE_CHECKING:
     from trimtab.observe.lake import Lake
@@ -70,12 +71,12 @@ def sweep(lake: Lake, manifest: Manifest, grace_seconds: float = GRACE_SECONDS) 
     for table in lake.level.tables:
         root = lake.tables / table
         for folder in root.iterdir() if root.is_dir() else ():
-            if f"{table}/{folder.name}" not in named and folder.stat().st_mtime < oldest:
+            if f"{table}/{folder.name}" not in named and written_at(folder) < oldest:
                 doomed.append(folder)
     if lake.manifest().version != manifest.version:
         return 0
     for folder in doomed:
-        shutil.rmtree(folder, ignore_errors=True)
+        remove_folder(folder)
     return len(doomed)
 
 
@@ -84,7 +85,7 @@ def _runs(lake: Lake, entries: tuple[Entry, ...]) -> list[list[Entry]]:
     runs: list[list[Entry]] = []
     room = 0
     for entry in entries:
-        size = sum(file.stat().st_size for file in (lake.tables / entry.path).glob("*.parquet"))
+        size = size_of(lake.tables / entry.path)
         if not runs or size > room:
             runs.append([])
             room = LARGEST_BYTES
@@ -95,13 +96,10 @@ def _runs(lake: Lake, entries: tuple[Entry, ...]) -> list[list[Entry]]:
 
 
 def _joined(lake: Lake, table: str, run: list[Entry]) -> Entry:
-    import pyarrow.parquet
-
     column = lake.level.time_column(table)
     rows = read_entries(lake.tables, column, tuple(run), None, None, None)
     rows = rows.sort_by(column)
     path = new_path(table)
-    (lake.tables / path).mkdir(parents=True)
-    pyarrow.parquet.write_table(rows, lake.tables / path / "compacted.parquet", compression="zstd")
+    write_rows(lake.tables / path / "compacted.parquet", rows, compression="zstd")
     times = rows[column].cast("int64")
     return Entry(path, run[0].begin, run[-1].end, times[0].as_py(), times[-1].as_py())

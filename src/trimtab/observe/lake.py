@@ -1,4 +1,4 @@
-"""The lake: raw samples, tables and snapshots in one folder, read without Spark.
+"""The lake: raw samples, tables and snapshots in one place, read without Spark.
 
 Layout::
 
@@ -20,9 +20,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
+from trimtab.files.object_store import StoreError, StorePath
+from trimtab.files.store import Place, place_of
 from trimtab.model.errors import ObserveError
 from trimtab.observe.manifest import Entry, Manifest, read_manifest
+from trimtab.observe.parquet import finished_files, rows_of_folder
 from trimtab.observe.seat import Seat, seat_of
+from trimtab.observe.snapshot_copy import local_copy
 
 if TYPE_CHECKING:
     import pyarrow
@@ -33,27 +37,27 @@ EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 
 class Lake:
-    """One folder of telemetry, seen from one level.
+    """One folder of telemetry, here or in an object store, seen from one level.
 
     Parameters
     ----------
     path
-        The lake's folder; made by whoever writes first.
+        The lake's folder or address; a folder is made by whoever writes first.
     level
         Whose raw samples, tables and snapshots are meant.
     """
 
-    def __init__(self, path: Path | str, level: LevelPipeline) -> None:
-        self.path = Path(path).expanduser().absolute()
+    def __init__(self, path: Place | str, level: LevelPipeline) -> None:
+        self.path: Place = path if isinstance(path, StorePath) else place_of(path)
         self.level = level
 
     @property
-    def home(self) -> Path:
+    def home(self) -> Place:
         """Folder of the level: the lake's own where the level has no place of its own."""
         return self.path / self.level.place
 
     @property
-    def raw(self) -> Path:
+    def raw(self) -> Place:
         """The collectors' folder of samples: `raw/date=YYYY-MM-DD/<file>.parquet`."""
         return self.home / "raw"
 
@@ -63,17 +67,17 @@ class Lake:
         return next(self.raw.glob("date=*"), None) is not None
 
     @property
-    def tables(self) -> Path:
+    def tables(self) -> Place:
         """The folder of the pipeline's tables."""
         return self.home / "tables"
 
     @property
-    def snapshots(self) -> Path:
+    def snapshots(self) -> Place:
         """The folder of the snapshots of all levels, by cluster and time."""
         return self.path / "snapshots"
 
     @property
-    def checkpoints(self) -> Path:
+    def checkpoints(self) -> Place:
         """The folder in which streams remember how far they have read."""
         return self.home / "checkpoints"
 
@@ -99,24 +103,29 @@ class Lake:
             )
         return known[0] if known else None
 
-    def _finished(self, folder: Path) -> Iterator[Path]:
+    def _finished(self, folder: Place) -> Iterator[Place]:
         """Snapshots of this level in a cluster's folder, newest first."""
-        entries = (entry for entry in folder.iterdir() if entry.is_dir() and entry.name[0] not in "._")
+        entries = (entry for entry in folder.iterdir() if entry.name[0] not in "._")
         for entry in sorted(entries, reverse=True):
-            if self.has_as_snapshot(entry):
+            if entry.is_dir() and self.has_as_snapshot(entry):
                 yield entry
 
-    def snapshot_folder(self, cluster: str) -> Path:
+    def snapshot_folder(self, cluster: str) -> Place:
         """The folder of a cluster's snapshots; its name may hold anything, the folder's may not."""
         return self.snapshots / quote(cluster, safe=" ").replace(".", "%2E")
 
-    def has_as_snapshot(self, folder: Path) -> bool:
+    def has_as_snapshot(self, folder: Place) -> bool:
         """True if a snapshot is of this level, by the format that its `meta.json` names.
 
-        Where none is named, it is of the level without a place of its own.
+        Where none is named, it is of the level without a place of its own. In an object store a folder has
+        its `meta.json` once it is complete.
         """
         try:
             format_name = json.loads((folder / "meta.json").read_bytes())["format"].split("/")[1]
+        except StoreError:
+            raise
+        except FileNotFoundError:
+            return isinstance(folder, Path) and not self.level.place
         except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError):
             return not self.level.place
         return bool(format_name.removesuffix("-snapshot") == self.level.name)
@@ -124,7 +133,8 @@ class Lake:
     def newest_snapshot(self, cluster: str | None = None) -> Path:
         """Folder of the newest snapshot of a cluster, for the level's own reader in `trimtab.files`.
 
-        The cluster may be left out where the lake holds one only.
+        The cluster may be left out where the lake holds one only. Out of an object store it is a copy in our
+        cache.
 
         Raises
         ------
@@ -139,13 +149,15 @@ class Lake:
                 f"lake {self.path} holds {asked}: collect samples (`trimtab collect`), "
                 "then run `trimtab pipeline run` or `trimtab pipeline stream`"
             )
-        return next(self._finished(self.snapshot_folder(name)))
+        return local_copy(next(self._finished(self.snapshot_folder(name))))
 
     def manifest(self) -> Manifest:
         """The tables as published last (an empty manifest where nothing is published)."""
         return read_manifest(self.tables)
 
-    def raw_files(self, since: datetime.date | None = None, until: datetime.date | None = None) -> list[Path]:
+    def raw_files(
+        self, since: datetime.date | None = None, until: datetime.date | None = None
+    ) -> list[Place]:
         """Finished files of raw samples, oldest day first.
 
         Parameters
@@ -155,13 +167,14 @@ class Lake:
         """
         if not self.raw.is_dir():
             return []
-        files: list[Path] = []
-        for folder in sorted(self.raw.iterdir()):
+        files: list[Place] = []
+        folders: list[Place] = list(self.raw.iterdir())
+        for folder in sorted(folders, key=lambda folder: folder.name):
             if not folder.is_dir() or not folder.name.startswith("date="):
                 continue
             day = datetime.date.fromisoformat(folder.name[len("date=") :])
             if (since is None or day >= since) and (until is None or day <= until):
-                files += sorted(path for path in folder.glob("*.parquet") if path.name[0] not in "._")
+                files += finished_files(folder)
         return files
 
     def table(
@@ -214,7 +227,7 @@ class Lake:
 
 
 def read_entries(
-    tables: Path,
+    tables: Place,
     time_column: str,
     entries: tuple[Entry, ...],
     columns: list[str] | None,
@@ -234,8 +247,7 @@ def read_entries(
         if begin >= end:
             continue
         keep = (field >= _timestamp(begin)) & (field < _timestamp(end))
-        dataset = pyarrow.dataset.dataset(tables / entry.path, format="parquet")
-        parts.append(dataset.to_table(columns=columns, filter=keep if where is None else keep & where))
+        parts.append(rows_of_folder(tables / entry.path, columns, keep if where is None else keep & where))
     return pyarrow.concat_tables(parts, promote_options="default") if parts else pyarrow.table({})
 
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from trimtab.files.store import written_at
+from trimtab.observe.parquet import finished_files
+
 if TYPE_CHECKING:
     from trimtab.observe.lake import Lake
 
@@ -37,10 +40,10 @@ def lake_age(lake: Lake) -> LakeAge:
         If the manifest cannot be read.
     """
     days = sorted((one for one in lake.raw.glob("date=*") if one.is_dir()), reverse=True)
-    files = (path for day in days[:1] for path in day.glob("*.parquet") if path.name[0] not in "._")
+    files = (path for day in days[:1] for path in finished_files(day))
     ends = [entry.end for entries in lake.manifest().tables.values() for entry in entries]
     return LakeAge(
-        samples_at=max((path.stat().st_mtime for path in files), default=None),
+        samples_at=max((written_at(path) for path in files), default=None),
         tables_until=max(ends) / 1e6 if ends else None,
         clusters=tuple(lake.clusters()),
     )

@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING
+
+from trimtab.observe.parquet import write_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from trimtab.files.store import Place
     from trimtab.observe.manifest import Manifest
 
 _NAME = re.compile(r"stream-(?P<stream>[0-9a-f-]{36})-(?P<batch>\d{9})\.parquet")
 
 
-def land_rows(raw: DataFrame, folder: Path, name: str) -> None:
+def land_rows(raw: DataFrame, folder: Place, name: str) -> None:
     """Write raw rows of a topic below a lake's `raw`: history can then be built anew without the topic.
 
     One file per day of ticks; running it again with the same rows and name changes nothing.
     """
     import pyarrow
     import pyarrow.compute
-    import pyarrow.parquet
 
     rows = raw.toArrow()
     day = pyarrow.compute.strftime(
@@ -29,14 +30,10 @@ def land_rows(raw: DataFrame, folder: Path, name: str) -> None:
     )
     day = pyarrow.compute.fill_null(day, "1970-01-01")
     for one in sorted(pyarrow.compute.unique(day).to_pylist()):
-        target = folder / f"date={one}"
-        target.mkdir(parents=True, exist_ok=True)
-        making = target / f".{name}.parquet"
-        pyarrow.parquet.write_table(rows.filter(pyarrow.compute.equal(day, one)), making)
-        making.replace(target / f"{name}.parquet")
+        write_rows(folder / f"date={one}" / f"{name}.parquet", rows.filter(pyarrow.compute.equal(day, one)))
 
 
-def is_published(path: Path, manifest: Manifest) -> bool:
+def is_published(path: Place, manifest: Manifest) -> bool:
     """True if a raw file may be read as history: one that a stream landed, but has not published, may not
     yet.
 
@@ -44,15 +41,3 @@ def is_published(path: Path, manifest: Manifest) -> bool:
     """
     match = _NAME.fullmatch(path.name)
     return match is None or int(match["batch"]) <= manifest.streams.get(match["stream"], -1)
-
-
-def is_sound(path: Path) -> bool:
-    """True if a file ends as a Parquet file must; one that was cut short does not."""
-    import pyarrow
-    import pyarrow.parquet
-
-    try:
-        pyarrow.parquet.read_metadata(path)
-    except (pyarrow.ArrowException, OSError):
-        return False
-    return True

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any
 from trimtab.observe.settings import PipelineSettings
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from pyspark.sql import DataFrame
 
+    from trimtab.files.store import Place
     from trimtab.observe.columns import Columns, RawForm
     from trimtab.observe.manifest import Manifest
 
@@ -111,9 +110,9 @@ class LevelPipeline:
         return found
 
     @property
-    def write_snapshots(self) -> Callable[[Any, Manifest, Any], list[Path]]:
+    def write_snapshots(self) -> Callable[[Any, Manifest, Any], list[Place]]:
         """The function from a `Lake`, the tables and the level's settings to the folders written."""
-        found: Callable[[Any, Manifest, Any], list[Path]] = _resolved(self.snapshots)
+        found: Callable[[Any, Manifest, Any], list[Place]] = _resolved(self.snapshots)
         return found
 
     def time_column(self, table: str) -> str:

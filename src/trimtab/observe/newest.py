@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from pathlib import Path
+from trimtab.observe.parquet import finished_files, source_of
 
+if TYPE_CHECKING:
     import pyarrow
     from numpy.typing import NDArray
 
+    from trimtab.files.store import Place
     from trimtab.observe.lake import Lake
     from trimtab.observe.manifest import Entry
 
@@ -32,7 +33,7 @@ def newest_rows(
     """
     found: dict[int, list[Row]] = {}
     for entry in sorted(entries, key=lambda entry: entry.end, reverse=True):
-        for path in sorted((lake.tables / entry.path).glob("*.parquet")):
+        for path in finished_files(lake.tables / entry.path):
             for tick, row in _newest_of(path, entry, columns, cluster, ticks):
                 found.setdefault(tick, []).append(row)
         # Entries do not overlap: older ones cannot hold newer ticks.
@@ -42,11 +43,11 @@ def newest_rows(
 
 
 def _newest_of(
-    path: Path, entry: Entry, columns: tuple[str, ...], cluster: str, ticks: int
+    path: Place, entry: Entry, columns: tuple[str, ...], cluster: str, ticks: int
 ) -> Iterator[tuple[int, Row]]:
     import pyarrow.parquet
 
-    with pyarrow.parquet.ParquetFile(path) as file:
+    with pyarrow.parquet.ParquetFile(source_of(path)) as file:
         # Starting threads costs more than they save on what a part holds.
         table = file.read(columns=["cluster", "tick", *columns], use_threads=False)
     at = _microseconds(table["tick"])

@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import datetime
-import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from trimtab.files.store import remove_folder
 from trimtab.model.errors import ObserveError
 from trimtab.observe.clean import typed
 from trimtab.observe.columns import ddl
 from trimtab.observe.compact import sweep
 from trimtab.observe.lake import instant, microseconds
-from trimtab.observe.landed import is_published, is_sound
+from trimtab.observe.landed import is_published
 from trimtab.observe.manifest import Manifest, merged
+from trimtab.observe.parquet import is_sound
+from trimtab.observe.spark_address import spark_address
+from trimtab.observe.spark_faults import spark_faults_told
 from trimtab.observe.stages import Step, step, ticks_of
 from trimtab.observe.tables import Tables
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from trimtab.files.store import Place
     from trimtab.observe.lake import Lake
     from trimtab.observe.settings import PipelineSettings
 
@@ -45,11 +48,11 @@ class Run:
     """
 
     files: int
-    unreadable_files: tuple[Path, ...]
+    unreadable_files: tuple[Place, ...]
     samples: int
     ticks: int
     rows: dict[str, int]
-    snapshots: tuple[Path, ...]
+    snapshots: tuple[Place, ...]
 
 
 def run_batch(
@@ -86,7 +89,10 @@ def run_batch(
         If there are no samples, or the tables were made with other settings and a period alone would mix
         them.
     """
-    with lake.writing(say) as seat:
+    with (
+        lake.writing(say) as seat,
+        spark_faults_told(f"lake {lake.path}: the run ended and published nothing"),
+    ):
         manifest = lake.manifest()
         whole = since is None and until is None
         refuse_mixture(lake, manifest, settings, whole)
@@ -99,7 +105,7 @@ def run_batch(
                 "run `trimtab collect` first, or name another --lake"
             )
         form = lake.level.raw
-        raw = session.read.schema(ddl(form.columns)).parquet(*(str(path) for path in files))
+        raw = session.read.schema(ddl(form.columns)).parquet(*(spark_address(path) for path in files))
         samples = typed(raw, settings, form)
         low = 0 if since is None else microseconds(since)
         high = 2**62 if until is None else microseconds(until)
@@ -122,7 +128,7 @@ def run_batch(
         watermark = max(manifest.watermark, found["received"] - settings.lateness)
         # The tables no longer stand where a stream over the same files stopped: its next start builds them
         # anew.
-        shutil.rmtree(lake.checkpoints / "lake", ignore_errors=True)
+        remove_folder(lake.checkpoints / "lake")
         published = seat.publish(replace(done.manifest, watermark=watermark))
         snapshots = lake.level.write_snapshots(lake, published, settings)
         sweep(lake, published)
@@ -155,14 +161,14 @@ def tell(done: Step, say: Say) -> None:
 
 def _sound_files(
     lake: Lake, since: datetime.datetime | None, until: datetime.datetime | None
-) -> tuple[list[Path], list[Path]]:
+) -> tuple[list[Place], list[Place]]:
     # A day more on either side: a file's day is that of its collection, and rates look back.
     day = datetime.timedelta(days=1)
     files = lake.raw_files(
         None if since is None else (since - day).date(), None if until is None else (until + day).date()
     )
-    sound: list[Path] = []
-    broken: list[Path] = []
+    sound: list[Place] = []
+    broken: list[Place] = []
     manifest = lake.manifest()
     for path in files:
         if is_published(path, manifest):

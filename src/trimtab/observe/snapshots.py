@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -10,10 +9,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from trimtab.files.store import make_folder, remove_folder
 from trimtab.model.snapshot import SnapshotReference
 from trimtab.observe.columns import SECOND
 from trimtab.observe.lake import instant, microseconds
 from trimtab.observe.settings import PipelineSettings
+from trimtab.observe.snapshot_copy import uploaded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from trimtab.files.store import Place
     from trimtab.model.load import FloatArray
     from trimtab.observe.lake import Lake
     from trimtab.observe.manifest import Manifest
@@ -116,7 +118,7 @@ def write_snapshots(
     table: str,
     write: Callable[[Moment[SettingsT], Path], object],
     where: Any = None,
-) -> list[Path]:
+) -> list[Place]:
     """Write a snapshot of every cluster's newest tick, and remove those that are too old to keep.
 
     Parameters
@@ -132,13 +134,14 @@ def write_snapshots(
 
     Returns
     -------
-    list of Path
+    list of Place
         One folder per cluster, by ascending name of the cluster.
     """
-    paths = []
+    paths: list[Place] = []
     for cluster, tick in _newest_ticks(lake, manifest, settings, table, where).items():
         path = _new_folder(lake, manifest, cluster, tick)
-        write(Moment(lake, manifest, settings, cluster, tick), path)
+        with uploaded(path) as made:
+            write(Moment(lake, manifest, settings, cluster, tick), made)
         paths.append(path)
         _remove_old(lake, cluster)
     return paths
@@ -157,10 +160,10 @@ def _newest_ticks(
     return {row["cluster"]: microseconds(row["tick_max"]) for row in newest}
 
 
-def _new_folder(lake: Lake, manifest: Manifest, cluster: str, tick: int) -> Path:
+def _new_folder(lake: Lake, manifest: Manifest, cluster: str, tick: int) -> Place:
     """A folder that nobody reads yet; its parent is made."""
     folder = lake.snapshot_folder(cluster)
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     name = f"{instant(tick):%Y-%m-%dT%H:%M:%S.%fZ}"
     # More samples of a tick that has its snapshot already: a new folder, lest a reader lose the old one.
     return folder / (name if not (folder / name).exists() else f"{name}-{manifest.version:08d}")
@@ -171,4 +174,4 @@ def _remove_old(lake: Lake, cluster: str) -> None:
     found = sorted(entry for entry in lake.snapshot_folder(cluster).iterdir() if entry.name[0] != ".")
     for old in found[:-KEPT]:
         if lake.has_as_snapshot(old):
-            shutil.rmtree(old, ignore_errors=True)
+            remove_folder(old)

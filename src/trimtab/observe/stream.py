@@ -13,17 +13,20 @@ import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from trimtab.files.store import make_folder
 from trimtab.model.errors import ObserveError
 from trimtab.observe.clean import from_json, typed
 from trimtab.observe.columns import ddl
 from trimtab.observe.compact import compacted, sweep
 from trimtab.observe.lake import instant
-from trimtab.observe.landed import is_sound, land_rows
+from trimtab.observe.landed import land_rows
 from trimtab.observe.manifest import merged
+from trimtab.observe.parquet import is_sound
 from trimtab.observe.pipeline import Say, refuse_mixture
+from trimtab.observe.spark_address import spark_address
+from trimtab.observe.spark_faults import spark_reason
 from trimtab.observe.stages import step, ticks_of
 from trimtab.observe.tables import Tables
 
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from trimtab.connect.kafka.settings import KafkaConnection
+    from trimtab.files.store import Place
     from trimtab.observe.lake import Lake
     from trimtab.observe.seat import Seat
     from trimtab.observe.settings import PipelineSettings
@@ -107,7 +111,7 @@ def run_stream(
         writer = (
             _samples(session, lake, settings, source)
             .writeStream.foreachBatch(_Batches(lake, seat, settings, source, checkpoint, say))
-            .option("checkpointLocation", str(checkpoint))
+            .option("checkpointLocation", spark_address(checkpoint))
         )
         writer = (
             writer.trigger(availableNow=True)
@@ -126,7 +130,8 @@ def run_stream(
             query.stop()
         if failure is not None:
             raise ObserveError(
-                f"the stream ended: {_reason(failure)}; what was published before is sound, start it again"
+                f"the stream ended: {spark_reason(failure)}; what was published before is sound, start it "
+                "again"
             )
 
 
@@ -134,7 +139,7 @@ def _samples(session: SparkSession, lake: Lake, settings: PipelineSettings, sour
     form = lake.level.raw
     reader = session.readStream
     if source.topic is None:
-        lake.raw.mkdir(parents=True, exist_ok=True)
+        make_folder(lake.raw)
         reader = (
             reader.schema(ddl(form.columns))
             .option("recursiveFileLookup", "true")
@@ -146,7 +151,7 @@ def _samples(session: SparkSession, lake: Lake, settings: PipelineSettings, sour
         reader = reader.option("maxFileAge", "3650d")
         if source.most_per_batch is not None:
             reader = reader.option("maxFilesPerTrigger", str(source.most_per_batch))
-        raw = reader.parquet(str(lake.raw))
+        raw = reader.parquet(spark_address(lake.raw))
     else:
         options = {"subscribe": source.topic, "startingOffsets": "earliest", **source.options}
         if source.most_per_batch is not None:
@@ -155,21 +160,15 @@ def _samples(session: SparkSession, lake: Lake, settings: PipelineSettings, sour
     return raw.withWatermark("received_at", f"{settings.lateness // 1000} milliseconds")
 
 
-def _started(writer: Any, checkpoint: Path) -> StreamingQuery:
+def _started(writer: Any, checkpoint: Place) -> StreamingQuery:
     try:
         query: StreamingQuery = writer.start()
     except Exception as error:
         raise ObserveError(
-            f"the stream does not start from checkpoint {checkpoint}: {_reason(error)}; if it is damaged, "
-            "remove it: the tables are then built anew from what the source still holds"
+            f"the stream does not start from checkpoint {checkpoint}: {spark_reason(error)}; if it is "
+            "damaged, remove it: the tables are then built anew from what the source still holds"
         ) from None
     return query
-
-
-def _reason(error: BaseException) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    told = [line for line in lines if "Error: " in line or "Exception: " in line]
-    return (told or lines or [type(error).__name__])[-1 if told else 0][:500]
 
 
 class _Batches:
@@ -181,7 +180,7 @@ class _Batches:
         seat: Seat,
         settings: PipelineSettings,
         source: Source,
-        checkpoint: Path,
+        checkpoint: Place,
         say: Say,
     ) -> None:
         self._lake = lake
@@ -190,7 +189,7 @@ class _Batches:
         self._source = source
         self._checkpoint = checkpoint
         self._say = say
-        self._looked_at: set[Path] = set()
+        self._looked_at: set[Place] = set()
 
     def __call__(self, raw: DataFrame, number: int) -> None:
         """Publish micro-batch `number`, unless it is published already."""

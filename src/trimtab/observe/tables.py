@@ -13,7 +13,9 @@ from trimtab.model.errors import ObserveError
 from trimtab.observe.columns import ddl
 from trimtab.observe.lake import microseconds
 from trimtab.observe.manifest import merged, new_path
+from trimtab.observe.parquet import finished_files, source_of
 from trimtab.observe.session import executors_elsewhere
+from trimtab.observe.spark_address import spark_address
 from trimtab.observe.spark_columns import frame_of, is_within
 
 if TYPE_CHECKING:
@@ -63,7 +65,7 @@ class Tables:
         return reduce(lambda one, other: one.unionByName(other), frames)
 
     def _folder(self, entry: Entry) -> str:
-        return str(self.lake.tables / entry.path)
+        return spark_address(self.lake.tables / entry.path)
 
 
 def _lies_in(entry: Entry, ranges: Ranges) -> bool:
@@ -106,7 +108,7 @@ def write_table(frame: DataFrame, lake: Lake, table: str) -> Written:
         If fewer rows are found there than Spark wrote: an executor wrote them where nobody finds them.
     """
     path, counted = new_path(table), Observation()
-    frame.observe(counted, F.count(F.lit(1)).alias("rows")).write.parquet(str(lake.tables / path))
+    frame.observe(counted, F.count(F.lit(1)).alias("rows")).write.parquet(spark_address(lake.tables / path))
     files, rows = written(lake, table, path), counted.get["rows"]
     if files.rows != rows:
         elsewhere = ", ".join(executors_elsewhere(frame.sparkSession)) or "one of them"
@@ -124,8 +126,8 @@ def written(lake: Lake, table: str, path: str) -> Written:
 
     column = lake.level.time_column(table)
     rows, times = 0, []
-    for file in (lake.tables / path).glob("*.parquet"):
-        footer = pyarrow.parquet.read_metadata(file)
+    for file in finished_files(lake.tables / path):
+        footer = pyarrow.parquet.read_metadata(source_of(file))
         rows += footer.num_rows
         place = next(at for at in range(footer.num_columns) if footer.schema.column(at).path == column)
         for group in range(footer.num_row_groups):

@@ -26,6 +26,7 @@ from trimtab.cli.bodies.watching import run_watched
 from trimtab.cli.bodies.where import Where
 from trimtab.files.places import state_folder
 from trimtab.files.settings import Settings
+from trimtab.files.store import Place
 from trimtab.levels import FIRST, LEVELS, Level, systems
 from trimtab.levels.planning import opened_plan
 from trimtab.levels.settings import execution_settings, words_of
@@ -106,7 +107,7 @@ def settings_of(level: Level, where: Where) -> Settings:
     return where.read(*words_of(level.apply_options, where.given))
 
 
-def newest_of(level: Level, lake: Path, cluster: str) -> Newest:
+def newest_of(level: Level, lake: Place, cluster: str) -> Newest:
     """The newest snapshot of a cluster in a lake, read once."""
     home = Lake(lake, level.pipeline())
     read: dict[Path, tuple[float, Any]] = {}

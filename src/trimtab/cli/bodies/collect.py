@@ -11,6 +11,7 @@ import typer
 from trimtab.cli.bodies.watching import stop_on_signals
 from trimtab.cli.bodies.where import Where
 from trimtab.files.settings import Settings
+from trimtab.files.store import reach
 from trimtab.levels import LEVELS, System, systems
 from trimtab.levels.systems import KAFKA
 from trimtab.model.errors import SettingsError
@@ -37,6 +38,8 @@ def collect(where: Where, *, to: str, record: Path | None, ticks: int | None) ->
     target, _, topic = to.partition(":")
     if (target, bool(topic)) not in (("lake", False), ("kafka", True)):
         raise SettingsError(f"--to is {to!r}: write lake, or kafka:TOPIC")
+    if not topic:
+        reach(where.lake)
     stop = stop_on_signals()
     landed = lost = 0
     with (

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import typer
 
+from trimtab.files.store import Place
 from trimtab.levels import FIRST, LEVELS, level_named
 from trimtab.model.errors import InputError
 from trimtab.observe.compact import compacted, differences, sweep
@@ -13,7 +14,7 @@ from trimtab.observe.lake import Lake
 from trimtab.report.saying import say
 
 
-def compact(lake: Path) -> None:
+def compact(lake: Place) -> None:
     """`trimtab pipeline compact`."""
     if not lake.is_dir():
         raise InputError(f"lake {lake} is not there: name one with --lake; `trimtab collect` makes one")
@@ -35,7 +36,7 @@ def compact(lake: Path) -> None:
     say(f"{compacted_tables} tables compacted, {swept} old folders removed")
 
 
-def export(out: Path, cluster: str | None, lake: Path, level: str | None) -> None:
+def export(out: Path, cluster: str | None, lake: Place, level: str | None) -> None:
     """`trimtab snapshot export`.
 
     Raises

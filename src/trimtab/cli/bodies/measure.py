@@ -19,6 +19,7 @@ from trimtab.cli.bodies.apply import newest_of, open_store
 from trimtab.cli.bodies.execution import chosen
 from trimtab.cli.bodies.where import Where
 from trimtab.files.head import duration
+from trimtab.files.store import Place
 from trimtab.levels import Level, level_named
 from trimtab.model.errors import InputError, ObserveError
 from trimtab.model.level import out_of_service
@@ -89,7 +90,7 @@ def measure(
         raise typer.Exit(found.exit_code)
 
 
-def fresh_or_kept(level: Level, where: Where, seconds: float | None) -> AbstractContextManager[Path]:
+def fresh_or_kept(level: Level, where: Where, seconds: float | None) -> AbstractContextManager[Place]:
     """The lake that tells what came after: one of samples taken now, or the one that is there."""
     if seconds is None:
         return nullcontext(where.lake)
@@ -103,7 +104,7 @@ Stretch = tuple[datetime.datetime, datetime.datetime | None]
 
 
 def _before(
-    store: ExecutionStore, entry: Entry, level: Level, lake: Path, ticks: int
+    store: ExecutionStore, entry: Entry, level: Level, lake: Place, ticks: int
 ) -> tuple[Measured, Stretch]:
     """The samples before an execution, none from before or in another one, and when those after it may be."""
     others = [one for one in store.journal.entries(entry.cluster_id) if one.id != entry.id]
@@ -121,7 +122,7 @@ def _before(
     return before, (_instant(end), _instant(min(begun)) if begun else None)
 
 
-def _after(entry: Entry, level: Level, lake: Path, ticks: int, period: Stretch, *, fresh: bool) -> Measured:
+def _after(entry: Entry, level: Level, lake: Place, ticks: int, period: Stretch, *, fresh: bool) -> Measured:
     """The samples after an execution, up to the next one.
 
     Raises
@@ -139,7 +140,7 @@ def _after(entry: Entry, level: Level, lake: Path, ticks: int, period: Stretch, 
 
 
 def _compared(
-    level: Level, plan: Any, where: Where, lake: Path, before: Measured, after: Measured
+    level: Level, plan: Any, where: Where, lake: Place, before: Measured, after: Measured
 ) -> Comparison:
     newest = newest_of(level, lake, plan.snapshot.cluster)()
     left_out = frozenset() if newest is None else out_of_service(newest[1], plan.settings)
@@ -174,7 +175,7 @@ def _instant(at: float) -> datetime.datetime:
     return datetime.datetime.fromtimestamp(at, datetime.UTC)
 
 
-def _too_few(lake: Path, entry: Entry, found: Measured | None, when: str, remedy: str) -> ObserveError:
+def _too_few(lake: Place, entry: Entry, found: Measured | None, when: str, remedy: str) -> ObserveError:
     number = 0 if found is None else found.instants
     return ObserveError(
         f"execution {entry.id}: lake {lake} holds {number} samples of {entry.cluster} from {when}, and "

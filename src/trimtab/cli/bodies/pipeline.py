@@ -11,6 +11,7 @@ from trimtab.cli.bodies.watching import stop_on_signals
 from trimtab.cli.bodies.where import Where
 from trimtab.files.head import duration, instant
 from trimtab.files.settings import Settings
+from trimtab.files.store import Place, reach
 from trimtab.levels import FIRST, LEVELS, level_named
 from trimtab.levels.settings import pipeline_table
 from trimtab.levels.spark import spark_settings
@@ -19,8 +20,8 @@ from trimtab.model.errors import ObserveError, SettingsError
 from trimtab.observe.lake import Lake
 from trimtab.observe.level_pipeline import settings_of
 from trimtab.observe.levels_together import lakes_with_samples, run_batches, run_streams
-from trimtab.observe.session import spark_session
 from trimtab.observe.settings import PipelineSettings
+from trimtab.observe.spark_address import lake_session
 from trimtab.observe.stream import Source, run_stream
 from trimtab.report.saying import say
 
@@ -36,7 +37,7 @@ def run(since: str | None, until: str | None, window: float | None, where: Where
         raise ObserveError(
             f"lake {where.lake} holds no raw samples: run `trimtab collect` first, or name another --lake"
         )
-    session = spark_session(spark, say=say)
+    session = lake_session(spark, where.lake, say)
     try:
         done = run_batches(session, list(lakes.values()), chosen, *period, say=say)
     finally:
@@ -67,7 +68,7 @@ def stream(
     origin, jars = _source(source, found, where, most)
     stop = stop_on_signals()
     lakes = _lakes(where.lake)
-    session = spark_session(spark, say=say, jars=jars)
+    session = lake_session(spark, where.lake, say, jars)
     try:
         # A topic holds the samples of one level; a lake's files lie apart.
         if origin.topic is None:
@@ -79,8 +80,9 @@ def stream(
         session.stop()
 
 
-def _lakes(lake: Path) -> dict[str, Lake]:
+def _lakes(lake: Place) -> dict[str, Lake]:
     """One lake, seen from each level, by the level's name."""
+    reach(lake)
     return {level.name: Lake(lake, level.pipeline()) for level in LEVELS.values()}
 
 

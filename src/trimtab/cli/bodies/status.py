@@ -7,7 +7,6 @@ import json
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import typer
@@ -16,6 +15,7 @@ from rich.live import Live
 
 from trimtab.cli.bodies.where import Where
 from trimtab.files.settings import Settings
+from trimtab.files.store import Place
 from trimtab.levels import LEVELS, System
 from trimtab.model.errors import InputError, ObserveError, SettingsError
 from trimtab.model.level import Standing, standing_of
@@ -49,7 +49,7 @@ def look(where: Where, cluster: str | None, *, every: bool) -> Look:
     return from_lake
 
 
-def _standing(status: ClusterStatus, lake: Path, settings: Settings) -> Standing | str:
+def _standing(status: ClusterStatus, lake: Place, settings: Settings) -> Standing | str:
     """How level the newest snapshot is, as a plan sees it, or else why that is not known."""
     level = LEVELS[status.level]
     try:

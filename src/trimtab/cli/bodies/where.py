@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from trimtab.files.settings import Settings
+from trimtab.files.store import Place
 from trimtab.levels import System, systems
 from trimtab.levels.settings import read_settings
 from trimtab.model.errors import SettingsError
@@ -28,7 +29,7 @@ class Where:
         Values of the options that name a cluster, and of those that levels add, by name.
     """
 
-    lake: Path
+    lake: Place
     settings: Path | None
     overrides: Sequence[str]
     given: Mapping[str, Any]

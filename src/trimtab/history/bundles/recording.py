@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Protocol
 
 from trimtab.files.bundles.recording import read_recording, recording_files
+from trimtab.files.store import Place
 from trimtab.model.bundles.reports import ReportTick
 from trimtab.model.errors import ObserveError
 
@@ -104,7 +105,7 @@ class LakeRecording:
         Which ticks are wanted.
     """
 
-    path: Path
+    path: Place
     cluster: str | None = None
     period: Period = ALL
 

@@ -21,6 +21,8 @@ from trimtab.observe.tables import Tables
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from trimtab.files.store import Place
+
 
 class Recording(Protocol):
     """A recording that can be replayed."""
@@ -71,7 +73,7 @@ class LakeRecording:
         May be None where the lake holds one.
     """
 
-    path: Path
+    path: Place
     cluster: str | None = None
 
     @property

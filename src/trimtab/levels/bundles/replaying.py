@@ -15,7 +15,7 @@ from trimtab.files.bundles.decisions import check_new_folder, decision_file, dec
 from trimtab.files.bundles.policies import read_policies
 from trimtab.files.bundles.scenario_file import NOTHING_SAID, read_scenarios
 from trimtab.files.head import instant
-from trimtab.files.places import lake_folder
+from trimtab.files.places import lake_place
 from trimtab.history.bundles.compare import Comparison, compare, side_by_side, telling
 from trimtab.history.bundles.effect import MEASURED_PAUSE_SECONDS, Ruler, ruler
 from trimtab.history.bundles.hand_overs import HandOvers
@@ -104,7 +104,7 @@ def _recording(given: Mapping[str, Any]) -> Recording:
         return FileRecording(reports, period)
     if lake is None and cluster is None:
         raise SettingsError("nothing to replay: name a recording by --reports, or a lake by --lake")
-    return LakeRecording(lake_folder(lake), cluster, period)
+    return LakeRecording(lake_place(lake), cluster, period)
 
 
 def _check_together(given: Mapping[str, Any], *, shown: bool, simulated: bool, several: bool) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from trimtab.files.atomic import writing
 from trimtab.files.head import instant
-from trimtab.files.places import lake_folder
+from trimtab.files.places import lake_place
 from trimtab.files.replicas.settings import SECTION
 from trimtab.levels import LEVELS
 from trimtab.levels.planning import planner_of
@@ -63,10 +63,10 @@ def replayed(given: Mapping[str, Any]) -> int:
     from trimtab.history.replicas.effect import Ruler
     from trimtab.history.replicas.recording import Period
     from trimtab.history.replicas.spark import compare_on_spark
-    from trimtab.observe.session import spark_session
+    from trimtab.observe.spark_address import lake_session
 
     period = Period(instant("--since", given["since"]), instant("--until", given["until"]))
-    session = spark_session(spark, say=say)
+    session = lake_session(spark, lake_place(given["lake"]), say)
     try:
         compared = compare_on_spark(
             session,
@@ -123,7 +123,7 @@ def _recording(given: Mapping[str, Any]) -> Recording:
         return FolderRecording(folder)
     if lake is None and cluster is None:
         raise SettingsError("nothing to replay: name a folder by --recording, or a lake by --lake")
-    return LakeRecording(lake_folder() if lake is None else lake, cluster)
+    return LakeRecording(lake_place(lake), cluster)
 
 
 def _show(found: Comparison, name: str, given: Mapping[str, Any]) -> None:

@@ -20,6 +20,7 @@ from trimtab.observe.snapshots import Moment, fields_of, write_snapshots
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from trimtab.files.store import Place
     from trimtab.model.load import FloatArray
     from trimtab.observe.bundles.pipeline import BundlesPipelineSettings
     from trimtab.observe.lake import Lake
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 CPU: Final = RESOURCES.index("cpu")
 
 
-def write_newest_snapshots(lake: Lake, manifest: Manifest, settings: BundlesPipelineSettings) -> list[Path]:
+def write_newest_snapshots(lake: Lake, manifest: Manifest, settings: BundlesPipelineSettings) -> list[Place]:
     """A snapshot of every cluster's newest tick that has live brokers; returns a folder per cluster."""
 
     def write(moment: Moment[BundlesPipelineSettings], path: Path) -> None:

@@ -15,10 +15,14 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from trimtab.files.atomic import sync_folder
+from trimtab.files.object_store import StorePath
 from trimtab.model.errors import ObserveError
+from trimtab.observe.parquet import write_rows
 
 if TYPE_CHECKING:
     import pyarrow
+
+    from trimtab.files.store import Place
 
 
 @dataclass(frozen=True)
@@ -162,37 +166,28 @@ class LakeLanding:
         Of the system that the samples are of.
     """
 
-    def __init__(self, raw: Path, columns: Columns) -> None:
+    def __init__(self, raw: Place, columns: Columns) -> None:
         # Loading pyarrow, and what its first conversion loads, takes seconds: better before the first tick.
         import pyarrow.parquet
 
         pyarrow.array([0])
         self._raw = raw
         self._columns = columns
-        _remove_abandoned(raw)
+        if isinstance(raw, Path):
+            _remove_abandoned(raw)
 
     def land(self, batches: Sequence[Batch], cluster: str, tick: datetime.datetime) -> None:
         """Write under a hidden name, force to disk, rename: a reader sees the whole file or none."""
-        import pyarrow.parquet
-
         table = to_table(batches, cluster, tick, datetime.datetime.now(datetime.UTC), self._columns)
         folder = self._raw / f"date={tick:%Y-%m-%d}"
         safe = re.sub(r"[^A-Za-z0-9_-]", "-", cluster)
         # The random part: two collectors of one cluster must not overwrite each other's samples.
         name = f"{tick:%Y%m%dT%H%M%S}{tick.microsecond // 1000:03d}Z-{safe}-{secrets.token_hex(4)}.parquet"
-        making = folder / f".{name}"
         try:
-            folder.mkdir(parents=True, exist_ok=True)
-            try:
-                with making.open("wb") as file:
-                    pyarrow.parquet.write_table(table, file, compression="zstd")
-                    file.flush()
-                    os.fsync(file.fileno())
-                making.rename(folder / name)
-            except BaseException:
-                making.unlink(missing_ok=True)
-                raise
-            sync_folder(folder)
+            if isinstance(folder, StorePath):
+                write_rows(folder / name, table, compression="zstd")
+            else:
+                _write_durably(folder, name, table)
         except OSError as error:
             raise ObserveError(
                 f"samples cannot be written into {folder} ({error.strerror or error}): "
@@ -201,6 +196,23 @@ class LakeLanding:
 
     def close(self) -> None:
         """Nothing is held open between two ticks."""
+
+
+def _write_durably(folder: Path, name: str, table: pyarrow.Table) -> None:
+    import pyarrow.parquet
+
+    making = folder / f".{name}"
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        with making.open("wb") as file:
+            pyarrow.parquet.write_table(table, file, compression="zstd")
+            file.flush()
+            os.fsync(file.fileno())
+        making.rename(folder / name)
+    except BaseException:
+        making.unlink(missing_ok=True)
+        raise
+    sync_folder(folder)
 
 
 def _remove_abandoned(raw: Path) -> None:

@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 from trimtab.connect.kafka.client import producer
 from trimtab.connect.kafka.settings import KafkaConnection
+from trimtab.files.store import Place
 from trimtab.model.errors import ObserveError
 from trimtab.observe.collect.collecting import Sampler, TickSample
 from trimtab.observe.collect.landing import Columns, LakeLanding, Landing, TopicLanding
@@ -103,7 +103,7 @@ class Collected:
 
 
 @contextmanager
-def lake_landing(raw: Path, columns: Columns) -> Iterator[Landing]:
+def lake_landing(raw: Place, columns: Columns) -> Iterator[Landing]:
     """Land in the raw folder of a lake; `columns` are those of the system."""
     yield LakeLanding(raw, columns)
 

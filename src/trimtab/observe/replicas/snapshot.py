@@ -23,12 +23,13 @@ from trimtab.observe.replicas.role_loads import role_loads
 from trimtab.observe.snapshots import Moment, write_snapshots
 
 if TYPE_CHECKING:
+    from trimtab.files.store import Place
     from trimtab.observe.lake import Lake
     from trimtab.observe.manifest import Manifest
     from trimtab.observe.replicas.pipeline import ReplicasPipelineSettings
 
 
-def write_newest_snapshots(lake: Lake, manifest: Manifest, settings: ReplicasPipelineSettings) -> list[Path]:
+def write_newest_snapshots(lake: Lake, manifest: Manifest, settings: ReplicasPipelineSettings) -> list[Place]:
     """A snapshot of every cluster's newest tick that has partitions; returns a folder per cluster."""
 
     def write(moment: Moment[ReplicasPipelineSettings], path: Path) -> None:

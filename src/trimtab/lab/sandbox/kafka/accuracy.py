@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from trimtab.files.store import Place
 from trimtab.lab.sandbox.kafka.comparison import compare, ticks_between
 from trimtab.lab.sandbox.truth import TruthTick, read_truth, traffic_between
 from trimtab.model.errors import InputError
@@ -14,7 +15,7 @@ from trimtab.observe.lake import Lake
 from trimtab.observe.replicas.pipeline import PIPELINE
 
 
-def tell_accuracy(folder: Path, cluster: str | None, lake: Path, as_json: bool, figure: Path | None) -> None:
+def tell_accuracy(folder: Path, cluster: str | None, lake: Place, as_json: bool, figure: Path | None) -> None:
     """Compare, and print the measures: a table, or one JSON document.
 
     Parameters

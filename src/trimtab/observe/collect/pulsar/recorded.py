@@ -9,7 +9,6 @@ from __future__ import annotations
 import datetime
 import math
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from trimtab.model.bundles.reports import (
@@ -22,11 +21,12 @@ from trimtab.model.bundles.reports import (
 )
 from trimtab.model.errors import ObserveError
 from trimtab.observe.lake import instant, microseconds
-from trimtab.observe.landed import is_sound
+from trimtab.observe.parquet import is_sound, rows_of_files
 
 if TYPE_CHECKING:
     import pyarrow
 
+    from trimtab.files.store import Place
     from trimtab.observe.lake import Lake
 
 Row = dict[str, Any]
@@ -91,7 +91,7 @@ def recent_ticks(
     day = None if since is None else (since - datetime.timedelta(days=1)).date()
     files = lake.raw_files(day)
     name = _the_cluster(lake, files, cluster)
-    by_day: dict[str, list[Path]] = {}
+    by_day: dict[str, list[Place]] = {}
     for path in files:
         by_day.setdefault(path.parent.name, []).append(path)
     # One day's files at a time: samples lie under the day of their tick.
@@ -99,7 +99,7 @@ def recent_ticks(
         yield from _ticks_of(paths, name, low)
 
 
-def _the_cluster(lake: Lake, files: list[Path], cluster: str | None) -> str:
+def _the_cluster(lake: Lake, files: list[Place], cluster: str | None) -> str:
     known: set[str] = set()
     # All files where none is named; else until it is found.
     for path in files:
@@ -119,17 +119,14 @@ def _the_cluster(lake: Lake, files: list[Path], cluster: str | None) -> str:
     )
 
 
-def _read(paths: list[Path], columns: list[str], where: Any = None) -> pyarrow.Table:
+def _read(paths: list[Place], columns: list[str], where: Any = None) -> pyarrow.Table:
     import pyarrow
-    import pyarrow.dataset
 
-    sound = [str(path) for path in paths if is_sound(path)]
-    if not sound:
-        return pyarrow.table({name: [] for name in columns})
-    return pyarrow.dataset.dataset(sound, format="parquet").to_table(columns=columns, filter=where)
+    sound = [path for path in paths if is_sound(path)]
+    return rows_of_files(sound, columns, where) if sound else pyarrow.table({name: [] for name in columns})
 
 
-def _ticks_of(paths: list[Path], cluster: str, low: int | None) -> Iterator[ReportTick]:
+def _ticks_of(paths: list[Place], cluster: str, low: int | None) -> Iterator[ReportTick]:
     import pyarrow
     import pyarrow.compute as pc
 

@@ -1,0 +1,86 @@
+"""Parquet files of a lake, by pyarrow, wherever the lake lies."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from trimtab.files.object_store import StoreError, StorePath
+from trimtab.files.store import Place, make_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pyarrow
+
+
+def source_of(path: Place) -> Any:
+    """What pyarrow reads a file from: its path, or an object of which it fetches what it needs."""
+    return path if isinstance(path, Path) else path.open_reader()
+
+
+def rows_of_folder(folder: Place, columns: list[str] | None = None, where: Any = None) -> pyarrow.Table:
+    """Rows of the files of a folder, as far as a `pyarrow.dataset` expression is true."""
+    import pyarrow.dataset
+
+    if isinstance(folder, Path):
+        return pyarrow.dataset.dataset(folder, format="parquet").to_table(columns=columns, filter=where)
+    return _rows_of_objects(finished_files(folder), columns, where)
+
+
+def rows_of_files(paths: Sequence[Place], columns: list[str], where: Any = None) -> pyarrow.Table:
+    """Rows of some files, at least one, as far as a `pyarrow.dataset` expression is true."""
+    import pyarrow.dataset
+
+    objects = [path for path in paths if isinstance(path, StorePath)]
+    if objects:
+        return _rows_of_objects(objects, columns, where)
+    found = pyarrow.dataset.dataset([str(path) for path in paths], format="parquet")
+    return found.to_table(columns=columns, filter=where)
+
+
+def _rows_of_objects(paths: Sequence[Place], columns: list[str] | None, where: Any) -> pyarrow.Table:
+    import pyarrow
+    import pyarrow.dataset
+
+    form = pyarrow.dataset.ParquetFileFormat()
+    fragments = [form.make_fragment(pyarrow.PythonFile(source_of(path), mode="r")) for path in paths]
+    parts = [fragment.to_table(columns=columns, filter=where) for fragment in fragments]
+    return pyarrow.concat_tables(parts, promote_options="default")
+
+
+def finished_files(folder: Place) -> list[Place]:
+    """Files of a folder that are not in the making, by name."""
+    found: list[Place] = [path for path in folder.glob("*.parquet") if path.name[0] not in "._"]
+    return sorted(found, key=lambda path: path.name)
+
+
+def write_rows(path: Place, rows: pyarrow.Table, **options: Any) -> None:
+    """Write a file: there as a whole, or not under this name; its folder is made."""
+    import pyarrow.parquet
+
+    make_folder(path.parent)
+    if isinstance(path, Path):
+        making = path.with_name(f".{path.name}")
+        pyarrow.parquet.write_table(rows, making, **options)
+        making.replace(path)
+        return
+    content = io.BytesIO()
+    pyarrow.parquet.write_table(rows, content, **options)
+    path.write_bytes(content.getvalue())
+
+
+def is_sound(path: Place) -> bool:
+    """True if a file ends as a Parquet file must; one that was cut short does not."""
+    import pyarrow
+    import pyarrow.parquet
+
+    try:
+        pyarrow.parquet.read_metadata(source_of(path))
+    except StoreError:
+        # That nobody answers says nothing of the file.
+        raise
+    except (pyarrow.ArrowException, OSError):
+        return False
+    return True
