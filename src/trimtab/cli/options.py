@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from trimtab.cli.bodies.where import Where
 
 LAKE = typer.Option(
-    None, "--lake", help="Folder of telemetry; by default $TRIMTAB_LAKE, else ~/.local/share/trimtab/lake."
+    None,
+    "--lake",
+    help="Folder or address of telemetry; by default $TRIMTAB_LAKE, else ~/.local/share/trimtab/lake.",
 )
 SETTINGS = typer.Option(
     None, "--settings", help="Settings file; by default $TRIMTAB_SETTINGS, else trimtab.toml here, if there."

@@ -10,7 +10,8 @@ import pytest
 
 from support.object_store import SECRETS, ObjectStore
 from trimtab.files import store
-from trimtab.files.store import StoreError, StorePath, create, place_of
+from trimtab.files.object_store import StoreError, StorePath
+from trimtab.files.store import create, place_of
 from trimtab.model.errors import InputError, SettingsError
 
 
