@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from support.object_store import ObjectStore
 from trimtab.cli.app import main
 
 
@@ -74,14 +75,19 @@ def test_a_state_folder_that_cannot_be_used(
     "words", [["pipeline", "run"], ["pipeline", "compact"], ["status"], ["plan", "replicas"]]
 )
 def test_an_address_is_not_taken_for_a_folder(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, words: list[str]
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    s3: ObjectStore,
+    words: list[str],
 ) -> None:
-    """`s3a://bucket/lake` would else become a folder of that name, here."""
+    """A bucket that is not there, or a store of another kind, would else become a folder of that name."""
     monkeypatch.chdir(tmp_path)
-    code, text = said(capsys, *words, "--lake", "s3a://bucket/lake")
-    assert code == 2
-    assert "lake s3a://bucket/lake is no folder" in " ".join(text.split())
+    code, text = said(capsys, *words, "--lake", "s3a://no-such-bucket/lake")
+    assert (code, text.count("\n")) == (2, 1)
+    assert "s3://no-such-bucket/" in text and "the bucket does not exist" in text
     monkeypatch.setenv("TRIMTAB_LAKE", "hdfs://name/lake")
     code, text = said(capsys, *words)
-    assert (code, "hdfs://name/lake is no folder" in " ".join(text.split())) == (2, True)
+    assert (code, text.count("\n")) == (2, 1)
+    assert "lake hdfs://name/lake has an address of a kind that is not supported" in text
     assert not list(tmp_path.iterdir())
