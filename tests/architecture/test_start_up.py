@@ -21,6 +21,7 @@ HEAVY = {
     "matplotlib",
     "numba",
     "numpy",
+    "obstore",
     "pandas",
     "polars",
     "pyarrow",
