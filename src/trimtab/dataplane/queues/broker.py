@@ -22,10 +22,10 @@ from trimtab.dataplane.queues.in_process import InProcess
 from trimtab.dataplane.queues.listening import Listener
 from trimtab.dataplane.queues.metrics import exposition, unhealthy
 from trimtab.dataplane.queues.refusals import QueuesFullError
-from trimtab.model.errors import ConnectError
+from trimtab.model.errors import ConnectError, InputError
 from trimtab.online.queues.ledger import Ledger
 from trimtab.online.queues.policies.least_work import LeastWorkLeft
-from trimtab.online.queues.policy import DispatchPolicy
+from trimtab.online.queues.policy import DispatchPolicy, OwnQueue
 from trimtab.online.queues.settings import Scheduling
 
 RESULTS_KEPT = 10_000
@@ -48,7 +48,8 @@ class LevelledBroker(AsyncBroker):
     capacity
         The most messages that one queue may hold.
     policy
-        Makes the dispatch policy from the ledger of the queues; a class of `online/queues/policies`.
+        Makes the dispatch policy from the ledger of the queues; a class of `online/queues/policies` whose
+        workers take from their own queue.
     weights
         Seconds of processing by class, for messages without label `weight`.
     default_weight
@@ -71,7 +72,7 @@ class LevelledBroker(AsyncBroker):
     Raises
     ------
     InputError
-        If a number is out of range.
+        If a number is out of range, or the workers of the policy take from others' queues.
     ConnectError
         From `kiq` and `startup`, if the server does not answer.
     """
@@ -109,6 +110,11 @@ class LevelledBroker(AsyncBroker):
 
             self.backend = RedisStreams(url, name, [capacity] * queues, life_seconds, deaths_max)
         self.policy = policy(self.backend.ledger)
+        if getattr(type(self.policy), "source", None) is not OwnQueue.source:
+            raise InputError(
+                f"policy is {self.policy.name}, whose workers take from others too; a worker here "
+                f"has one queue: name one of the others, like least_work_left"
+            )
         self.scheduling, self._schedule = scheduling, schedule
         self._name = ""
         self._listeners: dict[str, Listener] = {}

@@ -5,13 +5,18 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+from collections.abc import Callable
 
 import pytest
 from taskiq.exceptions import SendTaskError
 
 from trimtab.dataplane.queues import LevelledBroker, QueuesFullError, retry_after_seconds
 from trimtab.model.errors import InputError
+from trimtab.online.queues.ledger import Ledger
+from trimtab.online.queues.policies.central import CentralQueue
 from trimtab.online.queues.policies.round_robin import MarkedRoundRobin
+from trimtab.online.queues.policies.stealing import WorkStealing
+from trimtab.online.queues.policy import DispatchPolicy
 
 TEN_LINES = """
 import asyncio
@@ -194,6 +199,17 @@ def test_a_weight_out_of_range_is_refused(weight: float) -> None:
     """At once, where the broker is made."""
     with pytest.raises(InputError, match="weight of class a is .* expected seconds"):
         LevelledBroker(weights={"a": weight})
+
+
+@pytest.mark.parametrize("policy", [CentralQueue, WorkStealing])
+def test_policies_whose_workers_take_from_others_are_refused(
+    policy: Callable[[Ledger], DispatchPolicy],
+) -> None:
+    """Their half that chooses a queue would run, and their half that takes would not."""
+    with pytest.raises(
+        InputError, match="policy is (central_queue|work_stealing), .* name one of the others"
+    ):
+        LevelledBroker(policy=policy)
 
 
 def test_work_is_level_where_counts_would_not_be() -> None:
