@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
@@ -13,11 +13,13 @@ from trimtab.files.store import make_folder, remove_folder
 from trimtab.model.snapshot import SnapshotReference
 from trimtab.observe.columns import SECOND
 from trimtab.observe.lake import instant, microseconds
+from trimtab.observe.parquet import finished_files, source_of
 from trimtab.observe.settings import PipelineSettings
 from trimtab.observe.snapshot_copy import uploaded
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    import datetime
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -87,10 +89,17 @@ class Moment(Generic[SettingsT_co]):
             manifest=self.manifest,
         )
 
-    def windows(self, table: str, number: int) -> tuple[pa.Table, NDArray[np.int64]]:
+    def windows(
+        self, table: str, number: int, columns: Sequence[str] | None = None
+    ) -> tuple[pa.Table, NDArray[np.int64]]:
         """The cluster's rows of the last `number` windows and of those still open, and the end of each row's.
 
         A window that is still open has fewer samples; it only counts where there is nothing else.
+
+        Parameters
+        ----------
+        columns
+            As for `Lake.table`, besides `window_end`.
 
         Returns
         -------
@@ -98,7 +107,8 @@ class Moment(Generic[SettingsT_co]):
             The rows, and, shape (rows,), when their windows end, microseconds.
         """
         reach = number * self.settings.slide + self.settings.window
-        rows = self.rows(table, self.tick - reach, self.tick + self.settings.window)
+        wanted = None if columns is None else ("window_end", *columns)
+        rows = self.rows(table, self.tick - reach, self.tick + self.settings.window, wanted)
         if not rows.num_rows:
             return rows, np.zeros(0, dtype=np.int64)
         return rows, rows["window_end"].cast(pa.int64()).to_numpy()
@@ -153,11 +163,53 @@ def _newest_ticks(
     last = max((entry.last for entry in manifest.tables.get(table, ())), default=None)
     if last is None:
         return {}
-    # A second cluster may lag: look back a day, but on two columns only.
+    # A second cluster may lag: look back a day, but on two columns only, and where footers tell it, on none.
     since = instant(last - max(86400 * SECOND, settings.gap))
-    rows = lake.table(table, ["cluster", "tick"], since=since, where=where, manifest=manifest)
-    newest = rows.group_by("cluster").aggregate([("tick", "max")]).sort_by("cluster").to_pylist()
-    return {row["cluster"]: microseconds(row["tick_max"]) for row in newest}
+    told, untold = _told_by_footers(lake, manifest, table, since) if where is None else ({}, manifest)
+    rows = lake.table(table, ["cluster", "tick"], since=since, where=where, manifest=untold)
+    newest = rows.group_by("cluster").aggregate([("tick", "max")]).to_pylist() if rows.num_rows else []
+    for row in newest:
+        tick = microseconds(row["tick_max"])
+        told[row["cluster"]] = max(tick, told.get(row["cluster"], tick))
+    return dict(sorted(told.items()))
+
+
+def _told_by_footers(
+    lake: Lake, manifest: Manifest, table: str, since: datetime.datetime
+) -> tuple[dict[str, int], Manifest]:
+    """The newest tick of each cluster in those files that hold one cluster each, and the tables without them.
+
+    A day of a large cluster has hundreds of millions of rows, and the statistics of its files say the same.
+    """
+    import pyarrow.parquet
+
+    newest: dict[str, int] = {}
+    others = []
+    for entry in manifest.tables.get(table, ()):
+        found = []
+        if entry.whole and microseconds(since) <= entry.first:
+            files = finished_files(lake.tables / entry.path)
+            found = [one for file in files for one in _spans(pyarrow.parquet.read_metadata(source_of(file)))]
+        if not found or None in found:
+            others.append(entry)
+            continue
+        for cluster, tick in (one for one in found if one is not None):
+            newest[cluster] = max(tick, newest.get(cluster, tick))
+    return newest, replace(manifest, tables={**manifest.tables, table: tuple(others)})
+
+
+def _spans(footer: Any) -> Iterator[tuple[str, int] | None]:
+    """The cluster and newest tick of each group of rows; None for one of several clusters."""
+    places = {footer.schema.column(at).path: at for at in range(footer.num_columns)}
+    for number in range(footer.num_row_groups):
+        group = footer.row_group(number)
+        if not group.num_rows:
+            continue
+        cluster, tick = (group.column(places[name]).statistics for name in ("cluster", "tick"))
+        alone = all(one is not None and one.has_min_max for one in (cluster, tick)) and (
+            cluster.min == cluster.max and not cluster.null_count
+        )
+        yield (cluster.max, microseconds(tick.max)) if alone else None
 
 
 def _new_folder(lake: Lake, manifest: Manifest, cluster: str, tick: int) -> Place:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,8 +24,22 @@ _MEMORY = 86400 * SECOND
 """The host, rack and capacity of a broker that is gone are remembered so long, microseconds."""
 
 _STATES = {"offline": LogDirState.OFFLINE, "cordoned": LogDirState.CORDONED}
+_HELD = ("replica", "log_dir")
+"""Kinds of samples that tell what a broker holds."""
+
 _SLOTS = 1 << 24
 """More partitions than any topic has: topic and number as one sortable figure."""
+
+_TEXTS, _NUMBERS, _BROKERS = (pa.string(), pa.int64(), pa.list_(pa.int32()))
+_NOTHING = pa.schema(
+    [("tick", pa.timestamp("us", tz="UTC")), ("kind", _TEXTS), ("broker", pa.int32()), ("topic", _TEXTS),
+     ("partition", pa.int32()), ("log_dir", _TEXTS), ("is_future", pa.bool_()), ("dir_state", _TEXTS),
+     ("disk_total_bytes", _NUMBERS), ("size_bytes", _NUMBERS), ("leader", pa.int32()),
+     ("replicas", _BROKERS), ("in_sync", _BROKERS), ("adding", _BROKERS)]
+).empty_table()  # fmt: skip
+"""Rows of `rates` as they are read here, of a tick that has none."""
+
+_NO_DIRS = LogDirs(np.zeros(0, np.int32), (), np.zeros(0, np.int8), np.zeros(0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,13 +59,15 @@ class Placement:
 
     def index_of(self, topic: pa.ChunkedArray, partition: pa.ChunkedArray) -> NDArray[np.int64]:
         """Row of each (topic, partition) here; -1 for those that are not."""
-        known = self.partitions
-        own = known.topic.astype(np.int64) * _SLOTS + known.number
-        code = pc.fill_null(pc.index_in(topic, value_set=pa.array(known.topics, pa.string())), -1)
-        asked = code.to_numpy().astype(np.int64) * _SLOTS + partition.to_numpy()
-        place = np.searchsorted(own, asked)
-        found = (place < len(own)) & (own[np.minimum(place, len(own) - 1)] == asked)
-        return np.where(found, place, -1)
+        return rows_of(self.partitions, topic, partition)
+
+
+def rows_of(partitions: Partitions, topic: pa.ChunkedArray, partition: pa.ChunkedArray) -> NDArray[np.int64]:
+    """Row of each (topic, partition) among `partitions`; -1 for those that are not."""
+    own = partitions.topic.astype(np.int64) * _SLOTS + partitions.number
+    code = pc.fill_null(pc.index_in(topic, value_set=pa.array(partitions.topics, pa.string())), -1)
+    number = pc.fill_null(partition, -1).to_numpy()
+    return _place(own, np.where(number < 0, -1, code.to_numpy().astype(np.int64) * _SLOTS + number))
 
 
 def placement_at(moment: Moment[PipelineSettings]) -> Placement:
@@ -62,50 +78,43 @@ def placement_at(moment: Moment[PipelineSettings]) -> Placement:
     is new. Sizes and log dirs count for as long as `gap` after they were told.
     """
     tick = moment.tick
-    recent = moment.rows(
-        "rates",
-        tick - moment.settings.gap,
-        columns=("tick", "kind", "broker", "topic", "partition", "log_dir", "is_future", "dir_state",
-                 "disk_total_bytes", "size_bytes", "leader", "replicas", "in_sync", "adding"),
-        where=pc.field("kind").isin(["partition", "replica", "log_dir"]),
-    )  # fmt: skip
+    kind, columns = pc.field("kind"), _NOTHING.column_names
+    newest = moment.rows("rates", tick, None, columns, kind.isin(["partition", *_HELD]))
     members = moment.rows(
         "brokers",
         tick - _MEMORY,
         columns=("tick", "broker", "host", "rack", "broker_state", "live", "cpu_capacity", "disk_capacity",
                  "network_in_capacity", "network_out_capacity"),
     )  # fmt: skip
-    at = pa.scalar(tick, pa.timestamp("us", tz="UTC"))
-    rows = recent.filter(pc.and_(pc.equal(recent["kind"], "partition"), pc.equal(recent["tick"], at)))
+    if not newest.num_rows:
+        newest = _NOTHING
+    rows = newest.filter(pc.equal(newest["kind"], "partition"))
     rows = rows.sort_by([("topic", "ascending"), ("partition", "ascending")])
-    topics = tuple(sorted(set(rows["topic"].to_pylist())))
+    topics = tuple(sorted(pc.unique(rows["topic"]).to_pylist()))
     topic = pc.index_in(rows["topic"], value_set=pa.array(topics, pa.string())).to_numpy().astype(np.int32)
     number = rows["partition"].to_numpy().astype(np.int32)
-    held = rows["replicas"].to_pylist()
-    copied_to = [set(copies or ()) for copies in rows["adding"].to_pylist()]
-    insync = [set(those or ()) for those in rows["in_sync"].to_pylist()]
-    leaders = rows["leader"].to_pylist()
+    held, insync, adding = (_Lists.of(rows[name]) for name in ("replicas", "in_sync", "adding"))
+    leaders = pc.fill_null(rows["leader"], NOBODY).to_numpy()
+    led = pc.is_valid(rows["leader"]).to_numpy(zero_copy_only=False)
 
     known = _known_brokers(members)
-    ids = np.array(sorted(set(known) | {one for those in held for one in those or ()}), dtype=np.int64)
+    ids = np.unique(np.concatenate([np.array(sorted(known), dtype=np.int64), held.values]))
     index = {int(one): place for place, one in enumerate(ids)}
-    width = max((len(those or ()) for those in held), default=0)
-    replicas = np.full((len(held), width), NOBODY, dtype=np.int32)
+    replicas = np.full((len(rows), held.longest), NOBODY, dtype=np.int32)
+    replicas[held.row, held.column] = _place(ids, held.values)
     in_sync = np.zeros(replicas.shape, dtype=bool)
-    for row, those in enumerate(held):
-        for column, one in enumerate(those or ()):
-            replicas[row, column] = index[one]
-            in_sync[row, column] = one in insync[row]
-    leader = np.array([index.get(one, NOBODY) for one in leaders], dtype=np.int32)
+    in_sync[held.row, held.column] = np.isin(held.codes(ids), insync.codes(ids))
+    leader = np.where(led, _place(ids, leaders), NOBODY).astype(np.int32)
 
-    alive = {one for one, led in zip(insync, leaders, strict=True) if led is not None for one in one}
+    alive = set(np.unique(insync.values[led[insync.row]]).tolist())
+    holding = np.bincount(replicas[replicas != NOBODY], minlength=len(ids))
     host, rack, state, capacity = [], [], [], []
     for one in ids.tolist():
         facts = known.get(one, {})
         present = facts.get("tick") == tick and facts.get("broker_state") == "alive"
         fenced = facts.get("broker_state") == "fenced" and facts.get("tick") == tick
         dead = fenced or not (present or one in alive)
-        empty = not (replicas == index[one]).any()
+        empty = not holding[index[one]]
         state.append(BrokerState.DEAD if dead else BrokerState.NEW if empty else BrokerState.ALIVE)
         host.append(facts.get("host") or f"broker-{one}")
         rack.append(facts.get("rack") or host[-1])
@@ -113,19 +122,77 @@ def placement_at(moment: Moment[PipelineSettings]) -> Placement:
             [facts.get("cpu") or np.inf, np.inf, facts.get("in") or np.inf, facts.get("out") or np.inf]
         )
     limits = np.array(capacity, dtype=float).reshape(len(ids), 4)
+
+    loads = np.full((len(rows), len(RESOURCES)), np.nan)
+    nowhere = np.full(replicas.shape, NOBODY, dtype=np.int32)
+    partitions = Partitions(topics, topic, number, replicas, leader, in_sync, nowhere, loads, loads)
+    recent = newest
+    copied = np.zeros(replicas.shape, dtype=bool)
+    copied[held.row, held.column] = np.isin(held.codes(ids), adding.codes(ids))
+    silent = _silent(recent, partitions, ids, copied)
+    if len(silent):
+        # What was told at the tick wins in any case: only brokers that left something out are looked up.
+        before = moment.rows(
+            "rates",
+            tick - moment.settings.gap,
+            tick - 1,
+            columns,
+            kind.isin(list(_HELD)) & pc.field("broker").isin(silent.tolist()),
+        )
+        recent = pa.concat_tables([before, recent]) if before.num_rows else recent
     dirs, totals = _log_dirs(recent, index)
     limits[:, DISK] = np.where(
         totals > 0, totals, [known.get(one, {}).get("disk") or np.inf for one in ids.tolist()]
     )
-
-    log_dir, size = _replica_dirs(recent, rows, dirs, replicas, ids, copied_to)
-    loads = np.full((len(held), len(RESOURCES)), np.nan)
+    log_dir, sizes = _replica_dirs(recent, dirs, partitions, ids, copied)
+    size = np.fmax.reduce(sizes, axis=1, initial=np.nan)
+    partitions = replace(partitions, log_dir=log_dir)
     return Placement(
-        Brokers(ids, tuple(host), tuple(rack), np.array(state, dtype=np.int8), limits),
-        dirs,
-        Partitions(topics, topic, number, replicas, leader, in_sync, log_dir, loads, loads),
-        size,
+        Brokers(ids, tuple(host), tuple(rack), np.array(state, dtype=np.int8), limits), dirs, partitions, size
     )
+
+
+@dataclass(frozen=True, eq=False)
+class _Lists:
+    """A column of lists of brokers as flat arrays: `values`, each with its row and its place there."""
+
+    row: NDArray[np.int64]
+    column: NDArray[np.int64]
+    values: NDArray[np.int64]
+    longest: int
+
+    @classmethod
+    def of(cls, lists: pa.ChunkedArray) -> _Lists:
+        length = pc.fill_null(pc.list_value_length(lists), 0).to_numpy().astype(np.int64)
+        row = np.repeat(np.arange(len(length)), length)
+        begin = np.cumsum(length) - length
+        column = np.arange(len(row)) - begin[row]
+        values = pc.list_flatten(lists).to_numpy().astype(np.int64)
+        return cls(row, column, values, int(length.max(initial=0)))
+
+    def codes(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Row and broker of each value as one figure; brokers that are not among `ids` have none."""
+        place = _place(ids, self.values)
+        return np.where(place != NOBODY, self.row * len(ids) + place, -1 - self.row)
+
+
+def _place(ids: NDArray[np.int64], values: NDArray[Any]) -> NDArray[np.int64]:
+    """Place of each value in the sorted `ids`; `NOBODY` for those that are not there."""
+    if not len(ids):
+        return np.full(len(values), NOBODY, dtype=np.int64)
+    place = np.minimum(np.searchsorted(ids, values), len(ids) - 1)
+    return np.where(ids[place] == values, place, NOBODY)
+
+
+def _silent(
+    told: pa.Table, partitions: Partitions, ids: NDArray[np.int64], copied: NDArray[np.bool_]
+) -> NDArray[np.int64]:
+    """Brokers that told nothing of their log dirs, or not the size of each replica that counts."""
+    _, sizes = _replica_dirs(told, _NO_DIRS, partitions, ids, copied)
+    lacking = (partitions.replicas != NOBODY) & np.isnan(sizes)
+    of_dir = pc.and_(pc.equal(told["kind"], "log_dir"), pc.not_equal(told["log_dir"], ""))
+    described = pc.unique(told.filter(of_dir)["broker"]).drop_null().to_numpy()
+    return np.union1d(ids[partitions.replicas[lacking]], np.setdiff1d(ids, described))
 
 
 def _known_brokers(members: pa.Table) -> dict[int, dict[str, Any]]:
@@ -179,41 +246,39 @@ def _log_dirs(recent: pa.Table, index: dict[int, int]) -> tuple[LogDirs, FloatAr
 
 def _replica_dirs(
     recent: pa.Table,
-    rows: pa.Table,
     dirs: LogDirs,
-    replicas: IntArray,
+    partitions: Partitions,
     ids: NDArray[np.int64],
-    copied_to: list[set[int]],
+    copied: NDArray[np.bool_],
 ) -> tuple[IntArray, FloatArray]:
-    """The log dir of every replica, and the size of each partition's largest complete replica."""
-    log_dir = np.full(replicas.shape, NOBODY, dtype=np.int32)
-    size = np.full(len(replicas), np.nan)
+    """The log dir of every replica, and its size where it is complete; shapes of `replicas`."""
+    replicas = partitions.replicas
     kept = recent.filter(
         pc.and_(pc.equal(recent["kind"], "replica"), pc.invert(pc.fill_null(recent["is_future"], False)))
     ).sort_by("tick")
-    row_of = {
-        key: row
-        for row, key in enumerate(zip(rows["topic"].to_pylist(), rows["partition"].to_pylist(), strict=True))
-    }
-    dir_of = {
-        (int(ids[broker]), path): place
-        for place, (broker, path) in enumerate(zip(dirs.broker, dirs.path, strict=True))
-    }
-    column_of = [
-        {int(ids[one]): column for column, one in enumerate(those) if one != NOBODY}
-        for those in replicas.tolist()
-    ]
-    latest: dict[tuple[int, int], float] = {}
-    for broker, topic, partition, path, weight in zip(
-        *(kept[name].to_pylist() for name in ("broker", "topic", "partition", "log_dir", "size_bytes")),
-        strict=True,
-    ):
-        row = row_of.get((topic, partition))
-        if row is None or broker not in column_of[row]:
-            continue
-        log_dir[row, column_of[row][broker]] = dir_of.get((broker, path), NOBODY)
-        if weight is not None and broker not in copied_to[row]:
-            latest[(row, broker)] = float(weight)
-    for (row, _), weight in latest.items():
-        size[row] = weight if np.isnan(size[row]) else max(size[row], weight)
-    return log_dir, size
+    row = rows_of(partitions, kept["topic"], kept["partition"])
+    broker = _place(ids, pc.fill_null(kept["broker"], NOBODY).to_numpy())
+    column = np.full(len(row), NOBODY)
+    for place in range(replicas.shape[1]):
+        column[(row != NOBODY) & (broker != NOBODY) & (replicas[row, place] == broker)] = place
+    here = column != NOBODY
+    row, column, broker = row[here], column[here], broker[here]
+    kept = kept.filter(pa.array(here))
+    # Rows are in order of time: of several for one place, numpy keeps the last.
+    log_dir = np.full(replicas.shape, NOBODY, dtype=np.int32)
+    log_dir[row, column] = _dirs_of(dirs, broker, kept["log_dir"])
+    weight = pc.cast(kept["size_bytes"], pa.float64(), safe=False).to_numpy()
+    counts = np.isfinite(weight) & ~copied[row, column]
+    sizes = np.full(replicas.shape, np.nan)
+    sizes[row[counts], column[counts]] = weight[counts]
+    return log_dir, sizes
+
+
+def _dirs_of(dirs: LogDirs, broker: NDArray[np.int64], path: pa.ChunkedArray) -> NDArray[np.int64]:
+    """Place of each log dir, told by its broker's place and its path; `NOBODY` where it is not there."""
+    paths = pa.array(sorted(set(dirs.path)), pa.string())
+    told = pc.index_in(pa.array(dirs.path, pa.string()), value_set=paths).to_numpy()
+    own = dirs.broker.astype(np.int64) * len(paths) + told
+    code = pc.fill_null(pc.index_in(path, value_set=paths), NOBODY).to_numpy()
+    # Dirs are sorted by broker and path, and so are their figures.
+    return np.where(code != NOBODY, _place(own, broker * len(paths) + code), NOBODY)

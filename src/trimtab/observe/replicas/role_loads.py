@@ -56,7 +56,8 @@ def role_loads(
 ) -> RoleLoads:
     """The load value of every partition's roles at a tick; `model` is of `newest_cpu_fit`, maybe empty."""
     settings, tick = moment.settings, moment.tick
-    rows, end = moment.windows("attributed", settings.windows)
+    columns = ("topic", "partition", "leader_load", "follower_load", "valid_share", "extrapolated")
+    rows, end = moment.windows("attributed", settings.windows, columns)
     number = len(placement.partitions)
     ends = np.unique(end)
     closed = ends[ends <= tick]
