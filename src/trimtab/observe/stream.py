@@ -40,6 +40,10 @@ if TYPE_CHECKING:
     from trimtab.observe.seat import Seat
     from trimtab.observe.settings import PipelineSettings
 
+MOST_RECORDS = 500_000
+"""Records of a topic that a micro-batch holds at most, if nothing else is asked for: a tick of 100,000
+partitions with three replicas, which fit the driver's default memory where Spark runs there."""
+
 HOUSEKEEPING_EVERY = 50
 """Micro-batches between two compactions."""
 
@@ -55,7 +59,7 @@ class Source:
     options
         Of Spark's Kafka source: `kafka.bootstrap.servers` and what security needs.
     most_per_batch
-        Files (or records) that one micro-batch may hold; None: all there are.
+        Files (or records) that one micro-batch may hold; None: all files there are, or `MOST_RECORDS`.
     """
 
     topic: str | None = None
@@ -154,8 +158,8 @@ def _samples(session: SparkSession, lake: Lake, settings: PipelineSettings, sour
         raw = reader.parquet(spark_address(lake.raw))
     else:
         options = {"subscribe": source.topic, "startingOffsets": "earliest", **source.options}
-        if source.most_per_batch is not None:
-            options["maxOffsetsPerTrigger"] = str(source.most_per_batch)
+        # A topic may hold days of samples when a stream first starts.
+        options["maxOffsetsPerTrigger"] = str(source.most_per_batch or MOST_RECORDS)
         raw = from_json(reader.format("kafka").options(**options).load(), form)
     return raw.withWatermark("received_at", f"{settings.lateness // 1000} milliseconds")
 
