@@ -3,7 +3,8 @@
 All engines read the same Parquet files, do the same job (clean, rates, growth, traffic, brokers, windows,
 imbalance), and write the same tables; the run fails if any result differs. Spark's own run is given twice:
 those tables only, and all that the product makes. Start-up of the JVM is timed apart. Turns alternate, so
-that a busy moment meets all alike.
+that a busy moment meets all alike. Curves over partitions and cores come after it, each point in a process of
+its own (`pipeline_points.py`).
 """
 
 from __future__ import annotations
@@ -18,7 +19,6 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
 import pyarrow.dataset
 import pyarrow.parquet
 
@@ -26,10 +26,10 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
 import pipeline_duckdb
 import pipeline_polars
+from pipeline_points import fill, measured, timed
 from results import write_result
 from same_result import KEYS, difference
 
-from synthetic_telemetry import SyntheticCluster, land
 from trimtab.observe.lake import Lake
 from trimtab.observe.pipeline import run_batch
 from trimtab.observe.replicas import stages
@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 
 SAME_JOB = ("rates", "growth", "traffic", "brokers", "clients", "windows", "imbalance")
 WHOLE = stages.STAGES
+POINTS = ((200, 2), (2_000, 2), (20_000, 2), (2_000, 1))
+"""Partitions and cores."""
 
 
 def main() -> None:
@@ -54,6 +56,7 @@ def main() -> None:
     parser.add_argument("--ticks", type=int, default=120)
     parser.add_argument("--files", type=int, default=12)
     parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--no-points", action="store_true", help="leave the curves out")
     asked = parser.parse_args()
     settings = ReplicasPipelineSettings(window_seconds=60, slide_seconds=60)
     with tempfile.TemporaryDirectory() as name:
@@ -69,15 +72,18 @@ def main() -> None:
         )
         start_seconds = time.perf_counter() - begun
         contenders = engines(session, lake, scratch, settings)
-        seconds = alternate(contenders, asked.runs)
+        seconds, cpu = alternate(contenders, asked.runs)
         check(lake, scratch)
         session.stop()
+    # Spark's memory is that of its points: here it shares the process with the other engines.
+    points = [] if asked.no_points else [_told(*one) for one in POINTS]
     scan = statistics.median(seconds["scan"])
     figures = {
         engine: {
             "seconds": [round(one, 3) for one in took],
             "median_seconds": round(statistics.median(took), 3),
             "rows_per_second": round(rows / statistics.median(took)),
+            "cpu_seconds": round(statistics.median(cpu[engine]), 2),
             "times_the_scan": round(statistics.median(took) / scan, 1),
         }
         for engine, took in seconds.items()
@@ -93,25 +99,12 @@ def main() -> None:
             "peak_memory_mib_of_python": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
             "same_results": sorted(KEYS),
             "engines": figures,
+            "points": points,
         },
     )
     for engine, row in figures.items():
         speed = f"{row['median_seconds']:8.2f} s {row['rows_per_second']:>12,} rows/s"
         print(f"{engine:24} {speed} {row['times_the_scan']:>8} scans")
-
-
-def fill(lake: Lake, partitions: int, ticks: int, files: int) -> int:
-    """Land the samples of a cluster in so many files; returns the rows."""
-    cluster = SyntheticCluster(
-        brokers=12, partitions=partitions, replication=3, partitions_per_topic=20, seconds_per_tick=30.0
-    )
-    raw = cluster.raw(ticks)
-    instants = pa.compute.unique(raw["tick"]).sort()
-    each = -(-len(instants) // files)
-    for number in range(0, len(instants), each):
-        part = pa.compute.is_in(raw["tick"], value_set=instants[number : number + each])
-        land(raw.filter(part), lake.raw, f"part-{number // each:03d}")
-    return int(raw.num_rows)
 
 
 def engines(
@@ -155,20 +148,34 @@ def engines(
     }
 
 
-def alternate(contenders: dict[str, Callable[[], object]], runs: int) -> dict[str, list[float]]:
-    """Seconds of each, in turns; one uncounted turn goes first, but for the stream, which is long."""
-    seconds: dict[str, list[float]] = {name: [] for name in contenders}
+def alternate(
+    contenders: dict[str, Callable[[], object]], runs: int
+) -> tuple[dict[str, list[float]], dict[str, list[float]]]:
+    """Seconds of each, of the clock and of processors, in turns; one uncounted turn goes first, but for the
+    stream, which is long.
+    """
+    wall: dict[str, list[float]] = {name: [] for name in contenders}
+    cpu: dict[str, list[float]] = {name: [] for name in contenders}
     for turn in range(runs + 1):
         for name, call in contenders.items():
             if name == "spark, stream" and turn != runs:
                 continue
-            begun = time.perf_counter()
-            call()
-            took = time.perf_counter() - begun
-            print(f"  turn {turn} of {runs}, {name}: {took:.2f} s", file=sys.stderr, flush=True)
+            took, used = timed(call)
+            print(
+                f"  turn {turn} of {runs}, {name}: {took:.2f} s, {used:.1f} s of CPU",
+                file=sys.stderr,
+                flush=True,
+            )
             if turn:
-                seconds[name].append(took)
-    return seconds
+                wall[name].append(took)
+                cpu[name].append(used)
+    return wall, cpu
+
+
+def _told(partitions: int, cores: int) -> dict[str, object]:
+    found = measured(partitions, cores)
+    print(f"  {partitions:,} partitions on {cores} cores: {found}", file=sys.stderr, flush=True)
+    return found
 
 
 def check(lake: Lake, scratch: Path) -> None:
