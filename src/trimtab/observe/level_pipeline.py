@@ -42,6 +42,9 @@ class Stage:
         Whether every row depends on the one before it without end (a running mean). The stage then also
         reads its own table: each cluster's newest rows before the instants to be made; and everything after
         the first of those is made anew.
+    nearest
+        Whether of the samples before its own a row depends on its entity's newest alone, and on the tick
+        before. Where all of those lie in one tick, a micro-batch reads no further back.
     wanted
         Whether the table is made at all, by the settings; nothing that is wanted reads one that is not.
     """
@@ -49,6 +52,7 @@ class Stage:
     make: Callable[..., DataFrame]
     reach: Mapping[str, Callable[[Any], Reach]]
     carries: bool = False
+    nearest: bool = False
     wanted: Callable[[Any], bool] = lambda _: True
 
     @property

@@ -59,6 +59,7 @@ def step(
     settings: PipelineSettings,
     doubled: Ranges,
     add: bool,
+    nearest: int | None = None,
 ) -> Step:
     """Bring every table up to date with some samples; nothing is published yet.
 
@@ -77,6 +78,9 @@ def step(
     add
         True: `samples` come on top of those already in the tables (a micro-batch). False: they are all
         there is for these ticks (a batch over history).
+    nearest
+        The newest tick in the tables, if all of `ranges` lies after it and every entity that has an accepted
+        sample there has one in it (`nearest_tick`).
     """
     lake, manifest = tables.lake, tables.manifest
     if add:
@@ -96,7 +100,7 @@ def step(
             for stage in [one for one in waiting if all(name in changed for name in one.reach)]:
                 waiting.remove(stage)
                 now = replace(tables, manifest=manifest)
-                running.add(workers.submit(_make, now, stage, dict(changed), settings))
+                running.add(workers.submit(_make, now, stage, dict(changed), settings, nearest))
             finished, running = wait(running, return_when=FIRST_COMPLETED)
             for future in finished:
                 table, made, files = future.result()
@@ -115,7 +119,11 @@ def _stored(manifest: Manifest, ranges: Ranges) -> Ranges:
 
 
 def _make(
-    tables: Tables, stage: Stage, changed: Mapping[str, Ranges], settings: PipelineSettings
+    tables: Tables,
+    stage: Stage,
+    changed: Mapping[str, Ranges],
+    settings: PipelineSettings,
+    nearest: int | None,
 ) -> tuple[str, Ranges, Written]:
     """Compute everything of one table that changes in others can reach, and write it."""
     made = merged(
@@ -125,7 +133,10 @@ def _make(
     if stage.carries:
         made = _to_the_end(tables.manifest, stage, made)
         state = newest_before(tables.lake, tables.manifest, stage.table, made)
-    inputs = {name: tables.read(name, backward(made, reach(settings))) for name, reach in stage.reach.items()}
+    needed = {name: backward(made, reach(settings)) for name, reach in stage.reach.items()}
+    if stage.nearest and nearest is not None:
+        needed["cleaned"] = merged((max(begin, nearest), end) for begin, end in needed["cleaned"])
+    inputs = {name: tables.read(name, ranges) for name, ranges in needed.items()}
     if stage.carries:
         inputs[stage.table] = tables.read(stage.table, state)
     time_column = tables.lake.level.time_column(stage.table)
@@ -162,11 +173,15 @@ def ticks_of(samples: DataFrame, form: RawForm) -> dict[str, Any]:
     -------
     dict
         `ticks` ascending, `doubled` (those in which some sample seems to come twice), `received` (0 where
-        nothing says when), `rows`, `late`.
+        nothing says when), `rows`, `late`, and `entities`: for each tick how many have an accepted sample,
+        and a sum of their keys that another set of entities has once in 10^19.
     """
+    entity = F.xxhash64(*(name for name in form.keys if name != "tick"))
+    here = F.col("accepted") > 0
     found = (
-        samples.groupBy(F.unix_micros("tick").alias("tick"), F.xxhash64(*form.keys).alias("key"))
+        samples.groupBy(F.unix_micros("tick").alias("tick"), entity.alias("entity"))
         .agg(
+            F.max(F.col("accepted").cast("int")).alias("accepted"),
             F.count(F.lit(1)).alias("rows"),
             F.sum("late_copies").alias("late"),
             F.max(F.unix_micros("received_at")).alias("received"),
@@ -177,16 +192,40 @@ def ticks_of(samples: DataFrame, form: RawForm) -> dict[str, Any]:
             F.sum("late").alias("late"),
             F.max("received").alias("received"),
             (F.max("rows") > 1).alias("doubled"),
+            F.count_if(here).alias("accepted"),
+            F.bit_xor(F.when(here, F.col("entity"))).alias("entities"),
         )
         .collect()
     )
     return {
         "doubled": sorted(row["tick"] for row in found if row["doubled"]),
         "ticks": sorted(row["tick"] for row in found),
+        "entities": {row["tick"]: (row["accepted"], row["entities"]) for row in found},
         "received": max((row["received"] or 0 for row in found), default=0),
         "rows": sum(row["rows"] for row in found),
         "late": sum(row["late"] for row in found),
     }
+
+
+def nearest_tick(manifest: Manifest, seen: tuple[int, object] | None, found: Mapping[str, Any]) -> int | None:
+    """The newest tick in the tables, if nothing before it can matter to the samples after it.
+
+    That is so where all new ticks lie after it, and it has samples of the same entities as each of them: of
+    every entity it then holds the newest sample before.
+
+    Parameters
+    ----------
+    manifest
+        The tables before.
+    seen
+        A tick, and the `entities` of samples that came for it; there may be more in the tables.
+    found
+        Of `ticks_of`, for the samples to be added.
+    """
+    newest = max((entry.last for entry in manifest.tables.get("cleaned", ())), default=None)
+    if seen is None or newest != seen[0] or found["ticks"][0] <= newest:
+        return None
+    return newest if all(one == seen[1] for one in found["entities"].values()) else None
 
 
 def newest_before(lake: Lake, manifest: Manifest, table: str, made: Ranges) -> Ranges:

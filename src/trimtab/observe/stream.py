@@ -27,7 +27,7 @@ from trimtab.observe.parquet import is_sound
 from trimtab.observe.pipeline import Say, refuse_mixture
 from trimtab.observe.spark_address import spark_address
 from trimtab.observe.spark_faults import spark_reason
-from trimtab.observe.stages import step, ticks_of
+from trimtab.observe.stages import nearest_tick, step, ticks_of
 from trimtab.observe.tables import Tables
 
 if TYPE_CHECKING:
@@ -194,6 +194,7 @@ class _Batches:
         self._checkpoint = checkpoint
         self._say = say
         self._looked_at: set[Place] = set()
+        self._seen: tuple[int, object] | None = None
 
     def __call__(self, raw: DataFrame, number: int) -> None:
         """Publish micro-batch `number`, unless it is published already."""
@@ -221,7 +222,8 @@ class _Batches:
                     for name in ("ticks", "doubled")
                 )
                 tables = Tables(raw.sparkSession, lake, manifest)
-                done = step(tables, samples, ranges, settings, doubled, add=True)
+                nearest = nearest_tick(manifest, self._seen, found)
+                done = step(tables, samples, ranges, settings, doubled, True, nearest)
                 manifest = done.manifest
         finally:
             raw.unpersist()
@@ -231,6 +233,8 @@ class _Batches:
         if number % HOUSEKEEPING_EVERY == HOUSEKEEPING_EVERY - 1:
             manifest = compacted(lake, manifest)
         published = self._seat.publish(manifest)
+        if found["ticks"] and (self._seen is None or found["ticks"][-1] > self._seen[0]):
+            self._seen = found["ticks"][-1], found["entities"][found["ticks"][-1]]
         lake.level.write_snapshots(lake, published, settings)
         if number % HOUSEKEEPING_EVERY == HOUSEKEEPING_EVERY - 1:
             sweep(lake, published)

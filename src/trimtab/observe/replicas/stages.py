@@ -64,7 +64,7 @@ def _profiled(settings: ReplicasPipelineSettings) -> bool:
 
 
 STAGES: Final = (
-    Stage(rates, {"cleaned": lambda s: s.gap}),
+    Stage(rates, {"cleaned": lambda s: s.gap}, nearest=True),
     Stage(growth, {"rates": here}),
     Stage(traffic, {"growth": lambda s: s.learning, "rates": here}),
     Stage(brokers, {"rates": here, "traffic": here}),

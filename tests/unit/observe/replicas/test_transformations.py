@@ -6,15 +6,17 @@ import datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyspark.sql import functions as F
 
 from trimtab.observe.clean import deduplicated, from_json, typed
 from trimtab.observe.collect.kafka.raw import FORM
 from trimtab.observe.columns import Flag, ddl
+from trimtab.observe.manifest import Entry, Manifest
 from trimtab.observe.replicas.brokers import brokers
 from trimtab.observe.replicas.pipeline import ReplicasPipelineSettings
 from trimtab.observe.replicas.rates import rates
 from trimtab.observe.replicas.traffic import growth, traffic
-from trimtab.observe.stages import ticks_of
+from trimtab.observe.stages import nearest_tick, ticks_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -108,6 +110,51 @@ def test_ticks_without_copies_are_passed_on(spark: SparkSession) -> None:
     assert [row.copies for row in every] == [1, 1, 2, 1, 1, 1]
     assert ordered(deduplicated(typed_rows, FORM, doubled)) == every
     assert len(ordered(deduplicated(typed_rows, FORM, []))) == 7
+
+
+def test_the_tick_before_is_enough_where_it_has_the_same_entities(spark: SparkSession) -> None:
+    """A micro-batch looks no further back than it must, and further where some entity was not there then."""
+    brokers = {0: (0, 1, 2), 1: (0, 1, 2), 2: (0, 1), 3: (0, 1), 4: (1, 2), 5: (0, 1)}
+    rows = [
+        sample(tick, "broker", broker=broker, cpu_time_ns=100 * tick + broker)
+        for tick, members in brokers.items()
+        for broker in members
+    ]
+    late = rows[-1] | {"received_at": rows[-1]["received_at"] + datetime.timedelta(days=1)}
+    rows[-1] = late
+    every = typed(raw(spark, rows), SETTINGS, FORM).cache()
+    found = ticks_of(every, FORM)
+    ticks = found["ticks"]
+
+    def only(*numbers: int) -> dict[str, Any]:
+        return {
+            "ticks": [ticks[n] for n in numbers],
+            "entities": {ticks[n]: found["entities"][ticks[n]] for n in numbers},
+        }
+
+    def nearest(seen: int, *new: int, newest: int | None = None) -> int | None:
+        last = ticks[seen if newest is None else newest]
+        tables = Manifest(tables={"cleaned": (Entry("one", ticks[0], last + 1, ticks[0], last),)})
+        at = nearest_tick(tables, (ticks[seen], found["entities"][ticks[seen]]), only(*new))
+        return None if at is None else ticks.index(at)
+
+    assert nearest(2, 3) == 2
+    assert nearest(0, 1) == 0
+    assert nearest(1, 2) is None, "one is gone"
+    assert nearest(3, 4) is None, "as many, but others: broker 2 was there at tick 1"
+    assert nearest(4, 5) is None, "a late sample does not count"
+    assert nearest(2, 3, 4) is None, "all of them must be alike"
+    assert nearest(2, 3, newest=3) is None, "more of a tick that is in the tables"
+    assert nearest(1, 3, newest=2) is None, "another stream was here"
+    assert nearest_tick(Manifest(), None, only(0)) is None
+
+    def changes(frame: DataFrame) -> list[Any]:
+        at_three = F.unix_micros("tick") == ticks[3]
+        return rates(frame, SETTINGS).where(at_three).orderBy("broker").collect()
+
+    whole, near = changes(every), changes(every.where(F.unix_micros("tick").between(ticks[2], ticks[3])))
+    assert near == whole
+    assert [row.cpu_ns for row in near] == [100, 100]
 
 
 def test_dirt_is_flagged_and_never_passed_on(spark: SparkSession) -> None:
