@@ -44,7 +44,7 @@ def planned(
 
 
 def filled(document: dict[str, Any], plan: dict[str, Any]) -> list[str]:
-    """Brokers whose disk is above θ after some move, and was not before any: by plain addition."""
+    """Disks of brokers and hosts above θ after some move that were not before any: by plain addition."""
     theta = plan["settings"]["theta"]
     theta = theta["disk"] if isinstance(theta, dict) else theta
     rows = {(row["topic"], row["partition"]): row for row in document["partitions"]}
@@ -52,22 +52,32 @@ def filled(document: dict[str, Any], plan: dict[str, Any]) -> list[str]:
     room = {
         broker["id"]: broker["capacity"].get("disk", float("inf")) * theta for broker in document["brokers"]
     }
+    at: dict[int, list[Any]] = {broker: [broker] for broker in room}
+    if "host_load" in plan["settings"]["goals"] or plan["settings"]["fix_offline"]:
+        out = set(plan["settings"]["drain"])
+        declared = {one["name"]: one["capacity"].get("disk") for one in document.get("x_hosts", [])}
+        for broker in document["brokers"]:
+            capacity = declared.get(broker["host"])
+            if capacity and broker["state"] not in ("dead", "draining") and broker["id"] not in out:
+                at[broker["id"]].append(broker["host"])
+                room[broker["host"]] = capacity * theta
     held = dict.fromkeys(room, 0.0)
     for key, brokers in holders.items():
         for broker in brokers:
-            held[broker] += rows[key]["leader_load"]["disk"]
+            for disk in at[broker]:
+                held[disk] += rows[key]["leader_load"]["disk"]
     below = {broker for broker in room if held[broker] <= room[broker] * BARELY}
     found = []
     for move in plan["moves"]:
         key, target = (move["topic"], move["partition"]), move["target"]
         if move["kind"] != "replica":
             continue
-        held[move["source"]] -= rows[key]["leader_load"]["disk"]
-        held[target] += rows[key]["leader_load"]["disk"]
-        if target in below and held[target] > room[target] * BARELY:
-            found.append(
-                f"move {move['order']} fills broker {target} to {held[target]:g} of {room[target]:g}"
-            )
+        for disk in at[move["source"]]:
+            held[disk] -= rows[key]["leader_load"]["disk"]
+        for disk in at[target]:
+            held[disk] += rows[key]["leader_load"]["disk"]
+            if disk in below and held[disk] > room[disk] * BARELY:
+                found.append(f"move {move['order']} fills {disk} to {held[disk]:g} of {room[disk]:g}")
     return found
 
 

@@ -7,6 +7,10 @@ from hypothesis import strategies as st
 
 STATES = ["alive"] * 9 + ["new", "dead", "draining", "no_leaders", "no_new_replicas"]
 DIR_STATES = ["online"] * 6 + ["offline", "cordoned"]
+GOALS = [
+    *("rack", "host", "theta", "epsilon", "log_dirs", "preferred_order", "host_load", "replica_numbers"),
+    *("leader_numbers", "potential_network_out", "topic_replicas", "topic_leaders"),
+]
 READINGS = {
     "trim": ("trim", []),
     "role_aware, literal": ("role_aware", ["replicas.role_aware.literal=true"]),
@@ -33,11 +37,26 @@ def cluster_documents(draw: st.DrawFn) -> dict[str, Any]:
         "cluster": "drawn",
         "taken_at": "2026-11-21T05:00:00Z",
         "brokers": brokers,
+        **draw(_declared_hosts(brokers)),
         "partitions": [
             {"topic": f"t{number % 3}", "partition": number, **row} for number, row in enumerate(rows)
         ],
         "quality": {"valid_share": 1.0, "oldest_sample_seconds": 60, "cpu": "measured"},
     }
+
+
+@st.composite
+def _declared_hosts(draw: st.DrawFn, brokers: list[dict[str, Any]]) -> dict[str, Any]:
+    """For half of the clusters, disks and network interfaces of some hosts."""
+    names = sorted({broker["host"] for broker in brokers if broker["host"]})
+    if not names or draw(st.booleans()):
+        return {}
+    rooms = {"disk": st.integers(10, 120), "network_out": st.integers(50, 200)}
+    rows = []
+    for name in draw(st.lists(st.sampled_from(names), unique=True, min_size=1)):
+        told = draw(st.lists(st.sampled_from(sorted(rooms)), unique=True, min_size=1))
+        rows.append({"name": name, "capacity": {one: draw(rooms[one]) for one in told}})
+    return {"x_hosts": rows}
 
 
 @st.composite
@@ -100,6 +119,8 @@ def wishes(draw: st.DrawFn, document: dict[str, Any]) -> list[str]:
     asked: dict[str, Any] = {}
     if draw(st.booleans()):
         asked["theta.disk"] = draw(st.sampled_from([0.3, 0.5, 0.7, 0.9, 1.0]))
+    if "x_hosts" in document and draw(st.booleans()):
+        asked["goals"] = ["rack", "host", "theta", "epsilon", "log_dirs", "host_load"]
     if draw(st.booleans()):
         asked["epsilon"] = draw(st.sampled_from([0.02, 0.3, 0.9]))
     kind = draw(
@@ -124,8 +145,17 @@ def wishes(draw: st.DrawFn, document: dict[str, Any]) -> list[str]:
     elif kind == "goals":
         asked["goals"] = draw(
             st.lists(
-                st.sampled_from(["rack", "host", "theta", "epsilon", "log_dirs", "preferred_order"]),
+                st.sampled_from(GOALS),
                 unique=True,
             )
         )
-    return [f"replicas.{key}={json.dumps(value)}" for key, value in asked.items()]
+        if draw(st.integers(0, 3)) == 0:
+            asked["goals"].append("min_leaders_per_topic")
+            asked["min_leaders_per_topic"] = draw(st.sampled_from([{"t0": 1}, {"t*": 1, "t0": 2}]))
+    return [f"replicas.{key}={_toml(value)}" for key, value in asked.items()]
+
+
+def _toml(value: Any) -> str:
+    if not isinstance(value, dict):
+        return json.dumps(value)
+    return "{" + ", ".join(f"{json.dumps(name)} = {json.dumps(one)}" for name, one in value.items()) + "}"

@@ -94,13 +94,15 @@ class _Judge:
     def faults(self) -> list[str]:
         self.check_shape()
         self.check_reference()
-        room, dir_room = self.disk_room(), self.dir_room()
+        room, dir_room, host_room = self.disk_room(), self.dir_room(), self.host_room()
         for number, move in enumerate(self.plan["moves"], 1):
             self.check_move(number, move)
             self.check_room(number, move, room)
             self.check_dir_room(number, move, dir_room)
+            self.check_host_room(number, move, host_room)
         self.check_assignments()
         self.check_predictions()
+        self.check_topics()
         self.check_cost()
         self.check_switches()
         self.check_maintenance()
@@ -321,6 +323,176 @@ class _Judge:
         at = (move["target"], move.get("x_target_dir"))
         if at in room and self.dir_held()[at] > room[at]:
             self.fault(f"move {number} fills log dir {at} to {self.dir_held()[at]:g}, {room[at]:g} allowed")
+
+    # ------------------------------------------------------------ hosts
+
+    def host_capacity(self) -> dict[str, dict[str, tuple[float, bool]]]:
+        """Capacity of each host with brokers in service, by resource, and whether it is declared.
+
+        Else it is the sum of those brokers'; resources without limit are left out.
+        """
+        told = {row["name"]: dict(row["capacity"]) for row in self.snapshot.get("x_hosts", [])}
+        for host, capacity in (self.settings.get("host_capacity") or {}).items():
+            told[host] = {**told.get(host, {}), **capacity}
+        found: dict[str, dict[str, tuple[float, bool]]] = {}
+        for number in self.serving():
+            found.setdefault(self._place("host", number), {})
+        for host, of in found.items():
+            brokers = [self.brokers[number].get("capacity", {}) for number in self.on_host(host)]
+            for name in RESOURCES:
+                if name in told.get(host, {}):
+                    of[name] = told[host][name], True
+                elif all(name in capacity for capacity in brokers):
+                    of[name] = sum(capacity[name] for capacity in brokers), False
+        return found
+
+    def serving(self) -> list[int]:
+        return [number for number in self.brokers if number not in self.out_of_service]
+
+    def on_host(self, host: str) -> list[int]:
+        return [number for number in self.serving() if self._place("host", number) == host]
+
+    def host_load(self, lists: dict, leaders: dict) -> dict[str, dict[str, float]]:
+        """Load of each host with brokers in service: theirs."""
+        load = self.load(lists, leaders)
+        return {
+            host: {name: sum(load[number][name] for number in self.on_host(host)) for name in RESOURCES}
+            for host in self.host_capacity()
+        }
+
+    def host_limit(self, name: str, resource: str) -> float:
+        """θ or ε of hosts: their own, or that of brokers, where it is a goal."""
+        own = self.settings.get(f"host_{name}") or {}
+        if resource in own:
+            return own[resource]
+        return self._limit(name)[resource] if name in self.settings["goals"] else math.inf
+
+    def host_room(self) -> dict[str, float]:
+        """Bytes that each host that declares a disk may hold: θ of it, or what it holds if that is more."""
+        if "host_load" not in self.settings["goals"] and not self.settings.get("fix_offline"):
+            return {}
+        held = self.host_load(self.first_list, self.first_leader)
+        asked = "theta" in self.settings["goals"] or self.settings.get("fix_offline")
+        usual = self._limit("theta")["disk"] if asked else 1.0
+        theta = (self.settings.get("host_theta") or {}).get("disk", usual)
+        return {
+            host: max(theta * of["disk"][0], held[host]["disk"]) * (1 + 1e-6)
+            for host, of in self.host_capacity().items()
+            if "disk" in of and of["disk"][1]
+        }
+
+    def check_host_room(self, number: int, move: dict, room: dict[str, float]) -> None:
+        """No step fills a host's disk above θ that was not, whatever the verdict says."""
+        host = self._place("host", move["target"]) if move["target"] in self.brokers else None
+        if host in room and move["target"] not in self.out_of_service:
+            held = self.host_load(self.list, self.leader)[host]["disk"]
+            if held > room[host]:
+                self.fault(f"move {number} fills the disk of host {host} to {held:g}, {room[host]:g} allowed")
+
+    def host_faults(self, lists: dict, leaders: dict) -> tuple[list[str], list[str]]:
+        """Hosts above their θ, and further than their ε from the mean, where that is asked."""
+        over: list[str] = []
+        off: list[str] = []
+        if "host_load" not in self.settings["goals"]:
+            return over, off
+        load, capacity = self.host_load(lists, leaders), self.host_capacity()
+        for name in RESOURCES:
+            counted = [host for host, of in capacity.items() if name in of]
+            if not counted:
+                continue
+            mean = sum(load[host][name] for host in counted) / sum(
+                capacity[host][name][0] for host in counted
+            )
+            idle = mean < self.settings["idle_usage"] * (1 - 1e-12)
+            for host in counted:
+                room, declared = capacity[host][name]
+                usage = load[host][name] / room
+                if (declared or name != "disk") and usage > self.host_limit("theta", name) * (1 + 1e-9):
+                    over.append(f"host {host} {name} {usage:.4f} > θ")
+                if abs(usage - mean) > self.host_limit("epsilon", name) * mean * (1 + 1e-9) and not idle:
+                    off.append(f"host {host} {name} {usage:.4f}, mean {mean:.4f}")
+        return over, off
+
+    # ------------------------------------------------------------ numbers
+
+    def counted(self, what: str) -> list[int]:
+        """Brokers that may be given replicas, or may lead; of a topic's leaders those that may do both."""
+        states = {
+            number: self.brokers[number]["state"]
+            for number in self.serving()
+            if self.brokers[number]["state"] not in ("dead", "draining")
+        }
+        receives = {number for number, state in states.items() if state != "no_new_replicas"}
+        receives -= set(self.settings.get("excluded_brokers_for_replicas") or [])
+        leads = {number for number, state in states.items() if state != "no_leaders"} - self.demoted
+        leads -= set(self.settings.get("excluded_brokers_for_leaders") or [])
+        return sorted({"replicas": receives, "leaders": leads, "topic leaders": leads & receives}[what])
+
+    def uneven(self, held: list[int], brokers: list[int]) -> list[tuple[int, int]]:
+        """(broker, number) further than ε from the mean, and not next to it; `held` names one for each."""
+        if not brokers:
+            return []
+        numbers = {number: held.count(number) for number in brokers}
+        mean = sum(numbers.values()) / len(brokers)
+        reach = self.settings["number_epsilon"] * mean * (1 + 1e-9)
+        return [
+            (number, have)
+            for number, have in numbers.items()
+            if abs(have - mean) > reach and abs(have - mean) >= 1 - 1e-9
+        ]
+
+    def number_faults(self) -> list[str]:
+        """Numbers of replicas and leaders, also of topics, that miss the goals asked for."""
+        goals, faults = self.settings["goals"], []
+        held = {key: list(brokers) for key, brokers in self.list.items()}
+        if "replica_numbers" in goals:
+            everything = [broker for brokers in held.values() for broker in brokers]
+            faults += [f"replicas of {one}" for one in self.uneven(everything, self.counted("replicas"))]
+        if "leader_numbers" in goals:
+            leading = [leader for leader in self.leader.values() if leader is not None]
+            faults += [f"leaders of {one}" for one in self.uneven(leading, self.counted("leaders"))]
+        if "potential_network_out" in goals:
+            for number in self.serving():
+                room = self.brokers[number].get("capacity", {}).get("network_out")
+                sent = sum(
+                    self.partitions[key]["leader_load"]["network_out"]
+                    for key, brokers in held.items()
+                    if number in brokers
+                )
+                if room is not None and sent > self._limit("theta")["network_out"] * room * (1 + 1e-9):
+                    faults.append(f"broker {number} might send {sent:g} of {room:g}")
+        return faults + [
+            f"{goal} of {topic}" for goal, topics in self.topics_missed().items() for topic in topics
+        ]
+
+    def topics_missed(self) -> dict[str, list[str]]:
+        """By goal, the topics that miss it in the end; excluded ones never do."""
+        goals = self.settings["goals"]
+        found: dict[str, list[str]] = {
+            goal: [] for goal in ("topic_replicas", "topic_leaders", "min_leaders_per_topic") if goal in goals
+        }
+        for topic in sorted({topic for topic, _ in self.list}) if found else ():
+            if self.excluded((topic, 0)):
+                continue
+            keys = [key for key in self.list if key[0] == topic]
+            replicas = [broker for key in keys for broker in self.list[key]]
+            leading = [self.leader[key] for key in keys if self.leader[key] is not None]
+            named = any(fnmatchcase(topic, one) for one in self.settings.get("levelled_topics", []))
+            if "topic_replicas" in found and named and self.uneven(replicas, self.counted("replicas")):
+                found["topic_replicas"].append(topic)
+            if "topic_leaders" in found and named and self.uneven(leading, self.counted("topic leaders")):
+                found["topic_leaders"].append(topic)
+            table = self.settings.get("min_leaders_per_topic", {})
+            least = max((number for one, number in table.items() if fnmatchcase(topic, one)), default=0)
+            if any(leading.count(number) < least for number in self.counted("topic leaders")):
+                found["min_leaders_per_topic"].append(topic)
+        return found
+
+    def check_topics(self) -> None:
+        told = {goal: one["after"] for goal, one in self.plan.get("x_topics", {}).items()}
+        missed = {goal: len(topics) for goal, topics in self.topics_missed().items()}
+        if told != missed:
+            self.fault(f"x_topics tells of {told}, counted {missed}")
 
     # ------------------------------------------------------------ ends
 
@@ -677,7 +849,8 @@ class _Judge:
         else:
             hard = self.placement_faults(self.list, self.leader, moved=True)
             over, off = self.level_faults(self.list, self.leader)
-        everything = hard + over + off + self.dir_faults() + self.order_faults()
+        everything = hard + over + off + self.dir_faults() + self.order_faults() + self.number_faults()
+        everything += [fault for faults in self.host_faults(self.list, self.leader) for fault in faults]
         if verdict not in ("level", "levelled", "improved", "overloaded", "infeasible"):
             self.fault(f"verdict is {verdict}")
         if verdict == "level" and self.plan["moves"]:
@@ -719,7 +892,11 @@ class _Judge:
         short = [problem for problem in problems if "choices" in problem.get("proof", {})]
         for problem in short:
             self.check_short_of_room(problem)
-        if verdict == "infeasible" and not over and not short:
+        few = [problem for problem in problems if problem["kind"] == "add_partitions"]
+        for problem in few:
+            self.check_add_partitions(problem)
+        full_hosts = self.host_faults(self.list, self.leader)[0]
+        if verdict == "infeasible" and not (over or short or few or full_hosts):
             self.check_could_be_placed()
 
     def lifted(self) -> list[str]:
@@ -727,6 +904,8 @@ class _Judge:
         before, _ = self.level_faults(self.first_list, self.first_leader)
         was = {text.rsplit(" ", 3)[0] for text in before}
         over, _ = self.level_faults(self.list, self.leader)
+        was |= {text.rsplit(" ", 3)[0] for text in self.host_faults(self.first_list, self.first_leader)[0]}
+        over += self.host_faults(self.list, self.leader)[0]
         return [text for text in over if text.rsplit(" ", 3)[0] not in was]
 
     def check_too_few(self, problems: list[dict]) -> None:
@@ -847,6 +1026,14 @@ class _Judge:
     def check_add_brokers(self, problem: dict) -> None:
         """More brokers are only needed if the total does not fit those that are there."""
         name = problem["resource"]
+        if problem["proof"].get("goal") == "host_load":
+            load, room = self.host_load(self.list, self.leader), self.host_capacity()
+            total = sum(of[name] for of in load.values())
+            if total <= self.host_limit("theta", name) * sum(of[name][0] for of in room.values()) * (
+                1 - 1e-9
+            ):
+                self.fault(f"add_brokers for {name} of hosts, but a load of {total:g} fits")
+            return
         theta = self._limit("theta")[name]
         capacity = [
             broker["capacity"].get(name)
@@ -865,6 +1052,18 @@ class _Judge:
             self.fault(
                 f"add_brokers for {name}, but a load of {total:g} fits into θ times capacity, {room:g}"
             )
+
+    def check_add_partitions(self, problem: dict) -> None:
+        """More partitions are only needed where brokers are to lead more than a topic has."""
+        brokers, missing = len(self.counted("topic leaders")), 0
+        for topic, least in problem["proof"]["least_leaders"].items():
+            lack = least * brokers - sum(key[0] == topic for key in self.partitions)
+            asked = self.settings["min_leaders_per_topic"].items()
+            if lack <= 0 or least != max(number for one, number in asked if fnmatchcase(topic, one)):
+                self.fault(f"add_partitions for {topic}, which lacks {lack} for {least} on each of {brokers}")
+            missing += lack
+        if missing != problem["count"]:
+            self.fault(f"add_partitions {problem['count']}, {missing} are missing")
 
     def check_worsened(self, over: list[str]) -> None:
         """Where nothing had to be evacuated and all brokers were within θ, they stay so."""

@@ -10,9 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.plan_checker import check
 from support.replica_clusters import broker, partition, snapshot, snapshots
 from trimtab.files.replicas.plan import FORMAT as PLAN
 from trimtab.files.replicas.plan import plan_bytes
+from trimtab.files.replicas.snapshot import write_snapshot
 from trimtab.levels.settings import read_settings
 from trimtab.model.errors import PlanError, SettingsError
 from trimtab.model.level import standing_of
@@ -328,3 +330,22 @@ def test_trades_are_worth_what_placements_differ_in(asked: ReplicasSnapshot, dra
         np.testing.assert_array_equal(board.tally, fresh.tally)
         table = fresh._replace(bounds=board.bounds)
         np.testing.assert_array_equal(board.worth[: len(board.seat), SPREAD], topic_potential(table))
+
+
+def test_the_judge_of_plans_counts_hosts_and_topics_itself(tmp_path: Path) -> None:
+    """A plan that was asked for neither claims both: host a is too full, and topics lie on few brokers."""
+    brokers = [broker(1, host="a"), broker(2, host="a"), broker(3, host="b"), broker(4, host="b")]
+    rows = [partition("t", i, [1 + i % 2], load=(0.1, 1.0, 1.0, 20.0)) for i in range(6)]
+    free = float("inf")
+    asked = replace(snapshot(brokers, rows), hosts=(("a", (free, free, free, 140.0)),))
+    write_snapshot(asked, tmp_path / "snapshot.json")
+    told = json.loads((tmp_path / "snapshot.json").read_bytes())
+    document = json.loads(plan_bytes(plan(asked, ReplicasSettings(goals=("rack",)))))
+    assert check(told, document) == []
+    document["settings"]["goals"] = ["rack", "theta", "host_load"]
+    assert check(told, document) == ["verdict is level, but host a network_out 0.8571 > θ (1 such)"]
+    document["settings"] |= {"goals": ["topic_leaders"], "levelled_topics": ["*"], "number_epsilon": 0.1}
+    assert check(told, document) == [
+        "x_topics tells of {}, counted {'topic_leaders': 1}",
+        "verdict is level, but topic_leaders of t (1 such)",
+    ]
