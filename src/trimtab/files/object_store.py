@@ -142,6 +142,11 @@ class StorePath:
             if self.read_bytes() != content:
                 raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(self)) from None
 
+    def rename(self, target: StorePath) -> None:
+        """Copy the object to another name in the same store, and remove it."""
+        with self._told():
+            _client(self.root).rename(self.key, target.key)
+
     def unlink(self, missing_ok: bool = False) -> None:
         """Remove the object; stores do not tell whether there was one."""
         with self._told(), contextlib.suppress(FileNotFoundError):

@@ -105,6 +105,17 @@ def make_folder(folder: Place) -> None:
             folder.mkdir(parents=True, exist_ok=True)
 
 
+def move(file: Place, target: Place) -> None:
+    """Give a file another name in the same lake, whose folder is made; what had that name is replaced."""
+    make_folder(target.parent)
+    if isinstance(file, StorePath) and isinstance(target, StorePath):
+        file.rename(target)
+    elif isinstance(file, Path) and isinstance(target, Path):
+        file.replace(target)
+    else:
+        raise AssertionError(f"{file} and {target} lie in different stores")
+
+
 def remove_folder(folder: Place) -> None:
     """Remove a folder with all that lies in it; what cannot be removed is left."""
     if isinstance(folder, Path):

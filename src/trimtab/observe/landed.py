@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from trimtab.observe.parquet import write_rows
+from trimtab.files.store import move, remove_folder
+from trimtab.observe.parquet import source_of
+from trimtab.observe.spark_address import spark_address
+from trimtab.observe.tables import check_found
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -13,24 +16,54 @@ if TYPE_CHECKING:
     from trimtab.files.store import Place
     from trimtab.observe.manifest import Manifest
 
-_NAME = re.compile(r"stream-(?P<stream>[0-9a-f-]{36})-(?P<batch>\d{9})\.parquet")
+_NAME = re.compile(r"stream-(?P<stream>[0-9a-f-]{36})-(?P<batch>\d{9})(-\d+)?\.parquet")
+
+ROWS_PER_FILE = 500_000
+"""A task each: a micro-batch of a tick should not leave a file for every partition of its topic."""
 
 
-def land_rows(raw: DataFrame, folder: Place, name: str) -> None:
+def land_rows(raw: DataFrame, rows: int, folder: Place, name: str) -> None:
     """Write raw rows of a topic below a lake's `raw`: history can then be built anew without the topic.
 
-    One file per day of ticks; running it again with the same rows and name changes nothing.
-    """
-    import pyarrow
-    import pyarrow.compute
+    Spark's executors write them, a file or more for each day of ticks. Running it again with the same rows
+    and name changes nothing, also after an end in the middle.
 
-    rows = raw.toArrow()
-    day = pyarrow.compute.strftime(
-        pyarrow.compute.coalesce(rows["tick"], rows["received_at"]), format="%Y-%m-%d"
-    )
-    day = pyarrow.compute.fill_null(day, "1970-01-01")
-    for one in sorted(pyarrow.compute.unique(day).to_pylist()):
-        write_rows(folder / f"date={one}" / f"{name}.parquet", rows.filter(pyarrow.compute.equal(day, one)))
+    Parameters
+    ----------
+    raw, rows
+        The rows, and how many they are.
+    folder, name
+        Where the files go, and how their names begin.
+
+    Raises
+    ------
+    ObserveError
+        If fewer rows are found there than Spark wrote.
+    """
+    from pyspark.sql import Observation
+    from pyspark.sql import functions as F
+
+    making = folder / f".{name}"
+    remove_folder(making)
+    at = F.coalesce("tick", "received_at", F.timestamp_micros(F.lit(0)))
+    counted = Observation()
+    dated = raw.withColumn("date", F.date_format(at, "yyyy-MM-dd")).coalesce(-(-rows // ROWS_PER_FILE) or 1)
+    told = dated.observe(counted, F.count(F.lit(1)).alias("rows"))
+    told.write.partitionBy("date").parquet(spark_address(making))
+    files: list[Place] = list(making.glob("date=*/*.parquet"))
+    files.sort(key=str)
+    check_found(raw, "samples", making, counted.get["rows"], sum(map(_rows, files)))
+    for old in folder.glob(f"date=*/{name}*.parquet"):
+        old.unlink()
+    for number, path in enumerate(files):
+        move(path, folder / path.parent.name / f"{name}-{number}.parquet")
+    remove_folder(making)
+
+
+def _rows(path: Place) -> int:
+    import pyarrow.parquet
+
+    return int(pyarrow.parquet.read_metadata(source_of(path)).num_rows)
 
 
 def is_published(path: Place, manifest: Manifest) -> bool:

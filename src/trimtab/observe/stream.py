@@ -212,10 +212,10 @@ class _Batches:
         self._name_broken_files()
         raw = raw.persist()
         try:
-            if self._source.topic is not None:
-                land_rows(raw, lake.raw, f"stream-{stream}-{number:09d}")
             samples = typed(raw, settings, lake.level.raw)
             found = ticks_of(samples, lake.level.raw)
+            if self._source.topic is not None and found["rows"]:
+                land_rows(raw, found["rows"], lake.raw, f"stream-{stream}-{number:09d}")
             if found["ticks"]:
                 ranges, doubled = (
                     merged(((tick, tick + 1) for tick in found[name]), apart=settings.gap)

@@ -21,6 +21,7 @@ from trimtab.observe.spark_columns import frame_of, is_within
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from trimtab.files.store import Place
     from trimtab.observe.lake import Lake
     from trimtab.observe.manifest import Entry, Manifest, Ranges
 
@@ -110,14 +111,25 @@ def write_table(frame: DataFrame, lake: Lake, table: str) -> Written:
     path, counted = new_path(table), Observation()
     frame.observe(counted, F.count(F.lit(1)).alias("rows")).write.parquet(spark_address(lake.tables / path))
     files, rows = written(lake, table, path), counted.get["rows"]
-    if files.rows != rows:
+    check_found(frame, f"rows of table {table}", lake.tables / path, rows, files.rows)
+    return files
+
+
+def check_found(frame: DataFrame, what: str, folder: Place, wrote: int, found: int) -> None:
+    """Refuse to go on where Spark wrote rows that are not in a folder.
+
+    Raises
+    ------
+    ObserveError
+        Naming the executors that may see another folder of that name.
+    """
+    if found != wrote:
         elsewhere = ", ".join(executors_elsewhere(frame.sparkSession)) or "one of them"
         raise ObserveError(
-            f"Spark's executors wrote {rows:,} rows of table {table} to {lake.tables / path}, but only "
-            f"{files.rows:,} are there: the folder is not the same one for {elsewhere}. Nothing was "
-            "published; give a --lake that all of Spark's machines share"
+            f"Spark's executors wrote {wrote:,} {what} to {folder}, but only {found:,} are there: the folder "
+            f"is not the same one for {elsewhere}. Nothing was published; give a --lake that all of Spark's "
+            "machines share"
         )
-    return files
 
 
 def written(lake: Lake, table: str, path: str) -> Written:
