@@ -30,7 +30,6 @@ giving leaderless partitions a leader, is always part of a plan."""
 
 DEFAULT_GOALS: Final = ("rack", "host", "theta", "epsilon", "log_dirs")
 
-ON_HOSTS: Final = {"goals": ("host_load",)}
 ON_NUMBERS: Final = {"goals": ("replica_numbers", "leader_numbers", "topic_replicas", "topic_leaders")}
 ON_TOPICS: Final = {"goals": ("topic_replicas", "topic_leaders")}
 ON_LEAST: Final = {"goals": ("min_leaders_per_topic",)}
@@ -134,7 +133,7 @@ class ReplicasSettings:
     idle_usage: float = 0.01
     host_theta: tuple[float | None, ...] = (None, None, None, None)
     host_epsilon: tuple[float | None, ...] = (None, None, None, None)
-    host_capacity: Mapping[str, Mapping[str, float]] = field(default_factory=dict, metadata=ON_HOSTS)
+    host_capacity: Mapping[str, Mapping[str, float]] = field(default_factory=dict, metadata=IF_GIVEN)
     number_epsilon: float = field(default=0.1, metadata=ON_NUMBERS)
     levelled_topics: tuple[str, ...] = field(default=("*",), metadata=ON_TOPICS)
     min_leaders_per_topic: Mapping[str, int] = field(default_factory=dict, metadata=ON_LEAST)

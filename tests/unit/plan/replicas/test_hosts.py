@@ -59,6 +59,8 @@ def test_settings_declare_hosts_as_snapshots_do() -> None:
     assert found.moves == same.moves
     assert found.settings["host_capacity"] == {"a": {"network_out": 140.0}, "b": {"network_out": 140.0}}
     assert plan(declared(two_hosts(), 1.0), told).moves == same.moves
+    offline = plan(two_hosts(), replace(told, fix_offline=True))
+    assert offline.settings["host_capacity"] == told.host_capacity, "its disks are kept to there too"
     (breach,) = standing_of(two_hosts(), told).beside[0].breaches()
     assert (breach.goal, breach.broker, breach.value) == ("theta", "a", pytest.approx(120 / 140))
 
