@@ -89,7 +89,7 @@ def test_a_drawn_week_from_the_command_line(
     """Its second half, replanned every twelve hours: what is moved costs bytes and lowers γ, the unmoved row
     is the load as it was drawn, and the picture is there.
     """
-    monkeypatch.setattr("trimtab.observe.session.spark_session", lambda *_, **__: spark)
+    monkeypatch.setattr("trimtab.observe.spark_address.spark_session", lambda *_, **__: spark)
     monkeypatch.setattr(type(spark), "stop", lambda _: None)
     chart = tmp_path / "chart.svg"
     words = ["--step", "60", "--every", "720", "--since", "2026-11-06T00:00"]
@@ -131,7 +131,7 @@ def test_spark_is_started_as_the_settings_say(
         asked.append(settings)
         raise ObserveError("enough")
 
-    monkeypatch.setattr("trimtab.observe.session.spark_session", refused)
+    monkeypatch.setattr("trimtab.observe.spark_address.spark_session", refused)
     file = tmp_path / "trimtab.toml"
     file.write_text('[spark]\nmaster = "spark://there:7077"\nmemory = "3g"\n', encoding="utf-8")
     words = ["replay", "replicas", f"--recording={recording}", f"--settings={file}"]

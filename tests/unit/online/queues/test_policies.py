@@ -196,6 +196,20 @@ def test_all_workers_take_from_the_central_queue() -> None:
     assert policy.source(1) == 0
 
 
+def test_what_was_moved_out_of_the_central_queue_is_done_too() -> None:
+    """By the worker of the queue that it was moved to, once nothing waits in the middle."""
+    ledger = Ledger([9, 9])
+    policy = CentralQueue(ledger)
+    for _ in range(2):
+        ledger.enqueued(0, 1.0)
+    ledger.moved(0, 1, 1, 1.0)
+    assert policy.source(1) == 0
+    ledger.taken(0, 1.0)
+    assert policy.source(1) == 1
+    ledger.taken(1, 1.0)
+    assert policy.source(1) is None
+
+
 def test_each_interval_of_sizes_has_its_queue() -> None:
     """On a limit a message goes below it; an interval whose queue is paused waits."""
     policy = SizeInterval(Ledger([9] * 3), [1.0, 5.0])

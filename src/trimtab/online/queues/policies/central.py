@@ -24,5 +24,6 @@ class CentralQueue(OwnQueue):
         return CENTRAL if self.ledger.open[CENTRAL] else None
 
     def source(self, worker: int, /) -> int | None:
-        """The central queue, where something waits."""
-        return super().source(CENTRAL)
+        """The central queue, where something waits; else its own, which a scheduler may have filled."""
+        found = super().source(CENTRAL)
+        return super().source(worker) if found is None else found
