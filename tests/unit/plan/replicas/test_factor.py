@@ -109,6 +109,15 @@ def test_offline_replicas_are_dropped_first_then_those_that_lag_then_those_that_
     assert (plan.cost.bytes, plan.cost.dropped_replicas, plan.bound.bytes) == (0, 3, 0)
 
 
+def test_a_replica_that_lags_is_dropped_though_another_would_level_better() -> None:
+    """Broker 3, in sync, is the fullest by far; broker 2 is behind."""
+    parts = [partition("lags", 0, [1, 3, 2], in_sync=[1, 3]), partition("most", 0, [3], load=BIG)]
+    plan = planned(parts, 3, replication_factor={"lags": 2})
+    assert moved(plan) == [("drop", "lags-0", 2, 2)]
+    in_step = [partition("lags", 0, [1, 3, 2]), parts[1]]
+    assert moved(planned(in_step, 3, replication_factor={"lags": 2})) == [("drop", "lags-0", 3, 3)]
+
+
 def test_racks_decide_which_replica_is_dropped() -> None:
     """Brokers 1 and 2 share a rack: 3 stays, though it is the fullest, and so does the leader, 1."""
     brokers = [broker(b, rack="r1" if b < 3 else "r2", capacity=FULL) for b in (1, 2, 3)]
