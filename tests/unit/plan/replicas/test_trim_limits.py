@@ -138,3 +138,16 @@ def test_racks_are_not_crowded_for_evenness() -> None:
     ends = {tuple(sorted(assignment.after)) for assignment in plan.assignments}
     assert plan.moves
     assert all((one <= 2) and (other >= 3) for one, other in ends)
+
+
+def test_racks_are_kept_where_crowding_one_would_level_best() -> None:
+    """Brokers 1 to 4 hold 40, 30 (to stay), 0, 40: without racks broker 1 gives to 3, which crowds b."""
+    brokers = [broker(b, rack=rack, capacity=FULL) for b, rack in enumerate("aabb", 1)]
+    parts = [*(held(f"p{n}", [1, 4], 10) for n in range(4)), held("x", [2], 30)]
+    crowded = {}
+    for goals in (("epsilon",), ("rack", "epsilon")):
+        plan = planned(parts, brokers, goals=goals, excluded_topics=("x",))
+        assert plan.moves
+        crowded[goals[0]] = [set(a.after) for a in plan.assignments if set(a.after) in ({1, 2}, {3, 4})]
+    assert crowded["epsilon"]
+    assert not crowded["rack"]
