@@ -6,11 +6,14 @@ without loading one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from trimtab.model.errors import SettingsError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -76,6 +79,30 @@ class Option:
     def name(self) -> str:
         """The name of its value, a valid one of Python."""
         return self.flag.removeprefix("--").replace("-", "_")
+
+
+def words_of(options: Iterable[Option], given: Mapping[str, Any]) -> tuple[str, ...]:
+    """The options given that are a short way to write a setting, as overrides `section.key=value`."""
+    words = []
+    for option in options:
+        value = given.get(option.name)
+        if option.setting is not None and value not in (None, False, []):
+            text = ",".join(value) if isinstance(value, list) else str(value)
+            text = _table_of(option, value) if option.table else text
+            words.append(f"{option.setting}={'true' if value is True else text}")
+    return tuple(words)
+
+
+def _table_of(option: Option, words: Iterable[str]) -> str:
+    """Words `NAME=NUMBER` as a table in one line of TOML."""
+    table: dict[str, int] = {}
+    for word in words:
+        name, _, number = (part.strip() for part in word.rpartition("="))
+        if not name or not (number.isascii() and number.isdigit()):
+            raise SettingsError(f"{option.flag} {word}: expected NAME=NUMBER, like orders=3")
+        if table.setdefault(name, int(number)) != int(number):
+            raise SettingsError(f"{option.flag} {word}: {name} was given {table[name]} before; name it once")
+    return "{" + ", ".join(f"{json.dumps(name)} = {number}" for name, number in table.items()) + "}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ from trimtab.files.document import JsonDocument
 from trimtab.files.plan_format import level_of, open_plan
 from trimtab.files.store import Place
 from trimtab.levels import LEVELS, ROWS
-from trimtab.levels.level import Level, PlanAsked, Planned, Planner
-from trimtab.levels.settings import read_settings, words_of
+from trimtab.levels.level import Level, PlanAsked, Planned, Planner, words_of
+from trimtab.levels.settings import read_settings
 from trimtab.model.errors import InputError, PlanError
 from trimtab.observe.lake import Lake
 

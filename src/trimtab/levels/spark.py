@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from trimtab.levels.level import Option
+from trimtab.levels.level import Option, words_of
 
 if TYPE_CHECKING:
     from trimtab.files.settings import Settings
@@ -26,8 +26,6 @@ HEAVY: Final = Option(
 
 def spark_words(given: Mapping[str, Any]) -> tuple[str, ...]:
     """Those of `MASTER` and `HEAVY` that are given, as overrides `section.key=value`."""
-    from trimtab.levels.settings import words_of  # brings every section there is, and numpy with them
-
     return words_of((MASTER, HEAVY), given)
 
 

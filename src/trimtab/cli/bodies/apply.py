@@ -28,8 +28,9 @@ from trimtab.files.places import state_folder
 from trimtab.files.settings import Settings
 from trimtab.files.store import Place
 from trimtab.levels import FIRST, LEVELS, Level, systems
+from trimtab.levels.level import words_of
 from trimtab.levels.planning import opened_plan
-from trimtab.levels.settings import execution_settings, words_of
+from trimtab.levels.settings import execution_settings
 from trimtab.model.errors import InputError, TrimtabError
 from trimtab.model.receipt import Receipt
 from trimtab.model.snapshot import SnapshotReference

@@ -11,10 +11,11 @@ from support.replica_clusters import broker, partition, snapshot
 from trimtab.files.replicas.plan import plan_bytes, plan_from
 from trimtab.files.replicas.snapshot import FORMAT
 from trimtab.levels import LEVELS
+from trimtab.levels.level import words_of
 from trimtab.levels.planning import planner_of
 from trimtab.levels.replicas.options import PLAN
 from trimtab.levels.replicas.replaying import replayed
-from trimtab.levels.settings import read_settings, words_of
+from trimtab.levels.settings import read_settings
 from trimtab.model.errors import InputError, PlanError, SettingsError
 from trimtab.model.plan import Verdict
 from trimtab.model.replicas.plan import MoveKind, Plan
