@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pictures import draw_accuracy, draw_pipeline, draw_plan_quality
 from results import read_result
+from run import ALL, BY_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,18 +46,7 @@ def _rows(name: str) -> Any:
 
 def _machines() -> str:
     lines = []
-    names = (
-        "cli_startup",
-        "plan_speed",
-        "plan_quality",
-        "bundles_speed",
-        "bundles_replay",
-        "queues_dispatch",
-        "pipeline",
-        "pipeline_accuracy",
-        "pipeline_cpu_base",
-    )
-    for name in names:
+    for name in (*ALL, *BY_NAME):
         found = read_result(name)
         if found is None:
             lines.append(f"- `{name}`: not measured yet")

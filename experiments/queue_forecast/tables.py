@@ -17,6 +17,9 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
+sys.path.append(str(HERE.parent))
+
+from page import tell  # noqa: E402 - beside this folder
 
 
 def makespans(rows: Sequence[dict[str, Any]]) -> str:
@@ -146,29 +149,15 @@ def parts_of(document: dict[str, Any], recorded: dict[str, Any]) -> dict[str, st
     }
 
 
-def in_page(page: str, parts: dict[str, str]) -> str:
-    """A page with what stands between `<!-- name: begin -->` and `<!-- name: end -->` replaced."""
-    for name, text in parts.items():
-        begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
-        before, rest = page.split(begin)
-        page = f"{before}{begin}\n\n{text}\n\n{end}{rest.split(end)[1]}"
-    return page
-
-
 def main() -> int:
     """Run from the command line."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--write", action="store_true", help="put the tables in README.md")
-    given = parser.parse_args()
+    page = HERE / "README.md" if parser.parse_args().write else None
     found, recorded = (json.loads((HERE / name).read_text()) for name in ("result.json", "traces.json"))
-    parts = parts_of(found, recorded)
-    if given.write:
-        page = HERE / "README.md"
-        page.write_text(in_page(page.read_text(), parts))
-    else:
-        print("\n\n".join(parts.values()))
+    tell(parts_of(found, recorded), page)
     return 0
 
 

@@ -20,6 +20,9 @@ from report import drops
 from trimtab.model.replicas.resources import RESOURCES
 
 HERE = Path(__file__).parent
+sys.path.append(str(HERE.parent))
+
+from page import tell  # noqa: E402 - beside this folder
 
 
 def tables(runs: Sequence[dict[str, Any]], expected: dict[str, Any]) -> str:
@@ -175,15 +178,6 @@ def _swept(name: str, row: dict[str, Any]) -> tuple[str, ...]:
     )
 
 
-def in_page(page: str, parts: dict[str, str]) -> str:
-    """A page with what stands between `<!-- name: begin -->` and `<!-- name: end -->` replaced."""
-    for name, text in parts.items():
-        begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
-        before, rest = page.split(begin)
-        page = f"{before}{begin}\n\n{text}\n\n{end}{rest.split(end)[1]}"
-    return page
-
-
 def all_parts(folder: Path = HERE) -> dict[str, str]:
     """What stands in README.md, by mark, of the files in a folder."""
     found = json.loads((folder / "result.json").read_text())
@@ -198,12 +192,8 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--write", action="store_true", help="put the tables in README.md")
-    parts = all_parts()
-    if parser.parse_args().write:
-        page = HERE / "README.md"
-        page.write_text(in_page(page.read_text(), parts))
-    else:
-        print("\n\n".join(parts.values()))
+    page = HERE / "README.md" if parser.parse_args().write else None
+    tell(all_parts(), page)
     return 0
 
 

@@ -14,6 +14,7 @@ from support.queue_backends import (
     Opened,
     checked,
     drained,
+    fence_of,
     in_process,
     message,
     put_all,
@@ -82,8 +83,7 @@ def test_full_and_paused_queues_refuse_and_the_ledger_knows(opened: Opened) -> N
 
     async def story() -> None:
         async with opened([2, 2]) as backend:
-            fence = await backend.lease("s", 60.0)
-            assert fence is not None
+            fence = await fence_of(backend)
             await put_all(backend, 0, "a", "b")
             assert await backend.put(message("c"), 0) is None
             assert backend.ledger.open == [False, True]
@@ -103,8 +103,7 @@ def test_a_key_stays_on_its_queue_while_one_of_it_is_in_flight(opened: Opened) -
 
     async def story() -> None:
         async with opened([3, 3]) as backend:
-            fence = await backend.lease("s", 60.0)
-            assert fence is not None
+            fence = await fence_of(backend)
             assert (await backend.claim("w")) == Claim(0)
             assert await backend.put(message("nobody", key="k"), None) is None
             await put_all(backend, 0, "k1", key="k")
@@ -135,8 +134,7 @@ def test_the_newest_move_and_keep_their_order(opened: Opened, order: Move, moved
 
     async def story() -> None:
         async with opened([9, 9]) as backend:
-            fence = await backend.lease("s", 60.0)
-            assert fence is not None
+            fence = await fence_of(backend)
             assert [(await backend.claim(one)) for one in "vw"] == [Claim(0), Claim(1)]
             await put_all(backend, 0, "a", "b", "c", "d", weight=100)
             await put_all(backend, 1, "z", weight=100)
@@ -157,8 +155,7 @@ def test_a_key_moves_whole_or_not_at_all(opened: Opened) -> None:
 
     async def story() -> None:
         async with opened([9, 9]) as backend:
-            fence = await backend.lease("s", 60.0)
-            assert fence is not None
+            fence = await fence_of(backend)
             assert [(await backend.claim(one)) for one in "vw"] == [Claim(0), Claim(1)]
             await put_all(backend, 0, "k1", key="k")
             await put_all(backend, 0, "x")
@@ -181,8 +178,7 @@ def test_moves_stop_at_the_targets_capacity(opened: Opened) -> None:
 
     async def story() -> None:
         async with opened([9, 2]) as backend:
-            fence = await backend.lease("s", 60.0)
-            assert fence is not None
+            fence = await fence_of(backend)
             await put_all(backend, 0, "a", "b", "c")
             await put_all(backend, 1, "z")
             assert (await backend.move(Move(0, 1, 3, None), fence)).messages == 1
@@ -270,8 +266,7 @@ def test_an_abandoned_queue_is_emptied_into_others(opened: Opened) -> None:
 
     async def story() -> None:
         async with opened([9, 9]) as backend:
-            fence = await backend.lease("s", 60.0)
-            assert fence is not None
+            fence = await fence_of(backend)
             assert [(await backend.claim(one)) for one in "vw"] == [Claim(0), Claim(1)]
             await put_all(backend, 0, "k1", key="k")
             await put_all(backend, 0, "x")
@@ -315,8 +310,7 @@ def test_the_scheduler_relieves_and_rescues(opened: Opened) -> None:
         async with opened([10, 10]) as backend:
             assert [(await backend.claim(one)) for one in "vw"] == [Claim(0), Claim(1)]
             await put_all(backend, 0, *"abcdefghi", weight=1_000_000)
-            fence = await backend.lease("s", 60.0)
-            assert fence is not None
+            fence = await fence_of(backend)
             scheduler = Scheduler(backend, "s", Scheduling(), mean_weight=lambda: 1.0)
             await scheduler.turn(fence)
             assert [one.length for one in (await backend.look()).queues] == [9, 0]  # one look shows no trend

@@ -75,11 +75,17 @@ def test_killed_at_every_write_and_cancelled_the_cluster_is_clean(seed: int, tmp
         assert_good(again)
 
 
-@pytest.mark.parametrize("seed", range(1000, 1200))
-def test_whatever_goes_wrong_nothing_is_left_behind(seed: int, tmp_path: Path) -> None:
-    """Brokers die, calls get lost, others delete, create, move and cancel, trimtab is killed."""
+@pytest.mark.parametrize(
+    ("seed", "resizes"),
+    [*((seed, False) for seed in range(1000, 1200)), *((seed, True) for seed in range(3200, 3240))],
+)
+def test_whatever_goes_wrong_nothing_is_left_behind(seed: int, resizes: bool, tmp_path: Path) -> None:
+    """Brokers die, calls get lost, others delete, create, move and cancel, trimtab is killed.
+
+    Also while replicas are added and dropped: every partition is as its last done step left it.
+    """
     faults = seed % 7
-    world = random_world(seed, tmp_path, faults, lost_fraction=0.03 * (seed % 3))
+    world = random_world(seed, tmp_path, faults, lost_fraction=0.03 * (seed % 3), resizes=resizes)
     for _ in range(int(world.generator.integers(0, 4))):
         dies_at = int(world.generator.integers(1, 40))
         if world.live(dies_at=dies_at, before=bool(world.generator.integers(2))):
@@ -114,17 +120,3 @@ def test_killed_at_every_write_while_replicas_are_added_and_dropped(
         if not cancel:
             assert_plan_carried_out(again)
         assert_good(again)
-
-
-@pytest.mark.parametrize("seed", range(3200, 3240))
-def test_whatever_goes_wrong_while_replicas_are_added_and_dropped(seed: int, tmp_path: Path) -> None:
-    """As for any plan: nothing is left behind, every partition is as its last done step left it."""
-    world = random_world(seed, tmp_path, seed % 7, lost_fraction=0.03 * (seed % 3), resizes=True)
-    for _ in range(int(world.generator.integers(0, 4))):
-        dies_at = int(world.generator.integers(1, 40))
-        if world.live(dies_at=dies_at, before=bool(world.generator.integers(2))):
-            break
-        world.pass_time(float(world.generator.choice([0.1, 3.0, 30.0, 100.0])))
-    else:
-        world.live_to_the_end(cancel=bool(world.generator.integers(2)))
-    assert_good(world)

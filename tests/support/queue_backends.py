@@ -48,6 +48,13 @@ async def put_all(backend: Backend, queue: int, *names: str, weight: int = 1, ke
         assert await backend.put(message(name, weight, key), queue) == queue
 
 
+async def fence_of(backend: Backend) -> int:
+    """The fence of a scheduler that has the lease for as long as a test takes."""
+    fence = await backend.lease("s", 60.0)
+    assert fence is not None
+    return fence
+
+
 async def drained(backend: Backend, worker: str, queue: int) -> list[str]:
     """Names of what a worker gets until nothing waits, each finished before the next."""
     found = []
