@@ -25,7 +25,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The order in which tests are begun: those on real brokers first, since they wait more than they work.
 
     The demos come last of them and the planner's own tests next; the last test of a run should be a short
-    one. A test on real brokers that fails is repeated once: see `pytest_terminal_summary`.
+    one. A test with real servers and processes that fails is repeated once: see `pytest_terminal_summary`.
     """
     for item in items:
         marked = next((name for name in CLUSTERS if item.get_closest_marker(name)), "")
@@ -34,7 +34,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 f"{item.nodeid} is marked {marked or 'for no cluster'}, and tests/clusters.py has it under "
                 f"{cluster_of(item.nodeid) or 'none'}: correct one of the two"
             )
-        if marked:
+        if marked or item.nodeid.startswith("tests/integration/"):
             item.add_marker(pytest.mark.flaky(reruns=1))
     items.sort(key=_turn)
 
@@ -42,7 +42,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Show whole what went wrong in tests that failed once, whether or not they passed when repeated.
 
-    A broker that pauses on a machine without breath must not refuse a change of something else, yet each
+    A server that pauses on a machine without breath must not refuse a change of something else, yet each
     such failure is a question about trimtab first, and must be seen.
     """
     for report in terminalreporter.stats.get("rerun", ()):
