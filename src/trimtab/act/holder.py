@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl, urlencode
 
 import msgspec
 
-from trimtab.files.process import born
+from trimtab.files.process import born, machine
 from trimtab.model.errors import ActError
 
 
@@ -19,6 +19,9 @@ class Holder:
 
     Attributes
     ----------
+    host, machine
+        Name of its host, and what tells machines, and containers on them, apart; the latter empty in claims
+        of older versions.
     born
         When the process began, in the kernel's ticks since boot: tells it from a later one of the same pid.
     folder, execution
@@ -34,6 +37,7 @@ class Holder:
     renewed_at: float
     folder: str = ""
     execution: int | None = None
+    machine: str = ""
 
     @property
     def number(self) -> str:
@@ -53,7 +57,7 @@ def this_process(token: str, now: float) -> Holder:
     except (KeyError, OSError):
         user = str(os.getuid())
     pid = os.getpid()
-    return Holder(token, socket.gethostname(), pid, born(pid), user, now, now)
+    return Holder(token, socket.gethostname(), pid, born(pid), user, now, now, machine=machine())
 
 
 def holder_text(holder: Holder) -> str:
@@ -79,12 +83,12 @@ def refusal(holder: Holder | None, cluster_id: str) -> ActError:
 
 
 def is_here(holder: Holder) -> bool:
-    """True if it is, or was, a process of this machine."""
-    return holder.host == socket.gethostname()
+    """True if it is, or was, a process that can be looked for from here."""
+    return holder.machine == machine() if holder.machine else holder.host == socket.gethostname()
 
 
 def lives(holder: Holder) -> bool:
-    """True if it is a process of this machine that runs."""
+    """True if it is such a process and runs."""
     return is_here(holder) and born(holder.pid) == holder.born != ""
 
 

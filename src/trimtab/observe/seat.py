@@ -20,11 +20,10 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trimtab.files.numbered import NumberedDocuments, NumberTakenError
-from trimtab.files.process import born
+from trimtab.files.process import born, machine
 from trimtab.model.errors import ObserveError, TrimtabError
 from trimtab.observe.manifest import Manifest, publish_manifest, read_manifest
 
@@ -71,7 +70,7 @@ class Writer:
     @property
     def is_here(self) -> bool:
         """True if its process can be looked for from here."""
-        return self.machine == _machine()
+        return self.machine == machine()
 
     @property
     def lives(self) -> bool:
@@ -214,7 +213,7 @@ def take(
     # Also more than what tables were published from, should the folder of the seat have been removed.
     number = max(0 if found is None else found[0], read_manifest(tables).seat) + 1
     writer = Writer(
-        socket.gethostname(), _machine(), os.getpid(), born(os.getpid()), secrets.token_hex(8), number,
+        socket.gethostname(), machine(), os.getpid(), born(os.getpid()), secrets.token_hex(8), number,
         lease_seconds=lease_seconds,
     )  # fmt: skip
     try:
@@ -255,15 +254,6 @@ def _taken(tables: Place, who: str) -> ObserveError:
         f"tables of lake {tables.parent} are being written by another `trimtab pipeline` ({who}): "
         "stop that one, or use another --lake"
     )
-
-
-def _machine() -> str:
-    """What tells this machine apart from others, and this container from others on it."""
-    try:
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
-        return f"{socket.gethostname()} {boot} {os.readlink('/proc/self/ns/pid')}"
-    except OSError:
-        return socket.gethostname()
 
 
 def _encoded(writer: Writer) -> bytes:

@@ -24,7 +24,7 @@ def lease(cluster: FakeCluster, folder: Path, token: str) -> Lease:
 def elsewhere(cluster: FakeCluster, token: str, age: float) -> str:
     """The claim of a trimtab on another machine, renewed so many seconds ago."""
     holder = this_process(token, cluster.now - age)
-    return holder_text(replace(holder, host="far-away", user="ada", pid=4711))
+    return holder_text(replace(holder, host="far-away", machine="far-away", user="ada", pid=4711))
 
 
 def test_the_second_is_refused_by_name_and_since_when(tmp_path: Path) -> None:
@@ -98,6 +98,23 @@ def test_a_dead_process_of_this_machine_is_replaced_at_once(tmp_path: Path) -> N
     mine = lease(cluster, tmp_path, "b")
     assert len(mine.acquire()) == 1
     mine.release()
+
+
+@pytest.mark.parametrize(("machine", "respected"), [("another container", True), ("", False)])
+def test_a_container_of_the_same_name_is_another_machine(
+    tmp_path: Path, machine: str, respected: bool
+) -> None:
+    """No such process is seen from here, which says nothing of it; older versions name the host only."""
+    cluster = FakeCluster()
+    holder = replace(this_process("there", cluster.now), machine=machine, pid=2**22 + 1, born="1")
+    cluster.claims = {holder_text(holder)}
+    mine = lease(cluster, tmp_path, "b")
+    if respected:
+        with pytest.raises(ActError, match="is acting on cluster"):
+            mine.acquire()
+    else:
+        assert len(mine.acquire()) == 1
+        mine.release()
 
 
 def test_of_two_at_once_the_earlier_claim_holds(tmp_path: Path) -> None:
