@@ -18,7 +18,8 @@ HEAD = """# Benchmarks
 `make bench` measures this page anew and rewrites it, in about half an hour on two cores; the figures
 lie in `benchmarks/results/`, each with the machine it was taken on. Commands and engines take turns
 (A B A B), medians are quoted, and ratios say more than seconds: the machine is shared. Attribution against
-truth is measured on its own, by `.venv/bin/python benchmarks/run.py pipeline_accuracy pipeline_cpu_base`.
+truth is measured on its own, by `.venv/bin/python benchmarks/run.py pipeline_accuracy pipeline_cpu_base`,
+and so are other task queues, by `.venv/bin/python benchmarks/run.py queues_rivals`.
 """
 
 
@@ -33,6 +34,7 @@ def main() -> None:
         _bundles_speed(),
         _bundles_replay(),
         _queues_dispatch(),
+        _queues_rivals(),
     ]
     sections += [_pipeline(), _accuracy()]
     (DOCS / "benchmarks.md").write_text("\n".join(part for part in sections if part), encoding="utf-8")
@@ -175,6 +177,44 @@ def _queues_dispatch() -> str:
         + _table(("policy", *(f"{size} queues" for size in sizes), "limit at 5"), body)
         + "\nAbove 32 queues least-work-left and join-shortest-queue keep a heap; below, looking at all is "
         "quicker. Min-Min compares a completion time for each queue.\n"
+    )
+
+
+def _queues_rivals() -> str:
+    found = _rows("queues_rivals")
+    if found is None:
+        return ""
+    programs, sizes = found["programs"], list(next(iter(found["programs"].values()))["waits"])
+    body = [
+        (
+            name,
+            row["settings"],
+            f"{row['done_per_second']:,}",
+            f"{row['cpu_microseconds']:,} µs",
+            *(
+                f"{one['mean_seconds']:.2f}, {one['p99_seconds']:.2f} s"
+                for size in sizes
+                for one in (row["waits"][size]["short"], row["waits"][size]["long"])
+            ),
+            f"{row['killed']['lost']}, {row['killed']['doubled']}",
+        )
+        for name, row in programs.items()
+    ]
+    words = tuple(f"bursts of {size}: {what}" for size in sizes for what in ("short", "long"))
+    messages = next(iter(programs.values()))["killed"]["messages"]
+    return (
+        "## Task queues beside ours\n\n"
+        f"The same tasks, on one Valkey (append-only file, synced every second): {found['workers']} worker "
+        "processes, each of which does one message at a time, as a container with one core does; each "
+        "program as it comes and tuned. *Empty tasks*: one sender, workers that wait, all on this machine; a "
+        "second, and processor time of sender, server and workers together for each, which tells more where "
+        f"others are at work. *Bursts*: {found['short_share']:.0%} of the messages take "
+        f"{found['short_seconds'] * 1000:.0f} ms, the others {found['long_seconds'] * 1000:.0f} ms, workers "
+        f"are {found['use']:.0%} used; mean and p99 from when a burst was due until a message was begun. "
+        f"*Killed*: of {messages} messages, when a worker is killed with signal 9 in mid-backlog and another "
+        "started: "
+        f"those that were not there {found['given_up_seconds']} s after the last, and runs too many.\n\n"
+        + _table(("program", "settings", "empty tasks", "processor", *words, "killed: lost, doubled"), body)
     )
 
 

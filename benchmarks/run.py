@@ -16,6 +16,7 @@ QUICK = {
     "bundles_speed": ["--quick", "--runs", "3"],
     "bundles_replay": ["--quick"],
     "queues_dispatch": ["--runs", "50"],
+    "queues_rivals": ["--quick"],
 }
 ALL = (
     "cli_startup",
@@ -26,8 +27,8 @@ ALL = (
     "queues_dispatch",
     "pipeline",
 )
-BY_NAME = ("pipeline_accuracy", "pipeline_cpu_base")
-"""Answers to questions of design, measured on real brokers or over many draws: run where the question comes
+BY_NAME = ("pipeline_accuracy", "pipeline_cpu_base", "queues_rivals")
+"""Answers to questions of design, measured on real servers or over many draws: run where the question comes
 up again; the figures that are committed stay on the page."""
 
 

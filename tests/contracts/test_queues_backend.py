@@ -24,6 +24,7 @@ from support.queue_backends import (
 from support.redis_server import Server, binaries
 from trimtab.dataplane.queues.backend import Claim
 from trimtab.dataplane.queues.balancing import Scheduler
+from trimtab.dataplane.queues.lines import Line
 from trimtab.dataplane.queues.refusals import LostQueueError, QueuesFullError
 from trimtab.online.queues.messages import Move
 from trimtab.online.queues.settings import Scheduling
@@ -169,6 +170,114 @@ def test_a_key_moves_whole_or_not_at_all(opened: Opened) -> None:
             assert await backend.put(message("k4", key="k"), 0) == 1
             await checked(backend)
             assert await drained(backend, "w", 1) == ["k2", "k3", "k4"]
+
+    run(story())
+
+
+def test_quick_messages_go_first(opened: Opened) -> None:
+    """Each lane keeps its order; who is in work already is not interrupted."""
+
+    async def story() -> None:
+        async with opened([9]) as backend:
+            await backend.claim("w")
+            await put_all(backend, 0, "a", "b", weight=900)
+            first = await taken(backend, "w", 0)
+            await put_all(backend, 0, "x", "y", weight=1, quick=True)
+            await checked(backend)
+            assert await backend.finish(first)
+            assert await drained(backend, "w", 0) == ["x", "y", "b"]
+            await checked(backend)
+
+    run(story())
+
+
+def test_long_messages_are_overtaken_for_a_while_only(opened: Opened) -> None:
+    """What waits for longer than quick ones may overtake by is next, however many of those come."""
+
+    async def story() -> None:
+        async with opened([9]) as backend:
+            _overtake(backend, 0.05)
+            await backend.claim("w")
+            await put_all(backend, 0, "long", weight=900)
+            await put_all(backend, 0, "early", quick=True)
+            await asyncio.sleep(0.1)
+            await put_all(backend, 0, "late", quick=True)
+            assert await drained(backend, "w", 0) == ["early", "long", "late"]
+
+    run(story())
+
+
+def _overtake(backend: Any, seconds: float) -> None:
+    if hasattr(backend, "overtake_seconds"):
+        backend.overtake_seconds = seconds
+    else:
+        backend._waiting = [Line(seconds) for _ in backend._waiting]
+
+
+def test_a_key_keeps_to_one_lane(opened: Opened) -> None:
+    """A quick message of a user does not overtake the user's long one; once none is in flight it may."""
+
+    async def story() -> None:
+        async with opened([9, 9]) as backend:
+            fence = await fence_of(backend)
+            assert [(await backend.claim(one)) for one in "vw"] == [Claim(0), Claim(1)]
+            await put_all(backend, 0, "k1", key="k", weight=900)
+            await put_all(backend, 0, "k2", key="k", quick=True)
+            await put_all(backend, 0, "x", quick=True)
+            await put_all(backend, 0, "q1", key="q", quick=True)
+            await put_all(backend, 0, "q2", key="q", weight=900)
+            assert (await backend.move(Move(0, 1, 9, None), fence)).messages == 5
+            await put_all(backend, 1, "k3", key="k", quick=True)
+            await checked(backend)
+            assert await drained(backend, "w", 1) == ["x", "q1", "q2", "k1", "k2", "k3"]
+            await put_all(backend, 1, "long", weight=900)
+            await put_all(backend, 1, "k4", key="k", quick=True)
+            assert await drained(backend, "w", 1) == ["k4", "long"]
+
+    run(story())
+
+
+def test_a_lane_is_claimed_and_rescued_with_its_queue(opened: Opened) -> None:
+    """What a worker had of either lane comes back once, and moves to another queue in its lane."""
+
+    async def story() -> None:
+        async with opened([9, 9]) as backend:
+            fence = await fence_of(backend)
+            assert [(await backend.claim(one)) for one in "vw"] == [Claim(0), Claim(1)]
+            await put_all(backend, 0, "a", "b", weight=900)
+            await put_all(backend, 0, "x", "y", quick=True)
+            for _ in range(3):
+                await taken(backend, "v", 0)
+            await backend.release("v", 0)
+            claim = await backend.claim("u")
+            assert claim is not None
+            assert sorted(one.envelope.task_id for one in claim.left_over) == ["a", "x", "y"]
+            assert {one.envelope.task_id for one in claim.left_over if one.envelope.quick} == {"x", "y"}
+            await backend.release("u", 0)
+            while not (await backend.look()).abandoned:
+                await asyncio.sleep(0.05)
+            assert (await backend.rescue(0, 1, 9, fence)).messages == 4
+            await checked(backend)
+            assert await drained(backend, "w", 1) == ["x", "y", "a", "b"]
+
+    run(story())
+
+
+def test_a_moved_message_stays_for_a_while(opened: Opened) -> None:
+    """Orders with an interval leave it where it is, and with it all of its key; others go."""
+
+    async def story() -> None:
+        async with opened([9, 9]) as backend:
+            fence = await fence_of(backend)
+            await put_all(backend, 0, "a")
+            await put_all(backend, 0, "k1", key="k")
+            assert (await backend.move(Move(0, 1, 9, None, 60.0), fence)).messages == 2
+            await put_all(backend, 1, "b")
+            await put_all(backend, 1, "k2", key="k")
+            assert (await backend.move(Move(1, 0, 9, None, 60.0), fence)).messages == 1
+            assert [one.length for one in (await backend.look()).queues] == [1, 3]
+            assert (await backend.move(Move(1, 0, 9, None), fence)).messages == 3
+            await checked(backend)
 
     run(story())
 

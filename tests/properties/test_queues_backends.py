@@ -27,8 +27,8 @@ from trimtab.dataplane.queues.envelope import Delivery
 from trimtab.online.queues.messages import Move
 
 QUEUES, CAPACITY = 2, 7
-MESSAGES = st.tuples(st.integers(1, 9), st.sampled_from(("", "k", "l")))
-"""Weight in microseconds, and affinity key."""
+MESSAGES = st.tuples(st.integers(1, 9), st.sampled_from(("", "k", "l")), st.booleans())
+"""Weight in microseconds, affinity key, and whether it is quick."""
 
 
 @dataclass
@@ -39,6 +39,7 @@ class Model:
     held: list[list[str]] = field(default_factory=lambda: [[] for _ in range(QUEUES)])
     key: dict[str, str] = field(default_factory=dict)
     weight: dict[str, int] = field(default_factory=dict)
+    quick: dict[str, bool] = field(default_factory=dict)
     paused: set[int] = field(default_factory=set)
 
     def there(self, queue: int) -> list[str]:
@@ -54,7 +55,8 @@ class Model:
         left, budget = min(room, room if messages is None else messages), work
         chosen: list[str] = []
         seen: set[str] = set()
-        for name in reversed(self.waiting[source]):
+        by_lane = sorted(reversed(self.waiting[source]), key=lambda one: self.quick[one])
+        for name in by_lane:
             key = self.key[name]
             if key and key in seen:
                 continue
@@ -68,6 +70,10 @@ class Model:
                 left -= len(group)
                 budget = None if budget is None else budget - weight
         return [one for one in self.waiting[source] if one in chosen]
+
+    def turn(self, queue: int) -> str | None:
+        """Whose turn it is: quick ones first, each lane in its order."""
+        return next(iter(sorted(self.waiting[queue], key=lambda one: not self.quick[one])), None)
 
 
 def machine(opened: Opened) -> type[RuleBasedStateMachine]:
@@ -99,21 +105,23 @@ def machine(opened: Opened) -> type[RuleBasedStateMachine]:
                 self.claim()
 
         @rule(queue=st.integers(0, QUEUES - 1), burst=st.lists(MESSAGES, min_size=2, max_size=5))
-        def put(self, queue: int, burst: list[tuple[int, str]]) -> None:
-            for weight, key in burst:
-                self.put_one(queue, weight, key)
+        def put(self, queue: int, burst: list[tuple[int, str, bool]]) -> None:
+            for weight, key, quick in burst:
+                self.put_one(queue, weight, key, quick)
 
-        def put_one(self, queue: int, weight: int, key: str) -> None:
+        def put_one(self, queue: int, weight: int, key: str, quick: bool) -> None:
             self.count += 1
             name, model = f"m{self.count}", self.model
             bound = model.bound(key)
             goes = queue if bound is None else bound
             refused = len(model.there(goes)) >= CAPACITY or (bound is None and goes in model.paused)
-            answer = self.run(self.backend.put(message(name, weight, key), queue))
+            answer = self.run(self.backend.put(message(name, weight, key, quick=quick), queue))
             assert answer == (None if refused else goes)
             if not refused:
                 model.waiting[goes].append(name)
                 model.key[name], model.weight[name] = key, weight
+                others = [one for one in model.there(goes) if key and model.key[one] == key and one != name]
+                model.quick[name] = model.quick[others[0]] if others else quick
 
         @rule()
         @precondition(lambda self: None in self.workers)
@@ -124,7 +132,13 @@ def machine(opened: Opened) -> type[RuleBasedStateMachine]:
             free = [queue for queue in range(QUEUES) if self.workers[queue] is None]
             assert claim.queue == max(free, key=lambda one: (len(self.model.there(one)), -one))
             self.workers[claim.queue] = worker
-            assert [one.envelope.task_id for one in claim.left_over] == self.model.held[claim.queue]
+            left = [one.envelope.task_id for one in claim.left_over]
+            assert sorted(left) == sorted(self.model.held[claim.queue])
+            for lane in (True, False):
+                of_lane = [one for one in left if self.model.quick[one] == lane]
+                assert of_lane == [
+                    one for one in self.model.held[claim.queue] if self.model.quick[one] == lane
+                ]
             for delivery in claim.left_over:
                 assert self.run(self.backend.start(worker, delivery))
             self.hands[claim.queue] = list(claim.left_over)
@@ -136,12 +150,12 @@ def machine(opened: Opened) -> type[RuleBasedStateMachine]:
             if worker is None:
                 return
             delivery = self.run(self.backend.take(worker, queue, 0.001))
-            waiting = self.model.waiting[queue]
-            assert (None if delivery is None else delivery.envelope.task_id) == (
-                waiting[0] if waiting else None
-            )
-            if delivery is not None:
-                self.model.held[queue].append(waiting.pop(0))
+            turn = self.model.turn(queue)
+            assert (None if delivery is None else delivery.envelope.task_id) == turn
+            if delivery is not None and turn is not None:
+                assert delivery.envelope.quick == self.model.quick[turn]
+                self.model.waiting[queue].remove(turn)
+                self.model.held[queue].append(turn)
                 self.hands[queue].append(delivery)
 
         @precondition(lambda self: any(self.hands))

@@ -37,15 +37,17 @@ def redis_streams(url: str, life_seconds: float = 2.0) -> Opened:
     return opened
 
 
-def message(name: str, weight: int = 1, key: str = "", once: str = "") -> Envelope:
+def message(name: str, weight: int = 1, key: str = "", once: str = "", quick: bool = False) -> Envelope:
     """A message whose body is its name, of so many microseconds."""
-    return Envelope(name, name.encode(), "class", weight, key, once)
+    return Envelope(name, name.encode(), "class", weight, key, once, quick)
 
 
-async def put_all(backend: Backend, queue: int, *names: str, weight: int = 1, key: str = "") -> None:
+async def put_all(
+    backend: Backend, queue: int, *names: str, weight: int = 1, key: str = "", quick: bool = False
+) -> None:
     """Messages into one queue, each of which must be accepted."""
     for name in names:
-        assert await backend.put(message(name, weight, key), queue) == queue
+        assert await backend.put(message(name, weight, key, quick=quick), queue) == queue
 
 
 async def fence_of(backend: Backend) -> int:

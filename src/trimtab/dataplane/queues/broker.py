@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from os import getpid
 from socket import gethostname
 from typing import Any
@@ -23,11 +24,14 @@ from trimtab.dataplane.queues.listening import Listener
 from trimtab.dataplane.queues.metrics import exposition, unhealthy
 from trimtab.dataplane.queues.refusals import QueuesFullError
 from trimtab.model.errors import ConnectError, InputError
+from trimtab.online.queues.lanes import OVERTAKE_SECONDS, Lanes
 from trimtab.online.queues.ledger import Ledger
 from trimtab.online.queues.policies.least_work import LeastWorkLeft
 from trimtab.online.queues.policy import DispatchPolicy, OwnQueue
 from trimtab.online.queues.settings import Scheduling
 
+HAND_SECONDS = 0.02
+"""Work that a worker of a server fetches at once: quick messages cost fewer commands, long ones can move."""
 RESULTS_KEPT = 10_000
 """Results that a broker without a server remembers."""
 
@@ -66,6 +70,9 @@ class LevelledBroker(AsyncBroker):
         How long a worker counts as alive after its last sign of life.
     deaths_max
         A message with which so many workers have died becomes a dead letter.
+    overtake_seconds
+        Messages that take at most half of the mean go before others that came at most so long before them in
+        the same queue; 0 for strictly in the order in which they came.
     schedule
         Whether this process may be the one that does balance scheduling; by default workers may.
 
@@ -92,6 +99,7 @@ class LevelledBroker(AsyncBroker):
         max_async_tasks: int = 1,
         life_seconds: float = 10.0,
         deaths_max: int = 5,
+        overtake_seconds: float = OVERTAKE_SECONDS,
         schedule: bool | None = None,
     ) -> None:
         super().__init__()
@@ -102,13 +110,24 @@ class LevelledBroker(AsyncBroker):
         self.wait_seconds, self.max_async_tasks = wait_seconds, max_async_tasks
         self.backend: Backend
         self._inside = url is None
+        if not overtake_seconds >= 0:
+            raise InputError(f"overtake_seconds is {overtake_seconds!r}, expected seconds, 0 or more")
+        self._lanes = Lanes() if overtake_seconds else None
         if url is None:
-            self.backend = InProcess([capacity] * queues)
+            self.backend = InProcess([capacity] * queues, overtake_seconds=overtake_seconds)
             self.result_backend = InmemoryResultBackend(max_stored_results=RESULTS_KEPT)
         else:
             from trimtab.dataplane.queues.redis_streams.streams import RedisStreams
 
-            self.backend = RedisStreams(url, name, [capacity] * queues, life_seconds, deaths_max)
+            self.backend = RedisStreams(
+                url,
+                name,
+                [capacity] * queues,
+                life_seconds,
+                deaths_max,
+                overtake_seconds=overtake_seconds,
+                hand_seconds=HAND_SECONDS,
+            )
         self.policy = policy(self.backend.ledger)
         if getattr(type(self.policy), "source", None) is not OwnQueue.source:
             raise InputError(
@@ -201,6 +220,8 @@ class LevelledBroker(AsyncBroker):
             self.weights,
             self.default_weight,
         )
+        if self._lanes is not None:
+            envelope = replace(envelope, quick=self._lanes.quick(envelope.weight))
         clock = asyncio.get_running_loop().time
         until = None if self.wait_seconds is None else clock() + self.wait_seconds
         pause = 0.005

@@ -32,6 +32,8 @@ class Envelope:
         Messages with the same key are processed in order; empty for none.
     idempotency_key
         A second message with the same key is not put in; empty for none.
+    quick
+        Whether it goes into the quick lane.
     """
 
     task_id: str
@@ -40,6 +42,7 @@ class Envelope:
     weight_microseconds: int
     affinity_key: str = ""
     idempotency_key: str = ""
+    quick: bool = False
 
     @property
     def weight(self) -> float:

@@ -11,7 +11,9 @@ from time import monotonic
 from trimtab.dataplane.queues.backend import Claim, Counts, QueueCounts, bring_up_to
 from trimtab.dataplane.queues.choosing import choose_waiting
 from trimtab.dataplane.queues.envelope import MICROSECONDS, Delivery, Envelope
+from trimtab.dataplane.queues.lines import Line
 from trimtab.dataplane.queues.refusals import LostQueueError
+from trimtab.online.queues.lanes import OVERTAKE_SECONDS
 from trimtab.online.queues.ledger import Ledger
 from trimtab.online.queues.messages import Move, Moved
 
@@ -30,6 +32,8 @@ class InProcess:
         Seconds, never going back.
     idempotency_seconds
         How long idempotency keys are remembered.
+    overtake_seconds
+        Quick messages go before others that came at most so long before them.
     """
 
     def __init__(
@@ -37,17 +41,18 @@ class InProcess:
         capacity: Iterable[int],
         clock: Callable[[], float] = monotonic,
         idempotency_seconds: float = 3600.0,
+        overtake_seconds: float = OVERTAKE_SECONDS,
     ) -> None:
         self.ledger = Ledger(capacity)
         queues = len(self.ledger)
         self._clock, self._idempotency_seconds = clock, idempotency_seconds
         self._counts = [QueueCounts() for _ in range(queues)]
-        self._waiting: list[dict[str, Envelope]] = [{} for _ in range(queues)]
+        self._waiting = [Line(overtake_seconds) for _ in range(queues)]
         self._held: list[dict[str, Envelope]] = [{} for _ in range(queues)]
         self._not_begun: list[dict[str, Envelope]] = [{} for _ in range(queues)]
         self._owners: list[str | None] = [None] * queues
         self._news = [asyncio.Event() for _ in range(queues)]
-        self._keys: dict[str, tuple[int, int]] = {}
+        self._keys: dict[str, tuple[int, int, bool]] = {}
         self._known: dict[str, tuple[int, float]] = {}
         self._lease: tuple[str, float] | None = None
         self._fence = 0
@@ -71,7 +76,8 @@ class InProcess:
             return known
         bound = self._keys.get(envelope.affinity_key)
         if bound is not None:
-            queue = bound[0]
+            # One lane for all of a key, or the quick ones would overtake the others.
+            queue, envelope = bound[0], replace(envelope, quick=bound[2])
         if queue is None:
             return None
         counts = self._counts[queue]
@@ -85,7 +91,8 @@ class InProcess:
             self._counts[queue], arrived_microseconds=counts.arrived_microseconds + weight
         )
         if envelope.affinity_key:
-            self._keys[envelope.affinity_key] = (queue, (bound[1] if bound else 0) + 1)
+            in_flight = (bound[1] if bound else 0) + 1
+            self._keys[envelope.affinity_key] = (queue, in_flight, envelope.quick)
         if envelope.idempotency_key:
             self._known[envelope.idempotency_key] = (queue, self._clock() + self._idempotency_seconds)
         await self.look()
@@ -115,8 +122,8 @@ class InProcess:
             self._own(worker, queue)
         if not waiting:
             return None
-        name = next(iter(waiting))
-        envelope = self._held[queue][name] = waiting.pop(name)
+        name, envelope = waiting.take()
+        self._held[queue][name] = envelope
         self._hold(queue, 1, envelope.weight_microseconds)
         return Delivery(queue, name, envelope)
 
@@ -171,16 +178,13 @@ class InProcess:
             return Moved(source, target, 0, 0.0)
         room = self.ledger.capacity[target] - self._counts[target].length
         names = choose_waiting(
-            [
-                (name, one.weight_microseconds, one.affinity_key)
-                for name, one in reversed(self._waiting[source].items())
-            ],
+            self._waiting[source].newest_first(self._clock() - order.rest_seconds),
             in_flight=lambda key: self._keys[key][1],
             messages=room if order.messages is None else min(order.messages, room),
             work=None if order.work is None else int(order.work * MICROSECONDS),
         )
         return self._carry(
-            source, target, {name: self._waiting[source].pop(name) for name in reversed(names)}
+            source, target, {name: self._waiting[source].remove(name) for name in reversed(names)}
         )
 
     async def rescue(self, source: int, target: int, messages: int, fence: int) -> Moved:
@@ -190,27 +194,23 @@ class InProcess:
             return nothing
         for name, envelope in self._held[source].items():
             self._hold(source, -1, -envelope.weight_microseconds)
-            self._waiting[source][name] = envelope
+            self._waiting[source].give_back(name, envelope, self._clock())
         self._held[source].clear()
-        self._waiting[source] = dict(sorted(self._waiting[source].items(), key=lambda one: int(one[0])))
         names = choose_waiting(
-            [
-                (name, one.weight_microseconds, one.affinity_key)
-                for name, one in self._waiting[source].items()
-            ],
+            self._waiting[source].oldest_first(),
             in_flight=lambda key: self._keys[key][1],
             messages=min(messages, self.ledger.capacity[target] - self._counts[target].length),
             work=None,
         )
         return self._carry(
-            source, target, {name: self._waiting[source].pop(name) for name in sorted(names, key=int)}
+            source, target, {name: self._waiting[source].remove(name) for name in sorted(names, key=int)}
         )
 
     async def recount(self) -> tuple[QueueCounts, ...]:
         """Counters again, from the messages themselves."""
         found = []
         for waiting, held in zip(self._waiting, self._held, strict=True):
-            weights = [one.weight_microseconds for one in (*waiting.values(), *held.values())]
+            weights = [one.weight_microseconds for one in (*waiting, *held.values())]
             of_held = [one.weight_microseconds for one in held.values()]
             found.append(QueueCounts(len(weights), sum(weights), len(of_held), sum(of_held)))
         return tuple(found)
@@ -219,15 +219,16 @@ class InProcess:
         # Oldest first, and under new names: order within a queue is the order of its names.
         work = sum(one.weight_microseconds for one in messages.values())
         for envelope in messages.values():
-            self._append(target, str(next(self._ids)), envelope)
+            self._append(target, str(next(self._ids)), envelope, moved=True)
             if envelope.affinity_key:
-                self._keys[envelope.affinity_key] = (target, self._keys[envelope.affinity_key][1])
+                _, in_flight, quick = self._keys[envelope.affinity_key]
+                self._keys[envelope.affinity_key] = (target, in_flight, quick)
         self._change(source, -len(messages), -work)
         self._change(target, len(messages), work)
         return Moved(source, target, len(messages), work / MICROSECONDS)
 
-    def _append(self, queue: int, name: str, envelope: Envelope) -> None:
-        self._waiting[queue][name] = envelope
+    def _append(self, queue: int, name: str, envelope: Envelope, moved: bool = False) -> None:
+        self._waiting[queue].put(name, envelope, self._clock(), moved)
         self._news[queue].set()
 
     def _change(self, queue: int, messages: int, work: int) -> None:
@@ -243,9 +244,9 @@ class InProcess:
         )
 
     def _unbind(self, key: str) -> None:
-        queue, in_flight = self._keys.pop(key)
+        queue, in_flight, quick = self._keys.pop(key)
         if in_flight > 1:
-            self._keys[key] = (queue, in_flight - 1)
+            self._keys[key] = (queue, in_flight - 1, quick)
 
     def _own(self, worker: str, queue: int) -> None:
         if self._owners[queue] != worker:

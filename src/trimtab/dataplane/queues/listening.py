@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import AsyncGenerator, Callable
 from itertools import count
@@ -11,6 +12,10 @@ from trimtab.dataplane.queues.backend import Backend
 from trimtab.dataplane.queues.envelope import Delivery
 from trimtab.dataplane.queues.refusals import LostQueueError
 
+_log = logging.getLogger(__name__)
+
+UNTOLD_MAX = 20
+"""Messages whose end may be on its way to the server; a death repeats as many."""
 SET_ASIDE_MAX = 100
 """Messages that a worker holds because an earlier one of their key is in work."""
 
@@ -40,6 +45,7 @@ class Listener:
         self._in_work: dict[str, Delivery] = {}
         self._busy_keys: set[str] = set()
         self._one_done = asyncio.Event()
+        self._finishing: set[asyncio.Task[bool]] = set()
 
     async def deliveries(self) -> AsyncGenerator[Delivery, None]:
         """Each message that this worker may begin; hand each to `done` when it is."""
@@ -63,9 +69,17 @@ class Listener:
                 await self._until(lambda: not self._in_work)
 
     async def done(self, delivery: Delivery) -> None:
-        """A delivered message is done with, well or badly."""
+        """A delivered message is done with, well or badly.
+
+        The end of one with an affinity key is told before the next of that key may begin, or a death between
+        the two would bring them back in the wrong order; others are told without anybody waiting for it.
+        """
+        finishing = asyncio.create_task(self.backend.finish(delivery))
+        self._finishing.add(finishing)
+        finishing.add_done_callback(self._told)
         try:
-            await self.backend.finish(delivery)
+            if delivery.envelope.affinity_key or delivery.deaths or len(self._finishing) > UNTOLD_MAX:
+                await finishing
         finally:
             self._in_work.pop(_place(delivery), None)
             self._busy_keys.discard(delivery.envelope.affinity_key)
@@ -75,6 +89,7 @@ class Listener:
         """Give the queue back, with what was taken and not finished."""
         queue, self.queue = self.queue, None
         self._forget()
+        await asyncio.gather(*self._finishing, return_exceptions=True)
         if queue is not None:
             await self.backend.release(self.worker, queue)
 
@@ -115,6 +130,11 @@ class Listener:
             self._aside.append(taken)
             return None
         return taken
+
+    def _told(self, finishing: asyncio.Task[bool]) -> None:
+        self._finishing.discard(finishing)
+        if not finishing.cancelled() and finishing.exception() is not None:
+            _log.error("a message was done and its end was not told", exc_info=finishing.exception())
 
     def _begin(self, delivery: Delivery) -> None:
         self._in_work[_place(delivery)] = delivery

@@ -90,12 +90,15 @@ class Move:
     ----------
     messages, work
         The most to take: one of the two is None. No message goes that would exceed it.
+    rest_seconds
+        Messages that were moved less than so long ago stay.
     """
 
     source: int
     target: int
     messages: int | None
     work: float | None
+    rest_seconds: float = 0.0
 
 
 Order = Pause | Resume | Move

@@ -33,7 +33,12 @@ class Waiting(Protocol):
 
 
 def chosen(
-    waiting: Sequence[Waiting], move: Move, *, in_work: Collection[Hashable] = (), room: int | None = None
+    waiting: Sequence[Waiting],
+    move: Move,
+    *,
+    in_work: Collection[Hashable] = (),
+    room: int | None = None,
+    resting: Collection[int] = (),
 ) -> list[int]:
     """Places of the messages that an order to move takes.
 
@@ -50,6 +55,8 @@ def chosen(
         Keys of messages of that queue that are in work.
     room
         Messages that the target can still hold; None for any number.
+    resting
+        Places of messages that were moved too short a time ago; they stay, and with them all of their key.
 
     Returns
     -------
@@ -61,13 +68,16 @@ def chosen(
     work = inf if move.work is None else move.work * (1 + ROUNDING)
     groups: dict[Hashable, list[int]] = {}
     taken: list[int] = []
-    looked: set[Hashable] = set(in_work)
+    looked: set[Hashable] = set(in_work) | {waiting[one].key for one in resting}
+    looked.discard(None)
     misfits = 0
     for place in range(len(waiting) - 1, -1, -1):
         if count < 1 or work <= 0 or misfits == MISFITS:
             break
         key = waiting[place].key
         if key is None:
+            if place in resting:
+                continue
             group = [place]
         elif key in looked:
             continue

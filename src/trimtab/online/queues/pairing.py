@@ -28,6 +28,7 @@ class Board:
     ) -> None:
         self.length, self.work = list(length), list(work)
         self._state_of, self._by_count = state_of, settings.balance == "count"
+        self._rest_seconds = settings.rest_seconds
         self.moves: list[Move] = []
 
     def load(self, queue: int) -> float:
@@ -46,13 +47,13 @@ class Board:
             if count < 1:
                 return False
             part = work * count / messages
-            self.moves.append(Move(source, target, count, None))
+            self.moves.append(Move(source, target, count, None, self._rest_seconds))
         else:
             part = (work - self.work[target]) / 2
             count = round(messages * part / work) if part > 0 else 0
             if count < 1:
                 return False
-            self.moves.append(Move(source, target, None, part))
+            self.moves.append(Move(source, target, None, part, self._rest_seconds))
         self.length[source] -= count
         self.length[target] += count
         self.work[source] -= part

@@ -53,6 +53,8 @@ class Scheduling:
         straight line.
     smoothing
         Share of the newest window in the trend, 0 < share <= 1; the rest is the damped trend before it.
+    rest_seconds
+        Interval between two moves of a message: one that was moved less than so long ago stays.
 
     Raises
     ------
@@ -77,6 +79,7 @@ class Scheduling:
     full: str = "block"
     damping: float = 1.0
     smoothing: float = 1.0
+    rest_seconds: float = 0.0
 
     def __post_init__(self) -> None:
         for name, words in CHOICES.items():
@@ -88,6 +91,8 @@ class Scheduling:
         for name in ("damping", "smoothing"):
             if not 0 < getattr(self, name) <= 1:
                 raise _refused(name, getattr(self, name), "above 0 and at most 1")
+        if not self.rest_seconds >= 0:
+            raise _refused("rest_seconds", self.rest_seconds, "seconds, 0 or more")
         if not (isfinite(self.overload) and 0 <= self.light <= self.overload):
             limits = f"light <= overload, both 0 or more; light is {self.light:g}"
             raise _refused("overload", self.overload, limits)

@@ -49,6 +49,13 @@ def test_no_more_goes_than_the_target_can_hold() -> None:
     assert chosen([Waiting(1.0)] * 5, by_work(9.0), room=0) == []
 
 
+def test_what_was_moved_lately_stays_and_its_key_with_it() -> None:
+    """The last and the second were moved; Ann's other message stays with the second."""
+    waiting = [Waiting(1.0, "ann"), Waiting(1.0, "ann"), Waiting(1.0), Waiting(1.0)]
+    assert chosen(waiting, by_work(9.0), resting={1, 3}) == [2]
+    assert chosen(waiting, by_work(9.0), resting={3}) == [0, 1, 2]
+
+
 def test_messages_of_one_key_go_together_or_stay() -> None:
     """Ann has three seconds waiting: with two ordered she stays and Bob goes, with three she goes whole."""
     waiting = [Waiting(1.0, "ann"), Waiting(1.0, "bob"), Waiting(1.0, "ann"), Waiting(1.0, "ann")]

@@ -11,7 +11,43 @@ local group = 'workers'
 -- A server that is full refuses this write, so that a script which begins with it does all or nothing.
 local function begin() redis.call('HINCRBY', counts, 'scripts', 1) end
 
-local function stream(queue) return base .. ':queue:' .. queue end
+-- A queue has two lanes, a stream each. A message's name in its queue is its id, in the quick lane with a q before it.
+local QUICK = ':quick'
+local LANES = {QUICK, ''}
+local function stream(queue, lane) return base .. ':queue:' .. queue .. lane end
+local function named(lane, id) return lane == QUICK and 'q' .. id or id end
+local function lane_of(name) return string.sub(name, 1, 1) == 'q' and QUICK or '' end
+local function place(queue, name)
+  local lane = lane_of(name)
+  return stream(queue, lane), lane == QUICK and string.sub(name, 2) or name
+end
+-- Ids of two streams may be the same: what is written down about a message is written with its queue.
+local function mark_of(queue, name) return queue .. '/' .. name end
+
+-- The fields of a message by its name, or nil where it is gone.
+local function fields(queue, name)
+  local from, id = place(queue, name)
+  local found = redis.call('XRANGE', from, id, id)[1]
+  return found and found[2]
+end
+
+-- Who has a message: the worker's name, or nil where nobody has.
+local function holder(queue, name)
+  local from, id = place(queue, name)
+  local found = redis.call('XPENDING', from, group, id, id, 1)[1]
+  return found and found[2]
+end
+
+-- All that workers have of a queue: {name, worker}, oldest first in each lane.
+local function pending(queue)
+  local found = {}
+  for _, lane in ipairs(LANES) do
+    for _, one in ipairs(redis.call('XPENDING', stream(queue, lane), group, '-', '+', 100000)) do
+      found[#found + 1] = {named(lane, one[1]), one[2]}
+    end
+  end
+  return found
+end
 
 local function now()
   local at = redis.call('TIME')
@@ -50,48 +86,56 @@ local function unbind(key)
   end
 end
 
-local function trace_of(id, entry) return redis.call('HGET', deaths, id) or entry.x or '' end
+local function trace_of(queue, name, entry) return redis.call('HGET', deaths, mark_of(queue, name)) or entry.x or '' end
 
 local function times(trace)
   local _, found = string.gsub(trace, '%S+', '')
   return found
 end
 
+-- A message is not in its queue any more.
+local function remove(queue, name, held)
+  local from, id = place(queue, name)
+  if held then
+    redis.call('XACK', from, group, id)
+    redis.call('HDEL', started, mark_of(queue, name))
+  end
+  redis.call('HDEL', deaths, mark_of(queue, name))
+  redis.call('XDEL', from, id)
+end
+
 -- A message leaves for good.
-local function leave(queue, id, entry, held)
+local function leave(queue, name, entry, held)
   add('length', queue, -1)
   add('work', queue, -entry.w)
   add('served', queue, entry.w)
   if held then
     add('held', queue, -1)
     add('held_work', queue, -entry.w)
-    redis.call('XACK', stream(queue), group, id)
-    redis.call('HDEL', started, id)
-    redis.call('HDEL', deaths, id)
   end
-  redis.call('XDEL', stream(queue), id)
+  remove(queue, name, held)
   unbind(entry.k)
 end
 
 -- A worker is gone that had this message. If it had begun it, that is written down; after too many of
 -- them the message becomes a dead letter. Returns the trace, or nil for a dead letter.
-local function survived(queue, id, entry, most)
-  local trace = trace_of(id, entry)
-  local by = redis.call('HGET', started, id)
+local function survived(queue, name, entry, most)
+  local trace = trace_of(queue, name, entry)
+  local by = redis.call('HGET', started, mark_of(queue, name))
   if not by then return trace end
   trace = (trace == '' and '' or trace .. ' ') .. by .. '@' .. string.format('%.0f', now())
-  redis.call('HDEL', started, id)
-  redis.call('HSET', deaths, id, trace)
+  redis.call('HDEL', started, mark_of(queue, name))
+  redis.call('HSET', deaths, mark_of(queue, name), trace)
   if times(trace) < most then return trace end
   redis.call('XADD', base .. ':dead', '*', 't', entry.t, 'c', entry.c, 'k', entry.k, 'w', string.format('%.0f', entry.w),
     'm', entry.m, 'q', queue, 'x', trace)
-  leave(queue, id, entry, true)
+  leave(queue, name, entry, true)
   return nil
 end
 
--- The newest id that the group has handed out.
-local function handed_out(queue)
-  local groups = redis.call('XINFO', 'GROUPS', stream(queue))
+-- The newest id of a lane that the group has handed out.
+local function handed_out(queue, lane)
+  local groups = redis.call('XINFO', 'GROUPS', stream(queue, lane))
   if #groups == 0 then return '0-0' end
   local one = groups[1]
   for at = 1, #one, 2 do

@@ -1,6 +1,9 @@
--- ARGV: queue, id. Returns 1, or 0 where somebody has finished or moved it.
+-- ARGV: queue, name, queue, name, ... Returns for each 1, or 0 where somebody has finished or moved it.
 begin()
-if #redis.call('XPENDING', stream(ARGV[1]), group, ARGV[2], ARGV[2], 1) == 0 then return 0 end
-local entry = redis.call('XRANGE', stream(ARGV[1]), ARGV[2], ARGV[2])[1]
-leave(ARGV[1], ARGV[2], read(entry[2]), true)
-return 1
+local found = {}
+for at = 1, #ARGV, 2 do
+  local there = holder(ARGV[at], ARGV[at + 1])
+  if there then leave(ARGV[at], ARGV[at + 1], read(fields(ARGV[at], ARGV[at + 1])), true) end
+  found[#found + 1] = there and 1 or 0
+end
+return found

@@ -1,5 +1,5 @@
 -- ARGV: source, target, messages or -1, microseconds or -1, target's capacity, fence, deaths at which a message is a
--- dead letter, 1 to rescue. Returns {messages, microseconds}. The rule of choosing is that of choosing.py.
+-- dead letter, 1 to rescue, milliseconds for which a moved message stays. Returns {messages, microseconds}. The rule of choosing is that of choosing.py.
 begin()
 local source, target, fence, most = ARGV[1], ARGV[2], ARGV[6], tonumber(ARGV[7])
 local rescue = ARGV[8] == '1'
@@ -8,26 +8,29 @@ local room = tonumber(ARGV[5]) - number('length', target)
 local messages, work = tonumber(ARGV[3]), tonumber(ARGV[4])
 if messages < 0 or messages > room then messages = room end
 
-local held = {}
-local entries
+local held, entries = {}, {}
+local function consider(lane, found)
+  for _, one in ipairs(found) do entries[#entries + 1] = {named(lane, one[1]), one[2]} end
+end
 if rescue then
-  for _, pending in ipairs(redis.call('XPENDING', stream(source), group, '-', '+', 100000)) do
-    held[pending[1]] = true
-  end
-  entries = redis.call('XRANGE', stream(source), '-', '+')
+  for _, one in ipairs(pending(source)) do held[one[1]] = true end
+  for _, lane in ipairs(LANES) do consider(lane, redis.call('XRANGE', stream(source, lane), '-', '+')) end
   -- Its worker is gone for good: nobody else may finish what it had under the old names.
   redis.call('HSET', counts, 'owner:' .. source, '')
 else
-  -- The newest first, as far as anything may be chosen from.
-  entries = redis.call('XREVRANGE', stream(source), '+', '(' .. handed_out(source), 'COUNT', 2000)
+  -- The newest first, as far as anything may be chosen from; quick ones, which wait least, last.
+  for _, lane in ipairs({'', QUICK}) do
+    consider(lane, redis.call('XREVRANGE', stream(source, lane), '+', '(' .. handed_out(source, lane), 'COUNT', 2000))
+  end
 end
+local rested = now() - tonumber(ARGV[9])
 
 local candidates, of_key, weight_of, traces = {}, {}, {}, {}
 for _, one in ipairs(entries) do
   local entry = read(one[2])
-  local trace = trace_of(one[1], entry)
+  local trace = trace_of(source, one[1], entry)
   if held[one[1]] then trace = survived(source, one[1], entry, most) end
-  if trace then
+  if trace and (rescue or tonumber(entry.v or 0) <= rested) then
     traces[one[1]] = trace
     candidates[#candidates + 1] = {one[1], entry}
     of_key[entry.k] = (of_key[entry.k] or 0) + 1
@@ -60,18 +63,16 @@ local first, last, step = #chosen, 1, -1
 if rescue then first, last, step = 1, #chosen, 1 end
 local moved = 0
 for at = first, last, step do
-  local id, entry = chosen[at][1], chosen[at][2]
-  redis.call('XADD', stream(target), '*', 't', entry.t, 'c', entry.c, 'k', entry.k, 'w', string.format('%.0f', entry.w),
-    'm', entry.m, 'x', traces[id])
-  if held[id] then
-    redis.call('XACK', stream(source), group, id)
-    redis.call('HDEL', started, id)
+  local name, entry = chosen[at][1], chosen[at][2]
+  local lane = lane_of(name)
+  redis.call('XADD', stream(target, lane), '*', 't', entry.t, 'c', entry.c, 'k', entry.k, 'w',
+    string.format('%.0f', entry.w), 'm', entry.m, 'x', traces[name], 'v', string.format('%.0f', now()))
+  if held[name] then
     add('held', source, -1)
     add('held_work', source, -entry.w)
   end
-  redis.call('HDEL', deaths, id)
-  redis.call('XDEL', stream(source), id)
-  if entry.k ~= '' then redis.call('HSET', keys, entry.k, target) end
+  remove(source, name, held[name])
+  if entry.k ~= '' then redis.call('HSET', keys, entry.k, target .. lane) end
   moved = moved + entry.w
 end
 add('length', source, -#chosen)

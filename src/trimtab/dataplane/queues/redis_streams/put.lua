@@ -1,4 +1,4 @@
--- ARGV: queues, queue or -1, capacity, task id, class, key, weight, body, idempotency key, its milliseconds.
+-- ARGV: queues, queue or -1, capacity, task id, class, key, weight, body, idempotency key, its milliseconds, lane.
 -- Returns {queue or -1, view}.
 begin()
 local queues, queue, capacity = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
@@ -6,16 +6,21 @@ local key, weight, once = ARGV[6], ARGV[7], ARGV[9]
 local known = once ~= '' and redis.call('GET', base .. ':once:' .. once)
 if known then return {tonumber(known), view(queues)} end
 local bound = key ~= '' and redis.call('HGET', keys, key)
-if bound then queue = tonumber(bound) end
+local lane = ARGV[11]
+-- Messages of a key keep to one lane too, or the quick ones would overtake the others.
+if bound then
+  queue = tonumber(string.match(bound, '^%d+'))
+  lane = string.match(bound, ':.*') or ''
+end
 if queue < 0 or number('length', queue) >= capacity or (not bound and get('paused', queue) == '1') then
   return {-1, view(queues)}
 end
-redis.call('XADD', stream(queue), '*', 't', ARGV[4], 'c', ARGV[5], 'k', key, 'w', weight, 'm', ARGV[8])
+redis.call('XADD', stream(queue, lane), '*', 't', ARGV[4], 'c', ARGV[5], 'k', key, 'w', weight, 'm', ARGV[8])
 add('length', queue, 1)
 add('work', queue, weight)
 add('arrived', queue, weight)
 if key ~= '' then
-  redis.call('HSET', keys, key, queue)
+  redis.call('HSET', keys, key, queue .. lane)
   redis.call('HINCRBY', base .. ':in_flight', key, 1)
 end
 if once ~= '' then redis.call('SET', base .. ':once:' .. once, queue, 'PX', ARGV[10]) end

@@ -6,6 +6,7 @@ Written in the commands that Redis 6.2 has, which Valkey has too.
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Final, TypeVar
 
@@ -13,7 +14,7 @@ from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import ConnectionError as NoConnection
-from redis.exceptions import OutOfMemoryError, ReadOnlyError, RedisError, ResponseError
+from redis.exceptions import NoScriptError, OutOfMemoryError, ReadOnlyError, RedisError, ResponseError
 from redis.exceptions import TimeoutError as NoAnswer
 
 from trimtab.dataplane.queues.backend import Claim, Counts, QueueCounts, bring_up_to
@@ -22,6 +23,7 @@ from trimtab.dataplane.queues.redis_streams.heartbeat import Heartbeat
 from trimtab.dataplane.queues.redis_streams.scripts import NAMES, ON_A_FULL_SERVER, source
 from trimtab.dataplane.queues.refusals import LostQueueError, QueuesFullError
 from trimtab.model.errors import ConnectError
+from trimtab.online.queues.lanes import OVERTAKE_SECONDS
 from trimtab.online.queues.ledger import Ledger
 from trimtab.online.queues.messages import Move, Moved
 
@@ -30,6 +32,9 @@ T = TypeVar("T")
 _FIELDS: Final = 8
 _AWAY: Final = (NoConnection, NoAnswer, OSError)
 _GROUP: Final = "workers"
+FINISHED_AT_ONCE: Final = 500
+QUICK: Final = ":quick"
+"""Behind the name of a queue's stream: its quick lane."""
 
 
 class RedisStreams:
@@ -49,6 +54,10 @@ class RedisStreams:
         A message with which so many workers have died becomes a dead letter.
     idempotency_seconds
         How long idempotency keys are remembered.
+    overtake_seconds
+        Quick messages go before others that came at most so long before them.
+    hand_seconds
+        Work that a worker fetches at once; what it has fetched is not moved.
     """
 
     def __init__(
@@ -59,16 +68,23 @@ class RedisStreams:
         life_seconds: float = 10.0,
         deaths_max: int = 5,
         idempotency_seconds: float = 3600.0,
+        overtake_seconds: float = OVERTAKE_SECONDS,
+        hand_seconds: float = 0.0,
     ) -> None:
         self.ledger = Ledger(capacity)
         self.base = f"{{trimtab:{name}}}"
         self.life_seconds, self.deaths_max = life_seconds, deaths_max
-        self.idempotency_seconds = idempotency_seconds
+        self.idempotency_seconds, self.overtake_seconds = idempotency_seconds, overtake_seconds
         self._url = url
         # A command that is sent again by the client could put a message in twice: nothing is.
         self._client = Redis.from_url(url, socket_timeout=10.0, retry=Retry(NoBackoff(), 0))
         self._scripts = {one: self._client.register_script(source(one)) for one in NAMES}
         self._hearts: dict[str, Heartbeat] = {}
+        self._hand_microseconds = round(hand_seconds * MICROSECONDS)
+        self._hands: dict[str, deque[Delivery]] = {}
+        self._newest: dict[str, list[bytes]] = {}
+        self._done: deque[tuple[Delivery, asyncio.Future[bool]]] = deque()
+        self._telling: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
         """Make the streams and their groups, where they are not there."""
@@ -108,6 +124,7 @@ class RedisStreams:
                 envelope.body,
                 envelope.idempotency_key,
                 round(self.idempotency_seconds * 1000),
+                QUICK if envelope.quick else "",
             )
         except _AWAY as error:
             raise _no_answer(error) from error
@@ -127,41 +144,88 @@ class RedisStreams:
         )
         if queue < 0:
             return None
+        self._hands[worker], self._newest[worker] = deque(), []
         if worker not in self._hearts:
             self._hearts[worker] = Heartbeat(self._url, self.base, worker, queue, self.life_seconds)
         return Claim(queue, tuple(_delivery(queue, *one) for one in left))
 
     async def take(self, worker: str, queue: int, patience_seconds: float) -> Delivery | None:
-        """The oldest waiting message; a worker waits for one to come."""
-        try:
-            answer = await self._run("take", queue, worker)
-            if answer[0] == 0:
-                stream = f"{self.base}:queue:{queue}"
-                wait = max(1, round(patience_seconds * 1000))
-                if not await self._client.xread({stream: answer[1]}, count=1, block=wait):
-                    return None
-                answer = await self._run("take", queue, worker)
-        except _AWAY as error:
-            # Whether something was handed out meanwhile is not known: the queue is given back as a whole.
-            raise LostQueueError(f"the server did not answer worker {worker}: {error}") from error
-        except ResponseError as error:
-            if not str(error).startswith("NOGROUP"):
-                raise
-            raise LostQueueError(f"the server has forgotten queue {queue}: {error}") from error
-        if answer[0] < 0:
+        """The message whose turn it is; a worker waits for one to come."""
+        hand = self._hands.setdefault(worker, deque())
+        if not hand:
+            try:
+                await self._fetch(worker, queue, hand, max(1, round(patience_seconds * 1000)))
+            except _AWAY as error:
+                # Whether something was handed out meanwhile is not known: the queue is given back as a whole.
+                raise LostQueueError(f"the server did not answer worker {worker}: {error}") from error
+            except ResponseError as error:
+                if not str(error).startswith("NOGROUP"):
+                    raise
+                raise LostQueueError(f"the server has forgotten queue {queue}: {error}") from error
+        return hand.popleft() if hand else None
+
+    async def _fetch(self, worker: str, queue: int, hand: deque[Delivery], wait_milliseconds: int) -> None:
+        overtake = round(self.overtake_seconds * 1000)
+        take = ("take", queue, worker, overtake, self._hand_microseconds)
+        newest = self._newest.get(worker)
+        if not newest:
+            answer = await self._run(*take)
+            self._learn_hand(worker, queue, hand, answer)
+            if hand or not (newest := self._newest[worker]):
+                return
+        # Nothing waited when the server last answered: whatever came since is newer than what it saw. Both
+        # commands go together, so that a message which comes is on its way with one answer.
+        lanes: Any = dict(zip(self._lanes(queue), newest, strict=True))
+        async with self._client.pipeline(transaction=False) as both:
+            both.xread(lanes, count=1, block=wait_milliseconds)
+            both.evalsha(self._scripts["take"].sha, 1, self.base, *take[1:])
+            try:
+                answer = (await both.execute())[1]
+            except NoScriptError:  # another server at the same address, or the same begun anew
+                answer = await self._run(*take)
+        self._learn_hand(worker, queue, hand, answer)
+
+    def _learn_hand(self, worker: str, queue: int, hand: deque[Delivery], answer: Sequence[Any]) -> None:
+        if answer[0] == -1:
+            self._newest[worker] = []
             raise LostQueueError(f"queue {queue} is not worker {worker}'s any more: claim one again")
-        return _delivery(queue, *answer[1:]) if answer[0] else None
+        hand.extend(_delivery(queue, *one) for one in answer[0])
+        self._newest[worker] = list(answer[1:])
 
     async def start(self, worker: str, delivery: Delivery) -> bool:
         """Begin a message that was left over."""
         return bool(await self._patiently(lambda: self._run("start", delivery.queue, delivery.id, worker)))
 
     async def finish(self, delivery: Delivery) -> bool:
-        """Take a message out for good; where the server is away, as soon as it is back."""
-        return bool(await self._patiently(lambda: self._run("finish", delivery.queue, delivery.id)))
+        """Take a message out for good; where the server is away, as soon as it is back.
+
+        What is finished while an answer is on its way goes with the next command.
+        """
+        answer = asyncio.get_running_loop().create_future()
+        self._done.append((delivery, answer))
+        if self._telling is None or self._telling.done():
+            self._telling = asyncio.create_task(self._tell())
+        return bool(await answer)
+
+    async def _tell(self) -> None:
+        while self._done:
+            told = [self._done.popleft() for _ in range(min(len(self._done), FINISHED_AT_ONCE))]
+            names = [part for one, _ in told for part in (one.queue, one.id)]
+            try:
+                found = await self._patiently(lambda names=names: self._run("finish", *names))  # type: ignore[misc]
+            except Exception as error:
+                for _, answer in told:
+                    if not answer.done():
+                        answer.set_exception(error)
+                continue
+            for (_, answer), one in zip(told, found, strict=True):
+                if not answer.done():
+                    answer.set_result(bool(one))
 
     async def release(self, worker: str, queue: int) -> None:
         """Give a queue back."""
+        self._hands.pop(worker, None)
+        self._newest.pop(worker, None)
         heart = self._hearts.pop(worker, None)
         if heart is not None:
             heart.stop()
@@ -180,24 +244,28 @@ class RedisStreams:
         """Move waiting messages, the newest first, all of an affinity key or none."""
         messages = -1 if order.messages is None else order.messages
         work = -1 if order.work is None else int(order.work * MICROSECONDS)
-        return await self._moved(order.source, order.target, messages, work, fence, 0)
+        return await self._moved(order.source, order.target, messages, work, fence, 0, order.rest_seconds)
 
     async def rescue(self, source: int, target: int, messages: int, fence: int) -> Moved:
         """Move messages of a queue without a worker, the oldest first, those of its last worker too."""
-        return await self._moved(source, target, messages, -1, fence, 1)
+        return await self._moved(source, target, messages, -1, fence, 1, 0.0)
 
     async def recount(self) -> tuple[QueueCounts, ...]:
         """Counters again, from the streams."""
         found = []
         for queue in range(len(self.ledger)):
-            stream = f"{self.base}:queue:{queue}"
-            async with self._client.pipeline(transaction=True) as both:
-                both.xrange(stream)
-                both.xpending_range(stream, _GROUP, "-", "+", 1_000_000)
-                entries, pending = await both.execute()
-            weights = {name: int(fields[b"w"]) for name, fields in entries}
-            held = [weights[one["message_id"]] for one in pending]
-            found.append(QueueCounts(len(weights), sum(weights.values()), len(held), sum(held)))
+            async with self._client.pipeline(transaction=True) as together:
+                for stream in self._lanes(queue):
+                    together.xrange(stream)
+                    together.xpending_range(stream, _GROUP, "-", "+", 1_000_000)
+                answers = await together.execute()
+            weights: list[int] = []
+            held: list[int] = []
+            for entries, pending in zip(answers[::2], answers[1::2], strict=True):
+                of_lane = {name: int(fields[b"w"]) for name, fields in entries}
+                weights += of_lane.values()
+                held += [of_lane[one["message_id"]] for one in pending]
+            found.append(QueueCounts(len(weights), sum(weights), len(held), sum(held)))
         return tuple(found)
 
     async def dead_letters(self) -> list[tuple[Envelope, str]]:
@@ -206,18 +274,22 @@ class RedisStreams:
         return [(_envelope(fields), fields[b"x"].decode()) for _, fields in found]
 
     async def _make(self, queue: int) -> None:
-        try:
-            await self._client.xgroup_create(f"{self.base}:queue:{queue}", _GROUP, "0", mkstream=True)
-        except ResponseError as error:
-            if "BUSYGROUP" not in str(error):
-                raise
+        for stream in self._lanes(queue):
+            try:
+                await self._client.xgroup_create(stream, _GROUP, "0", mkstream=True)
+            except ResponseError as error:
+                if "BUSYGROUP" not in str(error):
+                    raise
+
+    def _lanes(self, queue: int) -> tuple[str, str]:
+        return f"{self.base}:queue:{queue}{QUICK}", f"{self.base}:queue:{queue}"
 
     async def _moved(
-        self, source: int, target: int, messages: int, work: int, fence: int, rescue: int
+        self, source: int, target: int, messages: int, work: int, fence: int, rescue: int, rest: float
     ) -> Moved:
-        capacity = self.ledger.capacity[target]
+        capacity, stays = self.ledger.capacity[target], round(rest * 1000)
         count, carried = await self._run(
-            "move", source, target, messages, work, capacity, fence, self.deaths_max, rescue
+            "move", source, target, messages, work, capacity, fence, self.deaths_max, rescue, stays
         )
         return Moved(source, target, count, carried / MICROSECONDS)
 
@@ -271,14 +343,15 @@ def _passing(error: ResponseError) -> bool:
 
 def _delivery(queue: int, name: bytes, trace: bytes, flat: Sequence[bytes]) -> Delivery:
     fields = dict(zip(flat[::2], flat[1::2], strict=True))
-    return Delivery(int(queue), name.decode(), _envelope(fields), len(trace.split()))
+    return Delivery(int(queue), name.decode(), _envelope(fields, name.startswith(b"q")), len(trace.split()))
 
 
-def _envelope(fields: dict[bytes, bytes]) -> Envelope:
+def _envelope(fields: dict[bytes, bytes], quick: bool = False) -> Envelope:
     return Envelope(
         task_id=fields[b"t"].decode(),
         body=fields[b"m"],
         class_name=fields[b"c"].decode(),
         weight_microseconds=int(fields[b"w"]),
         affinity_key=fields[b"k"].decode(),
+        quick=quick,
     )

@@ -1,9 +1,10 @@
-"""One server of queues as a process of this one, every write on disk before it is answered."""
+"""One server of queues as a process of this one, by default every write on disk before it is answered."""
 
 from __future__ import annotations
 
 import signal
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from redis import Redis
@@ -13,6 +14,7 @@ from trimtab.lab.sandbox.ports import free_ports
 from trimtab.lab.sandbox.processes import Process, end, kill, running, spawn
 from trimtab.model.errors import SandboxError
 
+DURABLE = ("--appendonly", "yes", "--appendfsync", "always")
 PATIENCE_SECONDS = 60.0
 
 
@@ -44,6 +46,8 @@ class QueueServer:
         The program; Valkey's from its wheel if None.
     port
         On 127.0.0.1; a free one if None.
+    options
+        Of its command line: what it writes, and whatever else.
 
     Raises
     ------
@@ -51,8 +55,14 @@ class QueueServer:
         If it does not answer within a minute.
     """
 
-    def __init__(self, folder: Path, binary: str | None = None, port: int | None = None) -> None:
-        self.folder, self._binary = folder, binary or valkey()
+    def __init__(
+        self,
+        folder: Path,
+        binary: str | None = None,
+        port: int | None = None,
+        options: Sequence[str] = DURABLE,
+    ) -> None:
+        self.folder, self._binary, self._options = folder, binary or valkey(), options
         self.port = free_ports(1)[0] if port is None else port
         self.process: Process | None = None
         folder.mkdir(parents=True, exist_ok=True)
@@ -67,7 +77,7 @@ class QueueServer:
         """Start it, and wait until it has read its files and answers."""
         log = self.folder / "server.log"
         options = ["--bind", "127.0.0.1", "--port", str(self.port), "--dir", str(self.folder), "--save", ""]
-        options += ["--appendonly", "yes", "--appendfsync", "always"]
+        options += self._options
         self.process = spawn([self._binary, *options], self.folder, log, outlive=False)
         until = time.monotonic() + PATIENCE_SECONDS
         with Redis.from_url(self.url) as client:

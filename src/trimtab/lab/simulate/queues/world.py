@@ -119,6 +119,7 @@ class Course:
             world.look_seconds if self.scheme.scheduling is None else self.scheme.scheduling.window_seconds
         )
         self.latest: dict[object, int] = {}
+        self.moved_at: dict[int, float] = {}
         self.found = Run([0.0] * count, [-1.0] * len(messages), [-1.0] * len(messages))
 
     def run(self) -> Run:
@@ -246,17 +247,28 @@ class Course:
             else:
                 self.ledger.resume(order.queue)
 
+    def _resting(self, order: Move) -> set[int]:
+        latest = self.now - order.rest_seconds
+        return {
+            place
+            for place, message in enumerate(self.waiting[order.source])
+            if self.moved_at.get(message.number, -inf) > latest
+        }
+
     def _move(self, order: Move) -> Moved:
         source, target, ledger = self.waiting[order.source], order.target, self.ledger
         keys = {message.key for _, worker, message in self.ends if worker == order.source}
         room = ledger.capacity[target] - ledger.length[target]
-        places = set(chosen(source, order, in_work=keys, room=room))
+        resting = self._resting(order) if order.rest_seconds else ()
+        places = set(chosen(source, order, in_work=keys, room=room, resting=resting))
         taken = [message for place, message in enumerate(source) if place in places] if places else []
         if taken:
             self.waiting[order.source] = deque(m for place, m in enumerate(source) if place not in places)
         work = sum(message.weight for message in taken)
         ledger.moved(order.source, target, len(taken), work)
         self.waiting[target].extend(taken)
+        if order.rest_seconds:
+            self.moved_at.update((message.number, self.now) for message in taken)
         self.affinity.moved({message.key for message in taken if message.key is not None}, target)
         self.found.moved += len(taken)
         if taken and target in self.idle:

@@ -1,0 +1,71 @@
+"""The task on taskiq, over its own brokers for Redis and over ours: RIVAL_BROKER says which."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import TYPE_CHECKING
+
+from taskiq_redis import ListQueueBroker, RedisStreamBroker
+
+from rivals.workload import RECOVERY_SECONDS, TUNED, URL, occupy
+from trimtab.dataplane.queues import LevelledBroker
+
+if TYPE_CHECKING:
+    from taskiq import AsyncBroker
+
+WORKERS = int(os.environ.get("RIVAL_WORKERS", "4"))
+
+
+def made(name: str) -> AsyncBroker:
+    """One of the brokers."""
+    if name == "list":
+        return ListQueueBroker(URL)
+    if name == "stream" and TUNED:
+        return RedisStreamBroker(URL, xread_count=1, idle_timeout=RECOVERY_SECONDS * 1000)
+    if name == "stream":
+        return RedisStreamBroker(URL)
+    return LevelledBroker(URL, queues=WORKERS, capacity=100_000)
+
+
+broker = made(os.environ["RIVAL_BROKER"])
+
+
+@broker.task(task_name="work")
+def work(number: int, seconds: float) -> None:
+    """Occupy the worker."""
+    occupy(number, seconds)
+
+
+def send(messages: list[tuple[int, float]]) -> None:
+    """Send messages, one after another; weights are told to ours alone, as the others have no use for one."""
+    _LOOP.run_until_complete(_send(messages))
+
+
+async def _send(messages: list[tuple[int, float]]) -> None:
+    ours = isinstance(broker, LevelledBroker)
+    await broker.startup()
+    for number, seconds in messages:
+        kicker = work.kicker()
+        if ours:
+            kicker = kicker.with_labels(weight=max(seconds, 1e-4))
+        await kicker.kiq(number, seconds)
+
+
+_LOOP = asyncio.new_event_loop()
+
+
+def arguments() -> list[str]:
+    """Of a worker process, behind the interpreter."""
+    most = ["--max-async-tasks", "1"] if TUNED else []
+    return [
+        "-m",
+        "taskiq",
+        "worker",
+        "rivals.on_taskiq:broker",
+        "--workers",
+        "1",
+        "--log-level",
+        "ERROR",
+        *most,
+    ]
