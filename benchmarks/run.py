@@ -17,6 +17,7 @@ QUICK = {
     "bundles_replay": ["--quick"],
     "queues_dispatch": ["--runs", "50"],
     "queues_rivals": ["--quick"],
+    "keys_choose": ["--runs", "50"],
 }
 ALL = (
     "cli_startup",
@@ -25,6 +26,7 @@ ALL = (
     "bundles_speed",
     "bundles_replay",
     "queues_dispatch",
+    "keys_choose",
     "pipeline",
 )
 BY_NAME = ("pipeline_accuracy", "pipeline_cpu_base", "queues_rivals")

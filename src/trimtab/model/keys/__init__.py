@@ -1,0 +1,1 @@
+"""The level `keys`: record keys over the partitions of a topic."""

@@ -1,0 +1,78 @@
+"""The key policies by the names that settings give them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from trimtab.model.errors import SettingsError
+from trimtab.model.keys.routing import RoutingTable
+from trimtab.online.keys.policies.bounded import BoundedLoads
+from trimtab.online.keys.policies.choices import DChoices, PartialKeyGrouping, WChoices
+from trimtab.online.keys.policies.hashing import Murmur2Hash
+from trimtab.online.keys.policies.ipooa import OverloadOptimisation
+from trimtab.online.keys.policies.keyless import BATCH_RECORDS, Adaptive, Random, RoundRobin, Sticky
+from trimtab.online.keys.policies.table import KeyGroups
+from trimtab.online.keys.policy import KeyPolicy
+from trimtab.online.keys.settings import Ipooa
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What policies may ask for; each takes what it needs.
+
+    Attributes
+    ----------
+    table
+        Routes of key groups and hot keys.
+    batch_records
+        Records without a key that stay together.
+    head
+        Share of the records from which a key has more than two choices; None for the paper's.
+    epsilon
+        Of bounded loads.
+    ipooa
+        Its settings.
+    """
+
+    table: RoutingTable | None = None
+    batch_records: int = BATCH_RECORDS
+    head: float | None = None
+    epsilon: float = 0.1
+    ipooa: Ipooa = field(default_factory=Ipooa)
+
+
+def _key_groups(given: Given) -> KeyPolicy:
+    if given.table is None:
+        raise SettingsError("policy 'key_groups' goes by a routing table, and was given none: hand one over")
+    return KeyGroups(given.table)
+
+
+POLICIES: Final[dict[str, Callable[[Given], KeyPolicy]]] = {
+    Murmur2Hash.name: lambda _: Murmur2Hash(),
+    Random.name: lambda _: Random(),
+    RoundRobin.name: lambda _: RoundRobin(),
+    Sticky.name: lambda given: Sticky(given.batch_records),
+    Adaptive.name: lambda given: Adaptive(given.batch_records),
+    PartialKeyGrouping.name: lambda _: PartialKeyGrouping(),
+    DChoices.name: lambda given: DChoices(given.head),
+    WChoices.name: lambda given: WChoices(given.head),
+    BoundedLoads.name: lambda given: BoundedLoads(given.epsilon),
+    KeyGroups.name: _key_groups,
+    OverloadOptimisation.name: lambda given: OverloadOptimisation(given.ipooa),
+}
+"""Name of a policy to how it is made."""
+
+
+def policy_named(name: str, given: Given | None = None) -> KeyPolicy:
+    """A policy.
+
+    Raises
+    ------
+    SettingsError
+        If there is none of that name, or it was not given what it needs.
+    """
+    if name not in POLICIES:
+        raise SettingsError(f"keys.policy is {name!r}, expected one of {', '.join(POLICIES)}")
+    return POLICIES[name](Given() if given is None else given)

@@ -1,0 +1,1 @@
+"""The key policies, one class each."""
