@@ -412,6 +412,18 @@ def test_a_known_idempotency_key_is_accepted_and_not_put_in_again(opened: Opened
     run(story())
 
 
+def test_a_burst_of_senders_at_once_is_let_in(opened: Opened) -> None:
+    """Two hundred at one instant wait for a connection, and none is told that the server is away."""
+
+    async def story() -> None:
+        async with opened([300]) as backend:
+            found = await asyncio.gather(*(backend.put(message(str(one)), 0) for one in range(200)))
+            assert set(found) == {0}
+            await checked(backend)
+
+    run(story())
+
+
 def test_the_scheduler_relieves_and_rescues(opened: Opened) -> None:
     """Nine of ten places taken beside an empty queue: half goes over; a queue without worker is emptied."""
 

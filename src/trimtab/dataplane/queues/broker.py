@@ -207,6 +207,8 @@ class LevelledBroker(AsyncBroker):
         ------
         QueuesFullError
             If no queue is open, or that of its affinity key is full, for `wait_seconds`.
+        ConnectError
+            If the server does not answer; with an idempotency key, not for `wait_seconds`.
         InputError
             If a label is malformed.
         """
@@ -225,9 +227,18 @@ class LevelledBroker(AsyncBroker):
         clock = asyncio.get_running_loop().time
         until = None if self.wait_seconds is None else clock() + self.wait_seconds
         pause = 0.005
-        while not await self._dispatched(envelope):
+        while True:
+            try:
+                if await self._dispatched(envelope):
+                    return
+                refusal: QueuesFullError | ConnectError = self._full(envelope)
+            except ConnectError as error:
+                # The answer is missing, so it may lie there: only what can be told apart is sent again.
+                if not envelope.idempotency_key:
+                    raise
+                refusal = error
             if until is not None and clock() >= until:
-                raise self._full(envelope)
+                raise refusal
             await asyncio.sleep(pause if until is None else min(pause, max(0.0, until - clock())))
             pause = min(pause * 2, 0.25)
 
@@ -248,14 +259,8 @@ class LevelledBroker(AsyncBroker):
                 queue = self.policy.choose(envelope.weight)
             if queue is None and not envelope.affinity_key:
                 return False
-            try:
-                if await self.backend.put(envelope, queue) is not None:
-                    return True
-            except ConnectError:
-                # The answer is missing, so it may lie there: only what can be told apart is sent again.
-                if not envelope.idempotency_key:
-                    raise
-                return False
+            if await self.backend.put(envelope, queue) is not None:
+                return True
         return False
 
     def _full(self, envelope: Envelope) -> QueuesFullError:

@@ -11,7 +11,7 @@ import pytest
 from taskiq.exceptions import SendTaskError
 
 from trimtab.dataplane.queues import LevelledBroker, QueuesFullError, retry_after_seconds
-from trimtab.model.errors import InputError
+from trimtab.model.errors import ConnectError, InputError
 from trimtab.online.queues.ledger import Ledger
 from trimtab.online.queues.policies.central import CentralQueue
 from trimtab.online.queues.policies.round_robin import MarkedRoundRobin
@@ -301,3 +301,31 @@ def test_metrics_are_read_by_prometheus_own_client() -> None:
         assert await broker.unhealthy() == ["no queue has a living worker: start some"]
 
     asyncio.run(story())
+
+
+@pytest.mark.parametrize("key", ["", "once"])
+def test_a_server_that_does_not_answer_is_not_taken_for_full_queues(key: str) -> None:
+    """Only with an idempotency key is the message sent again; what ends the waiting is the server's error."""
+
+    async def story() -> int:
+        broker, sent = LevelledBroker(queues=1, wait_seconds=0.1), 0
+
+        async def gone(*arguments: object) -> int:
+            nonlocal sent
+            sent += 1
+            raise ConnectError("the server of the queues does not answer")
+
+        await broker.startup()
+        broker.backend.put = gone  # type: ignore[method-assign]
+
+        async def vote() -> None: ...
+
+        task = broker.register_task(vote, task_name="vote")
+        with pytest.raises(SendTaskError) as refused:
+            await task.kicker().with_labels(idempotency_key=key).kiq()
+        assert isinstance(refused.value.__cause__, ConnectError)
+        assert retry_after_seconds(refused.value) is None
+        await broker.shutdown()
+        return sent
+
+    assert (asyncio.run(story()) > 1) == bool(key)

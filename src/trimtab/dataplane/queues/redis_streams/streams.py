@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Final, TypeVar
 
-from redis.asyncio import Redis
+from redis.asyncio import BlockingConnectionPool, Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import ConnectionError as NoConnection
@@ -77,7 +77,11 @@ class RedisStreams:
         self.idempotency_seconds, self.overtake_seconds = idempotency_seconds, overtake_seconds
         self._url = url
         # A command that is sent again by the client could put a message in twice: nothing is.
-        self._client = Redis.from_url(url, socket_timeout=10.0, retry=Retry(NoBackoff(), 0))
+        # A burst waits for a connection; redis-py's other pool has an error for the hundred and first.
+        pool = BlockingConnectionPool.from_url(
+            url, max_connections=50, timeout=None, socket_timeout=10.0, retry=Retry(NoBackoff(), 0)
+        )
+        self._client = Redis.from_pool(pool)
         self._scripts = {one: self._client.register_script(source(one)) for one in NAMES}
         self._hearts: dict[str, Heartbeat] = {}
         self._hand_microseconds = round(hand_seconds * MICROSECONDS)
