@@ -1,7 +1,7 @@
 # The two commands for a newcomer are `make demo` and `make test`; everything else serves them.
 # Needs Python 3.11+, Java 17+ and make; `make PYTHON=/path/to/python3.12 demo` picks a Python.
 
-.PHONY: help demo demo-bundles test lint bench lock clean
+.PHONY: help demo demo-bundles interactive test lint bench lock clean
 .DEFAULT_GOAL := help
 bin := .venv/bin
 export PYTHON
@@ -14,6 +14,9 @@ demo: .venv/.runtime ## level a real six-broker Kafka cluster on this machine, i
 
 demo-bundles: .venv/.runtime ## level a real three-broker Pulsar cluster on this machine, in under five minutes
 	@$(bin)/trimtab demo bundles
+
+interactive: .venv/.dev ## votes, quizzes and questions on queues level by work: examples/interactive, until Ctrl-C
+	@$(bin)/python examples/interactive/run.py
 
 # The planner is compiled while the checks run, or both test processes would compile it, each for itself.
 # How tests are handed out to the processes: tests/clusters.py.

@@ -13,16 +13,17 @@ import typer
 from trimtab.cli.app import _root
 
 ROOT = Path(__file__).parents[2]
+PLACES = ("docs", "examples", "experiments")
 PAGES = sorted(
     path
-    for path in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "experiments").rglob("*.md")]
+    for path in [*ROOT.glob("*.md"), *(one for room in PLACES for one in (ROOT / room).rglob("*.md"))]
     if path.relative_to(ROOT).as_posix() != "docs/reference/commands.md"  # made from the code
 )
 FENCE = re.compile(r"^```[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 INDENTED = re.compile(r"(?:^(?: {4}|\t)[^\n]*\n)+", re.MULTILINE)
 SPAN = re.compile(r"`([^`\n]+)`")
 SCRIPT = re.compile(
-    r"^\s*(?:\$ )?\S*python3? ((?:experiments|benchmarks|scripts)/[\w/.-]+)(.*)$", re.MULTILINE
+    r"^\s*(?:\$ )?\S*python3? ((?:examples|experiments|benchmarks|scripts)/[\w/.-]+)(.*)$", re.MULTILINE
 )
 COMMAND = re.compile(r"^(?:[A-Z_]+=\S+ +)*(?:\S*/)?trimtab(?= |$)(.*)$")
 
@@ -122,10 +123,10 @@ def test_scripts_in_code_blocks_take_these_options(page: Path) -> None:
     "script",
     [
         path
-        for path in sorted((ROOT / "experiments").rglob("*.py"))
+        for path in [*sorted((ROOT / "experiments").rglob("*.py")), *sorted(ROOT.glob("examples/*/run.py"))]
         if "\ndef main(" in path.read_text("utf-8")
     ],
-    ids=lambda path: path.stem,
+    ids=lambda path: f"{path.parent.name}-{path.stem}",
 )
 def test_an_experiment_still_fits_the_package(script: Path) -> None:
     """Its imports, and the settings that it makes while it is imported."""

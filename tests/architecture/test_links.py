@@ -15,7 +15,9 @@ CODE = re.compile(r"`[^`\n]*`")
 LINK = re.compile(r"\]\(\s*<?([^)\s>]+)>?(?:\s+\"[^\"]*\")?\s*\)")
 HEADING = re.compile(r"^#{1,6}\s+(.+?)\s*#*$", re.MULTILINE)
 OUTSIDE = re.compile(r"^[a-z][a-z0-9+.-]*:", re.IGNORECASE)
-FILE_NAME = re.compile(r"`((?:(?:src|tests|docs|scripts|benchmarks|experiments)/[\w./-]*)|(?:\w+/)+\w+\.py)`")
+FILE_NAME = re.compile(
+    r"`((?:(?:src|tests|docs|scripts|benchmarks|examples|experiments)/[\w./-]*)|(?:\w+/)+\w+\.py)`"
+)
 
 
 def _pages() -> list[Path]:
