@@ -1,4 +1,4 @@
-"""Dispatch: what was admitted becomes tasks, one for each lane and business, and what comes back is told."""
+"""Dispatch: what was admitted becomes tasks, one a strand and business; what comes back is told."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from taskiq.exceptions import SendTaskError
 
-from interactive.messages import LANES, Message, Refused, key_of
+from interactive.messages import STRANDS, Message, Refused, key_of
 from interactive.processing import TASK_SECONDS, Tasks
 from interactive.rules import Rules
 from trimtab.dataplane.queues import LevelledBroker, retry_after_seconds
@@ -27,7 +27,7 @@ class Dispatcher:
         """Put messages into queues; those that may not lie in one, by id."""
         groups: dict[tuple[str, int], list[Message]] = {}
         for one in messages:
-            groups.setdefault((one.business, one.lane), []).append(one)
+            groups.setdefault((one.business, one.strand), []).append(one)
         refusals = await asyncio.gather(*(self._put(group, rules) for group in groups.values()))
         return {
             one.id: refusal
@@ -37,14 +37,14 @@ class Dispatcher:
         }
 
     async def drain(self, business: str, drain: str) -> None:
-        """Put a mark behind everything that each lane holds."""
-        for lane in range(LANES):
+        """Put a mark behind everything that each strand holds."""
+        for strand in range(STRANDS):
             labels = {
-                "affinity_key": f"lane-{lane}",
-                "idempotency_key": f"{drain}-{lane}",
+                "affinity_key": f"strand-{strand}",
+                "idempotency_key": f"{drain}-{strand}",
                 "weight": TASK_SECONDS,
             }
-            await self._tasks.pass_by.kicker().with_labels(**labels).kiq(business, drain, lane)
+            await self._tasks.pass_by.kicker().with_labels(**labels).kiq(business, drain, strand)
 
     async def split_dead_letters(self, rules: Rules) -> list[str]:
         """Give each message of a dead task a task of its own, once; what is dead then is one message.
@@ -68,7 +68,7 @@ class Dispatcher:
         first = group[0]
         rule = rules.businesses[first.business]
         labels = {
-            "affinity_key": f"lane-{first.lane}",
+            "affinity_key": f"strand-{first.strand}",
             "idempotency_key": key_of(group),
             "weight": TASK_SECONDS + rule.weight_seconds * len(group),
             "message_class": type(rule).__name__.lower(),

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from zlib import crc32
 
-LANES = 32
-"""Users are dealt out to so many lanes. A lane is an affinity key: its messages are processed in order, and a
-batch becomes one task a lane, not one a message, which is what makes bursts cheap."""
+STRANDS = 32
+"""Users are dealt out to so many strands. A strand is an affinity key: its messages are processed in order, and
+a batch becomes one task a strand, not one a message, which is what makes bursts cheap."""
 
 
 class Refused(Exception):
@@ -50,9 +50,9 @@ class Message:
     answer: str
 
     @property
-    def lane(self) -> int:
-        """The lane of its user, the same in every process."""
-        return crc32(self.user.encode()) % LANES
+    def strand(self) -> int:
+        """The strand of its user, the same in every process."""
+        return crc32(self.user.encode()) % STRANDS
 
 
 def key_of(messages: Iterable[Message]) -> str:

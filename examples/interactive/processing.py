@@ -17,8 +17,8 @@ Row = list[str]
 
 SCHEDULING = Scheduling(window_seconds=0.5, cycle_seconds=1.0, light=0.05, overload=30.0, limits="seconds")
 """Queues are levelled every second as soon as one has more than 0.05 s of work. By default a tenth of the
-capacity, a thousand messages, would count as few; but lanes are few too, and while a queue has messages of every
-lane nothing goes to a neighbour that is idle."""
+capacity, a thousand messages, would count as few; but strands are few too, and while a queue has messages of
+every strand nothing goes to a neighbour that is idle."""
 TASK_SECONDS = 0.003
 """What a task costs besides its messages."""
 
@@ -36,10 +36,10 @@ class Tasks:
     Attributes
     ----------
     process
-        Messages of one lane and one business, as rows of id, user and answer, and the version of the rules
+        Messages of one strand and one business, as rows of id, user and answer, and the version of the rules
         under which they were accepted.
     pass_by
-        A mark behind everything that a lane was given before a drain.
+        A mark behind everything that a strand was given before a drain.
     """
 
     def __init__(self, broker: LevelledBroker, store: Store) -> None:
@@ -51,8 +51,8 @@ class Tasks:
             most = rule.answers_per_user if rule else 0
             await patiently(lambda: store.apply(business, effects, most))
 
-        async def pass_by(business: str, drain: str, lane: int) -> None:
-            await patiently(lambda: store.passed(business, drain, lane))
+        async def pass_by(business: str, drain: str, strand: int) -> None:
+            await patiently(lambda: store.passed(business, drain, strand))
 
         self.process = broker.register_task(process, task_name="interactive:process")
         self.pass_by = broker.register_task(pass_by, task_name="interactive:pass_by")

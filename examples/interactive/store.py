@@ -15,7 +15,7 @@ from redis.exceptions import BusyLoadingError, OutOfMemoryError
 from redis.exceptions import ConnectionError as NoConnection
 from redis.exceptions import TimeoutError as NoAnswer
 
-from interactive.messages import LANES, Message
+from interactive.messages import STRANDS, Message
 from interactive.rules import Effect, Rules, read_rules
 
 T = TypeVar("T")
@@ -60,15 +60,15 @@ class Store:
         """Open, pause or drain a business, in every gateway."""
         await self.client.hset(f"{BASE}:flow", business, state)
 
-    async def passed(self, business: str, drain: str, lane: int) -> None:
-        """Say that everything of a lane that was accepted before a drain is processed."""
+    async def passed(self, business: str, drain: str, strand: int) -> None:
+        """Say that everything of a strand that was accepted before a drain is processed."""
         key = f"{BASE}:{business}:drain:{drain}"
         async with self.client.pipeline(transaction=True) as both:
-            both.sadd(key, lane)
+            both.sadd(key, strand)
             both.expire(key, 3600)
             both.scard(key)
-            lanes = (await both.execute())[2]
-        if lanes == LANES and (await self.states()).get(business) == "draining":
+            strands = (await both.execute())[2]
+        if strands == STRANDS and (await self.states()).get(business) == "draining":
             await self.set_state(business, "drained")
 
     async def apply(

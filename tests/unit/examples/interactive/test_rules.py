@@ -8,7 +8,7 @@ import pytest
 
 from interactive.adapters import adapted
 from interactive.flow import Bucket, Flow
-from interactive.messages import LANES, Message, Refused
+from interactive.messages import STRANDS, Message, Refused
 from interactive.rules import Effect, read_rules
 from trimtab.model.errors import InputError
 
@@ -59,8 +59,8 @@ def test_every_channel_ends_in_the_same_message() -> None:
     assert {(one.business, one.answer) for one in found} == {("song-night", "Blue Hour")}
     assert [one.user for one in found] == ["box:stb-9", "tel:+4930123", "web:ann", "tel:+4930123"]
     assert len({one.id for one in found}) == 4
-    assert all(0 <= one.lane < LANES for one in found)
-    assert found[1].lane == found[3].lane
+    assert all(0 <= one.strand < STRANDS for one in found)
+    assert found[1].strand == found[3].strand
 
 
 def test_tokens_come_back_at_their_rate() -> None:
