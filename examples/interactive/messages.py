@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from zlib import crc32
 
 STRANDS = 32
-"""Users are dealt out to so many strands. A strand is an affinity key: its messages are processed in order, and
-a batch becomes one task a strand, not one a message, which is what makes bursts cheap."""
+"""Users are dealt out to so many strands. A strand is an affinity key: its messages are processed in order,
+and a batch becomes one task a strand, not one a message, which is what makes bursts cheap."""
 
 
 class Refused(Exception):
