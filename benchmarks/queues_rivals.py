@@ -307,8 +307,11 @@ def main() -> None:
     options.add_argument("--only", nargs="*", choices=list(PROGRAMS), default=list(PROGRAMS))
     options.add_argument("--what", nargs="*", choices=("throughput", "waits", "killed"),
                          default=("throughput", "waits", "killed"))  # fmt: skip
+    options.add_argument("--messages", type=int, default=2000, help="empty tasks of a run")
     given = options.parse_args()
-    runs, seconds, messages = (1, 8.0, 2000) if given.quick else (given.runs, given.seconds, 5000)
+    # Whoever is told to end ends its workers too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    runs, seconds = (1, 8.0) if given.quick else (given.runs, given.seconds)
     rows: dict[str, dict[str, Any]] = {name: {"settings": PROGRAMS[name].settings} for name in given.only}
     with tempfile.TemporaryDirectory() as folder:
         server = QueueServer(Path(folder), options=("--appendonly", "yes", "--appendfsync", "everysec"))
@@ -317,7 +320,7 @@ def main() -> None:
                 found: dict[str, list[dict[str, Any]]] = {name: [] for name in given.only}
                 for _ in range(runs):
                     for name in given.only:
-                        found[name].append(throughput(name, server, messages))
+                        found[name].append(throughput(name, server, given.messages))
                         print(f"{name:30} {found[name][-1]}", flush=True)
                 for name, each in found.items():
                     for what in each[0]:

@@ -42,7 +42,8 @@ class LevelledBroker(AsyncBroker):
     Parameters
     ----------
     url
-        A server, Redis 6.2 or newer or Valkey: redis://host:port/database; None for queues inside this
+        A server, Redis 6.2 or newer or Valkey: redis://host:port/database, or nodes of a
+        cluster, redis+cluster://host:port,host:port; None for queues inside this
         process, whose workers start with it.
     name
         Of this set of queues; several may lie on one server.
@@ -73,6 +74,8 @@ class LevelledBroker(AsyncBroker):
     overtake_seconds
         Messages that take at most half of the mean go before others that came at most so long before them in
         the same queue; 0 for strictly in the order in which they came.
+    slots
+        Of a cluster, over which the queues are spread.
     schedule
         Whether this process may be the one that does balance scheduling; by default workers may.
 
@@ -100,6 +103,7 @@ class LevelledBroker(AsyncBroker):
         life_seconds: float = 10.0,
         deaths_max: int = 5,
         overtake_seconds: float = OVERTAKE_SECONDS,
+        slots: int = 3,
         schedule: bool | None = None,
     ) -> None:
         super().__init__()
@@ -117,16 +121,18 @@ class LevelledBroker(AsyncBroker):
             self.backend = InProcess([capacity] * queues, overtake_seconds=overtake_seconds)
             self.result_backend = InmemoryResultBackend(max_stored_results=RESULTS_KEPT)
         else:
+            from trimtab.dataplane.queues.redis_streams.cluster import ClusterStreams
+            from trimtab.dataplane.queues.redis_streams.connecting import is_cluster
             from trimtab.dataplane.queues.redis_streams.streams import RedisStreams
 
-            self.backend = RedisStreams(
-                url,
-                name,
-                [capacity] * queues,
-                life_seconds,
-                deaths_max,
-                overtake_seconds=overtake_seconds,
-                hand_seconds=HAND_SECONDS,
+            settings: dict[str, Any] = {
+                "life_seconds": life_seconds, "deaths_max": deaths_max,
+                "overtake_seconds": overtake_seconds, "hand_seconds": HAND_SECONDS,
+            }  # fmt: skip
+            self.backend = (
+                ClusterStreams(url, name, [capacity] * queues, min(slots, queues), **settings)
+                if is_cluster(url)
+                else RedisStreams(url, name, [capacity] * queues, **settings)
             )
         self.policy = policy(self.backend.ledger)
         if getattr(type(self.policy), "source", None) is not OwnQueue.source:

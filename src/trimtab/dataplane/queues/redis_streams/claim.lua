@@ -15,7 +15,7 @@ for queue = 0, tonumber(ARGV[1]) - 1 do
 end
 if found < 0 then return {-1, {}} end
 -- The first worker there: others may be on their way, and until they have had time to come no queue is abandoned.
-if not anyone and get('owner', found) ~= worker then
+if not anyone then
   for queue = 0, tonumber(ARGV[1]) - 1 do
     redis.call('HSET', counts, 'until:' .. queue, string.format('%.0f', now()))
   end

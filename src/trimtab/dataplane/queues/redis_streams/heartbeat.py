@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from threading import Event, Thread
 
-from redis import Redis
-from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
-from redis.retry import Retry
 
+from trimtab.dataplane.queues.redis_streams.connecting import client_of
 from trimtab.dataplane.queues.redis_streams.scripts import source
 
 
@@ -22,7 +20,7 @@ class Heartbeat:
     """
 
     def __init__(self, url: str, base: str, worker: str, queue: int, life_seconds: float) -> None:
-        self._client = Redis.from_url(url, socket_timeout=life_seconds, retry=Retry(NoBackoff(), 0))
+        self._client = client_of(url, base, life_seconds)
         self._arguments = (str(queue), worker, str(round(life_seconds * 1000)))
         self._base, self._pause, self._stop = base, life_seconds / 4, Event()
         self._thread = Thread(target=self._beat, name=f"heartbeat of {worker}", daemon=True)

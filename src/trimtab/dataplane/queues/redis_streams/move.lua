@@ -1,10 +1,12 @@
 -- ARGV: source, target, messages or -1, microseconds or -1, target's capacity, fence, deaths at which a message is a
--- dead letter, 1 to rescue, milliseconds for which a moved message stays. Returns {messages, microseconds}. The rule of choosing is that of choosing.py.
+-- dead letter, 1 to rescue, milliseconds for which a moved message stays, where it goes to another slot the queue there
+-- (the target is '' then, and messages with a key stay: their slot is that of the key). Returns {messages, microseconds}. The rule of choosing is that of choosing.py.
 begin()
 local source, target, fence, most = ARGV[1], ARGV[2], ARGV[6], tonumber(ARGV[7])
 local rescue = ARGV[8] == '1'
 if source == target or not fenced(fence) or (rescue and alive(source)) then return {0, 0} end
-local room = tonumber(ARGV[5]) - number('length', target)
+local away = target == ''
+local room = tonumber(ARGV[5]) - (away and 0 or number('length', target))
 local messages, work = tonumber(ARGV[3]), tonumber(ARGV[4])
 if messages < 0 or messages > room then messages = room end
 
@@ -30,7 +32,7 @@ for _, one in ipairs(entries) do
   local entry = read(one[2])
   local trace = trace_of(source, one[1], entry)
   if held[one[1]] then trace = survived(source, one[1], entry, most) end
-  if trace and (rescue or tonumber(entry.v or 0) <= rested) then
+  if trace and not (away and entry.k ~= '') and (rescue or tonumber(entry.v or 0) <= rested) then
     traces[one[1]] = trace
     candidates[#candidates + 1] = {one[1], entry}
     of_key[entry.k] = (of_key[entry.k] or 0) + 1
@@ -61,12 +63,16 @@ end
 if #chosen == 0 then return {0, 0} end
 local first, last, step = #chosen, 1, -1
 if rescue then first, last, step = 1, #chosen, 1 end
-local moved = 0
+local moved, packed = 0, {}
 for at = first, last, step do
   local name, entry = chosen[at][1], chosen[at][2]
   local lane = lane_of(name)
-  redis.call('XADD', stream(target, lane), '*', 't', entry.t, 'c', entry.c, 'k', entry.k, 'w',
-    string.format('%.0f', entry.w), 'm', entry.m, 'x', traces[name], 'v', string.format('%.0f', now()))
+  if away then
+    packed[#packed + 1] = {t = entry.t, c = entry.c, w = entry.w, m = entry.m, x = traces[name], lane = lane}
+  else
+    redis.call('XADD', stream(target, lane), '*', 't', entry.t, 'c', entry.c, 'k', entry.k, 'w',
+      string.format('%.0f', entry.w), 'm', entry.m, 'x', traces[name], 'v', string.format('%.0f', now()))
+  end
   if held[name] then
     add('held', source, -1)
     add('held_work', source, -entry.w)
@@ -74,6 +80,13 @@ for at = first, last, step do
   remove(source, name, held[name])
   if entry.k ~= '' then redis.call('HSET', keys, entry.k, target .. lane) end
   moved = moved + entry.w
+end
+if away then
+  -- The messages are in the journal and in no queue until they have arrived; they count where they were until then, so
+  -- that nobody who looks takes the queues for empty.
+  redis.call('XADD', base .. ':journal', '*', 'to', ARGV[10], 'from', source, 'n', #chosen, 'w',
+    string.format('%.0f', moved), 'messages', cmsgpack.pack(packed))
+  return {#chosen, moved}
 end
 add('length', source, -#chosen)
 add('work', source, -moved)

@@ -7,7 +7,8 @@ from importlib.resources import files
 from typing import Final
 
 NAMES: Final = (
-    "beat", "claim", "finish", "lease", "look", "mark", "move", "put", "release", "start", "take",
+    "arrive", "beat", "claim", "cross_out", "finish", "grace", "lease", "look", "mark", "move", "put",
+    "release", "start", "take",
 )  # fmt: skip
 
 

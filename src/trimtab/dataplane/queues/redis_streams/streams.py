@@ -8,17 +8,24 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any, Final, TypeVar
 
-from redis.asyncio import BlockingConnectionPool, Redis
-from redis.asyncio.retry import Retry
-from redis.backoff import NoBackoff
+from redis.exceptions import (
+    ClusterDownError,
+    NoScriptError,
+    OutOfMemoryError,
+    ReadOnlyError,
+    RedisError,
+    ResponseError,
+    TryAgainError,
+)
 from redis.exceptions import ConnectionError as NoConnection
-from redis.exceptions import NoScriptError, OutOfMemoryError, ReadOnlyError, RedisError, ResponseError
 from redis.exceptions import TimeoutError as NoAnswer
 
 from trimtab.dataplane.queues.backend import Claim, Counts, QueueCounts, bring_up_to
 from trimtab.dataplane.queues.envelope import MICROSECONDS, Delivery, Envelope
+from trimtab.dataplane.queues.redis_streams.connecting import async_client_of
 from trimtab.dataplane.queues.redis_streams.heartbeat import Heartbeat
 from trimtab.dataplane.queues.redis_streams.scripts import NAMES, ON_A_FULL_SERVER, source
 from trimtab.dataplane.queues.refusals import LostQueueError, QueuesFullError
@@ -30,7 +37,7 @@ from trimtab.online.queues.messages import Move, Moved
 T = TypeVar("T")
 
 _FIELDS: Final = 8
-_AWAY: Final = (NoConnection, NoAnswer, OSError)
+_AWAY: Final = (NoConnection, NoAnswer, OSError, ClusterDownError, TryAgainError)
 _GROUP: Final = "workers"
 FINISHED_AT_ONCE: Final = 500
 QUICK: Final = ":quick"
@@ -77,11 +84,9 @@ class RedisStreams:
         self.idempotency_seconds, self.overtake_seconds = idempotency_seconds, overtake_seconds
         self._url = url
         # A command that is sent again by the client could put a message in twice: nothing is.
-        # A burst waits for a connection; redis-py's other pool has an error for the hundred and first.
-        pool = BlockingConnectionPool.from_url(
-            url, max_connections=50, timeout=None, socket_timeout=10.0, retry=Retry(NoBackoff(), 0)
-        )
-        self._client = Redis.from_pool(pool)
+        self._client = async_client_of(url, self.base, 10.0)
+        self.silent: tuple[int, ...] = ()
+        self.seen: Counts | None = None
         self._scripts = {one: self._client.register_script(source(one)) for one in NAMES}
         self._hearts: dict[str, Heartbeat] = {}
         self._hand_microseconds = round(hand_seconds * MICROSECONDS)
@@ -270,12 +275,63 @@ class RedisStreams:
                 weights += of_lane.values()
                 held += [of_lane[one["message_id"]] for one in pending]
             found.append(QueueCounts(len(weights), sum(weights), len(held), sum(held)))
+        journal: Any = await self._client.xrange(f"{self.base}:journal")
+        for _, one in journal:
+            there = found[int(one[b"from"])]
+            found[int(one[b"from"])] = replace(
+                there,
+                length=there.length + int(one[b"n"]),
+                work_microseconds=there.work_microseconds + int(one[b"w"]),
+            )
         return tuple(found)
 
     async def dead_letters(self) -> list[tuple[Envelope, str]]:
         """Messages that were given up, with their trace: each worker that died with it, @ milliseconds."""
         found: Any = await self._client.xrange(f"{self.base}:dead")
         return [(_envelope(fields), fields[b"x"].decode()) for _, fields in found]
+
+    async def grace(self) -> None:
+        """Count queues without a worker as left just now."""
+        await self._run("grace", len(self.ledger))
+
+    async def send_away(
+        self, queue: int, order: Move, room: int, elsewhere: str, fence: int, rescue: bool
+    ) -> Moved:
+        """Take waiting messages without a key out of a queue, into the journal: the first of two steps.
+
+        Parameters
+        ----------
+        order
+            How much; its queues are those of the whole set.
+        room
+            Messages that the queue elsewhere can hold.
+        elsewhere
+            What the journal names as their target.
+        """
+        messages = -1 if order.messages is None else order.messages
+        work = -1 if order.work is None else int(order.work * MICROSECONDS)
+        stays = round(order.rest_seconds * 1000)
+        count, carried = await self._run(
+            "move", queue, "", messages, work, room, fence, self.deaths_max, int(rescue), stays, elsewhere
+        )
+        return Moved(order.source, order.target, count, carried / MICROSECONDS)
+
+    async def journal(self) -> list[tuple[str, str, bytes]]:
+        """What was sent away and not crossed out: name of the journey, target, messages, the oldest first."""
+        found: Any = await self._client.xrange(f"{self.base}:journal")
+        return [(name.decode(), one[b"to"].decode(), one[b"messages"]) for name, one in found]
+
+    async def arrive(self, queue: int, journey: str, messages: bytes, fence: int) -> bool:
+        """Put what was sent away elsewhere into a queue, once however often it is asked: the second step."""
+        return bool(await self._run("arrive", queue, journey, fence, messages))
+
+    async def cross_out(self, journey: str) -> None:
+        """Take out of the journal what has arrived."""
+        await self._run("cross_out", journey)
+
+    async def forget(self, journey: str) -> None:
+        """Nobody will ask again whether these messages have arrived."""
+        await self._client.hdel(f"{self.base}:journeys", journey)
 
     async def _make(self, queue: int) -> None:
         for stream in self._lanes(queue):
@@ -308,7 +364,7 @@ class RedisStreams:
             try:
                 return await call()
             except (*_AWAY, RedisError) as error:
-                if isinstance(error, ResponseError) and not _passing(error):
+                if isinstance(error, ResponseError) and not isinstance(error, _AWAY) and not _passing(error):
                     raise
                 if clock() >= until:
                     raise _no_answer(error) from error
@@ -326,9 +382,11 @@ class RedisStreams:
             queues.append(QueueCounts(length, work, held, held_work, arrived, served, paused == 1, alive))
             if length and until + self.life_seconds * 1000 <= now:
                 abandoned.append(queue)
+        self.silent = tuple(abandoned)
         anyone = any(one.alive for one in queues)
-        counts = Counts(now / 1000, tuple(queues), tuple(abandoned) if anyone else ())
+        counts = Counts(now / 1000, tuple(queues), self.silent if anyone else ())
         bring_up_to(self.ledger, counts)
+        self.seen = counts
         return counts
 
 

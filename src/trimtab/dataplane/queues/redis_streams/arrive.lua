@@ -1,0 +1,15 @@
+-- ARGV: queue, name of the journey, fence, what was packed by move.lua. The second step of a move out of another slot:
+-- returns 1, also where these messages have arrived before, or 0 for an old fence.
+begin()
+if not fenced(ARGV[3]) then return 0 end
+local queue = ARGV[1]
+if redis.call('HSETNX', base .. ':journeys', ARGV[2], string.format('%.0f', now())) == 0 then return 1 end
+local work, entries = 0, cmsgpack.unpack(ARGV[4])
+for _, one in ipairs(entries) do
+  redis.call('XADD', stream(queue, one.lane), '*', 't', one.t, 'c', one.c, 'k', '', 'w', string.format('%.0f', one.w),
+    'm', one.m, 'x', one.x, 'v', string.format('%.0f', now()))
+  work = work + one.w
+end
+add('length', queue, #entries)
+add('work', queue, work)
+return 1

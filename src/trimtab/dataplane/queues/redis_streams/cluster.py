@@ -1,0 +1,236 @@
+"""Queues spread over the slots of a cluster: several sets of queues that count as one.
+
+Each slot holds some of the queues with all that belongs to them, so that whatever happens within one is one
+script, as on a single server. Only a move between slots is two steps with an entry in a journal between them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import chain
+from typing import Any
+
+from redis.crc import key_slot
+
+from trimtab.dataplane.queues.backend import Claim, Counts, QueueCounts, bring_up_to
+from trimtab.dataplane.queues.envelope import Delivery, Envelope
+from trimtab.dataplane.queues.redis_streams.streams import RedisStreams
+from trimtab.model.errors import InputError
+from trimtab.online.queues.ledger import Ledger
+from trimtab.online.queues.messages import Move, Moved
+
+
+class ClusterStreams:
+    """Queues of a cluster, in the terms of `Backend`; queue q lies in slot q modulo the number of slots.
+
+    Messages of an affinity key stay in the slot that the key names, and move between the queues there;
+    those with an idempotency key are put into the slot that it names, so that it is known where it is
+    asked for.
+
+    A move between slots takes messages out of a queue into the journal of their slot, then puts them into a
+    queue of the other, which remembers the journey, then crosses them out. Whoever is killed in between
+    leaves them in the journal: the next to hold the lease does the rest. They are in no queue meanwhile and
+    never in two, and count where they were until they are crossed out.
+
+    Parameters
+    ----------
+    url
+        redis+cluster://host:port,host:port.
+    name
+        Of this set of queues.
+    capacity
+        Shape (queues,): the most messages that each may hold.
+    slots
+        Hash tags over which queues are spread, at most as many as there are queues.
+    settings
+        As of `RedisStreams`.
+
+    Raises
+    ------
+    InputError
+        If there are more slots than queues, or none.
+    """
+
+    def __init__(self, url: str, name: str, capacity: Sequence[int], slots: int, **settings: Any) -> None:
+        if not 1 <= slots <= len(capacity):
+            raise InputError(f"slots is {slots}, expected 1 to {len(capacity)}, the number of queues")
+        self.ledger = Ledger(capacity)
+        self.parts = [
+            RedisStreams(url, f"{name}/{slot}", list(capacity)[slot::slots], **settings)
+            for slot in range(slots)
+        ]
+        self._seen: list[Counts | None] = [None] * slots
+        self._slot_of: dict[str, int] = {}
+        self._fences: dict[int, list[int]] = {}
+
+    async def open(self) -> None:
+        """Make the streams, where they are not there."""
+        await asyncio.gather(*(part.open() for part in self.parts))
+
+    async def close(self) -> None:
+        """Stop signs of life, and let go of connections."""
+        await asyncio.gather(*(part.close() for part in self.parts))
+
+    async def look(self) -> Counts:
+        """All counters, each slot's at an instant of its own."""
+        self._seen = list(await asyncio.gather(*(part.look() for part in self.parts)))
+        return self._together()
+
+    async def put(self, envelope: Envelope, queue: int | None) -> int | None:
+        """Put a message into a queue; one with a key into the slot that the key names."""
+        home = envelope.affinity_key or envelope.idempotency_key
+        slot = key_slot(home.encode()) % len(self.parts) if home else self._slot(queue or 0)
+        if queue is not None and self._slot(queue) != slot:
+            queue = self._open_in(slot)
+        if queue is None and not envelope.affinity_key:
+            return None
+        part = self.parts[slot]
+        found = await part.put(envelope, None if queue is None else self._place(queue))
+        if (seen := part.seen) is not None:
+            self._seen[slot] = seen
+            self._together()
+        return None if found is None else self._queue(slot, found)
+
+    async def claim(self, worker: str) -> Claim | None:
+        """A queue without a living worker, the longest first, of whatever slot."""
+        counts = await self.look()
+        if not any(one.alive for one in counts.queues):
+            await asyncio.gather(*(part.grace() for part in self.parts))
+        free = [queue for queue, one in enumerate(counts.queues) if not one.alive]
+        free.sort(key=lambda queue: -counts.queues[queue].length)
+        of_worker = [self._slot_of[worker]] if worker in self._slot_of else []
+        for slot in dict.fromkeys(chain(of_worker, (self._slot(queue) for queue in free))):
+            claim = await self.parts[slot].claim(worker)
+            if claim is not None:
+                self._slot_of[worker] = slot
+                return Claim(
+                    self._queue(slot, claim.queue), tuple(self._outward(slot, one) for one in claim.left_over)
+                )
+        return None
+
+    async def take(self, worker: str, queue: int, patience_seconds: float) -> Delivery | None:
+        """The message whose turn it is."""
+        slot = self._slot(queue)
+        found = await self.parts[slot].take(worker, self._place(queue), patience_seconds)
+        return None if found is None else self._outward(slot, found)
+
+    async def start(self, worker: str, delivery: Delivery) -> bool:
+        """Begin a message that was left over."""
+        return await self.parts[self._slot(delivery.queue)].start(worker, self._inward(delivery))
+
+    async def finish(self, delivery: Delivery) -> bool:
+        """Take a message out for good."""
+        return await self.parts[self._slot(delivery.queue)].finish(self._inward(delivery))
+
+    async def release(self, worker: str, queue: int) -> None:
+        """Give a queue back."""
+        self._slot_of.pop(worker, None)
+        await self.parts[self._slot(queue)].release(worker, self._place(queue))
+
+    async def lease(self, holder: str, seconds: float) -> int | None:
+        """The right to schedule: the lease of every slot, always in the same order.
+
+        What another has left on the way between slots is brought to its end first.
+        """
+        fences = []
+        for part in self.parts:
+            fence = await part.lease(holder, seconds)
+            if fence is None:
+                return None
+            fences.append(fence)
+        # Each only grows, so their sum does.
+        self._fences = {sum(fences): fences}
+        await self._arrive(fences)
+        return sum(fences)
+
+    async def mark(self, queue: int, paused: bool, fence: int) -> bool:
+        """Pause or resume a queue."""
+        fences, slot = self._fences.get(fence), self._slot(queue)
+        return fences is not None and await self.parts[slot].mark(self._place(queue), paused, fences[slot])
+
+    async def move(self, order: Move, fence: int) -> Moved:
+        """Move waiting messages; between slots those without a key."""
+        return await self._carry(order, fence, rescue=False)
+
+    async def rescue(self, source: int, target: int, messages: int, fence: int) -> Moved:
+        """Move messages of a queue without a worker; those with a key only within their slot."""
+        return await self._carry(Move(source, target, messages, None), fence, rescue=True)
+
+    async def recount(self) -> tuple[QueueCounts, ...]:
+        """Counters again, from the streams."""
+        found = await asyncio.gather(*(part.recount() for part in self.parts))
+        return tuple(found[self._slot(q)][self._place(q)] for q in range(len(self.ledger)))
+
+    async def dead_letters(self) -> list[tuple[Envelope, str]]:
+        """Messages that were given up, with their trace."""
+        return list(chain(*await asyncio.gather(*(part.dead_letters() for part in self.parts))))
+
+    async def on_the_way(self) -> int:
+        """Journeys between slots that have begun and are not over."""
+        return sum(map(len, await asyncio.gather(*(part.journal() for part in self.parts))))
+
+    async def _carry(self, order: Move, fence: int, rescue: bool) -> Moved:
+        fences, nothing = self._fences.get(fence), Moved(order.source, order.target, 0, 0.0)
+        if fences is None:
+            return nothing
+        slot, place = self._slot(order.source), self._place(order.source)
+        part, there = self.parts[slot], self._slot(order.target)
+        if slot == there:
+            inward = replace(order, source=place, target=self._place(order.target))
+            found = await (
+                part.rescue(place, inward.target, order.messages or 0, fences[slot])
+                if rescue
+                else part.move(inward, fences[slot])
+            )
+            return replace(found, source=order.source, target=order.target)
+        room = self.ledger.capacity[order.target] - self.ledger.length[order.target]
+        moved = await part.send_away(place, order, max(0, room), str(order.target), fences[slot], rescue)
+        if moved.messages:
+            await self._arrive(fences)
+        return moved
+
+    async def _arrive(self, fences: Sequence[int]) -> None:
+        for slot, part in enumerate(self.parts):
+            for name, target, messages in await part.journal():
+                there, journey = self._slot(int(target)), f"{slot}/{name}"
+                # An old fence stops here: whoever holds the lease now does this.
+                if await self.parts[there].arrive(self._place(int(target)), journey, messages, fences[there]):
+                    await part.cross_out(name)
+                    await self.parts[there].forget(journey)
+
+    def _together(self) -> Counts:
+        seen = [one for one in self._seen if one is not None]
+        if len(seen) < len(self.parts):
+            empty = QueueCounts()
+            queues = tuple(
+                (part.queues[self._place(q)] if (part := self._seen[self._slot(q)]) else empty)
+                for q in range(len(self.ledger))
+            )
+        else:
+            queues = tuple(seen[self._slot(q)].queues[self._place(q)] for q in range(len(self.ledger)))
+        silent = sorted(self._queue(slot, q) for slot, part in enumerate(self.parts) for q in part.silent)
+        anyone = any(one.alive for one in queues)
+        counts = Counts(seen[0].at, queues, tuple(silent) if anyone else ())
+        bring_up_to(self.ledger, counts)
+        return counts
+
+    def _open_in(self, slot: int) -> int | None:
+        there = [q for q in range(slot, len(self.ledger), len(self.parts)) if self.ledger.open[q]]
+        return min(there, key=lambda q: (self.ledger.work[q], q), default=None)
+
+    def _slot(self, queue: int) -> int:
+        return queue % len(self.parts)
+
+    def _place(self, queue: int) -> int:
+        return queue // len(self.parts)
+
+    def _queue(self, slot: int, place: int) -> int:
+        return place * len(self.parts) + slot
+
+    def _outward(self, slot: int, delivery: Delivery) -> Delivery:
+        return replace(delivery, queue=self._queue(slot, delivery.queue))
+
+    def _inward(self, delivery: Delivery) -> Delivery:
+        return replace(delivery, queue=self._place(delivery.queue))

@@ -1,0 +1,198 @@
+"""Queues over a real cluster of three nodes: moves between slots, and deaths in the middle of them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Coroutine, Iterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from redis.crc import key_slot
+from taskiq.receiver import Receiver
+
+from support.journey import CAPACITY, SLOTS
+from support.queue_backends import drained, message, put_all
+from trimtab.dataplane.queues import LevelledBroker
+from trimtab.dataplane.queues.envelope import MICROSECONDS
+from trimtab.dataplane.queues.redis_streams.cluster import ClusterStreams
+from trimtab.dataplane.queues.redis_streams.connecting import nodes_of, owner
+from trimtab.lab.sandbox.queues.cluster import QueueCluster
+from trimtab.model.errors import InputError
+from trimtab.online.queues.messages import Move
+
+TESTS = Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[QueueCluster]:
+    """One cluster for all tests."""
+    cluster = QueueCluster(tmp_path_factory.mktemp("cluster"))
+    yield cluster
+    cluster.stop()
+
+
+def _name(cluster: QueueCluster) -> str:
+    """A name whose two slots lie on different nodes."""
+    while True:
+        name = uuid4().hex
+        bases = [f"{{trimtab:{name}/{slot}}}" for slot in range(SLOTS)]
+        if len({owner(nodes_of(cluster.url), base) for base in bases}) == SLOTS:
+            return name
+
+
+def _backend(cluster: QueueCluster, name: str) -> ClusterStreams:
+    return ClusterStreams(cluster.url, name, CAPACITY, SLOTS, life_seconds=2.0)
+
+
+async def _fence(backend: ClusterStreams) -> int:
+    """The lease, also after one who died with it."""
+    for _ in range(600):
+        if (fence := await backend.lease("test", 60.0)) is not None:
+            return fence
+        await asyncio.sleep(0.1)
+    raise AssertionError("nobody lets go of the lease")
+
+
+async def _checked(backend: ClusterStreams, messages: int) -> None:
+    counts = (await backend.look()).queues
+    assert tuple(one.derivable() for one in counts) == await backend.recount()
+    assert sum(one.length for one in counts) == messages
+    assert await backend.on_the_way() == 0
+
+
+def _run(story: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(story)
+
+
+def test_a_set_of_queues_spans_slots(cluster: QueueCluster) -> None:
+    """Workers of all slots, keys in order in one slot, moves within and between slots."""
+
+    async def story() -> None:
+        backend = _backend(cluster, _name(cluster))
+        await backend.open()
+        fence = await _fence(backend)
+        claims = [await backend.claim(one) for one in "stuv"]
+        assert sorted(one.queue for one in claims if one) == [0, 1, 2, 3]
+        assert await backend.claim("w") is None
+        workers = {claim.queue: who for who, claim in zip("stuv", claims, strict=True) if claim}
+        await put_all(backend, 0, "a", "b", "c", weight=MICROSECONDS)
+        await _checked(backend, 3)
+        assert (await backend.move(Move(0, 2, 1, None), fence)).messages == 1
+        assert (await backend.move(Move(0, 1, None, 1.0), fence)).work == 1.0
+        assert (await backend.move(Move(0, 1, 9, None), fence - 1)).messages == 0
+        await _checked(backend, 3)
+        home = key_slot(b"k") % SLOTS
+        assert await backend.put(message("k0", key="k"), home) == home
+        assert [await backend.put(message(f"k{n}", key="k"), n) for n in (1, 2, 3)] == [home] * 3
+        once = [await backend.put(message("o", once="once"), queue) for queue in (0, 1)]
+        assert once[0] == once[1] is not None
+        assert await backend.mark(1, True, fence)
+        await _checked(backend, 8)
+        assert backend.ledger.open == [True, False, True, True]
+        found = {queue: await drained(backend, worker, queue) for queue, worker in workers.items()}
+        assert (found[0][0], found[2][0], found[1][0]) == ("a", "c", "b")
+        assert [one for one in found[home] if one.startswith("k")] == ["k0", "k1", "k2", "k3"]
+        assert sorted(one for each in found.values() for one in each) == sorted(
+            [*"abco", "k0", "k1", "k2", "k3"]
+        )
+        await _checked(backend, 0)
+        await backend.close()
+
+    _run(story())
+
+
+@pytest.mark.parametrize("step", ["send_away", "before_arrive", "arrive", "cross_out"])
+def test_who_dies_on_the_way_loses_and_doubles_nothing(cluster: QueueCluster, step: str) -> None:
+    """Killed with signal 9 between the steps: the next to hold the lease ends the journey, once."""
+
+    async def story() -> None:
+        name = _name(cluster)
+        backend = _backend(cluster, name)
+        await backend.open()
+        names = [f"m{number}" for number in range(8)]
+        await put_all(backend, 0, *names)
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join((str(TESTS), *sys.path))}
+        command = [sys.executable, "-m", "support.journey", cluster.url, name, step]
+        died = await asyncio.to_thread(
+            subprocess.run, command, env=environment, capture_output=True, text=True, timeout=120, check=False
+        )
+        assert died.returncode == -signal.SIGKILL, died.stderr
+        assert await backend.on_the_way() == (0 if step == "cross_out" else 1)
+        counts = (await backend.look()).queues
+        assert tuple(one.derivable() for one in counts) == await backend.recount()
+        assert sum(one.length for one in counts) >= len(names)  # some twice for a moment, none never
+        await _fence(backend)
+        await _checked(backend, 8)
+        assert [one.length for one in (await backend.look()).queues] == [3, 5, 0, 0]
+        found = []
+        for who in "stuv":
+            claim = await backend.claim(who)
+            assert claim is not None
+            found += await drained(backend, who, claim.queue)
+        assert sorted(found) == sorted(names)
+        await backend.close()
+
+    _run(story())
+
+
+def test_a_node_that_was_away_has_its_queues_again(cluster: QueueCluster) -> None:
+    """Killed and started again: what it held is there, and clients find it by themselves."""
+
+    async def story() -> None:
+        name = _name(cluster)
+        backend = _backend(cluster, name)
+        await backend.open()
+        await put_all(backend, 0, "a")
+        port = owner(nodes_of(cluster.url), f"{{trimtab:{name}/0}}")[1]
+        node = next(one for one in cluster.nodes if one.port == port)
+        await asyncio.to_thread(node.stop, signal.SIGKILL)
+        await asyncio.to_thread(node.start)
+        await backend.open()  # waits for it
+        await put_all(backend, 1, "b")
+        await _checked(backend, 2)
+        await backend.close()
+
+    _run(story())
+
+
+def test_a_broker_runs_on_a_cluster(cluster: QueueCluster) -> None:
+    """The address is all that changes; the only worker is sent the work of the other slot, too."""
+
+    async def story() -> None:
+        done: list[int] = []
+        broker = LevelledBroker(
+            cluster.url, name=_name(cluster), queues=2, slots=2, life_seconds=1.0, default_weight=0.01
+        )
+        broker.is_worker_process = True
+
+        @broker.task(task_name="note")
+        async def note(number: int) -> None:
+            done.append(number)
+
+        await broker.startup()
+        for number in range(10):
+            await note.kiq(number)
+        assert [one.length for one in (await broker.backend.look()).queues] == [5, 5]
+        stop = asyncio.Event()
+        working = asyncio.create_task(Receiver(broker, max_async_tasks=1, run_startup=False).listen(stop))
+        await asyncio.wait_for(broker.drained(), 60)
+        stop.set()
+        await working
+        assert sorted(done) == list(range(10))
+        await broker.shutdown()
+
+    _run(story())
+
+
+def test_addresses_and_slots_are_checked() -> None:
+    """One sentence with what was found and what is expected."""
+    with pytest.raises(InputError, match="redis\\+cluster://host:port"):
+        nodes_of("redis+cluster://host")
+    with pytest.raises(InputError, match="slots is 3, expected 1 to 2"):
+        ClusterStreams("redis+cluster://host:1", "name", [9, 9], 3)
