@@ -85,11 +85,21 @@ def _spark(overrides: list[str], master: str | None, heavy: bool) -> list[str]:
 
 
 @app.command()
-def compact(lake: Path | None = LAKE) -> None:
-    """Join small files of the tables into large ones, and remove what no table needs; starts no Spark."""
+def compact(
+    dry_run: bool = typer.Option(
+        False, "--dry-run", help="Show what would go and be joined; change nothing."
+    ),
+    lake: Path | None = LAKE,
+    settings: Path | None = SETTINGS,
+    overrides: list[str] = SET,
+) -> None:
+    """Join small files of raw samples and tables into large ones, remove what is too old ([lake]); no Spark.
+
+    A stream does the same now and then.
+    """
     from trimtab.cli.bodies import lake as body
 
-    body.compact(lake_path(lake))
+    body.compact(where_of(lake, settings, overrides, {}), dry_run=dry_run)
 
 
 @app.command()

@@ -137,6 +137,17 @@ def reach(place: Place) -> None:
         place.is_dir()
 
 
+def files_in(folder: Place) -> list[tuple[Place, int, float]]:
+    """Files of a folder, by name, with their bytes and when they were written, seconds since 1970."""
+    if isinstance(folder, StorePath):
+        return sorted(one for one in folder.below() if one[0].parent == folder)
+    try:
+        found = [(path, path.stat()) for path in sorted(folder.iterdir()) if path.is_file()]
+    except FileNotFoundError:
+        return []
+    return [(path, told.st_size, told.st_mtime) for path, told in found]
+
+
 def size_of(folder: Place) -> int:
     """Bytes of the finished files of a folder."""
     if isinstance(folder, StorePath):

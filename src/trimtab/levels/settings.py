@@ -13,7 +13,7 @@ from trimtab.levels import LEVELS, Level, systems
 SECTIONS: Final[Sections] = {
     **{level.name: level.settings() for level in LEVELS.values()},
     **dict.fromkeys(system.name for system in systems()),
-    **dict.fromkeys(("collect", "capacity", "pipeline", "spark", "execution")),
+    **dict.fromkeys(("collect", "capacity", "lake", "pipeline", "spark", "execution")),
 }
 """By name; None for a table that is bound by the room that reads it."""
 

@@ -11,6 +11,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from trimtab.files.store import remove_folder, size_of, written_at
+from trimtab.observe.history import named_by_unfinished
 from trimtab.observe.lake import read_entries
 from trimtab.observe.manifest import Entry, Manifest, new_path
 from trimtab.observe.parquet import write_rows
@@ -66,6 +67,7 @@ def sweep(lake: Lake, manifest: Manifest, grace_seconds: float = GRACE_SECONDS) 
     successor makes is no longer for it to judge.
     """
     named = {entry.path for entries in manifest.tables.values() for entry in entries}
+    named |= named_by_unfinished(lake.tables)
     oldest = time.time() - grace_seconds
     doomed = []
     for table in lake.level.tables:

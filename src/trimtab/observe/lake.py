@@ -3,6 +3,8 @@
 Layout::
 
     raw/date=YYYY-MM-DD/<file>.parquet    samples as collected; "." or "_" first: in the making
+    joined/date=YYYY-MM-DD/<file>.parquet samples of days that are over, a file for many of those
+    joined/index/<number>.json            which of both count (`observe.raw_index`)
     tables/manifests/<number>.json        files of each table; the newest counts (`observe.manifest`)
     tables/seat/<number>.json             who may publish the next one (`observe.seat`)
     tables/<table>/<version>/*.parquet    immutable files, never changed once the manifest names them
@@ -25,6 +27,7 @@ from trimtab.files.store import Place, place_of
 from trimtab.model.errors import ObserveError
 from trimtab.observe.manifest import Entry, Manifest, read_manifest
 from trimtab.observe.parquet import finished_files, rows_of_folder
+from trimtab.observe.raw_index import JOINED, RAW, RawIndex, read_index
 from trimtab.observe.seat import Seat, seat_of
 from trimtab.observe.snapshot_copy import local_copy
 
@@ -59,12 +62,21 @@ class Lake:
     @property
     def raw(self) -> Place:
         """The collectors' folder of samples: `raw/date=YYYY-MM-DD/<file>.parquet`."""
-        return self.home / "raw"
+        return self.home / RAW
+
+    @property
+    def joined(self) -> Place:
+        """The folder of files that landed samples were joined into, by day as in `raw`."""
+        return self.home / JOINED
 
     @property
     def has_samples(self) -> bool:
         """True if anything was ever landed on this level; told without looking at the files."""
-        return next(self.raw.glob("date=*"), None) is not None
+        return any(next(root.glob("date=*"), None) is not None for root in (self.raw, self.joined))
+
+    def raw_index(self) -> RawIndex:
+        """The files of raw samples that count."""
+        return read_index(self.home)
 
     @property
     def tables(self) -> Place:
@@ -165,17 +177,23 @@ class Lake:
         since, until
             Days, as in the folders' names; both ends included.
         """
+        # Landed files first: what is joined in between is then told by the index, and not missed.
+        landed = [path for folder in self.raw_days() for path in finished_files(folder)]
+        index = self.raw_index()
+        found = [path for path in landed if f"{RAW}/{path.parent.name}/{path.name}" not in index.doomed]
+        found += [self.joined / day / name for day, names in index.joined.items() for name in names]
+        begins = instant(index.begins).date()
+        low = begins if since is None else max(since, begins)
+        high = datetime.date.max if until is None else until
+        wanted = [path for path in found if low <= date_of(path.parent) <= high]
+        return sorted(wanted, key=lambda path: (path.parent.name, path.name))
+
+    def raw_days(self) -> list[Place]:
+        """Folders of landed samples, oldest day first."""
         if not self.raw.is_dir():
             return []
-        files: list[Place] = []
-        folders: list[Place] = list(self.raw.iterdir())
-        for folder in sorted(folders, key=lambda folder: folder.name):
-            if not folder.is_dir() or not folder.name.startswith("date="):
-                continue
-            day = datetime.date.fromisoformat(folder.name[len("date=") :])
-            if (since is None or day >= since) and (until is None or day <= until):
-                files += finished_files(folder)
-        return files
+        days = [one for one in self.raw.iterdir() if one.name.startswith("date=") and one.is_dir()]
+        return sorted(days, key=lambda folder: folder.name)
 
     def table(
         self,
@@ -249,6 +267,11 @@ def read_entries(
         keep = (field >= _timestamp(begin)) & (field < _timestamp(end))
         parts.append(rows_of_folder(tables / entry.path, columns, keep if where is None else keep & where))
     return pyarrow.concat_tables(parts, promote_options="default") if parts else pyarrow.table({})
+
+
+def date_of(folder: Place) -> datetime.date:
+    """The day of a folder of raw samples, `date=YYYY-MM-DD`."""
+    return datetime.date.fromisoformat(folder.name.removeprefix("date="))
 
 
 def microseconds(instant: datetime.datetime) -> int:

@@ -7,6 +7,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING
 
 from trimtab.observe.pipeline import Run, Say, run_batch
+from trimtab.observe.settings import LakeSettings
 from trimtab.observe.stream import run_stream
 
 if TYPE_CHECKING:
@@ -71,6 +72,7 @@ def run_streams(
     once: bool = False,
     stop: threading.Event | None = None,
     say: Say = lambda _: None,
+    ages: LakeSettings = LakeSettings(),  # noqa: B008 - frozen
 ) -> None:
     """`run_stream` of every level that has samples, and of one that gets some later.
 
@@ -78,7 +80,7 @@ def run_streams(
     ----------
     lakes, settings
         As for `run_batches`.
-    session, source, trigger_seconds, once, stop, say
+    session, source, trigger_seconds, once, stop, say, ages
         As for `run_stream`; the source is the lake's files.
 
     Raises
@@ -94,7 +96,7 @@ def run_streams(
         own = settings[lake.level.name]
         told = _named(say, lake) if lake.level.place else say
         running[lake.level.name] = workers.submit(
-            run_stream, session, lake, own, source, trigger_seconds, once, ended, told
+            run_stream, session, lake, own, source, trigger_seconds, once, ended, told, ages
         )
 
     with ThreadPoolExecutor(len(lakes)) as workers:

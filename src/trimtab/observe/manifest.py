@@ -8,7 +8,7 @@ import secrets
 import time
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from trimtab.files.numbered import NumberedDocuments
 from trimtab.model.errors import ObserveError
@@ -112,6 +112,14 @@ class Manifest:
         ordered = tuple(sorted(kept, key=lambda entry: entry.begin))
         return replace(self, tables={**self.tables, table: ordered})
 
+    def before(self, instant: int) -> Manifest:
+        """The manifest without the rows of an instant (microseconds since 1970) and of all later ones."""
+        tables = {
+            table: tuple(piece for entry in entries for piece in _without(entry, [(instant, 2**62)]))
+            for table, entries in self.tables.items()
+        }
+        return replace(self, tables={table: kept for table, kept in tables.items() if kept})
+
 
 def _without(entry: Entry, ranges: Ranges) -> list[Entry]:
     pieces = [entry]
@@ -162,17 +170,7 @@ def publish_manifest(tables: Place, manifest: Manifest) -> Manifest:
         If another one was published since the one that `manifest` was made from.
     """
     numbered = replace(manifest, version=manifest.version + 1)
-    document = {
-        "format": FORMAT,
-        "version": numbered.version,
-        "seat": numbered.seat,
-        "watermark": numbered.watermark,
-        "streams": numbered.streams,
-        "settings": numbered.settings,
-        "tables": {
-            name: [asdict(entry) for entry in entries] for name, entries in sorted(numbered.tables.items())
-        },
-    }
+    document = manifest_told(numbered)
     _numbered(tables).add(numbered.version, json.dumps(document, indent=1).encode())
     # A trimtab of before then finds no tables, instead of old ones whose files are about to go.
     with contextlib.suppress(FileNotFoundError):
@@ -186,21 +184,40 @@ def _numbered(tables: Place) -> NumberedDocuments:
 
 def _decoded(path: Place, text: bytes) -> Manifest:
     try:
-        found = json.loads(text)
-        if found["format"] != FORMAT:
-            raise ValueError(found["format"])
-        return Manifest(
-            version=found["version"],
-            tables={
-                name: tuple(Entry(**entry) for entry in entries) for name, entries in found["tables"].items()
-            },
-            streams=found["streams"],
-            watermark=found["watermark"],
-            settings=found["settings"],
-            seat=found.get("seat", 0),
-        )
+        return manifest_from(json.loads(text))
     except (ValueError, KeyError, TypeError) as error:
         raise ObserveError(
             f"{path} is not a manifest of format {FORMAT} ({error}): "
             "remove the tables folder and run `trimtab pipeline run` to build it anew from raw samples"
         ) from None
+
+
+def manifest_told(manifest: Manifest) -> dict[str, object]:
+    """A manifest as JSON has it."""
+    return {
+        "format": FORMAT,
+        "version": manifest.version,
+        "seat": manifest.seat,
+        "watermark": manifest.watermark,
+        "streams": manifest.streams,
+        "settings": manifest.settings,
+        "tables": {
+            name: [asdict(entry) for entry in entries] for name, entries in sorted(manifest.tables.items())
+        },
+    }
+
+
+def manifest_from(found: dict[str, Any]) -> Manifest:
+    """The manifest that JSON tells; what is no manifest raises `KeyError`, `TypeError` or `ValueError`."""
+    if found["format"] != FORMAT:
+        raise ValueError(found["format"])
+    return Manifest(
+        version=found["version"],
+        tables={
+            name: tuple(Entry(**entry) for entry in entries) for name, entries in found["tables"].items()
+        },
+        streams=found["streams"],
+        watermark=found["watermark"],
+        settings=found["settings"],
+        seat=found.get("seat", 0),
+    )

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
+import datetime
 import io
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from trimtab.files.atomic import replacing
 from trimtab.files.object_store import StoreError, StorePath
 from trimtab.files.store import Place, make_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     import pyarrow
+
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+_MICROSECOND = datetime.timedelta(microseconds=1)
 
 
 def source_of(path: Place) -> Any:
@@ -71,16 +78,63 @@ def write_rows(path: Place, rows: pyarrow.Table, **options: Any) -> None:
     path.write_bytes(content.getvalue())
 
 
-def is_sound(path: Place) -> bool:
-    """True if a file ends as a Parquet file must; one that was cut short does not."""
+@contextlib.contextmanager
+def writer_of(path: Place, schema: pyarrow.Schema) -> Iterator[pyarrow.parquet.ParquetWriter]:
+    """A writer of a file's rows, a part at a time; the file is there, safe, once that went well."""
+    from pyarrow.parquet import ParquetWriter
+
+    make_folder(path.parent)
+    if isinstance(path, Path):
+        with replacing(path) as file, ParquetWriter(file, schema, compression="zstd") as writer:
+            yield writer
+        return
+    content = io.BytesIO()
+    with ParquetWriter(content, schema, compression="zstd") as writer:
+        yield writer
+    path.write_bytes(content.getvalue())
+
+
+@dataclass(frozen=True)
+class Footer:
+    """The end of a file of raw samples.
+
+    Attributes
+    ----------
+    rows
+        How many.
+    span
+        First and last tick, microseconds since 1970; None where the file does not say it of all rows.
+    """
+
+    rows: int
+    span: tuple[int, int] | None
+
+
+def footer_of(path: Place) -> Footer | None:
+    """What a file says at its end; None if that is not the end of a sound Parquet file."""
     import pyarrow
     import pyarrow.parquet
 
     try:
-        pyarrow.parquet.read_metadata(source_of(path))
+        told = pyarrow.parquet.read_metadata(source_of(path))
     except StoreError:
         # That nobody answers says nothing of the file.
         raise
     except (pyarrow.ArrowException, OSError):
-        return False
-    return True
+        return None
+    times: list[int] = []
+    place = next((at for at in range(told.num_columns) if told.schema.column(at).path == "tick"), None)
+    for group in (told.row_group(number) for number in range(told.num_row_groups)):
+        found = None if place is None else group.column(place).statistics
+        if found is None or not found.has_min_max or found.null_count != 0:
+            return Footer(told.num_rows, None)
+        first, last = found.min, found.max
+        if not isinstance(first, datetime.datetime) or first.tzinfo is None:
+            return Footer(told.num_rows, None)
+        times += [(one - _EPOCH) // _MICROSECOND for one in (first, last)]
+    return Footer(told.num_rows, (min(times), max(times)) if times else None)
+
+
+def is_sound(path: Place) -> bool:
+    """True if a file ends as a Parquet file must; one that was cut short does not."""
+    return footer_of(path) is not None

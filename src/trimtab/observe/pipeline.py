@@ -1,8 +1,9 @@
-"""Batch over history: every raw sample of a period into every table, in one step."""
+"""Batch over history: every raw sample of a period into every table, a part of bounded size at a time."""
 
 from __future__ import annotations
 
 import datetime
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -12,20 +13,25 @@ from trimtab.model.errors import ObserveError
 from trimtab.observe.clean import typed
 from trimtab.observe.columns import ddl
 from trimtab.observe.compact import sweep
+from trimtab.observe.history import Progress, forget, key_of, pieces_of, save, taken_up
 from trimtab.observe.lake import instant, microseconds
 from trimtab.observe.landed import is_published
 from trimtab.observe.manifest import Manifest, merged
-from trimtab.observe.parquet import is_sound
+from trimtab.observe.parquet import footer_of
+from trimtab.observe.raw_files import remove_doomed, stream_over_raw
+from trimtab.observe.raw_index import JOINED
 from trimtab.observe.spark_address import spark_address
 from trimtab.observe.spark_faults import spark_faults_told
-from trimtab.observe.stages import Step, step, ticks_of
-from trimtab.observe.tables import Tables
+from trimtab.observe.stages import step, ticks_of
+from trimtab.observe.tables import Tables, within
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from trimtab.files.store import Place
     from trimtab.observe.lake import Lake
+    from trimtab.observe.parquet import Footer
+    from trimtab.observe.seat import Seat
     from trimtab.observe.settings import PipelineSettings
 
 Say = Callable[[str], None]
@@ -93,10 +99,10 @@ def run_batch(
         lake.writing(say) as seat,
         spark_faults_told(f"lake {lake.path}: the run ended and published nothing"),
     ):
-        manifest = lake.manifest()
+        manifest, index = lake.manifest(), lake.raw_index()
         whole = since is None and until is None
         refuse_mixture(lake, manifest, settings, whole)
-        files, broken = _sound_files(lake, since, until)
+        files, broken = _sound_files(lake, _raw_files(lake, since, until))
         for path in broken:
             say(f"left out {path}: not a sound Parquet file")
         if not files:
@@ -104,36 +110,122 @@ def run_batch(
                 f"lake {lake.path} holds no raw samples{'' if whole else ' of that period'}: "
                 "run `trimtab collect` first, or name another --lake"
             )
-        form = lake.level.raw
-        raw = session.read.schema(ddl(form.columns)).parquet(*(spark_address(path) for path in files))
-        samples = typed(raw, settings, form)
-        low = 0 if since is None else microseconds(since)
+        low = index.begins if since is None else max(microseconds(since), index.begins)
         high = 2**62 if until is None else microseconds(until)
-        found = ticks_of(samples, form)
-        wanted = [tick for tick in found["ticks"] if low <= tick < high]
-        if not wanted:
-            raise ObserveError(f"lake {lake.path} holds no samples of that period: widen --since and --until")
-        say(
-            f"read {found['rows']:,} samples of {len(wanted):,} ticks from {len(files):,} files, "
-            f"{instant(wanted[0]):%Y-%m-%d %H:%M:%S} to {instant(wanted[-1]):%Y-%m-%d %H:%M:%S} UTC"
-        )
-        begin = wanted[0] if since is None else low
-        ended = (wanted[-1] if until is None else high - 1) + 1
         if whole:
-            # What was made with other settings, or from samples that are no longer there, must not linger.
-            manifest = replace(manifest, tables={})
-        doubled = merged(((tick, tick + 1) for tick in found["doubled"]), apart=settings.gap)
-        tables = Tables(session, lake, manifest)
-        done = step(tables, samples, [(begin, ended)], settings, doubled, add=False)
-        watermark = max(manifest.watermark, found["received"] - settings.lateness)
+            # What was made with other settings, or from samples that are no longer there, must not linger,
+            # but for tables of samples that were removed for their age.
+            kept = manifest.before(index.begins)
+            if kept.tables and _differing(manifest, settings) is not None:
+                say(
+                    f"tables of before {instant(index.begins):%Y-%m-%d} were made with other settings, and "
+                    "their samples were removed for their age (lake.raw_days): left out"
+                )
+                kept = replace(kept, tables={})
+            started = kept
+        else:
+            started = manifest
+        key = key_of(manifest, low, high, settings.of_tables())
+        progress = _build(session, lake, settings, files, started, (low, high), (since, until), key, say)
+        if not progress.ticks:
+            raise ObserveError(f"lake {lake.path} holds no samples of that period: widen --since and --until")
+        watermark = max(manifest.watermark, progress.received - settings.lateness)
+        streams = {name: number for name, number in manifest.streams.items() if name != JOINED}
         # The tables no longer stand where a stream over the same files stopped: its next start builds them
         # anew.
         remove_folder(lake.checkpoints / "lake")
-        published = seat.publish(replace(done.manifest, watermark=watermark))
+        published = seat.publish(replace(progress.manifest, watermark=watermark, streams=streams))
+        forget(lake.tables)
         snapshots = lake.level.write_snapshots(lake, published, settings)
         sweep(lake, published)
-    tell(done, say)
-    return Run(len(files), tuple(broken), found["rows"], len(wanted), done.rows, tuple(snapshots))
+    say("wrote " + ", ".join(f"{table} {rows:,}" for table, rows in progress.rows.items()))
+    return Run(len(files), tuple(broken), progress.samples, progress.ticks, progress.rows, tuple(snapshots))
+
+
+def begin(session: SparkSession, lake: Lake, seat: Seat, settings: PipelineSettings, say: Say) -> None:
+    """What a new stream over raw files cannot read as landed, it finds in the tables: files joined since.
+
+    A stream reads landed files alone, since it takes each file once and would take a joined one for new
+    samples.
+    """
+    manifest = lake.manifest()
+    if stream_over_raw(lake) in manifest.streams:
+        return
+    # Whatever still lies there of files that were joined, the stream would read.
+    remove_doomed(lake, time.time(), grace_seconds=-60)
+    index = lake.raw_index()
+    if not index.joined or manifest.streams.get(JOINED) == index.number:
+        return
+    say("history of which the files were joined is built first")
+    joined = [path for path in lake.raw_files() if path.parent.parent == lake.joined]
+    with spark_faults_told(f"lake {lake.path}: history was not built"):
+        files, _ = _sound_files(lake, joined)
+        started = replace(manifest.before(index.begins), streams={})
+        key = key_of(manifest, index.number, settings.of_tables())
+        span = (index.begins, 2**62)
+        progress = _build(session, lake, settings, files, started, span, (None, None), key, say)
+        watermark = max(manifest.watermark, progress.received - settings.lateness)
+        seat.publish(replace(progress.manifest, watermark=watermark, streams={JOINED: index.number}))
+        forget(lake.tables)
+
+
+def as_begun(lake: Lake, manifest: Manifest) -> Manifest:
+    """The tables on top of which a new stream puts all landed files: with none of their samples."""
+    index = lake.raw_index()
+    if index.joined and manifest.streams.get(JOINED) == index.number:
+        return manifest
+    return manifest.before(index.begins)
+
+
+def _build(
+    session: SparkSession,
+    lake: Lake,
+    settings: PipelineSettings,
+    files: list[tuple[Place, Footer]],
+    started: Manifest,
+    span: tuple[int, int],
+    asked: tuple[datetime.datetime | None, datetime.datetime | None],
+    key: str,
+    say: Say,
+) -> Progress:
+    """Work raw files into the tables `started`, a piece of history after the other; nothing is published."""
+    form = lake.level.raw
+    pieces = pieces_of(files, *span)
+    progress = taken_up(lake.tables, key, pieces)
+    if progress is not None:
+        say(f"going on after {len(progress.done)} of {len(pieces)} parts of history, which are done")
+    progress = progress or Progress(key, started)
+    begin = span[0] if asked[0] is not None else None
+    already = len(progress.done)
+    for number, piece in enumerate(pieces[already:], start=already + 1):
+        if not piece.files:
+            continue
+        raw = session.read.schema(ddl(form.columns)).parquet(*(spark_address(path) for path in piece.files))
+        samples = typed(raw, settings, form)
+        if len(pieces) > 1:
+            samples = within(samples, "tick", [(piece.begin, piece.end)])
+        found = ticks_of(samples, form)
+        wanted = [tick for tick in found["ticks"] if span[0] <= tick < span[1]]
+        manifest, rows = progress.manifest, {}
+        last = number == len(pieces)
+        if wanted:
+            part = "" if len(pieces) == 1 else f"part {number} of {len(pieces)}: "
+            first, newest = instant(wanted[0]), instant(wanted[-1])
+            say(
+                f"{part}read {found['rows']:,} samples of {len(wanted):,} ticks from {len(piece.files):,} "
+                f"files, {first:%Y-%m-%d %H:%M:%S} to {newest:%Y-%m-%d %H:%M:%S} UTC"
+            )
+            ended = piece.end if not last or asked[1] is not None else wanted[-1] + 1
+            doubled = merged(((tick, tick + 1) for tick in found["doubled"]), apart=settings.gap)
+            tables = Tables(session, lake, manifest)
+            ranges = [(wanted[0] if begin is None else begin, ended)]
+            done = step(tables, samples, ranges, settings, doubled, add=False)
+            manifest, rows, begin = done.manifest, done.rows, piece.end
+        told = {"samples": found["rows"], "ticks": len(wanted), "received": found["received"]}
+        progress = progress.after(piece, manifest, told, rows)
+        if not last:
+            save(lake.tables, progress)
+    return progress
 
 
 def refuse_mixture(lake: Lake, manifest: Manifest, settings: PipelineSettings, whole: bool) -> None:
@@ -146,31 +238,39 @@ def refuse_mixture(lake: Lake, manifest: Manifest, settings: PipelineSettings, w
     """
     if whole or not manifest.tables:
         return
-    for name, value in settings.of_tables().items():
-        if manifest.settings.get(name) != value:
-            raise ObserveError(
-                f"tables of lake {lake.path} were made with {name} = {manifest.settings.get(name)}, "
-                f"not {value}: run `trimtab pipeline run` over everything to build them anew, or set it back"
-            )
+    name = _differing(manifest, settings)
+    if name is not None:
+        value = settings.of_tables()[name]
+        raise ObserveError(
+            f"tables of lake {lake.path} were made with {name} = {manifest.settings.get(name)}, "
+            f"not {value}: run `trimtab pipeline run` over everything to build them anew, or set it back"
+        )
 
 
-def tell(done: Step, say: Say) -> None:
-    """One line with what a step wrote."""
-    say("wrote " + ", ".join(f"{table} {rows:,}" for table, rows in done.rows.items()))
+def _differing(manifest: Manifest, settings: PipelineSettings) -> str | None:
+    """The first setting that tables were made with otherwise."""
+    asked = settings.of_tables().items()
+    return next((name for name, value in asked if manifest.settings.get(name) != value), None)
 
 
-def _sound_files(
-    lake: Lake, since: datetime.datetime | None, until: datetime.datetime | None
-) -> tuple[list[Place], list[Place]]:
+def _raw_files(lake: Lake, since: datetime.datetime | None, until: datetime.datetime | None) -> list[Place]:
     # A day more on either side: a file's day is that of its collection, and rates look back.
     day = datetime.timedelta(days=1)
-    files = lake.raw_files(
+    return lake.raw_files(
         None if since is None else (since - day).date(), None if until is None else (until + day).date()
     )
-    sound: list[Place] = []
+
+
+def _sound_files(lake: Lake, files: list[Place]) -> tuple[list[tuple[Place, Footer]], list[Place]]:
+    sound: list[tuple[Place, Footer]] = []
     broken: list[Place] = []
     manifest = lake.manifest()
     for path in files:
-        if is_published(path, manifest):
-            (sound if is_sound(path) else broken).append(path)
+        if not is_published(path, manifest):
+            continue
+        footer = footer_of(path)
+        if footer is None:
+            broken.append(path)
+        else:
+            sound.append((path, footer))
     return sound, broken

@@ -16,6 +16,38 @@ from trimtab.observe.columns import SECOND
 
 LONGEST_SECONDS = 366 * 86400
 
+DAY_SECONDS = 86400
+
+
+@dataclass(frozen=True)
+class LakeSettings:
+    """How long a lake keeps what lies in it; ages count back from its newest sample, by whole days (UTC).
+
+    Attributes
+    ----------
+    raw_days
+        Raw samples, from which tables can be built anew; 0: for ever. Samples that are not in the tables yet
+        stay.
+    tables_days
+        Rows of tables; 0: for ever. Where newer rows are made of older ones (`pipeline.profile_weeks`),
+        those stay as long as that takes.
+    snapshots_days
+        Snapshots; 0: for ever. The newest of a cluster stays, and of newer ones the last 200.
+    """
+
+    raw_days: float = 30.0
+    tables_days: float = 30.0
+    snapshots_days: float = 30.0
+
+    def __post_init__(self) -> None:
+        """Refuse ages that cannot be."""
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if value != 0 and not 1 <= value <= 36600:
+                raise SettingsError(
+                    f"lake.{field.name} is {value}: give 0 (kept for ever), or days between 1 and 36600"
+                )
+
 
 @dataclass(frozen=True)
 class PipelineSettings:
@@ -59,6 +91,14 @@ class PipelineSettings:
             if field.name not in self.NOT_OF_TABLES
         }
         return {name: list(value) if isinstance(value, tuple) else value for name, value in kept.items()}
+
+    def needed(self, table: str) -> int:
+        """The age, microseconds, up to which rows of a table may be asked for by steps to come.
+
+        Levels whose tables look further back add to it.
+        """
+        del table
+        return max(self.gap, self.lateness, self.window, self.fit_windows * self.slide) + self.lateness
 
     @property
     def window(self) -> int:

@@ -19,12 +19,13 @@ from trimtab.files.store import make_folder
 from trimtab.model.errors import ObserveError
 from trimtab.observe.clean import from_json, typed
 from trimtab.observe.columns import ddl
-from trimtab.observe.compact import compacted, sweep
+from trimtab.observe.housekeeping import after_publication, retained
 from trimtab.observe.lake import instant
 from trimtab.observe.landed import land_rows
 from trimtab.observe.manifest import merged
 from trimtab.observe.parquet import is_sound
-from trimtab.observe.pipeline import Say, refuse_mixture
+from trimtab.observe.pipeline import Say, as_begun, begin, refuse_mixture
+from trimtab.observe.settings import LakeSettings, PipelineSettings
 from trimtab.observe.spark_address import spark_address
 from trimtab.observe.spark_faults import spark_reason
 from trimtab.observe.stages import nearest_tick, step, ticks_of
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from trimtab.files.store import Place
     from trimtab.observe.lake import Lake
     from trimtab.observe.seat import Seat
-    from trimtab.observe.settings import PipelineSettings
 
 MOST_RECORDS = 500_000
 """Records of a topic that a micro-batch holds at most, if nothing else is asked for: a tick of 100,000
@@ -81,6 +81,7 @@ def run_stream(
     once: bool = False,
     stop: threading.Event | None = None,
     say: Say = lambda _: None,
+    ages: LakeSettings = LakeSettings(),  # noqa: B008 - frozen
 ) -> None:
     """Keep the tables up to date with what arrives.
 
@@ -103,6 +104,8 @@ def run_stream(
         Ends the stream when set; a micro-batch in the making is given up and done again at the next start.
     say
         Told what goes on, one line at a time.
+    ages
+        How long things are kept; older ones are removed now and then.
 
     Raises
     ------
@@ -112,9 +115,11 @@ def run_stream(
     checkpoint = lake.checkpoints / source.name
     with lake.writing(say) as seat:
         refuse_mixture(lake, lake.manifest(), settings, whole=False)
+        if source.topic is None:
+            begin(session, lake, seat, settings, say)
         writer = (
             _samples(session, lake, settings, source)
-            .writeStream.foreachBatch(_Batches(lake, seat, settings, source, checkpoint, say))
+            .writeStream.foreachBatch(_Batches(lake, seat, settings, ages, source, checkpoint, say))
             .option("checkpointLocation", spark_address(checkpoint))
         )
         writer = (
@@ -183,6 +188,7 @@ class _Batches:
         lake: Lake,
         seat: Seat,
         settings: PipelineSettings,
+        ages: LakeSettings,
         source: Source,
         checkpoint: Place,
         say: Say,
@@ -190,6 +196,7 @@ class _Batches:
         self._lake = lake
         self._seat = seat
         self._settings = settings
+        self._ages = ages
         self._source = source
         self._checkpoint = checkpoint
         self._say = say
@@ -208,7 +215,7 @@ class _Batches:
         if stream not in manifest.streams and self._source.topic is None:
             # A new stream reads every raw file: on top of tables made from the same files all would count
             # twice.
-            manifest = replace(manifest, tables={}, streams={})
+            manifest = replace(as_begun(lake, manifest), streams={})
         self._name_broken_files()
         raw = raw.persist()
         try:
@@ -230,14 +237,15 @@ class _Batches:
         watermark = max(manifest.watermark, found["received"] - settings.lateness)
         streams = {**manifest.streams, stream: number}
         manifest = replace(manifest, watermark=watermark, streams=streams)
-        if number % HOUSEKEEPING_EVERY == HOUSEKEEPING_EVERY - 1:
-            manifest = compacted(lake, manifest)
+        orderly = number % HOUSEKEEPING_EVERY != HOUSEKEEPING_EVERY - 1
+        if not orderly:
+            manifest = retained(lake, manifest, self._ages, settings, time.time())
         published = self._seat.publish(manifest)
         if found["ticks"] and (self._seen is None or found["ticks"][-1] > self._seen[0]):
             self._seen = found["ticks"][-1], found["entities"][found["ticks"][-1]]
         lake.level.write_snapshots(lake, published, settings)
-        if number % HOUSEKEEPING_EVERY == HOUSEKEEPING_EVERY - 1:
-            sweep(lake, published)
+        if not orderly:
+            after_publication(lake, published, self._ages, settings, time.time())
         if found["ticks"]:
             last, final = instant(found["ticks"][-1]), instant(max(watermark, 0))
             self._say(

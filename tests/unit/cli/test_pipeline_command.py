@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow
 import pytest
 from pyspark.sql import SparkSession
 
 from trimtab.cli.app import main
+from trimtab.observe.parquet import write_rows
 
 
 def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
@@ -60,10 +62,30 @@ def test_wrong_options_are_one_sentence(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_what_would_be_joined_is_shown_and_then_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A dry run changes nothing; ages that cannot be are refused."""
+    for day, ticks in (("2026-11-20", 9), ("2026-11-21", 1)):
+        for number in range(ticks):
+            table = pyarrow.table({"cluster": ["c"], "kind": ["broker"]})
+            write_rows(tmp_path / "raw" / f"date={day}" / f"{number}.parquet", table)
+    before = sorted(tmp_path.rglob("*"))
+    code, told = said(capsys, "compact", "--dry-run", f"--lake={tmp_path}")
+    assert (code, "would join 9 files of raw samples of 2026-11-20" in told) == (0, True)
+    assert "nothing was changed" in told
+    assert sorted(tmp_path.rglob("*")) == before
+    code, told = said(capsys, "compact", f"--lake={tmp_path}")
+    assert (code, "joined 9 files of raw samples of 2026-11-20" in told) == (0, True)
+    assert len(list((tmp_path / "joined").glob("date=*/*.parquet"))) == 1
+    code, told = said(capsys, "compact", f"--lake={tmp_path}", "--set=lake.raw_days=0.5")
+    assert (code, "lake.raw_days is 0.5: give 0 (kept for ever)" in told) == (2, True)
+
+
 def test_compacting_an_empty_lake_changes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Housekeeping from a timer must not fail where there is nothing yet."""
     main_without_exit(["pipeline", "compact", f"--lake={tmp_path}"])
-    assert "0 tables compacted, 0 old folders removed" in capsys.readouterr().err
+    assert "0 tables compacted, 0 old files and folders removed" in capsys.readouterr().err
     assert not (tmp_path / "tables" / "manifests").exists()
 
 

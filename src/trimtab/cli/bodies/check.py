@@ -27,6 +27,7 @@ from trimtab.observe.collect.settings import CapacitySettings, CollectSettings
 from trimtab.observe.lake import Lake
 from trimtab.observe.lake_age import lake_age
 from trimtab.observe.level_pipeline import settings_of
+from trimtab.observe.settings import LakeSettings
 from trimtab.report.check_text import check_lines, lake_finding
 from trimtab.report.formats import fitted
 
@@ -88,6 +89,7 @@ def _settings(where: Where, done: Callable[[_Read], None]) -> Iterator[Finding]:
     kinds: dict[str, Callable[[Settings], Any]] = {
         "collect": lambda one: one.section("collect", CollectSettings),
         "capacity": lambda one: one.section("capacity", CapacitySettings),
+        "lake": lambda one: one.section("lake", LakeSettings),
         "pipeline": lambda one: settings_of(
             one.section("pipeline", pipeline_table()), [level.pipeline() for level in LEVELS.values()]
         ),

@@ -2,38 +2,65 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import typer
 
+from trimtab.cli.bodies.where import Where
 from trimtab.files.store import Place
 from trimtab.levels import FIRST, LEVELS, level_named
+from trimtab.levels.settings import pipeline_table
 from trimtab.model.errors import InputError
-from trimtab.observe.compact import compacted, differences, sweep
+from trimtab.observe.housekeeping import keep, to_keep
 from trimtab.observe.lake import Lake
+from trimtab.observe.level_pipeline import settings_of
+from trimtab.observe.raw_files import Joined
+from trimtab.observe.settings import LakeSettings
 from trimtab.report.saying import say
 
 
-def compact(lake: Place) -> None:
+def compact(where: Where, *, dry_run: bool) -> None:
     """`trimtab pipeline compact`."""
+    lake = where.lake
+    found = where.read()
+    ages = found.section("lake", LakeSettings)
+    pipelines = [level.pipeline() for level in LEVELS.values()]
+    settings = settings_of(found.section("pipeline", pipeline_table()), pipelines)
     if not lake.is_dir():
         raise InputError(f"lake {lake} is not there: name one with --lake; `trimtab collect` makes one")
-    compacted_tables = swept = 0
-    for level in LEVELS.values():
-        where = Lake(lake, level.pipeline())
-        if where.level.place and not where.tables.is_dir():
+    compacted_tables = removed = 0
+    for level in pipelines:
+        seen = Lake(lake, level)
+        if level.place and not (seen.tables.is_dir() or seen.has_samples):
             continue
-        with where.writing(say) as seat:
-            before = where.manifest()
-            after = compacted(where, before)
-            changed = differences(before, after)
-            for one in changed:
-                say(f"{level.name}: {one.table}: {one.before} folders became {one.after}")
-            if changed:
-                after = seat.publish(after)
-            compacted_tables += len(changed)
-            swept += sweep(where, after)
-    say(f"{compacted_tables} tables compacted, {swept} old folders removed")
+        if dry_run:
+            done = to_keep(seen, ages, settings[level.name])
+        else:
+            with seen.writing(say) as seat:
+                done = keep(seen, seat, ages, settings[level.name])
+        for day, files, size in _by_day(done.joined):
+            word = "would join" if dry_run else "joined"
+            say(f"{level.name}: {word} {files:,} files of raw samples of {day} ({size / 1e6:,.1f} MB)")
+        for one in done.compacted:
+            say(f"{level.name}: {one.table}: {one.before} folders became {one.after}")
+        for line in done.outdated:
+            say(f"{level.name}: too old, {'would go' if dry_run else 'goes within two hours'}: {line}")
+        compacted_tables += len(done.compacted)
+        removed += done.removed
+    if dry_run:
+        say("nothing was changed (--dry-run)")
+    else:
+        say(f"{compacted_tables} tables compacted, {removed} old files and folders removed")
+
+
+def _by_day(joined: Iterable[Joined]) -> list[tuple[str, int, int]]:
+    """Files and bytes of each day."""
+    days: dict[str, tuple[int, int]] = {}
+    for one in joined:
+        files, size = days.get(one.day, (0, 0))
+        days[one.day] = files + one.files, size + one.bytes
+    return [(day.removeprefix("date="), *told) for day, told in days.items()]
 
 
 def export(out: Path, cluster: str | None, lake: Place, level: str | None) -> None:

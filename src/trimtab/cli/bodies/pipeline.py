@@ -20,7 +20,7 @@ from trimtab.model.errors import ObserveError, SettingsError
 from trimtab.observe.lake import Lake
 from trimtab.observe.level_pipeline import settings_of
 from trimtab.observe.levels_together import lakes_with_samples, run_batches, run_streams
-from trimtab.observe.settings import PipelineSettings
+from trimtab.observe.settings import LakeSettings, PipelineSettings
 from trimtab.observe.spark_address import lake_session
 from trimtab.observe.stream import Source, run_stream
 from trimtab.report.saying import say
@@ -64,6 +64,7 @@ def stream(
     chosen_level = FIRST if level is None else level_named(level, "--level")
     found = where.read()
     chosen, spark = _settings(found, window), spark_settings(found)
+    ages = found.section("lake", LakeSettings)
     seconds = duration("--trigger", trigger)
     origin, jars = _source(source, found, where, most)
     stop = stop_on_signals()
@@ -72,10 +73,10 @@ def stream(
     try:
         # A topic holds the samples of one level; a lake's files lie apart.
         if origin.topic is None:
-            run_streams(session, list(lakes.values()), chosen, origin, seconds, once, stop, say)
+            run_streams(session, list(lakes.values()), chosen, origin, seconds, once, stop, say, ages)
         else:
             name = chosen_level.name
-            run_stream(session, lakes[name], chosen[name], origin, seconds, once, stop, say)
+            run_stream(session, lakes[name], chosen[name], origin, seconds, once, stop, say, ages)
     finally:
         session.stop()
 

@@ -79,6 +79,12 @@ class BundlesPipelineSettings(PipelineSettings):
         kept = super().of_tables()
         return {name if name in shared else f"bundles.{name}": value for name, value in kept.items()}
 
+    def needed(self, table: str) -> int:
+        """As for every level; `hours` for all weeks of forecasts."""
+        nearest = max(self.views, self.trend_windows) * self.slide + self.window
+        far = (self.weeks + 1) * 7 * 86400 * SECOND if table == "hours" else 0
+        return max(super().needed(table), self.departure, self.horizon, nearest, far)
+
     @property
     def departure(self) -> int:
         """The time for which departures are known, microseconds."""

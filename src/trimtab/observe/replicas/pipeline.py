@@ -15,6 +15,10 @@ from trimtab.observe.settings import PipelineSettings
 
 MOST_WEEKS: Final = 52
 
+WEEK_SECONDS: Final = 7 * 86400
+
+_OF_WEEKS: Final = ("hours", "arrivals", "profiles", "days", "trends", "profile_errors")
+
 
 @dataclass(frozen=True)
 class ReplicasPipelineSettings(PipelineSettings):
@@ -62,6 +66,12 @@ class ReplicasPipelineSettings(PipelineSettings):
         """The settings that stored tables depend on; of profiles only where there are any."""
         kept = super().of_tables()
         return kept if self.profile_weeks else {k: v for k, v in kept.items() if k != "profile_weeks"}
+
+    def needed(self, table: str) -> int:
+        """As for every level; `hours`, and what is made of them, for all weeks of profiles and trends."""
+        nearest = self.windows * self.slide + self.window
+        far = (self.profile_weeks + 2) * WEEK_SECONDS * SECOND if table in _OF_WEEKS else 0
+        return max(super().needed(table), self.learning, self.collapse, nearest, far)
 
     @property
     def learning(self) -> int:

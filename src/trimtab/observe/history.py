@@ -1,0 +1,208 @@
+"""History by the day: raw files in pieces of bounded size, and the tables as far as they are built anew.
+
+What a long run has done lies beside the tables, as numbered documents that readers of the tables do not look
+at. A run that was killed goes on after the last whole piece; the tables that readers see are replaced once,
+at the end.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from trimtab.files.numbered import NumberedDocuments, NumberTakenError
+from trimtab.files.store import remove_folder, written_at
+from trimtab.model.errors import ObserveError
+from trimtab.observe.columns import SECOND
+from trimtab.observe.manifest import Manifest, manifest_from, manifest_told
+from trimtab.observe.settings import DAY_SECONDS
+
+if TYPE_CHECKING:
+    from trimtab.files.store import Place
+    from trimtab.observe.parquet import Footer
+
+MOST_ROWS = 5_000_000
+"""Rows of a piece, unless a single day has more: days of a small cluster are made together."""
+
+FOLDER = "rebuild"
+"""Below the tables' folder."""
+
+ABANDONED_SECONDS = 7 * 86400
+"""A run that was not taken up again for so long is given up, and its files are swept."""
+
+DAY = DAY_SECONDS * SECOND
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Some days of history.
+
+    Attributes
+    ----------
+    begin, end
+        Microseconds since 1970, half-open; pieces follow one another without gaps.
+    files
+        Raw files that may hold samples of these ticks.
+    digest
+        Of the period and the names of the files.
+    """
+
+    begin: int
+    end: int
+    files: tuple[Place, ...]
+    digest: str
+
+
+def pieces_of(
+    files: Sequence[tuple[Place, Footer]], low: int, high: int, most_rows: int | None = None
+) -> list[Piece]:
+    """Days of raw files in order, as many at a time as hold `most_rows`, but at least one.
+
+    Parameters
+    ----------
+    files
+        With what their footers say.
+    low, high
+        Where the first piece begins and the last one ends, microseconds since 1970.
+    most_rows
+        None: `MOST_ROWS`.
+    """
+    most = MOST_ROWS if most_rows is None else most_rows
+    rows: dict[int, int] = {}
+    for _, footer in files:
+        if footer.span is not None and low <= footer.span[1] and footer.span[0] < high:
+            day = max(footer.span[0], low) // DAY
+            rows[day] = rows.get(day, 0) + footer.rows
+            rows.setdefault(min(footer.span[1], high - 1) // DAY, 0)
+    bounds, held = [low], 0
+    for day in sorted(rows):
+        if held and held + rows[day] > most:
+            bounds.append(day * DAY)
+            held = 0
+        held += rows[day]
+    bounds.append(high)
+    return [_piece(files, begin, end) for begin, end in pairwise(bounds)]
+
+
+def _piece(files: Sequence[tuple[Place, Footer]], begin: int, end: int) -> Piece:
+    # A file that does not say which ticks it holds may hold any.
+    own = [
+        (path, footer)
+        for path, footer in files
+        if footer.span is None or (footer.span[0] < end and begin <= footer.span[1])
+    ]
+    told = [begin, end, *((f"{path.parent.name}/{path.name}", footer.rows) for path, footer in own)]
+    return Piece(begin, end, tuple(path for path, _ in own), _digest(told))
+
+
+@dataclass(frozen=True)
+class Progress:
+    """The pieces that are done, and the tables of those.
+
+    Attributes
+    ----------
+    key
+        Digest of what the run was asked for, and of the tables that it began with.
+    done
+        Digests of the pieces.
+    manifest
+        The tables, not published.
+    samples, ticks, received, rows
+        As of `pipeline.Run`, and when the last sample was received, microseconds since 1970.
+    """
+
+    key: str
+    manifest: Manifest
+    done: tuple[str, ...] = ()
+    samples: int = 0
+    ticks: int = 0
+    received: int = 0
+    rows: dict[str, int] = field(default_factory=dict)
+
+    def after(
+        self, piece: Piece, manifest: Manifest, found: dict[str, int], rows: dict[str, int]
+    ) -> Progress:
+        """With one piece more, in which `samples`, `ticks`, `received` were found."""
+        return replace(
+            self,
+            manifest=manifest,
+            done=(*self.done, piece.digest),
+            samples=self.samples + found["samples"],
+            ticks=self.ticks + found["ticks"],
+            received=max(self.received, found["received"]),
+            rows={name: self.rows.get(name, 0) + rows.get(name, 0) for name in {**self.rows, **rows}},
+        )
+
+
+def key_of(manifest: Manifest, *asked: object) -> str:
+    """Digest of tables, whoever published them, and of what was asked."""
+    return _digest([manifest_told(replace(manifest, version=0, seat=0)), *asked])
+
+
+def taken_up(tables: Place, key: str, pieces: Sequence[Piece]) -> Progress | None:
+    """What a run that was killed had done, if it was the same one over the same files; else None."""
+    found = unfinished(tables)
+    if found is None or found.key != key or not 0 < len(found.done) < len(pieces):
+        return None
+    return found if [piece.digest for piece in pieces[: len(found.done)]] == list(found.done) else None
+
+
+def unfinished(tables: Place) -> Progress | None:
+    """The newest progress of a run that has not ended; None where there is none."""
+    found = _numbered(tables).newest()
+    if found is None:
+        return None
+    told = json.loads(found[1])
+    manifest = manifest_from(told.pop("manifest"))
+    return Progress(manifest=manifest, **{**told, "done": tuple(told["done"])})
+
+
+def save(tables: Place, progress: Progress) -> None:
+    """Remember what is done.
+
+    Raises
+    ------
+    ObserveError
+        If another process does the same.
+    """
+    numbered = _numbered(tables)
+    found = numbered.newest()
+    told = {**asdict(replace(progress, manifest=Manifest())), "manifest": manifest_told(progress.manifest)}
+    try:
+        numbered.add(1 if found is None else found[0] + 1, json.dumps(told).encode())
+    except NumberTakenError:
+        raise ObserveError(
+            f"{tables.parent}: another `trimtab pipeline run` builds its history at the same time, because "
+            "this process gave no sign of life for too long; nothing was published: start again"
+        ) from None
+
+
+def forget(tables: Place) -> None:
+    """Remove what was remembered."""
+    remove_folder(tables / FOLDER)
+
+
+def named_by_unfinished(tables: Place) -> set[str]:
+    """Folders of tables that a run which may be taken up again has made."""
+    newest = _numbered(tables).newest()
+    if newest is None:
+        return set()
+    if written_at(_numbered(tables).path(newest[0])) < time.time() - ABANDONED_SECONDS:
+        forget(tables)
+        return set()
+    found = unfinished(tables)
+    entries = found.manifest.tables.values() if found is not None else ()
+    return {entry.path for several in entries for entry in several}
+
+
+def _numbered(tables: Place) -> NumberedDocuments:
+    return NumberedDocuments(tables / FOLDER, kept=2)
+
+
+def _digest(told: object) -> str:
+    return hashlib.sha256(json.dumps(told, sort_keys=True, default=str).encode()).hexdigest()

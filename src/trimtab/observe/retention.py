@@ -1,0 +1,148 @@
+"""Ages: what of a lake is too old to keep, and its removal.
+
+Ages count back from the newest sample in the tables, or from now where a clock that is fast made that a time
+to come. A lake that nobody feeds therefore loses nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from trimtab.files.store import files_in, remove_folder
+from trimtab.observe.columns import SECOND
+from trimtab.observe.lake import instant
+from trimtab.observe.raw_files import free_files, taken_by_stream
+from trimtab.observe.raw_index import RAW, publish_index
+from trimtab.observe.settings import DAY_SECONDS
+
+if TYPE_CHECKING:
+    from trimtab.files.store import Place
+    from trimtab.observe.lake import Lake
+    from trimtab.observe.manifest import Manifest
+    from trimtab.observe.settings import LakeSettings, PipelineSettings
+
+DAY = DAY_SECONDS * SECOND
+
+
+@dataclass(frozen=True)
+class Outdated:
+    """What is too old.
+
+    Attributes
+    ----------
+    raw_begins
+        The beginning of the first day, microseconds since 1970, whose raw samples are kept.
+    raw
+        Bytes of older raw files, by their names relative to the level's folder.
+    tables
+        The tables without what is too old, and how many of each table's folders that leaves out.
+    dropped
+        Folders that go, by table.
+    snapshots
+        Folders of snapshots.
+    """
+
+    raw_begins: int
+    raw: dict[str, int]
+    tables: Manifest
+    dropped: dict[str, int]
+    snapshots: tuple[Place, ...]
+
+    @property
+    def told(self) -> list[str]:
+        """A line for each kind of which there is something."""
+        lines = []
+        if self.raw:
+            size = sum(self.raw.values()) / 1e6
+            day = f"{instant(self.raw_begins):%Y-%m-%d}"
+            lines.append(f"raw samples of before {day}: {len(self.raw):,} files, {size:,.1f} MB")
+        lines += [f"table {table}: {number:,} folders" for table, number in self.dropped.items()]
+        if self.snapshots:
+            lines.append(f"snapshots: {len(self.snapshots):,}")
+        return lines
+
+
+def outdated(
+    lake: Lake, manifest: Manifest, ages: LakeSettings, settings: PipelineSettings, now: float
+) -> Outdated:
+    """What is too old by the newest sample that the tables hold; nothing is removed.
+
+    Parameters
+    ----------
+    lake, manifest
+        The lake, and its tables.
+    ages, settings
+        How long things are kept, and the settings of the level, which say how far back its tables look.
+    now
+        Seconds since 1970.
+    """
+    newest = min(manifest.watermark, round(now * SECOND))
+    begins = _day_of(newest - round(ages.raw_days * DAY)) if ages.raw_days else 0
+    begins = max(begins, 0)
+    kept = {}
+    for table, entries in manifest.tables.items():
+        oldest = newest - max(round(ages.tables_days * DAY), settings.needed(table) + DAY)
+        kept[table] = tuple(one for one in entries if not ages.tables_days or one.last >= oldest)
+    return Outdated(
+        begins,
+        _old_raw(lake, manifest, begins),
+        replace(manifest, tables=kept),
+        {
+            table: len(entries) - len(kept[table])
+            for table, entries in manifest.tables.items()
+            if len(entries) != len(kept[table])
+        },
+        tuple(_old_snapshots(lake, newest - round(ages.snapshots_days * DAY)) if ages.snapshots_days else ()),
+    )
+
+
+def remove_raw_and_snapshots(lake: Lake, found: Outdated, now: float) -> None:
+    """Let raw files no longer count, for `raw_files.remove_doomed` to remove later, and remove snapshots.
+
+    The tables are for the writer of the lake to publish.
+
+    Raises
+    ------
+    ObserveError
+        If somebody else is putting raw files in order.
+    """
+    if found.raw:
+        day = f"date={instant(found.raw_begins):%Y-%m-%d}"
+        publish_index(lake.home, lake.raw_index().without_before(found.raw_begins, day, found.raw, now))
+    for folder in found.snapshots:
+        remove_folder(folder)
+
+
+def _day_of(time: int) -> int:
+    return time - time % DAY
+
+
+def _old_raw(lake: Lake, manifest: Manifest, begins: int) -> dict[str, int]:
+    """Bytes of raw files of before a day; not those that a stream has still to take in."""
+    index = lake.raw_index()
+    first = f"date={instant(begins):%Y-%m-%d}"
+    days = [day for day in lake.raw_days() if day.name < first]
+    taken = taken_by_stream(lake, manifest) if days else None
+    found = {
+        f"{RAW}/{day.name}/{path.name}": size
+        for day in days
+        for path, size in free_files(day, index, manifest, taken)
+    }
+    for day, names in index.joined.items():
+        if day < first:
+            sizes = {path.name: size for path, size, _ in files_in(lake.joined / day)}
+            found |= {f"{lake.joined.name}/{day}/{name}": sizes.get(name, 0) for name in names}
+    return found
+
+
+def _old_snapshots(lake: Lake, oldest: int) -> Iterator[Place]:
+    """Snapshots taken before an instant, microseconds since 1970; of each cluster the newest is left."""
+    before = f"{instant(max(oldest, 0)):%Y-%m-%dT%H:%M:%S.%fZ}"
+    for cluster in lake.clusters():
+        entries = [one for one in lake.snapshot_folder(cluster).iterdir() if one.name[0] not in "._"]
+        older = sorted(one for one in entries if one.name < before)
+        if len(older) == len(entries):
+            older = older[:-1]
+        yield from (one for one in older if one.is_dir() and lake.has_as_snapshot(one))

@@ -1,0 +1,154 @@
+"""History in parts, joined and aged files: the same tables to the bit as from files as they were landed."""
+
+from __future__ import annotations
+
+import datetime
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from synthetic_telemetry import SyntheticCluster, land_by_tick
+from trimtab.observe import history, pipeline
+from trimtab.observe.bundles.pipeline import PIPELINE as BUNDLES
+from trimtab.observe.bundles.pipeline import BundlesPipelineSettings
+from trimtab.observe.compact import sweep
+from trimtab.observe.housekeeping import keep, to_keep
+from trimtab.observe.lake import Lake
+from trimtab.observe.manifest import merged
+from trimtab.observe.pipeline import run_batch
+from trimtab.observe.replicas.pipeline import PIPELINE as REPLICAS
+from trimtab.observe.replicas.pipeline import ReplicasPipelineSettings
+from trimtab.observe.replicas.schemas import TABLES
+from trimtab.observe.settings import LakeSettings, PipelineSettings
+from trimtab.observe.stages import backward
+from trimtab.observe.stream import Source, run_stream
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import SparkSession
+
+    from trimtab.observe.level_pipeline import LevelPipeline
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+
+SETTINGS = ReplicasPipelineSettings(window_seconds=40, slide_seconds=20, lateness_seconds=60, gap_seconds=25)
+EVENING = datetime.datetime(2026, 11, 20, 23, 58, 20, tzinfo=datetime.UTC)
+TICKS = 20
+"""Ten of an evening, ten after midnight."""
+
+
+def content(lake: Lake) -> dict[str, list[dict[str, Any]]]:
+    """Every row of every table, in an order of its own; equal only if every bit is."""
+    return {name: sorted(lake.table(name).to_pylist(), key=repr) for name in TABLES}
+
+
+def landed(path: Path) -> Lake:
+    """A file a tick."""
+    lake = Lake(path, REPLICAS)
+    land_by_tick(SyntheticCluster(brokers=3, partitions=6, start=EVENING).raw(TICKS), lake.raw)
+    return lake
+
+
+@pytest.fixture(scope="module")
+def whole(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str, Any]]]:
+    """The tables, made in one go from the files as they were landed."""
+    lake = landed(tmp_path_factory.mktemp("whole") / "lake")
+    run_batch(spark, lake, SETTINGS)
+    return content(lake)
+
+
+def test_history_by_the_day_goes_on_after_a_kill_and_makes_the_same_tables(
+    whole: dict[str, list[dict[str, Any]]],
+    spark: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Killed in the second day: readers still see nothing, and the first day is not made again."""
+    lake, said, steps = landed(tmp_path / "lake"), list[str](), list[object]()
+    monkeypatch.setattr(history, "MOST_ROWS", 1)
+    step: Callable[..., Any] = pipeline.step
+
+    def mortal(*given: Any, **named: Any) -> Any:
+        steps.append(given[2])
+        if len(steps) == 2:
+            raise KeyboardInterrupt
+        return step(*given, **named)
+
+    monkeypatch.setattr(pipeline, "step", mortal)
+    with pytest.raises(KeyboardInterrupt):
+        run_batch(spark, lake, SETTINGS, say=said.append)
+    assert not lake.manifest().tables, "nothing is published by halves"
+    sweep(lake, lake.manifest(), grace_seconds=-60)
+    done = run_batch(spark, lake, SETTINGS, say=said.append)
+    assert len(steps) == 3
+    assert "going on after 1 of 2 parts of history, which are done" in said
+    assert content(lake) == whole
+    assert (done.files, done.ticks) == (TICKS, TICKS)
+    assert not (lake.tables / history.FOLDER).exists()
+
+
+def test_a_stream_before_and_after_files_are_joined_makes_the_same_tables(
+    whole: dict[str, list[dict[str, Any]]], spark: SparkSession, tmp_path: Path
+) -> None:
+    """One that goes on takes no sample twice; one that begins anew misses none joined; nor a batch."""
+    lake = landed(tmp_path / "lake")
+    newest = sorted((lake.raw / "date=2026-11-21").iterdir())[-4:]
+    for path in newest:
+        path.rename(tmp_path / path.name)
+    source = Source(most_per_batch=6)
+    run_stream(spark, lake, SETTINGS, source, once=True)
+    for path in newest:
+        (tmp_path / path.name).rename(path)
+
+    def kept(now: float) -> None:
+        with lake.writing() as seat:
+            keep(lake, seat, LakeSettings(), SETTINGS, now)
+
+    now = time.time()
+    (joined,) = to_keep(lake, LakeSettings(), SETTINGS, now).joined
+    assert (joined.day, joined.files) == ("date=2026-11-20", 10)
+    kept(now)
+    run_stream(spark, lake, SETTINGS, source, once=True)
+    kept(now + 7200)
+    assert not list((lake.raw / "date=2026-11-20").glob("*.parquet"))
+    assert content(lake) == whole
+    run_batch(spark, lake, SETTINGS)
+    assert content(lake) == whole
+    said: list[str] = []
+    run_stream(spark, lake, SETTINGS, Source(), once=True, say=said.append)
+    assert said[0] == "history of which the files were joined is built first"
+    assert content(lake) == whole
+    # The first day is too old at last: what was made of it stays, and later rows still look back on it.
+    with lake.writing() as seat:
+        in_a_day = replace(lake.manifest(), watermark=lake.manifest().watermark + 86400 * 10**6)
+        seat.publish(in_a_day)
+        keep(lake, seat, LakeSettings(raw_days=1), SETTINGS)
+    assert {path.parent.name for path in lake.raw_files()} == {"date=2026-11-21"}
+    run_batch(spark, lake, SETTINGS)
+    assert content(lake) == whole
+
+
+@pytest.mark.parametrize(
+    ("level", "settings"),
+    [
+        (REPLICAS, ReplicasPipelineSettings()),
+        (REPLICAS, ReplicasPipelineSettings(profile_weeks=6)),
+        (REPLICAS, ReplicasPipelineSettings(learning_seconds=86400.0 * 3, collapse_seconds=7200.0)),
+        (BUNDLES, BundlesPipelineSettings()),
+        (BUNDLES, BundlesPipelineSettings(weeks=9, departure_seconds=86400.0 * 3)),
+    ],
+)
+def test_no_row_is_removed_for_its_age_that_a_later_one_is_made_of(
+    level: LevelPipeline, settings: PipelineSettings
+) -> None:
+    """Each table is kept as far back as any stage looks that reads it, from the oldest sample that counts."""
+    newest = 10**15
+    for stage in level.stages:
+        for table, reach in stage.reach.items():
+            changed = merged([(newest - settings.lateness, newest)])
+            oldest = backward(changed, reach(settings))[0][0] if stage.wanted(settings) else newest
+            assert newest - oldest <= settings.needed(table) + 86400 * 10**6, (stage.table, table)
