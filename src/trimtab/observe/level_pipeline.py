@@ -35,6 +35,8 @@ class Stage:
         The transformation: a function named after the table that it makes, whose arguments are named after
         the tables that it reads, and `settings`. Their columns are those in the level's `schemas`, their rows
         reach as far back as the stage says; the frame returned has exactly the columns of its own table.
+        An argument `span` is two instants (microseconds) between which all rows to be made lie, both
+        included; None where there are none.
     reach
         For every table it reads, how far before a row's own time (microseconds) rows of that table matter
         to it, by the settings.
@@ -45,6 +47,9 @@ class Stage:
     nearest
         Whether of the samples before its own a row depends on its entity's newest alone, and on the tick
         before. Where all of those lie in one tick, a micro-batch reads no further back.
+    before
+        Tables whose rows before the instants to be made come as a frame of their own, `<table>_before`: a
+        micro-batch may sum up what a batch over history has to put in order.
     wanted
         Whether the table is made at all, by the settings; nothing that is wanted reads one that is not.
     """
@@ -53,6 +58,7 @@ class Stage:
     reach: Mapping[str, Callable[[Any], Reach]]
     carries: bool = False
     nearest: bool = False
+    before: tuple[str, ...] = ()
     wanted: Callable[[Any], bool] = lambda _: True
 
     @property
@@ -60,9 +66,14 @@ class Stage:
         """The table it makes."""
         return self.make.__name__
 
-    def build(self, tables: Mapping[str, DataFrame], settings: PipelineSettings) -> DataFrame:
-        """The table made, from the tables read, by name, and the settings."""
-        given = {**tables, "settings": settings}
+    def build(
+        self,
+        tables: Mapping[str, DataFrame],
+        settings: PipelineSettings,
+        span: tuple[int, int] | None = None,
+    ) -> DataFrame:
+        """The table made, from the tables read, by name, the settings, and the span of what is made."""
+        given = {**tables, "settings": settings, "span": span}
         return self.make(**{name: given[name] for name in signature(self.make).parameters})
 
 

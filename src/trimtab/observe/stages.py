@@ -10,7 +10,7 @@ everything after anew.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -136,12 +136,29 @@ def _make(
     needed = {name: backward(made, reach(settings)) for name, reach in stage.reach.items()}
     if stage.nearest and nearest is not None:
         needed["cleaned"] = merged((max(begin, nearest), end) for begin, end in needed["cleaned"])
-    inputs = {name: tables.read(name, ranges) for name, ranges in needed.items()}
+    begin = made[0][0]
+    for name in stage.before:
+        needed[f"{name}_before"] = [(low, min(high, begin)) for low, high in needed[name] if low < begin]
+        needed[name] = [(max(low, begin), high) for low, high in needed[name] if begin < high]
+    inputs = {name: tables.read(name.removesuffix("_before"), ranges) for name, ranges in needed.items()}
     if stage.carries:
         inputs[stage.table] = tables.read(stage.table, state)
     time_column = tables.lake.level.time_column(stage.table)
-    frame = stage.build(inputs, settings).where(is_inside(time_column, made))
+    span = span_from(tables.manifest, stage.reach, begin)
+    frame = stage.build(inputs, settings, span).where(is_inside(time_column, made))
     return stage.table, made, write_table(frame, tables.lake, stage.table)
+
+
+def span_from(manifest: Manifest, names: Iterable[str], begin: int) -> tuple[int, int] | None:
+    """Two instants between which all rows of some tables lie that are not before `begin`, both included.
+
+    In a micro-batch of the newest tick both are that tick. None where there is no such row.
+    """
+    entries = [entry for name in names for entry in manifest.tables.get(name, ()) if entry.end > begin]
+    if not entries:
+        return None
+    first = min(max(entry.first, entry.begin) for entry in entries)
+    return max(first, begin), max(min(entry.last, entry.end - 1) for entry in entries)
 
 
 def forward(ranges: Ranges, reach: Reach) -> Ranges:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from trimtab.observe.columns import Flag
 from trimtab.observe.replicas.schemas import GROWTH, TRAFFIC
-from trimtab.observe.spark_columns import conform, flagged_where, is_flagged, scaled, sound
+from trimtab.observe.spark_columns import conform, flagged_where, is_flagged, is_inside, scaled, sound
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -20,6 +20,8 @@ _COMPACTED_BELOW = 0.5
 """Growth under this share of what the new records should weigh means that something was compacted away
 meanwhile."""
 
+
+_PARTITION: Final = ("cluster", "topic", "partition")
 
 _OF_PARTITION = (
     "previous_tick",
@@ -117,15 +119,30 @@ def _flags_of_growth() -> Column:
     )
 
 
-def traffic(growth: DataFrame, rates: DataFrame, settings: ReplicasPipelineSettings) -> DataFrame:
+def traffic(
+    growth: DataFrame,
+    rates: DataFrame,
+    settings: ReplicasPipelineSettings,
+    growth_before: DataFrame | None = None,
+    span: tuple[int, int] | None = None,
+) -> DataFrame:
     """Bytes in and out of each partition in an interval, one row per partition and tick.
 
     Bytes in are the log's growth; where retention or compaction cut the log, new records times the
     partition's learned bytes per record. Bytes out are the records that groups committed times bytes per
     record, a lower bound. Both are then weights by which the leader's own counters for the topic are split,
     where a metrics endpoint gives those.
+
+    Parameters
+    ----------
+    growth, rates, settings
+        Tables, and settings of the level.
+    growth_before
+        Rows of `growth` before those to be made, if they are not in it.
+    span
+        Two instants (microseconds since 1970) between which all rows to be made lie, both included.
     """
-    weighed = _with_estimates(growth, settings)
+    weighed = _with_estimates(_with_weight(growth, settings, growth_before, span))
     counted = rates.where("kind = 'topic_broker'").select(
         "cluster",
         "tick",
@@ -157,24 +174,70 @@ def traffic(growth: DataFrame, rates: DataFrame, settings: ReplicasPipelineSetti
     )
 
 
-def _with_estimates(growth: DataFrame, settings: ReplicasPipelineSettings) -> DataFrame:
-    """Growth with `log_bytes`, `_out` and `extrapolated`, by what a record of the partition weighs.
+def _with_weight(
+    growth: DataFrame,
+    settings: ReplicasPipelineSettings,
+    before: DataFrame | None,
+    span: tuple[int, int] | None,
+) -> DataFrame:
+    """Growth with `bytes_per_record`, null where nothing tells.
 
-    Bytes per record are learned where the log was not cut; a partition that never grew in sight is taken by
-    what it holds.
+    It is learned where the log was not cut, over the time before; a partition that never grew in sight is
+    taken by what it holds. Arguments as of `traffic`.
     """
-    recent = (
-        Window.partitionBy("cluster", "topic", "partition")
-        .orderBy(F.unix_micros("tick"))
-        .rangeBetween(1 - settings.learning, 0)
-    )
-    cut = is_flagged(Flag.CUT)
-    teaches = ~cut & (F.col("growth_bytes") > 0) & (F.col("records_in") > 0)
-    learned = F.sum(F.when(teaches, F.col("growth_bytes"))).over(recent) / F.sum(
-        F.when(teaches, F.col("records_in"))
-    ).over(recent)
+    if before is None or span is None or span[1] - span[0] >= settings.learning:
+        rows = _taught(growth if before is None else growth.unionByName(before))
+        over = (1 - settings.learning, 0)
+    else:
+        rows = _with_sums_before(_taught(growth), _taught(before), span, settings.learning)
+        over = (Window.unboundedPreceding, 0)
+    recent = Window.partitionBy(*_PARTITION).orderBy(F.unix_micros("tick")).rangeBetween(*over)
+    grown, records = (F.sum(name).over(recent) for name in _SUMMED)
     stock = F.when(F.col("records_kept") > 0, F.col("size_bytes") / F.col("records_kept"))
-    weighed = growth.withColumn("bytes_per_record", F.coalesce(learned, stock))
+    weighed = rows.withColumn("bytes_per_record", F.coalesce(F.when(records > 0, grown / records), stock))
+    return weighed.where("_kept")
+
+
+_SUMMED: Final = ("_grown", "_records")
+
+
+def _taught(growth: DataFrame) -> DataFrame:
+    """Growth with what each row teaches: whole numbers, 0 where nothing."""
+    teaches = ~is_flagged(Flag.CUT) & (F.col("growth_bytes") > 0) & (F.col("records_in") > 0)
+    values = zip(_SUMMED, ("growth_bytes", "records_in"), strict=True)
+    taught = {name: F.when(teaches, F.col(value)).otherwise(F.lit(0)) for name, value in values}
+    return growth.withColumns({**taught, "_kept": F.lit(True)})
+
+
+def _with_sums_before(
+    growth: DataFrame, before: DataFrame, span: tuple[int, int], learning: int
+) -> DataFrame:
+    """Rows whose running sums are those over `learning`, with fewer rows to put in order than lie there.
+
+    One row holds a partition's sum over all that the first instant still sees, and each row that a later one
+    sees no more is taken off again when it is out of sight: whole numbers add up alike either way. In a
+    stream that is a row or two a partition instead of sixty.
+    """
+    first, last = span
+    seen = before.where(is_inside("tick", [(first - learning + 1, first)]))
+    sums = seen.groupBy(*_PARTITION).agg(
+        F.max("tick").alias("tick"), *(F.sum(name).alias(name) for name in _SUMMED)
+    )
+    rows = growth.unionByName(sums.withColumn("_kept", F.lit(False)), allowMissingColumns=True)
+    if first == last:
+        return rows
+    out_of_sight = seen.where(is_inside("tick", [(first - learning + 1, last - learning + 1)])).select(
+        *_PARTITION,
+        F.timestamp_micros(F.unix_micros("tick") + F.lit(learning)).alias("tick"),
+        *((-F.col(name)).alias(name) for name in _SUMMED),
+        F.lit(False).alias("_kept"),
+    )
+    return rows.unionByName(out_of_sight, allowMissingColumns=True)
+
+
+def _with_estimates(weighed: DataFrame) -> DataFrame:
+    """Growth with `log_bytes`, `_out` and `extrapolated`, by what a record of the partition weighs."""
+    cut = is_flagged(Flag.CUT)
     expected = F.round(F.col("records_in") * F.col("bytes_per_record"))
     compacted = F.coalesce((F.col("growth_bytes") < expected * _COMPACTED_BELOW), F.lit(False))
     judged = weighed.withColumns(
