@@ -11,12 +11,13 @@ from pyspark.sql import functions as F
 from trimtab.observe.clean import deduplicated, from_json, typed
 from trimtab.observe.collect.kafka.raw import FORM
 from trimtab.observe.columns import Flag, ddl
+from trimtab.observe.lake import microseconds
 from trimtab.observe.manifest import Entry, Manifest
 from trimtab.observe.replicas.brokers import brokers
 from trimtab.observe.replicas.pipeline import ReplicasPipelineSettings
 from trimtab.observe.replicas.rates import rates
 from trimtab.observe.replicas.traffic import growth, traffic
-from trimtab.observe.stages import nearest_tick, ticks_of
+from trimtab.observe.stages import nearest_tick, span_from, ticks_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -155,6 +156,61 @@ def test_the_tick_before_is_enough_where_it_has_the_same_entities(spark: SparkSe
     whole, near = changes(every), changes(every.where(F.unix_micros("tick").between(ticks[2], ticks[3])))
     assert near == whole
     assert [row.cpu_ns for row in near] == [100, 100]
+
+
+def test_entities_are_told_apart_by_keys_that_they_lack(spark: SparkSession) -> None:
+    """A name is another entity's where it stands for something else."""
+    rows = [
+        sample(tick, "group", committed_offset=offset * (tick + 1), **{key: "a"})
+        for tick in range(2)
+        for offset, key in ((10, "group"), (300, "topic"), (7000, "log_dir"))
+    ]
+    changes = rate_rows(spark, rows).where("tick > to_timestamp('2026-11-21 05:00:05')")
+    assert sorted(row.records_out for row in changes.collect()) == [10, 300, 7000]
+
+
+def test_a_micro_batch_learns_what_history_does(spark: SparkSession) -> None:
+    """It sums up the time before instead of ordering it: the same rows, also where ticks go out of sight in
+    its midst, the log was cut, nothing was taught yet, or a topic has no name.
+    """
+    rows = []
+    for tick in range(10):
+        size = 5000 + 1000 * tick + 37 * tick**2 - (3000 if tick > 5 else 0)
+        rows += [replica(tick, broker, size) for broker in (1, 2)]
+        rows += [partition(tick, end=10 * tick + tick**2, start=20 if tick > 5 else 0)]
+        rows += [partition(tick, end=5 * tick) | {"topic": None}]
+        rows += [partition(tick, end=7) | {"topic": "new"}] if tick > 7 else []
+    changes = rate_rows(spark, rows).cache()
+    grown = growth(changes).cache()
+    every = traffic(grown, changes, SETTINGS).collect()
+    assert len({row.bytes_per_record for row in every}) > 5
+
+    def at(tick: int) -> datetime.datetime:
+        return START + datetime.timedelta(seconds=10 * tick)
+
+    for first, last in ((0, 0), (9, 9), (6, 9), (1, 7)):
+        now = grown.where(F.col("tick").between(at(first), at(last)))
+        before = grown.where(F.col("tick") < at(first))
+        span = microseconds(at(first)), microseconds(at(last))
+        found = traffic(now, changes, SETTINGS, before, span).where(F.col("tick") >= at(first)).collect()
+        low, high = (at(tick).replace(tzinfo=None) for tick in (first, last))
+        wanted = [row for row in every if low <= row.tick <= high]
+        assert sorted(map(repr, found)) == sorted(map(repr, wanted))
+
+
+def test_a_span_holds_every_row_that_counts() -> None:
+    """Rows may lie where a folder counts and has rows; what lies before is not to be made."""
+
+    def span(*entries: tuple[int, int, int, int]) -> tuple[int, int] | None:
+        tables = {"growth": tuple(Entry("", *entry) for entry in entries)}
+        return span_from(Manifest(tables=tables), ["growth", "rates"], 7)
+
+    before, now = (0, 7, 3, 6), (7, 8, 7, 7)
+    assert span(before) is None
+    assert span(before, now) == (7, 7)
+    assert span(before, (7, 99, 8, 8)) == (8, 8)
+    assert span(before, now, (8, 10, 8, 12)) == (7, 9)
+    assert span((0, 99, 3, 8)) == (7, 8)
 
 
 def test_dirt_is_flagged_and_never_passed_on(spark: SparkSession) -> None:
