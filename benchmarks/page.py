@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pictures import draw_accuracy, draw_pipeline, draw_plan_quality
 from results import read_result
 from run import ALL, BY_NAME
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 DOCS = Path(__file__).parent.parent / "docs"
 HEAD = """# Benchmarks
 
-`make bench` measures this page anew and rewrites it, in about half an hour on two cores; the figures
+`make bench` measures this page anew and rewrites it, in about half an hour on two quiet cores; the figures
 lie in `benchmarks/results/`, each with the machine it was taken on. Commands and engines take turns
 (A B A B), medians are quoted, and ratios say more than seconds: the machine is shared. Attribution against
 truth is measured on its own, by `.venv/bin/python benchmarks/run.py pipeline_accuracy pipeline_cpu_base`,
@@ -238,14 +235,23 @@ def _keys_choose() -> str:
 
 
 def _pipeline() -> str:
-    rows, found = _rows("pipeline"), read_result("pipeline")
-    if rows is None or found is None:
+    rows = _rows("pipeline")
+    if rows is None:
         return ""
-    cores, engines = found["machine"]["cores"], rows["engines"]
+    return "## The pipeline\n\n" + _compared(rows) + _points(rows["points"])
+
+
+def _compared(rows: dict[str, Any]) -> str:
+    """Spark beside engines without a JVM."""
+    of = rows["compared"]
+    if of is None:
+        return "Engines beside one another: not measured yet.\n"
+    engines = of["engines"]
     body = [
         (
             name,
             _seconds(row["median_seconds"]),
+            _seconds(row["first_seconds"]) if "first_seconds" in row else "-",
             _seconds(row["cpu_seconds"]) if "cpu_seconds" in row else "-",
             f"{row['rows_per_second']:,}",
             f"{row['rows_per_second'] / engines['polars']['rows_per_second']:.2f}",
@@ -253,51 +259,77 @@ def _pipeline() -> str:
         )
         for name, row in engines.items()
     ]
+    words = ("engine", "median", "first", "CPU", "rows per second", "times Polars", "times DuckDB")
     return (
-        "## The pipeline\n\n"
-        f"{rows['raw_rows']:,} raw rows ({rows['partitions']} partitions, three replicas each, "
-        f"{rows['ticks']} ticks, {rows['files']} files) to the tables {', '.join(rows['same_results'])}; "
-        f"the run fails if engines differ in any of them. Spark also writes `cleaned` in the same job. "
-        f"Starting Spark took {rows['spark_start_seconds']} s, apart; it runs with `--heavy`.\n\n"
-        + _table(("engine", "median", "CPU", "rows per second", "times Polars", "times DuckDB"), body)
-        + "\nOn one machine engines without a JVM are faster, and build the same tables; Spark is "
-        "there for streams, and for history that takes several machines.\n"
-        + _picture(draw_pipeline(engines, cores), "raw rows per second by engine")
-        + _points(rows.get("points", ()))
+        f"{of['raw_rows']:,} raw rows ({of['partitions']} partitions, three replicas each, "
+        f"{of['ticks']} ticks, {of['files']} files) to the tables {', '.join(of['same_results'])}; "
+        "nothing is written down if engines differ in any of them. Spark also writes `cleaned` in the same "
+        f"job. Starting Spark took {of['spark_start_seconds']} s, apart; it runs with `--heavy`, and *first* "
+        "is its first turn, in which its JVM still compiles. The stream takes the same rows in a micro-batch "
+        "for each file, and makes all tables and snapshots.\n\n"
+        + _table(words, body)
+        + "\nBuilding tables once, engines without a JVM are faster on one machine. Spark is there because "
+        "the same transformations, to the bit, also keep the tables up to date: a tick costs the tick, where "
+        "the others make everything anew; and because both go on over several machines.\n"
+        + _picture(
+            draw_pipeline(of, rows["points"]),
+            "why Spark: batch, live, and how it grows",
+        )
     )
 
 
-def _points(points: Sequence[dict[str, Any]]) -> str:
-    """Batch and live over numbers of partitions and cores."""
+def _points(points: dict[str, dict[str, Any]]) -> str:
+    """Batch and live over numbers of partitions, cores and workers."""
     if not points:
-        return ""
+        return "\nOver numbers of partitions, cores and workers: not measured yet.\n"
     body = [
         (
             f"{one['partitions']:,}",
-            str(one["cores"]),
+            _where(one["master"]),
             f"{one['batch_rows_per_second']:,}",
             f"{one['batch_cpu_microseconds_per_row']:.0f}",
+            _shares(one["batch_cpu_seconds"]),
             f"{one['tick_rows']:,}",
             _seconds(one["tick_seconds"]),
             f"{one['tick_rows_per_second']:,}",
+            _shares(one["tick_cpu_seconds"]),
             f"{one['peak_mebibytes']:,}",
         )
-        for one in points
+        for one in points.values()
     ]
     words = (
         "partitions",
-        "cores",
+        "on",
         "batch: rows per second",
         "CPU µs a row",
+        "of it tasks, compiling, rest",
         "live: rows of a tick",
         "a tick",
+        "rows per second",
+        "of its CPU tasks, compiling, rest",
+        "MiB",
     )
     return (
-        f"\nAll tables, in a session that has done the same once before ({points[0]['batch_rows']:,} raw "
-        "rows or about as many in batch; live, a micro-batch for each tick, the later half of 12). A tick "
-        "goes from samples landed to the snapshot written. Memory is the largest of Python and JVM "
-        "(3 GiB of heap) together.\n\n" + _table((*words, "rows per second", "MiB"), body)
+        "\nAll tables, each line in a process of its own; batch is the second of two in it, live a "
+        "micro-batch for each tick from then on, the later half of them. A tick goes from samples landed to "
+        "the snapshot written. Workers are two processes of one core beside the driver, on the same machine. "
+        "What bounds a line is the largest of its three shares: *tasks* work on rows, *compiling* ends after "
+        "some dozens of micro-batches, the *rest* is planning queries, which costs as much for a row as for "
+        "a million. Memory is the largest of Python and all JVMs (3 GiB of heap in the driver) together.\n\n"
+        + _table(words, body)
     )
+
+
+def _where(master: str) -> str:
+    if master.startswith("local-cluster"):
+        return "two workers"
+    return "one core" if master == "local[1]" else f"{master[len('local[') : -1]} cores"
+
+
+def _shares(cpu: dict[str, float]) -> str:
+    whole = max(cpu["all"], 1e-9)
+    tasks, compiling = cpu["tasks"] / whole, cpu["compiling"] / whole
+    return " ".join(f"{100 * max(0.0, part):.0f} %" for part in (tasks, compiling, 1 - tasks - compiling))
 
 
 def _accuracy() -> str:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 IMAGES = Path(__file__).parent.parent / "docs" / "images"
 COLOURS = {"trim": "#2f8f6b", "role_aware, literal": "#d98c2b", "role_aware, repaired": "#8a63b0"}
 WITH, WITHOUT, SPARK = "#2f8f6b", "#a9b2bd", "#d98c2b"
+TICK_SECONDS = 30
 MOST_RATIO = 1.2
 """Bytes over the bound: the goal."""
 MEASURES = {"bytes_in": "bytes in", "bytes_out": "bytes out", "disk": "disk", "cpu": "CPU"}
@@ -49,23 +50,42 @@ def draw_plan_quality(medians: list[dict[str, Any]]) -> Path:
     return _written(figure, "plan_quality")
 
 
-def draw_pipeline(engines: dict[str, dict[str, Any]], cores: int) -> Path:
-    """Raw rows a second by engine, bars from zero."""
-    rows = {name: row["rows_per_second"] for name, row in engines.items() if name != "scan"}
-    same = max(rows["duckdb"], rows["polars"]) / rows["spark, same job"]
+def draw_pipeline(compared: dict[str, Any], points: dict[str, Any]) -> Path:
+    """Why Spark: rows a second in batch, seconds for one more tick, and how that grows with partitions."""
+    engines, partitions = compared["engines"], compared["partitions"]
+    once = {name: row for name, row in engines.items() if name in ("duckdb", "polars", "spark, same job")}
+    faster = engines["polars"]["rows_per_second"] / engines["spark, same job"]["rows_per_second"]
+    live = points.get(str(partitions))
     figure = _figure(
         9.6,
-        3.5,
-        f"On {cores} cores, DuckDB and Polars build the same tables up to {same:.1f} times as fast as Spark",
-        f"raw rows per second; merely reading them: {engines['scan']['rows_per_second']:,}",
+        4.4,
+        f"Polars builds tables {faster:.1f} times as fast as Spark"
+        + (f"; Spark keeps them up to date in {live['tick_seconds']:.1f} s a tick" if live else ""),
+        f"two cores, {partitions:,} partitions, {compared['ticks']} ticks at once; one more tick is a "
+        "micro-batch for Spark, the others make all anew",
     )
-    axes = figure.add_axes((0.16, 0.06, 0.78, 0.68))
-    colours = [SPARK if name.startswith("spark") else WITHOUT for name in rows]
+    left, middle, right = (figure.add_axes((at, 0.14, 0.25, 0.58)) for at in (0.08, 0.4, 0.71))
+    colours = [SPARK if name.startswith("spark") else WITHOUT for name in once]
     names = [
-        name.replace("duckdb", "DuckDB").replace("polars", "Polars").replace("spark", "Spark")
-        for name in rows
+        name.replace("duckdb", "DuckDB").replace("polars", "Polars").replace("spark, same job", "Spark")
+        for name in once
     ]
-    _bars(axes, names, [(list(rows.values()), colours, None)], "{:,.0f}")
+    _bars(left, names, [([row["rows_per_second"] for row in once.values()], colours, None)], "{:,.0f}")
+    left.margins(x=0.2)
+    left.set_title("batch: raw rows per second", loc="left", fontsize=9.5, color=FAINT)
+    anew = [row["median_seconds"] for name, row in once.items() if not name.startswith("spark")]
+    more = [*anew, live["tick_seconds"] if live else None]
+    _bars(middle, [""] * len(once), [(more, colours, None)], "{:.1f} s")
+    middle.set_title("live: one more tick in all tables", loc="left", fontsize=9.5, color=FAINT)
+    curve = sorted(
+        (one["partitions"], one["tick_seconds"]) for one in points.values() if one["master"] == "local[2]"
+    )
+    if curve:
+        _line(right, [one for one, _ in curve], [seconds for _, seconds in curve], SPARK)
+        right.axhline(TICK_SECONDS, color="#b5341c", linewidth=1, linestyle="--")
+        right.text(curve[0][0], TICK_SECONDS, "a tick's own length", va="bottom", color="#b5341c", fontsize=8)
+        right.set(xscale="log", ylim=(0, TICK_SECONDS * 1.15))
+    _told(right, "Spark: seconds for a tick", "partitions")
     return _written(figure, "pipeline")
 
 

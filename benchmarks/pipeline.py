@@ -1,23 +1,28 @@
 """Rows per second of the pipeline: Spark in batch and as a stream, beside DuckDB, Polars and a bare scan.
 
 All engines read the same Parquet files, do the same job (clean, rates, growth, traffic, brokers, windows,
-imbalance), and write the same tables; the run fails if any result differs. Spark's own run is given twice:
+imbalance), and write the same tables; the part fails if any result differs. Spark's own run is given twice:
 those tables only, and all that the product makes. Start-up of the JVM is timed apart. Turns alternate, so
-that a busy moment meets all alike. Curves over partitions and cores come after it, each point in a process of
-its own (`pipeline_points.py`).
+that a busy moment meets all alike. Curves over partitions, cores and workers come after it, each point in a
+process of its own (`pipeline_points.py`).
+
+Parts are kept as soon as they are measured, and one that fails does not lose the others; parts that are not
+asked for stay as they were.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import resource
 import shutil
 import statistics
 import sys
 import tempfile
 import time
+import traceback
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow.dataset
 import pyarrow.parquet
@@ -27,7 +32,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 import pipeline_duckdb
 import pipeline_polars
 from pipeline_points import fill, measured, timed
-from results import write_result
+from results import read_result, write_result
 from same_result import KEYS, difference
 
 from trimtab.observe.lake import Lake
@@ -45,66 +50,123 @@ if TYPE_CHECKING:
 
 SAME_JOB = ("rates", "growth", "traffic", "brokers", "clients", "windows", "imbalance")
 WHOLE = stages.STAGES
-POINTS = ((200, 2), (2_000, 2), (20_000, 2), (2_000, 1))
-"""Partitions and cores."""
+ENGINES = "engines"
+STREAM = "spark, stream"
+TWO_WORKERS = "local-cluster[2,1,2560]"
+"""A master of Spark's own and two workers, each with a process for an executor of one core."""
+POINTS: dict[str, tuple[int, str, int]] = {
+    "200": (200, "local[2]", 12),
+    "2000": (2_000, "local[2]", 20),
+    "20000": (20_000, "local[2]", 10),
+    "100000": (100_000, "local[2]", 6),
+    "2000-one-core": (2_000, "local[1]", 8),
+    "2000-two-workers": (2_000, TWO_WORKERS, 8),
+}
+"""Partitions, master, and ticks that come live."""
 
 
 def main() -> None:
-    """Measure, compare, print and write the figures."""
+    """Measure the parts asked for, one after the other; exit code 1 if some failed."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--partitions", type=int, default=2000)
-    parser.add_argument("--ticks", type=int, default=120)
-    parser.add_argument("--files", type=int, default=12)
-    parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--no-points", action="store_true", help="leave the curves out")
+    parser.add_argument("parts", nargs="*", help=f"which: {ENGINES}, {', '.join(POINTS)}; all of them")
+    parser.add_argument("--partitions", type=int, default=2000, help=f"of {ENGINES}")
+    parser.add_argument("--ticks", type=int, default=120, help=f"of {ENGINES}")
+    parser.add_argument("--files", type=int, default=12, help=f"of {ENGINES}; each a micro-batch")
+    parser.add_argument("--runs", type=int, default=3, help=f"counted turns of {ENGINES}")
+    parser.add_argument(
+        "--quick", action="store_true", help="a first look: a quarter of the rows, two points"
+    )
     asked = parser.parse_args()
+    if asked.quick:
+        asked.ticks, asked.files, asked.runs = min(asked.ticks, 30), 3, 1
+    parts = asked.parts or ([ENGINES, "200", "2000"] if asked.quick else [ENGINES, *POINTS])
+    for name in parts:
+        if name != ENGINES and name not in POINTS:
+            parser.error(f"there is no part {name!r}; choose from {', '.join((ENGINES, *POINTS))}")
+    begun, failed = time.monotonic(), []
+    for number, name in enumerate(parts, start=1):
+        told(f"[{number}/{len(parts)}] {name}, {time.monotonic() - begun:.0f} s so far")
+        try:
+            keep(name, compared(asked) if name == ENGINES else _point(name, asked.quick))
+        except (Exception, SystemExit) as error:
+            traceback.print_exc()
+            failed.append(f"{name}: {error}")
+    for line in failed:
+        told(f"failed: {line}")
+    told(f"{time.monotonic() - begun:.0f} s in all")
+    sys.exit(1 if failed else 0)
+
+
+def told(line: str) -> None:
+    """Progress, at once."""
+    print(f"  {line}", file=sys.stderr, flush=True)
+
+
+def keep(part: str, found: dict[str, Any]) -> None:
+    """Put what a part found beside what others found before."""
+    found["load_average"] = round(os.getloadavg()[0], 2)
+    before = read_result("pipeline")
+    rows = before["rows"] if before and "compared" in before["rows"] else {"compared": None, "points": {}}
+    if part == ENGINES:
+        rows["compared"] = found
+    else:
+        rows["points"][part] = found
+    rows["points"] = {name: rows["points"][name] for name in POINTS if name in rows["points"]}
+    write_result("pipeline", rows)
+
+
+def compared(asked: argparse.Namespace) -> dict[str, Any]:
+    """All engines on the same rows, in turns."""
     settings = ReplicasPipelineSettings(window_seconds=60, slide_seconds=60)
     with tempfile.TemporaryDirectory() as name:
         scratch = Path(name)
         lake = Lake(scratch / "lake", REPLICAS)
         rows = fill(lake, asked.partitions, asked.ticks, asked.files)
-        print(
-            f"{rows:,} raw rows: {asked.partitions} partitions x 3 replicas x {asked.ticks} ticks", flush=True
-        )
+        told(f"{rows:,} raw rows: {asked.partitions} partitions x 3 replicas x {asked.ticks} ticks")
         begun = time.perf_counter()
         session = spark_session(
             SessionSettings(master="local[2]", memory="3g", heavy=True), scratch / "spark"
         )
         start_seconds = time.perf_counter() - begun
-        contenders = engines(session, lake, scratch, settings)
-        seconds, cpu = alternate(contenders, asked.runs)
-        check(lake, scratch)
-        session.stop()
-    # Spark's memory is that of its points: here it shares the process with the other engines.
-    points = [] if asked.no_points else [_told(*one) for one in POINTS]
-    scan = statistics.median(seconds["scan"])
+        try:
+            seconds, cpu = alternate(engines(session, lake, scratch, settings), asked.runs)
+            check(lake, scratch)
+        finally:
+            session.stop()
+    counted = {name: took[1:] or took for name, took in seconds.items()}
+    scan = statistics.median(counted["scan"])
     figures = {
         engine: {
+            "first_seconds": round(seconds[engine][0], 3),
             "seconds": [round(one, 3) for one in took],
             "median_seconds": round(statistics.median(took), 3),
             "rows_per_second": round(rows / statistics.median(took)),
-            "cpu_seconds": round(statistics.median(cpu[engine]), 2),
+            "cpu_seconds": round(statistics.median(cpu[engine][1:] or cpu[engine]), 2),
             "times_the_scan": round(statistics.median(took) / scan, 1),
         }
-        for engine, took in seconds.items()
+        for engine, took in counted.items()
     }
-    write_result(
-        "pipeline",
-        {
-            "raw_rows": rows,
-            "partitions": asked.partitions,
-            "ticks": asked.ticks,
-            "files": asked.files,
-            "spark_start_seconds": round(start_seconds, 2),
-            "peak_memory_mib_of_python": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
-            "same_results": sorted(KEYS),
-            "engines": figures,
-            "points": points,
-        },
-    )
     for engine, row in figures.items():
-        speed = f"{row['median_seconds']:8.2f} s {row['rows_per_second']:>12,} rows/s"
-        print(f"{engine:24} {speed} {row['times_the_scan']:>8} scans")
+        told(f"{engine:24} {row['median_seconds']:8.2f} s {row['rows_per_second']:>12,} rows/s")
+    return {
+        "raw_rows": rows,
+        "partitions": asked.partitions,
+        "ticks": asked.ticks,
+        "files": asked.files,
+        "runs": asked.runs,
+        "spark_start_seconds": round(start_seconds, 2),
+        # Spark's memory is that of its points: here it shares the process with the other engines.
+        "peak_memory_mib_of_python": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
+        "same_results": sorted(KEYS),
+        "engines": figures,
+    }
+
+
+def _point(name: str, quick: bool) -> dict[str, Any]:
+    partitions, master, ticks = POINTS[name]
+    found = measured(partitions, master, 6 if quick else ticks)
+    told(str(found))
+    return found
 
 
 def engines(
@@ -144,38 +206,28 @@ def engines(
         "polars": lambda: pipeline_polars.run(files, outputs("polars"), settings),
         "spark, same job": lambda: spark_batch(same_job=True),
         "spark, all tables": lambda: spark_batch(same_job=False),
-        "spark, stream": spark_stream,
+        STREAM: spark_stream,
     }
 
 
 def alternate(
     contenders: dict[str, Callable[[], object]], runs: int
 ) -> tuple[dict[str, list[float]], dict[str, list[float]]]:
-    """Seconds of each, of the clock and of processors, in turns; one uncounted turn goes first, but for the
-    stream, which is long.
+    """Seconds of each turn, of the clock and of processors; the first turn is for warming up.
+
+    The stream has but one turn, the last: it is long.
     """
     wall: dict[str, list[float]] = {name: [] for name in contenders}
     cpu: dict[str, list[float]] = {name: [] for name in contenders}
     for turn in range(runs + 1):
         for name, call in contenders.items():
-            if name == "spark, stream" and turn != runs:
+            if name == STREAM and turn != runs:
                 continue
             took, used = timed(call)
-            print(
-                f"  turn {turn} of {runs}, {name}: {took:.2f} s, {used:.1f} s of CPU",
-                file=sys.stderr,
-                flush=True,
-            )
-            if turn:
-                wall[name].append(took)
-                cpu[name].append(used)
+            told(f"turn {turn} of {runs}, {name}: {took:.2f} s, {used:.1f} s of CPU")
+            wall[name].append(took)
+            cpu[name].append(used)
     return wall, cpu
-
-
-def _told(partitions: int, cores: int) -> dict[str, object]:
-    found = measured(partitions, cores)
-    print(f"  {partitions:,} partitions on {cores} cores: {found}", file=sys.stderr, flush=True)
-    return found
 
 
 def check(lake: Lake, scratch: Path) -> None:
@@ -191,7 +243,7 @@ def check(lake: Lake, scratch: Path) -> None:
         found = difference(spark, tables)
         if found is not None:
             raise SystemExit(f"{engine} differs from spark: {found}")
-    print("all engines and the stream made the same traffic, windows and imbalance")
+    told("all engines and the stream made the same traffic, windows and imbalance")
 
 
 if __name__ == "__main__":

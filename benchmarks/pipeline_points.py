@@ -7,6 +7,7 @@ landed to the snapshot written.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import resource
@@ -18,9 +19,10 @@ import tempfile
 import time
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyspark
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
@@ -33,68 +35,99 @@ from trimtab.observe.session import SessionSettings, spark_session
 from trimtab.observe.stream import Source, run_stream
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyspark.sql import SparkSession
 
 SETTINGS = ReplicasPipelineSettings(window_seconds=60, slide_seconds=60)
 PARTITION_TICKS = 60_000
-"""Partitions times ticks of the batch: every point has as many raw rows."""
+"""Partitions times ticks of the batch: every point has as many raw rows, but for two ticks at least."""
+LONGEST_SECONDS = 900
+"""A point that takes longer is given up."""
 
 
 def main() -> None:
     """Measure one point and print it."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--partitions", type=int, default=2000)
-    parser.add_argument("--cores", type=int, default=2)
-    parser.add_argument("--runs", type=int, default=1)
+    parser.add_argument("--master", default="local[2]")
     parser.add_argument("--live-ticks", type=int, default=12)
     print(json.dumps(point(parser.parse_args())))
 
 
-def measured(partitions: int, cores: int, *options: str) -> dict[str, object]:
-    """The figures of a point, by a process of its own."""
-    words = [f"--partitions={partitions}", f"--cores={cores}", *options]
-    done = subprocess.run([sys.executable, __file__, *words], capture_output=True, text=True, check=False)
+def measured(partitions: int, master: str, live_ticks: int) -> dict[str, Any]:
+    """The figures of a point, by a process of its own; it tells its progress on standard error.
+
+    Raises
+    ------
+    RuntimeError
+        If it fails, or takes longer than `LONGEST_SECONDS`.
+    """
+    words = [f"--partitions={partitions}", f"--master={master}", f"--live-ticks={live_ticks}"]
+    # Executors of a cluster on this machine are found there.
+    environment = {**os.environ, "SPARK_HOME": os.path.dirname(pyspark.__file__)}
+    done = subprocess.run(
+        [sys.executable, __file__, *words],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
+        env=environment,
+        timeout=LONGEST_SECONDS,
+    )
     if done.returncode:
-        raise SystemExit(f"{partitions} partitions on {cores} cores: {done.stderr[-2000:]}")
-    found: dict[str, object] = json.loads(done.stdout.splitlines()[-1])
+        raise RuntimeError(f"{partitions} partitions on {master} ended with exit code {done.returncode}")
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return found
 
 
-def point(asked: argparse.Namespace) -> dict[str, object]:
-    """Seconds, rows per second, CPU seconds and memory of batches and micro-batches but the first."""
+def point(asked: argparse.Namespace) -> dict[str, Any]:
+    """Seconds, rows per second, CPU seconds and memory of a second batch and of the later micro-batches."""
     with tempfile.TemporaryDirectory() as name:
         scratch = Path(name)
         begun = time.perf_counter()
         session = spark_session(
-            SessionSettings(master=f"local[{asked.cores}]", memory="3g", heavy=True), scratch / "spark"
+            SessionSettings(
+                master=asked.master,
+                memory="3g",
+                heavy=True,
+                cores=0 if asked.master.startswith("local[") else 2,
+                executor_memory=None if asked.master.startswith("local[") else "2g",
+            ),
+            scratch / "spark",
         )
         started = time.perf_counter() - begun
         ticks = max(PARTITION_TICKS // asked.partitions, 2)
         lake = Lake(scratch / "batch", REPLICAS)
         rows = fill(lake, asked.partitions, ticks, min(ticks, 12))
-        batch = [timed(lambda: _batch(session, lake)) for _ in range(asked.runs + 1)]
+        batch = []
+        for turn in ("first", "second"):
+            batch.append(_told(f"{turn} batch, {rows:,} rows", lambda: _batch(session, lake)))
         shutil.rmtree(lake.path)
         live = Lake(scratch / "live", REPLICAS)
         per_tick = fill(live, asked.partitions, asked.live_ticks, asked.live_ticks) // asked.live_ticks
-        seconds = _live(session, live)
+        micro = _live(session, live)
         memory = peak_mebibytes()
         session.stop()
-    later = seconds[len(seconds) // 2 :]
-    wall, cpu = (statistics.median(one) for one in zip(*batch[1:], strict=True))
-    tick = statistics.median(later)
+    later = micro[len(micro) // 2 :]
+    used = {part: statistics.median(cpu[part] for _, cpu in later) for part in later[0][1]}
+    tick = statistics.median(seconds for seconds, _ in later)
+    wall, cpu = batch[1]
     return {
         "partitions": asked.partitions,
-        "cores": asked.cores,
+        "master": asked.master,
         "spark_start_seconds": round(started, 2),
         "batch_rows": rows,
         "batch_first_seconds": round(batch[0][0], 2),
         "batch_seconds": round(wall, 2),
         "batch_rows_per_second": round(rows / wall),
-        "batch_cpu_microseconds_per_row": round(1e6 * cpu / rows, 1),
+        "batch_cpu_microseconds_per_row": round(1e6 * cpu["all"] / rows, 1),
+        "batch_cpu_seconds": _rounded(cpu),
+        "live_ticks": asked.live_ticks,
         "tick_rows": per_tick,
-        "tick_first_seconds": round(seconds[0], 2),
+        "tick_first_seconds": round(micro[0][0], 2),
         "tick_seconds": round(tick, 2),
         "tick_rows_per_second": round(per_tick / tick),
+        "tick_cpu_seconds": _rounded(used),
         "peak_mebibytes": memory,
     }
 
@@ -118,41 +151,81 @@ def _batch(session: SparkSession, lake: Lake) -> None:
     run_batch(session, lake, SETTINGS)
 
 
-def _live(session: SparkSession, lake: Lake) -> list[float]:
-    """Seconds from one snapshot to the next, with all samples there: what a micro-batch of a tick takes."""
-    told: list[float] = [time.perf_counter()]
+def _live(session: SparkSession, lake: Lake) -> list[tuple[float, dict[str, float]]]:
+    """Seconds and CPU from one snapshot to the next, with all samples there: what a micro-batch takes."""
+    told = [(time.perf_counter(), cpu_seconds())]
 
     def say(line: str) -> None:
         if line.startswith("batch "):
-            told.append(time.perf_counter())
+            told.append((time.perf_counter(), cpu_seconds()))
+            print(f"    {line}", file=sys.stderr, flush=True)
 
     run_stream(session, lake, SETTINGS, Source(most_per_batch=1), once=True, say=say)
-    return [later - before for before, later in pairwise(told)]
+    return [(later[0] - before[0], _less(later[1], before[1])) for before, later in pairwise(told)]
 
 
-def timed(call: object) -> tuple[float, float]:
-    """Seconds of the clock, and of all processors for this process and its JVM."""
-    begun, before = time.perf_counter(), _cpu_seconds()
-    call()  # type: ignore[operator]
-    return time.perf_counter() - begun, _cpu_seconds() - before
+def timed(call: Callable[[], object]) -> tuple[float, float]:
+    """Seconds of the clock, and of all processors for this process and those below it."""
+    begun, before = time.perf_counter(), cpu_seconds()
+    call()
+    return time.perf_counter() - begun, cpu_seconds()["all"] - before["all"]
 
 
-def _family() -> list[int]:
-    """Process ids: of Python and of its children, which is Spark's JVM."""
-    listed = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
-    return [os.getpid(), *map(int, listed)]
+def _told(what: str, call: Callable[[], object]) -> tuple[float, dict[str, float]]:
+    begun, before = time.perf_counter(), cpu_seconds()
+    call()
+    took, used = time.perf_counter() - begun, _less(cpu_seconds(), before)
+    print(f"    {what}: {took:.2f} s, CPU {_rounded(used)}", file=sys.stderr, flush=True)
+    return took, used
 
 
-def _cpu_seconds() -> float:
-    ticks = 0
+def _less(later: dict[str, float], before: dict[str, float]) -> dict[str, float]:
+    return {name: later[name] - before[name] for name in later}
+
+
+def _rounded(seconds: dict[str, float]) -> dict[str, float]:
+    return {name: round(one, 2) for name, one in seconds.items()}
+
+
+def _family(process: int | None = None) -> list[int]:
+    """Process ids: of Python and of all below it, which are Spark's JVM and its executors."""
+    own = os.getpid() if process is None else process
+    found = [own]
+    for thread in Path(f"/proc/{own}/task").iterdir():
+        with contextlib.suppress(OSError):
+            for child in (thread / "children").read_text().split():
+                found += _family(int(child))
+    return found
+
+
+def cpu_seconds() -> dict[str, float]:
+    """Seconds of processors so far: `all`, and of it `tasks` (Spark's) and `compiling` (the JVM's).
+
+    Threads that have ended count in `all` alone; those that carry out tasks or compile stay while there is
+    work.
+    """
+    ticks = {"all": 0, "tasks": 0, "compiling": 0}
     for process in _family():
-        fields = Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()
-        ticks += int(fields[11]) + int(fields[12])
-    return ticks / os.sysconf("SC_CLK_TCK")
+        ticks["all"] += _ticks(Path(f"/proc/{process}/stat"))[1]
+        for thread in Path(f"/proc/{process}/task").glob("*/stat"):
+            with contextlib.suppress(OSError):
+                name, used = _ticks(thread)
+                if name.startswith("Executor task"):
+                    ticks["tasks"] += used
+                elif "CompilerThre" in name:
+                    ticks["compiling"] += used
+    return {name: count / os.sysconf("SC_CLK_TCK") for name, count in ticks.items()}
+
+
+def _ticks(stat: Path) -> tuple[str, int]:
+    """Name and processor ticks of a process or thread."""
+    head, tail = stat.read_text().rsplit(")", 1)
+    fields = tail.split()
+    return head.split("(", 1)[1], int(fields[11]) + int(fields[12])
 
 
 def peak_mebibytes() -> int:
-    """Largest resident memory of this process and its JVM together, had they had it at once."""
+    """Largest resident memory of this process and those below it together, had they had it at once."""
     mine = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     peaks = [
         int(line.split()[1])
