@@ -1,0 +1,321 @@
+"""One checker an invariant, told of everything; a broken one ends the run with a sentence."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any
+
+from trimtab.lab.simulate.masters.clients import Consumer
+from trimtab.lab.simulate.masters.machine import Machine, Stage
+from trimtab.online.masters.entries import Append, BeMaster, Entry, Record, TakeOver
+from trimtab.online.masters.incumbent import Phase
+from trimtab.online.masters.messages import OffsetKept, Published, Pulled, Send
+from trimtab.online.masters.settings import Scheme
+
+
+class ViolationError(Exception):
+    """An invariant was broken."""
+
+
+class Model:
+    """What a log makes of a group, written a second time and plainly: who may write, and what is there."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[int, Entry] = {}
+        self._next = 1
+        self._version, self._writer = 0, (-1, 0)
+        self._last: dict[tuple[str, str], int] = {}
+        self.master = self.pending = -1
+        self.fence = 0
+        self.topics: dict[str, list[Record]] = {}
+
+    @property
+    def slot(self) -> int:
+        """The last slot that was worked off."""
+        return self._next - 1
+
+    def chosen(self, slot: int, entry: Entry) -> None:
+        """A slot's value is known; it is worked off when all before it are."""
+        if slot >= self._next:
+            self._waiting[slot] = entry
+        while self._next in self._waiting:
+            self._work_off(self._next, self._waiting.pop(self._next))
+            self._next += 1
+
+    def _work_off(self, slot: int, entry: Entry) -> None:
+        if isinstance(entry, BeMaster) and entry.expected == self._version:
+            if self._writer != (entry.node, entry.nonce[0]):
+                self._writer, self.fence = (entry.node, entry.nonce[0]), slot
+            self.master, self.pending, self._version = entry.node, -1, slot
+        elif isinstance(entry, TakeOver):
+            if entry.expected == self._version and self.pending < 0:
+                self.fence = self._version = slot
+                self._writer = entry.ideal, entry.ready[0]
+                if entry.scheme == Scheme.INSTATE:
+                    self.master = entry.ideal
+                else:
+                    self.pending = entry.ideal
+        elif isinstance(entry, Append) and entry.fence == self.fence:
+            for record in entry.records:
+                key = record.topic, record.producer
+                if record.sequence == self._last.get(key, 0) + 1:
+                    self._last[key] = record.sequence
+                    self.topics.setdefault(record.topic, []).append(record)
+
+
+class Checkers:
+    """I1 to I8 of the protocol's page, over all nodes at true time.
+
+    Parameters
+    ----------
+    clocks_kept
+        Whether clocks drift no more than promised: I1 and I6 are promised under that condition alone.
+    """
+
+    def __init__(self, world: Stage, *, clocks_kept: bool) -> None:
+        self._world, self._clocks_kept = world, clocks_kept
+        groups, nodes = range(world.groups), range(world.nodes)
+        self._terms = {(node, group): float("-inf") for node in nodes for group in groups}
+        self._applied = dict.fromkeys(
+            ((node, group) for node in nodes for group in range(-1, world.groups)), 0
+        )
+        self._versions = dict.fromkeys(self._terms, 0)
+        self._offsets: dict[tuple[int, int], dict[tuple[str, str], int]] = {}
+        self._values: dict[tuple[int, int], Entry] = {}
+        self._models = {group: Model() for group in groups}
+        self._writers: dict[tuple[int, int], int] = {}
+        self._stored: dict[tuple[int, str, str], int] = {}
+        self._read: dict[tuple[int, str, int], Record] = {}
+        self._hands: dict[tuple[int, int], bool] = {}
+        self._switches: dict[tuple[int, int], tuple[int, bool]] = {}
+        self._fences: dict[int, int] = defaultdict(int)
+        self._flags: dict[tuple[int, int, str], tuple[int, float]] = {}
+        self._mastered = dict.fromkeys(groups, float("-inf"))
+        self.handed_at: dict[int, float] = {}
+        self.takeovers: list[float] = []
+        self.clean = 0
+
+    def broken(self, invariant: str, what: str) -> None:
+        """End the run."""
+        raise ViolationError(f"{invariant} at {self._world.now:.3f} s: {what}")
+
+    def begun_anew(self, node: int) -> None:
+        """A node has started again: what it knew may be less than it was."""
+        for group in range(-1, self._world.groups):
+            self._applied[node, group] = 0
+            if group >= 0:
+                self._terms[node, group] = float("-inf")
+                self._versions[node, group] = 0
+                self._offsets.pop((node, group), None)
+                for kind in ("incumbent", "challenge"):
+                    self._flags.pop((node, group, kind), None)
+
+    def after(self, machine: Machine, *, due: bool) -> None:
+        """A node has taken a fact in; `due` if it was told the time, so that nothing is overdue."""
+        core = machine.core
+        assert core is not None
+        self._logs(machine.number, -1, core.token.replica)
+        for group in core.groups:
+            self._logs(machine.number, group.number, group.replica)
+            self._authority(machine, group)
+            self._cycles(machine, group, due=due)
+
+    # ------------------------------------------------------------ I1
+
+    def _authority(self, machine: Machine, group: Any) -> None:
+        key, until = (machine.number, group.number), group.lease.own_until
+        if until == self._terms[key]:
+            return
+        self._terms[key] = until
+        if not self._held(machine, group.number):
+            return
+        self._mastered[group.number] = self._world.now
+        for other in self._world.machines:
+            if other is not machine and self._held(other, group.number) and self._clocks_kept:
+                self.broken(
+                    "I1", f"nodes {other.number} and {machine.number} are both master of {group.number}"
+                )
+        handed = self.handed_at.pop(group.number, None)
+        if handed is not None:
+            self.takeovers.append(self._world.now - handed)
+            self._world.note(f"node {machine.number} is master of group {group.number} by a takeover")
+
+    def _held(self, machine: Machine, number: int) -> bool:
+        if machine.core is None:
+            return False
+        return machine.clock.monotonic(self._world.now) < machine.core.groups[number].lease.own_until
+
+    def sent(self, machine: Machine, order: Send) -> None:
+        """Whoever answers as master is it, or at least nobody else is."""
+        message = order.message
+        match message:
+            case Published(verdict="stored") | Pulled(verdict="stored") | OffsetKept():
+                assert machine.core is not None
+                if machine.core.groups[order.group].state.ideal == machine.number or not self._clocks_kept:
+                    return
+                for other in self._world.machines:
+                    if other is not machine and self._held(other, order.group):
+                        self.broken(
+                            "I1", f"node {machine.number} answers {message} beside master {other.number}"
+                        )
+
+    # ------------------------------------------------------------ I2, I3, I5
+
+    def _logs(self, node: int, group: int, replica: Any) -> None:
+        key, applied = (node, group), replica.applied
+        before = self._applied[key]
+        if applied == before:
+            return
+        self._applied[key] = applied
+        accepted = replica.acceptor.accepted
+        for slot in range(before + 1, applied + 1):
+            if slot in accepted:
+                self._value(node, group, slot, accepted[slot][1])
+        if group < 0:
+            return
+        state = self._world.state(node, group)
+        if state.version < self._versions[key]:
+            self.broken("I3", f"the version of group {group} fell to {state.version} on node {node}")
+        self._versions[key] = state.version
+        if state.fence and self._writers.setdefault((group, state.fence), state.writer) != state.writer:
+            self.broken("I3", f"group {group} has two writers under fence {state.fence}")
+        offsets = self._offsets.setdefault(key, {})
+        for which, offset in state.offsets.items():
+            if offset < offsets.get(which, 0):
+                self.broken("I5", f"the offset of {which} fell to {offset} on node {node}")
+            offsets[which] = offset
+
+    def _value(self, node: int, group: int, slot: int, entry: Entry) -> None:
+        known = self._values.setdefault((group, slot), entry)
+        if type(known) is not type(entry) or known != entry:
+            self.broken("I2", f"slot {slot} of group {group} is {entry} on node {node}, {known} elsewhere")
+        if group >= 0:
+            self._models[group].chosen(slot, entry)
+        if isinstance(entry, TakeOver) and slot == self._world.state(node, group).fence:
+            clean = self._hands.get((group, entry.expected), False)
+            self._switches.setdefault((group, slot), (self._fences[group], clean))
+        if isinstance(entry, TakeOver | BeMaster):
+            self._fences[group] = max(self._fences[group], self._world.state(node, group).fence)
+
+    # ------------------------------------------------------------ I4, I5 as clients see them
+
+    def stored(self, group: int, message: Published) -> None:
+        """A producer was told that its message is stored."""
+        key = group, message.topic, message.producer
+        self._stored[key] = max(self._stored.get(key, 0), message.sequence)
+
+    def pulled(self, consumer: Consumer, sender: int, message: Pulled, *, fresh: bool) -> None:
+        """A consumer got messages."""
+        state = self._world.state(sender, consumer.group) if self._world.machines[sender].core else None
+        if fresh:
+            if message.offset < consumer.kept:
+                self.broken("I5", f"{consumer.name} begins at {message.offset}, and {consumer.kept} was kept")
+            if message.offset > consumer.position:
+                self.broken(
+                    "I5", f"{consumer.name} begins at {message.offset}, and was at {consumer.position}"
+                )
+            switch = self._switches.get((consumer.group, state.fence)) if state else None
+            if switch == (consumer.fence, True) and message.offset < consumer.position:
+                self.broken(
+                    "I5", f"{consumer.name} gets {message.offset} again after a clean takeover, "
+                    f"and was at {consumer.position}"
+                )  # fmt: skip
+            self.clean += switch == (consumer.fence, True)
+        if state is not None:
+            consumer.fence = state.fence
+        for offset, record in enumerate(message.records, message.offset):
+            known = self._read.setdefault((consumer.group, message.topic, offset), record)
+            if known != record:
+                self.broken("I4", f"{consumer.name} read {record} at {offset}, and {known} stood there")
+
+    # ------------------------------------------------------------ I6, I8
+
+    def _cycles(self, machine: Machine, group: Any, *, due: bool) -> None:
+        world, local = self._world, machine.clock.monotonic(self._world.now)
+        settings = world.settings
+        for kind in ("incumbent", "challenge"):
+            cycle = getattr(group, kind)
+            key = machine.number, group.number, kind
+            if cycle is None:
+                self._flags.pop(key, None)
+                continue
+            if kind == "incumbent" and cycle.phase is Phase.HANDING:
+                first = (group.number, group.state.version) not in self._hands
+                if first and group.state.ideal < 0 and not group.lease.held:
+                    self._hands[group.number, group.state.version] = cycle.clean
+                    self.handed_at[group.number] = world.now
+            known = self._flags.get(key)
+            if known is None or known[0] != cycle.cycle:
+                self._flags[key] = cycle.cycle, local
+                self._alone(machine, group.number)
+            elif due and local - known[1] > settings.cycle_seconds + 2 * settings.retry_seconds:
+                self.broken(
+                    "I8",
+                    f"the {kind} of group {group.number} on node {machine.number} has outlived the cycle",
+                )
+        if group.lease.others_until - local > settings.lease_seconds + 1e-9:
+            self.broken(
+                "I8", f"node {machine.number} leaves group {group.number} alone for more than a lease"
+            )
+        held = group.held_since
+        if due and held is not None and local - held > 2 * settings.propose_seconds:
+            self.broken("I8", f"node {machine.number} holds messages of group {group.number}")
+
+    def _alone(self, machine: Machine, number: int) -> None:
+        for other in self._world.machines:
+            if other.core is None or not self._clocks_kept:
+                continue
+            local = other.clock.monotonic(self._world.now)
+            for group in other.core.groups:
+                for cycle in (group.incumbent, group.challenge):
+                    if cycle is not None and group.number != number and local < cycle.until:
+                        self.broken("I6", f"groups {number} and {group.number} are both in takeover")
+
+    # ------------------------------------------------------------ I7, and the rest of I4 at the end
+
+    def mastered(self, since: float) -> None:
+        """Faults have ended L + R + few P ago: every group has had a master since.
+
+        Not necessarily now: a takeover by the first scheme takes as long as a term.
+        """
+        for number in range(self._world.groups):
+            held = any(self._held(machine, number) for machine in self._world.machines)
+            if not held and self._mastered[number] < since:
+                self.broken("I7", f"group {number} has no master")
+
+    def ended(self) -> None:
+        """All is quiet: ideal masters, one state everywhere, and everything that was acknowledged."""
+        for number, ideal in enumerate(self._world.map.ideal):
+            masters = [machine.number for machine in self._world.machines if self._held(machine, number)]
+            if masters != [ideal]:
+                self.broken("I7", f"group {number} has masters {masters}, ideally {ideal}")
+            groups = [machine.core.groups[number] for machine in self._world.machines if machine.core]
+            # A renewal may be on its way to some: nodes are compared with those that are as far.
+            states: dict[int, Any] = {}
+            for one in groups:
+                if states.setdefault(one.replica.applied, one.state.snapshot()) != one.state.snapshot():
+                    self.broken("I2", f"nodes hold different states of group {number} after the same slot")
+            model = self._models[number]
+            if max(states) - min(states) > 2:
+                self.broken(
+                    "I7", f"nodes are at slots {sorted(states)} of group {number} though all is quiet"
+                )
+            state = max(groups, key=lambda one: one.replica.applied).state
+            # A slot that every node had in a snapshot at once is not known here.
+            if model.slot == max(states) and (model.master, model.fence, model.topics) != (
+                state.master,
+                state.fence,
+                state.topics,
+            ):
+                self.broken("I3", f"group {number} is not what its log makes of it by the rules")
+            for (group, topic, producer), last in self._stored.items():
+                if group != number:
+                    continue
+                there = [one.sequence for one in state.topics.get(topic, []) if one.producer == producer]
+                if there != list(range(1, len(there) + 1)) or len(there) < last:
+                    self.broken(
+                        "I4", f"of {producer} {last} were acknowledged, and {there[-5:]} are the last there"
+                    )
+        for (number, topic, offset), record in self._read.items():
+            if self._world.state(0, number).topics[topic][offset] != record:
+                self.broken("I4", f"what was read at {offset} of {topic} is not there")

@@ -1,0 +1,43 @@
+"""Clocks that drift, and what a process would read if it asked the wall."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(slots=True)
+class Clock:
+    """A node's clock: true time at a rate that changes now and then.
+
+    Attributes
+    ----------
+    rate
+        Seconds of this clock in a true second.
+    wall_offset
+        What an operator or a time server has added to the wall clock, seconds; leaves the other alone.
+    """
+
+    rate: float = 1.0
+    wall_offset: float = 0.0
+    _true: float = 0.0
+    _local: float = 0.0
+
+    def monotonic(self, true: float) -> float:
+        """Seconds since it was started; never goes back."""
+        return self._local + (true - self._true) * self.rate
+
+    def wall(self, true: float) -> float:
+        """The time of day, which jumps; nothing may hang on it."""
+        return self.monotonic(true) + self.wall_offset
+
+    def read(self, true: float) -> float:
+        """What nodes read."""
+        return self.monotonic(true)
+
+    def true(self, local: float) -> float:
+        """When it will show that, if its rate stays."""
+        return self._true + (local - self._local) / self.rate
+
+    def drift(self, true: float, rate: float) -> None:
+        """Go at another rate from now on."""
+        self._local, self._true, self.rate = self.monotonic(true), true, rate

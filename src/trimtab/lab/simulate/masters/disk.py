@@ -1,0 +1,46 @@
+"""A node's disk: lines that are appended, and lost in a power cut unless they were synced."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from random import Random
+from typing import Any
+
+
+class Disk:
+    """The log of one node, over all its lives.
+
+    Attributes
+    ----------
+    lines
+        (group, written).
+    synced
+        How many of them would survive a power cut.
+    slow
+        Factor on the seconds of a sync.
+    failing
+        Whether syncs fail: the process ends then, for it cannot know what is on disk.
+    """
+
+    __slots__ = ("failing", "lines", "slow", "synced")
+
+    def __init__(self) -> None:
+        self.lines: list[tuple[int, Any]] = []
+        self.synced = 0
+        self.slow = 1.0
+        self.failing = False
+
+    def cut_power(self, chance: Random) -> int:
+        """Lose what was not synced, or the end of it: a torn log. How many lines are lost."""
+        kept = chance.randint(self.synced, len(self.lines))
+        lost = len(self.lines) - kept
+        del self.lines[kept:]
+        self.synced = kept
+        return lost
+
+    def recovered(self) -> dict[int, list[Any]]:
+        """Group to what was written for it."""
+        found: dict[int, list[Any]] = defaultdict(list)
+        for group, written in self.lines:
+            found[group].append(written)
+        return found

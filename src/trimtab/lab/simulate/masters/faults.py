@@ -1,0 +1,166 @@
+"""Faults drawn from a seed: what goes wrong, when, and for how long."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from trimtab.lab.simulate.masters.machine import Machine
+from trimtab.lab.simulate.masters.network import Address
+from trimtab.lab.simulate.masters.world import World
+
+MEAN_SECONDS: Final = 5.0
+"""Between two faults."""
+
+
+def kill(world: World, machine: Machine, seconds: float) -> None:
+    """End a process, and start it again."""
+    _down(world, machine, seconds, power=False)
+
+
+def cut_power(world: World, machine: Machine, seconds: float) -> None:
+    """End a machine: its log is torn somewhere behind the last sync."""
+    _down(world, machine, seconds, power=True)
+
+
+def _down(world: World, machine: Machine, seconds: float, *, power: bool) -> None:
+    if machine.core is not None:
+        world.stop(machine, power=power)
+        world.at(world.now + seconds, _up, world, machine)
+
+
+def _up(world: World, machine: Machine) -> None:
+    if machine.core is None:
+        world.note(f"node {machine.number} starts")
+        world.start(machine)
+
+
+def isolate(world: World, machine: Machine, seconds: float) -> None:
+    """Cut a node off the other nodes, and from clients now and then."""
+    others = [one for one in (*range(world.nodes), *world.clients) if one != machine.number]
+    if world.chance.random() < 0.5:
+        others = [one for one in others if isinstance(one, int)]
+    cut: set[tuple[Address, Address]] = {(machine.number, one) for one in others}
+    cut |= {(one, machine.number) for one in others}
+    _cut(world, cut, seconds, f"node {machine.number} is cut off")
+
+
+def cut_one_way(world: World, machine: Machine, seconds: float) -> None:
+    """Let nothing from a node through to some others; they are heard."""
+    other = world.any_node()
+    _cut(world, {(machine.number, other)}, seconds, f"nothing goes from node {machine.number} to {other}")
+
+
+def _cut(world: World, cut: set[tuple[Address, Address]], seconds: float, what: str) -> None:
+    world.note(f"{what} for {seconds:.1f} s")
+    world.network.cut |= cut
+    world.at(world.now + seconds, world.network.cut.difference_update, cut)
+
+
+def lose(world: World, machine: Machine, seconds: float) -> None:
+    """Lose one message in five."""
+    _rate(world, "loss", 0.2, seconds)
+
+
+def double(world: World, machine: Machine, seconds: float) -> None:
+    """Deliver one message in three twice."""
+    _rate(world, "double", 0.3, seconds)
+
+
+def delay(world: World, machine: Machine, seconds: float) -> None:
+    """Deliver one message in ten late, by up to twenty seconds: long after what came of it."""
+    _rate(world, "delay_seconds", world.chance.choice((0.05, 2.0, 20.0)), seconds)
+
+
+def _rate(world: World, what: str, value: float, seconds: float) -> None:
+    world.note(f"the network's {what} is {value:g} for {seconds:.1f} s")
+    setattr(world.network, what, value)
+    world.at(world.now + seconds, setattr, world.network, what, 0.0)
+
+
+def pause(world: World, machine: Machine, seconds: float) -> None:
+    """Stop a process and let it go on, as a debugger or a full machine does."""
+    world.note(f"node {machine.number} is paused for {seconds:.1f} s")
+    machine.paused_until = world.now + seconds
+
+
+def slow_disk(world: World, machine: Machine, seconds: float) -> None:
+    """Let a sync take a second."""
+    world.note(f"the disk of node {machine.number} is slow for {seconds:.1f} s")
+    machine.disk.slow = 1000.0
+    world.at(world.now + seconds, setattr, machine.disk, "slow", 1.0)
+
+
+def failing_disk(world: World, machine: Machine, seconds: float) -> None:
+    """Let syncs fail, which ends the process."""
+    world.note(f"the disk of node {machine.number} fails for {seconds:.1f} s")
+    machine.disk.failing = True
+    world.at(world.now + seconds, _repaired, world, machine)
+
+
+def _repaired(world: World, machine: Machine) -> None:
+    machine.disk.failing = False
+    _up(world, machine)
+
+
+def drift(world: World, machine: Machine, seconds: float) -> None:
+    """Let a clock go faster or slower, as much as is promised."""
+    rate = 1 + world.chance.choice((-1.0, 1.0)) * world.settings.drift
+    world.note(f"the clock of node {machine.number} runs at {rate:g}")
+    machine.clock.drift(world.now, rate)
+
+
+def drift_beyond(world: World, machine: Machine, seconds: float) -> None:
+    """Let a clock go far faster or slower than is promised."""
+    rate = world.chance.choice((0.7, 1.5))
+    world.note(f"the clock of node {machine.number} runs at {rate:g}")
+    machine.clock.drift(world.now, rate)
+
+
+def set_wall(world: World, machine: Machine, seconds: float) -> None:
+    """Set a wall clock, by up to a minute."""
+    machine.clock.wall_offset += world.chance.uniform(-60.0, 60.0)
+    world.note(f"the wall clock of node {machine.number} is set")
+
+
+FAULTS: Final[dict[str, Callable[[World, Machine, float], None]]] = {
+    "kill": kill,
+    "power": cut_power,
+    "partition": isolate,
+    "one-way": cut_one_way,
+    "loss": lose,
+    "double": double,
+    "delay": delay,
+    "pause": pause,
+    "slow-disk": slow_disk,
+    "failing-disk": failing_disk,
+    "drift": drift,
+    "wall": set_wall,
+}
+"""Name to what goes wrong; beyond these, `drift_beyond` takes the place of `drift`."""
+
+
+def schedule(world: World, kinds: tuple[str, ...], until: float, *, beyond: bool) -> None:
+    """Draw faults of these kinds until then, one after another."""
+
+    def strike() -> None:
+        if world.now >= until:
+            return
+        kind = world.chance.choice(kinds)
+        machine = world.machines[world.any_node()]
+        seconds = world.chance.choice((0.2, 1.0, 4.0, 15.0)) * (0.5 + world.chance.random())
+        fault = drift_beyond if beyond and kind == "drift" else FAULTS[kind]
+        fault(world, machine, min(seconds, until - world.now))
+        world.at(world.now + world.chance.expovariate(1 / MEAN_SECONDS), strike)
+
+    world.at(world.now + world.chance.expovariate(1 / MEAN_SECONDS), strike)
+
+
+def end_all(world: World) -> None:
+    """Let everything work again; what is on its way still comes."""
+    world.note("all faults end")
+    world.network.heal()
+    for machine in world.machines:
+        machine.disk.slow, machine.disk.failing, machine.paused_until = 1.0, False, 0.0
+        machine.clock.drift(world.now, 1.0)
+        _up(world, machine)

@@ -1,0 +1,85 @@
+"""A takeover at the ideal node, which holds the token meanwhile; and the verifier that ends it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from trimtab.online.masters.hosted import Hosted
+from trimtab.online.masters.messages import AskReady, Probe, Probed, Ready, Start
+
+
+@dataclass(slots=True)
+class Challenge:
+    """One takeover.
+
+    Attributes
+    ----------
+    cycle
+        Version of the token.
+    until
+        When the token expires, as its holder counts.
+    incumbent
+        The master when it began.
+    renewals
+        How often it has renewed since in a row.
+    outcome
+        None while it runs; then whether this node is master by it.
+    ended
+        Whether nothing is left of it at the incumbent.
+    """
+
+    cycle: int
+    until: float
+    incumbent: int
+    began: float
+    asked_at: float = float("-inf")
+    started: bool = False
+    renewals: int = 0
+    outcome: bool | None = None
+    ended: bool = False
+
+    def step(self, group: Hosted) -> None:
+        """Ask the master how far it is, until it answers; and never beyond the token."""
+        now, settings = group.station.now, group.station.settings
+        if now >= self.until:
+            self.outcome, self.ended = bool(self.outcome), True
+        elif self.outcome is None and not self.started:
+            if now - self.began >= 2 * settings.propose_seconds:
+                self.outcome = False
+                self.ended = True
+            elif now - self.asked_at >= settings.retry_seconds:
+                self.asked_at = now
+                group.station.send(self.incumbent, group.number, Probe(self.cycle))
+
+    def probed(self, group: Hosted, answer: Probed) -> None:
+        """Begin if this node is caught up; else leave the group to its master."""
+        if answer.cycle != self.cycle or self.outcome is not None or self.started:
+            return
+        now, settings = group.station.now, group.station.settings
+        if answer.applied - group.replica.applied > settings.lag_entries:
+            group.replica.catch_up(self.incumbent)
+            self.outcome = False
+            self.ended = True
+        elif now < self.until:
+            self.started = True
+            start = Start(self.cycle, answer.life, answer.stamp, self.until - now)
+            group.station.send(self.incumbent, group.number, start)
+
+    def asked(self, group: Hosted, question: AskReady) -> None:
+        """Say that this node is ready, and note when: its term by an instating takeover begins here."""
+        if question.cycle != self.cycle or self.outcome is not None or group.station.now >= self.until:
+            return
+        if group.replica.applied < question.applied:
+            group.replica.catch_up(self.incumbent)
+            return
+        nonce = group.lease.asking()
+        group.station.send(self.incumbent, group.number, Ready(self.cycle, nonce))
+
+    def became(self, node: int, group: Hosted) -> None:
+        """Somebody became master, or stayed it: the verifier."""
+        if self.outcome is None:
+            self.renewals = self.renewals + 1 if node == self.incumbent else 0
+            if node == group.station.node:
+                self.outcome = True
+            elif node != self.incumbent or self.renewals >= 2:
+                self.outcome = False

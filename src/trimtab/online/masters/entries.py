@@ -1,0 +1,68 @@
+"""What is chosen in the slots of a group's log. Tuples: they are written by position."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+Nonce = tuple[int, int]
+"""Life of a process (a number that no other life of the node has), and a count within it."""
+
+
+class Nothing(NamedTuple):
+    """A slot that was left empty."""
+
+
+class Record(NamedTuple):
+    """A message of a producer; its sequence is one more than that of the producer's last in the topic."""
+
+    topic: str
+    producer: str
+    sequence: int
+    payload: bytes
+
+
+class Append(NamedTuple):
+    """A batch of messages, from whoever may write by the fence; void under any other fence."""
+
+    fence: int
+    records: tuple[Record, ...]
+
+
+class SyncOffsets(NamedTuple):
+    """Offsets of consumers, each (consumer, topic, next offset); fenced as messages are."""
+
+    fence: int
+    offsets: tuple[tuple[str, str, int], ...]
+
+
+class BeMaster(NamedTuple):
+    """A node wants to be master, or stay it; void unless the mastership last changed in slot `expected`."""
+
+    node: int
+    nonce: Nonce
+    expected: int
+
+
+class TakeOver(NamedTuple):
+    """The incumbent hands over; void unless the mastership last changed in slot `expected`.
+
+    `ready` is the nonce under which the ideal node noted when it was ready.
+    """
+
+    incumbent: int
+    ideal: int
+    expected: int
+    scheme: int
+    ready: Nonce
+
+
+class TakeToken(NamedTuple):
+    """A node wants the token of the cluster, for a takeover; with group -1 it gives it back."""
+
+    node: int
+    group: int
+    nonce: Nonce
+    expected: int
+
+
+Entry = Nothing | Append | SyncOffsets | BeMaster | TakeOver | TakeToken

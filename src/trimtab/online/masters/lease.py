@@ -1,0 +1,82 @@
+"""A lease by local clocks alone: its holder counts from before sending, everybody else from learning."""
+
+from __future__ import annotations
+
+from math import inf
+
+from trimtab.online.masters.entries import Nonce
+from trimtab.online.masters.station import Station
+
+
+class Lease:
+    """What one node knows of one lease; of a mastership, or of the token of the cluster.
+
+    The holder's term begins before its proposal is sent, and everybody else's when they learn that it was
+    chosen, which is later. So the holder is always the first to count it as expired.
+
+    Parameters
+    ----------
+    seconds
+        The term, as the others count it.
+
+    Attributes
+    ----------
+    own_until
+        Until when this node counts itself as the holder.
+    others_until
+        Until when this node leaves the lease alone.
+    """
+
+    __slots__ = ("_given_up", "_seconds", "_starts", "_station", "others_until", "own_until")
+
+    def __init__(self, station: Station, seconds: float) -> None:
+        self._station, self._seconds = station, seconds
+        self._starts: dict[Nonce, float] = {}
+        self._given_up: Nonce | None = None
+        self.own_until = -inf
+        # Whatever this node knew in a former life, somebody may have become master just before this one.
+        self.others_until = station.now + seconds
+
+    def asking(self) -> Nonce:
+        """A nonce for a proposal that is sent no earlier than now."""
+        nonce, now = self._station.nonce(), self._station.now
+        self._starts = {one: at for one, at in self._starts.items() if now - at < 2 * self._seconds}
+        self._starts[nonce] = now
+        return nonce
+
+    def give_up(self) -> None:
+        """Hold it no more, before others are told; only a proposal from after this gives it back."""
+        self.own_until, self._given_up = -inf, self._station.nonce()
+
+    def taken(self, node: int, nonce: Nonce) -> None:
+        """A proposal by which a node holds it was applied here, now."""
+        self.others_until = self._station.now + self._seconds
+        self.own_until = -inf
+        # A nonce of another life of this node has no start here: that life's term is not this one's.
+        start = self._starts.get(nonce) if node == self._station.node else None
+        if start is not None and (self._given_up is None or nonce > self._given_up):
+            self.own_until, self._given_up = start + self._seconds * (1 - self._station.settings.margin), None
+
+    def handed(self, *, ends_now: bool) -> None:
+        """It was promised to a node, which may try at once; others leave it alone for one term, no longer."""
+        self.own_until = -inf
+        self.others_until = -inf if ends_now else self._station.now + self._seconds
+
+    def freed(self) -> None:
+        """It was given back."""
+        self.own_until = self.others_until = -inf
+
+    @property
+    def held(self) -> bool:
+        """Whether this node holds it now."""
+        return self._station.now < self.own_until
+
+    @property
+    def given_up(self) -> bool:
+        """Whether this node gave it up, and has not had it since."""
+        return self._given_up is not None
+
+    @property
+    def open(self) -> bool:
+        """Whether this node believes that nobody holds it."""
+        return self._station.now >= self.others_until

@@ -1,0 +1,275 @@
+"""What nodes and clients tell one another, what a node writes down, and the orders that it gives."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from trimtab.online.masters.entries import Entry, Nonce, Record
+
+Ballot = tuple[int, int]
+"""Round and node."""
+Accepting = tuple[int, Ballot, Entry]
+"""Slot, ballot and value of something accepted."""
+
+
+# ---------------------------------------------------------------- Paxos
+
+
+class Prepare(NamedTuple):
+    """Promise me the slots from `since` on."""
+
+    ballot: Ballot
+    since: int
+
+
+class Promise(NamedTuple):
+    """Promised; this was accepted from `since` on, and slots before `base` are only in a snapshot."""
+
+    ballot: Ballot
+    base: int
+    accepted: tuple[Accepting, ...]
+
+
+class Refused(NamedTuple):
+    """A higher ballot was promised."""
+
+    ballot: Ballot
+
+
+class Accept(NamedTuple):
+    """Accept a value."""
+
+    ballot: Ballot
+    slot: int
+    entry: Entry
+
+
+class Accepted(NamedTuple):
+    """Accepted, and on disk."""
+
+    ballot: Ballot
+    slot: int
+
+
+class Commit(NamedTuple):
+    """All slots from `since` to `upto` are chosen as they were accepted under this ballot."""
+
+    ballot: Ballot
+    since: int
+    upto: int
+
+
+class CatchUp(NamedTuple):
+    """Tell me what was chosen from `since` on."""
+
+    since: int
+
+
+class Chosen(NamedTuple):
+    """What was chosen from `since` on."""
+
+    since: int
+    entries: tuple[Entry, ...]
+
+
+class Snapshot(NamedTuple):
+    """A group after slot `slot`; on the wire and on disk."""
+
+    slot: int
+    state: tuple[Any, ...]
+
+
+# ---------------------------------------------------------------- nodes about takeovers
+
+
+class Beat(NamedTuple):
+    """I am there, and do not want these groups for now."""
+
+    muted: tuple[int, ...]
+
+
+class Probe(NamedTuple):
+    """The ideal node holds the token in version `cycle`, and asks how far the master is."""
+
+    cycle: int
+
+
+class Probed(NamedTuple):
+    """The master's answer, by its own clock."""
+
+    cycle: int
+    life: int
+    stamp: float
+    applied: int
+
+
+class Start(NamedTuple):
+    """Begin the takeover; `seconds` of the token are left, counted from the stamp."""
+
+    cycle: int
+    life: int
+    stamp: float
+    seconds: float
+
+
+class AskReady(NamedTuple):
+    """The master asks once more, just before it hands over."""
+
+    cycle: int
+    applied: int
+
+
+class Ready(NamedTuple):
+    """The ideal node is caught up, and has noted the time under a nonce."""
+
+    cycle: int
+    nonce: Nonce
+
+
+class Ended(NamedTuple):
+    """Nothing of the takeover is left at the incumbent."""
+
+    cycle: int
+
+
+# ---------------------------------------------------------------- clients
+
+
+class Publish(NamedTuple):
+    """A message for the group."""
+
+    client: str
+    record: Record
+
+
+class Forward(NamedTuple):
+    """A message that came to the incumbent, for the ideal node."""
+
+    publish: Publish
+
+
+class Published(NamedTuple):
+    """What became of a message: `stored` (now or before), `gap` (an earlier one is missing) or `moved`."""
+
+    topic: str
+    producer: str
+    sequence: int
+    verdict: str
+    master: int
+
+
+class Pull(NamedTuple):
+    """A consumer wants messages from `offset` on, or with -1 from where the master says.
+
+    The number tells its questions apart: only the answer to its last one counts.
+    """
+
+    client: str
+    consumer: str
+    topic: str
+    number: int
+    offset: int
+    most: int
+
+
+class Pulled(NamedTuple):
+    """The next messages, from `offset` on; with verdict `moved` or `wait` there are none."""
+
+    consumer: str
+    topic: str
+    number: int
+    verdict: str
+    offset: int
+    records: tuple[Record, ...]
+    master: int
+
+
+class AskUpload(NamedTuple):
+    """The master asks a consumer for its offset, and sends it nothing more in this takeover."""
+
+    consumer: str
+    topic: str
+    cycle: int
+
+
+class Upload(NamedTuple):
+    """All messages before `offset` are worked off; `cycle` of the question, or -1 if nobody asked."""
+
+    client: str
+    consumer: str
+    topic: str
+    offset: int
+    cycle: int
+
+
+class OffsetKept(NamedTuple):
+    """The offset is chosen; it never goes back."""
+
+    consumer: str
+    topic: str
+    offset: int
+
+
+# ---------------------------------------------------------------- the node's own log
+
+
+class Promised(NamedTuple):
+    """A ballot was promised."""
+
+    ballot: Ballot
+
+
+class AcceptedAt(NamedTuple):
+    """A value was accepted."""
+
+    slot: int
+    ballot: Ballot
+    entry: Entry
+
+
+class ChosenUpTo(NamedTuple):
+    """All slots up to this one are chosen, as they stand in this log."""
+
+    slot: int
+
+
+# ---------------------------------------------------------------- facts and orders
+
+
+class Received(NamedTuple):
+    """A message came."""
+
+    sender: int | str
+    group: int
+    message: Any
+
+
+class Due(NamedTuple):
+    """The time that the node asked to be woken at has come."""
+
+
+class MapSeen(NamedTuple):
+    """A version of the ideal map: node of each group, by index; -1 for whoever likes."""
+
+    version: int
+    ideal: tuple[int, ...]
+
+
+class Write(NamedTuple):
+    """Append to the log of the node, without waiting for the disk."""
+
+    group: int
+    written: Any
+
+
+class Send(NamedTuple):
+    """Send; with `synced` not before everything that was written until now is on disk."""
+
+    to: int | str
+    group: int
+    message: Any
+    synced: bool
+
+
+Fact = Received | Due | MapSeen
+Order = Write | Send

@@ -1,0 +1,160 @@
+"""A node: its groups, the token, and the one wrong group that is taken over next."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import inf
+from typing import Any
+
+from trimtab.online.masters.challenge import Challenge
+from trimtab.online.masters.group import Group
+from trimtab.online.masters.messages import Beat, Due, Fact, MapSeen, Order, Received
+from trimtab.online.masters.settings import MasterSettings
+from trimtab.online.masters.state import NOBODY
+from trimtab.online.masters.station import Station
+from trimtab.online.masters.token import CLUSTER, Token
+
+
+class Node:
+    """A node of a cluster; facts go in with their time, orders come out.
+
+    Orders are carried out in their order: what is written need not be on disk before the next, but a message
+    that is `synced` waits for the disk, and one that this node sends to itself comes back as a fact. A node
+    whose disk failed to sync is told nothing more.
+
+    Parameters
+    ----------
+    node, nodes
+        Its number, and how many there are.
+    groups
+        How many.
+    life
+        A number that no other life of this node has had.
+    now
+        Seconds on a clock of this node that never goes back.
+    written
+        Group to what former lives wrote, in order.
+    """
+
+    def __init__(
+        self,
+        node: int,
+        nodes: int,
+        groups: int,
+        *,
+        life: int,
+        now: float,
+        settings: MasterSettings,
+        written: Mapping[int, list[Any]] | None = None,
+    ) -> None:
+        self.station = Station(node, nodes, life, settings, now)
+        self.token = Token(self.station)
+        self.groups = [Group(self.station, number) for number in range(groups)]
+        self.map = MapSeen(0, (NOBODY,) * groups)
+        self._heard = dict.fromkeys(range(nodes), now)
+        self._muted_by: dict[int, tuple[int, ...]] = {}
+        self._muted: dict[int, float] = {}
+        self._beat_at = now
+        self._challenged: Group | None = None
+        for number, lines in (written or {}).items():
+            if number == CLUSTER:
+                self.token.replica.recover(lines)
+                self.token.lease.others_until = now + settings.cycle_seconds
+            elif number < groups:
+                self.groups[number].recover(lines)
+        self.station.orders.clear()
+
+    def handle(self, now: float, fact: Fact) -> list[Order]:
+        """Take a fact in; the orders that follow from it."""
+        station = self.station
+        station.now = now
+        orders: list[Order] = []
+        station.orders = orders
+        match fact:
+            case Received(sender, number, message):
+                if isinstance(sender, int):
+                    self._heard[sender] = now
+                if isinstance(message, Beat):
+                    self._muted_by[int(sender)] = message.muted
+                elif number == CLUSTER:
+                    self.token.replica.received(int(sender), message)
+                elif 0 <= number < len(self.groups):
+                    self.groups[number].received(sender, message)
+            case MapSeen(version):
+                if version > self.map.version:
+                    self.map = fact
+            case Due():
+                self._go_on()
+        if self.token.group != CLUSTER or self._challenged is not None:
+            self._hold_token()
+        return orders
+
+    def due(self) -> float:
+        """When `Due` is to be told at the latest, on this node's clock."""
+        at = min(self._beat_at, self.token.replica.proposer.due())
+        return min(at, *(group.due() for group in self.groups)) if self.groups else at
+
+    def _go_on(self) -> None:
+        station = self.station
+        if station.now >= self._beat_at:
+            self._beat_at = station.now + station.settings.renewal_seconds / 2
+            self._muted = {group: until for group, until in self._muted.items() if until > station.now}
+            station.tell_others(CLUSTER, Beat(tuple(sorted(self._muted))))
+            self._choose()
+        for group in self.groups:
+            if station.now >= group.due():
+                group.go_on()
+        self.token.replica.go_on()
+
+    # ------------------------------------------------------------ takeovers
+
+    def _choose(self) -> None:
+        """The smallest wrong group that can be put right: this node takes it over if it is its ideal."""
+        if self.token.group != CLUSTER or not self.token.lease.open:
+            return
+        for group, ideal in zip(self.groups, self.map.ideal, strict=False):
+            if not self._wrong(group, ideal) or not self._able(group.number, ideal):
+                continue
+            if ideal == self.station.node:
+                self.token.take(group.number)
+            return
+
+    def _wrong(self, group: Group, ideal: int) -> bool:
+        state = group.state
+        return ideal not in (NOBODY, state.master) and state.ideal == NOBODY and not group.lease.open
+
+    def _able(self, number: int, ideal: int) -> bool:
+        """Whether an ideal node is alive, and has not failed at this group lately."""
+        if ideal == self.station.node:
+            return number not in self._muted
+        silent = self.station.now - self._heard.get(ideal, -inf)
+        return silent < 2 * self.station.settings.renewal_seconds and number not in self._muted_by.get(
+            ideal, ()
+        )
+
+    def _hold_token(self) -> None:
+        """Run the takeover for which this node holds the token; give it back when nothing is left of it."""
+        token, group = self.token, self._challenged
+        challenge = None if group is None else group.challenge
+        if group is not None and challenge is not None:
+            over = challenge.outcome is not None and challenge.ended
+            if not over and challenge.cycle == token.version:
+                return
+            group.challenge = self._challenged = None
+            if not challenge.outcome:
+                self._muted[group.number] = self.station.now + self.station.settings.mute_seconds
+            if challenge.cycle == token.version:
+                token.give_back()
+        if token.group == CLUSTER:
+            return
+        group = self.groups[token.group]
+        ideal = self.map.ideal[group.number]
+        # The map may have changed while the token was asked for.
+        if not token.lease.held or ideal != self.station.node or not self._wrong(group, ideal):
+            token.give_back()
+            return
+        self._challenged = group
+        group.challenge = Challenge(
+            token.version, token.lease.own_until, group.state.master, self.station.now
+        )
+        group.look()

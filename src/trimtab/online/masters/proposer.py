@@ -1,0 +1,171 @@
+"""The proposer of a group: one prepare for all slots to come, then a value a slot, several at once."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from math import inf
+
+from trimtab.online.masters.acceptor import NO_BALLOT, Acceptor
+from trimtab.online.masters.entries import Append, Entry, Nothing, SyncOffsets
+from trimtab.online.masters.messages import Accept, Accepted, Ballot, Prepare, Promise, Refused
+from trimtab.online.masters.station import Station
+
+
+@dataclass(slots=True)
+class UnderWay:
+    """A value sent to the acceptors of a slot."""
+
+    entry: Entry
+    sent: float
+    by: set[int] = field(default_factory=set)
+
+
+class Proposer:
+    """Values waiting for a slot, and those under way.
+
+    Attributes
+    ----------
+    ballot
+        Its own, while it prepares or leads.
+    leads
+        Whether a majority has promised, and nobody has told of a higher ballot since.
+    first
+        The first slot that it proposed in under this ballot.
+    waiting
+        Values without a slot.
+    under_way
+        Slot to value, until it is chosen.
+    """
+
+    __slots__ = (
+        "_acceptor", "_failures", "_group", "_highest", "_next", "_promises", "_since", "_station",
+        "_try_at", "ballot", "first", "leads", "under_way", "waiting",
+    )  # fmt: skip
+
+    def __init__(self, station: Station, group: int, acceptor: Acceptor) -> None:
+        self._station, self._group, self._acceptor = station, group, acceptor
+        self.ballot: Ballot = NO_BALLOT
+        self.leads = False
+        self.first = self._next = self._since = 1
+        self.waiting: deque[Entry] = deque()
+        self.under_way: dict[int, UnderWay] = {}
+        self._promises: dict[int, Promise] | None = None
+        self._highest = self._failures = 0
+        self._try_at = -inf
+
+    def propose(self, entry: Entry, applied: int) -> None:
+        """Have a value chosen in some slot, if this node can; whether it was is known when it is applied."""
+        self.waiting.append(entry)
+        self.go_on(applied)
+
+    def go_on(self, applied: int) -> None:
+        """Send what may be sent, and again what was not answered."""
+        now, settings = self._station.now, self._station.settings
+        if self.leads:
+            while self.waiting and len(self.under_way) < settings.window:
+                self._send(self._next, self.waiting.popleft())
+                self._next += 1
+            for slot, under_way in self.under_way.items():
+                if now - under_way.sent >= settings.retry_seconds:
+                    under_way.sent = now
+                    for node in self._station.others:
+                        if node not in under_way.by:
+                            self._station.send(node, self._group, Accept(self.ballot, slot, under_way.entry))
+        elif self.waiting and now >= self._try_at:
+            self._prepare(applied)
+
+    def withdraw(self, kind: type) -> None:
+        """Forget waiting values of a kind; nobody has seen them."""
+        self.waiting = deque(entry for entry in self.waiting if type(entry) is not kind)
+
+    def due(self) -> float:
+        """When to go on though nothing happened."""
+        if self.leads:
+            retry = self._station.settings.retry_seconds
+            return min((one.sent + retry for one in self.under_way.values()), default=inf)
+        return self._try_at if self.waiting else inf
+
+    def _prepare(self, applied: int) -> None:
+        self._highest = max(self._highest, self._acceptor.promised[0]) + 1
+        self.ballot, self._since = (self._highest, self._station.node), applied + 1
+        self._acceptor.promise(self.ballot)
+        self._promises = {}
+        # Nodes that start at once must not go on refusing one another.
+        retry = self._station.settings.retry_seconds
+        self._failures = min(self._failures + 1, 4)
+        share = 1 + self._station.node / self._station.nodes
+        self._try_at = self._station.now + retry * self._failures * share
+        # Sent when the own promise is on disk: a ballot must not be used again in another life.
+        self._station.tell_others(self._group, Prepare(self.ballot, self._since), synced=True)
+        own = Promise(self.ballot, self._acceptor.base, self._acceptor.since(self._since))
+        self._station.send(self._station.node, self._group, own, synced=True)
+
+    def promised(self, sender: int, answer: Promise, applied: int) -> bool:
+        """Count a promise; False if its sender has more in a snapshot than this node has learnt."""
+        if answer.ballot != self.ballot or self._promises is None:
+            return True
+        if answer.base > applied + 1:
+            # Its slots look empty though they are chosen: nothing may be proposed there.
+            self._promises = None
+            return False
+        self._promises[sender] = answer
+        if len(self._promises) >= self._station.majority:
+            self._lead(applied)
+        return True
+
+    def _lead(self, applied: int) -> None:
+        assert self._promises is not None
+        found: dict[int, tuple[Ballot, Entry]] = {}
+        for promise in self._promises.values():
+            for slot, ballot, entry in promise.accepted:
+                if slot > applied and (slot not in found or ballot > found[slot][0]):
+                    found[slot] = ballot, entry
+        self._promises, self.leads, self._failures = None, True, 0
+        self.first, self._next = applied + 1, max(found, default=applied) + 1
+        for slot in range(self.first, self._next):
+            self._send(slot, found[slot][1] if slot in found else Nothing())
+        self.go_on(applied)
+
+    def _send(self, slot: int, entry: Entry) -> None:
+        self.under_way[slot] = UnderWay(entry, self._station.now)
+        self._station.tell_others(self._group, Accept(self.ballot, slot, entry))
+        self._acceptor.accept(self.ballot, slot, entry)
+        own = Accepted(self.ballot, slot)
+        self._station.send(self._station.node, self._group, own, synced=True)
+
+    def accepted(self, sender: int, answer: Accepted) -> Entry | None:
+        """Count an acceptance; the value if it is chosen by it."""
+        under_way = self.under_way.get(answer.slot)
+        if answer.ballot != self.ballot or under_way is None:
+            return None
+        under_way.by.add(sender)
+        if len(under_way.by) < self._station.majority:
+            return None
+        del self.under_way[answer.slot]
+        return under_way.entry
+
+    def refused(self, answer: Refused) -> None:
+        """Somebody has promised a higher ballot."""
+        self._highest = max(self._highest, answer.ballot[0])
+        if answer.ballot > self.ballot:
+            self.step_down()
+
+    def step_down(self) -> None:
+        """Lead no more; what was under way may be chosen or not.
+
+        Batches are proposed again, since one that is chosen twice counts once. A mastership is not: whoever
+        wants one asks anew, with what is known then.
+        """
+        if not self.leads:
+            self._promises = None
+            return
+        self.leads = False
+        again = [
+            one.entry
+            for _, one in sorted(self.under_way.items())
+            if isinstance(one.entry, Append | SyncOffsets)
+        ]
+        self.under_way.clear()
+        self.waiting.extendleft(reversed(again))
+        self._try_at = self._station.now + self._station.settings.retry_seconds

@@ -1,0 +1,200 @@
+"""A group's replicated log on one node: acceptor, proposer and what was learnt, in one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from math import inf
+from typing import Any
+
+from trimtab.online.masters.acceptor import LEARNT, NO_BALLOT, Acceptor
+from trimtab.online.masters.entries import Entry
+from trimtab.online.masters.messages import (
+    Accept,
+    Accepted,
+    AcceptedAt,
+    CatchUp,
+    Chosen,
+    ChosenUpTo,
+    Commit,
+    Prepare,
+    Promise,
+    Promised,
+    Refused,
+    Snapshot,
+)
+from trimtab.online.masters.proposer import Proposer
+from trimtab.online.masters.station import Station
+
+ENTRIES_AT_ONCE = 256
+
+
+class Replica:
+    """The log of one group.
+
+    Parameters
+    ----------
+    apply
+        Called with every chosen slot and value, in order, once.
+    snapshot, restore
+        The state after the last applied slot as a value, and back.
+
+    Attributes
+    ----------
+    applied
+        The last slot that was applied.
+    """
+
+    __slots__ = (
+        "_apply", "_asked_at", "_chosen", "_group", "_restore", "_snapshot", "_station",
+        "acceptor", "applied", "proposer",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        station: Station,
+        group: int,
+        apply: Callable[[int, Entry], None],
+        snapshot: Callable[[], tuple[Any, ...]],
+        restore: Callable[[tuple[Any, ...]], None],
+    ) -> None:
+        self._station, self._group = station, group
+        self._apply, self._snapshot, self._restore = apply, snapshot, restore
+        self.acceptor = Acceptor(station, group)
+        self.proposer = Proposer(station, group, self.acceptor)
+        self.applied = 0
+        self._chosen: dict[int, Entry] = {}
+        self._asked_at = -inf
+
+    def recover(self, written: Iterable[Any]) -> None:
+        """Take in what this node wrote down in former lives, in order."""
+        acceptor, upto = self.acceptor, 0
+        for one in written:
+            match one:
+                case Promised(ballot):
+                    acceptor.promised = max(acceptor.promised, ballot)
+                case AcceptedAt(slot, ballot, entry):
+                    acceptor.accepted[slot] = ballot, entry
+                    if ballot != LEARNT:
+                        acceptor.promised = max(acceptor.promised, ballot)
+                case ChosenUpTo(slot):
+                    upto = slot
+                case Snapshot(slot, state):
+                    self._restore(state)
+                    self.applied = upto = slot
+                    acceptor.cut(slot)
+        for slot in range(self.applied + 1, upto + 1):
+            self._chosen[slot] = acceptor.accepted[slot][1]
+        self._advance(written_already=True)
+
+    def propose(self, entry: Entry) -> None:
+        """See `Proposer.propose`."""
+        self.proposer.propose(entry, self.applied)
+
+    def go_on(self) -> None:
+        """See `Proposer.go_on`."""
+        self.proposer.go_on(self.applied)
+
+    def received(self, sender: int, message: Any) -> bool:
+        """Take in a message of Paxos; False if it is none."""
+        match message:
+            case Prepare():
+                self.acceptor.prepare(sender, message)
+                self._outdone()
+            case Promise():
+                if not self.proposer.promised(sender, message, self.applied):
+                    self.catch_up(sender)
+            case Refused():
+                self.proposer.refused(message)
+            case Accept():
+                self.acceptor.take(sender, message, self.applied)
+                self._outdone()
+            case Accepted(_, slot):
+                entry = self.proposer.accepted(sender, message)
+                if entry is not None and slot > self.applied:
+                    self._chosen[slot] = entry
+                    self._advance()
+            case Commit():
+                self._committed(sender, message)
+            case CatchUp(since):
+                self._tell(sender, since)
+            case Chosen(since, entries):
+                self._learn(since, entries)
+            case Snapshot():
+                self._install(message)
+            case _:
+                return False
+        return True
+
+    def _outdone(self) -> None:
+        if self.acceptor.promised > self.proposer.ballot and self.proposer.ballot != NO_BALLOT:
+            self.proposer.step_down()
+
+    def _advance(self, *, written_already: bool = False) -> None:
+        before = self.applied
+        while self.applied + 1 in self._chosen:
+            self.applied += 1
+            self._apply(self.applied, self._chosen.pop(self.applied))
+        if written_already or self.applied == before:
+            return
+        self._station.write(self._group, ChosenUpTo(self.applied))
+        if self.proposer.leads:
+            self._station.tell_others(
+                self._group, Commit(self.proposer.ballot, self.proposer.first, self.applied)
+            )
+            self.proposer.go_on(self.applied)
+        if self.applied - self.acceptor.base >= self._station.settings.snapshot_entries:
+            self._cut()
+
+    def _cut(self) -> None:
+        self._station.write(self._group, Snapshot(self.applied, self._snapshot()))
+        # The newest half stays, for nodes that are a little behind.
+        self.acceptor.cut(self.applied - self._station.settings.snapshot_entries // 2)
+
+    def _committed(self, sender: int, told: Commit) -> None:
+        for slot in range(self.applied + 1, told.upto + 1):
+            ballot, entry = self.acceptor.accepted.get(slot, (None, None))
+            # Another ballot's value may be another value, and before `since` the sender vouches for nothing.
+            if slot < told.since or ballot != told.ballot or entry is None:
+                if slot not in self._chosen:
+                    break
+            else:
+                self._chosen[slot] = entry
+        self._advance()
+        if self.applied < told.upto:
+            self.catch_up(sender)
+
+    def catch_up(self, sender: int) -> None:
+        """Ask a node for what was chosen since, unless it was asked just now."""
+        if self._station.now - self._asked_at >= self._station.settings.retry_seconds:
+            self._asked_at = self._station.now
+            self._station.send(sender, self._group, CatchUp(self.applied + 1))
+
+    def _tell(self, sender: int, since: int) -> None:
+        if since > self.applied:
+            return
+        if since < self.acceptor.base:
+            self._station.send(sender, self._group, Snapshot(self.applied, self._snapshot()))
+            return
+        last = min(self.applied, since + ENTRIES_AT_ONCE - 1)
+        entries = tuple(self.acceptor.accepted[slot][1] for slot in range(since, last + 1))
+        self._station.send(sender, self._group, Chosen(since, entries))
+
+    def _learn(self, since: int, entries: tuple[Entry, ...]) -> None:
+        for slot, entry in enumerate(entries, since):
+            if slot > self.applied and slot not in self._chosen:
+                self._chosen[slot] = entry
+                self.acceptor.accept(LEARNT, slot, entry)
+                # A leader is told nothing that it did not choose itself: somebody else has led since.
+                self.proposer.step_down()
+        self._advance()
+
+    def _install(self, snapshot: Snapshot) -> None:
+        if snapshot.slot <= self.applied:
+            return
+        self.proposer.step_down()
+        self._restore(snapshot.state)
+        self.applied = snapshot.slot
+        self._chosen = {slot: entry for slot, entry in self._chosen.items() if slot > snapshot.slot}
+        self._station.write(self._group, snapshot)
+        self.acceptor.cut(snapshot.slot)
+        self._advance()

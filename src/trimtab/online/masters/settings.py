@@ -1,0 +1,110 @@
+"""Settings of groups and their masters, the same on every node."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+from trimtab.model.errors import SettingsError
+
+MOST_VOTERS = 5
+
+
+class Scheme(IntEnum):
+    """How a mastership changes hands once the incumbent has proposed it.
+
+    The first three are those of the source; with the fourth the ideal node is master by the proposal itself.
+    """
+
+    AWAIT = 1
+    ADVANCE = 2
+    EXPIRE = 3
+    INSTATE = 4
+
+
+@dataclass(frozen=True, slots=True)
+class MasterSettings:
+    """Seconds and sizes of a cluster of groups.
+
+    Attributes
+    ----------
+    lease_seconds, renewal_seconds
+        L and R of the source.
+    drift
+        The most by which any clock runs faster or slower than true, as a share.
+    margin
+        Share of the lease by which the master's own term is shorter than what the others wait.
+    failover_seconds
+        What the engine needs to have a proposer again.
+    propose_seconds
+        After that long the outcome of a proposal of a mastership is UNKNOWN, and another may be made.
+    retry_seconds
+        After that long without an answer a message is sent again.
+    scheme
+        How masterships change hands.
+    cycle_seconds
+        Bound of one takeover; the token of the cluster is held no longer.
+    upload_seconds
+        How long consumers have to hand in their offsets in a takeover.
+    mute_seconds
+        How long a group is left alone after its takeover failed.
+    sync_seconds
+        How often offsets are proposed.
+    lag_entries
+        An ideal node that has applied so many entries fewer than the master is refused.
+    batch_seconds, batch_bytes
+        A batch is proposed when either is reached.
+    window
+        Proposals of a group that may be under way at once.
+    snapshot_entries
+        Entries after which the log of a group is cut off and replaced by a snapshot.
+    """
+
+    lease_seconds: float = 10.0
+    renewal_seconds: float = 2.5
+    drift: float = 0.005
+    margin: float = 0.02
+    failover_seconds: float = 1.0
+    propose_seconds: float = 1.0
+    retry_seconds: float = 0.2
+    scheme: Scheme = Scheme.EXPIRE
+    cycle_seconds: float = 20.0
+    upload_seconds: float = 1.0
+    mute_seconds: float = 15.0
+    sync_seconds: float = 1.0
+    lag_entries: int = 64
+    batch_seconds: float = 0.002
+    batch_bytes: int = 65536
+    window: int = 8
+    snapshot_entries: int = 1000
+
+    def __post_init__(self) -> None:
+        """Refuse what would allow two masters, or none for good.
+
+        Raises
+        ------
+        SettingsError
+            If a bound of the protocol is not kept.
+        """
+        least = 2 * self.renewal_seconds + 2 * self.failover_seconds
+        if self.lease_seconds < least:
+            raise SettingsError(
+                f"masters.lease_seconds is {self.lease_seconds:g}, expected {least:g} or more "
+                "(2 R + 2 x failover): a master could lose its term between two renewals; raise it"
+            )
+        if self.margin < 2 * self.drift:
+            raise SettingsError(
+                f"masters.margin is {self.margin:g}, expected {2 * self.drift:g} or more "
+                "(twice masters.drift): a slow clock beside a fast one would make two masters"
+            )
+        least = self.lease_seconds + 2 * self.renewal_seconds
+        if self.cycle_seconds < least:
+            raise SettingsError(
+                f"masters.cycle_seconds is {self.cycle_seconds:g}, expected {least:g} or more (L + 2 R): "
+                "a takeover by the first scheme would not end in time; raise it"
+            )
+
+    @property
+    def own_seconds(self) -> float:
+        """How long a master counts itself as one, from just before it sent its proposal."""
+        return self.lease_seconds * (1 - self.margin)

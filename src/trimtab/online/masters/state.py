@@ -1,0 +1,113 @@
+"""The replicated state of a group: its mastership, its messages, and how far its consumers are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trimtab.online.masters.entries import Append, BeMaster, Entry, Record, SyncOffsets, TakeOver
+from trimtab.online.masters.settings import Scheme
+
+NOBODY = -1
+
+
+class GroupState:
+    """The same on every node after the same slot.
+
+    Attributes
+    ----------
+    master
+        Who was master last; -1 before the first.
+    version
+        The slot in which the mastership last changed or was renewed; it only rises.
+    fence
+        The slot by which the one who may write became that one.
+    ideal
+        To whom the mastership is being handed; -1 if to nobody.
+    life
+        Of the process that may write: one that was started anew knows nothing of its consumers any more.
+    topics
+        Messages of each topic.
+    sequences
+        The last sequence of each (topic, producer).
+    offsets
+        The next offset of each (consumer, topic); it only rises.
+    """
+
+    __slots__ = ("fence", "ideal", "life", "master", "offsets", "sequences", "topics", "version")
+
+    def __init__(self) -> None:
+        self.master = self.ideal = NOBODY
+        self.version = self.fence = self.life = 0
+        self.topics: dict[str, list[Record]] = {}
+        self.sequences: dict[tuple[str, str], int] = {}
+        self.offsets: dict[tuple[str, str], int] = {}
+
+    @property
+    def writer(self) -> int:
+        """Who may write: the master, or whom it hands over to."""
+        return self.master if self.ideal == NOBODY else self.ideal
+
+    def apply(self, slot: int, entry: Entry) -> tuple[str, ...] | bool:
+        """Take in a chosen value: a verdict for each message of a batch, else whether it counted."""
+        match entry:
+            case Append(fence, records):
+                if fence != self.fence:
+                    return ("moved",) * len(records)
+                return tuple([self._append(record) for record in records])
+            case SyncOffsets(fence, offsets):
+                if fence != self.fence:
+                    return False
+                for consumer, topic, offset in offsets:
+                    key = consumer, topic
+                    self.offsets[key] = max(offset, self.offsets.get(key, 0))
+                return True
+            case BeMaster(node, (life, _), expected):
+                if expected != self.version:
+                    return False
+                if (node, life) != (self.writer, self.life):
+                    self.fence, self.life = slot, life
+                self.master, self.ideal, self.version = node, NOBODY, slot
+                return True
+            case TakeOver(incumbent, ideal, expected, scheme, (life, _)):
+                if expected != self.version or incumbent != self.master or self.ideal != NOBODY:
+                    return False
+                self.version = self.fence = slot
+                self.life = life
+                if scheme == Scheme.INSTATE:
+                    self.master = ideal
+                else:
+                    self.ideal = ideal
+                return True
+        return False
+
+    def _append(self, record: Record) -> str:
+        key = record.topic, record.producer
+        last = self.sequences.get(key, 0)
+        if record.sequence <= last:
+            return "stored"
+        if record.sequence > last + 1:
+            return "gap"
+        self.sequences[key] = record.sequence
+        self.topics.setdefault(record.topic, []).append(record)
+        return "stored"
+
+    def snapshot(self) -> tuple[Any, ...]:
+        """All of it as a value, the same on every node."""
+        return (
+            self.master,
+            self.version,
+            self.fence,
+            self.ideal,
+            self.life,
+            tuple((topic, tuple(records)) for topic, records in sorted(self.topics.items())),
+            tuple((*key, last) for key, last in sorted(self.sequences.items())),
+            tuple((*key, offset) for key, offset in sorted(self.offsets.items())),
+        )
+
+    def restore(self, value: tuple[Any, ...]) -> None:
+        """The inverse of `snapshot`."""
+        self.master, self.version, self.fence, self.ideal, self.life, *rest = value
+        topics, sequences, offsets = rest
+        self.topics = {topic: [Record(*record) for record in records] for topic, records in topics}
+        self.sequences = {(topic, producer): last for topic, producer, last in sequences}
+        self.offsets = {(consumer, topic): offset for consumer, topic, offset in offsets}

@@ -1,0 +1,81 @@
+"""A node's place in the cluster: who it is, what time it is, and the orders collected so far."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from trimtab.model.errors import SettingsError
+from trimtab.online.masters.entries import Nonce
+from trimtab.online.masters.messages import Order, Send, Write
+from trimtab.online.masters.settings import MOST_VOTERS, MasterSettings
+
+
+@dataclass(slots=True)
+class Station:
+    """Shared by all parts of one node.
+
+    Attributes
+    ----------
+    node, nodes
+        This node's number, and how many there are: 0 to `nodes` - 1, all of them voters.
+    life
+        A number that no other life of this node has had.
+    now
+        Seconds on this node's clock, which never goes back and is no wall clock; set with every fact.
+    orders
+        What was ordered since the fact came.
+    """
+
+    node: int
+    nodes: int
+    life: int
+    settings: MasterSettings
+    now: float = 0.0
+    orders: list[Order] = field(default_factory=list)
+    _nonces: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuse a cluster that cannot be.
+
+        Raises
+        ------
+        SettingsError
+            If there are too many voters, or the node is none of them.
+        """
+        if not 1 <= self.nodes <= MOST_VOTERS:
+            raise SettingsError(
+                f"masters.nodes are {self.nodes}, expected 1 to {MOST_VOTERS} voters: run larger ones on etcd"
+            )
+        if not 0 <= self.node < self.nodes:
+            raise SettingsError(
+                f"masters.node is {self.node}, expected 0 to {self.nodes - 1}: name one of the voters"
+            )
+
+    @property
+    def majority(self) -> int:
+        """Voters that are enough."""
+        return self.nodes // 2 + 1
+
+    @property
+    def others(self) -> list[int]:
+        """All nodes but this one."""
+        return [node for node in range(self.nodes) if node != self.node]
+
+    def nonce(self) -> Nonce:
+        """A nonce that nobody has had."""
+        self._nonces += 1
+        return self.life, self._nonces
+
+    def send(self, to: int | str, group: int, message: Any, *, synced: bool = False) -> None:
+        """Order a message."""
+        self.orders.append(Send(to, group, message, synced))
+
+    def tell_others(self, group: int, message: Any, *, synced: bool = False) -> None:
+        """Order a message to every other node."""
+        for node in self.others:
+            self.send(node, group, message, synced=synced)
+
+    def write(self, group: int, written: Any) -> None:
+        """Order that something is appended to the log."""
+        self.orders.append(Write(group, written))
