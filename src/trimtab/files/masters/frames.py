@@ -1,0 +1,125 @@
+"""Frames, the same on the wire and on disk: length, CRC, and one message in MessagePack.
+
+A frame is the length of its body and the CRC-32 of it, four bytes each, lowest first, then the body. A
+message is an extension of MessagePack whose code is its number in `NUMBERED` and whose data are its fields as
+an array, by position; a ballot, a nonce and any list is an array. Numbers are never used again for something
+else, and other fields are another version of the formats that name them.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import Any, Final, NoReturn
+from zlib import crc32
+
+import msgspec
+
+from trimtab.model.errors import InputError
+from trimtab.online.masters import entries, messages
+
+NUMBERED: Final[dict[int, type[tuple[Any, ...]]]] = {
+    1: messages.Prepare, 2: messages.Promise, 3: messages.Refused, 4: messages.Accept, 5: messages.Accepted,
+    6: messages.Commit, 7: messages.CatchUp, 8: messages.Chosen, 9: messages.Snapshot, 10: messages.Beat,
+    11: messages.Probe, 12: messages.Probed, 13: messages.Start, 14: messages.AskReady, 15: messages.Ready,
+    16: messages.Ended, 17: messages.Publish, 18: messages.Forward, 19: messages.Published,
+    20: messages.Pull, 21: messages.Pulled, 22: messages.AskUpload, 23: messages.Upload,
+    24: messages.OffsetKept, 25: messages.Promised, 26: messages.AcceptedAt, 27: messages.ChosenUpTo,
+    40: entries.Nothing, 41: entries.Record, 42: entries.Append, 43: entries.SyncOffsets,
+    44: entries.BeMaster, 45: entries.TakeOver, 46: entries.TakeToken,
+}  # fmt: skip
+"""Number to message."""
+HEAD: Final = struct.Struct("<II")
+MOST_BYTES: Final = 64 << 20
+"""A longer frame is a length that was read wrong."""
+_CODES: Final = {kind: code for code, kind in NUMBERED.items()}
+_ENCODER: Final = msgspec.msgpack.Encoder()
+
+
+class TornError(Exception):
+    """A frame is not all there, or not what was written."""
+
+
+def _packed(value: Any) -> Any:
+    if isinstance(value, tuple):
+        code = _CODES.get(type(value))
+        plain = [_packed(one) for one in value]
+        return plain if code is None else msgspec.msgpack.Ext(code, _ENCODER.encode(plain))
+    return value
+
+
+def _tuples(value: Any) -> Any:
+    return tuple([_tuples(one) for one in value]) if isinstance(value, list) else value
+
+
+def _extension(code: int, data: memoryview) -> Any:
+    kind = NUMBERED.get(code)
+    if kind is None:
+        raise InputError(f"message {code} is not known here, expected 1 to {max(NUMBERED)}: update this node")
+    try:
+        return kind(*_tuples(_DECODER.decode(data)))
+    except TypeError as error:
+        raise InputError(
+            f"message {kind.__name__} has other fields here ({error}): update this node"
+        ) from None
+
+
+_DECODER: Final = msgspec.msgpack.Decoder(ext_hook=_extension)
+
+
+def encoded(value: Any) -> bytes:
+    """A frame.
+
+    Raises
+    ------
+    InputError
+        If it is too large to be read again.
+    """
+    body = _ENCODER.encode(_packed(value))
+    if len(body) > MOST_BYTES:
+        raise InputError(
+            f"a message has {len(body):,} bytes, expected {MOST_BYTES:,} or fewer: send smaller ones"
+        )
+    return HEAD.pack(len(body), crc32(body)) + body
+
+
+def decoded(body: bytes | memoryview, crc: int) -> Any:
+    """The message of a frame's body.
+
+    Raises
+    ------
+    TornError
+        If the body is not what was written.
+    InputError
+        If it is, but nothing that is known here.
+    """
+    if crc32(body) != crc:
+        raise TornError
+    try:
+        return _tuples(_DECODER.decode(body))
+    except msgspec.DecodeError as error:
+        _unreadable(error)
+
+
+def _unreadable(error: Exception) -> NoReturn:
+    raise InputError(f"a frame is whole, and no MessagePack ({error}): another program wrote it") from None
+
+
+def frames(data: memoryview, start: int = 0) -> Iterator[tuple[int, Any]]:
+    """Messages from an offset on, each with the offset behind it, up to the first that is torn.
+
+    Raises
+    ------
+    TornError
+        At the first frame that is not whole; none at a clean end.
+    """
+    at = start
+    while at < len(data):
+        if at + HEAD.size > len(data):
+            raise TornError
+        length, crc = HEAD.unpack_from(data, at)
+        end = at + HEAD.size + length
+        if length > MOST_BYTES or end > len(data):
+            raise TornError
+        yield end, decoded(data[at + HEAD.size : end], crc)
+        at = end

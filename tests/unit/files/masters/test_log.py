@@ -1,0 +1,147 @@
+"""The write-ahead log of a node: what was synced is there again, a torn end is cut off, damage is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from trimtab.files.masters.frames import HEAD, NUMBERED, TornError, decoded, encoded
+from trimtab.files.masters.log import NodeLog
+from trimtab.model.errors import InputError
+from trimtab.online.masters.entries import Append, BeMaster, Nothing, Record, SyncOffsets, TakeOver
+from trimtab.online.masters.messages import AcceptedAt, ChosenUpTo, Promise, Promised, Snapshot
+
+LINES = [
+    (0, Promised((3, 1))),
+    (0, AcceptedAt(1, (3, 1), BeMaster(1, (7, 2), 0))),
+    (-1, AcceptedAt(1, (1, 0), Nothing())),
+    (0, AcceptedAt(2, (3, 1), Append(1, (Record("t", "p", 1, b"\x00\xff"), Record("t", "p", 2, b""))))),
+    (0, ChosenUpTo(2)),
+    (2, Snapshot(9, (1, 8, 4, -1, 7, (("t", (Record("t", "p", 1, b"x"),)),), (("t", "p", 1),), ()))),
+]
+
+
+def written(path: Path) -> list[int]:
+    """A log of these lines, and the file's size after each sync."""
+    log = NodeLog(path, "c", 1)
+    sizes = [path.stat().st_size]
+    for group, line in LINES:
+        log.write(group, line)
+        log.sync()
+        sizes.append(path.stat().st_size)
+    log.close()
+    return sizes
+
+
+def recovered(path: Path) -> dict[int, list[object]]:
+    """What a log has of former lives."""
+    log = NodeLog(path, "c", 1)
+    log.close()
+    return dict(log.recovered)
+
+
+def expected(count: int) -> dict[int, list[object]]:
+    """The first lines, by group."""
+    found: dict[int, list[object]] = {}
+    for group, line in LINES[:count]:
+        found.setdefault(group, []).append(line)
+    return found
+
+
+def test_a_crash_at_every_byte_leaves_the_lines_before_it(tmp_path: Path) -> None:
+    """Wherever the file ends, whole lines are there, the rest is gone, and writing goes on behind them."""
+    sizes = written(tmp_path / "whole")
+    data = (tmp_path / "whole").read_bytes()
+    for length in range(len(data) + 1):
+        path = tmp_path / "torn"
+        path.write_bytes(data[:length])
+        count = sum(size <= length for size in sizes) - 1
+        assert recovered(path) == expected(max(count, 0)), length
+        log = NodeLog(path, "c", 1)
+        log.write(5, ChosenUpTo(length))
+        log.sync()
+        log.close()
+        assert recovered(path) == {**expected(max(count, 0)), 5: [ChosenUpTo(length)]}, length
+
+
+def test_any_byte_changed_in_the_last_line_cuts_that_line_off(tmp_path: Path) -> None:
+    """A sector of zeros or an old one where the last line should be: nobody was told of it."""
+    sizes = written(tmp_path / "whole")
+    data = (tmp_path / "whole").read_bytes()
+    for at in range(sizes[-2], len(data)):
+        path = tmp_path / "torn"
+        path.write_bytes(data[:at] + bytes([data[at] ^ 0x5A]) + data[at + 1 :])
+        assert recovered(path) == expected(len(LINES) - 1), at
+
+
+def test_damage_before_the_end_is_refused(tmp_path: Path) -> None:
+    """Promises that were synced and are gone would let two values into one slot."""
+    sizes = written(tmp_path / "log")
+    data = bytearray((tmp_path / "log").read_bytes())
+    data[sizes[1] + HEAD.size + 2] ^= 0xFF
+    (tmp_path / "log").write_bytes(data)
+    with pytest.raises(InputError, match="is damaged at byte .*, with whole frames behind it"):
+        NodeLog(tmp_path / "log", "c", 1)
+
+
+@pytest.mark.parametrize(("cluster", "node"), [("other", 1), ("c", 2)])
+def test_the_log_of_another_is_refused(tmp_path: Path, cluster: str, node: int) -> None:
+    """A folder given to two nodes would make one voter of them that says two things."""
+    written(tmp_path / "log")
+    with pytest.raises(InputError, match="give this node its own folder"):
+        NodeLog(tmp_path / "log", cluster, node)
+
+
+def test_what_is_not_synced_is_not_there(tmp_path: Path) -> None:
+    """Nobody may be told of a line before its sync; the file does not have it."""
+    log = NodeLog(tmp_path / "log", "c", 1)
+    log.write(0, Promised((1, 1)))
+    log.close()
+    assert recovered(tmp_path / "log") == {}
+
+
+small = st.integers(0, 1 << 40)
+nonce = st.tuples(st.integers(0, 1 << 62), small)
+name = st.text(max_size=3)
+record = st.builds(Record, name, name, small, st.binary(max_size=9))
+offset = st.tuples(name, name, small)
+entry = st.one_of(
+    st.just(Nothing()),
+    st.builds(BeMaster, small, nonce, small),
+    st.builds(TakeOver, small, small, small, small, nonce),
+    st.builds(SyncOffsets, small, st.lists(offset, max_size=2).map(tuple)),
+    st.builds(Append, small, st.lists(record, max_size=2).map(tuple)),
+)
+accepting = st.tuples(small, st.tuples(small, small), entry)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(accepting, max_size=4).map(tuple))
+def test_messages_come_back_as_they_were(accepted: tuple[object, ...]) -> None:
+    """Type by type, nested in one another: what is compared by the protocol must be the same value."""
+    message = (3, Promise((4, 1), 2, accepted))  # type: ignore[arg-type]
+    frame = encoded(message)
+    _, crc = HEAD.unpack_from(frame)
+    found = decoded(frame[HEAD.size :], crc)
+    assert found == message
+    assert [type(one[2]) for one in found[1].accepted] == [type(one[2]) for one in accepted]  # type: ignore[index]
+    with pytest.raises(TornError):
+        decoded(frame[HEAD.size :] + b"x", crc)
+
+
+def test_every_message_has_its_number() -> None:
+    """A message without one could not be sent; two of one number would be taken for one another."""
+    from trimtab.online.masters import entries, messages
+
+    told = {
+        kind
+        for module in (messages, entries)
+        for kind in vars(module).values()
+        if isinstance(kind, type) and issubclass(kind, tuple) and kind.__module__ == module.__name__
+    }
+    inside = {messages.Received, messages.Due, messages.MapSeen, messages.Write, messages.Send}
+    assert set(NUMBERED.values()) == told - inside
+    assert len(set(NUMBERED.values())) == len(NUMBERED)
