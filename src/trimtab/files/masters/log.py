@@ -86,8 +86,8 @@ class NodeLog:
                 continue
             if end > 16:  # shorter ones are found in any heap of bytes
                 raise InputError(
-                    f"{self.path} is damaged at byte {good:,}, with whole frames behind it: what "
-                    "this node has promised is lost; remove the folder only if a majority of the others is sound"
+                    f"{self.path} is damaged at byte {good:,}, with whole frames behind it, and what this "
+                    "node has promised is lost; remove the folder only if a majority of the others is sound"
                 )
 
     def write(self, group: int, written: Any) -> None:
