@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import reduce
-from operator import add, or_
+from operator import or_
 from typing import TYPE_CHECKING
 
 from pyspark.sql import Window
@@ -27,8 +27,8 @@ def rates(cleaned: DataFrame, settings: PipelineSettings) -> DataFrame:
     the other counters restarted too even where they have already passed their old value. So are changes over
     a gap, and those between two samples whose clocks disagree on the order.
     """
-    accepted = with_entity(cleaned.where("accepted"))
-    entity = Window.partitionBy("_entity", "_entity_again").orderBy("tick")
+    accepted = cleaned.where("accepted")
+    entity = Window.partitionBy(*(key for key in KEYS if key != "tick")).orderBy("tick")
     before = {name: F.lag(name).over(entity) for name in ("tick", "sampled_at", "leader", *DELTAS)}
     paired = accepted.withColumns({f"_before_{name}": column for name, column in before.items()})
 
@@ -72,21 +72,6 @@ def rates(cleaned: DataFrame, settings: PipelineSettings) -> DataFrame:
             *STATE,
         ),
         RATES,
-    )
-
-
-def with_entity(samples: DataFrame) -> DataFrame:
-    """Samples with 128 bits in `_entity` and `_entity_again` that stand for all keys but the tick.
-
-    Rows are put in order by two numbers instead of nine keys, most of them text. Among a million entities two
-    share these bits once in 10^26.
-    """
-    keys = [key for key in KEYS if key != "tick"]
-    # Hashes pass nulls over: which keys are null is hashed too.
-    bits = (F.when(F.col(key).isNull(), F.lit(1 << place)) for place, key in enumerate(keys))
-    absent = reduce(add, (F.coalesce(bit, F.lit(0)) for bit in bits))
-    return samples.withColumns(
-        {"_entity": F.xxhash64(*keys, absent), "_entity_again": F.xxhash64(absent, *reversed(keys))}
     )
 
 

@@ -158,17 +158,6 @@ def test_the_tick_before_is_enough_where_it_has_the_same_entities(spark: SparkSe
     assert [row.cpu_ns for row in near] == [100, 100]
 
 
-def test_entities_are_told_apart_by_keys_that_they_lack(spark: SparkSession) -> None:
-    """A name is another entity's where it stands for something else."""
-    rows = [
-        sample(tick, "group", committed_offset=offset * (tick + 1), **{key: "a"})
-        for tick in range(2)
-        for offset, key in ((10, "group"), (300, "topic"), (7000, "log_dir"))
-    ]
-    changes = rate_rows(spark, rows).where("tick > to_timestamp('2026-11-21 05:00:05')")
-    assert sorted(row.records_out for row in changes.collect()) == [10, 300, 7000]
-
-
 def test_a_micro_batch_learns_what_history_does(spark: SparkSession) -> None:
     """It sums up the time before instead of ordering it: the same rows, also where ticks go out of sight in
     its midst, the log was cut, nothing was taught yet, or a topic has no name.
