@@ -68,9 +68,12 @@ def _turn(item: pytest.Item) -> tuple[int, bool]:
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """The one Spark session of the test run, started by the first test that asks for it."""
+    from trimtab.jars.fetch import spark_s3_jars
     from trimtab.observe.session import SessionSettings, spark_session
 
-    settings = SessionSettings(master="local[2]", memory="1g")
+    # Also able to reach a store, once a test says which; on the class path jars are not copied first.
+    jars = ":".join(map(str, spark_s3_jars()))
+    settings = SessionSettings(master="local[2]", memory="1g", conf={"spark.driver.extraClassPath": jars})
     session = spark_session(settings, scratch=tmp_path_factory.mktemp("spark"))
     yield session
     session.stop()

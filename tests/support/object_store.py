@@ -48,8 +48,18 @@ class ObjectStore:
             self._ask("DELETE", f"{name}/{key}")
         self._ask("DELETE", name)
 
-    def _ask(self, method: str, path: str) -> None:
-        with urllib.request.urlopen(urllib.request.Request(f"{self.endpoint}/{path}", method=method)):
+    def refuse(self, refused: bool) -> None:
+        """Revoke the access key, or give it back."""
+        self._ask("POST", "moto-api/reset-auth", b"0" if refused else b"inf")
+
+    def lose(self) -> None:
+        """Remove all buckets with what is in them."""
+        self._ask("POST", "moto-api/reset")
+
+    def _ask(self, method: str, path: str, body: bytes | None = None) -> None:
+        headers = {"Content-Type": "text/plain"}
+        request = urllib.request.Request(f"{self.endpoint}/{path}", body, headers, method=method)
+        with urllib.request.urlopen(request):
             pass
 
 

@@ -64,14 +64,19 @@ def finished_files(folder: Place) -> list[Place]:
 
 
 def write_rows(path: Place, rows: pyarrow.Table, **options: Any) -> None:
-    """Write a file: there as a whole, or not under this name; its folder is made."""
+    """Write a file: there as a whole, or not under this name; its folder is made.
+
+    Raises
+    ------
+    InputError
+        If it cannot be written, as `StoreError` where it lies in a store.
+    """
     import pyarrow.parquet
 
     make_folder(path.parent)
     if isinstance(path, Path):
-        making = path.with_name(f".{path.name}")
-        pyarrow.parquet.write_table(rows, making, **options)
-        making.replace(path)
+        with replacing(path) as file:
+            pyarrow.parquet.write_table(rows, file, **options)
         return
     content = io.BytesIO()
     pyarrow.parquet.write_table(rows, content, **options)

@@ -34,6 +34,9 @@ FOLDER = "seat"
 LEASE_SECONDS = 30.0
 """A writer gives a sign of life three times as often."""
 
+_left: set[str] = set()
+"""Tokens of this process' own seats that it let go of, also where the store would not take note of it."""
+
 
 @dataclass(frozen=True)
 class Writer:
@@ -74,8 +77,8 @@ class Writer:
 
     @property
     def lives(self) -> bool:
-        """True if it is a process of this machine that runs."""
-        return self.is_here and born(self.pid) == self.born != ""
+        """True if it is a process of this machine that runs, and not one of ours that is over."""
+        return self.is_here and self.token not in _left and born(self.pid) == self.born != ""
 
     def __str__(self) -> str:
         return f"process {self.pid} on {self.host}"
@@ -125,6 +128,7 @@ class Seat:
 
     def leave(self) -> None:
         """Let go of the seat, unless it is lost."""
+        _left.add(self.writer.token)
         if not self._lost:
             # Where this fails, the lease runs out instead, and what made it fail is told already.
             with suppress(OSError, TrimtabError):

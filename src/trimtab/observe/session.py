@@ -150,6 +150,10 @@ def spark_session(
                 "see that Java works (`java -version`), that the master can be reached and that enough "
                 "memory is free"
             ) from error
+    if _submitted():
+        _load_in_driver(session, jars)
+        if chosen.packages:
+            say(f"spark-submit fetches spark.packages: give it --packages {','.join(chosen.packages)}")
     session.sparkContext.setLogLevel("ERROR")
     # PySpark repeats every failed query as JSON on the terminal, stack trace and all.
     logging.getLogger("DataFrameQueryContextLogger").setLevel(logging.CRITICAL)
@@ -179,6 +183,14 @@ def executors_elsewhere(session: SparkSession) -> list[str]:
 def _submitted() -> bool:
     """True if `spark-submit` started this process, and so has chosen master and memory."""
     return "PYSPARK_GATEWAY_PORT" in os.environ
+
+
+def _load_in_driver(session: SparkSession, jars: Sequence[Path]) -> None:
+    """Let a driver whose JVM runs already find classes of jars that Spark hands to executors alone."""
+    jvm: Any = session.sparkContext._jvm
+    loader = jvm.Thread.currentThread().getContextClassLoader()
+    for jar in jars:
+        loader.addURL(jvm.java.io.File(str(jar)).toURI().toURL())
 
 
 def _start_options(settings: SessionSettings, scratch: Path | None, jars: Sequence[Path]) -> dict[str, str]:

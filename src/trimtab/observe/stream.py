@@ -12,6 +12,7 @@ import json
 import threading
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -112,6 +113,8 @@ def run_stream(
     ObserveError
         If the stream fails, or the tables were made with other settings.
     """
+    from pyspark.errors import StreamingQueryException
+
     checkpoint = lake.checkpoints / source.name
     with lake.writing(say) as seat:
         refuse_mixture(lake, lake.manifest(), settings, whole=False)
@@ -132,8 +135,10 @@ def run_stream(
             f"reading {'raw files of ' + str(lake.path) if source.topic is None else 'topic ' + source.topic}"
         )
         try:
-            while query.isActive and not (stop is not None and stop.is_set()):
-                query.awaitTermination(0.5)  # type: ignore[arg-type]
+            # What ends the query is told below, in a sentence.
+            with suppress(StreamingQueryException):
+                while query.isActive and not (stop is not None and stop.is_set()):
+                    query.awaitTermination(0.5)  # type: ignore[arg-type]
         finally:
             failure = query.exception()
             query.stop()

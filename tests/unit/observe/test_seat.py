@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -14,8 +15,9 @@ import pytest
 
 from support.object_store import ObjectStore
 from trimtab.files.numbered import NumberedDocuments
+from trimtab.files.object_store import StoreError
 from trimtab.files.store import Place, place_of
-from trimtab.model.errors import ObserveError
+from trimtab.model.errors import InputError, ObserveError
 from trimtab.observe.manifest import Entry, Manifest, publish_manifest, read_manifest
 from trimtab.observe.seat import FOLDER, LEASE_SECONDS, Seat, seat_of, take
 
@@ -184,6 +186,56 @@ def test_a_seat_folder_that_was_removed_does_not_bring_an_old_writer_back(tables
         path.unlink()
     with seat_of(tables) as second:
         assert second.writer.seat > first.writer.seat
+
+
+@pytest.mark.parametrize(
+    ("fault", "told"),
+    [
+        (errno.ENOSPC, "No space left on device; free space or name another place"),
+        (errno.EROFS, "Read-only file system"),
+        (errno.EACCES, "permission denied; name a place that you may write"),
+    ],
+)
+def test_a_folder_that_takes_nothing_is_told_and_keeps_what_it_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: int, told: str
+) -> None:
+    """Full, read-only or closed to us: no seat, no publication, nothing left in the making; and a seat that
+    nobody could be told of leaving is free all the same.
+    """
+    tables = tmp_path / "tables"
+
+    def refused(_: int) -> None:
+        raise OSError(fault, os.strerror(fault))
+
+    with seat_of(tables) as seat:
+        before = seat.publish(with_table("rates/old"))
+        with monkeypatch.context() as during:
+            during.setattr(os, "fsync", refused)
+            with pytest.raises(InputError, match=told):
+                seat.publish(replace(before, tables=with_table("rates/new").tables))
+            seat.leave()
+            with pytest.raises(InputError, match=told):
+                take(tables)
+    assert read_manifest(tables) == before
+    assert all(path.suffix == ".json" for path in tables.glob("*/*"))
+    after = take(tables, sleep=pytest.fail)  # type: ignore[arg-type]
+    assert after.publish(replace(read_manifest(tables), watermark=5)).watermark == 5
+
+
+def test_a_key_that_is_revoked_in_the_middle_publishes_nothing(s3: ObjectStore) -> None:
+    """The store refuses the publication, in a sentence; once it lets us in again, all is as before."""
+    tables = place_of(s3.bucket()) / "tables"
+    try:
+        with seat_of(tables) as seat:
+            before = seat.publish(with_table("rates/old"))
+            s3.refuse(True)
+            with pytest.raises(StoreError, match="access denied, the store does not know this access key"):
+                seat.publish(replace(before, tables=with_table("rates/new").tables))
+    finally:
+        s3.refuse(False)
+    assert read_manifest(tables) == before
+    with seat_of(tables) as seat:
+        assert seat.publish(read_manifest(tables)).tables == before.tables
 
 
 _VICTIM = """
