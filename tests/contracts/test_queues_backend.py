@@ -451,6 +451,57 @@ def test_the_scheduler_relieves_and_rescues(opened: Opened) -> None:
     run(story())
 
 
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server whose hashes and streams a test may write into."""
+    server = Server(SERVERS["valkey"], tmp_path_factory.mktemp("server"))
+    yield server
+    server.stop()
+
+
+def test_a_clock_that_jumps_neither_hangs_nor_loses(server: Server) -> None:
+    """Back: a dead worker's sign of life would count for an hour. Ahead: the next sign repairs it."""
+
+    async def story() -> None:
+        async with redis_streams(server.url)([9]) as backend, Redis.from_url(server.url) as client:
+            counts = f"{backend.base}:counts"  # type: ignore[attr-defined]
+            now = (await client.time())[0] * 1000
+            await put_all(backend, 0, "a")
+            await client.hset(counts, mapping={"owner:0": "dead", "until:0": now + 3_600_000, "life:0": 2000})
+            assert not (await backend.look()).queues[0].alive
+            assert await backend.claim("w") == Claim(0)
+            first = await taken(backend, "w", 0)
+            await client.hset(counts, "until:0", now - 3_600_000)
+            while not (await backend.look()).queues[0].alive:
+                await asyncio.sleep(0.05)  # w gives signs of life from a thread
+            assert await backend.claim("x") is None
+            assert await backend.finish(first)
+            await checked(backend)
+
+    run(story())
+
+
+def test_what_others_write_into_a_stream_is_passed_over(server: Server) -> None:
+    """It is counted nowhere, moved nowhere, and the message behind it is next."""
+
+    async def story() -> None:
+        async with redis_streams(server.url)([9, 9]) as backend, Redis.from_url(server.url) as client:
+            fence = await fence_of(backend)
+            assert await backend.claim("w") == Claim(0)
+            base = backend.base  # type: ignore[attr-defined]
+            await client.xadd(f"{base}:queue:0", {"some": "thing"})
+            await put_all(backend, 0, "a")
+            await client.xadd(f"{base}:queue:0:quick", {"some": "thing"})
+            await checked(backend)
+            assert (await backend.move(Move(0, 1, 9, None), fence)).messages == 1
+            assert (await backend.move(Move(1, 0, 9, None), fence)).messages == 1
+            assert await drained(backend, "w", 0) == ["a"]
+            await checked(backend)
+            assert await client.hget(f"{base}:counts", "foreign") == b"2"
+
+    run(story())
+
+
 @pytest.mark.parametrize("binary", SERVERS)
 def test_a_full_server_refuses_messages_and_lets_work_go_on(binary: str, tmp_path: Path) -> None:
     """Nothing of what it refuses is there in part; what is finished makes room."""

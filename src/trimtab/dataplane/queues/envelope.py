@@ -10,6 +10,8 @@ from typing import Any, Final
 from trimtab.model.errors import InputError
 
 MICROSECONDS: Final = 1_000_000
+BODY_BYTES_MAX: Final = 16 * 2**20
+"""Of what taskiq has written; queues and journals of many such messages still fit into a server."""
 WEIGHT_SECONDS_MAX: Final = 1e6
 """Some twelve days; sums of such weights stay exact in the server's arithmetic."""
 
@@ -93,8 +95,13 @@ def envelope_of(
     Raises
     ------
     InputError
-        If the weight is no number of seconds.
+        If the weight is no number of seconds, or the message is larger than `BODY_BYTES_MAX`.
     """
+    if len(body) > BODY_BYTES_MAX:
+        raise InputError(
+            f"message of task {task_name} has {len(body):,} bytes, expected at most {BODY_BYTES_MAX:,}: keep "
+            f"what it carries elsewhere and send where that is"
+        )
     class_name = str(labels.get("message_class") or task_name)
     said = labels.get("weight")
     weight = weights.get(class_name, default_weight) if said is None else said

@@ -11,6 +11,7 @@ import pytest
 from taskiq.exceptions import SendTaskError
 
 from trimtab.dataplane.queues import LevelledBroker, QueuesFullError, retry_after_seconds
+from trimtab.dataplane.queues.envelope import BODY_BYTES_MAX, Envelope
 from trimtab.model.errors import ConnectError, InputError
 from trimtab.online.queues.ledger import Ledger
 from trimtab.online.queues.policies.central import CentralQueue
@@ -236,6 +237,51 @@ def test_work_is_level_where_counts_would_not_be() -> None:
 
     assert asyncio.run(story(LeastWorkLeft)) == [1, 10]
     assert asyncio.run(story(MarkedRoundRobin)) == [6, 5]
+
+
+def test_an_oversized_message_is_refused_and_nothing_of_it_is_there() -> None:
+    """The sender is told how large it is and what to do."""
+
+    async def story() -> None:
+        broker = LevelledBroker(queues=1)
+
+        @broker.task
+        async def note(text: str) -> None: ...
+
+        with pytest.raises(SendTaskError) as told:
+            await note.kiq("x" * (BODY_BYTES_MAX + 1))
+        assert isinstance(told.value.__cause__, InputError)
+        assert "bytes, expected at most 16,777,216" in str(told.value.__cause__)
+        assert [one.length for one in (await broker.backend.look()).queues] == [0]
+        await broker.shutdown()
+
+    asyncio.run(story())
+
+
+def test_what_no_worker_understands_is_passed_over() -> None:
+    """Bytes that are no message, and a task that is not there: a warning each, and the next one runs."""
+
+    async def story() -> None:
+        broker = LevelledBroker(queues=1)
+        done = []
+
+        @broker.task
+        async def note(number: int) -> None:
+            done.append(number)
+
+        async def gone() -> None: ...
+
+        await broker.startup()
+        await broker.backend.put(Envelope("t", b"\xff no message", "class", 1), 0)
+        absent = broker.register_task(gone, task_name="gone")
+        del broker.local_task_registry["gone"]
+        await absent.kiq()
+        await note.kiq(1)
+        await asyncio.wait_for(broker.drained(), 60)
+        assert done == [1]
+        await broker.shutdown()
+
+    asyncio.run(story())
 
 
 def test_a_stop_finishes_what_is_in_work_and_nothing_more() -> None:

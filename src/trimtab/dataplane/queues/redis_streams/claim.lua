@@ -20,7 +20,8 @@ if not anyone then
     redis.call('HSET', counts, 'until:' .. queue, string.format('%.0f', now()))
   end
 end
-redis.call('HSET', counts, 'owner:' .. found, worker, 'until:' .. found, string.format('%.0f', now() + ARGV[3]))
+redis.call('HSET', counts, 'owner:' .. found, worker, 'until:' .. found, string.format('%.0f', now() + ARGV[3]),
+  'life:' .. found, ARGV[3])
 for _, lane in ipairs(LANES) do redis.pcall('XGROUP', 'CREATE', stream(found, lane), group, '0', 'MKSTREAM') end
 local left = {}
 for _, one in ipairs(pending(found)) do

@@ -58,9 +58,14 @@ local function get(field, queue) return redis.call('HGET', counts, field .. ':' 
 local function number(field, queue) return tonumber(get(field, queue) or 0) end
 local function add(field, queue, by) redis.call('HINCRBY', counts, field .. ':' .. queue, string.format('%.0f', by)) end
 
-local function alive(queue) return number('until', queue) > now() end
+-- Whether a sign of life counts still. One from further ahead than any worker writes was written before the server's
+-- clock went back: a worker that lives gives another soon.
+local function alive(queue)
+  local left = number('until', queue) - now()
+  return left > 0 and left <= 2 * number('life', queue)
+end
 
-local FIELDS = {'length', 'work', 'held', 'held_work', 'arrived', 'served', 'paused', 'until'}
+local FIELDS = {'length', 'work', 'held', 'held_work', 'arrived', 'served', 'paused', 'until', 'life'}
 
 local function view(queues)
   local names = {}

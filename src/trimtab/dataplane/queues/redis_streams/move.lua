@@ -30,7 +30,7 @@ local rested = now() - tonumber(ARGV[9])
 local candidates, of_key, weight_of, traces = {}, {}, {}, {}
 for _, one in ipairs(entries) do
   local entry = read(one[2])
-  local trace = trace_of(source, one[1], entry)
+  local trace = entry.w and trace_of(source, one[1], entry)
   if held[one[1]] then trace = survived(source, one[1], entry, most) end
   if trace and not (away and entry.k ~= '') and (rescue or tonumber(entry.v or 0) <= rested) then
     traces[one[1]] = trace

@@ -36,7 +36,7 @@ from trimtab.online.queues.messages import Move, Moved
 
 T = TypeVar("T")
 
-_FIELDS: Final = 8
+_FIELDS: Final = 9
 _AWAY: Final = (NoConnection, NoAnswer, OSError, ClusterDownError, TryAgainError)
 _GROUP: Final = "workers"
 FINISHED_AT_ONCE: Final = 500
@@ -271,7 +271,7 @@ class RedisStreams:
             weights: list[int] = []
             held: list[int] = []
             for entries, pending in zip(answers[::2], answers[1::2], strict=True):
-                of_lane = {name: int(fields[b"w"]) for name, fields in entries}
+                of_lane = {name: int(fields[b"w"]) for name, fields in entries if b"w" in fields}
                 weights += of_lane.values()
                 held += [of_lane[one["message_id"]] for one in pending]
             found.append(QueueCounts(len(weights), sum(weights), len(held), sum(held)))
@@ -375,12 +375,12 @@ class RedisStreams:
         now, flat = int(view[0]), view[1]
         queues, abandoned = [], []
         for queue in range(len(self.ledger)):
-            length, work, held, held_work, arrived, served, paused, until = (
+            length, work, held, held_work, arrived, served, paused, until, life = (
                 int(one or 0) for one in flat[queue * _FIELDS : (queue + 1) * _FIELDS]
             )
-            alive = until > now
+            alive = 0 < until - now <= 2 * life
             queues.append(QueueCounts(length, work, held, held_work, arrived, served, paused == 1, alive))
-            if length and until + self.life_seconds * 1000 <= now:
+            if length and not alive and abs(now - until) >= self.life_seconds * 1000:
                 abandoned.append(queue)
         self.silent = tuple(abandoned)
         anyone = any(one.alive for one in queues)

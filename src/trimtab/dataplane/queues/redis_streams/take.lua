@@ -37,14 +37,20 @@ while #taken < 100 do
     return {taken, newest[1], newest[2]}
   end
   local entry = read(flat)
-  add('held', queue, 1)
-  add('held_work', queue, entry.w)
-  local trace = trace_of(queue, name, entry)
-  taken[#taken + 1] = {name, trace, flat}
-  work = work + entry.w
-  -- A message with which a worker died waits until it can run alone, and is begun then.
-  if trace ~= '' then break end
-  redis.call('HSET', started, mark_of(queue, name), worker)
-  if work >= budget then break end
+  if not entry.w then
+    -- No message of ours: somebody else has written into the stream. It was never counted.
+    remove(queue, name, true)
+    redis.call('HINCRBY', counts, 'foreign', 1)
+  else
+    add('held', queue, 1)
+    add('held_work', queue, entry.w)
+    local trace = trace_of(queue, name, entry)
+    taken[#taken + 1] = {name, trace, flat}
+    work = work + entry.w
+    -- A message with which a worker died waits until it can run alone, and is begun then.
+    if trace ~= '' then break end
+    redis.call('HSET', started, mark_of(queue, name), worker)
+    if work >= budget then break end
+  end
 end
 return {taken}
