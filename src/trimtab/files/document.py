@@ -98,12 +98,10 @@ class JsonDocument:
     def parts_as(self, kind: type[T]) -> T:
         """Decode the top-level fields that a struct has, one by one; `require` has seen them.
 
-        Of one's own (`x_...`), those that are left out have their default.
+        Those that are left out have their default.
         """
         fields = msgspec.structs.fields(typing.cast("Any", kind))
-        there = [
-            one for one in fields if one.encode_name in self.parts or not one.encode_name.startswith("x_")
-        ]
+        there = [one for one in fields if one.encode_name in self.parts]
         return kind(**{field.name: self.part(field.encode_name, field.type) for field in there})
 
     def refuse_repeated_keys(self, records: Mapping[str, Sequence[Any]]) -> None:

@@ -51,6 +51,12 @@ class PlanFormat(Generic[PlanT]):
     resources: tuple[str, ...]
     check: Callable[[JsonDocument, PlanT], None]
 
+    @property
+    def own(self) -> tuple[str, ...]:
+        """Fields that only plans of this level have; one that is left out has its default."""
+        named = (field.encode_name for field in msgspec.structs.fields(self.record))
+        return tuple(name for name in named if name not in ORDER and not name.startswith("x_"))
+
     def read(self, path: Path) -> PlanT:
         """Read and check a plan, also one that was edited by hand.
 
@@ -70,7 +76,7 @@ class PlanFormat(Generic[PlanT]):
         """The same from what `open_plan` has opened."""
         document.names = ("format", *names_of(self.record))
         level_of(document, (self.level,))
-        document.require(("format", *ORDER))
+        document.require(("format", *ORDER), self.own)
         plan: PlanT = msgspec.convert(document.parts_as(self.record), type=self.kind, from_attributes=True)
         _check_order(document, plan)
         self.check(document, plan)

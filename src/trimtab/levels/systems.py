@@ -39,3 +39,17 @@ PULSAR = System(
     collecting=Part("trimtab.observe.collect.pulsar.collector:COLLECTING"),
     checking=Part("trimtab.observe.collect.pulsar.check:check"),
 )
+
+REDIS = System(
+    name="redis",
+    title="Redis",
+    address=Option(
+        "--queues",
+        "Server of queues, Redis or Valkey, as redis://host:port/database; goes before redis.url.",
+        setting="redis.url",
+    ),
+    options=(),
+    connection=Part("trimtab.connect.redis.settings:redis_connection"),
+    collecting=Part("trimtab.observe.collect.redis.collector:COLLECTING"),
+    checking=Part("trimtab.observe.collect.redis.check:check"),
+)

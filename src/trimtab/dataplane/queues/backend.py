@@ -197,6 +197,10 @@ class Backend(Protocol):
         """Move messages of an abandoned queue, the oldest first, those of its dead worker too."""
         ...
 
+    async def exchange(self, process: str, report: bytes) -> bytes | None:
+        """Leave a process' report for whoever collects, and get what is published, if anything."""
+        ...
+
     async def recount(self) -> tuple[QueueCounts, ...]:
         """Counters again, from the messages themselves; as in `QueueCounts.derivable`."""
         ...

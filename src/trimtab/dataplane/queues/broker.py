@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncGenerator, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from os import getpid
+from pathlib import Path
 from socket import gethostname
 from typing import Any
 from uuid import uuid4
@@ -23,11 +25,14 @@ from trimtab.dataplane.queues.in_process import InProcess
 from trimtab.dataplane.queues.listening import Listener
 from trimtab.dataplane.queues.metrics import exposition, unhealthy
 from trimtab.dataplane.queues.refusals import QueuesFullError
+from trimtab.dataplane.queues.reporting import Reporter, own_queues, taken_up
+from trimtab.dataplane.queues.settings import broker_arguments
+from trimtab.files.queues.exchange import Published
 from trimtab.model.errors import ConnectError, InputError
 from trimtab.online.queues.lanes import OVERTAKE_SECONDS, Lanes
 from trimtab.online.queues.ledger import Ledger
 from trimtab.online.queues.policies.least_work import LeastWorkLeft
-from trimtab.online.queues.policy import DispatchPolicy, OwnQueue
+from trimtab.online.queues.policy import DispatchPolicy
 from trimtab.online.queues.settings import Scheduling
 
 HAND_SECONDS = 0.02
@@ -134,13 +139,15 @@ class LevelledBroker(AsyncBroker):
                 if is_cluster(url)
                 else RedisStreams(url, name, [capacity] * queues, **settings)
             )
-        self.policy = policy(self.backend.ledger)
-        if getattr(type(self.policy), "source", None) is not OwnQueue.source:
-            raise InputError(
-                f"policy is {self.policy.name}, whose workers take from others too; a worker here "
-                f"has one queue: name one of the others, like least_work_left"
-            )
+        self.policy = own_queues(policy(self.backend.ledger))
         self.scheduling, self._schedule = scheduling, schedule
+        self.learned: dict[str, float] = {}
+        self._known: Mapping[str, float] = self.weights
+        self.reporter = Reporter(self)
+        if not self._inside:
+            self.add_middlewares(self.reporter)
+        self._scheduler: Scheduler | None = None
+        self._reporting: asyncio.Task[None] | None = None
         self._name = ""
         self._listeners: dict[str, Listener] = {}
         self._open = False
@@ -148,6 +155,24 @@ class LevelledBroker(AsyncBroker):
         self._scheduling: asyncio.Task[None] | None = None
         self._stop = asyncio.Event()
         self._threads = ThreadPoolExecutor()
+
+    @classmethod
+    def from_settings(cls, file: Path | None = None, **more: Any) -> LevelledBroker:
+        """A broker as sections `[queues]` and `[redis]` of a settings file say.
+
+        Parameters
+        ----------
+        file
+            By default as for commands: `$TRIMTAB_SETTINGS`, else `trimtab.toml` in the working folder.
+        more
+            Arguments of the class, which go before the settings.
+
+        Raises
+        ------
+        SettingsError
+            If the file or a value in these sections is wrong.
+        """
+        return cls(**{**broker_arguments(file, os.environ), **more})
 
     async def startup(self) -> None:
         """Open the queues; workers inside this process begin."""
@@ -165,17 +190,23 @@ class LevelledBroker(AsyncBroker):
             self._workers = [asyncio.create_task(self._work()) for _ in range(len(self.backend.ledger))]
         may = self._inside or self.is_worker_process if self._schedule is None else self._schedule
         if self.scheduling is not None and may:
-            scheduler = Scheduler(self.backend, self._name, self.scheduling, self._mean_weight)
-            self._scheduling = asyncio.create_task(scheduler.run())
+            self._scheduler = Scheduler(self.backend, self._name, self.scheduling, self._mean_weight)
+            self._scheduling = asyncio.create_task(self._scheduler.run())
+        if not self._inside:
+            await self.reporter.exchange()
+            self._reporting = asyncio.create_task(self.reporter.run())
 
     async def shutdown(self) -> None:
         """Finish what is in work, give queues back, and let go of them."""
         self._stop.set()
         workers, self._workers = self._workers, []
         await asyncio.gather(*workers)
-        if self._scheduling is not None:
-            self._scheduling.cancel()
-            await asyncio.gather(self._scheduling, return_exceptions=True)
+        for task in (self._scheduling, self._reporting):
+            if task is not None:
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+        if self._reporting is not None:
+            await self.reporter.exchange()
         for listener in self._listeners.values():
             await listener.leave()
         self._listeners.clear()
@@ -191,6 +222,16 @@ class LevelledBroker(AsyncBroker):
         """Wait until no queue holds a message."""
         while any(one.length for one in (await self.backend.look()).queues):
             await asyncio.sleep(0.02)
+
+    @property
+    def process(self) -> str:
+        """A name that no other process has; empty before `startup`."""
+        return self._name
+
+    @property
+    def queue(self) -> int | None:
+        """The queue that this process empties, or the first of several; None for none."""
+        return next((one.queue for one in self._listeners.values() if one.queue is not None), None)
 
     async def metrics(self) -> str:
         """Counters of all queues, in Prometheus' text format, for a page that your program serves."""
@@ -224,8 +265,8 @@ class LevelledBroker(AsyncBroker):
             message.task_id,
             message.task_name,
             message.message,
-            message.labels,
-            self.weights,
+            self._labels(message),
+            self._known,
             self.default_weight,
         )
         if self._lanes is not None:
@@ -236,7 +277,7 @@ class LevelledBroker(AsyncBroker):
         while True:
             try:
                 if await self._dispatched(envelope):
-                    return
+                    break
                 refusal: QueuesFullError | ConnectError = self._full(envelope)
             except ConnectError as error:
                 # The answer is missing, so it may lie there: only what can be told apart is sent again.
@@ -244,16 +285,19 @@ class LevelledBroker(AsyncBroker):
                     raise
                 refusal = error
             if until is not None and clock() >= until:
+                self.reporter.refused(envelope.class_name)
                 raise refusal
             await asyncio.sleep(pause if until is None else min(pause, max(0.0, until - clock())))
             pause = min(pause * 2, 0.25)
+        self.reporter.accepted(envelope.class_name)
 
     async def listen(self) -> AsyncGenerator[AckableMessage, None]:
         """Messages of one worker's own queue; each call is a worker."""
         worker = f"{self._name}/{len(self._listeners)}"
         listener = self._listeners[worker] = Listener(self.backend, worker)
         async for delivery in listener.deliveries():
-            yield AckableMessage(data=delivery.envelope.body, ack=_acknowledge(listener, delivery))
+            self.reporter.delivered(delivery)
+            yield AckableMessage(data=delivery.envelope.body, ack=self._acknowledge(listener, delivery))
 
     async def _dispatched(self, envelope: Envelope) -> bool:
         # A refusal brings the ledger up to date, so that the next choice knows better; several dispatchers
@@ -280,21 +324,46 @@ class LevelledBroker(AsyncBroker):
             after,
         )
 
+    def take_up(self, published: Published) -> None:
+        """Go by published weights and settings from now on: all of them, or an error and none."""
+        scheduling, policy = taken_up(published, self.scheduling, self.policy, self.backend.ledger)
+        self.learned = dict(published.weights)
+        self._known = {**self.weights, **self.learned}
+        self.scheduling, self.policy = scheduling, policy
+        if self._scheduler is not None and scheduling is not None:
+            self._scheduler.settings = scheduling
+
+    def weight_of(self, class_name: str) -> float:
+        """Seconds of processing by which messages of a class are dispatched that say nothing themselves."""
+        return self._known.get(class_name, self.default_weight)
+
     def _mean_weight(self) -> float:
-        return sum(self.weights.values()) / len(self.weights) if self.weights else self.default_weight
+        return sum(self._known.values()) / len(self._known) if self._known else self.default_weight
+
+    def _labels(self, message: BrokerMessage) -> Mapping[str, Any]:
+        """Labels, without a weight that is but that of the task, where a measured one is published."""
+        labels = message.labels
+        if "weight" not in labels or not self.learned:
+            return labels
+        task = self.find_task(message.task_name)
+        declared = None if task is None else task.labels.get("weight")
+        class_name = str(labels.get("message_class") or message.task_name)
+        if class_name in self.learned and str(declared) == str(labels["weight"]):
+            return {name: value for name, value in labels.items() if name != "weight"}
+        return labels
+
+    def _acknowledge(self, listener: Listener, delivery: Delivery) -> Callable[[], Any]:
+        async def acknowledge() -> None:
+            self.reporter.forget(delivery)
+            await listener.done(delivery)
+
+        return acknowledge
 
     async def _work(self) -> None:
         receiver = Receiver(
             self, executor=self._threads, max_async_tasks=self.max_async_tasks, run_startup=False
         )
         await receiver.listen(self._stop)
-
-
-def _acknowledge(listener: Listener, delivery: Delivery) -> Callable[[], Any]:
-    async def acknowledge() -> None:
-        await listener.done(delivery)
-
-    return acknowledge
 
 
 def _seconds(weight: object, subject: str) -> float:

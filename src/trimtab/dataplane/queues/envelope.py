@@ -64,12 +64,15 @@ class Delivery:
         The back-end's name for it in that queue.
     deaths
         How many workers have died with it in hand.
+    waited_seconds
+        From accepted to taken; None where the back-end does not tell.
     """
 
     queue: int
     id: str
     envelope: Envelope
     deaths: int = 0
+    waited_seconds: float | None = None
 
 
 def envelope_of(

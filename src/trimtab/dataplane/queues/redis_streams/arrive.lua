@@ -7,7 +7,7 @@ if redis.call('HSETNX', base .. ':journeys', ARGV[2], string.format('%.0f', now(
 local work, entries = 0, cmsgpack.unpack(ARGV[4])
 for _, one in ipairs(entries) do
   redis.call('XADD', stream(queue, one.lane), '*', 't', one.t, 'c', one.c, 'k', '', 'w', string.format('%.0f', one.w),
-    'm', one.m, 'x', one.x, 'v', string.format('%.0f', now()))
+    'm', one.m, 'x', one.x, 'v', string.format('%.0f', now()), 'a', one.a)
   work = work + one.w
 end
 add('length', queue, #entries)

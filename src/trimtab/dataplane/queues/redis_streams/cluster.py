@@ -158,6 +158,10 @@ class ClusterStreams:
         """Move messages of a queue without a worker; those with a key only within their slot."""
         return await self._carry(Move(source, target, messages, None), fence, rescue=True)
 
+    async def exchange(self, process: str, report: bytes) -> bytes | None:
+        """Leave a report, and get what is published, in the first slot."""
+        return await self.parts[0].exchange(process, report)
+
     async def recount(self) -> tuple[QueueCounts, ...]:
         """Counters again, from the streams."""
         found = await asyncio.gather(*(part.recount() for part in self.parts))

@@ -68,10 +68,11 @@ for at = first, last, step do
   local name, entry = chosen[at][1], chosen[at][2]
   local lane = lane_of(name)
   if away then
-    packed[#packed + 1] = {t = entry.t, c = entry.c, w = entry.w, m = entry.m, x = traces[name], lane = lane}
+    packed[#packed + 1] = {t = entry.t, c = entry.c, w = entry.w, m = entry.m, x = traces[name], a = entry.a or '', lane = lane}
   else
     redis.call('XADD', stream(target, lane), '*', 't', entry.t, 'c', entry.c, 'k', entry.k, 'w',
-      string.format('%.0f', entry.w), 'm', entry.m, 'x', traces[name], 'v', string.format('%.0f', now()))
+      string.format('%.0f', entry.w), 'm', entry.m, 'x', traces[name], 'v', string.format('%.0f', now()),
+      'a', entry.a or '')
   end
   if held[name] then
     add('held', source, -1)

@@ -15,7 +15,8 @@ end
 if queue < 0 or number('length', queue) >= capacity or (not bound and get('paused', queue) == '1') then
   return {-1, view(queues)}
 end
-redis.call('XADD', stream(queue, lane), '*', 't', ARGV[4], 'c', ARGV[5], 'k', key, 'w', weight, 'm', ARGV[8])
+redis.call('XADD', stream(queue, lane), '*', 't', ARGV[4], 'c', ARGV[5], 'k', key, 'w', weight, 'm', ARGV[8],
+  'a', string.format('%.0f', now()))
 add('length', queue, 1)
 add('work', queue, weight)
 add('arrived', queue, weight)

@@ -9,6 +9,7 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
+from time import time
 from typing import Any, Final, TypeVar
 
 from redis.exceptions import (
@@ -29,6 +30,7 @@ from trimtab.dataplane.queues.redis_streams.connecting import async_client_of
 from trimtab.dataplane.queues.redis_streams.heartbeat import Heartbeat
 from trimtab.dataplane.queues.redis_streams.scripts import NAMES, ON_A_FULL_SERVER, source
 from trimtab.dataplane.queues.refusals import LostQueueError, QueuesFullError
+from trimtab.files.queues.exchange import KEPT_SECONDS, Keys
 from trimtab.model.errors import ConnectError
 from trimtab.online.queues.lanes import OVERTAKE_SECONDS
 from trimtab.online.queues.ledger import Ledger
@@ -79,7 +81,8 @@ class RedisStreams:
         hand_seconds: float = 0.0,
     ) -> None:
         self.ledger = Ledger(capacity)
-        self.base = f"{{trimtab:{name}}}"
+        self._keys = Keys(name)
+        self.base = self._keys.base
         self.life_seconds, self.deaths_max = life_seconds, deaths_max
         self.idempotency_seconds, self.overtake_seconds = idempotency_seconds, overtake_seconds
         self._url = url
@@ -259,6 +262,21 @@ class RedisStreams:
         """Move messages of a queue without a worker, the oldest first, those of its last worker too."""
         return await self._moved(source, target, messages, -1, fence, 1, 0.0)
 
+    async def exchange(self, process: str, report: bytes) -> bytes | None:
+        """Leave a report, which is kept for a while, and get what is published, in one round trip."""
+        now, kept = time(), KEPT_SECONDS
+        try:
+            async with self._client.pipeline(transaction=False) as calls:
+                calls.set(self._keys.report(process), report, px=round(kept * 1000))
+                calls.zadd(self._keys.processes, {process: now})
+                calls.zremrangebyscore(self._keys.processes, "-inf", now - kept)
+                calls.get(self._keys.published)
+                answers = await calls.execute(raise_on_error=False)
+        except _AWAY as error:
+            raise _no_answer(error) from error
+        found: bytes | None = answers[-1] if isinstance(answers[-1], bytes) else None
+        return found
+
     async def recount(self) -> tuple[QueueCounts, ...]:
         """Counters again, from the streams."""
         found = []
@@ -405,7 +423,14 @@ def _passing(error: ResponseError) -> bool:
 
 def _delivery(queue: int, name: bytes, trace: bytes, flat: Sequence[bytes]) -> Delivery:
     fields = dict(zip(flat[::2], flat[1::2], strict=True))
-    return Delivery(int(queue), name.decode(), _envelope(fields, name.startswith(b"q")), len(trace.split()))
+    envelope = _envelope(fields, name.startswith(b"q"))
+    return Delivery(int(queue), name.decode(), envelope, len(trace.split()), _waited_seconds(fields))
+
+
+def _waited_seconds(fields: dict[bytes, bytes]) -> float | None:
+    """From accepted to taken, on the server's clock; None for a message of an older version of ours."""
+    accepted, taken = fields.get(b"a"), fields.get(b"n")
+    return max(0, int(taken) - int(accepted)) / 1000 if accepted and taken else None
 
 
 def _envelope(fields: dict[bytes, bytes], quick: bool = False) -> Envelope:

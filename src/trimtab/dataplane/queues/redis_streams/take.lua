@@ -45,6 +45,8 @@ while #taken < 100 do
     add('held', queue, 1)
     add('held_work', queue, entry.w)
     local trace = trace_of(queue, name, entry)
+    flat[#flat + 1] = 'n'
+    flat[#flat + 1] = string.format('%.0f', now())
     taken[#taken + 1] = {name, trace, flat}
     work = work + entry.w
     -- A message with which a worker died waits until it can run alone, and is begun then.

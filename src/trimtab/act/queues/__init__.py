@@ -1,0 +1,1 @@
+"""Executions of the level `queues`: publishing weights and settings."""

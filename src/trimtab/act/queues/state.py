@@ -1,0 +1,165 @@
+"""Steps and states of executions of the level `queues`: one step for each weight or setting."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import ClassVar, Protocol, Self
+
+from trimtab.act.execution.messages import Command, Event, Look
+from trimtab.act.execution.record import Record
+from trimtab.act.execution.settings import Patience
+from trimtab.act.execution.state import Execution, Kept
+
+Value = float | str
+Table = Mapping[str, Value]
+"""What is published, by `kind/name`."""
+
+
+class StepState(StrEnum):
+    """How far a step is."""
+
+    PENDING = "pending"
+    ASKED = "asked"
+    DONE = "done"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class PublishStep:
+    """One weight or setting to be published.
+
+    Attributes
+    ----------
+    key
+        `weight/class` or `setting/name`.
+    after
+        Its value; None: it is published no more.
+    order
+        Of the plan's move; 0 for what an older plan takes back.
+    """
+
+    number: int
+    key: str
+    after: Value | None
+    order: int
+    follows: int | None = None
+
+    @property
+    def destinations(self) -> tuple[str, ...]:
+        """None: processes take up what is published when they see it."""
+        return ()
+
+
+@dataclass(frozen=True, slots=True)
+class PublishRecord(Record[PublishStep, StepState]):
+    """A step and how far it is."""
+
+    ACTIVE: ClassVar = frozenset({StepState.ASKED})
+    ENDED: ClassVar = frozenset({StepState.DONE, StepState.FAILED})
+
+    state: StepState = StepState.PENDING
+
+    def resumed(self, now: float, ended: bool) -> Self:
+        """See `Record.resumed`: what was asked for is asked for again if it is not seen."""
+        return replace(self, state=StepState.PENDING) if self.active else self
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeptPublishing(Kept[PublishRecord, Patience]):
+    """The part that the journal keeps; `version` is that of the newest document of ours, 0 for none."""
+
+    version: int = 0
+
+    @property
+    def clean(self) -> bool:
+        """Nothing of the server is ever ours: what is published stays."""
+        return True
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublishingState(KeptPublishing, Execution[PublishRecord, Patience]):
+    """Everything the state machine knows; `seen` is what was published at the last look."""
+
+    level: ClassVar[str] = "queues"
+    kept: ClassVar[type[KeptPublishing]] = KeptPublishing
+
+    seen: Seen | None = None
+
+    @property
+    def seen_whole(self) -> bool:
+        """Every look is at everything."""
+        return self.seen is not None
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One look.
+
+    Attributes
+    ----------
+    cluster
+        The set of queues and its server.
+    name
+        Under which its samples are filed.
+    version, table
+        What is published; 0 and nothing where nothing is.
+    history
+        Tables of all versions that the server keeps.
+    """
+
+    cluster: str
+    name: str
+    version: int
+    table: Table
+    history: Mapping[int, Table] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class LookAtPublished(Look):
+    """Look at what is published. Answer: `PublishedSeen`."""
+
+
+@dataclass(frozen=True)
+class Publish(Command):
+    """Publish these changes over a version. Answer: `PublishTold`."""
+
+    base: int
+    changes: Mapping[str, Value | None]
+
+
+@dataclass(frozen=True)
+class PublishedSeen(Event):
+    """Answer to `LookAtPublished`."""
+
+    seen: Seen
+
+
+@dataclass(frozen=True)
+class PublishTold(Event):
+    """Answer to `Publish`; `version` is what was published, None where somebody was faster."""
+
+    version: int | None
+
+
+class QueuesPort(Protocol):
+    """One set of queues to act on; for claims see `trimtab.act.port`."""
+
+    claim_rights: str
+
+    def observe(self) -> Seen:
+        """What is published."""
+        ...
+
+    def publish(self, base: int, changes: Mapping[str, Value | None]) -> int | None:
+        """Publish changes over a version; its number, or None where that version is the newest no more."""
+        ...
+
+    def read_claims(self) -> frozenset[str]:
+        """See `ClaimPort.read_claims`."""
+        ...
+
+    def write_claims(self, added: Collection[str], removed: Collection[str]) -> None:
+        """See `ClaimPort.write_claims`."""
+        ...

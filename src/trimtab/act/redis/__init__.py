@@ -1,0 +1,1 @@
+"""A server of queues to act on."""

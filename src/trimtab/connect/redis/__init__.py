@@ -1,0 +1,1 @@
+"""A server of queues as commands reach it: Redis or Valkey."""

@@ -1,0 +1,186 @@
+"""What lies on a server of queues: counters, reports, published weights; read at once, written by version."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from trimtab.connect.redis.settings import RedisConnection
+from trimtab.extras import missing_extra_named
+from trimtab.files.queues.exchange import (
+    HISTORY,
+    KEPT_SECONDS,
+    Keys,
+    Published,
+    Report,
+    document,
+    read_published,
+    read_report,
+)
+from trimtab.model.errors import ConnectError
+
+if TYPE_CHECKING:
+    from redis import Redis
+
+FIELDS: Final = ("length", "work", "held", "held_work", "arrived", "served", "paused", "until")
+"""Counters of a queue, whole numbers; work in microseconds, `until` in milliseconds of the server's clock."""
+
+_PUBLISH: Final = """
+local found = redis.call('HGET', KEYS[2], 'newest') or '0'
+if found ~= ARGV[1] then return 0 end
+redis.call('SET', KEYS[1], ARGV[3])
+redis.call('HSET', KEYS[2], 'newest', ARGV[2], ARGV[2], ARGV[3])
+redis.call('HDEL', KEYS[2], string.format('%.0f', tonumber(ARGV[2]) - tonumber(ARGV[4])))
+return 1
+"""
+"""A version is published by whoever has seen the one before it, and by nobody else."""
+
+
+@dataclass(frozen=True)
+class Counters:
+    """All queues at an instant.
+
+    Attributes
+    ----------
+    at
+        Seconds since 1970, by the server's clock.
+    queues
+        By number: the counters of `FIELDS`.
+    """
+
+    at: float
+    queues: Mapping[int, Mapping[str, int]]
+
+
+class QueueServer:
+    """One set of queues on its server.
+
+    Every method raises `ConnectError` if the server does not answer, or refuses.
+    """
+
+    def __init__(self, client: Redis, connection: RedisConnection) -> None:
+        self._client, self.connection = client, connection
+        self.keys = Keys(connection.name)
+
+    @property
+    def id(self) -> str:
+        """The set of queues by name and place."""
+        return f"{self.connection.name} at {self.connection.shown}"
+
+    def about(self) -> dict[str, Any]:
+        """What the server tells of itself."""
+        return dict(self._asked(lambda: self._client.info()))
+
+    def settings(self, *names: str) -> dict[str, str]:
+        """Settings of the server by name, those that it tells."""
+
+        def read() -> dict[str, str]:
+            found: dict[str, str] = {}
+            for one in names:
+                found |= self._client.config_get(one)  # type: ignore[arg-type]
+            return found
+
+        return dict(self._asked(read))
+
+    def counters(self) -> Counters:
+        """Counters of all queues, changed by the same scripts that move messages."""
+        seconds, microseconds = self._asked(self._client.time)
+        found: dict[int, dict[str, int]] = {}
+        for name, value in self._asked(lambda: self._client.hgetall(self.keys.counts)).items():
+            field, _, queue = name.decode().rpartition(":")
+            if field in FIELDS and queue.isdecimal():
+                found.setdefault(int(queue), {})[field] = int(value or 0)
+        return Counters(seconds + microseconds / 1e6, dict(sorted(found.items())))
+
+    def reports(self) -> list[Report]:
+        """The newest report of each process that told something of late, by name."""
+
+        def read() -> list[Any]:
+            seconds, _ = self._client.time()
+            names: Any = self._client.zrangebyscore(self.keys.processes, seconds - KEPT_SECONDS, "+inf")
+            return list(self._client.mget([self.keys.report(one.decode()) for one in names])) if names else []
+
+        found = [read_report(one) for one in self._asked(read) if one is not None]
+        return sorted((one for one in found if one is not None), key=lambda one: one.process)
+
+    def published(self) -> Published | None:
+        """What is published; None for nothing.
+
+        Raises
+        ------
+        InputError
+            If it cannot be read.
+        """
+        data = self._asked(lambda: self._client.get(self.keys.published))
+        return (
+            None
+            if data is None
+            else read_published(data, f"{self.keys.published} of {self.connection.shown}")
+        )
+
+    def history(self) -> list[Published]:
+        """The last documents that were published, the oldest first."""
+        found = self._asked(lambda: self._client.hgetall(self.keys.history))
+        documents = [
+            read_published(data, f"{self.keys.history} of {self.connection.shown}")
+            for name, data in found.items()
+            if name != b"newest"
+        ]
+        return sorted(documents, key=lambda one: one.version)
+
+    def publish(self, new: Published) -> bool:
+        """Publish a document; False, and nothing done, where its version is not the next."""
+        keys = (self.keys.published, self.keys.history)
+        words = (str(new.version - 1), str(new.version), document(new), str(HISTORY))
+        return bool(self._asked(lambda: self._client.eval(_PUBLISH, len(keys), *keys, *words)))
+
+    def claims(self) -> frozenset[str]:
+        """Texts of trimtabs that act here."""
+        return frozenset(one.decode() for one in self._asked(lambda: self._client.smembers(self.keys.claims)))
+
+    def change_claims(self, added: Collection[str], removed: Collection[str]) -> None:
+        """Leave some texts and remove others, in one change."""
+
+        def change() -> None:
+            with self._client.pipeline(transaction=True) as calls:
+                if added:
+                    calls.sadd(self.keys.claims, *added)
+                if removed:
+                    calls.srem(self.keys.claims, *removed)
+                calls.execute()
+
+        self._asked(change)
+
+    def _asked(self, call: Any) -> Any:
+        from redis.exceptions import RedisError
+
+        try:
+            return call()
+        except (RedisError, OSError) as error:
+            raise ConnectError(
+                f"the server of the queues at {self.connection.shown} does not answer as it should: {error}; "
+                "start it, or correct redis.url and the password"
+            ) from error
+
+
+@contextmanager
+@missing_extra_named()
+def open_server(connection: RedisConnection) -> Iterator[QueueServer]:
+    """A set of queues on a connection of its own."""
+    from redis import Redis
+    from redis.backoff import NoBackoff
+    from redis.retry import Retry
+
+    seconds = connection.timeout_seconds
+    client = Redis.from_url(
+        connection.full_url,
+        socket_timeout=seconds,
+        socket_connect_timeout=seconds,
+        retry=Retry(NoBackoff(), 0),
+    )
+    try:
+        yield QueueServer(client, connection)
+    finally:
+        client.close()

@@ -1,0 +1,98 @@
+"""The connection to a server of queues: the `[redis]` table of trimtab.toml, checked and frozen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar, Final
+from urllib.parse import urlsplit
+
+from trimtab.connect.connection import Connection, connection_of
+from trimtab.files.queues.settings import server_url
+from trimtab.files.settings import Settings
+from trimtab.model.errors import SettingsError
+
+SCHEMES: Final = ("redis", "rediss")
+
+
+@dataclass(frozen=True)
+class RedisConnection(Connection):
+    """Everything a client needs to reach the server of one set of queues.
+
+    Parameters
+    ----------
+    url
+        redis://host:port/database, or rediss:// over TLS.
+    name
+        Of the set of queues, as brokers are given it; also the name that samples are filed under.
+    password
+        Shown to the server.
+    timeout_seconds
+        How long one answer may take.
+    """
+
+    section: ClassVar[str] = "redis"
+
+    url: str
+    name: str = "queues"
+    password: str | None = field(default=None, repr=False)
+    timeout_seconds: float = 5.0
+
+    def __post_init__(self) -> None:
+        """Refuse settings that no client could use."""
+        try:
+            parts = urlsplit(self.url)
+            sound = (
+                parts.scheme in SCHEMES and bool(parts.hostname) and (parts.port is None or parts.port > 0)
+            )
+        except ValueError:
+            sound, parts = False, urlsplit("")
+        if not sound:
+            shown = "an address with a password in it" if parts.password else repr(self.url)
+            raise SettingsError(f"redis.url is {shown}: write it like redis://host:6379/0")
+        if parts.scheme == "redis" and (self.tls_ca or self.tls_certificate):
+            raise SettingsError(
+                "a redis.tls_ file is set, but redis.url is plain redis://: write rediss://, or leave the "
+                "tls_ keys out"
+            )
+        if not self.name:
+            raise SettingsError("redis.name is empty: name the set of queues as its brokers do")
+        super().__post_init__()
+        if not 0 < self.timeout_seconds < float("inf"):
+            raise SettingsError(f"redis.timeout_seconds is {self.timeout_seconds}: it must be above 0")
+
+    @property
+    def shown(self) -> str:
+        """The address without a password, for messages."""
+        parts = urlsplit(self.url)
+        return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+
+    @property
+    def full_url(self) -> str:
+        """The address as the client takes it, with password and TLS files."""
+        if not self.url.startswith("rediss"):
+            return server_url(self.url, self.password)
+        return server_url(
+            self.url,
+            self.password,
+            ssl_ca_certs=self.tls_ca,
+            ssl_certfile=self.tls_certificate,
+            ssl_keyfile=self.tls_key,
+            ssl_check_hostname=None if self.tls_verify_hostname else "false",
+        )
+
+
+def redis_connection(settings: Settings, url: str | None = None) -> RedisConnection:
+    """The connection that the `[redis]` table describes; errors as in `connection_of`.
+
+    Parameters
+    ----------
+    url
+        As `--queues` takes it; it goes before that of the table.
+    """
+    return connection_of(
+        settings,
+        RedisConnection,
+        options={"url": url},
+        secret="password",
+        first=("url", "name the server with --queues redis://host:6379/0"),
+    )

@@ -1,0 +1,63 @@
+"""Arguments of a broker out of the settings file that commands read."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from trimtab.files.queues.settings import SECTION, QueuesSettings, server_url
+from trimtab.files.settings import read_unchecked
+from trimtab.model.errors import SettingsError
+from trimtab.online.queues.catalogue import Given, policy_named
+
+SERVER: Final = "redis"
+"""The section that names the server; commands bind all of it."""
+
+
+def broker_arguments(file: Path | None, environ: Mapping[str, str]) -> dict[str, Any]:
+    """Arguments of `LevelledBroker` by sections `[queues]` and `[redis]`; other sections are not looked at.
+
+    Raises
+    ------
+    SettingsError
+        If the file or a value in these sections is wrong.
+    """
+    read = read_unchecked(file, (), environ, {SECTION.name: SECTION, SERVER: None}, lambda fault: None)
+    settings: QueuesSettings = read.bound(SECTION)
+    server = read.table(SERVER)
+    weights = sorted(settings.weights.values())
+    given = Given(random.Random().random, tuple((one, 1.0) for one in weights))
+    found: dict[str, Any] = {
+        "queues": settings.queues,
+        "capacity": settings.capacity,
+        "policy": lambda ledger: policy_named(settings.policy, ledger, given),
+        "weights": settings.weights,
+        "default_weight": settings.default_weight,
+        "scheduling": settings.scheduling,
+        "wait_seconds": None if settings.wait_seconds < 0 else settings.wait_seconds,
+        "life_seconds": settings.life_seconds,
+        "deaths_max": settings.deaths_max,
+    }
+    if "url" in server:
+        password = server.get("password")
+        if password is None and "password_file" in server:
+            try:
+                password = (
+                    (read.folder / str(server["password_file"])).read_text(encoding="utf-8").rstrip("\r\n")
+                )
+            except OSError as error:
+                raise SettingsError(f"redis.password_file cannot be read: {error}; correct it") from error
+        files = {
+            option: read.folder / str(server[key])
+            for key, option in {
+                "tls_ca": "ssl_ca_certs",
+                "tls_certificate": "ssl_certfile",
+                "tls_key": "ssl_keyfile",
+            }.items()
+            if key in server
+        }
+        found["url"] = server_url(str(server["url"]), None if password is None else str(password), **files)
+        found["name"] = str(server.get("name", "queues"))
+    return found

@@ -1,0 +1,1 @@
+"""Reports of queues, weights that are published for them, snapshots and plans in files."""

@@ -1,0 +1,147 @@
+"""The snapshot of the level `queues`: the work in each queue, and what each class was measured to take."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from trimtab.model.imbalance import Imbalance, imbalance
+from trimtab.model.load import FloatArray
+from trimtab.model.snapshot import Quality, SnapshotReference
+from trimtab.model.values import Amount, Count, Name
+
+RESOURCES: Final = ("work",)
+"""What is levelled between queues: seconds of processing that lie there."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueLoad:
+    """One queue.
+
+    Attributes
+    ----------
+    queue
+        Its number, from 0.
+    capacity
+        The most messages that it may hold; None where no process told.
+    messages, work_seconds
+        Waiting or in work, and their processing time.
+    held_messages, held_work_seconds
+        Those of them that a worker has.
+    arrived_seconds_per_second, served_seconds_per_second
+        Processing time that came in and that was finished, of the last interval; None where not known.
+    paused, alive
+        The scheduler's mark, and whether a living worker empties it.
+    speed, speed_error
+        Seconds of weight that its worker does in a second, and the standard error; None where not measured.
+    """
+
+    queue: Count
+    messages: Count
+    work_seconds: Amount
+    held_messages: Count
+    held_work_seconds: Amount
+    paused: bool
+    alive: bool
+    capacity: Count | None = None
+    arrived_seconds_per_second: Amount | None = None
+    served_seconds_per_second: Amount | None = None
+    speed: Amount | None = None
+    speed_error: Amount | None = None
+
+    @property
+    def name(self) -> str:
+        """As tables call it."""
+        return f"queue {self.queue}"
+
+
+@dataclass(frozen=True, slots=True)
+class ClassLoad:
+    """One class of messages.
+
+    Attributes
+    ----------
+    message_class
+        Its name.
+    weight
+        Seconds by which its messages are dispatched; None where nobody says.
+    published
+        Seconds as published; None where they are not.
+    samples, mean_seconds, standard_error_seconds
+        Messages measured, the mean of their processing times, and its standard error; None where none was,
+        or but one.
+    sent_per_second, processed_per_second, refused_per_second
+        Over the newest window.
+    wait_seconds, wait_p99_seconds
+        From accepted to begun, over the same; None where nothing was begun.
+    """
+
+    message_class: Name
+    samples: Count
+    sent_per_second: Amount
+    processed_per_second: Amount
+    refused_per_second: Amount
+    weight: Amount | None = None
+    published: Amount | None = None
+    mean_seconds: Amount | None = None
+    standard_error_seconds: Amount | None = None
+    wait_seconds: Amount | None = None
+    wait_p99_seconds: Amount | None = None
+
+
+@dataclass(frozen=True)
+class QueuesSnapshot:
+    """All queues of one set, and all classes, at a moment.
+
+    Attributes
+    ----------
+    version
+        Of the weights that are published; 0 for none.
+    default_weight
+        Seconds, for classes that have no weight.
+    policy, scheduling
+        Name of the dispatch policy, and settings of balance scheduling, as processes told last; empty where
+        none did.
+    """
+
+    reference: SnapshotReference
+    quality: Quality
+    version: int
+    default_weight: float
+    policy: str
+    scheduling: dict[str, float | str] = field(default_factory=dict)
+    queues: tuple[QueueLoad, ...] = ()
+    classes: tuple[ClassLoad, ...] = ()
+
+    @property
+    def row_names(self) -> tuple[str, ...]:
+        """Names of the rows of `imbalance().usage`."""
+        return tuple(one.name for one in self.queues)
+
+    @property
+    def weights(self) -> dict[str, float]:
+        """The published weights by class."""
+        return {one.message_class: one.published for one in self.classes if one.published is not None}
+
+    @property
+    def mean_weight(self) -> float:
+        """r̄: the mean weight of the classes, seconds."""
+        known = [one.weight for one in self.classes if one.weight]
+        return sum(known) / len(known) if known else self.default_weight
+
+    def imbalance(self, work: FloatArray | None = None) -> Imbalance:
+        """The measures of the work that lies in the queues, or of other work, shape (queues,).
+
+        Capacity is what a queue holds when it is full of messages of mean weight, so that usage is what
+        states of queues go by: α and β of the source. Queues without a worker do not count.
+        """
+        found = np.array([one.work_seconds for one in self.queues]) if work is None else work
+        capacity = np.array([(one.capacity or np.inf) * self.mean_weight for one in self.queues])
+        if not np.isfinite(capacity).any():
+            capacity = np.ones(len(self.queues)) * max(1.0, float(found.sum()))
+        alive = np.array([one.alive for one in self.queues], dtype=np.bool_)
+        return imbalance(
+            found[:, None], capacity[:, None], alive if alive.any() else np.ones_like(alive), RESOURCES
+        )

@@ -1,0 +1,52 @@
+"""Transformations of the level `queues`, from cleaned samples to the tables that snapshots are made of."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import functions as F
+
+from trimtab.model.queues.snapshot import RESOURCES
+from trimtab.observe import clean as counts
+from trimtab.observe import imbalance as measures
+from trimtab.observe.columns import Flag, imbalance_columns
+from trimtab.observe.level_pipeline import Stage, here
+from trimtab.observe.queues.samples import brokers, classes, forecast_errors
+from trimtab.observe.queues.weights import speeds, weights, windows
+from trimtab.observe.spark_columns import conform
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def imbalance(brokers: DataFrame) -> DataFrame:
+    """The measures per (cluster, tick) of the work in queues that have a worker; `traffic_collapse` is null.
+
+    A queue beyond the workers is passed over by dispatch, and its emptiness says nothing.
+    """
+    measured = measures.imbalance(brokers.where("alive"), RESOURCES, "string")
+    return conform(
+        measured.withColumn("traffic_collapse", F.lit(None).cast("boolean")), imbalance_columns("string")
+    )
+
+
+def quality(cleaned: DataFrame, brokers: DataFrame, classes: DataFrame) -> DataFrame:
+    """Counts of each flag per (cluster, tick, kind)."""
+    flags = (Flag.GAP, Flag.RESET)
+    return counts.quality(
+        cleaned,
+        (brokers.withColumn("kind", F.lit("queue")), flags),
+        (classes.withColumn("kind", F.lit("queue_class")), flags),
+    )
+
+
+STAGES: Final = (
+    Stage(brokers, {"cleaned": lambda s: s.gap}),
+    Stage(classes, {"cleaned": lambda s: s.gap}),
+    Stage(windows, {"classes": lambda s: s.window}),
+    Stage(weights, {"windows": lambda s: (s.weight_windows - 1) * s.window}),
+    Stage(speeds, {"windows": here, "weights": here}),
+    Stage(forecast_errors, {"brokers": lambda s: s.horizon + s.gap}),
+    Stage(imbalance, {"brokers": here}),
+    Stage(quality, {"cleaned": here, "brokers": here, "classes": here}),
+)

@@ -1,0 +1,1 @@
+"""Planners of the level `queues`: weights to publish, and what the scheduler would do."""

@@ -1,0 +1,115 @@
+"""The scheduler's view of a snapshot: the machine that runs in the data plane, asked what it would do."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from trimtab.files.queues.settings import QueuesSettings
+from trimtab.model.errors import SettingsError
+from trimtab.model.queues.plan import QueueForecast, SchedulerOrder
+from trimtab.model.queues.snapshot import QueuesSnapshot
+from trimtab.online.queues.messages import Move, Order, Pause, QueuesSeen, Resume
+from trimtab.online.queues.scheduling import Schedule, handle
+from trimtab.online.queues.settings import Scheduling
+
+UNLIMITED = 2**53
+
+
+def asked_now(
+    snapshot: QueuesSnapshot, settings: QueuesSettings
+) -> tuple[tuple[QueueForecast, ...], tuple[SchedulerOrder, ...], list[float]]:
+    """Forecast and state of each queue, what would be ordered, and the work of each queue after that.
+
+    The window that ends with the snapshot is given to the machine twice: at the beginning of a cycle, where
+    only overload moves it, and if that orders no move, at its end, where queues are levelled all the same.
+    """
+    scheduling = scheduling_of(snapshot, settings)
+    schedule, orders = _looked(snapshot, scheduling, begun_before=scheduling.window_seconds)
+    when, shown = "now", schedule
+    if not any(isinstance(one, Move) for one in orders):
+        ending = _looked(snapshot, scheduling, begun_before=scheduling.cycle_seconds)[1]
+        moves = tuple(one for one in ending if isinstance(one, Move))
+        told = [_told(one, "now") for one in orders] + [_told(one, "end of cycle") for one in moves]
+        orders = (*orders, *moves)
+    else:
+        told = [_told(one, when) for one in orders]
+    seen = shown.seen
+    assert seen is not None
+    forecasts = tuple(
+        QueueForecast(
+            one.queue,
+            one.messages,
+            one.work_seconds,
+            shown.trends[row],
+            shown.forecast[row],
+            shown.messages[row],
+            shown.states[row].value,
+            one.paused,
+        )
+        for row, one in enumerate(snapshot.queues)
+    )
+    work = [one.work_seconds for one in snapshot.queues]
+    for order in orders:
+        if isinstance(order, Move):
+            part = order.work if order.work is not None else _work_of(snapshot, order)
+            work[order.source] -= part
+            work[order.target] += part
+    return forecasts, tuple(told), work
+
+
+def scheduling_of(snapshot: QueuesSnapshot, settings: QueuesSettings) -> Scheduling:
+    """Settings of scheduling as processes run by, where they told; else those of the plan."""
+    if settings.publish_settings or not snapshot.scheduling:
+        return settings.scheduling
+    try:
+        return replace(settings.scheduling, **snapshot.scheduling)  # type: ignore[arg-type]
+    except (TypeError, SettingsError):
+        return settings.scheduling
+
+
+def _looked(
+    snapshot: QueuesSnapshot, scheduling: Scheduling, begun_before: float
+) -> tuple[Schedule, tuple[Order, ...]]:
+    """The machine after a window with the snapshot's rates, in a cycle that began so many seconds before."""
+    window, queues = scheduling.window_seconds, snapshot.queues
+    anyone = any(one.alive for one in queues)
+    before = QueuesSeen(
+        at=0.0,
+        capacity=tuple(one.capacity or UNLIMITED for one in queues),
+        length=tuple(one.messages for one in queues),
+        work=tuple(one.work_seconds for one in queues),
+        arrived=(0.0,) * len(queues),
+        served=(0.0,) * len(queues),
+        paused=tuple(one.paused for one in queues),
+        closed=tuple(anyone and not one.alive for one in queues),
+        mean_weight=snapshot.mean_weight,
+    )
+    now = replace(
+        before,
+        at=window,
+        arrived=tuple((one.arrived_seconds_per_second or 0.0) * window for one in queues),
+        served=tuple((one.served_seconds_per_second or 0.0) * window for one in queues),
+    )
+    schedule, _ = handle(Schedule(), before, scheduling)
+    return handle(replace(schedule, began=window - begun_before), now, scheduling)
+
+
+def _work_of(snapshot: QueuesSnapshot, move: Move) -> float:
+    source = snapshot.queues[move.source]
+    return source.work_seconds * (move.messages or 0) / max(1, source.messages)
+
+
+def _told(order: Order, when: str) -> SchedulerOrder:
+    match order:
+        case Pause(queue):
+            return SchedulerOrder(when, "pause", queue, "its forecast is overload: it receives nothing")
+        case Resume(queue):
+            return SchedulerOrder(when, "resume", queue, "its forecast is no overload any more")
+        case Move(source, target, messages, work):
+            why = (
+                "an overloaded queue with the lightest light one, what it has above their mean"
+                if when == "now"
+                else "the heaviest queue with the lightest, what it has above their mean"
+            )
+            return SchedulerOrder(when, "move", source, why, target, messages, work)
+    raise AssertionError(order)

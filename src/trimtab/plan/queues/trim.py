@@ -1,0 +1,79 @@
+"""A plan of the level `queues`: weights that are worth publishing, and what the scheduler would do now."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from trimtab.files.queues.settings import QueuesSettings
+from trimtab.model.level import standing_of
+from trimtab.model.plan import Prediction, Problem, Verdict, settings_document
+from trimtab.model.queues.plan import (
+    Publication,
+    PublicationBound,
+    PublicationCost,
+    PublicationKind,
+    QueuesPlan,
+    Standing,
+)
+from trimtab.model.queues.snapshot import RESOURCES, QueuesSnapshot
+from trimtab.plan.queues.learning import publications
+from trimtab.plan.queues.scheduler import asked_now
+
+
+def plan_queues(snapshot: QueuesSnapshot, settings: QueuesSettings) -> QueuesPlan:
+    """The plan; it publishes, and moves nothing itself: moves are the scheduler's, every second.
+
+    `predicted` is about the work in the queues, before and after what the scheduler would do.
+    """
+    moves = publications(snapshot, settings)
+    forecasts, orders, work = asked_now(snapshot, settings)
+    before, after = snapshot.imbalance(), snapshot.imbalance(np.array(work))
+    breaches = standing_of(snapshot, settings).breaches
+    problems = tuple(
+        Problem(
+            "unmet_goal",
+            f"{breach.broker}: work {abs(breach.value):.1%} against {breach.goal} {breach.limit:.1%}: "
+            "balance scheduling works on it, and weights that are nearer to the truth help it",
+            resource="work",
+        )
+        for breach in breaches
+    )
+    kinds = [move.kind for move in moves]
+    return QueuesPlan(
+        level="queues",
+        strategy="trim",
+        seed=0,
+        settings=settings_document(settings, RESOURCES),
+        snapshot=snapshot.reference,
+        verdict=_verdict(moves, problems),
+        moves=moves,
+        predicted=Prediction(before.measures(), after.measures()),
+        problems=problems,
+        version=snapshot.version,
+        assignments=_assignments(snapshot, moves),
+        cost=PublicationCost(kinds.count(PublicationKind.WEIGHT), kinds.count(PublicationKind.SETTING)),
+        bound=PublicationBound(0, "publishing moves no message and interrupts nobody"),
+        queues=forecasts,
+        orders=orders,
+    )
+
+
+def _verdict(moves: tuple[Publication, ...], problems: tuple[Problem, ...]) -> Verdict:
+    if problems:
+        return Verdict.IMPROVED
+    return Verdict.LEVELLED if moves else Verdict.LEVEL
+
+
+def _assignments(snapshot: QueuesSnapshot, moves: tuple[Publication, ...]) -> tuple[Standing, ...]:
+    """All that is published after the moves: weights that stay, and what changes."""
+    changed = {(move.kind, move.name): move for move in moves}
+    stays = {(PublicationKind.WEIGHT, name): value for name, value in snapshot.weights.items()}
+    return tuple(
+        Standing(
+            kind,
+            name,
+            changed[kind, name].before if (kind, name) in changed else stays[kind, name],
+            changed[kind, name].after if (kind, name) in changed else stays[kind, name],
+        )
+        for kind, name in sorted({*stays, *changed})
+    )
