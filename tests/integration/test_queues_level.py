@@ -99,7 +99,7 @@ def test_weights_learn_themselves_and_go_back(url: str, tmp_path: Path) -> None:
     with open_server(RedisConnection(url)) as reader:
         try:
             _until(lambda: _processed(reader) >= 20)
-            trimtab("collect", "--queues", url, "--lake", lake, "--interval", 0.5, "--ticks", 8)
+            trimtab("collect", "--queues", url, "--lake", lake, "--interval", 1, "--ticks", 6)
             at_once = json.loads(trimtab("status", "--queues", url, "--json"))
             assert (at_once["level"], at_once["processes"], at_once["version"]) == ("queues", 3, 0)
             trimtab("pipeline", "run", "--lake", lake)
