@@ -79,6 +79,7 @@ class Sender(threading.Thread):
 
 
 @pytest.mark.spark
+@pytest.mark.timeout(900)
 def test_weights_learn_themselves_and_go_back(url: str, tmp_path: Path) -> None:
     """Sampled, through Spark, planned, published, taken up by all; an older plan takes it back."""
 
