@@ -94,19 +94,27 @@ class NodeLog:
         """Take a line in; it is on disk after the next `sync`."""
         self._pending.append(encoded((group, written)))
 
-    def sync(self) -> None:
-        """Put on disk whatever was written since.
+    def take(self) -> bytes:
+        """What was written since, to be put."""
+        data, self._pending = b"".join(self._pending), []
+        return data
+
+    def put(self, data: bytes) -> None:
+        """Put it on disk; may run beside further writes, in another thread.
 
         Raises
         ------
         OSError
             If the disk does not: nobody can say then what is on it, so the node must end.
         """
-        data, self._pending = b"".join(self._pending), []
         view = memoryview(data)
         while view:
             view = view[os.write(self._file, view) :]
         os.fdatasync(self._file)
+
+    def sync(self) -> None:
+        """Put on disk whatever was written since; see `put`."""
+        self.put(self.take())
 
     def close(self) -> None:
         """Let go of the file; what was not synced is lost."""

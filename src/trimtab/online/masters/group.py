@@ -70,7 +70,7 @@ class Group:
         self._look_at = inf
         # Nodes try in turn, or they would try against one another.
         renewal = station.settings.renewal_seconds
-        self._try_at = station.now + renewal * (1 + (station.node + number) % station.nodes / station.nodes)
+        self._try_at = station.now + renewal * ((station.node + number) % station.nodes) / station.nodes
         self._sync_at = station.now + station.settings.sync_seconds
 
     def recover(self, written: list[Any]) -> None:
@@ -113,7 +113,7 @@ class Group:
             self.challenge.step(self)
         if self.incumbent is not None:
             self.incumbent.step(self)
-        if self.incumbent is not None or (self.challenge is not None and not self.challenge.ended):
+        if self.incumbent is not None or self.challenge is not None:
             self._look_at = self.station.now + self.station.settings.retry_seconds
 
     # ------------------------------------------------------------ mastership
@@ -175,6 +175,8 @@ class Group:
             self._mastered(entry.ideal, entry.ready)
             return
         ideal = entry.ideal == self.station.node
+        if ideal:
+            self.lease.named(entry.ready)
         if ideal and entry.scheme == Scheme.AWAIT:
             self.lease.own_until = -inf  # the incumbent's term runs out by itself
         else:
@@ -252,7 +254,8 @@ class Group:
     @property
     def _writes(self) -> bool:
         """Whether this node may propose messages: as master within its term, or named by a takeover."""
-        return self.lease.held or self.state.ideal == self.station.node
+        acting = self.state.ideal == self.station.node and self.station.now < self.lease.acting_until
+        return acting or self.lease.held
 
     def publish(self, publish: Publish) -> None:
         """Batch a message, send it on, hold it, or say who is master."""

@@ -25,15 +25,19 @@ class Lease:
         Until when this node counts itself as the holder.
     others_until
         Until when this node leaves the lease alone.
+    acting_until
+        Until when this node writes in the place of a master, if a takeover names it.
     """
 
-    __slots__ = ("_given_up", "_seconds", "_starts", "_station", "others_until", "own_until")
+    __slots__ = (
+        "_given_up", "_seconds", "_starts", "_station", "acting_until", "others_until", "own_until",
+    )  # fmt: skip
 
     def __init__(self, station: Station, seconds: float) -> None:
         self._station, self._seconds = station, seconds
         self._starts: dict[Nonce, float] = {}
         self._given_up: Nonce | None = None
-        self.own_until = -inf
+        self.own_until = self.acting_until = -inf
         # Whatever this node knew in a former life, somebody may have become master just before this one.
         self.others_until = station.now + seconds
 
@@ -50,12 +54,20 @@ class Lease:
 
     def taken(self, node: int, nonce: Nonce) -> None:
         """A proposal by which a node holds it was applied here, now."""
-        self.others_until = self._station.now + self._seconds
         self.own_until = -inf
         # A nonce of another life of this node has no start here: that life's term is not this one's.
         start = self._starts.get(nonce) if node == self._station.node else None
+        # Nor is it a reason to wait: that life is over, and nobody else holds what it was given.
+        if start is not None or node != self._station.node:
+            self.others_until = self._station.now + self._seconds
         if start is not None and (self._given_up is None or nonce > self._given_up):
             self.own_until, self._given_up = start + self._seconds * (1 - self._station.settings.margin), None
+
+    def named(self, ready: Nonce) -> None:
+        """A takeover names this node, which may write meanwhile; a term counts from when it was ready."""
+        start = self._starts.get(ready)
+        if start is not None:
+            self.acting_until = start + self._seconds * (1 - self._station.settings.margin)
 
     def handed(self, *, ends_now: bool) -> None:
         """It was promised to a node, which may try at once; others leave it alone for one term, no longer."""

@@ -150,11 +150,8 @@ class Checkers:
         message = order.message
         match message:
             case Published(verdict="stored") | Pulled(verdict="stored") | OffsetKept():
-                assert machine.core is not None
-                if machine.core.groups[order.group].state.ideal == machine.number or not self._clocks_kept:
-                    return
                 for other in self._world.machines:
-                    if other is not machine and self._held(other, order.group):
+                    if other is not machine and self._clocks_kept and self._held(other, order.group):
                         self.broken(
                             "I1", f"node {machine.number} answers {message} beside master {other.number}"
                         )
@@ -244,6 +241,7 @@ class Checkers:
                 if first and group.state.ideal < 0 and not group.lease.held:
                     self._hands[group.number, group.state.version] = cycle.clean
                     self.handed_at[group.number] = world.now
+                    world.moment()
             known = self._flags.get(key)
             if known is None or known[0] != cycle.cycle:
                 self._flags[key] = cycle.cycle, local

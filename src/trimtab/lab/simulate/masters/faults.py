@@ -9,7 +9,7 @@ from trimtab.lab.simulate.masters.machine import Machine
 from trimtab.lab.simulate.masters.network import Address
 from trimtab.lab.simulate.masters.world import World
 
-MEAN_SECONDS: Final = 5.0
+MEAN_SECONDS: Final = 4.0
 """Between two faults."""
 
 
@@ -144,6 +144,7 @@ def schedule(world: World, kinds: tuple[str, ...], until: float, *, beyond: bool
     """Draw faults of these kinds until then, one after another."""
 
     def strike() -> None:
+        """Something goes wrong."""
         if world.now >= until:
             return
         kind = world.chance.choice(kinds)
@@ -151,9 +152,14 @@ def schedule(world: World, kinds: tuple[str, ...], until: float, *, beyond: bool
         seconds = world.chance.choice((0.2, 1.0, 4.0, 15.0)) * (0.5 + world.chance.random())
         fault = drift_beyond if beyond and kind == "drift" else FAULTS[kind]
         fault(world, machine, min(seconds, until - world.now))
-        world.at(world.now + world.chance.expovariate(1 / MEAN_SECONDS), strike)
 
-    world.at(world.now + world.chance.expovariate(1 / MEAN_SECONDS), strike)
+    def strike_again() -> None:
+        strike()
+        if world.now < until:
+            world.at(world.now + world.chance.expovariate(1 / MEAN_SECONDS), strike_again)
+
+    world.ambush = strike
+    world.at(world.now + world.chance.expovariate(1 / MEAN_SECONDS), strike_again)
 
 
 def end_all(world: World) -> None:

@@ -67,6 +67,9 @@ class Stage(Protocol):
     def watching(self) -> Watching:
         """Who is told."""
 
+    def moment(self) -> None:
+        """Something has begun that a fault could hurt."""
+
     def note(self, what: str) -> None:
         """Add to the story."""
 

@@ -60,7 +60,12 @@ def run(seed: int, *, beyond: bool = False, fault_seconds: float = FAULT_SECONDS
     # The more clocks may drift, the more a rule about them matters.
     drift, margin = chance.choice(((0.005, 0.02), (0.05, 0.11)))
     settings = MasterSettings(
-        scheme=scheme, drift=drift, margin=margin, snapshot_entries=chance.choice((20, 60, 1000))
+        scheme=scheme,
+        drift=drift,
+        margin=margin,
+        snapshot_entries=chance.choice((20, 60, 1000)),
+        cycle_seconds=15.0,
+        mute_seconds=5.0,
     )
     latency = chance.choice((0.002, 0.02))
     world = World(
@@ -97,7 +102,7 @@ def _play(world: World, kinds: tuple[str, ...], fault_seconds: float, *, beyond:
     world.checkers.mastered(fault_seconds)
     # A token that its holder took along, a group that is muted, then one group after another.
     slack = settings.cycle_seconds + settings.mute_seconds + 4 * settings.renewal_seconds
-    cycle = settings.lease_seconds + 2 * settings.renewal_seconds
+    cycle = settings.lease_seconds + settings.renewal_seconds if settings.scheme is Scheme.AWAIT else 5.0
     world.run_until(world.now + slack + world.groups * cycle)
     world.closing = True
     world.run_until(world.now + 2 * settings.renewal_seconds + 5)

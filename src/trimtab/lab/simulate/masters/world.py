@@ -36,7 +36,9 @@ class World:
     closing
         Whether producers have nothing new to send.
     story
-        What happened, each with its second; kept if asked for.
+        What happened, each with its second.
+    ambush
+        Strikes at moments that matter.
     """
 
     def __init__(
@@ -55,6 +57,7 @@ class World:
         self.now = 0.0
         self.closing = False
         self.events = 0
+        self.ambush: Callable[[], None] | None = None
         self.story: list[tuple[float, str]] = []
         self.network = Network(self.chance, latency_seconds)
         self.machines = [Machine(number, Clock(), Disk()) for number in range(nodes)]
@@ -72,6 +75,11 @@ class World:
             self.at(self.chance.random(), client.tick)
         for machine in self.machines:
             self.start(machine)
+
+    def moment(self) -> None:
+        """Something has begun that a fault could hurt: often one comes at once, or a message later."""
+        if self.ambush is not None and self.chance.random() < 0.5:
+            self.at(self.now + 4 * self.network.latency_seconds * self.chance.random(), self.ambush)
 
     @property
     def watching(self) -> Checkers:
@@ -125,6 +133,7 @@ class World:
             written=machine.disk.recovered(),
         )
         self.checkers.begun_anew(machine.number)
+        self.moment()
         self.tell(machine, machine.life, self.map)
 
     def stop(self, machine: Machine, *, power: bool) -> None:

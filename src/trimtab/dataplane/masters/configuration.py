@@ -1,0 +1,67 @@
+"""What a node process is told when it starts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from trimtab.model.errors import InputError
+from trimtab.online.masters.settings import MasterSettings
+
+FORMAT: Final = "trimtab/masters-node/1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeConfiguration:
+    """One node of a cluster; all but `node` and `folder` is the same on all nodes.
+
+    Attributes
+    ----------
+    cluster
+        A name that no other cluster has.
+    node
+        This node's place in `addresses`.
+    addresses
+        Of all nodes, each `host:port`.
+    folder
+        Where its log lies.
+    groups
+        How many.
+    ideal
+        Ideal node of each group, by index; none for whoever likes.
+    """
+
+    format: str
+    cluster: str
+    node: int
+    addresses: list[str]
+    folder: str
+    groups: int
+    ideal: list[int] = field(default_factory=list)
+    settings: MasterSettings = field(default_factory=MasterSettings)
+
+
+def read_configuration(path: Path) -> NodeConfiguration:
+    """A configuration from JSON.
+
+    Raises
+    ------
+    InputError
+        If it is not there, or not of this form.
+    """
+    try:
+        found = msgspec.json.decode(path.read_bytes(), type=NodeConfiguration)
+    except (OSError, msgspec.DecodeError) as error:
+        raise InputError(f"{path} cannot be read as a node's configuration: {error}") from None
+    if found.format != FORMAT:
+        raise InputError(f"{path} has format {found.format!r}, expected {FORMAT!r}")
+    for place, node in enumerate(found.ideal):
+        if not -1 <= node < len(found.addresses):
+            known = len(found.addresses) - 1
+            raise InputError(
+                f"{path} names node {node} as ideal for group {place}, expected 0 to {known}, or -1"
+            )
+    return found

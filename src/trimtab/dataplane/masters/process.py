@@ -1,0 +1,133 @@
+"""A node as a process: its log, its connections and its clock around the core."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import sys
+import time
+from pathlib import Path
+from typing import Final
+
+from trimtab.dataplane.masters.configuration import NodeConfiguration
+from trimtab.dataplane.masters.links import FORMAT, Link, messages_of, who_speaks
+from trimtab.files.masters.frames import TornError, encoded
+from trimtab.files.masters.log import NodeLog
+from trimtab.model.errors import InputError
+from trimtab.online.masters.messages import Due, Fact, MapSeen, Order, Received, Send, Write
+from trimtab.online.masters.node import Node
+
+CLIENT_BYTES: Final = 16 << 20
+"""What waits for a client that reads nothing; answers beyond that are dropped, and asked for again."""
+
+
+class NodeProcess:
+    """One node, until its process ends."""
+
+    def __init__(self, configuration: NodeConfiguration) -> None:
+        self._configuration = configuration
+        folder = Path(configuration.folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        self._log = NodeLog(folder / "log", configuration.cluster, configuration.node)
+        self._core = Node(
+            configuration.node,
+            len(configuration.addresses),
+            configuration.groups,
+            life=secrets.randbits(62),
+            now=time.monotonic(),
+            settings=configuration.settings,
+            written=self._log.recovered,
+        )
+        self._log.recovered.clear()
+        hello = (FORMAT, configuration.cluster, configuration.node)
+        self._links = {
+            number: Link(address, hello)
+            for number, address in enumerate(configuration.addresses)
+            if number != configuration.node
+        }
+        self._clients: dict[str, asyncio.StreamWriter] = {}
+        self._unsynced: list[Send] = []
+        self._sync_wanted = asyncio.Event()
+        self._timer: asyncio.TimerHandle | None = None
+
+    async def run(self) -> None:
+        """Serve until the disk fails or the task is cancelled.
+
+        Raises
+        ------
+        OSError
+            If the log cannot be synced, or the address not be had.
+        """
+        host, _, port = self._configuration.addresses[self._configuration.node].rpartition(":")
+        server = await asyncio.start_server(self._serve, host, int(port))
+        async with server, asyncio.TaskGroup() as tasks:
+            for link in self._links.values():
+                tasks.create_task(link.run())
+            tasks.create_task(self._sync())
+            ideal = self._configuration.ideal
+            self._tell(MapSeen(1, tuple(ideal)) if ideal else Due())
+
+    def _tell(self, fact: Fact) -> None:
+        facts = [fact]
+        while facts:
+            for order in self._core.handle(time.monotonic(), facts.pop(0)):
+                own = self._perform(order)
+                if own is not None:
+                    facts.append(own)
+        if self._timer is not None:
+            self._timer.cancel()
+        delay = max(0.0, self._core.due() - time.monotonic())
+        self._timer = asyncio.get_running_loop().call_later(delay, self._tell, Due())
+
+    def _perform(self, order: Order) -> Fact | None:
+        if isinstance(order, Write):
+            self._log.write(order.group, order.written)
+        elif order.synced:
+            self._unsynced.append(order)
+            self._sync_wanted.set()
+        else:
+            return self._send(order)
+        return None
+
+    def _send(self, order: Send) -> Fact | None:
+        if order.to == self._configuration.node:
+            return Received(order.to, order.group, order.message)
+        frame = encoded((order.group, order.message))
+        if isinstance(order.to, int):
+            self._links[order.to].send(frame)
+        else:
+            writer = self._clients.get(order.to)
+            if writer is not None and writer.transport.get_write_buffer_size() < CLIENT_BYTES:
+                writer.write(frame)
+        return None
+
+    async def _sync(self) -> None:
+        """One sync for all that came while the last one ran."""
+        while True:
+            await self._sync_wanted.wait()
+            self._sync_wanted.clear()
+            sends, self._unsynced = self._unsynced, []
+            # A disk that failed once may say yes next time, and have lost what came before: the node ends.
+            await asyncio.to_thread(self._log.put, self._log.take())
+            for order in sends:
+                own = self._send(order)
+                if own is not None:
+                    self._tell(own)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        who: int | str | None = None
+        try:
+            async for message in messages_of(reader):
+                if who is None:
+                    who = who_speaks(message, self._configuration.cluster)
+                    if isinstance(who, str):
+                        self._clients[who] = writer
+                else:
+                    group, told = message
+                    self._tell(Received(who, group, told))
+        except (TornError, InputError, TypeError, ValueError) as error:
+            print(f"a connection is closed: {error or 'what came is no frame'}", file=sys.stderr, flush=True)
+        finally:
+            if isinstance(who, str) and self._clients.get(who) is writer:
+                del self._clients[who]
+            writer.close()
