@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from trimtab.jars.java import find_java
 from trimtab.model.errors import ObserveError, SettingsError
+from trimtab.observe.spark_connect import SCHEME, connect_session, is_connected
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,7 +37,8 @@ class SessionSettings:
     Attributes
     ----------
     master
-        Spark's master, as `spark://host:7077` or `yarn`; by default that of `spark-submit` where it started
+        Spark's master, as `spark://host:7077` or `yarn`, or a server of Spark Connect, `sc://host:15002`, for
+        all but streams; by default that of `spark-submit` where it started
         this process, else `local[*]`: Spark runs inside this process' own JVM.
     cores
         Most cores to use; 0 for all that there are.
@@ -121,6 +123,8 @@ def spark_session(
         If Spark does not start.
     """
     chosen = settings or SessionSettings()
+    if (chosen.address or "").startswith(SCHEME):
+        return connect_session(str(chosen.address), _query_options(chosen), _flat(chosen.conf))
     find_java("Spark")
     from pyspark.sql import SparkSession
 
@@ -174,7 +178,9 @@ def session_options(
 
 
 def executors_elsewhere(session: SparkSession) -> list[str]:
-    """Host and port of the executors of a session that are not this process itself."""
+    """Host and port of the executors of a session that are not this process itself, as far as it tells."""
+    if is_connected(session):
+        return []
     known = session.sparkContext._jsc.sc().statusStore().executorList(True)
     every = [known.apply(at) for at in range(known.size())]
     return [str(one.hostPort()) for one in every if one.id() != "driver"]

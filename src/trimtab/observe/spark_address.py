@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from trimtab.jars.fetch import spark_s3_jars
 from trimtab.observe.session import spark_session
+from trimtab.observe.spark_connect import SCHEME
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -69,7 +70,9 @@ def lake_session(
     options = store_options(place)
     if not options:
         return spark_session(settings, say=say, jars=jars)
-    own = any(":hadoop-aws:" in package for package in settings.packages)
+    # A server of Spark Connect has the jars that it was started with.
+    connected = (settings.address or "").startswith(SCHEME)
+    own = connected or any(":hadoop-aws:" in package for package in settings.packages)
     further = [] if own else spark_s3_jars(say)
     return spark_session(
         replace(settings, conf={**options, **settings.conf}), say=say, jars=[*jars, *further]

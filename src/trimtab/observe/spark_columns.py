@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from functools import reduce
+from inspect import signature
 from operator import or_
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from pyspark.sql import functions as F
 
@@ -35,7 +36,9 @@ def frame_of(session: SparkSession, rows: Sequence[tuple[object, ...]], form: st
     from pyspark.sql.types import StructType
 
     schema = cast("StructType", StructType.fromDDL(form))
-    arrow = to_arrow_schema(schema, timezone="UTC")
+    # PySpark 4.1 knows no other zone.
+    zone: dict[str, Any] = {"timezone": "UTC"} if "timezone" in signature(to_arrow_schema).parameters else {}
+    arrow = to_arrow_schema(schema, **zone)
     columns = zip(*rows, strict=True) if rows else [()] * len(arrow)
     arrays = [pyarrow.array(list(values), field.type) for values, field in zip(columns, arrow, strict=True)]
     made: DataFrame = session.createDataFrame(pyarrow.Table.from_arrays(arrays, schema=arrow), schema)

@@ -21,6 +21,7 @@ from trimtab.observe.clean import deduplicated
 from trimtab.observe.lake import microseconds, read_entries
 from trimtab.observe.manifest import merged
 from trimtab.observe.spark_columns import is_inside
+from trimtab.observe.spark_connect import tables_at_once
 from trimtab.observe.tables import Tables, Written, write_table
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ def step(
     changed = {"cleaned": ranges}
     waiting = [stage for stage in lake.level.stages if stage.wanted(settings)]
     # Tables that do not need one another are made at the same time: small ones are bound by planning.
-    with ThreadPoolExecutor(tables.session.sparkContext.defaultParallelism) as workers:
+    with ThreadPoolExecutor(tables_at_once(tables.session)) as workers:
         running: set[Future[tuple[str, Ranges, Written]]] = set()
         while waiting or running:
             for stage in [one for one in waiting if all(name in changed for name in one.reach)]:

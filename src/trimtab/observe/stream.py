@@ -28,6 +28,7 @@ from trimtab.observe.parquet import is_sound
 from trimtab.observe.pipeline import Say, as_begun, begin, refuse_mixture
 from trimtab.observe.settings import LakeSettings, PipelineSettings
 from trimtab.observe.spark_address import spark_address
+from trimtab.observe.spark_connect import refuse_stream
 from trimtab.observe.spark_faults import spark_reason
 from trimtab.observe.stages import nearest_tick, step, ticks_of
 from trimtab.observe.tables import Tables
@@ -115,6 +116,7 @@ def run_stream(
     """
     from pyspark.errors import StreamingQueryException
 
+    refuse_stream(session)
     checkpoint = lake.checkpoints / source.name
     with lake.writing(say) as seat:
         refuse_mixture(lake, lake.manifest(), settings, whole=False)

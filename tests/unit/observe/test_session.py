@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import re
+import socket
+import subprocess
+import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
+from synthetic_telemetry import SyntheticCluster, land_by_tick
 from trimtab.levels.settings import read_settings
-from trimtab.model.errors import SettingsError
-from trimtab.observe.session import SessionSettings, session_options
+from trimtab.model.errors import ObserveError, SettingsError
+from trimtab.observe.lake import Lake
+from trimtab.observe.replicas.pipeline import PIPELINE as REPLICAS
+from trimtab.observe.replicas.pipeline import ReplicasPipelineSettings
+from trimtab.observe.session import SessionSettings, executors_elsewhere, session_options, spark_session
+from trimtab.observe.stream import Source, run_stream
 
 
 def test_local_spark_listens_on_loopback_only_and_has_no_web_page() -> None:
@@ -81,6 +91,34 @@ def test_any_setting_of_sparks_own(tmp_path: Path) -> None:
     assert options["spark.sql.shuffle.partitions"] == "7"
     assert options["spark.driver.memory"] == "3g"
     assert "night" not in repr(found)
+
+
+def test_a_server_of_spark_connect_that_is_not_there_is_told_at_once() -> None:
+    """Spark's client would try for ten minutes."""
+    with pytest.raises(ObserveError, match=r"Spark Connect at sc://127.0.0.1:1 does not answer: .*refused"):
+        spark_session(SessionSettings(master="sc://127.0.0.1:1"))
+
+
+@pytest.mark.skipif(find_spec("grpc") is not None, reason="the client of Spark Connect is installed")
+def test_the_client_of_spark_connect_is_named_where_it_is_missing(tmp_path: Path) -> None:
+    """It is an extra of PySpark's own."""
+    land_by_tick(SyntheticCluster(brokers=2, partitions=1).raw(1), tmp_path / "raw")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        master = f"--master=sc://127.0.0.1:{server.getsockname()[1]}"
+        command = [sys.executable, "-m", "trimtab", "pipeline", "run", f"--lake={tmp_path}", master]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=240)
+    assert done.returncode == 1
+    assert re.fullmatch(r"trimtab: .*grpcio.* pip install 'pyspark\[connect\]'\n", done.stderr), done.stderr
+
+
+def test_a_stream_over_spark_connect_is_refused(tmp_path: Path) -> None:
+    """Before anything is begun: the lake is as it was."""
+    connected = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})()
+    lake = Lake(tmp_path, REPLICAS)
+    with pytest.raises(ObserveError, match="a stream cannot run over Spark Connect .* by spark-submit"):
+        run_stream(connected, lake, ReplicasPipelineSettings(), Source())
+    assert executors_elsewhere(connected) == []
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(
