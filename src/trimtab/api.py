@@ -26,6 +26,8 @@ from trimtab.model.snapshot import SnapshotReference
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+    from trimtab.observe.open_tables import OpenTables
+
 __all__ = [
     "LEVELS",
     "Level",
@@ -233,6 +235,29 @@ def replay(
         raise InputError(f"level is {level!r}, and recordings are replayed of {names}: name one")
     rows = chosen.figures()(Path(recording), strategies, **asked)
     return _frames().from_dict(rows, orient="index").rename_axis("strategy")
+
+
+def tables(lake: str | Path | None = None, *, level: str | None = None) -> OpenTables:
+    """The tables of a lake that were published last, by name, as streams of Arrow record batches.
+
+    They fit together, whatever is published while they are read; `docs/pipeline.md` says what is in each.
+
+    Parameters
+    ----------
+    lake
+        A folder or an address; None for that of `TRIMTAB_LAKE`, else the usual one.
+    level
+        Whose tables; None where the lake holds those of one level only.
+
+    Raises
+    ------
+    TrimtabError
+        If the lake has no tables of the level, or of several where none is named.
+    """
+    from trimtab.files.places import lake_place
+    from trimtab.levels.tables import open_tables
+
+    return open_tables(lake_place(lake), level)
 
 
 def _level_of_snapshot(snapshot: Snapshot) -> Level:

@@ -12,6 +12,7 @@ from typing import Final
 from trimtab.model.errors import TrimtabError
 
 EXTRAS: Final = {
+    "deltalake": "delta",
     "httpx": "pulsar",
     "matplotlib": "plot",
     "obstore": "object-store",

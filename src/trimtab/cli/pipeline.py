@@ -103,6 +103,21 @@ def compact(
 
 
 @app.command()
+def export(
+    delta: str = typer.Option(..., "--delta", help="Folder or address below which Delta tables are written."),
+    level: str | None = LEVEL,
+    lake: Path | None = LAKE,
+) -> None:
+    """Write the tables as Delta tables, all of one moment; a later export writes only what has changed.
+
+    No Spark; needs the extra `delta`.
+    """
+    from trimtab.cli.bodies import lake as body
+
+    body.export_tables(delta, level, lake_path(lake))
+
+
+@app.command()
 def truth(
     folder: Path = typer.Argument(
         ..., help="Folder of *.truth.jsonl that `trimtab sandbox kafka load` wrote."

@@ -8,12 +8,15 @@ from pathlib import Path
 import typer
 
 from trimtab.cli.bodies.where import Where
-from trimtab.files.store import Place
+from trimtab.extras import require
+from trimtab.files.store import Place, place_of
 from trimtab.levels import FIRST, LEVELS, level_named
 from trimtab.levels.settings import pipeline_table
+from trimtab.levels.tables import open_tables
 from trimtab.model.errors import InputError
+from trimtab.observe.delta import export_delta
 from trimtab.observe.housekeeping import keep, to_keep
-from trimtab.observe.lake import Lake
+from trimtab.observe.lake import Lake, instant
 from trimtab.observe.level_pipeline import settings_of
 from trimtab.observe.raw_files import Joined
 from trimtab.observe.settings import LakeSettings
@@ -61,6 +64,19 @@ def _by_day(joined: Iterable[Joined]) -> list[tuple[str, int, int]]:
         files, size = days.get(one.day, (0, 0))
         days[one.day] = files + one.files, size + one.bytes
     return [(day.removeprefix("date="), *told) for day, told in days.items()]
+
+
+def export_tables(delta: str, level: str | None, lake: Place) -> None:
+    """`trimtab pipeline export`."""
+    require("delta")
+    tables = open_tables(lake, level)
+    exported = export_delta(tables, place_of(delta))
+    written = [one for one in exported if one.since is not None]
+    for one in written:
+        since = f"rows from {instant(one.since):%Y-%m-%d %H:%M:%S} UTC on" if one.since else "all rows"
+        say(f"{one.table}: {since}, version {one.version}")
+    told = f"{len(written)} of {len(exported)} tables written to {delta}"
+    say(f"{told}, all of manifest {tables.manifest.version}")
 
 
 def export(out: Path, cluster: str | None, lake: Place, level: str | None) -> None:
