@@ -19,6 +19,8 @@ from trimtab.observe.housekeeping import keep, to_keep
 from trimtab.observe.lake import Lake
 from trimtab.observe.manifest import merged
 from trimtab.observe.pipeline import run_batch
+from trimtab.observe.queues.pipeline import PIPELINE as QUEUES
+from trimtab.observe.queues.pipeline import QueuesPipelineSettings
 from trimtab.observe.replicas.pipeline import PIPELINE as REPLICAS
 from trimtab.observe.replicas.pipeline import ReplicasPipelineSettings
 from trimtab.observe.replicas.schemas import TABLES
@@ -140,6 +142,7 @@ def test_a_stream_before_and_after_files_are_joined_makes_the_same_tables(
         (REPLICAS, ReplicasPipelineSettings(learning_seconds=86400.0 * 3, collapse_seconds=7200.0)),
         (BUNDLES, BundlesPipelineSettings()),
         (BUNDLES, BundlesPipelineSettings(weeks=9, departure_seconds=86400.0 * 3)),
+        (QUEUES, QueuesPipelineSettings(weight_windows=3000, horizon_seconds=86400.0 * 3)),
     ],
 )
 def test_no_row_is_removed_for_its_age_that_a_later_one_is_made_of(

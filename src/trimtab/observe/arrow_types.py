@@ -34,6 +34,9 @@ def arrow_type(kind: str) -> pyarrow.DataType:
         return pyarrow.timestamp("us", tz="UTC")
     if kind in _PLAIN:
         return getattr(pyarrow, _PLAIN[kind])()
+    if kind.startswith("decimal("):
+        digits, places = kind.removeprefix("decimal(").removesuffix(")").split(",")
+        return pyarrow.decimal128(int(digits), int(places))
     outer, _, inside = kind.removesuffix(">").partition("<")
     if outer == "array":
         return pyarrow.list_(pyarrow.field("element", arrow_type(inside)))
@@ -49,7 +52,7 @@ def _parted(text: str) -> list[str]:
     """What commas part that stand in no inner brackets."""
     parts, depth = [""], 0
     for letter in text:
-        depth += {"<": 1, ">": -1}.get(letter, 0)
+        depth += {"<": 1, "(": 1, ">": -1, ")": -1}.get(letter, 0)
         if letter == "," and depth == 0:
             parts.append("")
         else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import decimal
 import json
 import re
 import sys
@@ -55,6 +56,8 @@ def value_of(kind: pa.DataType, number: int) -> Any:
         return NOON + number * MINUTE
     if pa.types.is_boolean(kind):
         return number % 2 == 0
+    if pa.types.is_decimal(kind):
+        return decimal.Decimal(number) / 8
     return f"name-{number}" if pa.types.is_string(kind) else number
 
 
@@ -150,7 +153,7 @@ def test_a_lake_without_tables_or_of_two_levels_says_so(tmp_path: Path) -> None:
         trimtab.tables(tmp_path)
     for level in LEVELS:
         published(tmp_path, level)
-    with pytest.raises(TrimtabError, match="holds tables of levels replicas and bundles: say which"):
+    with pytest.raises(TrimtabError, match=f"holds tables of levels {' and '.join(LEVELS)}: say which"):
         trimtab.tables(tmp_path)
     assert "averages" in trimtab.tables(tmp_path, level="bundles")
 

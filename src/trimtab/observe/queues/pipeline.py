@@ -46,6 +46,10 @@ class QueuesPipelineSettings(PipelineSettings):
         kept = super().of_tables()
         return {name if name in shared else f"queues.{name}": value for name, value in kept.items()}
 
+    def needed(self, table: str) -> int:
+        """As for every level, for forecasts and weights too."""
+        return max(super().needed(table), self.horizon + self.gap, self.weight_windows * self.window)
+
     @property
     def horizon(self) -> int:
         """The horizon of forecasts, microseconds."""
