@@ -7,6 +7,7 @@ import pytest
 
 import trimtab
 from support.recordings import skewed, tick, written
+from support.small_lake import NOON, imbalance_rows, publish
 from trimtab.lab.simulate.instances import lognormal_skew
 
 PAGE = (Path(__file__).parents[2] / "docs" / "python.md").read_text(encoding="utf-8")
@@ -18,6 +19,7 @@ def test_the_examples_run(
     """One after another, as in a notebook, over a small cluster and three minutes of a hot broker."""
     trimtab.write_snapshot(lognormal_skew(brokers=6, replicas=120, seed=3), tmp_path / "snapshot.json")
     written(tmp_path / "reports.jsonl", [tick(minute, skewed()) for minute in range(3)])
+    publish(tmp_path / "lake", {"imbalance": [imbalance_rows(NOON, {1: (0.2, 0.2, 0.2, 0.2)})]})
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
     blocks = re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
