@@ -46,7 +46,7 @@ class RoutingTable:
     Attributes
     ----------
     version
-        1 or more; a producer follows the highest that it has seen.
+        A producer follows the highest that it has seen; 0 is the plain hash, without a table.
     base
         Partitions that the hash divides by, for good: adding partitions moves no key.
     partitions
@@ -69,7 +69,7 @@ class RoutingTable:
     keys: Mapping[bytes, Route] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for name, least in (("version", 1), ("base", 1), ("partitions", self.base)):
+        for name, least in (("version", 0), ("base", 1), ("partitions", self.base)):
             if getattr(self, name) < least:
                 raise self._refused(f"{name} is {getattr(self, name)}, expected {least} or more")
         for group, route in self.groups.items():

@@ -1,0 +1,88 @@
+"""What must hold of effects, whatever happened on the way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from trimtab.online.keys.order.messages import Record, Stream
+
+
+class Violation(AssertionError):
+    """Something was promised and did not hold."""
+
+
+@dataclass(slots=True)
+class Effects:
+    """Where effects are kept, with the marks that make them idempotent, and what the checker knows of them.
+
+    Attributes
+    ----------
+    marks
+        Last sequence of each stream that took effect.
+    lasts
+        Last offset that took effect, by partition and key group.
+    numbers
+        By producer and key, the numbers that took effect, in their order.
+    acknowledged
+        By producer and key, the numbers that the log has told to be there.
+    doubled
+        Records that came again and had no second effect.
+    """
+
+    marks: dict[Stream, int] = field(default_factory=dict)
+    lasts: dict[tuple[int, int], int] = field(default_factory=dict)
+    numbers: dict[tuple[str, bytes], list[int]] = field(default_factory=dict)
+    acknowledged: dict[tuple[str, bytes], list[int]] = field(default_factory=dict)
+    doubled: int = 0
+
+    def apply(self, partition: int, offset: int, record: Record, number: int) -> None:
+        """Let a record take effect, unless it has done so.
+
+        Parameters
+        ----------
+        number
+            Its place in what its producer sent of its key, from 1 on; 0 for one that fills a gap.
+
+        Raises
+        ------
+        Violation
+            If it is not its turn.
+        """
+        sequence = record.stamp.sequence
+        if sequence:
+            mark = self.marks.get(record.stream, 0)
+            if sequence > mark + 1:
+                raise Violation(f"{record} was released after sequence {mark}")
+            if sequence <= mark:
+                self.doubled += 1
+                return
+            self.marks[record.stream] = sequence
+        else:
+            if offset <= self.lasts.get((partition, record.group), -1):
+                self.doubled += 1
+                return
+            self.lasts[partition, record.group] = offset
+        if number:
+            done = self.numbers.setdefault((record.producer, record.key), [])
+            if done and number <= done[-1]:
+                raise Violation(f"{record} is number {number} of its key and took effect after {done[-1]}")
+            done.append(number)
+
+    def skip(self, stream: Stream, first: int, last: int) -> int:
+        """Set a stream's mark past what is nowhere, if nobody was quicker; the mark then."""
+        if self.marks.get(stream, 0) == first - 1:
+            self.marks[stream] = last
+        return self.marks.get(stream, 0)
+
+    def check_complete(self) -> None:
+        """Everything acknowledged has taken effect.
+
+        Raises
+        ------
+        Violation
+            With how many of which key have not.
+        """
+        for name, numbers in self.acknowledged.items():
+            lost = set(numbers) - set(self.numbers.get(name, ()))
+            if lost:
+                raise Violation(f"{len(lost)} acknowledged records of {name} are lost, first {min(lost)}")

@@ -1,0 +1,73 @@
+"""Whoever publishes routing tables: routes are drawn, earlier places named until nothing waits there."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from trimtab.lab.simulate.keys.world import World
+from trimtab.model.keys.routing import Route, RoutingTable, group_count
+from trimtab.online.keys.murmur2 import POSITIVE, murmur2
+
+
+@dataclass(slots=True)
+class Publisher:
+    """Tables one after the other over a world; settled places are taken out of later ones.
+
+    Attributes
+    ----------
+    hot
+        Keys that may be split, the hottest first.
+    """
+
+    world: World
+    chance: random.Random
+    keys: Sequence[bytes]
+    hot: Sequence[bytes]
+    groups: dict[int, Route] = field(default_factory=dict)
+    routes: dict[bytes, Route] = field(default_factory=dict)
+    version: int = 0
+    ends: list[int] | None = None
+    settled: int = 0
+
+    def publish(self) -> None:
+        """A table in which some groups move and a hot key is split, split otherwise or put together again."""
+        draw, count = self.chance, len(self.world.logs)
+        for key in draw.sample(self.keys, min(3, len(self.keys))):
+            group = (murmur2(key) & POSITIVE) % group_count(count)
+            self.groups[group] = _moved(self.groups.get(group), (draw.randrange(count),), group % count)
+        key = draw.choice(self.hot)
+        home = (murmur2(key) & POSITIVE) % count
+        group = (murmur2(key) & POSITIVE) % group_count(count)
+        before = self.routes.get(key) or self.groups.get(group)
+        places = tuple(draw.sample(range(count), draw.choice((1, 2, min(3, count)))))
+        self.routes[key] = _moved(before, places, home)
+        self._write()
+
+    def settle(self) -> None:
+        """Take earlier places out once every producer follows and what had been written then is committed."""
+        world = self.world
+        if self.ends is None:
+            # Who follows has flushed what went elsewhere before, so that it is in the logs by now.
+            following = all(one.sender.table.version == self.version for one in world.producers)
+            if following and not any(world.orphans):
+                self.ends = [len(log) for log in world.logs]
+        elif all(done >= end for done, end in zip(world.committed, self.ends, strict=True)):
+            self.groups = {one: Route(route.partitions) for one, route in self.groups.items()}
+            self.routes = {one: Route(route.partitions) for one, route in self.routes.items()}
+            self.settled += 1
+            self._write()
+
+    def _write(self) -> None:
+        count = len(self.world.logs)
+        self.version += 1
+        self.ends = None
+        self.world.tables.append(
+            RoutingTable(self.version, count, count, dict(self.groups), dict(self.routes))
+        )
+
+
+def _moved(before: Route | None, places: tuple[int, ...], home: int) -> Route:
+    was = before or Route((home,))
+    return Route(places, tuple(sorted({*was.earlier, *was.partitions})))

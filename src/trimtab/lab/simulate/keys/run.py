@@ -1,0 +1,150 @@
+"""Seeded runs of the order guard: many records, tables one after the other, and every fault now and then."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from dataclasses import dataclass
+
+from trimtab.lab.simulate.keys.publisher import Publisher
+from trimtab.lab.simulate.keys.world import Entry, World
+from trimtab.online.keys.order.settings import Guarding
+
+SETTINGS = Guarding(switch_seconds=5.0, delivery_seconds=2.0, gap_seconds=4.0, fence_seconds=60.0)
+STEP_SECONDS = 0.05
+BATCH = 40
+"""Records that a step moves at most; a batch of a client holds no fewer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What happened in a run.
+
+    Attributes
+    ----------
+    records
+        Sent.
+    effects
+        Of them, those that took effect; those that are missing were never acknowledged.
+    doubled
+        Received again and refused by their marks.
+    held_most
+        Records that consumers held back at once, at most.
+    tables, settled
+        Published, and those that took earlier places out.
+    given_up
+        Changes of tables that took too long.
+    killed
+        Producers and consumers.
+    """
+
+    records: int
+    effects: int
+    doubled: int
+    held_most: int
+    tables: int
+    settled: int
+    given_up: int
+    killed: int
+
+
+def simulate(
+    seed: int, records: int, *, producers: int = 3, consumers: int = 3, partitions: int = 5, keys: int = 30
+) -> Outcome:
+    """One run to its end, with the promises held against every effect and the whole.
+
+    Raises
+    ------
+    Violation
+        If one does not hold.
+    """
+    chance = random.Random(seed)
+    names = [b"key %d" % one for one in range(keys)]
+    weights = list(itertools.accumulate(1 / rank for rank in range(1, keys + 1)))
+    plans = [chance.choices(names, cum_weights=weights, k=records // producers) for _ in range(producers)]
+    world = World(partitions, consumers, plans, SETTINGS, chance.random)
+    publisher = Publisher(world, chance, names, names[:3])
+    # Some tens of tables a run, however long it is, and as many faults.
+    steps = max(1, records // 50)
+    rare = min(0.2, 20 / steps)
+    asleep: dict[tuple[str, int], float] = {}
+    held_most = killed = 0
+    while any(one.to_send for one in world.producers):
+        if chance.random() < rare:
+            publisher.publish()
+        publisher.settle()
+        for one in range(producers):
+            if asleep.get(("producer", one), 0) <= world.now:
+                _produce(world, one, chance)
+        for one in range(consumers):
+            if asleep.get(("consumer", one), 0) <= world.now:
+                _consume(world, one, chance)
+        held_most = max(held_most, sum(one.receiver.held for one in world.consumers))
+        world.pass_time(STEP_SECONDS)
+        for partition, orphans in enumerate(world.orphans):
+            if orphans and chance.random() < 0.3:
+                world.orphan(partition, chance.random() < 0.5)
+        if chance.random() < rare:
+            killed += _strike(world, chance, asleep)
+    world.settle()
+    effects = sum(map(len, world.effects.numbers.values()))
+    gave_up = sum(one.sender.gave_up for one in world.producers)
+    return Outcome(
+        records // producers * producers, effects, world.effects.doubled, held_most, publisher.version,
+        publisher.settled, gave_up, killed,
+    )  # fmt: skip
+
+
+def _produce(world: World, one: int, chance: random.Random) -> None:
+    if world.tables and chance.random() < 0.3:
+        # The newest most often, else any: late, twice, or not in their order.
+        last = len(world.tables) - 1
+        # A run begins with the newest: its client reads the topic of tables to the end first.
+        new = world.producers[one].before and not world.producers[one].sender.table.version
+        world.read_table(one, last if new or chance.random() < 0.7 else chance.randint(0, last))
+    if world.switchable(one):
+        world.switch(one)
+    world.send(one, chance.randint(0, BATCH))
+    for partition, flying in enumerate(world.producers[one].flying):
+        if flying and chance.random() < 0.7:
+            world.append(one, partition, chance.randint(1, 2 * BATCH))
+        if chance.random() < 0.02:
+            # Markers of a transaction.
+            world.logs[partition].append(Entry(None, 0))
+
+
+def _consume(world: World, one: int, chance: random.Random) -> None:
+    for partition in list(world.consumers[one].receiver.lanes):
+        if chance.random() < 0.8:
+            world.poll(one, partition, chance.randint(1, 4 * BATCH))
+    world.effect(one, chance.randint(0, 6 * BATCH))
+    if chance.random() < 0.5:
+        world.tick(one)
+    if chance.random() < 0.5:
+        world.hear(one)
+    if chance.random() < 0.1:
+        world.wake(one)
+
+
+def _strike(world: World, chance: random.Random, asleep: dict[tuple[str, int], float]) -> int:
+    """One fault; 1 if it was a kill."""
+    producer, consumer = chance.randrange(len(world.producers)), chance.randrange(len(world.consumers))
+    partition = chance.randrange(len(world.logs))
+    which = chance.randrange(7)
+    if which == 0:
+        world.kill_producer(producer)
+    elif which == 1:
+        world.kill_consumer(consumer)
+    elif which == 2:
+        # Longer than clients try, so that all it had sent is given up when it wakes.
+        asleep["producer", producer] = world.now + chance.uniform(0, 6)
+    elif which == 3:
+        asleep["consumer", consumer] = world.now + chance.uniform(0, 6)
+    elif which == 4:
+        world.hand_over(partition, consumer, told=chance.random() < 0.5)
+    else:
+        for flying in world.producers[producer].flying:
+            if flying:
+                world.fail(producer, world.producers[producer].flying.index(flying), chance.random() < 0.5)
+                break
+    return int(which < 2)

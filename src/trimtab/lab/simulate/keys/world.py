@@ -1,0 +1,382 @@
+"""A world of partitions, producers and consumers in virtual time, stepped by whoever explores it."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from trimtab.lab.simulate.keys.checker import Effects, Violation
+from trimtab.model.keys.routing import RoutingTable
+from trimtab.online.keys.order.messages import (
+    AskMark,
+    Commit,
+    Fill,
+    Flush,
+    Probe,
+    ReadEnds,
+    ReceiverOrder,
+    Record,
+    Release,
+    Search,
+    SenderOrder,
+    Skip,
+)
+from trimtab.online.keys.order.receiver import Receiver
+from trimtab.online.keys.order.sender import Sender
+from trimtab.online.keys.order.settings import Guarding
+
+
+class Entry(NamedTuple):
+    """A record on its way or in a log; without a record it is a marker, as transactions write them."""
+
+    record: Record | None
+    number: int
+    sent: int = 0
+    since: float = 0.0
+
+
+@dataclass(slots=True)
+class Producer:
+    """One run of a producer, with what is on its way to each partition, and the runs before it."""
+
+    name: str
+    sender: Sender
+    load: list[float]
+    to_send: deque[bytes]
+    flying: list[deque[Entry]]
+    numbers: dict[bytes, int] = field(default_factory=dict)
+    sent: int = 0
+    before: tuple[str, ...] = ()
+    flush: tuple[int, int] | None = None
+    ends: ReadEnds | None = None
+
+
+@dataclass(slots=True)
+class Consumer:
+    """A consumer, with what it may let take effect."""
+
+    receiver: Receiver
+    ready: deque[tuple[int, int]] = field(default_factory=deque)
+
+
+class World:
+    """The whole.
+
+    Parameters
+    ----------
+    partitions, consumers
+        How many; partitions are handed out in turn.
+    plans
+        For each producer, the keys of the records that it will send, in order.
+    chance
+        Picks among equals.
+    """
+
+    def __init__(
+        self,
+        partitions: int,
+        consumers: int,
+        plans: Sequence[Sequence[bytes]],
+        settings: Guarding,
+        chance: Callable[[], float],
+    ) -> None:
+        self.settings, self.now = settings, 0.0
+        self._chance = chance
+        self.logs: list[list[Entry]] = [[] for _ in range(partitions)]
+        self.committed = [0] * partitions
+        self.owner = [partition % consumers for partition in range(partitions)]
+        self.orphans: list[deque[Entry]] = [deque() for _ in range(partitions)]
+        self.tables: list[RoutingTable] = []
+        self.effects = Effects()
+        self.producers = [self._producer(f"{one}", plan) for one, plan in enumerate(plans)]
+        self.consumers = [Consumer(Receiver(settings)) for _ in range(consumers)]
+        self.owed: dict[str, tuple[int, dict[bytes, list[tuple[str, int]]]]] = {}
+        self.followed: dict[tuple[str, bytes], int] = {}
+        self.started = len(plans)
+        for partition, owner in enumerate(self.owner):
+            self._carry_out(self.consumers[owner], self.consumers[owner].receiver.assigned(partition, 0))
+
+    # -- producers
+
+    def send(self, one: int, count: int = 1) -> int:
+        """Hand records to the client; how many of them did not have to wait."""
+        producer, done = self.producers[one], 0
+        while producer.to_send and done < count:
+            key = producer.to_send[0]
+            placed = producer.sender.place(key, producer.load, self._chance)
+            if placed is None:
+                break
+            producer.to_send.popleft()
+            number = producer.numbers[key] = producer.numbers.get(key, 0) + 1
+            partition, stamp = placed
+            self._fly(
+                producer, partition, Record(producer.name, key, producer.sender.group(key), stamp), number
+            )
+            done += 1
+        return done
+
+    def append(self, one: int, partition: int, count: int = 1) -> None:
+        """The log takes the next records that are on their way there."""
+        flying = self.producers[one].flying[partition]
+        for _ in range(min(count, len(flying))):
+            self._append(partition, flying.popleft())
+
+    def fail(self, one: int, partition: int, there: bool) -> None:
+        """The client gives up the next record on its way to a partition; it may be there all the same."""
+        producer = self.producers[one]
+        entry = producer.flying[partition].popleft()
+        assert entry.record is not None
+        if there:
+            self.logs[partition].append(entry)
+        self._send_orders(producer, producer.sender.failed(entry.record.key, entry.record.stamp))
+
+    def read_table(self, one: int, which: int) -> None:
+        """A producer reads one of the tables that were published."""
+        producer = self.producers[one]
+        self._send_orders(producer, producer.sender.seen(self.tables[which], self.now))
+
+    def switchable(self, one: int) -> bool:
+        """Whether a producer has flushed what it wanted to, or may read the ends that it asked for."""
+        producer = self.producers[one]
+        if producer.ends is not None:
+            return True
+        return producer.flush is not None and not any(
+            flying and flying[0].sent < producer.flush[1] for flying in producer.flying
+        )
+
+    def switch(self, one: int) -> None:
+        """Tell the producer that it has flushed, or the ends."""
+        producer = self.producers[one]
+        if producer.ends is not None:
+            asked, producer.ends = producer.ends, None
+            ends = {partition: len(self.logs[partition]) for partition in asked.partitions}
+            self._send_orders(producer, producer.sender.ends_read(asked.version, ends, self.now))
+        elif producer.flush is not None:
+            (version, _), producer.flush = producer.flush, None
+            self._send_orders(producer, producer.sender.flushed(version))
+
+    def kill_producer(self, one: int) -> None:
+        """A producer dies; requests of its that are on their way may still arrive. Another run goes on."""
+        dead = self.producers[one]
+        for partition, flying in enumerate(dead.flying):
+            self.orphans[partition].extend(flying)
+        self.producers[one] = self._producer(f"{self.started}", dead.to_send)
+        self.producers[one].before = (*dead.before, dead.name)
+        self.started += 1
+
+    def orphan(self, partition: int, arrives: bool) -> None:
+        """The next request of the dead arrives, or is lost."""
+        entry = self.orphans[partition].popleft()
+        if arrives:
+            self.logs[partition].append(entry)
+
+    # -- consumers
+
+    def poll(self, one: int, partition: int, count: int = 1) -> None:
+        """A consumer receives the next records of a partition that it believes to be its own."""
+        consumer, log = self.consumers[one], self.logs[partition]
+        receiver = consumer.receiver
+        position = receiver.lanes[partition].position
+        for offset in range(position, min(position + count, len(log))):
+            record = log[offset].record
+            if record is None:
+                receiver.positioned(partition, offset + 1)
+            else:
+                self._carry_out(consumer, receiver.arrived(partition, offset, record, self.now))
+
+    def effect(self, one: int, count: int = 1) -> None:
+        """A consumer lets what was released take effect."""
+        consumer = self.consumers[one]
+        for _ in range(count):
+            if not consumer.ready:
+                return
+            partition, offset = consumer.ready.popleft()
+            entry = self.logs[partition][offset]
+            assert entry.record is not None
+            self._check_owed(entry, entry.record)
+            self.effects.apply(partition, offset, entry.record, entry.number)
+            self._carry_out(consumer, consumer.receiver.applied(partition, offset))
+
+    def tick(self, one: int) -> None:
+        """A consumer commits, and looks after what waits."""
+        self._carry_out(self.consumers[one], self.consumers[one].receiver.ticked(self.now))
+
+    def hear(self, one: int) -> None:
+        """A consumer reads what is committed of all partitions."""
+        consumer = self.consumers[one]
+        for partition, offset in enumerate(self.committed):
+            self._carry_out(consumer, consumer.receiver.passed(partition, offset))
+
+    def kill_consumer(self, one: int) -> None:
+        """A consumer dies and comes back with nothing in mind; its partitions begin at their commits."""
+        consumer = self.consumers[one] = Consumer(Receiver(self.settings))
+        for partition, owner in enumerate(self.owner):
+            if owner == one:
+                self._carry_out(consumer, consumer.receiver.assigned(partition, self.committed[partition]))
+
+    def hand_over(self, partition: int, to: int, told: bool = True) -> None:
+        """A partition becomes another consumer's; who had it may sleep and not know of it."""
+        before = self.owner[partition]
+        self.owner[partition] = to
+        if told and before != to:
+            self._revoke(before, partition)
+        consumer = self.consumers[to]
+        self._revoke(to, partition)
+        self._carry_out(consumer, consumer.receiver.assigned(partition, self.committed[partition]))
+
+    def wake(self, one: int) -> None:
+        """A consumer learns which partitions are no longer its own."""
+        for partition in list(self.consumers[one].receiver.lanes):
+            if self.owner[partition] != one:
+                self._revoke(one, partition)
+
+    # -- the end
+
+    def pass_time(self, seconds: float) -> None:
+        """Time passes; clients give up what is on its way for too long."""
+        self.now += seconds
+        limit = self.now - self.settings.delivery_seconds
+        for one, producer in enumerate(self.producers):
+            for partition, flying in enumerate(producer.flying):
+                while flying and flying[0].since <= limit:
+                    self.fail(one, partition, there=False)
+            self._send_orders(producer, producer.sender.ticked(self.now))
+        for orphans in self.orphans:
+            while orphans and orphans[0].since <= limit:
+                orphans.popleft()
+
+    def settle(self) -> None:
+        """Let everything that is on its way arrive and take effect, then hold the promises against it.
+
+        Raises
+        ------
+        Violation
+            If something is lost or held for ever.
+        """
+        for _ in range(1000):
+            if self._settled():
+                break
+        else:
+            waiting = [one.receiver.held for one in self.consumers]
+            raise Violation(
+                f"records are held for ever: {waiting}, {[len(p.to_send) for p in self.producers]}"
+            )
+        self.effects.check_complete()
+
+    def _settled(self) -> bool:
+        for one in range(len(self.producers)):
+            while self.switchable(one):
+                self.switch(one)
+            self.send(one, 10**9)
+            for partition in range(len(self.logs)):
+                self.append(one, partition, 10**9)
+            while self.switchable(one):
+                self.switch(one)
+        self.pass_time(self.settings.gap_seconds + self.settings.fence_seconds)
+        for one, consumer in enumerate(self.consumers):
+            self.wake(one)
+            for partition in list(consumer.receiver.lanes):
+                self.poll(one, partition, 10**9)
+            self.effect(one, 10**9)
+            self.tick(one)
+            self.hear(one)
+            self.effect(one, 10**9)
+        return all(
+            committed == len(log) for committed, log in zip(self.committed, self.logs, strict=True)
+        ) and not any(one.to_send or any(one.flying) for one in self.producers)
+
+    # -- inside
+
+    def _producer(self, name: str, plan: Sequence[bytes] | deque[bytes]) -> Producer:
+        count = len(self.logs)
+        base = min(count, self.tables[0].base) if self.tables else count
+        flying: list[deque[Entry]] = [deque() for _ in range(count)]
+        return Producer(name, Sender(base, self.settings), [0.0] * count, deque(plan), flying)
+
+    def _fly(self, producer: Producer, partition: int, record: Record, number: int) -> None:
+        producer.flying[partition].append(Entry(record, number, producer.sent, self.now))
+        producer.sent += 1
+
+    def _append(self, partition: int, entry: Entry) -> None:
+        self.logs[partition].append(entry)
+        if entry.number and entry.record is not None:
+            name = entry.record.producer, entry.record.key
+            self.effects.acknowledged.setdefault(name, []).append(entry.number)
+            # A run without a table yet writes where the hash says; tables need not name that place any more.
+            if int(name[0]) < len(self.producers) or (
+                name[0] in self.owed and entry.sent >= self.owed[name[0]][0]
+            ):
+                self.followed[name] = entry.number
+
+    def _check_owed(self, entry: Entry, record: Record) -> None:
+        """What earlier runs had acknowledged when this one began to follow a table goes first."""
+        begun, owed = self.owed.get(record.producer, (0, {}))
+        if entry.number and entry.sent >= begun:
+            for name, number in owed.get(record.key, ()):
+                done = self.effects.numbers.get((name, record.key), ())
+                if not done or done[-1] < number:
+                    raise Violation(f"{record} took effect before number {number} of the run before, {name}")
+
+    def _note_owed(self, producer: Producer) -> None:
+        if producer.before and producer.sender.table.version and producer.name not in self.owed:
+            owed: dict[bytes, list[tuple[str, int]]] = {}
+            for (name, key), number in self.followed.items():
+                if name in producer.before:
+                    owed.setdefault(key, []).append((name, number))
+            self.owed[producer.name] = producer.sent, owed
+
+    def _send_orders(self, producer: Producer, orders: Sequence[SenderOrder]) -> None:
+        self._note_owed(producer)
+        for order in orders:
+            if isinstance(order, Flush):
+                producer.flush = order.version, producer.sent
+            elif isinstance(order, ReadEnds):
+                producer.ends = order
+            elif isinstance(order, Fill):
+                partition = order.partitions[int(self._chance() * len(order.partitions))]
+                group = producer.sender.group(order.key)
+                self._fly(producer, partition, Record(producer.name, order.key, group, order.stamp), 0)
+
+    def _revoke(self, one: int, partition: int) -> None:
+        consumer = self.consumers[one]
+        consumer.receiver.revoked(partition)
+        consumer.ready = deque(place for place in consumer.ready if place[0] != partition)
+
+    def _carry_out(self, consumer: Consumer, orders: Sequence[ReceiverOrder]) -> None:
+        for order in orders:
+            if isinstance(order, Release):
+                consumer.ready.append((order.partition, order.offset))
+            elif isinstance(order, Commit):
+                # Kafka refuses the commit of a member that has been replaced.
+                if self.consumers[self.owner[order.partition]] is consumer:
+                    self.committed[order.partition] = max(self.committed[order.partition], order.offset)
+            elif isinstance(order, AskMark):
+                mark = self.effects.marks.get(order.stream, 0)
+                self._carry_out(consumer, consumer.receiver.marked(order.stream, mark))
+            elif isinstance(order, Search):
+                found = self._found(order)
+                answer = consumer.receiver.searched(order.stream, order.first, found, order.last)
+                self._carry_out(consumer, answer)
+            elif isinstance(order, Skip):
+                mark = self.effects.skip(order.stream, order.first, order.last)
+                self._carry_out(consumer, consumer.receiver.marked(order.stream, mark))
+            elif isinstance(order, Probe):
+                at = order.partition
+                answer = consumer.receiver.probed(at, self.committed[at], len(self.logs[at]))
+                self._carry_out(consumer, answer)
+
+    def _found(self, search: Search) -> int | None:
+        first, last = search.first, search.last
+        return min(
+            (
+                entry.record.stamp.sequence
+                for log, committed in zip(self.logs, self.committed, strict=True)
+                for entry in log[committed:]
+                if entry.record is not None
+                and first <= entry.record.stamp.sequence <= last
+                and entry.record.stream == search.stream
+            ),
+            default=None,
+        )

@@ -1,0 +1,268 @@
+"""The consumer's side of the order guard: which of the records received may take effect now."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from trimtab.online.keys.order.messages import (
+    AskMark,
+    Commit,
+    Fence,
+    Probe,
+    ReceiverOrder,
+    Record,
+    Release,
+    Search,
+    Skip,
+    Stream,
+)
+from trimtab.online.keys.order.settings import Guarding
+
+
+class Held(NamedTuple):
+    """A record that waits: where it lies, and since when it is here."""
+
+    partition: int
+    offset: int
+    record: Record
+    since: float
+
+
+@dataclass(slots=True)
+class Lane:
+    """A partition that is ours.
+
+    Attributes
+    ----------
+    position
+        The next offset that will be received.
+    committed
+        What was ordered to be committed.
+    unfinished, finished
+        Offsets received, in their order, and those of them that are done with.
+    behind
+        Records that wait at or behind a fence, by key group.
+    fenced
+        Records that wait at a fence, by stream; they keep their order by their sequence.
+    """
+
+    position: int
+    committed: int
+    unfinished: deque[int] = field(default_factory=deque)
+    finished: set[int] = field(default_factory=set)
+    behind: dict[int, deque[Held]] = field(default_factory=dict)
+    fenced: dict[Stream, deque[Held]] = field(default_factory=dict)
+
+
+class Receiver:
+    """The partitions that one consumer has, the records in them that are not done, and why they wait.
+
+    All of it is found again in the log, the commits and the marks by whoever takes a partition over.
+
+    Attributes
+    ----------
+    lanes
+        By partition.
+    """
+
+    def __init__(self, settings: Guarding | None = None) -> None:
+        self.settings = Guarding() if settings is None else settings
+        self.lanes: dict[int, Lane] = {}
+        self._passed: dict[int, int] = {}
+        self._marks: dict[Stream, int] = {}
+        self._early: dict[Stream, dict[int, Held]] = {}
+        self._searched: dict[Stream, float] = {}
+        self._records: dict[tuple[int, int], Record] = {}
+        self._probed: dict[int, set[tuple[int, int]]] = {}
+        self._forgiven: set[tuple[int, int, int]] = set()
+
+    @property
+    def held(self) -> int:
+        """Records received that may not take effect yet."""
+        behind = sum(len(queue) for lane in self.lanes.values() for queue in lane.behind.values())
+        fenced = sum(len(queue) for lane in self.lanes.values() for queue in lane.fenced.values())
+        return behind + fenced + sum(map(len, self._early.values()))
+
+    @property
+    def may_commit(self) -> bool:
+        """Whether something is done that was not ordered to be committed."""
+        return any(
+            lane.unfinished[0] in lane.finished if lane.unfinished else lane.position > lane.committed
+            for lane in self.lanes.values()
+        )
+
+    def assigned(self, partition: int, position: int) -> list[ReceiverOrder]:
+        """A partition is ours from now on, to be received from what is committed, or from its beginning."""
+        self.lanes[partition] = Lane(position, position)
+        # Who waits for this partition knows it by its commits: it must have one, though nothing comes.
+        return [Commit(partition, position)]
+
+    def revoked(self, partition: int) -> None:
+        """A partition is another's; all of its records are forgotten."""
+        self.lanes.pop(partition, None)
+        for place in [one for one in self._records if one[0] == partition]:
+            del self._records[place]
+        for stream in list(self._early):
+            left = {
+                number: held for number, held in self._early[stream].items() if held.partition != partition
+            }
+            self._early[stream] = left
+            if not left:
+                del self._early[stream]
+
+    def arrived(self, partition: int, offset: int, record: Record, now: float) -> list[ReceiverOrder]:
+        """A record was received; offsets ascend, with gaps where a log has no records."""
+        lane = self.lanes.get(partition)
+        if lane is None or offset < lane.position:
+            return []
+        lane.position = offset + 1
+        lane.unfinished.append(offset)
+        held = Held(partition, offset, record, now)
+        stamp = record.stamp
+        if stamp.sequence:
+            if self._passes(held):
+                return self._in_turn(held)
+            lane.fenced.setdefault(record.stream, deque()).append(held)
+            return []
+        queue = lane.behind.get(record.group)
+        if queue is not None:
+            queue.append(held)
+            return []
+        if stamp.fence and not self._passes(held):
+            lane.behind[record.group] = deque([held])
+            return []
+        return self._release(held)
+
+    def positioned(self, partition: int, position: int) -> None:
+        """Up to there the log has no more records: markers of transactions, or what was compacted away."""
+        lane = self.lanes.get(partition)
+        if lane is not None:
+            lane.position = max(lane.position, position)
+
+    def applied(self, partition: int, offset: int) -> list[ReceiverOrder]:
+        """A released record has taken effect, or had done so before."""
+        record = self._records.pop((partition, offset), None)
+        if record is None:
+            return []
+        self.lanes[partition].finished.add(offset)
+        if not record.stamp.sequence:
+            return []
+        return self.marked(record.stream, record.stamp.sequence)
+
+    def marked(self, stream: Stream, sequence: int) -> list[ReceiverOrder]:
+        """Everything of a stream up to a sequence has taken effect, somewhere."""
+        mark = self._marks[stream] = max(sequence, self._marks.get(stream, 0))
+        early = self._early.get(stream)
+        if early is None:
+            return []
+        orders: list[ReceiverOrder] = []
+        for number in [one for one in early if one <= mark]:
+            held = early.pop(number)
+            self.lanes[held.partition].finished.add(held.offset)
+        if mark + 1 in early:
+            orders += self._release(early.pop(mark + 1))
+        if not early:
+            del self._early[stream]
+            self._searched.pop(stream, None)
+        return orders
+
+    def passed(self, partition: int, offset: int) -> list[ReceiverOrder]:
+        """Everything below an offset of a partition has taken effect: it is committed."""
+        if offset <= self._passed.get(partition, 0):
+            return []
+        self._passed[partition] = offset
+        return self._freed()
+
+    def ticked(self, now: float) -> list[ReceiverOrder]:
+        """Time has passed: what is done is committed, and what has waited too long is looked after."""
+        orders: list[ReceiverOrder] = []
+        for partition, lane in self.lanes.items():
+            while lane.unfinished and lane.unfinished[0] in lane.finished:
+                lane.finished.discard(lane.unfinished.popleft())
+            low = lane.unfinished[0] if lane.unfinished else lane.position
+            if low > lane.committed:
+                lane.committed = low
+                orders.append(Commit(partition, low))
+        for stream, early in self._early.items():
+            # Another consumer may have done what is waited for: nobody tells us its marks.
+            orders.append(AskMark(stream))
+            first, last = self._marks.get(stream, 0) + 1, min(early) - 1
+            since = max(early[last + 1].since, self._searched.get(stream, 0.0))
+            if now - since >= self.settings.gap_seconds:
+                self._searched[stream] = now
+                orders.append(Search(stream, first, last))
+        return orders + self._overdue(now)
+
+    def searched(self, stream: Stream, first: int, found: int | None, last: int) -> list[ReceiverOrder]:
+        """The lowest sequence found of those searched for; what is nowhere is skipped."""
+        upto = last if found is None else found - 1
+        if upto < first or self._marks.get(stream) != first - 1:
+            return []
+        return [Skip(stream, first, upto)]
+
+    def probed(self, partition: int, committed: int, end: int) -> list[ReceiverOrder]:
+        """A partition's end: who waited for more than there is, and than was committed, waits no longer."""
+        waiting = self._probed.pop(partition, set())
+        if committed < end:
+            return []
+        self._forgiven.update((place, offset, partition) for place, offset in waiting)
+        return self._freed()
+
+    def _passes(self, held: Held) -> bool:
+        fence: Fence = held.record.stamp.fence
+        passed = self._passed
+        return all(
+            passed.get(partition, 0) >= offset or (held.partition, held.offset, partition) in self._forgiven
+            for partition, offset in fence
+        )
+
+    def _release(self, held: Held) -> list[ReceiverOrder]:
+        self._records[held.partition, held.offset] = held.record
+        return [Release(held.partition, held.offset)]
+
+    def _in_turn(self, held: Held) -> list[ReceiverOrder]:
+        """A record of a stream that is behind no fence: now, when its turn comes, or never again."""
+        stream, sequence = held.record.stream, held.record.stamp.sequence
+        mark = self._marks.get(stream)
+        if mark is not None and sequence <= mark:
+            self.lanes[held.partition].finished.add(held.offset)
+            return []
+        if mark is not None and sequence == mark + 1:
+            return self._release(held)
+        early = self._early.setdefault(stream, {})
+        twin = early.get(sequence)
+        if twin is not None:
+            # The same record twice: either will do, and the first is here already.
+            self.lanes[held.partition].finished.add(held.offset)
+            return []
+        early[sequence] = held
+        return [] if mark is not None else [AskMark(stream)]
+
+    def _freed(self) -> list[ReceiverOrder]:
+        orders: list[ReceiverOrder] = []
+        for lane in self.lanes.values():
+            for group, queue in list(lane.behind.items()):
+                while queue and self._passes(queue[0]):
+                    orders += self._release(queue.popleft())
+                if not queue:
+                    del lane.behind[group]
+            for stream, waiting in list(lane.fenced.items()):
+                while waiting and self._passes(waiting[0]):
+                    orders += self._in_turn(waiting.popleft())
+                if not waiting:
+                    del lane.fenced[stream]
+        return orders
+
+    def _overdue(self, now: float) -> list[ReceiverOrder]:
+        """Probes for records that wait at a fence for too long; the answer excuses only what waits now."""
+        found: dict[int, set[tuple[int, int]]] = {}
+        for lane in self.lanes.values():
+            for held in (queue[0] for queue in (*lane.behind.values(), *lane.fenced.values())):
+                if now - held.since >= self.settings.fence_seconds:
+                    for partition, offset in held.record.stamp.fence:
+                        if self._passed.get(partition, 0) < offset:
+                            found.setdefault(partition, set()).add((held.partition, held.offset))
+        self._probed = found
+        return [Probe(partition) for partition in sorted(found)]

@@ -1,0 +1,180 @@
+"""The producer's side of the order guard: which table it follows, and what it writes into each record."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from trimtab.model.keys.routing import Route, RoutingTable, group_count
+from trimtab.online.keys.load import least
+from trimtab.online.keys.murmur2 import Hashes
+from trimtab.online.keys.order.messages import PLAIN, Fence, Fill, Flush, ReadEnds, SenderOrder, Stamp
+from trimtab.online.keys.order.settings import Guarding
+from trimtab.online.keys.policy import Chance
+
+Name = int | bytes
+"""A key group, or a key that a table names or named."""
+
+
+@dataclass(slots=True)
+class Trail:
+    """What a key or a group brings along since its route began: its stamp, and how far its sequence is."""
+
+    stamp: Stamp
+    sequence: int = 0
+
+
+class Sender:
+    """The tables that one run of a producer follows, one after the other.
+
+    Everything that it has not been told by a table goes where the plain hash puts it, without a stamp.
+
+    Parameters
+    ----------
+    base
+        Partitions that the hash divides by.
+    settings
+        Time-outs.
+
+    Attributes
+    ----------
+    table
+        The one that it follows; version 0 is the plain hash.
+    gave_up
+        How often a change of tables took too long.
+    """
+
+    def __init__(self, base: int, settings: Guarding | None = None) -> None:
+        self.settings = Guarding() if settings is None else settings
+        self.table = RoutingTable(0, base, base)
+        self.gave_up = 0
+        self._groups, self._hashes = group_count(base), Hashes()
+        self._trails: dict[Name, Trail] = {}
+        self._next: RoutingTable | None = None
+        self._later: RoutingTable | None = None
+        self._changing: dict[Name, tuple[int, ...]] = {}
+        self._since = 0.0
+
+    def group(self, key: bytes) -> int:
+        """The key group of a key."""
+        return self._hashes[key] % self._groups
+
+    def place(self, key: bytes, load: list[float], chance: Chance) -> tuple[int, Stamp] | None:
+        """Partition and stamp of a key's next record; None where it must wait for the change of tables."""
+        group = self._hashes[key] % self._groups
+        name: Name = key if key in self._trails or key in self.table.keys else group
+        if self._changing and (key in self._changing or (name == group and group in self._changing)):
+            return None
+        route, trail = self.table.route(group, key), self._trails.get(name)
+        if trail is None:
+            place, stamp = route.partitions[0], PLAIN
+        elif len(route.partitions) == 1:
+            place, stamp = route.partitions[0], trail.stamp
+        else:
+            trail.sequence += 1
+            place = least(load, route.partitions, chance())
+            stamp = trail.stamp._replace(sequence=trail.sequence)
+        load[place] += 1
+        return place, stamp
+
+    def seen(self, table: RoutingTable, now: float) -> list[SenderOrder]:
+        """A table was read; one that is not newer than the newest seen changes nothing."""
+        newest = self._later or self._next or self.table
+        if table.version <= newest.version:
+            return []
+        if self._next is not None:
+            self._later = table
+            return []
+        return self._begin(table, now)
+
+    @property
+    def changing(self) -> int:
+        """Version of the table that it is changing to; 0 for none."""
+        return 0 if self._next is None else self._next.version
+
+    def flushed(self, version: int) -> list[SenderOrder]:
+        """Nothing that was sent before the order is on its way any more."""
+        if version != self.changing:
+            return []
+        return [
+            ReadEnds(version, tuple(sorted({one for places in self._changing.values() for one in places})))
+        ]
+
+    def ends_read(self, version: int, ends: Mapping[int, int], now: float) -> list[SenderOrder]:
+        """The end offsets asked for; from now on the new table holds."""
+        if self._next is None or version != self._next.version:
+            return []
+        for name, places in self._changing.items():
+            fence: Fence = tuple((place, ends[place]) for place in places)
+            self._trails[name] = Trail(Stamp(self._next.version, fence))
+        self._adopt(self._next)
+        later, self._later = self._later, None
+        return [] if later is None else self._begin(later, now)
+
+    def failed(self, key: bytes, stamp: Stamp) -> list[SenderOrder]:
+        """A record was given up: in a stream its place must be filled, or all after it would wait."""
+        if not stamp.sequence:
+            return []
+        return [Fill(key, stamp, self.table.route(self.group(key), key).partitions)]
+
+    def ticked(self, now: float) -> list[SenderOrder]:
+        """Time has passed; a change that takes too long is given up: nothing was sent by the new table."""
+        if self._next is not None and now - self._since >= self.settings.switch_seconds:
+            self._next, self._later = None, None
+            self._changing.clear()
+            self.gave_up += 1
+        return []
+
+    def _begin(self, table: RoutingTable, now: float) -> list[SenderOrder]:
+        self._next, self._since = table, now
+        self._changing = dict(self._changes(table))
+        if self._changing:
+            return [Flush(table.version)]
+        self._adopt(table)
+        return []
+
+    def _adopt(self, table: RoutingTable) -> None:
+        for name, trail in list(self._trails.items()):
+            # Settled: who publishes tables has seen that nothing waits in earlier places any more.
+            if name not in self._changing and not self._route(table, name).earlier and trail.stamp.fence:
+                self._settle(table, name, trail)
+        self.table, self._next = table, None
+        self._changing.clear()
+
+    def _settle(self, table: RoutingTable, name: Name, trail: Trail) -> None:
+        if len(self._route(table, name).partitions) > 1:
+            trail.stamp = trail.stamp._replace(fence=())
+        else:
+            del self._trails[name]
+
+    def _changes(self, table: RoutingTable) -> Iterator[tuple[Name, tuple[int, ...]]]:
+        """Groups and keys that go elsewhere, each with all the partitions in which older records may wait."""
+        names: set[Name] = {*self.table.groups, *table.groups, *self.table.keys, *table.keys, *self._trails}
+        fresh = self.table.version == 0
+        for name in sorted(names, key=lambda one: (isinstance(one, bytes), one)):
+            old, new = self._route(self.table, name), self._route(table, name)
+            split, trail = len(new.partitions) > 1, self._trails.get(name)
+            # A key named for the first time went with its group so far, and waits for what that waits for.
+            first = False
+            if isinstance(name, bytes) and trail is None and name not in self.table.keys:
+                first, trail = True, self._trails.get(self.group(name))
+            if (
+                old.partitions == new.partitions
+                and not (fresh and (new.earlier or split))
+                and not (first and trail)
+            ):
+                continue
+            waiting = {
+                *old.partitions,
+                *new.earlier,
+                *((place for place, _ in trail.stamp.fence) if trail else ()),
+            }
+            if fresh and split:
+                # A run of this producer before may have written there, and its sequences are not ours.
+                waiting.update(new.partitions)
+            yield name, tuple(sorted(waiting))
+
+    def _route(self, table: RoutingTable, name: Name) -> Route:
+        if isinstance(name, bytes):
+            return table.route(self.group(name), name)
+        return table.groups.get(name) or Route((name % table.base,))

@@ -1,0 +1,206 @@
+"""Both sides of the order guard, step by step."""
+
+from __future__ import annotations
+
+import pytest
+
+from trimtab.model.errors import SettingsError
+from trimtab.model.keys.routing import Route, RoutingTable
+from trimtab.online.keys.murmur2 import POSITIVE, murmur2
+from trimtab.online.keys.order.messages import (
+    PLAIN,
+    AskMark,
+    Commit,
+    Fill,
+    Flush,
+    Probe,
+    ReadEnds,
+    Record,
+    Release,
+    Search,
+    Skip,
+    Stamp,
+)
+from trimtab.online.keys.order.receiver import Receiver
+from trimtab.online.keys.order.sender import Sender
+from trimtab.online.keys.order.settings import Guarding
+
+KEY = b"21"
+HASH = murmur2(KEY) & POSITIVE
+HOME, GROUP = HASH % 4, HASH % 1024
+
+
+def table(version: int, *partitions: int, earlier: tuple[int, ...] = ()) -> RoutingTable:
+    """One in which the key is where these say."""
+    return RoutingTable(version, 4, 4, {}, {KEY: Route(partitions, earlier)})
+
+
+def placed(sender: Sender) -> tuple[int, Stamp] | None:
+    """Where the key's next record goes."""
+    return sender.place(KEY, [0.0] * 4, lambda: 0.0)
+
+
+def test_a_sender_without_a_table_is_the_plain_hash() -> None:
+    """No stamp, and no header to write."""
+    assert placed(Sender(4)) == (HOME, PLAIN)
+
+
+def test_a_change_of_tables_step_by_step() -> None:
+    """Flush, then read ends, then the new route with a fence; meanwhile the key waits, others do not."""
+    sender = Sender(4)
+    assert sender.seen(table(7, 3), 0.0) == [Flush(7)]
+    assert placed(sender) is None
+    other = sender.place(b"other", [0.0] * 4, lambda: 0.0)
+    assert other is not None
+    assert sender.flushed(7) == [ReadEnds(7, (HOME,))]
+    assert placed(sender) is None
+    assert sender.ends_read(7, {HOME: 12}, 0.1) == []
+    assert placed(sender) == (3, Stamp(7, ((HOME, 12),)))
+    assert sender.seen(table(7, 3), 0.2) == sender.seen(table(6, 1), 0.2) == [], "twice, or older"
+
+
+def test_a_split_key_counts_its_records_from_one() -> None:
+    """A first table: an earlier run may have written to the partitions of the split as well."""
+    sender = Sender(4)
+    sender.seen(table(1, 1, 2), 0.0)
+    places = tuple(sorted({HOME, 1, 2}))
+    assert sender.flushed(1) == [ReadEnds(1, places)]
+    sender.ends_read(1, dict.fromkeys(places, 5), 0.0)
+    fence = tuple((place, 5) for place in places)
+    load = [0.0] * 4
+    found = [sender.place(KEY, load, lambda: 0.0) for _ in range(3)]
+    assert found == [(1, Stamp(1, fence, 1)), (2, Stamp(1, fence, 2)), (1, Stamp(1, fence, 3))]
+    assert sender.failed(KEY, Stamp(1, fence, 2)) == [Fill(KEY, Stamp(1, fence, 2), (1, 2))]
+    assert sender.failed(KEY, PLAIN) == []
+    # Settled: the fence is no longer carried, the stream goes on.
+    assert sender.seen(table(2, 1, 2), 0.0) == []
+    assert sender.place(KEY, load, lambda: 0.0) == (2, Stamp(1, (), 4))
+
+
+def test_a_change_that_takes_too_long_is_given_up_and_its_answers_count_no_more() -> None:
+    """The key goes on where it was; a late answer to the old question must not bring the table in."""
+    sender = Sender(4, Guarding(switch_seconds=1))
+    sender.seen(table(1, 3), 0.0)
+    sender.ticked(0.9)
+    assert placed(sender) is None
+    sender.ticked(1.0)
+    assert placed(sender) == (HOME, PLAIN)
+    assert sender.gave_up == 1
+    assert sender.flushed(1) == sender.ends_read(1, {HOME: 1}, 1.0) == []
+    assert sender.seen(table(2, 1), 2.0) == [Flush(2)]
+    assert sender.flushed(1) == sender.ends_read(1, {HOME: 1}, 2.0) == []
+    assert placed(sender) is None
+    assert sender.flushed(2) == [ReadEnds(2, (HOME,))]
+
+
+def test_a_table_that_comes_in_mid_change_is_next() -> None:
+    """Only the newest of them."""
+    sender = Sender(4)
+    sender.seen(table(1, 3), 0.0)
+    assert (
+        sender.seen(table(2, 1), 0.0) == sender.seen(table(3, 2), 0.0) == sender.seen(table(2, 1), 0.0) == []
+    )
+    sender.flushed(1)
+    assert sender.ends_read(1, {HOME: 1}, 0.0) == [Flush(3)]
+    # What waited in the hash's place may wait there still, though nothing was written to 3.
+    assert sender.flushed(3) == [ReadEnds(3, tuple(sorted({HOME, 3})))]
+
+
+def test_a_key_named_for_the_first_time_keeps_the_fence_of_its_group() -> None:
+    """Its group has moved to 3; naming the key there must not free it of what the group waits for."""
+    sender = Sender(4)
+    sender.seen(RoutingTable(1, 4, 4, {GROUP: Route((3,))}), 0.0)
+    sender.flushed(1)
+    sender.ends_read(1, {HOME: 9}, 0.0)
+    assert placed(sender) == (3, Stamp(1, ((HOME, 9),)))
+    both = RoutingTable(2, 4, 4, {GROUP: Route((3,))}, {KEY: Route((3,))})
+    assert sender.seen(both, 0.0) == [Flush(2)]
+    assert sender.flushed(2) == [ReadEnds(2, tuple(sorted({HOME, 3})))]
+
+
+def record(stamp: Stamp = PLAIN, group: int = 0, key: bytes = b"k") -> Record:
+    """Of one producer."""
+    return Record("p", key, group, stamp)
+
+
+def test_a_record_at_a_fence_holds_its_group_and_nobody_else() -> None:
+    """Then all of it is released in its order, once the other partition is committed far enough."""
+    receiver = Receiver()
+    assert receiver.assigned(0, 5) == [Commit(0, 5)], "others may wait for this partition already"
+    assert receiver.arrived(0, 5, record(Stamp(1, ((3, 7),))), 0.0) == []
+    assert receiver.arrived(0, 6, record(), 0.0) == []
+    assert receiver.arrived(0, 7, record(group=1), 0.0) == [Release(0, 7)]
+    assert receiver.arrived(0, 6, record(), 0.0) == [], "received already"
+    assert receiver.applied(0, 7) == []
+    assert receiver.ticked(0.0) == [], "5 and 6 are not done"
+    assert receiver.passed(3, 6) == []
+    assert receiver.passed(3, 7) == [Release(0, 5), Release(0, 6)]
+    receiver.applied(0, 5)
+    assert receiver.ticked(0.0) == [Commit(0, 6)]
+    receiver.applied(0, 6)
+    assert receiver.ticked(0.0) == [Commit(0, 8)]
+    receiver.positioned(0, 9)
+    assert receiver.ticked(0.0) == [Commit(0, 9)], "a marker of a transaction lies there"
+
+
+def test_sequences_are_released_in_turn() -> None:
+    """The mark of a stream is asked for first; a record that took effect elsewhere is done with."""
+    receiver = Receiver()
+    receiver.assigned(0, 0)
+    stream = ("p", b"k", 1)
+    assert receiver.arrived(0, 0, record(Stamp(1, (), 3)), 0.0) == [AskMark(stream)]
+    assert receiver.marked(stream, 1) == []
+    assert receiver.arrived(0, 1, record(Stamp(1, (), 2)), 0.0) == [Release(0, 1)]
+    assert receiver.applied(0, 1) == [Release(0, 0)]
+    receiver.applied(0, 0)
+    assert receiver.arrived(0, 2, record(Stamp(1, (), 2)), 0.0) == [], "a retry"
+    assert receiver.ticked(0.0) == [Commit(0, 3)]
+
+
+def test_a_gap_is_searched_for_before_it_is_skipped() -> None:
+    """Sequence 1 is nowhere: the mark is set past it. Had it been found, it would be waited for."""
+    receiver = Receiver(Guarding(delivery_seconds=10, gap_seconds=20))
+    receiver.assigned(0, 0)
+    stream = ("p", b"k", 1)
+    receiver.arrived(0, 0, record(Stamp(1, (), 4)), 0.0)
+    receiver.marked(stream, 0)
+    assert receiver.ticked(19.9) == [AskMark(stream)]
+    assert receiver.ticked(20.0) == [AskMark(stream), Search(stream, 1, 3)]
+    assert receiver.searched(stream, 1, 1, 3) == []
+    assert receiver.searched(stream, 1, 3, 3) == [Skip(stream, 1, 2)]
+    assert receiver.searched(stream, 1, None, 3) == [Skip(stream, 1, 3)]
+    assert receiver.marked(stream, 3) == [Release(0, 0)]
+    assert receiver.searched(stream, 1, None, 3) == [], "an answer to an older question"
+
+
+def test_what_was_lost_with_a_leader_is_waited_for_until_its_end_is_seen() -> None:
+    """A fence at 9 in a log that ends at 6: released when all six are committed, for whom it was asked."""
+    receiver = Receiver(Guarding(fence_seconds=30))
+    receiver.assigned(0, 0)
+    receiver.arrived(0, 0, record(Stamp(1, ((3, 9),))), 0.0)
+    assert receiver.ticked(29.0) == []
+    assert receiver.ticked(30.0) == [Probe(3)]
+    assert receiver.arrived(0, 1, record(Stamp(1, ((3, 9),)), group=1), 30.0) == []
+    assert receiver.probed(3, 5, 6) == []
+    assert receiver.ticked(31.0) == [Probe(3)]
+    assert receiver.probed(3, 6, 6) == [Release(0, 0)]
+
+
+def test_a_partition_that_is_revoked_is_forgotten() -> None:
+    """What was early in it is its next owner's; what is done of it afterwards changes nothing."""
+    receiver = Receiver()
+    receiver.assigned(0, 0)
+    receiver.arrived(0, 0, record(), 0.0)
+    receiver.arrived(0, 1, record(Stamp(1, (), 2)), 0.0)
+    assert receiver.held == 1
+    receiver.revoked(0)
+    assert receiver.held == 0
+    assert receiver.applied(0, 0) == receiver.arrived(0, 2, record(), 0.0) == receiver.ticked(0.0) == []
+
+
+def test_time_outs_that_contradict_one_another_are_refused() -> None:
+    """A gap may be given up only after the client has given up the delivery."""
+    with pytest.raises(SettingsError, match="gap_seconds is 100, expected more than delivery_seconds, 120"):
+        Guarding(gap_seconds=100)
+    with pytest.raises(SettingsError, match="switch_seconds is 0, expected seconds above 0"):
+        Guarding(switch_seconds=0)
