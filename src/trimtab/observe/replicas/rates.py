@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import reduce
 from operator import or_
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import Window
 from pyspark.sql import functions as F
@@ -20,6 +20,13 @@ if TYPE_CHECKING:
     from trimtab.observe.settings import PipelineSettings
 
 
+_ENTITY: Final = (
+    *("kind", "topic", "partition", "broker"),
+    *(key for key in KEYS if key not in ("kind", "topic", "partition", "broker", "tick")),
+)
+"""Keys of an entity as its samples mostly lie, so that putting them in order has least to do."""
+
+
 def rates(cleaned: DataFrame, settings: PipelineSettings) -> DataFrame:
     """Changes between consecutive ticks of an entity, as whole numbers with the time they took.
 
@@ -28,7 +35,7 @@ def rates(cleaned: DataFrame, settings: PipelineSettings) -> DataFrame:
     a gap, and those between two samples whose clocks disagree on the order.
     """
     accepted = cleaned.where("accepted")
-    entity = Window.partitionBy(*(key for key in KEYS if key != "tick")).orderBy("tick")
+    entity = Window.partitionBy(*_ENTITY).orderBy("tick")
     before = {name: F.lag(name).over(entity) for name in ("tick", "sampled_at", "leader", *DELTAS)}
     paired = accepted.withColumns({f"_before_{name}": column for name, column in before.items()})
 
