@@ -265,13 +265,14 @@ def waits(name: str, server: QueueServer, size: int, seconds: float) -> dict[str
         return found
 
 
-def killed(name: str, server: QueueServer, messages: int = 400) -> dict[str, Any]:
+def killed(name: str, server: QueueServer, messages: int = 200) -> dict[str, Any]:
     """Kill a worker in a backlog and start another; what never came back, and what was done twice.
 
     What is not there three times the recovery time after the rest counts as lost; a program that would bring
-    it back an hour later says so in its own settings.
+    it back an hour later says so in its own settings. Messages take five times as long as in the bursts, so
+    that every worker has some in hand whenever it is killed.
     """
-    plan = bursts(messages, 0.0)[0][1]
+    plan = [(number, 5 * seconds) for number, seconds in bursts(messages, 0.0)[0][1]]
     with running(name, server) as run:
         run.warm()
         before = run.done()

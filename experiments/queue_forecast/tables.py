@@ -1,4 +1,4 @@
-"""The tables of README.md, made of `result.json` and `traces.json`.
+"""The tables of README.md, made of the results beside it.
 
     python experiments/queue_forecast/tables.py            # print them
     python experiments/queue_forecast/tables.py --write    # put them in README.md, between its marks
@@ -111,6 +111,40 @@ def traces(rows: Sequence[dict[str, Any]]) -> str:
     return "\n\n".join(parts)
 
 
+def intervals(rows: Sequence[dict[str, Any]]) -> str:
+    """Sojourn and moves by the interval between two moves of a message."""
+    columns = list(dict.fromkeys((row["weights"], row["policy"]) for row in rows))
+    lines = []
+    for rest in dict.fromkeys(row["rest_seconds"] for row in rows):
+        of_it = [row for row in rows if row["rest_seconds"] == rest]
+        cells = [
+            f"{row['sojourn_mean_seconds']:,.0f}, {row['sojourn_p99_seconds']:,.0f} ({row['moved']:,} moved)"
+            for weights, policy in columns
+            for row in of_it
+            if (row["weights"], row["policy"]) == (weights, policy)
+        ]
+        lines.append(("never again" if rest is None else f"{rest:,.0f} s", *cells))
+    return _table(("interval", *(f"{policy}, weights by {weights}" for weights, policy in columns)), lines)
+
+
+def on_server(rows: Sequence[dict[str, Any]]) -> str:
+    """One line for each load and scheme with real processes."""
+    head = ("load", "scheme", "makespan, × bound", "busy: least, most", "sojourn: mean, p99",
+            "p99 of the shortest fifth")  # fmt: skip
+    lines = [
+        (
+            row["load"],
+            row["scheme"],
+            f"{row['makespan_seconds']:.1f} s, {row['makespan_seconds'] / row['bound_seconds']:.2f}",
+            f"{min(row['busy_seconds']):.1f}, {max(row['busy_seconds']):.1f} s",
+            f"{row['sojourn_mean_seconds']:.1f}, {row['sojourn_p99_seconds']:.1f} s",
+            f"{row['quick_p99_seconds']:.1f} s",
+        )
+        for row in rows
+    ]
+    return _table(head, lines)
+
+
 def _sojourn(rows: Sequence[dict[str, Any]], policy: str, weights: str, workers: str) -> str:
     wanted = policy, weights, workers
     row = next(one for one in rows if (one["policy"], one["weights"], one["workers"]) == wanted)
@@ -135,7 +169,9 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join([lines[0], "|" + "---|" * len(head), *lines[1:]])
 
 
-def parts_of(document: dict[str, Any], recorded: dict[str, Any]) -> dict[str, str]:
+def parts_of(
+    document: dict[str, Any], recorded: dict[str, Any], rested: dict[str, Any], served: dict[str, Any]
+) -> dict[str, str]:
     """What stands in README.md, by mark."""
     return {
         "makespans": makespans(document["makespans"]),
@@ -146,6 +182,8 @@ def parts_of(document: dict[str, Any], recorded: dict[str, Any]) -> dict[str, st
         "dropping": dropping(document["dropping"]),
         "overtaking": overtaking(document["overtaking"]),
         "traces": traces(recorded["rows"]),
+        "intervals": intervals(rested["rows"]),
+        "server": on_server(served["rows"]),
     }
 
 
@@ -156,8 +194,8 @@ def main() -> int:
     )
     parser.add_argument("--write", action="store_true", help="put the tables in README.md")
     page = HERE / "README.md" if parser.parse_args().write else None
-    found, recorded = (json.loads((HERE / name).read_text()) for name in ("result.json", "traces.json"))
-    tell(parts_of(found, recorded), page)
+    files = ("result.json", "traces.json", "rest.json", "server.json")
+    tell(parts_of(*(json.loads((HERE / name).read_text()) for name in files)), page)
     return 0
 
 

@@ -1,6 +1,7 @@
 """Dispatch policies over recorded arrivals and processing times, in virtual time.
 
-    python experiments/queue_forecast/traces.py --data FOLDER    # writes traces.json
+    python experiments/queue_forecast/traces.py --data FOLDER         # writes traces.json
+    python experiments/queue_forecast/traces.py --data FOLDER --rest  # intervals between two moves: rest.json
 
 The folder holds `azure_llm2023/requests.parquet` and `azure_vm_noise/worker_speed.parquet` (out of
 Azure/AzurePublicDataset) and `google2011/jobs.parquet` (google/cluster-data), all CC BY 4.0; none of them is
@@ -15,6 +16,8 @@ import json
 import random
 import statistics
 import sys
+from dataclasses import replace
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -161,6 +164,25 @@ def measure(data: Path) -> dict[str, Any]:
             "use": USE, "rows": rows}  # fmt: skip
 
 
+def intervals(data: Path, most: int = 10_000) -> dict[str, Any]:
+    """Intervals between two moves of a message, over so many jobs, levelled every two seconds."""
+    at, names_of, costs = jobs(data)
+    recording, rows = (at[: 2 * most], names_of[: 2 * most], costs[: 2 * most]), []
+    for knowing in ("exact", "class"):
+        loads, names, rates = messages(recording, knowing)
+        for policy in ("marked_round_robin", "least_work_left"):
+            levelled = schemes(rates, [1.0] * QUEUES)[f"{policy}, levelled every 2 s"]
+            assert levelled.scheduling is not None
+            for rest in (0.0, 20.0, 200.0, 2000.0, 20_000.0, inf):
+                scheme = replace(levelled, scheduling=replace(levelled.scheduling, rest_seconds=rest))
+                found = measured(scheme, policy, loads, names, [1.0] * QUEUES)
+                row = {"recording": "jobs", "weights": knowing, "policy": policy}
+                rows.append(row | {"rest_seconds": None if rest == inf else rest} | found)
+                print(rows[-1], file=sys.stderr, flush=True)
+    return {"format": "trimtab/experiment/1", "experiment": "queue_forecast, interval between two moves",
+            "messages": most, "rows": rows}  # fmt: skip
+
+
 def main() -> int:
     """Run from the command line."""
     parser = argparse.ArgumentParser(
@@ -168,11 +190,16 @@ def main() -> int:
     )
     parser.add_argument("--data", type=Path, required=True, help="the folder of the recordings")
     parser.add_argument("--out", type=Path, default=FOLDER, help="where traces.json goes")
+    parser.add_argument("--rest", action="store_true", help="intervals between two moves, no more")
     given = parser.parse_args()
     if not (given.data / "azure_llm2023").is_dir():
         expected = "expected a folder with azure_llm2023/requests.parquet"
         print(f"--data is {given.data}, {expected}", file=sys.stderr)
         return 2
+    if given.rest:
+        document = intervals(given.data)
+        write_atomically(given.out / "rest.json", (json.dumps(document, indent=1) + "\n").encode())
+        return 0
     document = measure(given.data)
     write_atomically(given.out / "traces.json", (json.dumps(document, indent=1) + "\n").encode())
     for row in document["rows"]:

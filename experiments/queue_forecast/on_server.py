@@ -1,0 +1,233 @@
+"""The same comparison on a real server with real worker processes, scaled down.
+
+    python experiments/queue_forecast/on_server.py                    # the paper's load; writes server.json
+    python experiments/queue_forecast/on_server.py --data recordings  # and a recorded trace, unequal workers
+
+Five processes, each with one message in work, which sleeps for as long as the message takes. Counts are a
+twentieth of the paper's 10,000 messages, weights a fifth: a hundredth of its time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from shutil import which
+from typing import Any
+
+import numpy as np
+from redis import Redis
+from schemes import BY_COUNT, BY_WORK, MEAN_WEIGHT, QUEUES, THRESHOLD, WEIGHTS
+
+from trimtab.dataplane.queues import LevelledBroker
+from trimtab.files.atomic import write_atomically
+from trimtab.lab.sandbox.processes import Process, kill, spawn
+from trimtab.lab.sandbox.queues.server import QueueServer
+from trimtab.lab.simulate.queues.arrivals import Message, at_random, in_step
+from trimtab.online.queues.catalogue import POLICIES, Given
+from trimtab.online.queues.ledger import Ledger
+from trimtab.online.queues.policy import DispatchPolicy
+from trimtab.online.queues.settings import Scheduling
+
+FOLDER = Path(__file__).parent
+MESSAGES, CAPACITY, SHRUNK = 500, 500, 5
+"""Of the paper's 10,000 and 10,000; weights are divided by the last."""
+PACE = {"window_seconds": 0.2, "cycle_seconds": 1.0}
+"""ε and T: a fifth and a tenth of the paper's, for a look across a network needs its time."""
+
+
+@dataclass(frozen=True)
+class Made:
+    """A policy, balance scheduling and whether quick messages go first."""
+
+    policy: str
+    scheduling: Scheduling | None = None
+    overtake_seconds: float = 0.0
+
+
+SCHEMES = {
+    "none": Made("round_robin"),
+    "threshold": Made(
+        "marked_round_robin",
+        replace(THRESHOLD, light=150, overload=150, window_seconds=1.0, cycle_seconds=1.0),
+    ),
+    "forecast by count": Made("marked_round_robin", replace(BY_COUNT, **PACE)),
+    "forecast by work": Made("marked_round_robin", replace(BY_WORK, **PACE)),
+    "least_work_left": Made("least_work_left"),
+    "least_work_left, forecast by work, lanes": Made("least_work_left", replace(BY_WORK, **PACE), 30.0),
+}
+
+
+def broker_of(name: str, url: str) -> LevelledBroker:
+    """The broker of a scheme."""
+    made = SCHEMES[name]
+
+    def policy(ledger: Ledger) -> DispatchPolicy:
+        return POLICIES[made.policy](ledger, Given())
+
+    return LevelledBroker(
+        url,
+        queues=QUEUES,
+        capacity=CAPACITY,
+        policy=policy,
+        default_weight=MEAN_WEIGHT / SHRUNK,
+        scheduling=made.scheduling,
+        overtake_seconds=made.overtake_seconds,
+        wait_seconds=None,
+        life_seconds=30.0,
+    )
+
+
+def task_of(broker: LevelledBroker) -> Any:
+    """The only task: sleep, and write down when."""
+
+    async def work(number: int, seconds: float) -> None:
+        began = time.time()
+        await asyncio.sleep(seconds / float(os.environ["SPEED"]))
+        with Path(os.environ["RECORDS"]).open("a") as records:
+            records.write(json.dumps([number, began, time.time()]) + "\n")
+
+    return broker.register_task(work, task_name="work")
+
+
+async def _work() -> None:
+    from taskiq.api import run_receiver_task
+
+    broker = broker_of(os.environ["SCHEME"], os.environ["URL"])
+    task_of(broker)
+    broker.is_worker_process = True
+    await run_receiver_task(broker, run_startup=True, max_async_tasks=1)
+
+
+async def _send(name: str, url: str, loads: Sequence[Message]) -> list[float]:
+    broker = broker_of(name, url)
+    task = task_of(broker)
+    await broker.startup()
+    async with asyncio.timeout(120):
+        while not all(one.alive for one in (await broker.backend.look()).queues):
+            await asyncio.sleep(0.1)
+    begun, due = time.time(), []
+    for one in loads:
+        await asyncio.sleep(max(0.0, begun + one.due - time.time()))
+        due.append(begun + one.due)
+        await task.kicker().with_labels(weight=one.weight).kiq(one.number, one.takes_seconds)
+    await broker.drained()
+    await broker.shutdown()
+    return due
+
+
+def run(name: str, server: QueueServer, loads: Sequence[Message], speed: Sequence[float]) -> dict[str, Any]:
+    """One scheme under a load; every message must have been done once."""
+    server.empty()
+    with tempfile.TemporaryDirectory() as folder:
+        records = [Path(folder) / f"{worker}.json" for worker in range(QUEUES)]
+        workers: list[Process] = []
+        try:
+            for worker, its in enumerate(speed):
+                command = [sys.executable, str(Path(__file__).resolve()), "--work"]
+                environment = {
+                    "SCHEME": name, "URL": server.url, "SPEED": str(its),
+                    "RECORDS": str(records[worker]), "PYTHONPATH": os.pathsep.join(sys.path),
+                }  # fmt: skip
+                workers.append(
+                    spawn(
+                        [
+                            which("env") or "",
+                            *(f"{key}={value}" for key, value in environment.items()),
+                            *command,
+                        ],
+                        Path(folder),
+                        Path(folder) / f"{worker}.log",
+                        outlive=False,
+                    )
+                )
+            os.environ["SPEED"], os.environ["RECORDS"] = "1", "/dev/null"
+            due = asyncio.run(_send(name, server.url, loads))
+        finally:
+            kill(workers)
+        done = [
+            [json.loads(line) for line in one.read_text().splitlines()] if one.exists() else []
+            for one in records
+        ]
+    ends = {number: end for each in done for number, _, end in each}
+    if sorted(number for each in done for number, *_ in each) != [one.number for one in loads]:
+        raise RuntimeError(f"{name}: {len(ends)} of {len(loads)} messages were done, or some twice")
+    sojourn = np.array([ends[one.number] - at for one, at in zip(loads, due, strict=True)])
+    takes = np.array([one.takes_seconds for one in loads])
+    quick = takes <= np.quantile(takes, 0.2)
+    bound = max(sum(takes) / sum(speed), loads[-1].due + loads[-1].takes_seconds)
+    return {
+        "scheme": name,
+        "makespan_seconds": round(max(ends.values()) - due[0], 3),
+        "bound_seconds": round(float(bound), 3),
+        "busy_seconds": [round(sum(end - began for _, began, end in each), 2) for each in done],
+        "sojourn_mean_seconds": round(float(sojourn.mean()), 3),
+        "sojourn_p99_seconds": round(float(np.quantile(sojourn, 0.99)), 3),
+        "quick_p99_seconds": round(float(np.quantile(sojourn[quick], 0.99)), 3),
+    }
+
+
+def loads_of(data: Path | None) -> dict[str, tuple[list[Message], list[float]]]:
+    """The loads by name, and how fast the workers are under each."""
+    weights, apart, equal = [one / SHRUNK for one in WEIGHTS], 0.001, [1.0] * QUEUES
+    found = {
+        "in step": (in_step(MESSAGES, weights, apart), equal),
+        "at random": (at_random(MESSAGES, weights, apart, 1), equal),
+    }
+    if data is not None:
+        import traces
+
+        traces.MOST = MESSAGES
+        loads, _, _ = traces.messages(traces.requests(data), "class")
+        # To a mean of a tenth of a second; the pauses between messages shrink alike.
+        factor = 0.1 / float(np.mean([one.takes_seconds for one in loads]))
+        found["requests, unequal workers"] = (
+            [
+                Message(one.number, one.due * factor, one.weight * factor, seconds=one.takes_seconds * factor)
+                for one in loads
+            ],
+            traces.speeds(data),
+        )
+    return found
+
+
+def main() -> int:
+    """Run from the command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--data", type=Path, help="the folder of the recordings")
+    parser.add_argument("--out", type=Path, default=FOLDER, help="where server.json goes")
+    parser.add_argument("--work", action="store_true", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.work:
+        asyncio.run(_work())
+        return 0
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        server = QueueServer(Path(folder), options=("--appendonly", "yes", "--appendfsync", "everysec"))
+        try:
+            with Redis.from_url(server.url) as client:
+                about = client.info("server")
+            program = about.get("valkey_version") or about["redis_version"]
+            for load, (messages, speed) in loads_of(given.data).items():
+                for name in SCHEMES:
+                    rows.append({"load": load, **run(name, server, messages, speed)})
+                    print(rows[-1], flush=True)
+        finally:
+            server.stop()
+    document = {"format": "trimtab/experiment/1", "experiment": "queue_forecast on a server",
+                "server": program, "load_average": round(os.getloadavg()[0], 1), "rows": rows}  # fmt: skip
+    write_atomically(given.out / "server.json", (json.dumps(document, indent=1) + "\n").encode())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
