@@ -208,7 +208,7 @@ def _queues_rivals() -> str:
         "second, and processor time of sender, server and workers together for each, which tells more where "
         f"others are at work. *Bursts*: {found['short_share']:.0%} of the messages take "
         f"{found['short_seconds'] * 1000:.0f} ms, the others {found['long_seconds'] * 1000:.0f} ms, workers "
-        f"are {found['use']:.0%} used; mean and p99 from when a burst was due until a message was begun. "
+        f"are {found['use']:.0%} used; mean and p99 from when a message was accepted until it was begun. "
         f"*Killed*: of {messages} messages, when a worker is killed with signal 9 in mid-backlog and another "
         "started: "
         f"those that were not there {found['given_up_seconds']} s after the last, and runs too many.\n\n"

@@ -119,8 +119,10 @@ class Run:
         os.killpg(one.pid, signal.SIGKILL)
         one.wait(60)
 
-    def send(self, bursts: Sequence[tuple[float, list[tuple[int, float]]]]) -> list[tuple[float, float]]:
-        """Send bursts at their times; when each was due, and when it was sent."""
+    def send(
+        self, bursts: Sequence[tuple[float, list[tuple[int, float]]]]
+    ) -> list[tuple[float, list[float]]]:
+        """Send bursts at their times; when each was due, and when its messages were accepted."""
         plan, told = self.folder / "bursts.json", self.folder / "sent.json"
         plan.write_text(json.dumps(bursts))
         command = [sys.executable, "-m", "rivals.sender", self.program.module, str(plan), str(told)]
@@ -130,7 +132,7 @@ class Run:
             )
         if done.returncode:
             raise RuntimeError(f"sender: {(self.folder / 'sender.log').read_text()[-3000:]}")
-        return [(due, sent) for due, sent in json.loads(told.read_text())]
+        return [(due, accepted) for due, accepted in json.loads(told.read_text())]
 
     def done(self) -> int:
         """Messages that were worked on so far."""
@@ -207,12 +209,12 @@ def throughput(name: str, server: QueueServer, messages: int) -> dict[str, Any]:
     with running(name, server) as run:
         run.warm()
         before, used = run.done(), run.cpu_seconds() + _cpu_seconds(server)
-        ((due, sent),) = run.send([(0.0, [(number, 0.0) for number in range(messages)])])
+        ((due, accepted),) = run.send([(0.0, [(number, 0.0) for number in range(messages)])])
         if not run.until(lambda: run.done() - before >= messages, 300.0):
             raise RuntimeError(f"{name}: {run.done() - before} of {messages} done\n{run.logs()}")
         last = run.records()[-1][2]
         return {
-            "sent_per_second": round(messages / (sent - due)),
+            "sent_per_second": round(messages / (accepted[-1] - due)),
             "done_per_second": round(messages / (last - due)),
             "cpu_microseconds": round((run.cpu_seconds() + _cpu_seconds(server) - used) / messages * 1e6),
         }
@@ -237,7 +239,7 @@ def bursts(size: int, seconds: float) -> list[tuple[float, list[tuple[int, float
 
 
 def waits(name: str, server: QueueServer, size: int, seconds: float) -> dict[str, Any]:
-    """Mean and p99 seconds from when a burst was due until its messages were begun, by class."""
+    """Mean and p99 seconds from when a message was accepted until it was begun, by class."""
     plan = bursts(size, seconds)
     with running(name, server) as run:
         run.warm()
@@ -253,9 +255,9 @@ def waits(name: str, server: QueueServer, size: int, seconds: float) -> dict[str
         found: dict[str, Any] = {"messages": most}
         for what, cost in (("short", SHORT_SECONDS), ("long", LONG_SECONDS)):
             waited = sorted(
-                began[number] - due
-                for (due, _), (_, messages) in zip(sent, plan, strict=True)
-                for number, its in messages
+                max(0.0, began[number] - at)
+                for (_, accepted), (_, messages) in zip(sent, plan, strict=True)
+                for at, (number, its) in zip(accepted, messages, strict=True)
                 if its == cost
             )
             found[what] = {

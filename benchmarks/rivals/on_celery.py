@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from celery import Celery
@@ -24,11 +25,14 @@ def work(number: int, seconds: float) -> None:
     occupy(number, seconds)
 
 
-def send(messages: list[tuple[int, float]]) -> None:
-    """Send messages, one after another."""
+def send(messages: list[tuple[int, float]]) -> list[float]:
+    """Send messages, one after another; when each was accepted."""
+    accepted = []
     with app.connection_for_write() as connection, app.amqp.Producer(connection) as producer:
         for number, seconds in messages:
             work.apply_async((number, seconds), producer=producer, connection=connection)
+            accepted.append(time.time())
+    return accepted
 
 
 def arguments() -> list[str]:

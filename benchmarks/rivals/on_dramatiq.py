@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import dramatiq
 from dramatiq.brokers.redis import RedisBroker
 
@@ -17,10 +19,13 @@ def work(number: int, seconds: float) -> None:
     occupy(number, seconds)
 
 
-def send(messages: list[tuple[int, float]]) -> None:
-    """Send messages, one after another."""
+def send(messages: list[tuple[int, float]]) -> list[float]:
+    """Send messages, one after another; when each was accepted."""
+    accepted = []
     for number, seconds in messages:
         work.send(number, seconds)
+        accepted.append(time.time())
+    return accepted
 
 
 def arguments() -> list[str]:

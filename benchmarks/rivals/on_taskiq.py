@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from typing import TYPE_CHECKING
 
 from taskiq_redis import ListQueueBroker, RedisStreamBroker
@@ -37,19 +38,21 @@ def work(number: int, seconds: float) -> None:
     occupy(number, seconds)
 
 
-def send(messages: list[tuple[int, float]]) -> None:
-    """Send messages, one after another; weights are told to ours alone, as the others have no use for one."""
-    _LOOP.run_until_complete(_send(messages))
+def send(messages: list[tuple[int, float]]) -> list[float]:
+    """Send messages, one after another; when each was accepted. Weights are told to ours alone."""
+    return _LOOP.run_until_complete(_send(messages))
 
 
-async def _send(messages: list[tuple[int, float]]) -> None:
-    ours = isinstance(broker, LevelledBroker)
+async def _send(messages: list[tuple[int, float]]) -> list[float]:
+    ours, accepted = isinstance(broker, LevelledBroker), []
     await broker.startup()
     for number, seconds in messages:
         kicker = work.kicker()
         if ours:
             kicker = kicker.with_labels(weight=max(seconds, 1e-4))
         await kicker.kiq(number, seconds)
+        accepted.append(time.time())
+    return accepted
 
 
 _LOOP = asyncio.new_event_loop()

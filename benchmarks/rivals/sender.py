@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 def main() -> None:
-    """Write when each burst was due and when its last message was sent."""
+    """Write when each burst was due and when its messages were accepted."""
     program = import_module(f"rivals.{sys.argv[1]}")
     bursts = json.loads(Path(sys.argv[2]).read_text())
     program.send([])  # connections and whatever else the first message would pay for
@@ -18,8 +18,7 @@ def main() -> None:
     for at, messages in bursts:
         time.sleep(max(0.0, begin + at - time.time()))
         due = begin + at
-        program.send(messages)
-        told.append((due, time.time()))
+        told.append((due, program.send(messages)))
     Path(sys.argv[3]).write_text(json.dumps(told))
 
 
