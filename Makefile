@@ -18,11 +18,11 @@ demo-bundles: .venv/.runtime ## level a real three-broker Pulsar cluster on this
 interactive: .venv/.dev ## votes, quizzes and questions on queues level by work: examples/interactive, until Ctrl-C
 	@$(bin)/python examples/interactive/run.py
 
-# The planner is compiled while the checks run, or both test processes would compile it, each for itself.
+# The planner is compiled while the checks run, or each test process would compile it for itself.
 # How tests are handed out to the processes: tests/clusters.py.
 test: .venv/.dev ## style, types, layers, then every test, on real brokers too
 	@$(bin)/python -m trimtab.lab.demo.warm_up & $(MAKE) --no-print-directory lint || { kill $$!; exit 1; }; wait
-	$(bin)/pytest --numprocesses 2 --dist loadscope --no-loadscope-reorder --durations 12
+	$(bin)/pytest --numprocesses 3 --dist loadscope --no-loadscope-reorder --durations 25
 
 lint: .venv/.dev ## style, types and layers only
 	$(bin)/ruff format --check .
