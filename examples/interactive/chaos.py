@@ -6,6 +6,7 @@ import asyncio
 import random
 import time
 from collections import Counter
+from collections.abc import Callable
 
 from interactive.checking import check, wait_until_counted
 from interactive.load import Book, burst
@@ -22,6 +23,7 @@ async def chaos(
     seed: int,
     batch: int = 20,
     centres: int = 4,
+    tell: Callable[[str], None] = lambda line: None,
 ) -> dict[str, object]:
     """Kill parts in mid-burst, each as often as any other, in an order drawn anew each round.
 
@@ -55,6 +57,7 @@ async def chaos(
                 time.sleep(0.02)
             system.kill(part)
             killed[part.split()[0]] += 1
+            tell(f"{sum(killed.values())}/{kills}: {part}, {len(book.accepted):,} votes accepted")
 
     began = time.monotonic()
     voters = asyncio.create_task(

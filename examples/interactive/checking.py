@@ -24,12 +24,13 @@ def journal(client: Redis) -> list[str]:
 
 
 def wait_until_counted(url: str, book: Book) -> float:
-    """Wait until as many votes are counted as were accepted; seconds since the call."""
-    began = time.monotonic()
+    """Wait until all that was accepted is counted, or nothing more is; seconds since the call."""
+    began = moved = time.monotonic()
+    counted, accepted = -1, len(set(book.accepted))
     with Redis.from_url(url) as client:
-        while client.llen(f"{BASE}:{BUSINESS}:journal") < len(set(book.accepted)):
-            if time.monotonic() - began > PATIENCE_SECONDS:
-                break
+        while counted < accepted and time.monotonic() - moved < PATIENCE_SECONDS:
+            before, counted = counted, int(client.llen(f"{BASE}:{BUSINESS}:journal"))
+            moved = time.monotonic() if counted > before else moved
             time.sleep(0.05)
     return time.monotonic() - began
 

@@ -37,14 +37,24 @@ class Dispatcher:
         }
 
     async def drain(self, business: str, drain: str) -> None:
-        """Put a mark behind everything that each strand holds."""
+        """Put a mark behind everything that each strand holds.
+
+        Raises
+        ------
+        Refused
+            If not every mark could be put; those that were do no harm.
+        """
         for strand in range(STRANDS):
             labels = {
                 "affinity_key": f"strand-{strand}",
                 "idempotency_key": f"{drain}-{strand}",
                 "weight": TASK_SECONDS,
             }
-            await self._tasks.pass_by.kicker().with_labels(**labels).kiq(business, drain, strand)
+            try:
+                await self._tasks.pass_by.kicker().with_labels(**labels).kiq(business, drain, strand)
+            except SendTaskError as error:
+                told = f"{business} takes no more, but its end cannot be marked: {error.__cause__}"
+                raise Refused(503, f"{told}; ask for it again", 1.0) from error
 
     async def split_dead_letters(self, rules: Rules) -> list[str]:
         """Give each message of a dead task a task of its own, once; what is dead then is one message.
@@ -53,7 +63,10 @@ class Dispatcher:
         """
         told = []
         for letter, trace in await self._broker.backend.dead_letters():
-            business, version, rows = self._broker.formatter.loads(letter.body).args
+            task = self._broker.formatter.loads(letter.body)
+            if task.task_name != self._tasks.process.task_name:
+                continue  # a mark of a drain, which is asked for again
+            business, version, rows = task.args
             told.append(f"{rows[0][0] if len(rows) == 1 else f'{len(rows)} messages'}: {trace}")
             if len(rows) > 1 and letter.task_id not in self._split:
                 again = [Message(name, user, business, answer) for name, user, answer in rows]

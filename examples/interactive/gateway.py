@@ -209,6 +209,9 @@ async def _sentences(request: web.Request, handler: Handler) -> web.StreamRespon
         return _refusal(Refused(error.status, f"{request.method} {request.path}: {error.reason}"))
     except (*AWAY, ConnectError) as error:
         return _refusal(Refused(503, f"the server does not answer: {error}; try again", 1.0))
+    except Exception:
+        _log.exception("%s %s failed", request.method, request.path)
+        return _refusal(Refused(500, "the gateway made a mistake, which its log tells: send it again later"))
 
 
 async def _json(request: web.Request) -> Any:

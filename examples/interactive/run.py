@@ -73,6 +73,7 @@ def shake(system: System, arguments: argparse.Namespace) -> None:
             votes_per_second=arguments.rate,
             pause_seconds=(0.1, 0.6),
             seed=arguments.seed,
+            tell=lambda line: print(line, file=sys.stderr, flush=True),
         )
     )  # fmt: skip
     print(json.dumps(found))

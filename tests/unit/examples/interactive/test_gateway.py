@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from interactive import processing
 from interactive.gateway import BATCH_MAX, BYTES_MAX, Gateway, make_app
-from interactive.messages import STRANDS, Message
+from interactive.messages import STRANDS, Message, Refused
 from interactive.processing import make_broker
 from interactive.rules import Business, Effect
 from interactive.store import Store
@@ -263,6 +263,20 @@ def test_rules_change_while_it_runs_and_a_broken_file_changes_nothing(server: Se
     _tell(server, rules, story)
 
 
+def test_a_mistake_of_the_gateway_is_told_as_one(
+    server: Server, rules: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The sender has a sentence, the log has the trace."""
+
+    async def story(client: Client, gateway: Gateway) -> None:
+        monkeypatch.setattr(gateway, "accept", None)
+        status, told, _ = await _post(client, "/messages/web", _web())
+        assert (status, "which its log tells" in told["error"]) == (500, True)
+        assert "POST /messages/web failed" in caplog.text
+
+    _tell(server, rules, story)
+
+
 def test_full_queues_are_told_with_a_time_to_try_again(
     server: Server, rules: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -324,6 +338,8 @@ def test_while_the_server_is_gone_nothing_is_accepted_and_nothing_lost(server: S
             assert "is away" in (await answer.json())["away"]
         status, told, _ = await _post(client, "/control/song-night", {"state": "paused"})
         assert (status, "does not answer" in told["error"]) == (503, True)
+        with pytest.raises(Refused, match="takes no more, but its end cannot be marked"):
+            await gateway.dispatcher.drain("song-night", "one")
         await asyncio.to_thread(server.start)
         async with asyncio.timeout(60):
             while (await _post(client, "/messages/web", _web(number=2)))[0] == 503:
