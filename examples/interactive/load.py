@@ -71,9 +71,9 @@ class Centre:
                 left += [one for _, one in zip(range(self._batch - len(left)), self._votes, strict=False)]
             if not left:
                 return
-            before = len(self.book.accepted)
+            posted = len(left)
             left = await self._post(left)
-            sent += len(self.book.accepted) - before
+            sent += posted - len(left)
             early = sent / votes_per_second - (time.monotonic() - began)
             if early > 0 and not left:
                 await asyncio.sleep(early)

@@ -98,7 +98,7 @@ def main() -> None:
     one = commands.add_parser("chaos", help="kill -9 of every part in mid-burst")
     one.set_defaults(does=shake)
     one.add_argument("--kills", type=int, default=200)
-    one.add_argument("--rate", type=float, default=400.0, help="votes a second")
+    one.add_argument("--rate", type=float, default=100.0, help="votes a second")
     one.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="interactive-"))
