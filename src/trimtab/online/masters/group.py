@@ -150,7 +150,8 @@ class Group:
                 if outcome:
                     self._kept(offsets)
             case BeMaster(node, nonce, _):
-                self.asked.pop(nonce, None)
+                if node == self.station.node:
+                    self.asked.pop(nonce, None)
                 if outcome:
                     self._mastered(node, nonce)
             case TakeOver():

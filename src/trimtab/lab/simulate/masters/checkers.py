@@ -7,60 +7,14 @@ from typing import Any
 
 from trimtab.lab.simulate.masters.clients import Consumer
 from trimtab.lab.simulate.masters.machine import Machine, Stage
-from trimtab.online.masters.entries import Append, BeMaster, Entry, Record, TakeOver
+from trimtab.lab.simulate.masters.model import Model
+from trimtab.online.masters.entries import BeMaster, Entry, Nonce, Record, TakeOver
 from trimtab.online.masters.incumbent import Phase
-from trimtab.online.masters.messages import OffsetKept, Published, Pulled, Send
-from trimtab.online.masters.settings import Scheme
+from trimtab.online.masters.messages import Accept, OffsetKept, Published, Pulled, Ready, Send
 
 
 class ViolationError(Exception):
     """An invariant was broken."""
-
-
-class Model:
-    """What a log makes of a group, written a second time and plainly: who may write, and what is there."""
-
-    def __init__(self) -> None:
-        self._waiting: dict[int, Entry] = {}
-        self._next = 1
-        self._version, self._writer = 0, (-1, 0)
-        self._last: dict[tuple[str, str], int] = {}
-        self.master = self.pending = -1
-        self.fence = 0
-        self.topics: dict[str, list[Record]] = {}
-
-    @property
-    def slot(self) -> int:
-        """The last slot that was worked off."""
-        return self._next - 1
-
-    def chosen(self, slot: int, entry: Entry) -> None:
-        """A slot's value is known; it is worked off when all before it are."""
-        if slot >= self._next:
-            self._waiting[slot] = entry
-        while self._next in self._waiting:
-            self._work_off(self._next, self._waiting.pop(self._next))
-            self._next += 1
-
-    def _work_off(self, slot: int, entry: Entry) -> None:
-        if isinstance(entry, BeMaster) and entry.expected == self._version:
-            if self._writer != (entry.node, entry.nonce[0]):
-                self._writer, self.fence = (entry.node, entry.nonce[0]), slot
-            self.master, self.pending, self._version = entry.node, -1, slot
-        elif isinstance(entry, TakeOver):
-            if entry.expected == self._version and self.pending < 0:
-                self.fence = self._version = slot
-                self._writer = entry.ideal, entry.ready[0]
-                if entry.scheme == Scheme.INSTATE:
-                    self.master = entry.ideal
-                else:
-                    self.pending = entry.ideal
-        elif isinstance(entry, Append) and entry.fence == self.fence:
-            for record in entry.records:
-                key = record.topic, record.producer
-                if record.sequence == self._last.get(key, 0) + 1:
-                    self._last[key] = record.sequence
-                    self.topics.setdefault(record.topic, []).append(record)
 
 
 class Checkers:
@@ -82,6 +36,8 @@ class Checkers:
         self._versions = dict.fromkeys(self._terms, 0)
         self._offsets: dict[tuple[int, int], dict[tuple[str, str], int]] = {}
         self._values: dict[tuple[int, int], Entry] = {}
+        self._sent_at: dict[tuple[int, Any], float] = {}
+        self._tokens: dict[int, float] = {}
         self._models = {group: Model() for group in groups}
         self._writers: dict[tuple[int, int], int] = {}
         self._stored: dict[tuple[int, str, str], int] = {}
@@ -115,6 +71,7 @@ class Checkers:
         core = machine.core
         assert core is not None
         self._logs(machine.number, -1, core.token.replica)
+        self._token(machine)
         for group in core.groups:
             self._logs(machine.number, group.number, group.replica)
             self._authority(machine, group)
@@ -130,6 +87,7 @@ class Checkers:
         if not self._held(machine, group.number):
             return
         self._mastered[group.number] = self._world.now
+        self._term(machine, group)
         for other in self._world.machines:
             if other is not machine and self._held(other, group.number) and self._clocks_kept:
                 self.broken(
@@ -140,15 +98,58 @@ class Checkers:
             self.takeovers.append(self._world.now - handed)
             self._world.note(f"node {machine.number} is master of group {group.number} by a takeover")
 
+    def _sent(self, machine: Machine, nonce: Nonce) -> None:
+        now = machine.clock.monotonic(self._world.now)
+        self._sent_at.setdefault((machine.number, nonce), now)
+
+    def _term(self, machine: Machine, group: Any) -> None:
+        """A term ends no later than a shortened lease after what it rests on was sent, by the own clock."""
+        entry = group.replica.acceptor.accepted.get(group.state.version, (None, None))[1]
+        nonce = entry.nonce if isinstance(entry, BeMaster) else getattr(entry, "ready", None)
+        sent = self._sent_at.get((machine.number, nonce))
+        if sent is not None and group.lease.own_until > sent + self._world.settings.own_seconds + 1e-9:
+            self.broken("I1", f"the term of node {machine.number} in group {group.number} is too long")
+
+    def _token(self, machine: Machine) -> None:
+        assert machine.core is not None
+        until = machine.core.token.lease.own_until
+        if until == self._tokens.get(machine.number):
+            return
+        self._tokens[machine.number] = until
+        held = [one.number for one in self._world.machines if self._holds_token(one)]
+        if len(held) > 1 and self._clocks_kept:
+            self.broken("I6", f"nodes {held} all hold the token")
+
+    def _holds_token(self, machine: Machine) -> bool:
+        if machine.core is None:
+            return False
+        return machine.clock.monotonic(self._world.now) < machine.core.token.lease.own_until
+
     def _held(self, machine: Machine, number: int) -> bool:
         if machine.core is None:
             return False
         return machine.clock.monotonic(self._world.now) < machine.core.groups[number].lease.own_until
 
+    def _handing(self, machine: Machine, number: int) -> None:
+        """A takeover leaves its incumbent: that one is master no more, and renews nothing meanwhile."""
+        assert machine.core is not None
+        group = machine.core.groups[number]
+        under_way = [one.entry for one in group.replica.proposer.under_way.values()]
+        if self._held(machine, number):
+            self.broken("I1", f"node {machine.number} hands over group {number} and is master still")
+        if any(isinstance(one, BeMaster) and one.node == machine.number for one in under_way):
+            self.broken("I1", f"node {machine.number} hands over group {number} beside a renewal")
+
     def sent(self, machine: Machine, order: Send) -> None:
         """Whoever answers as master is it, or at least nobody else is."""
         message = order.message
         match message:
+            case Accept(_, _, BeMaster(node, nonce)) if node == machine.number:
+                self._sent(machine, nonce)
+            case Ready(_, nonce):
+                self._sent(machine, nonce)
+            case Accept(_, _, TakeOver(incumbent)) if incumbent == machine.number:
+                self._handing(machine, order.group)
             case Published(verdict="stored") | Pulled(verdict="stored") | OffsetKept():
                 for other in self._world.machines:
                     if other is not machine and self._clocks_kept and self._held(other, order.group):
