@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import trimtab
+from support.queue_snapshots import a_class, a_queue, a_snapshot
 from trimtab import extras
 from trimtab.lab.simulate.bundle_instances import skewed_bundles
 from trimtab.lab.simulate.instances import lognormal_skew
@@ -15,6 +16,15 @@ from trimtab.lab.simulate.instances import lognormal_skew
 SNAPSHOTS = {
     "replicas": lognormal_skew(brokers=6, replicas=120, seed=3),
     "bundles": skewed_bundles(3, 24, 1, views=2),
+    "queues": a_snapshot(
+        a_queue(0, 90, 90.0),
+        a_queue(1, 0, 0.0, speed=0.5, speed_error=0.01),
+        classes=(
+            a_class("vote", weight=1.0, mean_seconds=3.0, standard_error_seconds=0.01, samples=100),
+            a_class("report", weight=1.0, published=1.0),
+        ),
+        scheduling={"cycle_seconds": 5.0, "limits": "share"},
+    ),
 }
 
 

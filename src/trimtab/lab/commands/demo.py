@@ -14,11 +14,11 @@ app = typer.Typer()
 
 @app.command()
 def demo(
-    level: str = typer.Argument("replicas", help="replicas (Kafka) or bundles (Pulsar)."),
+    level: str = typer.Argument("replicas", help="replicas (Kafka), bundles (Pulsar) or queues (Valkey)."),
     out: Path | None = typer.Option(
         None,
         "--out",
-        help="Folder for pictures, plan and result; default trimtab-demo, or trimtab-demo-bundles.",
+        help="Folder for pictures, plan and result; default trimtab-demo, for others trimtab-demo-LEVEL.",
     ),
     seed: int = typer.Option(5, "--seed", help="Of the load's rates."),
     quick: bool = typer.Option(False, "--quick", help="Less load and fewer samples: a look, no measurement."),
@@ -27,8 +27,9 @@ def demo(
 ) -> None:
     """Start a real cluster here, find its skew, level it under load, and measure whether that helped.
 
-    Six Kafka brokers, or with `trimtab demo bundles` three Pulsar brokers. Takes about four minutes; needs
-    Java 17 or newer. Leaves nothing behind but the folder --out.
+    Six Kafka brokers; with `trimtab demo bundles` three Pulsar brokers; with `trimtab demo queues` a server
+    of queues with four workers. Takes about four minutes; needs Java 17 or newer. Leaves nothing behind but
+    the folder --out.
     """
     import os
     import sys
@@ -38,17 +39,14 @@ def demo(
     from trimtab.levels.settings import read_settings
 
     require("lab")
-    from trimtab.lab.demo.levels import FOLDERS, demo_of
-    from trimtab.lab.demo.screen import Screen
-    from trimtab.lab.demo.story import STEPS, tell
+    from trimtab.lab.demo.levels import FOLDERS, told
 
     if level not in FOLDERS:
         raise SettingsError(f"there is no demo of {level}: write {' or '.join(FOLDERS)}")
     asked = read_settings(settings, overrides, os.environ)
     try:
         with orderly():
-            demo = demo_of(level, seed, asked.levels[level], quick=quick)
-            ok = tell(Screen(sys.stdout, STEPS), out or Path(FOLDERS[level]), demo).ok
+            ok = told(level, seed, asked.levels[level], out or Path(FOLDERS[level]), quick=quick)
     except Interrupted as interrupted:
         print("\ntrimtab: interrupted; the cluster is stopped and its data are deleted", file=sys.stderr)
         raise typer.Exit(interrupted.exit_code) from None

@@ -1,0 +1,260 @@
+"""The story of queues: sampled, learned, published, measured again; then a class takes thrice as long."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+from trimtab.act.queues.acting import ACTING
+from trimtab.act.queues.settings import PublishSettings
+from trimtab.act.redis.port import RedisPort
+from trimtab.connect.redis.server import QueueServer as Reader
+from trimtab.connect.redis.server import open_server
+from trimtab.connect.redis.settings import RedisConnection
+from trimtab.files.queues.plan import FORMAT as PLANS
+from trimtab.files.queues.settings import QueuesSettings
+from trimtab.files.queues.snapshot import FORMAT as SNAPSHOTS
+from trimtab.lab.demo.queues import program
+from trimtab.lab.demo.queues.picture import draw
+from trimtab.lab.demo.screen import Screen
+from trimtab.lab.demo.turn import Pipeline, carry_out
+from trimtab.lab.sandbox.processes import Process, kill, spawn
+from trimtab.lab.sandbox.queues.server import QueueServer
+from trimtab.model.errors import ObserveError, SandboxError
+from trimtab.model.queues.plan import QueuesPlan
+from trimtab.model.queues.snapshot import QueuesSnapshot
+from trimtab.observe.collect.redis.collector import COLLECTING, QueuesCollector
+from trimtab.observe.collect.run import lake_landing
+from trimtab.observe.collect.settings import CollectSettings
+from trimtab.observe.lake import Lake
+from trimtab.observe.queues.pipeline import PIPELINE, QueuesPipelineSettings
+from trimtab.plan.queues.trim import plan_queues
+from trimtab.report.queues.words import plan_text
+from trimtab.report.tables import table_lines
+
+STEPS: Final = 8
+PATIENCE_SECONDS: Final = 300.0
+
+
+@dataclass(frozen=True)
+class Pace:
+    """Seconds between two samples, of load before the first, and of each measurement."""
+
+    interval_seconds: float
+    warm_up_seconds: float
+    measured_seconds: float
+
+
+PACE: Final = Pace(2.0, 20.0, 60.0)
+QUICK: Final = Pace(1.0, 5.0, 15.0)
+
+
+@dataclass
+class Scene:
+    """A loaded server, its samples, and what makes something of them."""
+
+    server: QueueServer
+    reader: Reader
+    lake: Lake
+    pipeline: Pipeline
+    settings: QueuesSettings
+    pace: Pace
+    folder: Path
+    processes: list[Process]
+
+    def sample(self, seconds: float) -> tuple[float, float]:
+        """Sample for so long; when that began and ended, seconds since 1970."""
+        collector = QueuesCollector(self.reader, CollectSettings())
+        begun = time.time()
+        with lake_landing(self.lake.raw, COLLECTING.columns) as landing:
+            while True:
+                tick = time.time()
+                sample = collector.sample()
+                landing.land(sample.batches, sample.cluster, datetime.fromtimestamp(tick, UTC))
+                if tick >= begun + seconds:
+                    return begun, tick
+                time.sleep(max(0.0, tick + self.pace.interval_seconds - time.time()))
+
+    def learn(self) -> tuple[QueuesSnapshot, QueuesPlan]:
+        """Through Spark to a snapshot, and the plan from that."""
+        self.pipeline.run(self.lake, lambda line: None)
+        snapshot = SNAPSHOTS.read(Path(str(self.lake.newest_snapshot("queues"))))
+        return snapshot, plan_queues(snapshot, self.settings)
+
+    def publish(self, plan: QueuesPlan) -> Any:
+        """Carry the plan out; its receipt."""
+        port = RedisPort(self.reader, time.time)
+        text = PLANS.to_bytes(plan).decode()
+        return carry_out(
+            ACTING, port, plan, text, PublishSettings(), self.folder / "state", lambda state: None
+        )
+
+    def taken_up(self) -> float:
+        """Seconds until every process goes by what is published."""
+        begun, published = time.monotonic(), self.reader.published()
+        assert published is not None
+        until(lambda: {one.version for one in self.reader.reports()} == {published.version})
+        return time.monotonic() - begun
+
+
+def until(holds: Callable[[], bool]) -> None:
+    """Wait for something.
+
+    Raises
+    ------
+    SandboxError
+        If it does not come in five minutes.
+    """
+    end = time.monotonic() + PATIENCE_SECONDS
+    while not holds():
+        if time.monotonic() > end:
+            raise SandboxError("the demo waited five minutes in vain: this machine may be too busy")
+        time.sleep(0.1)
+
+
+@contextmanager
+def scene(settings: QueuesSettings, pace: Pace, seed: int) -> Iterator[Scene]:
+    """A server, four workers, a sender and a pipeline, all gone afterwards."""
+    with TemporaryDirectory(prefix="trimtab-queues-") as name:
+        folder = Path(name)
+        window = max(5.0, 5 * pace.interval_seconds)
+        pipeline = Pipeline(
+            folder / "spark", QueuesPipelineSettings(window_seconds=window, slide_seconds=window)
+        )
+        server = QueueServer(folder / "server")
+        processes: list[Process] = []
+        try:
+            command = [sys.executable, "-m", program.__name__]
+            words = [["work", server.url] for _ in range(program.WORKERS)]
+            words.append(["send", server.url, str(folder), str(seed), str(program.RATE)])
+            for number, one in enumerate(words):
+                processes.append(spawn([*command, *one], folder, folder / f"{number}.log", outlive=False))
+            lake = Lake(folder / "lake", PIPELINE)
+            with open_server(RedisConnection(server.url)) as reader:
+                yield Scene(server, reader, lake, pipeline, settings, pace, folder, processes)
+        finally:
+            kill(processes)
+            server.stop()
+            pipeline.close()
+
+
+def waits(lake: Lake, begun: float, ended: float) -> dict[str, dict[str, float]]:
+    """By class: messages begun in a period, their mean wait, and what half and 99 % did not exceed."""
+    rows = lake.table(
+        "classes", ["message_class", "processed", "waited_seconds", "waits"],
+        since=datetime.fromtimestamp(begun, UTC), until=datetime.fromtimestamp(ended + 1e-3, UTC),
+    ).to_pylist()  # fmt: skip
+    found: dict[str, dict[str, float]] = {}
+    for name in sorted({row["message_class"] for row in rows}):
+        ours = [row for row in rows if row["message_class"] == name and row["waits"]]
+        counts = [sum(one) for one in zip(*(row["waits"] for row in ours), strict=True)]
+        number = sum(counts)
+        if number:
+            waited = float(sum(row["waited_seconds"] for row in ours))
+            found[name] = {
+                "messages": number,
+                "mean": waited / number,
+                "p50": _quantile(counts, 0.5),
+                "p99": _quantile(counts, 0.99),
+            }
+    return found
+
+
+def _quantile(counts: list[int], share: float) -> float:
+    left = share * sum(counts)
+    for bucket, count in enumerate(counts):
+        left -= count
+        if left <= 0:
+            return float(0.001 * 2 ** (bucket / 2))
+    raise ObserveError("no waits were counted")
+
+
+def tell(screen: Screen, out: Path, seed: int, settings: QueuesSettings, *, quick: bool) -> bool:
+    """The whole story; whether votes waited less in the end, and a change of their cost was followed."""
+    pace = QUICK if quick else PACE
+    settings = replace(settings, samples_least=min(settings.samples_least, 30))
+    screen.step("Start a server of queues (Valkey), four workers and a sender")
+    with scene(settings, pace, seed) as here:
+        screen.say(f"it serves at {here.server.url}; every accepted message is on disk before it is answered")
+        screen.step("Load them: short votes and long reports, all declared alike")
+        votes, reports = (1000 * one for one in (program.VOTE_SECONDS, program.REPORT_SECONDS))
+        screen.say(
+            f"{program.RATE:.0f} messages/s: four of five are votes of {votes:.0f} ms, one is a report of "
+            f"{reports:.0f} ms; workers are busy {program.USE:.0%} of the time"
+        )
+        until(lambda: sum(one.queue is not None for one in here.reader.reports()) == program.WORKERS)
+        here.sample(pace.warm_up_seconds)
+        before = here.sample(pace.measured_seconds)
+        screen.step("Work out what each class takes, with Spark")
+        snapshot, plan = here.learn()
+        screen.step("Plan which weights are worth publishing")
+        screen.wide(plan_text(plan, snapshot))
+        screen.step("Publish them, with sender and workers at work")
+        receipt = here.publish(plan)
+        taken = here.taken_up()
+        screen.say(
+            f"{len(receipt.done)} weights published; all {len(here.reader.reports())} processes go by them "
+            f"{taken:.1f} s later, none was restarted"
+        )
+        out.mkdir(parents=True, exist_ok=True)
+        PLANS.write(plan, out / "plan.json")
+        screen.step("Did it help?")
+        here.sample(pace.warm_up_seconds)
+        after = here.sample(pace.measured_seconds)
+        here.learn()
+        compared = {"before": waits(here.lake, *before), "after": waits(here.lake, *after)}
+        screen.wide("\n".join(_table(compared)))
+        screen.step("A vote takes three times as long from now on")
+        followed = _followed(here)
+        screen.say(
+            f"followed: the new weight was in force everywhere {followed['seconds']:.0f} s after the change "
+            f"({followed['turns']:.0f} turns of sampling, Spark, plan and publication; weight "
+            f"{followed['weight'] * 1000:.0f} ms)"
+        )
+        screen.step("What remains")
+        pictures = draw(here.lake, out, {"before": before, "after": after})
+        result = {"waits_seconds": compared, "taken_up_seconds": taken, "followed": followed, "seed": seed}
+        (out / "result.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+        screen.say(
+            f"{', '.join(map(str, pictures))}, plan.json and result.json in {out}; no process, no data"
+        )
+    return compared["after"]["vote"]["p99"] < compared["before"]["vote"]["p99"]
+
+
+def _followed(here: Scene) -> dict[str, float]:
+    """Turns of the loop until a vote's weight is within a fifth of three times what it was."""
+    begun = time.time()
+    (here.folder / program.TRIPLED).touch()
+    wanted = 3 * program.VOTE_SECONDS
+    for turn in range(1, 21):
+        here.sample(2 * here.pace.interval_seconds)
+        _, plan = here.learn()
+        if plan.moves:
+            here.publish(plan)
+            here.taken_up()
+        published = here.reader.published()
+        weight = 0.0 if published is None else published.weights.get("vote", 0.0)
+        if weight >= 0.8 * wanted:
+            return {"seconds": time.time() - begun, "turns": float(turn), "weight": weight}
+    raise SandboxError("twenty turns did not follow a vote that takes thrice as long: something is wrong")
+
+
+def _table(compared: dict[str, dict[str, dict[str, float]]]) -> list[str]:
+    rows = [
+        ["class", "messages", "after", "mean wait", "after", "half below", "after", "99 % below", "after"]
+    ]
+    for name in compared["after"]:
+        pair = [compared[when].get(name, {}) for when in ("before", "after")]
+        rows.append(
+            [name, *(f"{one.get('messages', 0):.0f}" for one in pair)]
+            + [f"{one.get(key, float('nan')):.3g} s" for key in ("mean", "p50", "p99") for one in pair]
+        )
+    return table_lines(rows, "lrrrrrrrr")
