@@ -25,6 +25,9 @@ FEWEST = 8
 LARGEST_BYTES = 128 * 2**20
 """Files that are larger together stay apart."""
 
+ROWS_PER_GROUP = 10_000
+"""Whoever wants the newest ticks reads the last groups of a file that may hold a month."""
+
 GRACE_SECONDS = 3600
 """Files that no manifest names any more are kept so long for readers that still hold the manifest before."""
 
@@ -102,6 +105,8 @@ def _joined(lake: Lake, table: str, run: list[Entry]) -> Entry:
     rows = read_entries(lake.tables, column, tuple(run), None, None, None)
     rows = rows.sort_by(column)
     path = new_path(table)
-    write_rows(lake.tables / path / "compacted.parquet", rows, compression="zstd")
+    write_rows(
+        lake.tables / path / "compacted.parquet", rows, compression="zstd", row_group_size=ROWS_PER_GROUP
+    )
     times = rows[column].cast("int64")
     return Entry(path, run[0].begin, run[-1].end, times[0].as_py(), times[-1].as_py())

@@ -47,18 +47,37 @@ def _newest_of(
 ) -> Iterator[tuple[int, Row]]:
     import pyarrow.parquet
 
+    seen: set[int] = set()
     with pyarrow.parquet.ParquetFile(source_of(path)) as file:
-        # Starting threads costs more than they save on what a part holds.
-        table = file.read(columns=["cluster", "tick", *columns], use_threads=False)
-    at = _microseconds(table["tick"])
-    ours = np.array([name == cluster for name in table["cluster"].to_pylist()], dtype=np.bool_)
-    ours &= (at >= entry.begin) & (at < entry.end)
-    if ours.any():
-        oldest = sorted(set(at[ours].tolist()))[-ticks:][0]
-        plain = table.select(list(columns))
-        for row in np.flatnonzero(ours & (at >= oldest)).tolist():
-            # A slice at a time: taking rows by index would convert the indices.
-            yield int(at[row]), plain.slice(row, 1).to_pylist()[0]
+        for newest, group in _groups(file):
+            # A compacted file may hold a month: the groups of rows at its end are enough.
+            if len(seen) >= ticks and newest < sorted(seen)[-ticks]:
+                break
+            # Starting threads costs more than they save on what a part holds.
+            table = file.read_row_group(group, columns=["cluster", "tick", *columns], use_threads=False)
+            at = _microseconds(table["tick"])
+            ours = np.array([name == cluster for name in table["cluster"].to_pylist()], dtype=np.bool_)
+            ours &= (at >= entry.begin) & (at < entry.end)
+            if ours.any():
+                seen |= set(at[ours].tolist())
+                oldest = sorted(seen)[-ticks:][0]
+                plain = table.select(list(columns))
+                for row in np.flatnonzero(ours & (at >= oldest)).tolist():
+                    # A slice at a time: taking rows by index would convert the indices.
+                    yield int(at[row]), plain.slice(row, 1).to_pylist()[0]
+
+
+def _groups(file: Any) -> list[tuple[float, int]]:
+    """The newest tick, microseconds, and number of each group of rows, newest first."""
+    footer = file.metadata
+    place = next(at for at in range(footer.num_columns) if footer.schema.column(at).path == "tick")
+    found = []
+    for number in range(footer.num_row_groups):
+        told = footer.row_group(number).column(place).statistics
+        # As it is stored: making instants of it would load what is slow to load.
+        known = told is not None and told.has_min_max and told.physical_type == "INT64"
+        found.append((told.max_raw if known else float("inf"), number))
+    return sorted(found, reverse=True)
 
 
 def _microseconds(instants: pyarrow.ChunkedArray) -> NDArray[np.int64]:

@@ -2,17 +2,23 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from hand_written_tables import lake_with
 from support.small_lake import NOON, STEP, broker_rows, imbalance_rows, publish, snapshot_folder
 from trimtab.model.bundles.snapshot import RESOURCES as BUNDLE_RESOURCES
 from trimtab.model.errors import ObserveError
+from trimtab.observe import compact
 from trimtab.observe.bundles.pipeline import PIPELINE as BUNDLES
+from trimtab.observe.compact import compacted
 from trimtab.observe.lake import Lake
+from trimtab.observe.manifest import publish_manifest
 from trimtab.observe.replicas.pipeline import PIPELINE as REPLICAS
 from trimtab.observe.status import TICKS, read_status, read_statuses
 
@@ -164,3 +170,31 @@ def test_both_levels_of_a_lake_are_told_of(tmp_path: Path) -> None:
     np.testing.assert_allclose(pulsar.deviation, [[np.nan, 0.5, 0.5, 0.5], [np.nan, -0.5, -0.5, -0.5]])
     with pytest.raises(ObserveError, match="no load of cluster 'other'"):
         read_statuses(views, "other")
+
+
+def test_of_a_file_of_many_ticks_the_end_alone_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A compacted table may hold a month in one file: what is told is the same, from few groups of rows."""
+    ticks = [imbalance_rows(NOON + number * STEP, {1: (0.2, 0.2, 0.2, 0.2)}) for number in range(60)]
+    brokers = [broker_rows(NOON + number * STEP, {1: "alive"}) for number in range(60)]
+    apart = publish(tmp_path / "apart", {"imbalance": ticks, "brokers": brokers})
+    told = read_status(apart, "orders")
+    joined = compacted(apart, apart.manifest())
+    monkeypatch.setattr(compact, "ROWS_PER_GROUP", 8)
+    small = compacted(apart, apart.manifest())
+    read: list[int] = []
+    whole = pq.ParquetFile.read_row_group
+
+    def counted(file: pq.ParquetFile, number: int, **named: object) -> pa.Table:
+        read.append(number)
+        return whole(file, number, **named)
+
+    monkeypatch.setattr(pq.ParquetFile, "read_row_group", counted)
+    for manifest, groups in ((joined, 1), (small, 30)):
+        publish_manifest(apart.tables, replace(manifest, version=apart.manifest().version))
+        read.clear()
+        found = read_status(apart, "orders")
+        assert (found.last_tick, found.ticks) == (told.last_tick, told.ticks)
+        assert (found.usage == told.usage).all()
+        assert len(read) < max(groups / 2, 3)
