@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,6 +12,7 @@ from clusters import CLUSTERS, cluster_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from pyspark.sql import SparkSession
 
@@ -69,11 +71,17 @@ def _turn(item: pytest.Item) -> tuple[int, bool]:
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """The one Spark session of the test run, started by the first test that asks for it."""
     from trimtab.jars.fetch import spark_s3_jars
+    from trimtab.model.errors import JarsError
     from trimtab.observe.session import SessionSettings, spark_session
 
-    # Also able to reach a store, once a test says which; on the class path jars are not copied first.
-    jars = ":".join(map(str, spark_s3_jars()))
-    settings = SessionSettings(master="local[2]", memory="1g", conf={"spark.driver.extraClassPath": jars})
+    # Also able to reach a store, once a test says which; on the class path jars are not copied first. Where
+    # they cannot be had, only tests that need them shall fail.
+    jars: list[Path] = []
+    with suppress(JarsError):
+        jars = spark_s3_jars()
+    settings = SessionSettings(
+        master="local[2]", memory="1g", conf={"spark.driver.extraClassPath": ":".join(map(str, jars))}
+    )
     session = spark_session(settings, scratch=tmp_path_factory.mktemp("spark"))
     yield session
     session.stop()
