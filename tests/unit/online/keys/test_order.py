@@ -77,6 +77,13 @@ def test_a_split_key_counts_its_records_from_one() -> None:
     assert sender.place(KEY, load, lambda: 0.0) == (2, Stamp(1, (), 4))
 
 
+def test_a_new_run_waits_for_the_places_that_the_table_calls_earlier() -> None:
+    """It goes where the hash puts it, as its last run may have done in 2."""
+    sender = Sender(4)
+    assert sender.seen(table(5, HOME, earlier=(2,)), 0.0) == [Flush(5)]
+    assert sender.flushed(5) == [ReadEnds(5, tuple(sorted({HOME, 2})))]
+
+
 def test_a_change_that_takes_too_long_is_given_up_and_its_answers_count_no_more() -> None:
     """The key goes on where it was; a late answer to the old question must not bring the table in."""
     sender = Sender(4, Guarding(switch_seconds=1))
