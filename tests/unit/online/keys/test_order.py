@@ -57,6 +57,10 @@ def test_a_change_of_tables_step_by_step() -> None:
     assert sender.ends_read(7, {HOME: 12}, 0.1) == []
     assert placed(sender) == (3, Stamp(7, ((HOME, 12),)))
     assert sender.seen(table(7, 3), 0.2) == sender.seen(table(6, 1), 0.2) == [], "twice, or older"
+    assert sender.seen(table(8, 3, earlier=(HOME,)), 0.3) == []
+    assert placed(sender) == (3, Stamp(7, ((HOME, 12),))), "not settled yet"
+    assert sender.seen(table(9, 3), 0.4) == []
+    assert placed(sender) == (3, PLAIN)
 
 
 def test_a_split_key_counts_its_records_from_one() -> None:
@@ -162,6 +166,8 @@ def test_sequences_are_released_in_turn() -> None:
     receiver.applied(0, 0)
     assert receiver.arrived(0, 2, record(Stamp(1, (), 2)), 0.0) == [], "a retry"
     assert receiver.ticked(0.0) == [Commit(0, 3)]
+    assert receiver.arrived(0, 3, record(Stamp(1, (), 5)), 0.0) == [], "4 is somewhere else"
+    assert receiver.ticked(0.0) == [AskMark(stream)]
 
 
 def test_a_gap_is_searched_for_before_it_is_skipped() -> None:
