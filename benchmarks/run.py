@@ -29,7 +29,7 @@ ALL = (
     "keys_choose",
     "pipeline",
 )
-BY_NAME = ("pipeline_accuracy", "pipeline_cpu_base", "queues_rivals")
+BY_NAME = ("month_lake", "pipeline_accuracy", "pipeline_cpu_base", "queues_rivals")
 """Answers to questions of design, measured on real servers or over many draws: run where the question comes
 up again; the figures that are committed stay on the page."""
 
