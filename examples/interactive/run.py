@@ -9,6 +9,7 @@ import argparse
 import asyncio
 import json
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -102,6 +103,7 @@ def main() -> None:
     one.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="interactive-"))
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C
     system = None
     try:
         system = System(folder, arguments.rules.resolve(), arguments.workers, arguments.port)
