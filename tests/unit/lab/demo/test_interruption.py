@@ -2,10 +2,22 @@
 
 import os
 import signal
+from collections.abc import Iterator
 
 import pytest
 
 from trimtab.lab.demo.interruption import SIGNALS, Interrupted, orderly
+
+
+@pytest.fixture(autouse=True)
+def asked() -> Iterator[None]:
+    """Signals as a terminal leaves them: tests that run under nohup ignore SIGHUP, and so would the code."""
+    before = {number: signal.getsignal(number) for number in SIGNALS}
+    for number in SIGNALS:
+        signal.signal(number, signal.default_int_handler if number is signal.SIGINT else signal.SIG_DFL)
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 @pytest.mark.parametrize("number", SIGNALS)
