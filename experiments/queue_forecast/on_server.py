@@ -28,9 +28,10 @@ from schemes import BY_COUNT, BY_WORK, MEAN_WEIGHT, QUEUES, THRESHOLD, WEIGHTS
 
 from trimtab.dataplane.queues import LevelledBroker
 from trimtab.files.atomic import write_atomically
+from trimtab.history.queues.messages import Message
 from trimtab.lab.sandbox.processes import Process, kill, spawn
 from trimtab.lab.sandbox.queues.server import QueueServer
-from trimtab.lab.simulate.queues.arrivals import Message, at_random, in_step
+from trimtab.lab.simulate.queues.arrivals import at_random, in_step
 from trimtab.online.queues.catalogue import POLICIES, Given
 from trimtab.online.queues.ledger import Ledger
 from trimtab.online.queues.policy import DispatchPolicy

@@ -31,7 +31,7 @@ from schemes import (
 )
 
 from trimtab.files.atomic import write_atomically
-from trimtab.lab.simulate.queues.run import Run
+from trimtab.history.queues.run import Run
 
 FOLDER = Path(__file__).parent
 KINDS = ("in step", "at random")

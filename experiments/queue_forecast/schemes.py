@@ -6,9 +6,10 @@ import random
 from collections.abc import Sequence
 from dataclasses import replace
 
-from trimtab.lab.simulate.queues.arrivals import Message, at_random, in_step
-from trimtab.lab.simulate.queues.run import Run
-from trimtab.lab.simulate.queues.world import Scheme, World
+from trimtab.history.queues.messages import Message
+from trimtab.history.queues.run import Run
+from trimtab.history.queues.world import Scheme, World
+from trimtab.lab.simulate.queues.arrivals import at_random, in_step
 from trimtab.online.queues.catalogue import POLICIES, Given
 from trimtab.online.queues.ledger import Ledger
 from trimtab.online.queues.policy import DispatchPolicy

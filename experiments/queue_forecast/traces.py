@@ -26,8 +26,8 @@ import pyarrow.parquet as pq
 from schemes import QUEUES, Scheme
 
 from trimtab.files.atomic import write_atomically
-from trimtab.lab.simulate.queues.arrivals import Message
-from trimtab.lab.simulate.queues.world import World
+from trimtab.history.queues.messages import Message
+from trimtab.history.queues.world import World
 from trimtab.online.queues.catalogue import POLICIES, Given
 from trimtab.online.queues.ledger import Ledger
 from trimtab.online.queues.policy import DispatchPolicy

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trimtab.lab.simulate.queues.arrivals import Message
-from trimtab.lab.simulate.queues.world import Course, Scheme, World
+from trimtab.history.queues.messages import Message
+from trimtab.history.queues.world import Course, Scheme, World
 from trimtab.online.queues.catalogue import POLICIES, Given
 from trimtab.online.queues.forecast import State
 from trimtab.online.queues.settings import CHOICES, Scheduling

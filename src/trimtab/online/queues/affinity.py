@@ -28,6 +28,10 @@ class Affinity:
         """The number of keys in flight."""
         return len(self._queue)
 
+    def __contains__(self, key: Hashable) -> bool:
+        """Whether a message of the key is in flight."""
+        return key in self._queue
+
     def choose(self, weight: float, key: Hashable | None = None) -> int | None:
         """The queue of a message; None is back-pressure, for one key where its queue is not open."""
         queue = None if key is None else self._queue.get(key)

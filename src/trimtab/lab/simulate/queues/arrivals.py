@@ -3,38 +3,9 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
-
-@dataclass(frozen=True, slots=True)
-class Message:
-    """A message on its way through the queues.
-
-    Attributes
-    ----------
-    number
-        Its place in the order of arrival.
-    due
-        When its sender wants to hand it over, seconds.
-    weight
-        Seconds of processing, as the dispatcher believes.
-    key
-        Its affinity key, a user; None without.
-    seconds
-        Seconds that its processing takes at speed 1; None where that is its weight.
-    """
-
-    number: int
-    due: float
-    weight: float
-    key: Hashable | None = None
-    seconds: float | None = None
-
-    @property
-    def takes_seconds(self) -> float:
-        """Seconds of processing at speed 1."""
-        return self.weight if self.seconds is None else self.seconds
+from trimtab.history.queues.messages import Message
 
 
 def in_step(count: int, weights: Sequence[float], interval_seconds: float) -> list[Message]:

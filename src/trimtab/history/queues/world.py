@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from math import inf
 
-from trimtab.lab.simulate.queues.arrivals import Message
-from trimtab.lab.simulate.queues.run import Look, Run
+from trimtab.history.queues.messages import Line, Message
+from trimtab.history.queues.run import Look, Run
 from trimtab.online.queues.affinity import Affinity
+from trimtab.online.queues.lanes import Lanes
 from trimtab.online.queues.ledger import Ledger
 from trimtab.online.queues.messages import Move, Moved, Order, Pause, QueuesSeen
 from trimtab.online.queues.migration import chosen
@@ -36,12 +37,16 @@ class Scheme:
         Where no queue is open: `block` the source, or `drop` the message.
     gather_seconds
         How long messages are held back so that Min-Min has a batch to choose from; 0 sends each by itself.
+    overtake_seconds
+        Queues have two lanes, and quick messages go before others that came up to so long before them; None:
+        one lane, in the order of coming.
     """
 
     policy: Callable[[Ledger], DispatchPolicy]
     scheduling: Scheduling | None = None
     full: str = "block"
     gather_seconds: float = 0.0
+    overtake_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +67,8 @@ class World:
         Shape (queues,): seconds of work done in a second.
     look_seconds
         How often queues are looked at where there is no scheduler; with one, its window.
+    kept_seconds
+        The least time between two looks that are kept; 0 keeps all.
     """
 
     scheme: Scheme
@@ -69,6 +76,7 @@ class World:
     mean_weight: float
     speed: Sequence[float] | None = None
     look_seconds: float = 1.0
+    kept_seconds: float = 0.0
 
     def run(self, messages: Sequence[Message], watch: Callable[[Course], None] = lambda _: None) -> Run:
         """Let all messages arrive and be worked off.
@@ -91,7 +99,7 @@ class Course:
     ledger
         The queues, as dispatcher and scheduler see them.
     waiting
-        Shape (queues,): what waits in each, the oldest first.
+        Shape (queues,): what waits in each.
     ends
         What is in work: when it will be finished, and by which worker.
     pending
@@ -109,7 +117,10 @@ class Course:
         self.speed = world.speed or [1.0] * count
         self.mean_weight = world.mean_weight
         self.roams = isinstance(self.policy, (WorkStealing, CentralQueue))
-        self.waiting: list[deque[Message]] = [deque() for _ in range(count)]
+        overtake = self.scheme.overtake_seconds
+        self.waiting = [Line(overtake) for _ in range(count)]
+        self.lanes = None if overtake is None else Lanes()
+        self.lane_of_key: dict[object, bool] = {}
         self.idle = set(range(count))
         self.ends: list[tuple[float, int, Message]] = []
         self.pending: deque[Message] = deque()
@@ -120,7 +131,9 @@ class Course:
         )
         self.latest: dict[object, int] = {}
         self.moved_at: dict[int, float] = {}
-        self.found = Run([0.0] * count, [-1.0] * len(messages), [-1.0] * len(messages))
+        self.kept_seconds, self.kept_at = world.kept_seconds, -inf
+        nothing = [-1.0] * len(messages)
+        self.found = Run([0.0] * count, nothing, nothing[:], nothing[:])
 
     def run(self) -> Run:
         """Everything in the order of time."""
@@ -184,9 +197,15 @@ class Course:
         self.ledger.enqueued(queue, message.weight)
         if message.key is not None:
             self.affinity.enqueued(queue, message.key)
-        self.waiting[queue].append(message)
+        self.waiting[queue].append(message, self.now, quick=self.lanes is not None and self._quick(message))
         if self.idle:
             self._wake(queue)
+
+    def _quick(self, message: Message) -> bool:
+        """The lane of a message; one for all of a key, or the quick ones would overtake the others."""
+        assert self.lanes is not None
+        quick = self.lanes.quick(message.weight)
+        return quick if message.key is None else self.lane_of_key.setdefault(message.key, quick)
 
     def _wake(self, queue: int) -> None:
         if queue in self.idle:
@@ -201,7 +220,8 @@ class Course:
         if source is None:
             self.idle.add(worker)
             return
-        message = self.waiting[source].popleft()
+        message = self.waiting[source].take()
+        self.found.begun_at[message.number] = self.now
         if source != worker:
             self.ledger.moved(source, worker, 1, message.weight)
             self.found.stolen += 1
@@ -221,6 +241,8 @@ class Course:
         self.ledger.finished(worker, message.weight)
         if message.key is not None:
             self.affinity.finished(message.key)
+            if message.key not in self.affinity:
+                self.lane_of_key.pop(message.key, None)
         self._begin(worker)
 
     def _look(self) -> None:
@@ -231,7 +253,9 @@ class Course:
             forecast = self.schedule.messages, self.schedule.states
         else:
             forecast = (), ()
-        self.found.looks.append(Look(self.now, seen.length, seen.work, *forecast))
+        if self.now >= self.kept_at + self.kept_seconds:
+            self.kept_at = self.now
+            self.found.looks.append(Look(self.now, seen.length, seen.work, *forecast))
         self._watch(self)
 
     def _carry_out(self, orders: Sequence[Order]) -> None:
@@ -260,16 +284,15 @@ class Course:
         keys = {message.key for _, worker, message in self.ends if worker == order.source}
         room = ledger.capacity[target] - ledger.length[target]
         resting = self._resting(order) if order.rest_seconds else ()
-        places = set(chosen(source, order, in_work=keys, room=room, resting=resting))
-        taken = [message for place, message in enumerate(source) if place in places] if places else []
-        if taken:
-            self.waiting[order.source] = deque(m for place, m in enumerate(source) if place not in places)
-        work = sum(message.weight for message in taken)
+        places = set(chosen(list(source), order, in_work=keys, room=room, resting=resting))
+        taken = source.remove(places) if places else []
+        work = sum(message.weight for message, _ in taken)
         ledger.moved(order.source, target, len(taken), work)
-        self.waiting[target].extend(taken)
-        if order.rest_seconds:
-            self.moved_at.update((message.number, self.now) for message in taken)
-        self.affinity.moved({message.key for message in taken if message.key is not None}, target)
+        for message, quick in taken:
+            self.waiting[target].append(message, self.now, quick=quick)
+            if order.rest_seconds:
+                self.moved_at[message.number] = self.now
+        self.affinity.moved({message.key for message, _ in taken if message.key is not None}, target)
         self.found.moved += len(taken)
         if taken and target in self.idle:
             self._begin(target)

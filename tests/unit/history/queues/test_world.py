@@ -5,8 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from trimtab.lab.simulate.queues.arrivals import Message, at_random, in_step
-from trimtab.lab.simulate.queues.world import Scheme, World
+from trimtab.history.queues.messages import Message
+from trimtab.history.queues.world import Scheme, World
+from trimtab.lab.simulate.queues.arrivals import at_random, in_step
 from trimtab.online.queues.catalogue import POLICIES, Given
 from trimtab.online.queues.settings import Scheduling
 

@@ -1,4 +1,4 @@
-"""What a run of queues in virtual time has shown."""
+"""The measures of one run of queues in virtual time, raw."""
 
 from __future__ import annotations
 
@@ -42,6 +42,8 @@ class Run:
         Shape (messages,): seconds; negative where a message was lost.
     accepted_at
         Shape (messages,): seconds; negative where it was refused, and so lost.
+    begun_at
+        Shape (messages,): seconds; negative where a message was lost.
     moved
         Messages taken to another queue by the scheduler.
     stolen
@@ -51,12 +53,13 @@ class Run:
     pauses
         Marks set.
     looks
-        The queues over time.
+        The queues over time, those that are kept.
     """
 
     busy_seconds: list[float]
     finished_at: list[float]
     accepted_at: list[float]
+    begun_at: list[float]
     moved: int = 0
     stolen: int = 0
     overtaken: int = 0

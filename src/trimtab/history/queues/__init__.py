@@ -1,0 +1,1 @@
+"""The level `queues`: recorded arrivals through dispatch policies, in virtual time."""

@@ -1,0 +1,94 @@
+"""Messages of a replay, and the line in which they wait."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection, Hashable, Iterator
+from dataclasses import dataclass
+from itertools import chain
+
+from trimtab.online.queues.lanes import quick_goes_first
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A message on its way through the queues.
+
+    Attributes
+    ----------
+    number
+        Its place in the order of arrival.
+    due
+        When its sender wants to hand it over, seconds.
+    weight
+        Seconds of processing, as the dispatcher believes.
+    key
+        Its affinity key, a user; None without.
+    seconds
+        Seconds that its processing takes at speed 1; None where that is its weight.
+    """
+
+    number: int
+    due: float
+    weight: float
+    key: Hashable | None = None
+    seconds: float | None = None
+
+    @property
+    def takes_seconds(self) -> float:
+        """Seconds of processing at speed 1."""
+        return self.weight if self.seconds is None else self.seconds
+
+
+class Line:
+    """Messages that wait in one queue, the oldest first, in one lane or two.
+
+    Parameters
+    ----------
+    overtake_seconds
+        A quick message goes before others that came at most so long before it; None: there is one lane.
+    """
+
+    def __init__(self, overtake_seconds: float | None = None) -> None:
+        self._overtake_seconds = overtake_seconds
+        self._quick: deque[Message] = deque()
+        self._other: deque[Message] = deque()
+        self._came: dict[int, float] = {}
+
+    def __iter__(self) -> Iterator[Message]:
+        return chain(self._quick, self._other)
+
+    def __len__(self) -> int:
+        return len(self._quick) + len(self._other)
+
+    def append(self, message: Message, now: float, *, quick: bool) -> None:
+        """Put a message at the end of its lane."""
+        (self._quick if quick else self._other).append(message)
+        if self._overtake_seconds is not None:
+            self._came[message.number] = now
+
+    def take(self) -> Message:
+        """The message whose turn it is; there must be one."""
+        if self._overtake_seconds is None:
+            return self._other.popleft()
+        quick, other, came = self._quick, self._other, self._came
+        first = bool(quick) and (
+            not other
+            or quick_goes_first(came[quick[0].number], came[other[0].number], self._overtake_seconds)
+        )
+        message = (quick if first else other).popleft()
+        del came[message.number]
+        return message
+
+    def remove(self, places: Collection[int]) -> list[tuple[Message, bool]]:
+        """Take messages out by their places in the order of iteration; each with whether it was quick."""
+        quick = len(self._quick)
+        taken, left = [], (deque[Message](), deque[Message]())
+        for place, message in enumerate(self):
+            if place in places:
+                taken.append((message, place < quick))
+                self._came.pop(message.number, None)
+            else:
+                left[place >= quick].append(message)
+        self._quick, self._other = left
+        return taken
