@@ -121,6 +121,11 @@ def test_weights_learn_themselves_and_go_back(url: str, tmp_path: Path) -> None:
             _until(lambda: sender.weights[1] == 7.0)
             receipt = trimtab("apply", plan, "--queues", url, "--yes")
             assert "published as version 3" in receipt
+            replayed = json.loads(trimtab("replay", "queues", "--lake", lake, "--json"))
+            assert replayed["classes"] == ["quick", "slow"]
+            assert {one["wait_seconds"][""]["messages"] for one in replayed["policies"]} == {
+                replayed["messages"]
+            }
             _until(lambda: sender.weights[1] == found["slow"]["after"])
         finally:
             sender.stopped.set()

@@ -67,9 +67,9 @@ def written(path: Path, ticks: Sequence[Reports | str]) -> Path:
     return path
 
 
-def replay(*arguments: object) -> int:
-    """`trimtab replay bundles` in this process; its exit code."""
+def replay(*arguments: object, level: str = "bundles") -> int:
+    """`trimtab replay LEVEL` in this process; its exit code."""
     with pytest.raises(SystemExit) as ended:
-        main(["replay", "bundles", *map(str, arguments)])
+        main(["replay", level, *map(str, arguments)])
     code = ended.value.code
     return code if isinstance(code, int) else 0

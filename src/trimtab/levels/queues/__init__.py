@@ -23,5 +23,9 @@ LEVEL = Level(
     acting=Part("trimtab.act.queues.acting:ACTING"),
     open=Part("trimtab.act.redis.port:open_port"),
     words=Part("trimtab.report.queues.words:WORDS"),
+    replay=Part("trimtab.levels.queues.replaying:replayed"),
+    replay_options=Part("trimtab.levels.queues.options:REPLAY"),
+    replay_help="In virtual time, every policy on the same arrivals. A lake holds counts, not single "
+    "messages: instants within a tick and processing times are drawn, by --seed.",
     pace="publishing weights interrupts nobody",
 )

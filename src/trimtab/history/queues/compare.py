@@ -1,0 +1,225 @@
+"""Dispatch policies side by side over recorded arrivals: waits by class, makespan, imbalance, moves."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from trimtab.history.queues.messages import Message
+from trimtab.history.queues.run import Run
+from trimtab.history.queues.world import Scheme, World
+from trimtab.model.errors import SettingsError
+from trimtab.model.imbalance import imbalance
+from trimtab.model.load import FloatArray
+from trimtab.model.queues.arrivals import Arrivals
+from trimtab.online.queues.catalogue import POLICIES, Given
+from trimtab.online.queues.lanes import OVERTAKE_SECONDS
+from trimtab.online.queues.ledger import Ledger
+from trimtab.online.queues.policies.central import CentralQueue
+from trimtab.online.queues.policies.min_min import MinMin
+from trimtab.online.queues.policy import DispatchPolicy
+from trimtab.online.queues.settings import Scheduling
+
+LEVELLED: Final = "levelled"
+LANES: Final = "lanes"
+EXTRAS: Final = (LEVELLED, LANES)
+GATHER_SECONDS: Final = 0.1
+"""How long Min-Min holds messages back for a batch."""
+LOOKS: Final = 2000
+"""Looks at the queues that are kept of a run, about."""
+WEIGHT_LEAST: Final = 1e-6
+"""Seconds; programs count work in whole microseconds."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """The world that all policies of a comparison share.
+
+    Attributes
+    ----------
+    speed
+        Shape (queues,): seconds of work that each worker does in a second.
+    capacity
+        Messages that a queue may hold.
+    weights
+        Shape (messages,): seconds by which each is dispatched.
+    scheduling
+        Of balance scheduling, where a scheme has it.
+    seed
+        Of what policies draw.
+    """
+
+    speed: Sequence[float]
+    capacity: int
+    weights: FloatArray
+    scheduling: Scheduling
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Waits:
+    """Seconds from when messages came until their processing began; NaN where there were none."""
+
+    messages: int
+    mean: float
+    p50: float
+    p99: float
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """The measures of one scheme on a recording.
+
+    Attributes
+    ----------
+    waits
+        By class, in the order of the recording's.
+    overall
+        Of all messages.
+    makespan_seconds
+        From the first message until the last was finished.
+    sigma
+        σ of the queues' shares of the work that lies in them (equation 5 of `trimtab.model.imbalance`), the
+        mean over time, weighted by that work; 0 where none ever lay.
+    busiest
+        The busiest worker's time over the mean of all.
+    moved, stolen
+        Messages moved by the scheduler, and taken by a worker from another's queue.
+    lost
+        Messages that no queue took, where the scheduling's `full` is to drop them.
+    overtaken
+        Messages of a key begun after a later one of that key.
+    at, work
+        Shapes (looks,) and (looks, queues): seconds since the first message, and seconds of work.
+    """
+
+    waits: Mapping[str, Waits]
+    overall: Waits
+    makespan_seconds: float
+    sigma: float
+    busiest: float
+    moved: int
+    stolen: int
+    lost: int
+    overtaken: int
+    at: FloatArray
+    work: FloatArray
+
+
+def default_schemes() -> tuple[str, ...]:
+    """Every policy by itself; the paper's with its forecast; and what the broker does as it comes."""
+    return (*POLICIES, f"marked_round_robin+{LEVELLED}", f"least_work_left+{LEVELLED}+{LANES}")
+
+
+def compare(
+    arrivals: Arrivals,
+    schemes: Sequence[str],
+    setting: Setting,
+    told: Callable[[str], None] = lambda name: None,
+) -> dict[str, Outcome]:
+    """The outcome of each scheme on the same arrivals.
+
+    Parameters
+    ----------
+    schemes
+        `POLICY`, `POLICY+levelled` (with balance scheduling), `POLICY+lanes` (quick messages first) or with
+        both.
+    told
+        Is told each name before it is run.
+
+    Raises
+    ------
+    SettingsError
+        If a scheme is not known, or a policy cannot do what is asked.
+    """
+    made = {name: _scheme(name, arrivals, setting) for name in schemes}
+    messages = _messages(arrivals, setting)
+    # Settled once: the same for all, so that what is kept of a long recording stays small.
+    lasted = messages[-1].due + sum(one.takes_seconds for one in messages) / sum(setting.speed)
+    found = {}
+    for name, scheme in made.items():
+        told(name)
+        count = len(setting.speed)
+        capacity = [setting.capacity] * count
+        if name.startswith(CentralQueue.name):
+            capacity[0] *= count  # the one queue holds what all would
+        world = World(
+            scheme,
+            capacity,
+            float(setting.weights.mean()),
+            speed=setting.speed,
+            look_seconds=max(setting.scheduling.window_seconds, lasted / LOOKS),
+            kept_seconds=lasted / LOOKS,
+        )
+        found[name] = _outcome(arrivals, world.run(messages), count)
+    return found
+
+
+def _scheme(name: str, arrivals: Arrivals, setting: Setting) -> Scheme:
+    policy, *extras = name.split("+")
+    if policy not in POLICIES or not set(extras) <= set(EXTRAS):
+        raise SettingsError(
+            f"--policy {name} is not known: write one of {', '.join(POLICIES)}, and after it +{LEVELLED} for "
+            f"balance scheduling, +{LANES} for quick messages first"
+        )
+    counts = np.bincount(arrivals.of_class, minlength=len(arrivals.classes))
+    sums = np.bincount(arrivals.of_class, weights=setting.weights, minlength=len(arrivals.classes))
+    classes = [(float(work / count), float(count)) for work, count in zip(sums, counts, strict=True) if count]
+
+    def make(ledger: Ledger) -> DispatchPolicy:
+        chance = random.Random(setting.seed).random
+        return POLICIES[policy](ledger, Given(chance, classes, setting.speed, scheduling=setting.scheduling))
+
+    return Scheme(
+        policy=make,
+        scheduling=setting.scheduling if LEVELLED in extras else None,
+        full=setting.scheduling.full,
+        gather_seconds=GATHER_SECONDS if policy == MinMin.name else 0.0,
+        overtake_seconds=OVERTAKE_SECONDS if LANES in extras else None,
+    )
+
+
+def _messages(arrivals: Arrivals, setting: Setting) -> list[Message]:
+    keys = arrivals.keys or (None,) * len(arrivals)
+    weights = np.maximum(setting.weights, WEIGHT_LEAST).tolist()
+    due = (arrivals.at - arrivals.at[0]).tolist()
+    rows = zip(due, weights, keys, arrivals.seconds.tolist(), strict=True)
+    return [Message(number, *row) for number, row in enumerate(rows)]
+
+
+def _outcome(arrivals: Arrivals, run: Run, queues: int) -> Outcome:
+    begun, due = np.array(run.begun_at), arrivals.at - arrivals.at[0]
+    # Sums of times in virtual time may miss one another by a rounding.
+    waited = np.where(begun >= 0, np.maximum(begun - due, 0.0), np.nan)
+    work = np.array([one.work for one in run.looks]).reshape(-1, queues)
+    every = np.ones(queues, dtype=np.bool_)
+    # Looks as columns: each is a load of its own.
+    sigma = imbalance(work.T, np.ones_like(work.T), every, tuple(map(str, range(len(work))))).sigma
+    total = work.sum(axis=1)
+    busy = np.array(run.busy_seconds)
+    return Outcome(
+        waits={
+            name: _waits(waited[arrivals.of_class == place]) for place, name in enumerate(arrivals.classes)
+        },
+        overall=_waits(waited),
+        makespan_seconds=run.makespan_seconds,
+        sigma=float((sigma * total).sum() / total.sum()) if total.sum() else 0.0,
+        busiest=float(busy.max() / busy.mean()) if busy.any() else 1.0,
+        moved=run.moved,
+        stolen=run.stolen,
+        lost=run.lost,
+        overtaken=run.overtaken,
+        at=np.array([one.at for one in run.looks]),
+        work=work,
+    )
+
+
+def _waits(waited: FloatArray) -> Waits:
+    known = waited[np.isfinite(waited)]
+    if not len(known):
+        return Waits(0, np.nan, np.nan, np.nan)
+    return Waits(len(known), float(known.mean()), *(float(one) for one in np.quantile(known, [0.5, 0.99])))

@@ -1,0 +1,130 @@
+"""`replay queues`: recorded arrivals, the world that policies share, and what is shown in the end."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from math import isfinite
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from trimtab.files.atomic import writing
+from trimtab.files.head import instant
+from trimtab.files.places import lake_place
+from trimtab.files.queues.arrivals import read_arrivals
+from trimtab.files.queues.settings import SECTION
+from trimtab.history.queues.compare import Setting, compare, default_schemes
+from trimtab.levels.queues.options import Knowing
+from trimtab.levels.settings import read_settings
+from trimtab.model.errors import InputError, SettingsError
+from trimtab.report.formats import counted
+from trimtab.report.queues.replay_text import replay_document, replay_text
+from trimtab.report.saying import say
+from trimtab.report.tables import print_wide
+
+if TYPE_CHECKING:
+    from trimtab.files.queues.settings import QueuesSettings
+    from trimtab.model.load import FloatArray
+    from trimtab.model.queues.arrivals import Arrivals
+
+
+def replayed(given: Mapping[str, Any]) -> int:
+    """Dispatch recorded arrivals by policies, and show what each would have made of them.
+
+    Parameters
+    ----------
+    given
+        The value of every option, by its name.
+
+    Returns
+    -------
+    int
+        Exit code.
+
+    Raises
+    ------
+    SettingsError
+        If options contradict one another, or one is not known.
+    TrimtabError
+        If the recording does not hold what it should, or a file cannot be written.
+    """
+    settings = read_settings(given["settings"], given["set"], os.environ).of(SECTION)
+    arrivals, name = _recording(given)
+    weights = _weights(arrivals, given["weights"], settings)
+    speed = _speed(given, arrivals, settings)
+    setting = Setting(
+        speed=speed,
+        capacity=arrivals.capacity or settings.capacity,
+        weights=weights,
+        scheduling=settings.scheduling,
+        seed=given["seed"],
+    )
+    found = compare(arrivals, given["policy"] or default_schemes(), setting, lambda one: say(f"runs {one}"))
+    use = float(arrivals.seconds.sum()) / sum(speed) / max(float(arrivals.at[-1] - arrivals.at[0]), 1e-9)
+    queues = counted(len(speed), "queue")
+    how = f"{queues}, load {use:.0%} of what the workers can do in that time; weights {given['weights']}"
+    chart: Path | None = given["chart"]
+    if chart is not None:
+        # Pictures are an extra.
+        from trimtab.report.queues.replay_chart import draw_replay
+
+        with writing(chart):
+            stem = chart.stem if chart.suffix in (".svg", ".png") else chart.name
+            drawn = draw_replay(found, chart.parent, stem, f"Policies on {name}")
+        say(f"drew {' and '.join(map(str, drawn))}")
+    if given["json"]:
+        print(json.dumps(replay_document(arrivals, found), ensure_ascii=False, indent=1))
+    else:
+        print_wide(replay_text(arrivals, found, how))
+    return 0
+
+
+def _recording(given: Mapping[str, Any]) -> tuple[Arrivals, str]:
+    """The arrivals asked for, and a name for them."""
+    file, lake, cluster = given["arrivals"], given["lake"], given["cluster"]
+    since, until = instant("--since", given["since"]), instant("--until", given["until"])
+    if file is not None:
+        if lake is not None or cluster is not None:
+            raise SettingsError("--arrivals is a file, --lake and --cluster are not: name one")
+        bounds = (None if one is None else one.timestamp() for one in (since, until))
+        found = read_arrivals(file).between(*bounds)
+        if not len(found):
+            raise InputError(f"{file}: holds no message in that period; correct --since and --until")
+        return found, file.name
+    if lake is None and cluster is None:
+        raise SettingsError("nothing to replay: name a file by --arrivals, or a lake by --lake")
+    from trimtab.history.queues.recording import lake_arrivals
+
+    place = lake_place(lake)
+    return lake_arrivals(place, cluster, since, until, given["seed"]), cluster or place.name
+
+
+def _weights(arrivals: Arrivals, knowing: Knowing, settings: QueuesSettings) -> FloatArray:
+    """Seconds by which each message is dispatched, shape (messages,)."""
+    if knowing is Knowing.EXACT:
+        return arrivals.seconds
+    if knowing is Knowing.LEARNED:
+        return arrivals.mean_seconds()[arrivals.of_class]
+    told = {**arrivals.weights, **settings.weights}
+    by_class = np.array([told.get(name, settings.default_weight) for name in arrivals.classes])
+    found: FloatArray = by_class[arrivals.of_class]
+    return found
+
+
+def _speed(given: Mapping[str, Any], arrivals: Arrivals, settings: QueuesSettings) -> list[float]:
+    """Seconds of work that each worker does in a second; there are as many queues."""
+    text, queues = given["speed"], given["queues"]
+    if text is None:
+        return [1.0] * (queues or arrivals.queues or settings.queues)
+    try:
+        speed = [float(one) for one in text.split(",")]
+    except ValueError:
+        speed = []
+    if not speed or not all(isfinite(one) and one > 0 for one in speed):
+        raise SettingsError(f"--speed is {text!r}: write a number above 0 for each worker, as 1,1,0.5")
+    if queues not in (None, len(speed)):
+        raise SettingsError(f"--speed names {len(speed)} workers and --queues {queues}: name as many, or one")
+    return speed

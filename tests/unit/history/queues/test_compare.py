@@ -1,0 +1,176 @@
+"""Policies side by side over recorded arrivals: figures by hand, and what holds of every policy."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from support.recordings import replay
+from trimtab.history.queues.compare import Setting, compare, default_schemes
+from trimtab.history.queues.messages import Line, Message
+from trimtab.model.errors import SettingsError
+from trimtab.model.queues.arrivals import Arrivals
+from trimtab.online.queues.settings import Scheduling
+
+
+def arrivals(*rows: tuple[float, str, float], keys: tuple[str | None, ...] = ()) -> Arrivals:
+    """Messages by time, class and seconds of processing."""
+    classes = tuple(sorted({name for _, name, _ in rows}))
+    return Arrivals(
+        np.array([at for at, _, _ in rows]),
+        classes,
+        np.array([classes.index(name) for _, name, _ in rows]),
+        np.array([seconds for _, _, seconds in rows]),
+        keys,
+    )
+
+
+def setting(recorded: Arrivals, queues: int = 2, **others: object) -> Setting:
+    """Workers of speed 1, and each message's own weight, unless told otherwise."""
+    given = {
+        "speed": [1.0] * queues,
+        "capacity": 100,
+        "weights": recorded.seconds,
+        "scheduling": Scheduling(),
+    }
+    return Setting(**{**given, **others})  # type: ignore[arg-type]
+
+
+SHORT_BEHIND_LONG = arrivals(
+    (10.0, "long", 4.0), (11.0, "short", 1.0), (12.0, "short", 1.0), (13.0, "short", 1.0)
+)
+
+
+def test_waits_by_hand() -> None:
+    """In turn, the short one of 12 s waits for the long one of queue 0 until 14 s; by work it never waits."""
+    found = compare(SHORT_BEHIND_LONG, ["round_robin", "least_work_left"], setting(SHORT_BEHIND_LONG))
+    in_turn, by_work = found.values()
+    assert (in_turn.waits["short"].mean, in_turn.waits["short"].p50) == (pytest.approx(2 / 3), 0.0)
+    assert in_turn.waits["long"].mean == in_turn.waits["long"].p99 == 0.0
+    assert (in_turn.makespan_seconds, in_turn.busiest) == (5.0, pytest.approx(5 / 3.5))
+    assert (by_work.overall.mean, by_work.makespan_seconds) == (0.0, 4.0)
+    assert by_work.overall.messages == 4
+
+
+def test_sigma_weighs_moments_by_the_work_that_lies_there() -> None:
+    """8 s on one of two queues, nothing on the other: shares 1 and 0, half from the mean, at every look."""
+    recorded = arrivals((0.0, "a", 8.0))
+    (one,) = compare(recorded, ["round_robin"], setting(recorded)).values()
+    assert one.sigma == pytest.approx(0.5)
+    assert one.work.max() == 8.0
+
+
+def test_quick_messages_go_first_with_lanes() -> None:
+    """One queue, a second of 4 s in line: the short one that comes after it is begun before it."""
+    recorded = arrivals((0.0, "long", 4.0), (0.0, "long", 4.0), (1.0, "short", 1.0))
+    found = compare(recorded, ["round_robin", "round_robin+lanes"], setting(recorded, queues=1))
+    plain, lanes = found.values()
+    assert (plain.waits["short"].mean, plain.waits["long"].mean) == (7.0, 2.0)
+    assert (lanes.waits["short"].mean, lanes.waits["long"].mean) == (3.0, 2.5)
+
+
+def test_a_line_knows_its_lanes_after_a_removal() -> None:
+    """The quick one and the last other are taken out; who is left is in its lane still."""
+    line = Line(30.0)
+    for number, quick in enumerate((False, True, False, True)):
+        line.append(Message(number, 0.0, 1.0), float(number), quick=quick)
+    assert [one.number for one in line] == [1, 3, 0, 2]
+    assert [(one.number, quick) for one, quick in line.remove({0, 3})] == [(1, True), (2, False)]
+    assert [line.take().number, line.take().number] == [3, 0]
+    assert len(line) == 0
+
+
+def test_nobody_waits_for_quick_ones_for_ever() -> None:
+    """A quick message goes before another that came up to 30 s before it, not before one of 31 s."""
+    for late, first in ((30.0, 1), (31.0, 0)):
+        line = Line(30.0)
+        line.append(Message(0, 0.0, 1.0), 0.0, quick=False)
+        line.append(Message(1, 0.0, 1.0), late, quick=True)
+        assert line.take().number == first
+
+
+def test_a_full_set_of_queues_loses_what_it_is_told_to_drop() -> None:
+    """Room for one message in each of two queues: the third is lost, and waits of the others stand."""
+    recorded = arrivals((0.0, "a", 5.0), (0.0, "a", 5.0), (1.0, "a", 5.0))
+    dropping = setting(recorded, capacity=1, scheduling=Scheduling(full="drop"))
+    (one,) = compare(recorded, ["marked_round_robin"], dropping).values()
+    assert (one.lost, one.overall.messages, one.makespan_seconds) == (1, 2, 5.0)
+
+
+@pytest.mark.parametrize("name", ["fastest", "round_robin+fast", "", "+lanes"])
+def test_an_unknown_policy_is_refused(name: str) -> None:
+    """By its name, with those that there are."""
+    with pytest.raises(SettingsError, match=r"is not known: write one of round_robin"):
+        compare(SHORT_BEHIND_LONG, [name], setting(SHORT_BEHIND_LONG))
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([0.0, 0.5, 3.0]),
+            st.sampled_from(["a", "b"]),
+            st.sampled_from([0.0, 1.0, 7.0]),
+            st.none() | st.sampled_from(["ann", "bob"]),
+        ),
+        min_size=1,
+        max_size=40,
+    )
+)
+@settings(max_examples=25, deadline=None)
+def test_every_policy_does_all_of_the_work(drawn: list[tuple[float, str, float, str | None]]) -> None:
+    """Nothing is lost, no wait is negative, no makespan beats the bound; twice run, the same."""
+    now, rows = 0.0, []
+    for pause, name, seconds, _ in drawn:
+        now += pause
+        rows.append((now, name, seconds))
+    recorded = arrivals(*rows, keys=tuple(key for *_, key in drawn))
+    work, last = float(recorded.seconds.sum()), float(recorded.at[-1] - recorded.at[0])
+    whole = setting(
+        recorded, scheduling=Scheduling(window_seconds=2.0, limits="messages", light=1, overload=3)
+    )
+    found = compare(recorded, default_schemes(), whole)
+    for name, one in found.items():
+        assert (one.lost, one.overall.messages) == (0, len(recorded)), name
+        assert one.overall.mean >= 0, name
+        assert one.makespan_seconds >= max(work / 2, last) - 1e-4, name
+        if name.endswith("lanes"):
+            assert one.overtaken == 0, name
+    again = compare(recorded, default_schemes(), whole)
+    assert all(again[name].makespan_seconds == one.makespan_seconds for name, one in found.items())
+
+
+def test_the_command_says_it_in_tables_json_and_a_picture(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Weights as declared send both classes alike; the files are there; a wrong speed is refused."""
+    path = tmp_path / "arrivals.csv"
+    draw = random.Random(1)
+    rows = [(number / 8, draw.random() < 0.2) for number in range(200)]
+    lines = [f"{at},{'long' if long else 'short'},{1 if long else 0.01}" for at, long in rows]
+    path.write_text("\n".join(["time,class,seconds", *lines]))
+    ask = ("--arrivals", path, "--queues", 2)
+    assert replay(*ask, "--policy", "least_work_left", "--chart", tmp_path / "replay", level="queues") == 0
+    told = capsys.readouterr().out
+    assert "200 messages over 25 s; 2 queues, load " in told
+    assert "long: mean, p50, p99" in told
+    assert (tmp_path / "replay.svg").is_file()
+    assert (tmp_path / "replay.png").is_file()
+    waits = {}
+    for knowing in ("learned", "declared"):
+        assert (
+            replay(*ask, "--policy", "least_work_left", "--weights", knowing, "--json", level="queues") == 0
+        )
+        (found,) = json.loads(capsys.readouterr().out)["policies"]
+        waits[knowing] = found["wait_seconds"]["short"]["mean"]
+    assert waits["learned"] < waits["declared"]
+    for wrong, why in (("0", "--speed is '0'"), ("1,1,1", "--speed names 3 workers and --queues 2")):
+        assert replay(*ask, "--speed", wrong, level="queues") == 2
+        assert why in capsys.readouterr().err
+    assert replay(level="queues") == 2
+    assert "name a file by --arrivals, or a lake by --lake" in capsys.readouterr().err
