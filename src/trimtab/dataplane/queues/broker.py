@@ -29,6 +29,7 @@ from trimtab.dataplane.queues.reporting import Reporter, own_queues, taken_up
 from trimtab.dataplane.queues.settings import broker_arguments
 from trimtab.files.queues.exchange import Published
 from trimtab.model.errors import ConnectError, InputError
+from trimtab.online.queues.hanging import HANG_SECONDS
 from trimtab.online.queues.lanes import OVERTAKE_SECONDS, Lanes
 from trimtab.online.queues.ledger import Ledger
 from trimtab.online.queues.policies.least_work import LeastWorkLeft
@@ -76,6 +77,9 @@ class LevelledBroker(AsyncBroker):
         How long a worker counts as alive after its last sign of life.
     deaths_max
         A message with which so many workers have died becomes a dead letter.
+    hang_seconds
+        A worker that finishes nothing for so long, and for three times the work that it has in hand, hangs:
+        balance scheduling gives what waits behind it to others.
     overtake_seconds
         Messages that take at most half of the mean go before others that came at most so long before them in
         the same queue; 0 for strictly in the order in which they came.
@@ -107,6 +111,7 @@ class LevelledBroker(AsyncBroker):
         max_async_tasks: int = 1,
         life_seconds: float = 10.0,
         deaths_max: int = 5,
+        hang_seconds: float = HANG_SECONDS,
         overtake_seconds: float = OVERTAKE_SECONDS,
         slots: int = 3,
         schedule: bool | None = None,
@@ -140,7 +145,7 @@ class LevelledBroker(AsyncBroker):
                 else RedisStreams(url, name, [capacity] * queues, **settings)
             )
         self.policy = own_queues(policy(self.backend.ledger))
-        self.scheduling, self._schedule = scheduling, schedule
+        self.scheduling, self._schedule, self._hang_seconds = scheduling, schedule, hang_seconds
         self.learned: dict[str, float] = {}
         self._known: Mapping[str, float] = self.weights
         self.reporter = Reporter(self)
@@ -190,7 +195,9 @@ class LevelledBroker(AsyncBroker):
             self._workers = [asyncio.create_task(self._work()) for _ in range(len(self.backend.ledger))]
         may = self._inside or self.is_worker_process if self._schedule is None else self._schedule
         if self.scheduling is not None and may:
-            self._scheduler = Scheduler(self.backend, self._name, self.scheduling, self._mean_weight)
+            self._scheduler = Scheduler(
+                self.backend, self._name, self.scheduling, self._mean_weight, hang_seconds=self._hang_seconds
+            )
             self._scheduling = asyncio.create_task(self._scheduler.run())
         if not self._inside:
             await self.reporter.exchange()
