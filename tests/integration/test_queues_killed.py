@@ -152,6 +152,19 @@ def _true_counters(url: str) -> None:
     asyncio.run(story())
 
 
+def test_a_sender_of_one_message_ends(server: Server) -> None:
+    """Its report is under way when it is told to end: redis-py may lose that, and it waited for ever."""
+
+    async def sent(broker: LevelledBroker) -> None:
+        await broker.startup()
+        await broker.backend.look()
+        await broker.shutdown()
+
+    for _ in range(20):
+        broker = LevelledBroker(server.url, queues=3)
+        asyncio.run(asyncio.wait_for(sent(broker), PATIENCE_SECONDS / 4))
+
+
 def test_workers_are_killed_and_nothing_is_lost(server: Server, workers: Callable[..., Workers]) -> None:
     """Also the one that schedules: another holds the lease afterwards; users keep their order."""
     users, each, kills = 12, 20, 6

@@ -20,6 +20,7 @@ from taskiq.utils import maybe_awaitable
 
 from trimtab.dataplane.queues.backend import Backend
 from trimtab.dataplane.queues.balancing import Scheduler
+from trimtab.dataplane.queues.ending import ended
 from trimtab.dataplane.queues.envelope import MICROSECONDS, Delivery, Envelope, envelope_of, microseconds
 from trimtab.dataplane.queues.in_process import InProcess
 from trimtab.dataplane.queues.listening import Listener
@@ -210,8 +211,7 @@ class LevelledBroker(AsyncBroker):
         await asyncio.gather(*workers)
         for task in (self._scheduling, self._reporting):
             if task is not None:
-                task.cancel()
-                await asyncio.gather(task, return_exceptions=True)
+                await ended(task)
         if self._reporting is not None:
             await self.reporter.exchange()
         for listener in self._listeners.values():
