@@ -22,6 +22,7 @@ from support.queue_backends import (
     taken,
 )
 from support.redis_server import Server, binaries
+from trimtab.dataplane.queues import LevelledBroker
 from trimtab.dataplane.queues.backend import Claim
 from trimtab.dataplane.queues.balancing import Scheduler
 from trimtab.dataplane.queues.lines import Line
@@ -516,6 +517,24 @@ def test_a_clock_that_jumps_neither_hangs_nor_loses(server: Server) -> None:
             await client.pexpire(f"{backend.base}:lease", 3_600_000)  # type: ignore[attr-defined]
             assert await backend.lease("next", 60.0) == dead + 1
             assert not await backend.mark(0, True, dead)
+
+    run(story())
+
+
+def test_a_burst_sent_at_one_instant_is_spread(server: Server) -> None:
+    """What is on its way counts: nobody has an answer yet when the last of them is dispatched."""
+
+    async def story() -> None:
+        broker = LevelledBroker(server.url, name="burst", queues=2, default_weight=0.01)
+
+        async def vote(number: int) -> None: ...
+
+        task = broker.register_task(vote, task_name="vote")
+        await broker.startup()
+        labels = [{"affinity_key": f"strand-{one}"} for one in range(32)]
+        await asyncio.gather(*(task.kicker().with_labels(**one).kiq(0) for one in labels))
+        assert min(one.length for one in (await broker.backend.look()).queues) >= 12
+        await broker.shutdown()
 
     run(story())
 

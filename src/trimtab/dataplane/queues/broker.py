@@ -316,6 +316,10 @@ class LevelledBroker(AsyncBroker):
                 queue = self.policy.choose(envelope.weight)
             if queue is None and not envelope.affinity_key:
                 return False
+            if queue is not None:
+                # On its way it counts there, or a burst sent at one instant goes to one queue; the answer
+                # brings the ledger up to what the server counts.
+                self.backend.ledger.enqueued(queue, envelope.weight)
             if await self.backend.put(envelope, queue) is not None:
                 return True
         return False
