@@ -12,6 +12,8 @@ from typing import Final
 from trimtab.model.errors import TrimtabError
 
 EXTRAS: Final = {
+    "aiokafka": "keys-aiokafka",
+    "confluent_kafka": "keys-confluent",
     "deltalake": "delta",
     "httpx": "pulsar",
     "matplotlib": "plot",

@@ -174,6 +174,25 @@ def one_of(document: JsonDocument, at: str, found: str, allowed: tuple[str, ...]
         raise document.refusal(at, found, f"one of {', '.join(allowed)}")
 
 
+def document_bytes(fields: dict[str, Any]) -> bytes:
+    """The canonical text of a document: an element of a list of records a line, all else on one line."""
+    return (
+        "{" + ",\n ".join(f'"{name}": {text_of(value)}' for name, value in fields.items()) + "}\n"
+    ).encode()
+
+
+def text_of(value: object) -> str:
+    """A value as JSON, lists with an element a line."""
+    if isinstance(value, list | tuple):
+        rows = ",\n  ".join(map(_ENCODER.encode, value))
+        return f"[\n  {rows}\n ]" if rows else "[]"
+    return _ENCODER.encode(value)
+
+
+_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
+"""One for all rows: a plan may have tens of thousands."""
+
+
 def _has_repeated_key(data: bytes) -> bool:
     """True if an object in this sound JSON text holds one key twice; slow."""
     return any(

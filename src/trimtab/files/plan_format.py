@@ -1,6 +1,5 @@
 """Plans in files, `trimtab/plan/1`: opened, read, checked and written alike for every level."""
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from trimtab.files.atomic import write_atomically
-from trimtab.files.document import JsonDocument, one_of
+from trimtab.files.document import JsonDocument, document_bytes, one_of
 from trimtab.files.head import checked_format
 from trimtab.files.reading import read_bytes
 from trimtab.files.records import Record, names_of, record_of
@@ -130,25 +129,6 @@ def level_of(document: JsonDocument, levels: tuple[str, ...]) -> str:
     level = document.part("level", str)
     one_of(document, "$.level", level, levels)
     return level
-
-
-def document_bytes(fields: dict[str, Any]) -> bytes:
-    """The canonical text of a document: an element of a list of records a line, all else on one line."""
-    return (
-        "{" + ",\n ".join(f'"{name}": {text_of(value)}' for name, value in fields.items()) + "}\n"
-    ).encode()
-
-
-def text_of(value: object) -> str:
-    """A value as JSON, lists with an element a line."""
-    if isinstance(value, list | tuple):
-        rows = ",\n  ".join(map(_ENCODER.encode, value))
-        return f"[\n  {rows}\n ]" if rows else "[]"
-    return _ENCODER.encode(value)
-
-
-_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
-"""One for all rows: a plan may have tens of thousands."""
 
 
 def _check_order(document: JsonDocument, plan: Plan[Any]) -> None:

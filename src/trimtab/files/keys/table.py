@@ -17,8 +17,8 @@ import msgspec
 from msgspec import Meta
 
 from trimtab.files.atomic import write_atomically
+from trimtab.files.document import document_bytes
 from trimtab.files.head import checked_format
-from trimtab.files.plan_format import document_bytes
 from trimtab.files.reading import read_bytes
 from trimtab.model.errors import InputError
 from trimtab.model.keys.routing import Route, RoutingTable, group_count

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from trimtab.files.document import JsonDocument
-from trimtab.files.plan_format import ORDER, PROBLEM, PlanFormat, check_cost, second_assignment, text_of
+from trimtab.files.document import JsonDocument, text_of
+from trimtab.files.plan_format import ORDER, PROBLEM, PlanFormat, check_cost, second_assignment
 from trimtab.files.records import record_of
 from trimtab.model.errors import InputError
 from trimtab.model.plan import Problem

@@ -96,7 +96,7 @@ def test_routes_that_cannot_be_are_refused(route: dict[str, object], told: str) 
     """Also where the checksum is right: somebody else's program may have published it."""
     import hashlib
 
-    from trimtab.files.plan_format import document_bytes
+    from trimtab.files.document import document_bytes
 
     document = {**json.loads(table_bytes(TABLE)), **route, "checksum": ""}
     document["checksum"] = hashlib.sha256(document_bytes(document)).hexdigest()

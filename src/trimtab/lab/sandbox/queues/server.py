@@ -62,7 +62,7 @@ class QueueServer:
         port: int | None = None,
         options: Sequence[str] = DURABLE,
     ) -> None:
-        self.folder, self.binary, self._options = folder, binary or valkey(), options
+        self.folder, self._binary, self._options = folder, binary or valkey(), options
         self.port = free_ports(1)[0] if port is None else port
         self.process: Process | None = None
         folder.mkdir(parents=True, exist_ok=True)
@@ -78,7 +78,7 @@ class QueueServer:
         log = self.folder / "server.log"
         options = ["--bind", "127.0.0.1", "--port", str(self.port), "--dir", str(self.folder), "--save", ""]
         options += self._options
-        self.process = spawn([self.binary, *options], self.folder, log, outlive=False)
+        self.process = spawn([self._binary, *options], self.folder, log, outlive=False)
         until = time.monotonic() + PATIENCE_SECONDS
         with Redis.from_url(self.url) as client:
             while True:

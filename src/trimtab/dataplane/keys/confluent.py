@@ -1,0 +1,296 @@
+"""Order kept on confluent-kafka: a producer and a consumer."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any, Final
+
+import confluent_kafka
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+
+from trimtab.dataplane.keys.guide import Guide
+from trimtab.dataplane.keys.marks import Marks
+from trimtab.dataplane.keys.promises import kept_by_consumer, kept_by_producer
+from trimtab.dataplane.keys.receiving import Handler, Receiving
+from trimtab.dataplane.keys.sending import Headers
+from trimtab.dataplane.keys.settings import Following
+from trimtab.online.keys.order.messages import PLAIN
+
+LOG = logging.getLogger("trimtab.keys")
+AS_JAVA: Final = ("murmur2", "murmur2_random")
+"""Partitioners of librdkafka that agree with the Java client's; its default, by CRC-32, does not."""
+ASK_SECONDS: Final = 10.0
+MOST_RECORDS: Final = 500
+"""Records taken at a step."""
+
+Delivered = Callable[[Any, Any], object]
+
+
+class Producer(confluent_kafka.Producer):
+    """A `confluent_kafka.Producer` whose records of one topic go where the routing table says, in order.
+
+    Records without a key, with a partition of their own, or of other topics go as ever; their partitioner is
+    set to the Java client's (`murmur2_random`) unless the configuration names one. While tables change,
+    delivery callbacks may be called from another thread.
+
+    Parameters
+    ----------
+    topic
+        The topic.
+    following
+        Where its tables are.
+    config
+        Of the client.
+
+    Raises
+    ------
+    SettingsError
+        If `acks`, idempotence or the delivery time-out break what order rests on.
+    """
+
+    def __init__(self, topic: str, following: Following, config: Mapping[str, Any]) -> None:
+        limit_ms = int(following.guarding.delivery_seconds * 1000)
+        config = {
+            "acks": "all",
+            "enable.idempotence": True,
+            "partitioner": "murmur2_random",
+            **config,
+        }
+        given = config.pop("delivery.timeout.ms", config.pop("message.timeout.ms", limit_ms))
+        kept_by_producer(config["acks"], config["enable.idempotence"], float(given), following)
+        if config["partitioner"] not in AS_JAVA:
+            LOG.warning(
+                "partitioner is %s: keys of other topics go elsewhere than with Java clients: a key "
+                "that both send has two partitions; murmur2_random agrees with them",
+                config["partitioner"],
+            )
+        super().__init__({**config, "delivery.timeout.ms": given})
+        self._topic = topic
+        self._guide = Guide(following, topic, "confluent-kafka", _Outlet(self, topic))
+
+    def produce(  # type: ignore[override]
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        partition: int = -1,
+        on_delivery: Delivered | None = None,
+        timestamp: int = 0,
+        headers: Any = None,
+        callback: Delivered | None = None,
+    ) -> None:
+        """As the client's own; a key whose route changes waits, for `switch_seconds` at most."""
+        told = on_delivery or callback
+        if topic != self._topic or key is None or partition != -1:
+            self._hand(topic, value, key, partition, told, timestamp, headers)
+            return
+        self._guide.check()
+        sending = self._guide.sending
+        data: bytes = key.encode() if isinstance(key, str) else bytes(key)
+        turn, place, stamp = sending.begin(data)
+        try:
+            if stamp is not PLAIN:
+                given = list(headers.items() if isinstance(headers, dict) else headers or ())
+                headers = [*given, sending.header(stamp)]
+                if stamp.sequence:
+                    first = told
+
+                    def told(error: Any, message: Any) -> None:
+                        if error is not None:
+                            sending.failed(data, stamp)
+                        if first is not None:
+                            first(error, message)
+
+            self._hand(topic, value, data, place, told, timestamp, headers)
+        except BaseException:
+            sending.failed(data, stamp)
+            raise
+        finally:
+            sending.end(turn)
+
+    def close(self) -> bool:
+        """Wait until what was sent is delivered or has failed, and end."""
+        self._guide.close()
+        self.flush()
+        return bool(super().close())
+
+    def _hand(
+        self,
+        topic: str,
+        value: Any,
+        key: Any,
+        partition: int,
+        told: Delivered | None,
+        timestamp: int,
+        headers: Any,
+    ) -> None:
+        more = {} if headers is None else {"headers": headers}
+        if told is not None:
+            more["on_delivery"] = told
+        if timestamp:
+            more["timestamp"] = timestamp
+        super().produce(topic, value, key, partition, **more)
+
+
+class _Outlet:
+    # librdkafka's flush ends when nothing at all is on its way: it would not end while others send.
+    quiet = True
+
+    def __init__(self, producer: Producer, topic: str) -> None:
+        self._producer, self._topic, self._known = producer, topic, 0
+
+    def flush(self, seconds: float) -> bool:
+        return not self._producer.flush(seconds)
+
+    def partitions(self, wanted: int) -> int:
+        if self._known < max(wanted, 1):
+            with suppress(KafkaException):
+                found = self._producer.list_topics(self._topic, timeout=ASK_SECONDS).topics[self._topic]
+                self._known = len(found.partitions)
+        return self._known
+
+    def fill(self, key: bytes, partition: int, headers: Headers, failed: Callable[[], None]) -> None:
+        def told(error: Any, message: Any) -> None:
+            if error is not None:
+                failed()
+
+        try:
+            self._producer._hand(self._topic, None, key, partition, told, 0, headers)
+        except (BufferError, KafkaException):
+            failed()
+
+
+class Consumer:
+    """A member of a consumer group that lets records take effect in each key's order.
+
+    Parameters
+    ----------
+    topic, group_id
+        What is consumed, and by which group.
+    handler
+        Called with each `confluent_kafka.Message`, in order.
+    marks
+        Where effects are kept.
+    following
+        Where tables are.
+    config
+        Of the client.
+
+    Raises
+    ------
+    SettingsError
+        If offsets would be committed by others, or records written before it came were skipped.
+    """
+
+    def __init__(
+        self,
+        topic: str,
+        group_id: str,
+        handler: Handler,
+        marks: Marks,
+        following: Following,
+        config: Mapping[str, Any],
+    ) -> None:
+        kept_by_consumer(config.get("enable.auto.commit", False), config.get("auto.offset.reset", "earliest"))
+        self.receiving = Receiving(following, topic, group_id, "confluent-kafka", handler, marks)
+        self.client = confluent_kafka.Consumer(
+            {
+                # It learns of new partitions when it looks, and cannot be told to.
+                "topic.metadata.refresh.interval.ms": 5000,
+                **config,
+                "group.id": group_id,
+                "enable.auto.commit": False,
+                "auto.offset.reset": "earliest",
+                # Tells how far a log goes, markers of transactions included.
+                "enable.partition.eof": True,
+            }
+        )
+        self._topic, self._stopped = topic, False
+        strategy = f"{config.get('partition.assignment.strategy')} {config.get('group.protocol')}"
+        self._incremental = "cooperative" in strategy or strategy.endswith("consumer")
+        self.client.subscribe(
+            [topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked
+        )
+
+    def run(self) -> None:
+        """Consume until `stop`."""
+        while not self._stopped:
+            self.step()
+
+    def stop(self) -> None:
+        """Let `run` end after its step; from any thread."""
+        self._stopped = True
+
+    def step(self, seconds: float = 0.2) -> None:
+        """Wait for records for so long, let what may take effect, and commit.
+
+        Records are taken one by one: each that comes after a rebalance was fetched after it.
+        """
+        message = self.client.poll(seconds)
+        for _ in range(MOST_RECORDS):
+            if message is None:
+                break
+            self._received(message)
+            message = self.client.poll(0)
+        else:
+            if message is not None:
+                self._received(message)
+        self.receiving.turn()
+        self._commit()
+        self.receiving.member = self.client.memberid()
+        seen = self.receiving.follower.seen
+        assert seen is not None
+        self.receiving.partitions = seen.partitions
+
+    def close(self) -> None:
+        """Commit what is done, and leave the group."""
+        with suppress(KafkaException):
+            self._commit()
+        self.client.close()
+        self.receiving.close()
+
+    def _received(self, message: Any) -> None:
+        error = message.error()
+        if error is None:
+            self.receiving.received(
+                message.partition(), message.offset(), message.key(), message.headers() or (), message
+            )
+        elif error.code() == KafkaError._PARTITION_EOF:
+            self.receiving.positioned(message.partition(), message.offset())
+        elif error.fatal():
+            raise KafkaException(error)
+        else:
+            LOG.warning("keys of %s: %s", self._topic, error.str())
+
+    def _assigned(self, client: Any, partitions: list[TopicPartition]) -> None:
+        """Begin each partition at its commit, or where its log begins."""
+        names = [TopicPartition(self._topic, one.partition) for one in partitions]
+        for one in self.client.committed(names, timeout=ASK_SECONDS) if names else ():
+            low, high = self.client.get_watermark_offsets(
+                TopicPartition(self._topic, one.partition), timeout=ASK_SECONDS
+            )
+            position = max(one.offset, low) if one.offset <= high else low
+            self.receiving.assigned(one.partition, position)
+            for asked in partitions:
+                if asked.partition == one.partition:
+                    asked.offset = position
+        if self._incremental:
+            client.incremental_assign(partitions)
+        else:
+            client.assign(partitions)
+
+    def _revoked(self, client: Any, partitions: list[TopicPartition]) -> None:
+        self.receiving.revoked([one.partition for one in partitions])
+
+    def _commit(self) -> None:
+        offsets = dict(self.receiving.commits)
+        if offsets:
+            names = [TopicPartition(self._topic, one, offset) for one, offset in offsets.items()]
+            try:
+                self.client.commit(offsets=names, asynchronous=False)
+            except KafkaException:
+                # A rebalance is on, or the coordinator moves: what is still ours is committed later.
+                return
+            self.receiving.committed(offsets)

@@ -1,0 +1,106 @@
+"""What a producer of any client goes by: its `Sending`, kept up to date by a `Follower`."""
+
+from __future__ import annotations
+
+import threading
+from uuid import uuid4
+
+from trimtab.dataplane.keys.follower import Follower
+from trimtab.dataplane.keys.sending import Outlet, Sending
+from trimtab.dataplane.keys.settings import Following
+from trimtab.dataplane.keys.side import SideConnection, Topic
+from trimtab.files.keys.heartbeat import Heartbeat
+from trimtab.files.keys.table import PublishedTable
+from trimtab.model.errors import InputError
+from trimtab.online.keys.order.sender import Sender
+
+
+class Guide:
+    """Where records go, from the first on.
+
+    Parameters
+    ----------
+    settings
+        Where tables are.
+    topic
+        Of the records.
+    client
+        Name of the client, for heartbeats.
+    outlet
+        The client's producer.
+
+    Attributes
+    ----------
+    sending
+        Places records.
+    """
+
+    def __init__(self, settings: Following, topic: str, client: str, outlet: Outlet) -> None:
+        self._topic, self._client, self._outlet = topic, client, outlet
+        self._process = uuid4().hex
+        self._sending: Sending | None = None
+        self._settled = threading.Event()
+        self.follower = Follower(settings, topic, self._turn, self._beat)
+        self.follower.start()
+        table, seen = self.follower.table, self.follower.seen
+        count = seen.partitions if seen is not None else outlet.partitions(1)
+        base = table.table.base if table is not None else settings.base or count
+        sender = Sender(base, settings.guarding)
+        self.sending = self._sending = Sending(sender, self._process, count, settings.retry_seconds)
+        if table is not None:
+            # What earlier runs sent goes first only if this one reads a table before it sends.
+            self._settled.wait(settings.start_seconds)
+
+    def check(self) -> None:
+        """Refuse to send to a topic that is another one than it was.
+
+        Raises
+        ------
+        InputError
+            If it was deleted and made anew: fences name offsets of the old one.
+        """
+        if self.follower.recreated is not None:
+            raise InputError(
+                f"topic {self._topic} was deleted and made anew since this producer began (its id is "
+                f"{self.follower.recreated}): make the producer anew, and plan its keys anew"
+            )
+
+    def close(self) -> None:
+        """End the thread, and fill the places of what failed until now; the client is to be flushed then."""
+        self.follower.stop()
+        self.sending.fill(self._outlet)
+
+    def _turn(self, table: PublishedTable | None, topic: Topic, side: SideConnection) -> str | None:
+        sending = self._sending
+        if sending is None or self.follower.recreated is not None:
+            return None
+        sending.fill(self._outlet)
+        if table is None:
+            return None
+        if table.table.base != sending.base:
+            return (
+                f"table {table.table.version} divides by {table.table.base} partitions, this producer by "
+                f"{sending.base} since it began without a table; start it anew"
+            )
+        if table.table.partitions > topic.partitions:
+            return (
+                f"table {table.table.version} names {table.table.partitions} partitions, the topic has "
+                f"{topic.partitions}; plan and apply anew"
+            )
+        followed = sending.follow(table.table, self._outlet, side.ends)
+        self._settled.set()
+        return None if followed else f"changing to table {table.table.version} was given up for now"
+
+    def _beat(self) -> Heartbeat:
+        sending = self._sending
+        return Heartbeat(
+            process=self._process,
+            role="producer",
+            client=self._client,
+            topic=self._topic,
+            topic_id="",
+            at=0.0,
+            version=0 if sending is None else sending.version,
+            partitions=0 if sending is None else self._outlet.partitions(0),
+            wrapped=True,
+        )

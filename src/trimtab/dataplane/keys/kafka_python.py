@@ -1,0 +1,266 @@
+"""Order kept on kafka-python 3: a producer, a consumer, and a partitioner without order."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
+from typing import Any
+
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.consumer.subscription_state import ConsumerRebalanceListener
+from kafka.errors import KafkaError
+from kafka.partitioner import Partitioner as PartitionerOfKafka
+from kafka.structs import OffsetAndMetadata
+
+from trimtab.dataplane.keys.guide import Guide
+from trimtab.dataplane.keys.marks import Marks
+from trimtab.dataplane.keys.partitioners import PolicyPartitioner
+from trimtab.dataplane.keys.promises import kept_by_consumer, kept_by_producer
+from trimtab.dataplane.keys.receiving import Handler, Receiving
+from trimtab.dataplane.keys.sending import Headers, Serialised
+from trimtab.dataplane.keys.settings import Following
+from trimtab.online.keys.order.messages import PLAIN
+
+
+class Partitioner(PolicyPartitioner, PartitionerOfKafka):  # type: ignore[misc]
+    """A key policy for `KafkaProducer(partitioner=...)`; arguments as of `PolicyPartitioner`."""
+
+    def partition(
+        self,
+        topic: str,
+        key: Any,
+        serialized_key: bytes | None,
+        value: Any,
+        serialized_value: Any,
+        cluster: Any,
+    ) -> int:
+        """The partition of a record."""
+        return self(serialized_key, cluster.partitions_for_topic(topic))
+
+
+class Producer(KafkaProducer):  # type: ignore[misc]
+    """A `KafkaProducer` whose records of one topic go where the routing table says, each key's in order.
+
+    Records without a key, with a partition of their own, or of other topics go as ever.
+
+    Parameters
+    ----------
+    topic
+        The topic.
+    following
+        Where its tables are.
+    config
+        Keyword arguments of `KafkaProducer`.
+
+    Raises
+    ------
+    SettingsError
+        If `acks`, idempotence or the delivery time-out break what order rests on.
+    """
+
+    def __init__(self, topic: str, following: Following, **config: Any) -> None:
+        config.setdefault("acks", "all")
+        config.setdefault("enable_idempotence", True)
+        limit = config.setdefault("delivery_timeout_ms", int(following.guarding.delivery_seconds * 1000))
+        kept_by_producer(config["acks"], config["enable_idempotence"], limit, following)
+        super().__init__(**config)
+        self._topic = topic
+        self._guide = Guide(following, topic, "kafka-python", _Outlet(self, topic))
+
+    def send(
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        headers: Headers | None = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+    ) -> Any:
+        """As `KafkaProducer.send`; a key whose route changes waits, for `switch_seconds` at most."""
+        if topic != self._topic or key is None or partition is not None:
+            return super().send(topic, value, key, headers, partition, timestamp_ms)
+        self._guide.check()
+        sending = self._guide.sending
+        data: bytes = self._serialize(self.config["key_serializer"], topic, headers, key)
+        turn, place, stamp = sending.begin(bytes(data))
+        try:
+            if stamp is PLAIN:
+                return super().send(topic, value, Serialised(data), headers, place, timestamp_ms)
+            headers = [*(headers or ()), sending.header(stamp)]
+            future = super().send(topic, value, Serialised(data), headers, place, timestamp_ms)
+            if stamp.sequence:
+                future.add_errback(lambda _: sending.failed(data, stamp))
+            return future
+        except BaseException:
+            sending.failed(data, stamp)
+            raise
+        finally:
+            sending.end(turn)
+
+    def close(self, timeout: float | None = None, **more: Any) -> None:
+        """Close, after what was sent is delivered."""
+        guide = self.__dict__.pop("_guide", None)
+        if guide is not None:
+            guide.close()
+        super().close(timeout, **more)
+
+    def _serialize(self, serializer: Any, topic: str, headers: Any, data: Any) -> Any:
+        if isinstance(data, Serialised):
+            return data.data
+        return super()._serialize(serializer, topic, headers, data)
+
+
+class _Outlet:
+    quiet = False
+
+    def __init__(self, producer: Producer, topic: str) -> None:
+        self._producer, self._topic = producer, topic
+
+    def flush(self, seconds: float) -> bool:
+        try:
+            self._producer.flush(timeout=seconds)
+        except KafkaError:
+            return False
+        return True
+
+    def partitions(self, wanted: int) -> int:
+        known = self._producer._metadata.partitions_for_topic(self._topic)
+        if known is None:
+            with suppress(KafkaError):
+                known = self._producer.partitions_for(self._topic)
+        elif len(known) < wanted:
+            self._producer._metadata.request_update()
+        return len(known or ())
+
+    def fill(self, key: bytes, partition: int, headers: Headers, failed: Callable[[], None]) -> None:
+        try:
+            future = KafkaProducer.send(
+                self._producer, self._topic, None, Serialised(key), headers, partition
+            )
+            future.add_errback(lambda _: failed())
+        except KafkaError:
+            failed()
+
+
+class Consumer:
+    """A member of a consumer group that lets records take effect in each key's order.
+
+    Parameters
+    ----------
+    topic, group_id
+        What is consumed, and by which group.
+    handler
+        Called with each `ConsumerRecord`, in order.
+    marks
+        Where effects are kept.
+    following
+        Where tables are.
+    config
+        Keyword arguments of `KafkaConsumer`.
+
+    Raises
+    ------
+    SettingsError
+        If offsets would be committed by others, or records written before it came were skipped.
+    """
+
+    def __init__(
+        self, topic: str, group_id: str, handler: Handler, marks: Marks, following: Following, **config: Any
+    ) -> None:
+        kept_by_consumer(config.get("enable_auto_commit", False), config.get("auto_offset_reset", "earliest"))
+        config |= {"enable_auto_commit": False, "auto_offset_reset": "earliest", "group_id": group_id}
+        self.receiving = Receiving(following, topic, group_id, "kafka-python", handler, marks)
+        self.client = KafkaConsumer(**config)
+        self._topic, self._stopped = topic, False
+        self._gone: deque[Collection[int]] = deque()
+        self._come: set[int] = set()
+        self.client.subscribe([topic], listener=_Listener(self._gone, self._come))
+
+    def run(self) -> None:
+        """Consume until `stop`."""
+        while not self._stopped:
+            self.step()
+
+    def stop(self) -> None:
+        """Let `run` end after its step; from any thread."""
+        self._stopped = True
+
+    def step(self, seconds: float = 0.2) -> None:
+        """Wait for records for so long, let what may take effect, and commit."""
+        receiving = self.receiving
+        batches = self.client.poll(timeout_ms=int(seconds * 1000))
+        while self._gone:
+            receiving.revoked(self._gone.popleft())
+        for name, records in batches.items():
+            if name.partition not in self._come:
+                for record in records:
+                    receiving.received(name.partition, record.offset, record.key, record.headers, record)
+        self._begin_lanes()
+        for partition in list(receiving.lanes):
+            position = self.client.position(TopicPartition(self._topic, partition), timeout_ms=1000)
+            if position is not None and not self._gone:
+                receiving.positioned(partition, position)
+        receiving.turn()
+        self._commit()
+        receiving.member = self.client.group_metadata().member_id
+        self._look_for_partitions()
+
+    def close(self) -> None:
+        """Commit what is done, and leave the group."""
+        with suppress(KafkaError):
+            self._commit()
+        self.client.close(autocommit=False)
+        self.receiving.close()
+
+    def _begin_lanes(self) -> None:
+        """Begin each new partition at its commit, or where its log begins, wherever the client had begun."""
+        for partition in sorted(self._come):
+            name = TopicPartition(self._topic, partition)
+            committed = self.client.committed(name)
+            position = max(committed or 0, self.client.beginning_offsets([name])[name])
+            if position > self.client.end_offsets([name])[name]:
+                position = self.client.beginning_offsets([name])[name]
+            if self._gone:
+                return
+            self.client.seek(name, position)
+            self.receiving.assigned(partition, position)
+            self._come.discard(partition)
+
+    def _commit(self) -> None:
+        offsets = dict(self.receiving.commits)
+        if offsets:
+            try:
+                self.client.commit(
+                    {
+                        TopicPartition(self._topic, partition): OffsetAndMetadata(offset, "", -1)
+                        for partition, offset in offsets.items()
+                    },
+                    timeout_ms=10_000,
+                )
+            except KafkaError:
+                # A rebalance is on, or the coordinator moves: what is still ours is committed later.
+                return
+            self.receiving.committed(offsets)
+
+    def _look_for_partitions(self) -> None:
+        known = len(self.client.partitions_for_topic(self._topic) or ())
+        self.receiving.partitions = known
+        seen = self.receiving.follower.seen
+        if seen is not None and known < seen.partitions:
+            self.client._cluster.request_update()
+
+
+class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]
+    """Notes what goes and comes: it is called on the client's own thread, where nothing may be asked."""
+
+    def __init__(self, gone: deque[Collection[int]], come: set[int]) -> None:
+        self._gone, self._come = gone, come
+
+    def on_partitions_revoked(self, revoked: Sequence[TopicPartition]) -> None:
+        partitions = {name.partition for name in revoked}
+        self._gone.append(partitions)
+        self._come -= partitions
+
+    def on_partitions_assigned(self, assigned: Sequence[TopicPartition]) -> None:
+        self._come |= {name.partition for name in assigned}

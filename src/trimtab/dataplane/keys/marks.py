@@ -1,0 +1,129 @@
+"""Marks: what has taken effect, kept with the effects and changed in one transaction with them."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from hashlib import blake2b
+from typing import Protocol
+
+import msgspec
+
+CREATE = (
+    "CREATE TABLE IF NOT EXISTS trimtab_marks "
+    "(name BLOB PRIMARY KEY, number INTEGER NOT NULL, changed_at REAL NOT NULL) WITHOUT ROWID"
+)
+WRITE = (
+    "INSERT INTO trimtab_marks VALUES (?, ?, ?) "
+    "ON CONFLICT (name) DO UPDATE SET number = excluded.number, changed_at = excluded.changed_at"
+)
+
+
+class Marks(Protocol):
+    """Where effects are kept, as far as the order guard goes.
+
+    Whatever a handler does between `transaction`'s begin and end, and the marks written there, must be kept
+    together or not at all; and two transactions that read the same mark must not both write it (in a
+    database: serialisable, or the row locked by the reader). What a store cannot do of this becomes effects
+    that come twice after a consumer was killed; their order it cannot break.
+    """
+
+    def transaction(self) -> AbstractContextManager[object]:
+        """What happens inside is kept as a whole; an error inside takes all of it back."""
+        ...
+
+    def read(self, name: bytes) -> int:
+        """The number kept under a name, 0 where none is."""
+        ...
+
+    def write(self, name: bytes, number: int) -> None:
+        """Keep a number under a name; only called inside a transaction."""
+        ...
+
+
+def mark_name(*parts: object) -> bytes:
+    """A name out of what a mark is of: 16 bytes whatever the key, which may be secret, or long."""
+    return blake2b(msgspec.msgpack.encode(parts), digest_size=16).digest()
+
+
+class InMemoryMarks:
+    """Marks of a process that keeps its effects in memory too: both are gone with it.
+
+    Attributes
+    ----------
+    numbers
+        By name.
+    """
+
+    def __init__(self) -> None:
+        self.numbers: dict[bytes, int] = {}
+        self._before: dict[bytes, int] = {}
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Take marks back if something goes wrong inside."""
+        self._before = {}
+        try:
+            yield
+        except BaseException:
+            self.numbers.update(self._before)
+            raise
+
+    def read(self, name: bytes) -> int:
+        """See `Marks`."""
+        return self.numbers.get(name, 0)
+
+    def write(self, name: bytes, number: int) -> None:
+        """See `Marks`."""
+        self._before.setdefault(name, self.numbers.get(name, 0))
+        self.numbers[name] = number
+
+
+class SqliteMarks:
+    """Marks in the SQLite database in which a handler keeps its effects, through the same connection.
+
+    Parameters
+    ----------
+    connection
+        Opened with `isolation_level=None`, and `check_same_thread=False` for asyncio: transactions are begun
+        and ended here. The handler neither begins nor ends any.
+    clock
+        Seconds since 1970.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, clock: Callable[[], float] = time.time) -> None:
+        self._connection, self._clock = connection, clock
+        connection.execute(CREATE)
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """A transaction that holds the right to write from its beginning: no other reads a mark meanwhile."""
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield self._connection
+        except BaseException:
+            self._connection.execute("ROLLBACK")
+            raise
+        self._connection.execute("COMMIT")
+
+    def read(self, name: bytes) -> int:
+        """See `Marks`."""
+        row = self._connection.execute("SELECT number FROM trimtab_marks WHERE name = ?", (name,)).fetchone()
+        return 0 if row is None else int(row[0])
+
+    def write(self, name: bytes, number: int) -> None:
+        """See `Marks`."""
+        self._connection.execute(WRITE, (name, number, self._clock()))
+
+    def prune(self, older_seconds: float) -> int:
+        """Forget marks that have not changed for so long; how many.
+
+        Each run of a producer leaves one for each split key. A mark may go once no record that it is about
+        can be received again: take the topic's retention, or more.
+        """
+        with self.transaction() as connection:
+            limit = self._clock() - older_seconds
+            return connection.execute("DELETE FROM trimtab_marks WHERE changed_at < ?", (limit,)).rowcount

@@ -1,0 +1,218 @@
+"""A producer's records on their way through the order guard, whichever client carries them."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from math import inf
+from typing import Protocol
+
+from trimtab.files.keys.stamp import HEADER, stamp_bytes
+from trimtab.model.keys.routing import RoutingTable
+from trimtab.online.keys.order.messages import Fill, Flush, ReadEnds, SenderOrder, Stamp
+from trimtab.online.keys.order.sender import Sender
+
+Headers = list[tuple[str, bytes]]
+
+STEP_SECONDS = 0.002
+"""Pause while records that were placed are handed to the client."""
+
+
+class Serialised:
+    """A key that is bytes already: a client's own serialiser is not to be applied to it again."""
+
+    __slots__ = ("data",)
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+
+
+class Outlet(Protocol):
+    """What is asked of a client's producer; called from a thread of its own.
+
+    Attributes
+    ----------
+    quiet
+        Whether its flush only ends where nothing is sent meanwhile: all keys wait for it then.
+    """
+
+    quiet: bool
+
+    def flush(self, seconds: float) -> bool:
+        """Wait until everything that was handed over is acknowledged or has failed; False if it is not."""
+        ...
+
+    def partitions(self, wanted: int) -> int:
+        """Partitions of the topic that the client knows; if fewer than wanted, it is told to look again."""
+        ...
+
+    def fill(self, key: bytes, partition: int, headers: Headers, failed: Callable[[], None]) -> None:
+        """Send a record without value; `failed` is to be called if that fails."""
+        ...
+
+
+class Sending:
+    """A `Sender` with its lock: application threads place records, the follower's thread changes tables.
+
+    Parameters
+    ----------
+    sender
+        The order guard's producer side.
+    process
+        Name of this run.
+    partitions
+        That the topic has.
+    retry_seconds
+        A change that was given up is tried again after so long.
+    """
+
+    def __init__(self, sender: Sender, process: str, partitions: int, retry_seconds: float) -> None:
+        self.process, self._retry_seconds = process, retry_seconds
+        self._sender, self._load = sender, [0.0] * partitions
+        self._lock = threading.Condition(threading.Lock())
+        # Records placed and not yet in the client's hands, by whether the last change was even or odd.
+        self._in_hand, self._turn = [0, 0], 0
+        self._flushing = 0
+        self._failures: deque[tuple[bytes, Stamp]] = deque()
+        self._retry_at = 0.0
+        self._chance = random.random
+
+    @property
+    def version(self) -> int:
+        """Of the table that is followed; 0 for the plain hash."""
+        return self._sender.table.version
+
+    @property
+    def base(self) -> int:
+        """Partitions that the hash divides by."""
+        return self._sender.table.base
+
+    def try_begin(self, key: bytes) -> tuple[int, int, Stamp] | None:
+        """Place a record: turn, partition and stamp; None while its key changes its route.
+
+        `end` must follow once the client has the record, or has refused it.
+        """
+        with self._lock:
+            # A client may call back within its flush, and the application send from there.
+            if self._flushing and self._flushing != threading.get_ident():
+                return None
+            placed = self._sender.place(key, self._load, self._chance)
+            if placed is None:
+                return None
+            turn = self._turn
+            self._in_hand[turn] += 1
+            return turn, *placed
+
+    def begin(self, key: bytes) -> tuple[int, int, Stamp]:
+        """The same, waiting for a change for `switch_seconds` at most: then it is given up."""
+        begun = self.try_begin(key)
+        if begun is not None:
+            return begun
+        until = time.monotonic() + self._sender.settings.switch_seconds
+        while True:
+            with self._lock:
+                self._lock.wait(max(0.0, until - time.monotonic()))
+                if time.monotonic() >= until:
+                    self._give_up()
+            begun = self.try_begin(key)
+            if begun is not None:
+                return begun
+
+    def end(self, turn: int) -> None:
+        """The client has the record, or has refused it."""
+        with self._lock:
+            self._in_hand[turn] -= 1
+
+    def give_up(self) -> None:
+        """A change has taken too long for somebody who waits: on with the old table."""
+        with self._lock:
+            self._give_up()
+
+    def header(self, stamp: Stamp) -> tuple[str, bytes]:
+        """The header of a record that has a stamp."""
+        return HEADER, stamp_bytes(self.process, stamp)
+
+    def failed(self, key: bytes, stamp: Stamp) -> None:
+        """The client gave a record up, or refused it; from any thread, its place is filled soon."""
+        if stamp.sequence:
+            self._failures.append((key, stamp))
+
+    # -- from the follower's thread
+
+    def follow(
+        self, table: RoutingTable, outlet: Outlet, ends: Callable[[Sequence[int]], Mapping[int, int]]
+    ) -> bool:
+        """Change to a newer table; whether it is followed now."""
+        now = time.monotonic()
+        if table.version <= self.version:
+            return True
+        # What was placed two changes ago is counted where the next records would be: it must be gone.
+        if now < self._retry_at or self._in_hand[1 - self._turn]:
+            return False
+        if outlet.partitions(table.partitions) < table.partitions:
+            return False
+        with self._lock:
+            before, self._turn = self._turn, 1 - self._turn
+            orders: list[SenderOrder] = self._sender.seen(table, now)
+            self._flushing = threading.get_ident() if orders and outlet.quiet else 0
+        until = now + self._sender.settings.switch_seconds
+        try:
+            for order in orders:
+                if isinstance(order, Flush) and not self._flush(before, outlet, until):
+                    break
+                with self._lock:
+                    self._flushing = 0
+                    self._lock.notify_all()
+                    asked = self._sender.flushed(table.version)
+                for one in asked:
+                    if isinstance(one, ReadEnds):
+                        found = ends(one.partitions)
+                        with self._lock:
+                            self._sender.ends_read(one.version, found, time.monotonic())
+        finally:
+            with self._lock:
+                self._flushing = 0
+                if self._sender.changing:
+                    self._give_up()
+                if self.version == table.version:
+                    # By what was sent since ever, all records of a split key would go to a new partition.
+                    self._load = [0.0] * max(len(self._load), table.partitions)
+                self._lock.notify_all()
+        return self.version >= table.version
+
+    def fill(self, outlet: Outlet) -> None:
+        """Fill the places of records that failed."""
+        while self._failures:
+            key, stamp = self._failures.popleft()
+            with self._lock:
+                orders = self._sender.failed(key, stamp)
+            for order in orders:
+                if isinstance(order, Fill):
+                    self._fill(order, outlet)
+
+    def _fill(self, order: Fill, outlet: Outlet) -> None:
+        place = order.partitions[int(self._chance() * len(order.partitions))]
+        header = HEADER, stamp_bytes(self.process, order.stamp, fill=True)
+
+        def again() -> None:
+            self._failures.append((order.key, order.stamp))
+
+        outlet.fill(order.key, place, [header], again)
+
+    def _flush(self, before: int, outlet: Outlet, until: float) -> bool:
+        """Whether everything placed until the change is with the client, and everything there is settled."""
+        while self._in_hand[before] and self._sender.changing:
+            if time.monotonic() >= until:
+                return False
+            time.sleep(STEP_SECONDS)
+        return bool(self._sender.changing) and outlet.flush(max(0.0, until - time.monotonic()))
+
+    def _give_up(self) -> None:
+        self._flushing = 0
+        if self._sender.changing:
+            self._sender.ticked(inf)
+            self._retry_at = time.monotonic() + self._retry_seconds
+            self._lock.notify_all()

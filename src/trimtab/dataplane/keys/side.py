@@ -1,0 +1,183 @@
+"""A connection beside the application's: tables, heartbeats, offsets, and searches in what is not committed.
+
+One for all clients, by kafka-python: three implementations of these rare requests would be three times the
+code, and two of the three clients cannot tell a topic's id. It belongs to one thread, and opens when it is
+first used.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+from typing import Any, Final, NamedTuple
+
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.admin import OffsetSpec
+from kafka.errors import KafkaError
+
+from trimtab.files.keys.stamp import HEADER, read_stamp
+from trimtab.model.errors import InputError
+from trimtab.online.keys.order.messages import Search
+
+SEARCH_SECONDS: Final = 30.0
+"""A search in what is not committed takes no longer; nothing is concluded from one that was cut off."""
+
+
+class Topic(NamedTuple):
+    """What the cluster says a topic is."""
+
+    topic_id: str
+    partitions: int
+
+
+class SideConnection:
+    """Requests about one topic, beside its records.
+
+    Parameters
+    ----------
+    connection
+        Keyword arguments of kafka-python's clients.
+    topic
+        The topic.
+    """
+
+    def __init__(self, connection: Mapping[str, Any], topic: str) -> None:
+        self._connection, self._topic = dict(connection), topic
+        self._admin: Any = None
+        self._reader: Any = None
+        self._writer: Any = None
+        self._values: dict[bytes, bytes | None] = {}
+
+    def topic(self) -> Topic:
+        """Its id and number of partitions now.
+
+        Raises
+        ------
+        InputError
+            If there is no such topic.
+        """
+        for found in self._asked().describe_topics([self._topic]):
+            if not found["error_code"]:
+                return Topic(str(found["topic_id"]), len(found["partitions"]))
+        raise InputError(f"topic {self._topic}: is not there; create it, or name another")
+
+    def ends(self, partitions: Collection[int]) -> dict[int, int]:
+        """The offsets behind the last records of partitions."""
+        names = {TopicPartition(self._topic, one): OffsetSpec.LATEST for one in partitions}
+        found = self._asked().list_partition_offsets(names)
+        return {name.partition: one.offset for name, one in found.items()}
+
+    def committed(self, group: str) -> dict[int, int]:
+        """What a group has committed of the topic's partitions."""
+        found = self._asked().list_group_offsets([group])[group]
+        return {
+            name.partition: one.offset
+            for name, one in found.items()
+            if name.topic == self._topic and one.offset >= 0
+        }
+
+    def search(self, group: str, search: Search) -> int | None:
+        """The lowest sequence searched for that is in what a group has not committed; None for none.
+
+        Raises
+        ------
+        TimeoutError
+            If it took too long to tell.
+        """
+        committed = self.committed(group)
+        ends = self.ends(range(self.topic().partitions))
+        found: int | None = None
+        until = time.monotonic() + SEARCH_SECONDS
+        reader = KafkaConsumer(
+            **self._connection, group_id=None, enable_auto_commit=False, auto_offset_reset="earliest"
+        )
+        try:
+            names = [TopicPartition(self._topic, one) for one in ends]
+            starts = reader.beginning_offsets(names)
+            left = {
+                name: max(committed.get(name.partition, 0), starts[name])
+                for name in names
+                if max(committed.get(name.partition, 0), starts[name]) < ends[name.partition]
+            }
+            reader.assign(list(left))
+            for name, offset in left.items():
+                reader.seek(name, offset)
+            while left:
+                if time.monotonic() > until:
+                    raise TimeoutError(
+                        f"{len(left)} partitions of {self._topic} were not searched to the end"
+                    )
+                for records in reader.poll(timeout_ms=200).values():
+                    for record in records:
+                        number = _sequence(record, search)
+                        if number is not None and (found is None or number < found):
+                            found = number
+                for name in [one for one in left if reader.position(one) >= ends[one.partition]]:
+                    del left[name]
+        finally:
+            reader.close(autocommit=False)
+        return found
+
+    def read(self, tables_topic: str, keys: Collection[bytes]) -> dict[bytes, bytes]:
+        """The last values under some keys of a compacted topic, as far as it was written by now.
+
+        Raises
+        ------
+        InputError
+            If there is no such topic.
+        """
+        if self._reader is None:
+            reader = KafkaConsumer(
+                **self._connection, group_id=None, enable_auto_commit=False, auto_offset_reset="earliest"
+            )
+            partitions = reader.partitions_for_topic(tables_topic)
+            if not partitions:
+                reader.close(autocommit=False)
+                raise InputError(
+                    f"topic {tables_topic} of routing tables: is not there; publish with trimtab apply, or "
+                    "create it with cleanup.policy=compact"
+                )
+            names = [TopicPartition(tables_topic, one) for one in partitions]
+            reader.assign(names)
+            reader.seek_to_beginning(*names)
+            self._reader = reader
+        names = self._reader.assignment()
+        ends = self._reader.end_offsets(list(names))
+        while any(self._reader.position(name) < ends[name] for name in names):
+            for records in self._reader.poll(timeout_ms=200).values():
+                self._values.update((one.key, one.value) for one in records if one.key in keys)
+        return {key: value for key in keys if (value := self._values.get(key)) is not None}
+
+    def tell(self, tables_topic: str, key: bytes, value: bytes | None) -> None:
+        """Write a record to the compacted topic; it is waited for when the connection closes."""
+        if self._writer is None:
+            self._writer = KafkaProducer(**self._connection, linger_ms=0)
+        self._writer.send(tables_topic, key=key, value=value)
+
+    def close(self) -> None:
+        """Close what is open."""
+        with suppress(KafkaError):
+            if self._writer is not None:
+                self._writer.close(timeout=5)
+        with suppress(KafkaError):
+            if self._reader is not None:
+                self._reader.close(autocommit=False)
+        with suppress(KafkaError):
+            if self._admin is not None:
+                self._admin.close()
+        self._admin = self._reader = self._writer = None
+
+    def _asked(self) -> Any:
+        if self._admin is None:
+            self._admin = KafkaAdminClient(**self._connection)
+        return self._admin
+
+
+def _sequence(record: Any, search: Search) -> int | None:
+    for name, data in record.headers:
+        if name == HEADER:
+            producer, stamp, _ = read_stamp(data, f"partition {record.partition}, offset {record.offset}")
+            if (producer, record.key, stamp.epoch) == search.stream:
+                return stamp.sequence if search.first <= stamp.sequence <= search.last else None
+    return None

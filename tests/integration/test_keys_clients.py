@@ -1,0 +1,313 @@
+"""The contract of producers and consumers that keep each key's order, for all clients, on real brokers."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+
+from support.asking import ask
+from support.kafka_classes import sent_by_java
+from support.keys_clients import CLIENTS, Effects, Sender, Taker
+from trimtab.dataplane.keys.settings import Following
+from trimtab.dataplane.keys.side import SideConnection
+from trimtab.files.keys.heartbeat import Heartbeat, read_heartbeat
+from trimtab.files.keys.stamp import HEADER, stamp_bytes
+from trimtab.files.keys.table import PublishedTable, record_key, table_bytes
+from trimtab.lab.sandbox.kafka import KafkaSandbox
+from trimtab.model.errors import InputError
+from trimtab.model.keys.routing import Route, RoutingTable, group_count
+from trimtab.online.keys.murmur2 import POSITIVE, murmur2
+from trimtab.online.keys.order.messages import Search, Stamp
+
+pytestmark = pytest.mark.kafka
+
+TABLES = "trimtab-tables"
+PATIENCE_SECONDS = 90.0
+_numbers = count()
+
+
+def wait_until(condition: Callable[[], object], what: str) -> None:
+    """Wait for something that will be so."""
+    until = time.monotonic() + PATIENCE_SECONDS
+    while not condition():
+        assert time.monotonic() < until, f"not within {PATIENCE_SECONDS:g} s: {what}"
+        time.sleep(0.1)
+
+
+class Place:
+    """The cluster, with what tests need of it."""
+
+    def __init__(self, sandbox: KafkaSandbox) -> None:
+        self.connection = sandbox.connection
+        self.bootstrap = sandbox.connection.bootstrap[0]
+        self.settings = {"bootstrap_servers": self.bootstrap}
+        self.following = Following(self.settings, tables_topic=TABLES, beat_seconds=0.5, read_seconds=0.5)
+        self._writer = KafkaProducer(**self.settings)
+        self.create(TABLES, 1, {"cleanup.policy": "compact"})
+
+    def create(self, topic: str, partitions: int, configs: dict[str, str] | None = None) -> str:
+        """Make a topic; its id."""
+        made = {topic: {"num_partitions": partitions, "replication_factor": 1, "configs": configs or {}}}
+        ask(self.connection, lambda admin: admin.create_topics(made, wait_for_metadata=True))
+        return self.id_of(topic)
+
+    def topic(self, partitions: int) -> str:
+        """A new one."""
+        name = f"keys-{next(_numbers)}"
+        self.create(name, partitions)
+        return name
+
+    def id_of(self, topic: str) -> str:
+        """The id that the cluster gave it."""
+        return str(ask(self.connection, lambda admin: admin.describe_topics([topic]))[0]["topic_id"])
+
+    def publish(self, topic: str, table: RoutingTable, damage: bytes = b"") -> None:
+        """Publish a table, or something else in its stead."""
+        data = damage or table_bytes(PublishedTable(topic, self.id_of(topic), table))
+        self._writer.send(TABLES, key=record_key(topic), value=data).get(30)
+
+    def beats(self, topic: str) -> list[Heartbeat]:
+        """Heartbeats of a topic's processes, the last of each that has not said goodbye."""
+        reader = KafkaConsumer(**self.settings, auto_offset_reset="earliest", consumer_timeout_ms=300)
+        name = TopicPartition(TABLES, 0)
+        reader.assign([name])
+        found: dict[bytes, bytes] = {}
+        end = reader.end_offsets([name])[name]
+        while reader.position(name) < end:
+            for records in reader.poll(timeout_ms=200).values():
+                found.update({one.key: one.value for one in records})
+        reader.close()
+        beats = (read_heartbeat(value) for value in found.values() if value is not None)
+        return [one for one in beats if one is not None and one.topic == topic]
+
+    def close(self) -> None:
+        """Close."""
+        self._writer.close()
+
+
+@pytest.fixture(scope="module")
+def place() -> Iterator[Place]:
+    """One broker for all clients."""
+    with KafkaSandbox.start(1, prometheus=False) as sandbox:
+        place = Place(sandbox)
+        yield place
+        place.close()
+
+
+def effects_in_order(effects: Effects, sent: Counter[bytes]) -> None:
+    """Each key's numbers took effect one after the other: none lost, none twice, none overtaken."""
+    found: dict[bytes, list[int]] = {}
+    for key, value, _ in effects.all():
+        found.setdefault(key, []).append(int(value))
+    assert {key: len(numbers) for key, numbers in found.items()} == dict(sent)
+    for key, numbers in found.items():
+        assert numbers == list(range(1, sent[key] + 1)), key
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_each_keys_order_is_kept_while_tables_change_under_load(
+    place: Place, client: str, tmp_path: Path
+) -> None:
+    """A third of the groups move, a hot key is split, over an added partition as well, and put together."""
+    topic, sent = place.topic(4), Counter[bytes]()
+    following = place.following
+    takers = [
+        Taker(client, place.bootstrap, topic, f"g-{topic}", Effects(tmp_path / "effects"), following)
+        for _ in range(2)
+    ]
+    effects = Effects(tmp_path / "effects")
+    sender = Sender(client, place.bootstrap, topic, following)
+    keys = [f"key {number}".encode() for number in range(40)]
+
+    def load(records: int) -> None:
+        for number in range(records):
+            key = b"hot" if number % 2 else keys[number // 2 % len(keys)]
+            sent[key] += 1
+            sender.send(key, str(sent[key]).encode())
+            if not number % 20:
+                time.sleep(0.01)
+
+    def load_until_followed(version: int) -> None:
+        wait_until(lambda: load(100) or sender.version == version, f"table {version} is followed")
+        load(200)
+
+    load(200)
+    place.publish(topic, RoutingTable(1, 4, 4, {}, {b"hot": Route((0, 1, 2))}))
+    load_until_followed(1)
+    # Somebody adds a partition: everything stays where it is until consumers are seen to have it.
+    ask(place.connection, lambda admin: admin.create_partitions({topic: 5}))
+    wait_until(
+        lambda: (
+            load(20)
+            or {4} <= {one for beat in place.beats(topic) for one in beat.assigned if beat.role == "consumer"}
+        ),
+        "a consumer has the added partition",
+    )
+    groups = range(0, group_count(4), 3)
+    moved = {group: Route(((group + 1) % 4,), (group % 4,)) for group in groups}
+    place.publish(topic, RoutingTable(2, 4, 5, moved, {b"hot": Route((2, 3, 4), (0, 1, 2))}))
+    load_until_followed(2)
+    assert {1, 2} >= {beat.version for beat in place.beats(topic)} >= {2}
+    home = (murmur2(b"hot") & POSITIVE) % 4
+    place.publish(topic, RoutingTable(3, 4, 5, moved, {b"hot": Route((home,), (0, 1, 2, 3, 4))}))
+    load_until_followed(3)
+    sender.close()
+    wait_until(lambda: effects.count() >= sum(sent.values()), "everything has taken effect")
+    members = {
+        member["member_id"]
+        for group in ask(place.connection, lambda admin: admin.describe_groups([f"g-{topic}"])).values()
+        for member in group["members"]
+    }
+    told = {beat.member for beat in place.beats(topic) if beat.role == "consumer" and beat.wrapped}
+    for taker in takers:
+        taker.close()
+        assert taker.trouble is None
+    effects_in_order(effects, sent)
+    places = {partition for key, _, partition in effects.all() if key == b"hot"}
+    assert places == {0, 1, 2, 3, 4}, "the hot key was spread"
+    assert members == told, "who is wrapped is seen by its heartbeat"
+    wait_until(lambda: not place.beats(topic), "who ends in order is gone at once")
+
+
+def test_cold_keys_lie_where_java_puts_them(place: Place, tmp_path: Path) -> None:
+    """All clients without a table send each of 2,000 keys to the partition that the Java client picks."""
+    topic = place.topic(24)
+    keys = [f"{number}".encode() * (1 + number % 7) for number in range(2000)] + [b"\x00\xff", b"\x80" * 31]
+    sent_by_java(keys, place.bootstrap, topic, tmp_path)
+    for client in CLIENTS:
+        sender = Sender(client, place.bootstrap, topic, place.following)
+        for key in keys:
+            sender.send(key, client.encode())
+        sender.close()
+    found: dict[bytes, dict[bytes, int]] = {}
+    reader = KafkaConsumer(topic, **place.settings, auto_offset_reset="earliest", consumer_timeout_ms=20_000)
+    for read, record in enumerate(reader, 1):
+        found.setdefault(record.value, {})[record.key] = record.partition
+        if read == 4 * len(keys):
+            break
+    reader.close()
+    assert len(found) == 4
+    assert len(found[b"j"]) == len(keys)
+    assert all(one == found[b"j"] for one in found.values())
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_without_a_readable_table_the_plain_hash_goes_on_and_says_so(
+    place: Place, client: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A torn table, then one of another topic, then a sound one: sends never stop, and all is in order."""
+    topic, sent = place.topic(3), Counter[bytes]()
+    place.publish(topic, RoutingTable(1, 3, 3), damage=b'{"format": "trimtab/keys-table/1", "topic"')
+    with caplog.at_level(logging.WARNING, "trimtab.keys"):
+        sender = Sender(client, place.bootstrap, topic, place.following)
+    assert "going by the plain hash" in caplog.text
+    assert "is torn or no JSON" in caplog.text
+
+    def send(key: bytes | None) -> None:
+        sent[key or b""] += 1
+        sender.send(key, str(sent[key or b""]).encode())
+
+    for number in range(100):
+        send(b"key %d" % (number % 5))
+        send(None)
+    wait_until(lambda: any("torn" in (beat.plain_because or "") for beat in place.beats(topic)), "it is told")
+    other = table_bytes(PublishedTable("other", "id", RoutingTable(9, 3, 3)))
+    place.publish(topic, RoutingTable(1, 3, 3), damage=other)
+    wait_until(
+        lambda: any("another topic" in (beat.plain_because or "") for beat in place.beats(topic)),
+        "it is told",
+    )
+    send(b"key 0")
+    assert sender.version == 0
+    place.publish(topic, RoutingTable(1, 3, 3, {}, {b"key 0": Route((0, 1, 2))}))
+    wait_until(lambda: sender.version == 1, "the sound table is followed")
+    # What a broker refuses is refused to the application, and the stream goes on without it.
+    with pytest.raises(Exception, match=r"(?i)size|large"):
+        sender.send(b"key 0", b"x" * 3_000_000)
+    for _ in range(50):
+        send(b"key 0")
+    long = b"k" * 700_000
+    send(long)
+    sender.close()
+    effects = Effects(tmp_path / "effects")
+    taker = Taker(client, place.bootstrap, topic, f"g-{topic}", effects, place.following)
+    wait_until(lambda: effects.count() >= sum(sent.values()), "everything has taken effect")
+    taker.close()
+    assert taker.trouble is None
+    keyless = [int(value) for key, value, _ in effects.all() if key is None]
+    assert sorted(keyless) == list(range(1, sent.pop(b"") + 1))
+    effects.connection.execute("DELETE FROM effects WHERE key IS NULL")
+    effects_in_order(effects, sent)
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_topic_that_is_made_anew_is_another_topic(place: Place, client: str, tmp_path: Path) -> None:
+    """Producer and consumer of the old one say so; new ones begin at the beginning, old marks or not."""
+    topic = place.topic(1)
+    effects = Effects(tmp_path / "effects")
+    sender = Sender(client, place.bootstrap, topic, place.following)
+    taker = Taker(client, place.bootstrap, topic, f"g-{topic}", effects, place.following)
+    for number in range(1, 6):
+        sender.send(b"key", b"%d" % number)
+    wait_until(lambda: effects.count() == 5, "the old topic's records take effect")
+    ask(place.connection, lambda admin: admin.delete_topics([topic]))
+    wait_until(lambda: _made(place, topic), "it can be made anew")
+    wait_until(lambda: taker.trouble is not None, "the consumer notices")
+    assert isinstance(taker.trouble, InputError)
+    assert "deleted and made anew" in str(taker.trouble)
+
+    def refused() -> bool:
+        try:
+            sender.producer._guide.check()
+        except InputError:
+            return True
+        return False
+
+    wait_until(refused, "the producer notices")
+    with pytest.raises(InputError, match="deleted and made anew"):
+        sender.send(b"key", b"6")
+    for one in (taker, sender):
+        one.close()
+    sender = Sender(client, place.bootstrap, topic, place.following)
+    sender.send(b"key", b"1")
+    sender.close()
+    taker = Taker(client, place.bootstrap, topic, f"g-{topic}", effects, place.following)
+    wait_until(lambda: effects.count() == 6, "the new topic's record takes effect")
+    taker.close()
+
+
+def _made(place: Place, topic: str) -> bool:
+    def make(admin: Any) -> bool:
+        made = admin.create_topics(
+            {topic: {"num_partitions": 1, "replication_factor": 1}}, raise_errors=False
+        )
+        return "error_code': 0" in str(made) or not any(
+            one.get("error_code") for one in (made.get("topics", []) if isinstance(made, dict) else [])
+        )
+
+    return bool(ask(place.connection, make))
+
+
+def test_what_is_not_committed_is_searched(place: Place) -> None:
+    """The lowest sequence that is there is found, over all partitions, of this stream alone."""
+    topic = place.topic(2)
+    writer = KafkaProducer(**place.settings)
+    for number, partition in ((1, 0), (4, 1), (3, 0), (9, 1)):
+        header = HEADER, stamp_bytes("p", Stamp(2, (), number))
+        writer.send(topic, b"v", b"k", [header], partition)
+    writer.close()
+    side = SideConnection(place.settings, topic)
+    try:
+        assert side.search("nobody", Search(("p", b"k", 2), 2, 8)) == 3
+        assert side.search("nobody", Search(("p", b"k", 2), 5, 8)) is None
+        assert side.search("nobody", Search(("p", b"k", 3), 1, 9)) is None
+    finally:
+        side.close()

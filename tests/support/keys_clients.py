@@ -1,0 +1,184 @@
+"""The three Kafka clients behind one face: a sender and a taker each, for contracts and for kills."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from trimtab.dataplane.keys import aiokafka, confluent, kafka_python
+from trimtab.dataplane.keys.marks import SqliteMarks
+from trimtab.dataplane.keys.settings import Following
+
+CLIENTS = ("kafka-python", "aiokafka", "confluent-kafka")
+
+
+def field(record: Any, name: str) -> Any:
+    """A field of a client's record: confluent-kafka has methods."""
+    found = getattr(record, name)
+    return found() if callable(found) else found
+
+
+class Effects:
+    """Where effects are kept: a SQLite file, one connection each; an effect is a key and its number."""
+
+    def __init__(self, path: Path) -> None:
+        self.connection = sqlite3.connect(
+            path, isolation_level=None, check_same_thread=False, timeout=60, cached_statements=16
+        )
+        self.connection.execute("PRAGMA journal_mode = WAL")
+        self.connection.execute("PRAGMA synchronous = OFF")
+        self.connection.execute(
+            "CREATE TABLE IF NOT EXISTS effects "
+            "(place INTEGER PRIMARY KEY, key BLOB, value BLOB, partition INTEGER)"
+        )
+        self.marks = SqliteMarks(self.connection)
+
+    def handle(self, record: Any) -> None:
+        """The handler."""
+        self.connection.execute(
+            "INSERT INTO effects (key, value, partition) VALUES (?, ?, ?)",
+            (field(record, "key"), field(record, "value"), field(record, "partition")),
+        )
+
+    def all(self) -> list[tuple[bytes, bytes, int]]:
+        """In their order."""
+        return self.connection.execute("SELECT key, value, partition FROM effects ORDER BY place").fetchall()
+
+    def count(self) -> int:
+        """How many."""
+        return int(self.connection.execute("SELECT count(*) FROM effects").fetchone()[0])
+
+
+class _Loop:
+    """An event loop on a thread of its own."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self.loop.run_forever, daemon=True)
+        self._thread.start()
+
+    def run(self, work: Any) -> Any:
+        """Run a coroutine to its end."""
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result(120)
+
+    def close(self) -> None:
+        """End the thread."""
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join(10)
+        self.loop.close()
+
+
+class Sender:
+    """A producer of any client."""
+
+    def __init__(self, client: str, bootstrap: str, topic: str, following: Following, **config: Any) -> None:
+        self._topic, self._client, self._loop = topic, client, None
+        if client == "aiokafka":
+            self._loop = _Loop()
+
+            async def make() -> Any:
+                made = aiokafka.Producer(topic, following, bootstrap_servers=bootstrap, **config)
+                await made.start()
+                return made
+
+            self.producer: Any = self._loop.run(make())
+        elif client == "confluent-kafka":
+            named = {name.replace("_", "."): value for name, value in config.items()}
+            self.producer = confluent.Producer(topic, following, {"bootstrap.servers": bootstrap, **named})
+        else:
+            self.producer = kafka_python.Producer(topic, following, bootstrap_servers=bootstrap, **config)
+
+    @property
+    def version(self) -> int:
+        """Of the table that it follows."""
+        return int(self.producer._guide.sending.version)
+
+    def send(self, key: bytes | None, value: bytes, acknowledged: Callable[[], None] | None = None) -> None:
+        """Send; `acknowledged` is called once the record is."""
+        if self._loop is not None:
+            future = self._loop.run(self.producer.send(self._topic, value, key))
+            if acknowledged:
+                future.add_done_callback(lambda done: done.exception() or acknowledged())
+        elif self._client == "confluent-kafka":
+
+            def told(error: Any, _: Any) -> None:
+                if error is None and acknowledged:
+                    acknowledged()
+
+            self.producer.produce(self._topic, value, key, on_delivery=told)
+            self.producer.poll(0)
+        else:
+            future = self.producer.send(self._topic, value, key)
+            if acknowledged:
+                future.add_callback(lambda _: acknowledged())
+
+    def flush(self) -> None:
+        """Wait until everything is acknowledged."""
+        if self._loop is not None:
+            self._loop.run(self.producer.flush())
+        else:
+            self.producer.flush()
+
+    def close(self) -> None:
+        """Deliver and end."""
+        if self._loop is None:
+            self.producer.close()
+        else:
+            self._loop.run(self.producer.stop())
+            self._loop.close()
+
+
+class Taker:
+    """A consumer of any client, on a thread of its own.
+
+    Attributes
+    ----------
+    trouble
+        What ended it.
+    """
+
+    def __init__(
+        self, client: str, bootstrap: str, topic: str, group: str, effects: Effects, following: Following
+    ) -> None:
+        self.trouble: BaseException | None = None
+        self._loop = _Loop() if client == "aiokafka" else None
+        given = topic, group, effects.handle, effects.marks, following
+        if self._loop is not None:
+
+            async def make() -> Any:
+                made = aiokafka.Consumer(*given, bootstrap_servers=bootstrap)
+                await made.start()
+                return made
+
+            self.consumer: Any = self._loop.run(make())
+        elif client == "confluent-kafka":
+            self.consumer = confluent.Consumer(
+                *given, {"bootstrap.servers": bootstrap, "topic.metadata.refresh.interval.ms": 1000}
+            )
+        else:
+            self.consumer = kafka_python.Consumer(*given, bootstrap_servers=bootstrap)
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            if self._loop is not None:
+                asyncio.run_coroutine_threadsafe(self.consumer.run(), self._loop.loop).result()
+            else:
+                self.consumer.run()
+        except BaseException as error:
+            self.trouble = error
+
+    def close(self) -> None:
+        """Leave the group and end."""
+        self.consumer.stop()
+        self._thread.join(60)
+        if self._loop is None:
+            self.consumer.close()
+        else:
+            self._loop.run(self.consumer.close())
+            self._loop.close()

@@ -1,0 +1,156 @@
+"""What a producer does while its table changes, on a client that is made up."""
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from trimtab.dataplane.keys.sending import Headers, Sending
+from trimtab.files.keys.stamp import HEADER, read_stamp
+from trimtab.model.keys.routing import Route, RoutingTable
+from trimtab.online.keys.order.messages import PLAIN
+from trimtab.online.keys.order.sender import Sender
+from trimtab.online.keys.order.settings import Guarding
+
+SPLIT = RoutingTable(1, 3, 3, {}, {b"hot": Route((0, 1, 2))})
+
+
+class Client:
+    """Keeps what it is asked."""
+
+    def __init__(self, known: int = 3, quiet: bool = False) -> None:
+        self.quiet, self.known = quiet, known
+        self.flushing = threading.Event()
+        self.let = threading.Event()
+        self.let.set()
+        self.filled: list[tuple[bytes, int, Headers]] = []
+        self.failing = False
+
+    def flush(self, seconds: float) -> bool:
+        self.flushing.set()
+        return self.let.wait(seconds)
+
+    def partitions(self, wanted: int) -> int:
+        return self.known
+
+    def fill(self, key: bytes, partition: int, headers: Headers, failed: Callable[[], None]) -> None:
+        if self.failing:
+            self.failing = False
+            failed()
+        else:
+            self.filled.append((key, partition, headers))
+
+
+def ends(partitions: Sequence[int]) -> dict[int, int]:
+    """Every partition has seven records."""
+    return dict.fromkeys(partitions, 7)
+
+
+def sending(switch_seconds: float = 30.0, retry_seconds: float = 0.05) -> Sending:
+    """Of a topic with three partitions."""
+    return Sending(Sender(3, Guarding(switch_seconds=switch_seconds)), "p", 3, retry_seconds)
+
+
+def test_a_table_is_followed_and_records_of_a_split_key_are_stamped() -> None:
+    """Other keys carry nothing."""
+    one = sending()
+    turn, _, stamp = one.begin(b"hot")
+    one.end(turn)
+    assert stamp is PLAIN
+    assert one.follow(SPLIT, Client(), ends)
+    found = [one.begin(b"hot") for _ in range(3)]
+    assert {place for _, place, _ in found} == {0, 1, 2}
+    assert [stamp.sequence for _, _, stamp in found] == [1, 2, 3]
+    name, data = one.header(found[0][2])
+    assert (name, read_stamp(data, "r")) == (HEADER, ("p", found[0][2], False))
+    assert found[0][2].fence == ((0, 7), (1, 7), (2, 7))
+    assert one.begin(b"cold")[2] is PLAIN
+
+
+def test_a_key_whose_route_changes_waits_and_all_others_do_not() -> None:
+    """What was placed before the change must be with the client before it is flushed."""
+    one, client = sending(), Client()
+    turn, _, _ = one.begin(b"hot")
+    thread = threading.Thread(target=one.follow, args=(SPLIT, client, ends))
+    thread.start()
+    while (begun := one.try_begin(b"hot")) is not None:
+        one.end(begun[0])
+        time.sleep(0.001)
+    assert one.try_begin(b"cold") is not None
+    assert not client.flushing.wait(0.05), "a record is on its way to the client still"
+    one.end(turn)
+    thread.join()
+    assert client.flushing.is_set()
+    assert one.begin(b"hot")[2].sequence == 1
+
+
+def test_a_send_waits_no_longer_than_it_is_said_to() -> None:
+    """A flush that does not end is given up, and the record goes where the old table says."""
+    one, client = sending(switch_seconds=0.2), Client()
+    client.let.clear()
+    thread = threading.Thread(target=one.follow, args=(SPLIT, client, ends))
+    thread.start()
+    assert client.flushing.wait(30)
+    turn, _, stamp = one.begin(b"hot")
+    one.end(turn)
+    assert stamp is PLAIN
+    thread.join()
+    assert one.version == 0
+    client.let.set()
+    time.sleep(0.1)
+    assert one.follow(SPLIT, client, ends), "it is tried again after a while"
+
+
+def test_a_client_that_flushes_only_in_silence_gets_it() -> None:
+    """All keys wait then, but for what the application sends from within the flush."""
+    one, client = sending(), Client(quiet=True)
+    client.let.clear()
+    thread = threading.Thread(target=one.follow, args=(SPLIT, client, ends))
+    thread.start()
+    assert client.flushing.wait(30)
+    assert one.try_begin(b"cold") is None
+    client.let.set()
+    thread.join()
+    assert one.try_begin(b"cold") is not None
+
+
+def test_partitions_that_the_client_does_not_know_are_waited_for() -> None:
+    """A table that names them is not followed before."""
+    table = RoutingTable(1, 3, 4, {}, {b"hot": Route((3,))})
+    one, client = sending(), Client()
+    assert not one.follow(table, client, ends)
+    client.known = 4
+    assert one.follow(table, client, ends)
+    assert one.begin(b"hot")[1] == 3
+
+
+def test_the_place_of_a_record_that_failed_is_filled_until_it_is() -> None:
+    """Records that carry no sequence leave no place."""
+    one, client = sending(), Client()
+    one.failed(b"cold", PLAIN)
+    one.follow(SPLIT, client, ends)
+    turn, _, stamp = one.begin(b"hot")
+    one.failed(b"hot", stamp)
+    one.end(turn)
+    client.failing = True
+    one.fill(client)
+    ((key, partition, [(_, data)]),) = client.filled
+    assert (key, read_stamp(data, "r")) == (b"hot", ("p", stamp, True))
+    assert partition in (0, 1, 2)
+
+
+def test_ends_that_cannot_be_read_leave_the_old_table() -> None:
+    """The change is given up, nobody waits, and it is tried again."""
+
+    def broken(_: Sequence[int]) -> dict[int, int]:
+        raise OSError("away")
+
+    one = sending(retry_seconds=0.01)
+    with pytest.raises(OSError, match="away"):
+        one.follow(SPLIT, Client(), broken)
+    turn, _, stamp = one.begin(b"hot")
+    one.end(turn)
+    assert stamp is PLAIN
+    time.sleep(0.02)
+    assert one.follow(SPLIT, Client(), ends)
