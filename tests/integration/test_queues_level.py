@@ -1,45 +1,73 @@
-"""The level `queues` from end to end, on a real server with real workers."""
+"""The level `queues` from end to end: the commands of its page, on the sandbox that they start."""
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
+import re
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from trimtab.connect.redis.server import QueueServer as Reader
+from support.pages import blocks_of
 from trimtab.connect.redis.server import open_server
 from trimtab.connect.redis.settings import RedisConnection
-from trimtab.dataplane.queues import LevelledBroker
-from trimtab.lab.sandbox.queues.server import QueueServer
+from trimtab.lab.sandbox.ports import free_ports
 
-TESTS = Path(__file__).parents[1]
 PATIENCE_SECONDS = 120.0
+PORT = "26379"
+LATER = "trimtab replay"
+"""Typed at the end: an older plan is applied again before."""
+
+
+class Somebody:
+    """A shell with lake, state and files in a folder of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.port = folder, str(free_ports(1)[0])
+        (folder / "trimtab").write_text(f'#!/bin/sh\nexec {sys.executable} -m trimtab "$@"\n')
+        (folder / "trimtab").chmod(0o755)
+        self.environment = {
+            **os.environ, "PATH": f"{folder}:{os.environ['PATH']}", "TRIMTAB_STATE": str(folder / "state"),
+            "TRIMTAB_LAKE": str(folder / "lake"), "queues": f"redis://localhost:{self.port}/0",
+        }  # fmt: skip
+        self.behind: list[subprocess.Popen[bytes]] = []
+
+    @property
+    def connection(self) -> RedisConnection:
+        """To the server of the sandbox."""
+        return RedisConnection(self.environment["queues"])
+
+    def type(self, command: str) -> str:
+        """Type a line of a page; what it prints. A line that ends with & goes on behind."""
+        line = command.partition("  #")[0].strip().replace(PORT, self.port)
+        if line.endswith("&"):
+            self.behind.append(
+                subprocess.Popen(["bash", "-c", f"exec {line[:-1]}"], cwd=self.folder, env=self.environment)
+            )
+            return ""
+        done = subprocess.run(
+            ["bash", "-c", line], cwd=self.folder, env=self.environment, capture_output=True, text=True,
+            timeout=600, check=False,
+        )  # fmt: skip
+        # `check` says by 1 that there are no samples yet.
+        assert done.returncode == int("trimtab check" in line), f"{line}\n{done.stdout}{done.stderr}"
+        return done.stdout + done.stderr
 
 
 @pytest.fixture
-def url(tmp_path: Path) -> Iterator[str]:
-    """A server with two workers."""
-    server = QueueServer(tmp_path / "server")
-    environment = {
-        **os.environ, "QUEUES_URL": server.url, "QUEUES": "2",
-        "PYTHONPATH": os.pathsep.join((str(TESTS), *sys.path)),
-    }  # fmt: skip
-    workers = [
-        subprocess.Popen([sys.executable, "-m", "support.queue_workload"], env=environment) for _ in range(2)
-    ]
-    yield server.url
-    for one in workers:
-        one.kill()
-        one.wait(60)
-    server.stop()
+def somebody(tmp_path: Path) -> Iterator[Somebody]:
+    """Somebody who leaves no sandbox behind."""
+    one = Somebody(tmp_path)
+    yield one
+    for process in one.behind:
+        process.terminate()
+        process.wait(PATIENCE_SECONDS)
+    one.type("trimtab sandbox queues down")
 
 
 def _until(holds: Callable[[], object]) -> None:
@@ -49,99 +77,66 @@ def _until(holds: Callable[[], object]) -> None:
         time.sleep(0.1)
 
 
-class Sender(threading.Thread):
-    """Messages of two classes, all declared alike, until it is told to stop."""
-
-    def __init__(self, url: str) -> None:
-        super().__init__()
-        self.url, self.stopped = url, threading.Event()
-        self.weights: list[float] = []
-
-    def run(self) -> None:
-        asyncio.run(self._send())
-
-    async def _send(self) -> None:
-        broker = LevelledBroker(self.url, queues=2, weights={"quick": 0.02, "slow": 0.02}, wait_seconds=None)
-
-        async def vote(user: str, number: int, seconds: float) -> None: ...
-
-        task = broker.register_task(vote, task_name="vote")
-        await broker.startup()
-        number = 0
-        while not self.stopped.is_set():
-            slow = number % 4 == 0
-            label = {"message_class": "slow" if slow else "quick"}
-            await task.kicker().with_labels(**label).kiq("ann", number, 0.1 if slow else 0.001)
-            self.weights = [broker.weight_of("quick"), broker.weight_of("slow")]
-            number += 1
-            await asyncio.sleep(0.03)
-        await broker.shutdown()
-
-
 @pytest.mark.spark
 @pytest.mark.timeout(900)
-def test_weights_learn_themselves_and_go_back(url: str, tmp_path: Path) -> None:
-    """Sampled, through Spark, planned, published, taken up by all; an older plan takes it back."""
+def test_the_page_does_what_it_says_and_weights_go_back(somebody: Somebody) -> None:
+    """Sampled, through Spark, planned, published, taken up by all; an older plan takes it back; a kill."""
+    first, second = (
+        [line for line in one.commands if not line.startswith("queues=")]
+        for one in blocks_of("docs/how-to/queues.md")
+        if one.heading == "Try it on this machine"
+    )
+    told = {line: somebody.type(line) for line in first if not line.startswith(LATER)}
 
-    def trimtab(*words: object) -> str:
-        done = subprocess.run(
-            [sys.executable, "-m", "trimtab", *map(str, words)],
-            env={**os.environ, "TRIMTAB_STATE": str(tmp_path / "state")},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
+    def said(start: str) -> str:
+        return next(text for line, text in told.items() if line.startswith(start))
 
-    lake, plan, other = tmp_path / "lake", tmp_path / "plan.json", tmp_path / "other.json"
-    sender = Sender(url)
-    sender.start()
-    with open_server(RedisConnection(url)) as reader:
-        try:
-            _until(lambda: _processed(reader) >= 20)
-            trimtab("collect", "--queues", url, "--lake", lake, "--interval", 1, "--ticks", 6)
-            at_once = json.loads(trimtab("status", "--queues", url, "--json"))
-            assert (at_once["level"], at_once["processes"], at_once["version"]) == ("queues", 3, 0)
-            trimtab("pipeline", "run", "--lake", lake)
-            status = json.loads(trimtab("status", "--lake", lake, "--json"))
-            assert (status["level"], status["cluster"]) == ("queues", "queues")
-            ask = ("--set", "queues.samples_least=5", "--set", "queues.confidence=1")
-            told = trimtab("plan", "queues", "--lake", lake, *ask, "--out", plan)
-            assert "The scheduler, with what it would do now:" in told
-            found = {one["name"]: one for one in json.loads(plan.read_text())["moves"]}
-            # A task takes at least as long as it sleeps; how much longer is the machine's business.
-            assert found["slow"]["before"] is None
-            assert found["slow"]["after"] >= 0.1
-            trimtab("apply", plan, "--queues", url, "--yes")
-            _until(lambda: {one.version for one in reader.reports()} == {1})
-            _until(lambda: sender.weights[1] == found["slow"]["after"])
-            other.write_text(json.dumps(_second(json.loads(plan.read_text()))))
-            trimtab("apply", other, "--queues", url, "--yes")
-            _until(lambda: sender.weights[1] == 7.0)
-            receipt = trimtab("apply", plan, "--queues", url, "--yes")
-            assert "published as version 3" in receipt
-            replayed = json.loads(trimtab("replay", "queues", "--lake", lake, "--json"))
-            assert replayed["classes"] == ["quick", "slow"]
-            assert {one["wait_seconds"][""]["messages"] for one in replayed["policies"]} == {
-                replayed["messages"]
-            }
-            _until(lambda: sender.weights[1] == found["slow"]["after"])
-        finally:
-            sender.stopped.set()
-            sender.join()
+    assert "worker 4" in said("trimtab sandbox queues up")
+    assert "4 queues, 4 with a worker" in said("trimtab check")
+    assert "4 queues, " in said("trimtab status --queues")
+    assert "straight from the server" in said("trimtab status --queues")
+    assert "4 of 4 queues, " in said("trimtab collect")
+    plan_text = said("trimtab plan queues")
+    assert "The scheduler, with what it would do now:" in plan_text
+    assert "Load of the queues, and distance from the mean:" in plan_text
+    for line, text in told.items():
+        assert "broker" not in re.sub(r"brokers \d+", "", text), line  # a table of the pipeline
+    # A task takes at least as long as it sleeps; how much longer is the machine's business.
+    document = json.loads((somebody.folder / "plan.json").read_text())
+    report = next(one for one in document["moves"] if one["name"] == "report")
+    assert report["before"] is None
+    assert report["after"] >= 0.5
+    with open_server(somebody.connection) as server:
 
+        def weights() -> set[float]:
+            return {one.classes["report"].weight for one in server.reports() if "report" in one.classes}
 
-def _processed(reader: Reader) -> int:
-    return sum(one.processed for report in reader.reports() for one in report.classes.values())
+        _until(lambda: {one.version for one in server.reports()} == {1})
+        _until(lambda: weights() == {report["after"]})
+        (somebody.folder / "other.json").write_text(json.dumps(_second(document)))
+        somebody.type("trimtab apply other.json --queues $queues --yes")
+        _until(lambda: weights() == {7.0})
+        receipt = somebody.type("trimtab apply plan.json --queues $queues --yes")
+        assert "published as version 3" in receipt
+        _until(lambda: weights() == {report["after"]})
+    replayed = somebody.type(next(line for line in first if line.startswith(LATER)))
+    assert "least_work_left+levelled+lanes" in replayed
+    assert (somebody.folder / "replay.svg").is_file()
+    killed, status, restarted, down = map(somebody.type, second)
+    assert "worker 2 is killed" in killed
+    assert "worker 2  -" in status
+    assert "worker 2 is back, with queue" in restarted
+    assert "is stopped and its data deleted" in down
+    assert not (somebody.folder / "state" / "sandbox" / "queues").exists()
 
 
 def _second(document: dict) -> dict:
-    """The plan as one made after the first that weighs slow messages with seven seconds."""
+    """The plan as one made after the first that weighs reports with seven seconds."""
+    document = json.loads(json.dumps(document))
     document["version"] = 1
-    document["moves"] = [one for one in document["moves"] if one["name"] == "slow"]
+    document["moves"] = [one for one in document["moves"] if one["name"] == "report"]
     document["cost"] = {"weights": 1, "settings": 0}
     for one in [*document["moves"], *document["assignments"]]:
         one["before"] = one["after"]
-        one["after"] = 7.0 if one["name"] == "slow" else one["after"]
+        one["after"] = 7.0 if one["name"] == "report" else one["after"]
     return document

@@ -28,7 +28,7 @@ COMMANDS = {
     "check": ("trimtab.cli.check", "See whether settings, folders, rights and exporters will do."),
     "collect": ("trimtab.cli.collect", "Sample a cluster into the lake, tick after tick."),
     "pipeline": ("trimtab.cli.pipeline", "Turn raw samples into tables and snapshots, once or live."),
-    "status": ("trimtab.cli.status", "Show where the load is, from the lake or the brokers."),
+    "status": ("trimtab.cli.status", "Show where the load is, from the lake or straight from the cluster."),
     "snapshot": ("trimtab.cli.snapshot", "Write the newest snapshot as a file."),
     "plan": ("trimtab.cli.plan", "Find the smallest set of moves that levels a cluster."),
     "apply": ("trimtab.cli.apply", "Carry a plan out, batch after batch, ready to be resumed."),

@@ -77,7 +77,7 @@ for _level in LEVELS.values():
 def show(
     path: Path = typer.Argument(..., metavar="PLAN.json", help="A plan (trimtab/plan/1)."),
     snapshot: Path | None = typer.Option(
-        None, "--snapshot", help="What it was made from, to show the brokers' load too."
+        None, "--snapshot", help="What it was made from, to show its load too."
     ),
     form: str = FORMAT,
     as_json: bool = JSON,

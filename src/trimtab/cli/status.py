@@ -17,7 +17,7 @@ def status(
     cluster: str | None = CLUSTER,
     watch: bool = typer.Option(False, "--watch", help="Stay, and show anew whenever there is something new."),
     as_json: bool = JSON,
-    every: bool = typer.Option(False, "--all", help="Show all brokers, however many."),
+    every: bool = typer.Option(False, "--all", help="Show all brokers or queues, however many."),
     settings: Path | None = SETTINGS,
     overrides: list[str] = SET,
     *,
@@ -25,8 +25,8 @@ def status(
 ) -> None:
     """Show where the load is: a heat map of brokers and resources, and which goals hold.
 
-    Reads what `trimtab pipeline` made of the samples; starts no JVM and asks no broker. With the address of a
-    cluster (--bootstrap, --pulsar-admin) it asks these brokers instead: what they hold at this moment.
+    Reads what `trimtab pipeline` made of the samples; starts no JVM and asks no cluster. With the address of
+    one (--bootstrap, --pulsar-admin, --queues) it asks that instead: what lies where at this moment.
     """
     from trimtab.cli.bodies import status as body
 

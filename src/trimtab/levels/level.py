@@ -220,6 +220,9 @@ class Level:
         As in commands and settings, and for people.
     system
         On which it acts, with its connection and its collector.
+    carrier, remedy
+        What carries load, as tables and sentences call one of them; and what a plan does about what is not
+        level, as `trimtab status` says it.
     moves, across, trigger
         The thing that is moved, between what it is moved, and the event that starts a turn.
     settings
@@ -270,6 +273,8 @@ class Level:
     open: Part[Callable[[Any, Callable[[], float]], AbstractContextManager[Any]]]
     words: Part[Words]
     pace: str
+    carrier: str = "broker"
+    remedy: str = "finds the fewest moves that help"
     glance: Part[Callable[[Any, Any], Any]] | None = None
     planning: Part[Callable[[PlanAsked], Planned]] | None = None
     strategy_help: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from trimtab.report.formats import known_value
+from trimtab.report.formats import counted, known_value
 from trimtab.report.status_text import worst_rows
 from trimtab.report.terminal_heatmap import Cells, terminal_heatmap
 
@@ -21,6 +21,8 @@ def text_of_glance(
     remarks: Iterable[str],
     *,
     every: bool,
+    carrier: str = "broker",
+    source: str = "the brokers",
 ) -> Iterator[RenderableType]:
     """One look at a cluster, top to bottom.
 
@@ -36,8 +38,11 @@ def text_of_glance(
         Lines below the map.
     every
         Whether to show all brokers, however many.
+    carrier, source
+        What carries load, in the singular, and who has told of it.
     """
-    yield f"[bold]{glance.cluster}[/]: {len(glance.brokers)} brokers, {head}; straight from the brokers"
+    carriers = counted(len(glance.brokers), carrier)
+    yield f"[bold]{glance.cluster}[/]: {carriers}, {head}; straight from {source}"
     rows, hidden = worst_rows(glance.deviation, every)
     yield terminal_heatmap(
         [names[row] for row in rows],
@@ -45,7 +50,7 @@ def text_of_glance(
         columns=tuple(columns),
     )
     if hidden:
-        yield f"[dim]{hidden} more brokers deviate less; --all shows them[/]"
+        yield f"[dim]{hidden} more {carrier}s deviate less; --all shows them[/]"
     yield ""
     yield from (f"[yellow]![/] {problem}" for problem in glance.problems)
     yield from remarks

@@ -27,8 +27,8 @@ MOVES_SHOWN = 5
 
 VERDICTS = {
     Verdict.LEVEL: "level: every goal holds already, nothing to do",
-    Verdict.LEVELLED: "levelled: every goal holds after these moves",
-    Verdict.IMPROVED: "improved: some goals still do not hold after these moves (see problems)",
+    Verdict.LEVELLED: "levelled: every goal holds after these {move}s",
+    Verdict.IMPROVED: "improved: some goals still do not hold after these {move}s (see problems)",
     Verdict.OVERLOADED: "overloaded: a broker ends above theta that was not above it (see problems)",
     Verdict.INFEASIBLE: "infeasible: no plan can meet some hard limit (see problems)",
 }
@@ -37,7 +37,13 @@ MoveT = TypeVar("MoveT")
 
 
 def text_of_plan(
-    plan: Any, load: Iterable[str], cost: str, bound: str, prediction: Iterable[str], moves: Iterable[str]
+    plan: Any,
+    load: Iterable[str],
+    cost: str,
+    bound: str,
+    prediction: Iterable[str],
+    moves: Iterable[str],
+    move: str = "move",
 ) -> str:
     """The whole text of a plan of any level, lines parted by line breaks.
 
@@ -49,8 +55,10 @@ def text_of_plan(
         The cost of carrying it out, and what is proven of it; the bound may be empty.
     prediction, moves
         Lines under their headings; of moves none where there are none.
+    move
+        The noun for one of them.
     """
-    lines = [*load, f"Plan by {plan.strategy}: {VERDICTS[plan.verdict]}"]
+    lines = [*load, f"Plan by {plan.strategy}: {VERDICTS[plan.verdict].format(move=move)}"]
     if plan.moves:
         lines += [f"cost: {cost}", *([f"bound: {bound}"] if bound else ())]
     lines += ["", "Predicted:", *prediction, *moves, *_problem_lines(plan.problems)]
@@ -109,6 +117,7 @@ def load_lines(
     *,
     only_counted: bool = False,
     nominal: Collection[str] = (),
+    carrier: str = "broker",
 ) -> Iterator[str]:
     """Usage of the brokers and their distance from the mean; the furthest ones where there are many.
 
@@ -122,6 +131,8 @@ def load_lines(
         Whether resources that no broker limits are left out, instead of shown as dashes.
     nominal
         Resources without known capacity: only the distance from the mean is told.
+    carrier
+        The noun for what has load.
     """
     some = measured.mean > 0
     signed = np.where(some, measured.usage / np.where(some, measured.mean, 1) - 1, 0)
@@ -147,7 +158,7 @@ def load_lines(
     ]
     rows.append(["mean", *[""] * (len(before) - 1), *means, *[""] * len(after)])
     more = "" if len(worst) == len(measured.usage) else f", the {len(worst)} furthest from it"
-    yield from (*head, "", f"Load of the brokers, and distance from the mean{more}:")
+    yield from (*head, "", f"Load of the {carrier}s, and distance from the mean{more}:")
     yield from (*table_lines(rows, "l" * len(before) + "r" * (len(places) + len(after))), "")
 
 
@@ -233,6 +244,7 @@ def move_lines(
     cells: Callable[[MoveT], tuple[str, str, str]],
     *,
     all_moves: bool,
+    noun: str = "move",
 ) -> Iterator[str]:
     """The moves by what they are for; the first of each group, unless all are wanted.
 
@@ -244,6 +256,8 @@ def move_lines(
         The cost of several moves.
     cells
         The thing that is moved, from where to where, and at what price (which may be empty).
+    noun
+        For one of them.
     """
     if not moves:
         return
@@ -251,12 +265,12 @@ def move_lines(
     for move in moves:
         groups.setdefault(purpose(move), []).append(move)
     yield ""
-    yield f"{counted(len(moves), 'move')}, by what they are for, with their order of execution:"
+    yield f"{counted(len(moves), noun)}, by what they are for, with their order of execution:"
     for number, (goal, group) in enumerate(groups.items()):
         if number == GROUPS_SHOWN and not all_moves:
             rest = list(groups.values())[number:]
             yield (
-                f"  ... and {counted(sum(map(len, rest)), 'move')} for "
+                f"  ... and {counted(sum(map(len, rest)), noun)} for "
                 f"{counted(len(rest), 'more reason')}; --all-moves lists them"
             )
             return
@@ -264,7 +278,7 @@ def move_lines(
         # What is the same of every one of them is told once.
         ends = {m.reason.text.rpartition("; ")[2] for m in shown} if len(shown) > 1 else set()
         end = f"; {ends.pop()}" if len(ends) == 1 else ""
-        yield f"  {goal}: {counted(len(group), 'move')}, {together(group)}{end}"
+        yield f"  {goal}: {counted(len(group), noun)}, {together(group)}{end}"
         rows = [[str(m.order), str(m.kind), *cells(m), m.reason.text.removesuffix(end)] for m in shown]
         yield from table_lines(rows, "rlllrl", indent=" " * 6)
         if len(shown) < len(group):

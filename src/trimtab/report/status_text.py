@@ -41,7 +41,13 @@ CPU_WORDS = {
 
 
 def status_text(
-    status: ClusterStatus, standing: Standing | str, now: datetime.datetime, every: bool = False
+    status: ClusterStatus,
+    standing: Standing | str,
+    now: datetime.datetime,
+    every: bool = False,
+    *,
+    carrier: str = "broker",
+    remedy: str = "finds the fewest moves that help",
 ) -> Iterator[RenderableType]:
     """Everything about a cluster, top to bottom.
 
@@ -53,8 +59,10 @@ def status_text(
         What ages are counted to.
     every
         Show all brokers, however many.
+    carrier, remedy
+        Of the level, as `Level` has them.
     """
-    yield _head(status, now)
+    yield _head(status, now, carrier)
     rows, hidden = worst_rows(status.deviation, every)
     names = [broker_text(status.brokers[row]) for row in rows]
     yield terminal_heatmap(
@@ -64,14 +72,14 @@ def status_text(
         epsilon=0.1 if isinstance(standing, str) else standing.goals.epsilon,
     )
     if hidden:
-        yield f"[dim]{hidden} more brokers deviate less; --all shows them[/]"
+        yield f"[dim]{hidden} more {carrier}s deviate less; --all shows them[/]"
     yield ""
     if not isinstance(standing, str):
         yield _measures(status, standing)
         if standing.within is not None:
             yield within_text(standing.within)
-    yield from _remarks(status, now)
-    yield from _verdict(status, standing)
+    yield from _remarks(status, now, carrier)
+    yield from _verdict(status, standing, carrier, remedy)
 
 
 def status_document(
@@ -115,17 +123,17 @@ def _beside(standing: Standing | str) -> dict[str, Any]:
     }
 
 
-def _head(status: ClusterStatus, now: datetime.datetime) -> str:
+def _head(status: ClusterStatus, now: datetime.datetime, carrier: str) -> str:
     age = _seconds_text((now - status.last_tick).total_seconds())
     ticks = "1 tick" if status.ticks == 1 else f"{status.ticks} ticks"
     line = (
-        f"[bold]{status.cluster}[/]: {len(status.brokers)} brokers, {ticks} up to "
+        f"[bold]{status.cluster}[/]: {counted(len(status.brokers), carrier)}, {ticks} up to "
         f"{status.last_tick:%Y-%m-%d %H:%M:%S} UTC, {age} ago"
     )
     quality = status.quality
     if "valid_share" in quality:
         line += f"; {quality['valid_share']:.0%} of samples valid"
-    if quality.get("cpu") in CPU_WORDS:
+    if "cpu" in status.resources and quality.get("cpu") in CPU_WORDS:
         line += f"; {CPU_WORDS[quality['cpu']]}"
     return line
 
@@ -173,7 +181,7 @@ def _measures(status: ClusterStatus, standing: Standing) -> Table:
     return table
 
 
-def _remarks(status: ClusterStatus, now: datetime.datetime) -> Iterator[str]:
+def _remarks(status: ClusterStatus, now: datetime.datetime, carrier: str) -> Iterator[str]:
     for broker in status.brokers:
         if broker.state != "alive":
             yield f"[red]![/] {broker_name(broker.id)} is {broker.state}"
@@ -183,14 +191,14 @@ def _remarks(status: ClusterStatus, now: datetime.datetime) -> Iterator[str]:
         yield "[yellow]![/] these figures are old: let `trimtab collect` and `trimtab pipeline stream` run"
     lag = (status.newest_tick - status.last_tick).total_seconds()
     if lag > 0:
-        yield f"[yellow]![/] the newest {_seconds_text(lag)} of samples lack a broker; figures end before"
+        yield f"[yellow]![/] the newest {_seconds_text(lag)} of samples lack a {carrier}; figures end before"
 
 
-def _verdict(status: ClusterStatus, standing: Standing | str) -> Iterator[str]:
+def _verdict(status: ClusterStatus, standing: Standing | str, carrier: str, remedy: str) -> Iterator[str]:
     if isinstance(standing, str):
         yield f"[yellow]![/] No goal is judged, for want of a snapshot: {standing}"
         return
-    yield from (f"[red]![/] {breach_text(breach)}" for breach in standing.breaches)
+    yield from (f"[red]![/] {breach_text(breach, carrier)}" for breach in standing.breaches)
     inside = standing.within
     if inside is not None and inside.beyond:
         yield (
@@ -212,7 +220,7 @@ def _verdict(status: ClusterStatus, standing: Standing | str) -> Iterator[str]:
                 for kind, breach in missed
             )
         )
-        yield f"{uneven}: not level. `trimtab plan {status.level}` finds the fewest moves that help."
+        yield f"{uneven}: not level. `trimtab plan {status.level}` {remedy}."
     elif inside is None or not inside.beyond:
         left = [
             resource_name(name) for name, of in _resources(standing).items() if of["idle"] or not of["holds"]
@@ -251,13 +259,13 @@ def beside_text(kind: str, breach: Breach) -> str:
     return breach_text(breach._replace(goal="number_epsilon" if breach.goal == "epsilon" else breach.goal))
 
 
-def breach_text(breach: Breach) -> str:
+def breach_text(breach: Breach, carrier: str = "broker") -> str:
     """The worst broker, its figure and the limit, with the digits that it takes to tell them apart."""
     pairs = ([f"{one:.{n}%}" for one in (abs(breach.value), breach.limit)] for n in range(18))
     value, limit = next(pair for pair in pairs if pair[0] != pair[1])
     side = "" if breach.goal.endswith("theta") else f" {'above' if breach.value > 0 else 'below'} the mean"
     where = f" in {breach.view}" if breach.view else ""
-    more = f", and {counted(breach.brokers - 1, 'more broker')}" if breach.brokers > 1 else ""
+    more = f", and {counted(breach.brokers - 1, f'more {carrier}')}" if breach.brokers > 1 else ""
     name = resource_name(breach.resource)
     return f"{broker_name(breach.broker)}: {name} {value}{side} > {breach.goal} {limit}{where}{more}"
 

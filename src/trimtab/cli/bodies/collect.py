@@ -54,7 +54,7 @@ def collect(where: Where, *, to: str, record: Path | None, ticks: int | None) ->
             say(remark)
         known: frozenset[str] = frozenset()
         for outcome in run.collect(collector, landing, how.interval_seconds, stop, ticks):
-            known = tell_tick(outcome, known)
+            known = tell_tick(outcome, known, carrier_of(system))
             landed, lost = landed + (outcome.problem is None), lost + (outcome.problem is not None)
     say(f"{landed} ticks landed" + (f", {lost} lost" if lost else ""))
     if ticks is not None and lost:
@@ -76,7 +76,12 @@ def _landing(
         yield landing, str(folder)
 
 
-def tell_tick(outcome: run.Collected, known: frozenset[str]) -> frozenset[str]:
+def carrier_of(system: System) -> str:
+    """What carries load on a system, as its first level calls it."""
+    return next(one.carrier for one in LEVELS.values() if one.system is system)
+
+
+def tell_tick(outcome: run.Collected, known: frozenset[str], carrier: str) -> frozenset[str]:
     """One line for the tick, and one for each problem that is new or over; returns the problems of now."""
     sample = outcome.sample
     at = f"{outcome.tick:%H:%M:%S}"
@@ -87,7 +92,7 @@ def tell_tick(outcome: run.Collected, known: frozenset[str]) -> frozenset[str]:
         dropped = f", {sample.dropped_values} unusable values dropped" if sample.dropped_values else ""
         milliseconds = (sample.seconds + outcome.landing_seconds) * 1000
         say(
-            f"{at} {sample.answered} of {sample.brokers} brokers{metrics}, {sample.rows} rows, "
+            f"{at} {sample.answered} of {sample.brokers} {carrier}s{metrics}, {sample.rows} rows, "
             f"{milliseconds:.0f} ms{dropped}"
         )
     if outcome.problem is not None:

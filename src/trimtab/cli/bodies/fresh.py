@@ -66,7 +66,7 @@ def fresh_lake(level: Level, where: Where, seconds: float) -> Iterator[Path]:
             say(f"{ticks} samples, one every {how.interval_seconds:g} s")
             known: frozenset[str] = frozenset()
             for outcome in run.collect(collector, landing, how.interval_seconds, stop, ticks):
-                known = tell_tick(outcome, known)
+                known = tell_tick(outcome, known, level.carrier)
         session = spark_session(spark_settings(found), say=say)
         try:
             run_batch(session, lake, settings, None, None, say)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -43,10 +43,17 @@ def look(where: Where, cluster: str | None, *, every: bool) -> Look:
         lakes = [Lake(where.lake, level.pipeline()) for level in LEVELS.values()]
         found = [(one, _standing(one, where.lake, settings)) for one in read_statuses(lakes, cluster)]
         documents = [status_document(*one, now) for one in found]
-        texts = [part for one in found for part in (*status_text(*one, now, every), "")][:-1]
+        texts = [part for one in found for part in (*_text(*one, now, every), "")][:-1]
         return documents[0] if len(documents) == 1 else {"clusters": documents}, texts
 
     return from_lake
+
+
+def _text(
+    status: ClusterStatus, standing: Standing | str, now: datetime.datetime, every: bool
+) -> Iterator[RenderableType]:
+    level = LEVELS[status.level]
+    return status_text(status, standing, now, every, carrier=level.carrier, remedy=level.remedy)
 
 
 def _standing(status: ClusterStatus, lake: Place, settings: Settings) -> Standing | str:

@@ -1,4 +1,4 @@
-"""`trimtab sandbox kafka|pulsar up|down|status|skew|load`; `up` and `skew` take options of their system."""
+"""`trimtab sandbox kafka|pulsar|queues up|down|status|load`, and commands that one of them has."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from trimtab.report.saying import say
 app = typer.Typer(help="A real cluster on this machine, for trying and testing.", no_args_is_help=True)
 
 NAME = "Which sandbox, where there are several."
-KAFKA_NAME, PULSAR_NAME = (typer.Option(name, "--name", help=NAME) for name in ("kafka", "pulsar"))
+KAFKA_NAME, PULSAR_NAME, QUEUES_NAME = (
+    typer.Option(name, "--name", help=NAME) for name in ("kafka", "pulsar", "queues")
+)
 KAFKA_SEED = typer.Option(5, "--seed", help="Draws the rates, readers and sizes of the load.")
 PULSAR_SEED = typer.Option(5, "--seed", help="Draws the rates of the load.")
 KAFKA_RATE = typer.Option(
@@ -23,6 +25,7 @@ PULSAR_RATE = typer.Option(
     900.0, "--rate", min=1.0, max=20_000.0, help="Messages per second that producers send in all."
 )
 BROKERS = "How many brokers."
+WORKER = typer.Argument(..., min=1, help="The number of the worker, from 1.")
 
 
 def up_kafka(
@@ -120,6 +123,51 @@ def skew_pulsar(
     _skew("pulsar", name, seed, rate, remove, place=place)
 
 
+def up_queues(
+    name: str = QUEUES_NAME,
+    workers: int = typer.Option(4, "--workers", min=1, max=60, help="How many workers, a queue each."),
+    port: int = typer.Option(0, "--port", min=0, max=65_000, help="The server listens on this port; 0: any."),
+) -> None:
+    """Start the server and the workers; they go on when this command ends."""
+    _up("queues", name, workers=workers, first_port=port or None)
+
+
+def load_queues(
+    name: str = QUEUES_NAME,
+    seed: int = typer.Option(5, "--seed", help="Draws when messages come, and of which class."),
+    rate: float = typer.Option(
+        0.0, "--rate", min=0.0, help="Messages per second; 0: as many as keep workers busy 80% of the time."
+    ),
+    seconds: float = typer.Option(0.0, "--seconds", min=0.0, help="How long; 0: until Ctrl-C."),
+    slow: bool = typer.Option(False, "--slow", help="Votes take three times as long."),
+) -> None:
+    """Send short votes and long reports, all declared alike, until stopped; then wait until all are done."""
+    from trimtab.lab.sandbox.names import require_named
+    from trimtab.lab.sandbox.queues.state import QueuesState
+    from trimtab.lab.sandbox.queues.system import load
+
+    state = require_named(name, QueuesState)
+    typer.echo(load(state, seed, rate or None, seconds or None, slow, say))
+
+
+def kill_queues(worker: int = WORKER, name: str = QUEUES_NAME) -> None:
+    """Kill a worker with -9."""
+    from trimtab.lab.sandbox.names import require_named
+    from trimtab.lab.sandbox.queues.state import QueuesState
+    from trimtab.lab.sandbox.queues.system import kill
+
+    typer.echo(kill(require_named(name, QueuesState), worker))
+
+
+def restart_queues(worker: int = WORKER, name: str = QUEUES_NAME) -> None:
+    """Start a worker again that was killed."""
+    from trimtab.lab.sandbox.names import require_named
+    from trimtab.lab.sandbox.queues.state import QueuesState
+    from trimtab.lab.sandbox.queues.system import restart
+
+    typer.echo(restart(require_named(name, QueuesState), worker))
+
+
 def _up(system: str, name: str, **options: Any) -> None:
     from trimtab.lab.sandbox.names import start_named
     from trimtab.lab.sandbox.systems import command, system_of
@@ -130,11 +178,8 @@ def _up(system: str, name: str, **options: Any) -> None:
     )
     typer.echo(row.describe(state))
     if fresh:
-        steps = [
-            (command(system, name, "skew"), row.uneven),
-            (command(system, name, "load"), "produce and consume, until Ctrl-C"),
-            (command(system, name, "down"), "stop it and delete its data"),
-        ]
+        tried = (*row.steps, ("down", "stop it and delete its data"))
+        steps = [(command(system, name, verb), what) for verb, what in tried]
         width = max(len(line) for line, _ in steps)
         lines = "\n".join(f"  {line:{width}}  {what}" for line, what in steps)
         typer.echo(f"\nWhat to try next:\n{lines}")
@@ -150,25 +195,15 @@ def _skew(system: str, name: str, draw: int, rate: float, remove: bool, **option
     typer.echo(done if remove else f"{done}; now load them: {command(system, name, 'load')}")
 
 
-def _add(
-    system: str,
-    story: str,
-    up: Callable[..., None],
-    status: str,
-    skew: Callable[..., None],
-    rate: Any,
-    seed: Any,
-) -> None:
-    """Add the commands of a system: two of its own, and three that are alike for all.
+def _add(system: str, story: str, up: Callable[..., None], status: str) -> typer.Typer:
+    """Add the commands of a system, one of its own, and two that are alike for all.
 
     Parameters
     ----------
     story, status
         Help of the group, and of its `status`.
-    up, skew
-        The commands with options of the system.
-    rate, seed
-        The options by which `skew` and `load` draw the same load.
+    up
+        The command with options of the system.
     """
     group = typer.Typer(help=story, no_args_is_help=True)
     app.add_typer(group, name=system)
@@ -177,7 +212,7 @@ def _add(
 
     @group.command()
     def down(name: str = of_name) -> None:
-        """Stop the brokers and delete their data."""
+        """Stop all of its processes and delete its data."""
         from trimtab.lab.sandbox.names import stop_named
         from trimtab.lab.sandbox.systems import system_of
 
@@ -197,6 +232,23 @@ def _add(
             raise typer.Exit(1)
         typer.echo(row.describe(state))
 
+    return group
+
+
+def _add_load(
+    group: typer.Typer, system: str, of_name: Any, skew: Callable[..., None], rate: Any, seed: Any
+) -> None:
+    """Add the load of a system of brokers.
+
+    Parameters
+    ----------
+    of_name
+        The option that says which sandbox.
+    skew
+        The command that prepares it, with options of the system.
+    rate, seed
+        The options by which `skew` and `load` draw the same load.
+    """
     group.command("skew")(skew)
 
     @group.command()
@@ -233,21 +285,26 @@ def _add(
             raise typer.Exit(1)
 
 
-_add(
+_kafka = _add(
     "kafka",
     "Six Kafka brokers on three declared hosts.",
     up_kafka,
     "Show the brokers, and which of them serve.",
-    skew_kafka,
-    KAFKA_RATE,
-    KAFKA_SEED,
 )
-_add(
+_add_load(_kafka, "kafka", KAFKA_NAME, skew_kafka, KAFKA_RATE, KAFKA_SEED)
+_pulsar = _add(
     "pulsar",
     "Three Pulsar brokers with what they stand on.",
     up_pulsar,
     "Show the brokers, which of them serve, and how many bundles each has.",
-    skew_pulsar,
-    PULSAR_RATE,
-    PULSAR_SEED,
 )
+_add_load(_pulsar, "pulsar", PULSAR_NAME, skew_pulsar, PULSAR_RATE, PULSAR_SEED)
+_queues = _add(
+    "queues",
+    "A server of queues (Valkey) with four workers.",
+    up_queues,
+    "Show the processes, and which queue each worker has.",
+)
+_queues.command("load")(load_queues)
+_queues.command("kill")(kill_queues)
+_queues.command("restart")(restart_queues)

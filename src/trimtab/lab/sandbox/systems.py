@@ -15,7 +15,7 @@ Workload = TypeVar("Workload", bound=LoadPlan)
 
 
 @dataclass(frozen=True)
-class SandboxSystem(Generic[State, Workload]):
+class SandboxSystem(Generic[State]):
     """One system.
 
     Parameters
@@ -26,6 +26,22 @@ class SandboxSystem(Generic[State, Workload]):
         Starts one that outlives this process, by options of its own, `folder` and `say`.
     describe
         A sandbox as a few lines for its user.
+    steps
+        What to try next: a command of the sandbox, and its purpose.
+    """
+
+    state: type[State]
+    start: Callable[..., State]
+    describe: Callable[[State], str]
+    steps: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class BrokerSystem(SandboxSystem[State], Generic[State, Workload]):
+    """A system of brokers, with a load of topics.
+
+    Parameters
+    ----------
     skewed
         The load by a seed and the rate that its command takes.
     read_workload
@@ -34,31 +50,28 @@ class SandboxSystem(Generic[State, Workload]):
         Creates what the load needs, by options of its own; returns a line on what it did.
     present_topics
         Those topics of a load that exist.
-    records, uneven
-        Its word for records, and what `skew` creates.
+    records
+        Its word for records.
     """
 
-    state: type[State]
-    start: Callable[..., State]
-    describe: Callable[[State], str]
     skewed: Callable[[State, int, float], Workload]
     read_workload: Callable[[Path], Workload]
     skew: Callable[..., str]
     present_topics: Callable[[State, Workload], Collection[str]]
     records: str
-    uneven: str
 
 
 SYSTEMS: Final = {
     "kafka": "trimtab.lab.sandbox.kafka.system:KAFKA",
     "pulsar": "trimtab.lab.sandbox.pulsar.system:PULSAR",
+    "queues": "trimtab.lab.sandbox.queues.system:QUEUES",
 }
 
 
-def system_of(name: str) -> SandboxSystem[Any, Any]:
-    """The system of a name, imported now."""
+def system_of(name: str) -> Any:
+    """The system of a name, a `SandboxSystem`, imported now."""
     module, _, value = SYSTEMS[name].partition(":")
-    found: SandboxSystem[Any, Any] = getattr(import_module(module), value)
+    found: SandboxSystem[Any] = getattr(import_module(module), value)
     return found
 
 

@@ -10,7 +10,7 @@ from trimtab.model.queues.snapshot import RESOURCES, ClassLoad, QueuesSnapshot
 from trimtab.report.execution_text import comparison_lines, progress_line, text_of_receipt
 from trimtab.report.formats import counted, duration_text
 from trimtab.report.glance_text import document_of_glance, text_of_glance
-from trimtab.report.plan_text import load_lines, move_lines, prediction_lines, text_of_plan
+from trimtab.report.plan_text import idle_resources, load_lines, move_lines, prediction_lines, text_of_plan
 from trimtab.report.tables import table_lines
 from trimtab.report.words import Words
 
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from trimtab.observe.collect.redis.glance import QueuesGlance
 
 NOTHING: Final = "–"
+QUEUE: Final = "queue"
+CHANGE: Final = "change"
+"""The nouns of this level for what has load, and for what a plan does one by one."""
 
 
 def plan_text(plan: QueuesPlan, snapshot: QueuesSnapshot | None = None, *, all_moves: bool = False) -> str:
@@ -34,7 +37,7 @@ def plan_text(plan: QueuesPlan, snapshot: QueuesSnapshot | None = None, *, all_m
         _cost(plan),
         "",
         [
-            *prediction_lines(plan, RESOURCES, None if snapshot is None else len(snapshot.queues)),
+            *_prediction(plan, snapshot),
             "",
             "The scheduler, with what it would do now:",
             *_queue_lines(plan),
@@ -46,8 +49,17 @@ def plan_text(plan: QueuesPlan, snapshot: QueuesSnapshot | None = None, *, all_m
             together=lambda moves: f"published at once, as version {plan.version + 1} or later",
             cells=_cells,
             all_moves=all_moves,
+            noun=CHANGE,
         ),
+        CHANGE,
     )
+
+
+def _prediction(plan: QueuesPlan, snapshot: QueuesSnapshot | None) -> list[str]:
+    if snapshot is None:
+        return prediction_lines(plan, RESOURCES, None)
+    idle = idle_resources(plan, snapshot.imbalance(), ())
+    return prediction_lines(plan, RESOURCES, len(snapshot.queues), idle)
 
 
 def _load(snapshot: QueuesSnapshot) -> Iterator[str]:
@@ -64,7 +76,7 @@ def _load(snapshot: QueuesSnapshot) -> Iterator[str]:
         "work s": [f"{one.work_seconds:.4g}" for one in snapshot.queues],
         "speed": [_plus_minus(one.speed, one.speed_error, ".2f") for one in snapshot.queues],
     }
-    yield from load_lines([head], snapshot.imbalance(), texts, counts)
+    yield from load_lines([head], snapshot.imbalance(), texts, counts, carrier=QUEUE)
     if snapshot.classes:
         yield "Classes, their weights and what was measured:"
         rows = [["class", "in force s", "measured s", "messages", "sent/s", "done/s", "wait s", "p99 s"]]
@@ -192,9 +204,11 @@ def glance_text(glance: QueuesGlance, every: bool = False) -> Iterator[Renderabl
         f"{counted(glance.processes, 'process').replace('processs', 'processes')}, weights of version "
         f"{glance.version}",
         [_named(glance, row) for row in range(len(glance.brokers))],
-        {"messages": 1, "work s": 1, "in work": 1},
+        {"messages": 1, "work ms": 1e-3, "in work": 1},
         _remarks(glance),
         every=every,
+        carrier=QUEUE,
+        source="the server",
     )
 
 

@@ -14,7 +14,7 @@ from trimtab.lab.sandbox.kafka.properties import LOAD_DRIVEN_CPU
 from trimtab.lab.sandbox.kafka.state import KafkaState
 from trimtab.lab.sandbox.kafka.topics import delete_topics
 from trimtab.lab.sandbox.kafka.workload import Workload, read_workload, skewed
-from trimtab.lab.sandbox.systems import SandboxSystem
+from trimtab.lab.sandbox.systems import BrokerSystem
 from trimtab.model.errors import ConnectError
 
 LIVE_BYTES = 4_000_000
@@ -94,14 +94,14 @@ def present_topics(state: KafkaState, workload: Workload) -> set[str]:
         admin.close()
 
 
-KAFKA = SandboxSystem(
+KAFKA = BrokerSystem(
     state=KafkaState,
     start=start,
     describe=describe,
+    steps=(("skew", "create topics whose load is uneven"), ("load", "produce and consume, until Ctrl-C")),
     skewed=lambda state, seed, rate: with_flat_disk(skewed(seed, rate * 1e6, len(state.brokers)), LIVE_BYTES),
     read_workload=read_workload,
     skew=skew,
     present_topics=present_topics,
     records="records",
-    uneven="create topics whose load is uneven",
 )

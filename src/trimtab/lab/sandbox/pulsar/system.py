@@ -13,7 +13,7 @@ from trimtab.lab.sandbox.pulsar.namespaces import create_namespaces, delete_name
 from trimtab.lab.sandbox.pulsar.placing import place_unevenly
 from trimtab.lab.sandbox.pulsar.state import PulsarState
 from trimtab.lab.sandbox.pulsar.workload import PulsarWorkload, read_workload, skewed
-from trimtab.lab.sandbox.systems import SandboxSystem
+from trimtab.lab.sandbox.systems import BrokerSystem
 from trimtab.model.bundles.policies import is_system_namespace
 from trimtab.model.bundles.range import namespace_of
 
@@ -103,14 +103,17 @@ def present_topics(state: PulsarState, workload: PulsarWorkload) -> set[str]:
         }
 
 
-PULSAR = SandboxSystem(
+PULSAR = BrokerSystem(
     state=PulsarState,
     start=start,
     describe=describe,
+    steps=(
+        ("skew", "create namespaces whose bundles are uneven"),
+        ("load", "produce and consume, until Ctrl-C"),
+    ),
     skewed=lambda state, seed, rate: skewed(seed, rate),
     read_workload=read_workload,
     skew=skew,
     present_topics=present_topics,
     records="messages",
-    uneven="create namespaces whose bundles are uneven",
 )

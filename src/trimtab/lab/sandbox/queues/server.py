@@ -35,6 +35,37 @@ def valkey() -> str:
     return str(get_binary_path())
 
 
+def server_command(
+    port: int, folder: Path, binary: str | None = None, options: Sequence[str] = DURABLE
+) -> list[str]:
+    """The command line of a server on 127.0.0.1 whose files lie in a folder; parameters as `QueueServer`."""
+    where = ["--bind", "127.0.0.1", "--port", str(port), "--dir", str(folder), "--save", ""]
+    return [binary or valkey(), *where, *options]
+
+
+def wait_for_answer(url: str, process: Process, log: Path) -> None:
+    """Wait until a server has read its files and answers.
+
+    Raises
+    ------
+    SandboxError
+        If it ends instead, or does not within a minute.
+    """
+    until = time.monotonic() + PATIENCE_SECONDS
+    with Redis.from_url(url) as client:
+        while True:
+            try:
+                client.ping()
+                return
+            except RedisError as error:
+                if time.monotonic() >= until or not running(process):
+                    said = log.read_text(errors="replace")[-500:]
+                    raise SandboxError(
+                        f"the server of queues does not answer at {url}: {error}; its log ends with: {said}"
+                    ) from error
+                time.sleep(0.05)
+
+
 class QueueServer:
     """A server that may be stopped, killed and started again on what its files hold.
 
@@ -76,23 +107,9 @@ class QueueServer:
     def start(self) -> None:
         """Start it, and wait until it has read its files and answers."""
         log = self.folder / "server.log"
-        options = ["--bind", "127.0.0.1", "--port", str(self.port), "--dir", str(self.folder), "--save", ""]
-        options += self._options
-        self.process = spawn([self._binary, *options], self.folder, log, outlive=False)
-        until = time.monotonic() + PATIENCE_SECONDS
-        with Redis.from_url(self.url) as client:
-            while True:
-                try:
-                    client.ping()
-                    return
-                except RedisError as error:
-                    if time.monotonic() >= until or not running(self.process):
-                        said = log.read_text(errors="replace")[-500:]
-                        raise SandboxError(
-                            f"the server of queues does not answer at port {self.port}: {error}; its log "
-                            f"ends with: {said}"
-                        ) from error
-                    time.sleep(0.05)
+        command = server_command(self.port, self.folder, self._binary, self._options)
+        self.process = spawn(command, self.folder, log, outlive=False)
+        wait_for_answer(self.url, self.process, log)
 
     def stop(self, sign: signal.Signals = signal.SIGTERM) -> None:
         """End it, by default in order; its files stay."""

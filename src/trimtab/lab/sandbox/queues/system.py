@@ -1,0 +1,114 @@
+"""Queues for the commands of the sandbox: how they are started, described, loaded, and robbed of a worker."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from typing import Any, Final
+
+from trimtab.connect.redis.server import open_server
+from trimtab.jars.fetch import Say
+from trimtab.lab.sandbox.queues import program
+from trimtab.lab.sandbox.queues.sandbox import QueuesSandbox, queues_of
+from trimtab.lab.sandbox.queues.state import SERVER_ID, QueuesState
+from trimtab.lab.sandbox.systems import SandboxSystem
+
+SECONDS_BETWEEN_PROGRESS: Final = 10.0
+DRAIN_SECONDS: Final = 120.0
+
+
+def start(**options: Any) -> QueuesState:
+    """A sandbox that outlives this process, by the options of `QueuesSandbox.start`."""
+    return QueuesSandbox.start(detached=True, **options).state
+
+
+def describe(state: QueuesState) -> str:
+    """The sandbox as a few lines for its user: its address, and each process."""
+    queues = queues_of(state)
+    lines = [f"address   {state.url}", f"settings  {state.settings}", f"folder    {state.folder}", ""]
+    lines.append("process   pid      queue  state")
+    for node in state.nodes:
+        process = state.alive.get(node.id)
+        name = node.role if node.id == SERVER_ID else f"{node.role} {node.id}"
+        queue = queues.get(node.id)
+        at_work = node.id == SERVER_ID or queue is not None
+        condition = "not running" if process is None else "at work" if at_work else "has no queue yet"
+        pid, shown = process.pid if process else "-", "-" if queue is None else queue
+        lines.append(f"{name:8}  {pid:<7}  {shown:<5}  {condition}")
+    return "\n".join(lines)
+
+
+def kill(state: QueuesState, worker: int) -> str:
+    """Kill a worker with -9; a line on what follows."""
+    QueuesSandbox(state).kill(worker)
+    return (
+        f"worker {worker} is killed; some ten seconds later what it had in work and what lies in its queue "
+        "goes to others, and nothing is lost"
+    )
+
+
+def restart(state: QueuesState, worker: int) -> str:
+    """Start a worker that was killed, and wait until it has a queue; a line on that."""
+    sandbox = QueuesSandbox(state)
+    sandbox.restart(worker)
+    sandbox.wait_until_serving()
+    return f"worker {worker} is back, with queue {queues_of(sandbox.state)[worker]}"
+
+
+def load(
+    state: QueuesState, seed: int, rate: float | None, seconds: float | None, slow: bool, say: Say
+) -> str:
+    """Send votes and reports until time is up or the user interrupts, and wait until all is done.
+
+    Parameters
+    ----------
+    rate
+        Messages a second; None for as many as keep the workers busy for `program.USE` of their time.
+    slow
+        Votes take three times as long.
+
+    Returns
+    -------
+    str
+        A line on what was sent and how long the rest took.
+    """
+    rate = program.rate(state.workers) if rate is None else rate
+    say(f"{rate:.0f} messages a second, four of five are votes; Ctrl-C stops")
+    begun = shown = time.monotonic()
+
+    def sent(counts: Counter[str]) -> None:
+        nonlocal shown
+        if time.monotonic() >= shown + SECONDS_BETWEEN_PROGRESS:
+            shown = time.monotonic()
+            say(f"{shown - begun:.0f} s: {counts.total():,} messages sent, {_waiting(state):,} in the queues")
+
+    counts = asyncio.run(program.send(state.settings, seed, rate, seconds, slow=slow, sent=sent))
+    ended = time.monotonic()
+    while left := _waiting(state):
+        if time.monotonic() > ended + DRAIN_SECONDS:
+            break
+        time.sleep(0.1)
+    done = time.monotonic() - ended
+    told = f"{counts.total():,} messages sent in {ended - begun:.0f} s ({counts['vote']:,} votes, "
+    told += f"{counts['report']:,} reports), all accepted; "
+    if left:
+        return told + f"{left:,} lie in the queues still after {done:.0f} s: are workers gone?"
+    return told + f"all were done {done:.1f} s later"
+
+
+def _waiting(state: QueuesState) -> int:
+    """Messages that wait or are in work."""
+    with open_server(state.connection) as server:
+        return sum(one.get("length", 0) for one in server.counters().queues.values())
+
+
+QUEUES: Final = SandboxSystem(
+    state=QueuesState,
+    start=start,
+    describe=describe,
+    steps=(
+        ("load", "send short votes and long reports, until Ctrl-C"),
+        ("kill 2", "kill a worker while they are at it"),
+    ),
+)
