@@ -98,9 +98,11 @@ def _weights(
                   markerfacecolor="white", label=f"{name}: measured")  # fmt: skip
     plain_axes(axes)
     axes.set_yscale("log")
-    axes.set_title("seconds of a message", loc="left", fontsize=9.5, color=INK)
+    axes.set_ylim(0.005, 1)
+    axes.yaxis.set_major_formatter(lambda value, _: f"{1000 * value:g} ms")
+    axes.set_title("what a message takes", loc="left", fontsize=9.5, color=INK)
     axes.set_xlabel("seconds of the demo", fontsize=8, color=FAINT)
-    axes.legend(fontsize=7.5, frameon=False, loc="center left", bbox_to_anchor=(0.0, 0.75))
+    axes.legend(fontsize=7.5, frameon=False, loc="center left", bbox_to_anchor=(0.0, 0.73))
 
 
 def _rows(
