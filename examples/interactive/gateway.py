@@ -25,6 +25,7 @@ from interactive.processing import Tasks, make_broker
 from interactive.rules import Rules, read_rules
 from interactive.store import AWAY, Store
 from trimtab.dataplane.queues import LevelledBroker
+from trimtab.dataplane.queues.ending import ended
 from trimtab.model.errors import ConnectError, InputError
 
 BATCH_MAX = 1000
@@ -322,8 +323,7 @@ def make_app(gateway: Gateway) -> web.Application:
         await gateway.broker.startup()
         turns = asyncio.create_task(gateway.turns())
         yield
-        turns.cancel()
-        await asyncio.gather(turns, return_exceptions=True)
+        await ended(turns)
         await gateway.broker.shutdown()
         await gateway.store.close()
 

@@ -95,24 +95,28 @@ class System:
         return ["server", *self._commands]
 
     def wait_until_it_answers(self) -> None:
-        """Wait for the gateway.
+        """Wait for the gateway, and for each worker to have a queue: a burst would go to those that have.
 
         Raises
         ------
         SandboxError
-            If it does not answer within a minute, with the end of its log.
+            If one of them is not there within a minute, with the end of its log.
         """
         until = time.monotonic() + PATIENCE_SECONDS
         while True:
             try:
                 with urllib.request.urlopen(f"{self.url}/state", timeout=10):
-                    return
+                    break
             except (OSError, urllib.error.HTTPError) as error:
                 if time.monotonic() > until or not running(self.parts["gateway"]):
                     raise SandboxError(
                         f"the gateway does not answer at {self.url}: {error}; its log ends with: "
                         f"{self.log('gateway')}"
                     ) from error
+            time.sleep(0.05)
+        while absent := [name for name in self.parts if not self.works(name)]:
+            if time.monotonic() > until:
+                raise SandboxError(f"{absent[0]} has no queue; its log ends with: {self.log(absent[0])}")
             time.sleep(0.05)
 
     def cpu_seconds(self) -> dict[str, float]:

@@ -129,7 +129,7 @@ def intervals(rows: Sequence[dict[str, Any]]) -> str:
 
 def on_server(rows: Sequence[dict[str, Any]]) -> str:
     """One line for each load and scheme with real processes."""
-    head = ("load", "scheme", "makespan, × bound", "busy: least, most", "sojourn: mean, p99",
+    head = ("load", "scheme", "makespan, × bound", "busy: least, most", "sojourn: mean, p99 (of rounds)",
             "p99 of the shortest fifth")  # fmt: skip
     lines = [
         (
@@ -137,7 +137,8 @@ def on_server(rows: Sequence[dict[str, Any]]) -> str:
             row["scheme"],
             f"{row['makespan_seconds']:.1f} s, {row['makespan_seconds'] / row['bound_seconds']:.2f}",
             f"{min(row['busy_seconds']):.1f}, {max(row['busy_seconds']):.1f} s",
-            f"{row['sojourn_mean_seconds']:.1f}, {row['sojourn_p99_seconds']:.1f} s",
+            f"{row['sojourn_mean_seconds']:.2f}, {row['sojourn_p99_seconds']:.2f} s "
+            f"({min(row['p99_seconds_of_rounds']):.2f} to {max(row['p99_seconds_of_rounds']):.2f})",
             f"{row['quick_p99_seconds']:.1f} s",
         )
         for row in rows

@@ -19,6 +19,9 @@ FILE_NAME = re.compile(
     r"`((?:(?:src|tests|docs|scripts|benchmarks|examples|experiments)/[\w./-]*)|(?:\w+/)+\w+\.py)`"
 )
 
+TEST_NAME = re.compile(r"`(test_\w+)`")
+TEST = re.compile(r"^ *(?:async )?def (test_\w+)", re.MULTILINE)
+
 
 def _pages() -> list[Path]:
     """Markdown under version control; in an unpacked archive, all of it."""
@@ -75,6 +78,19 @@ def test_files_named_in_passing_are_there(page: Path) -> None:
     """A page that names a file of the repository names one that exists."""
     named = FILE_NAME.findall(FENCE.sub("", page.read_text(encoding="utf-8")))
     assert not [name for name in named if not ((ROOT / name).exists() or (SOURCE / name).exists())]
+
+
+def test_tests_named_in_passing_are_there() -> None:
+    """A page that says which test shows something names one that exists."""
+    sources = (path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("test_*.py"))
+    there = {name for text in sources for name in TEST.findall(text)}
+    named = {
+        (page.name, name)
+        for page in _pages()
+        for name in TEST_NAME.findall(FENCE.sub("", page.read_text(encoding="utf-8")))
+    }
+    assert named
+    assert not sorted(one for one in named if one[1] not in there)
 
 
 def test_the_search_finds_dead_links() -> None:

@@ -22,6 +22,7 @@ from support.queue_backends import (
     taken,
 )
 from support.redis_server import Server, binaries
+from trimtab.dataplane.queues import LevelledBroker
 from trimtab.dataplane.queues.backend import Claim
 from trimtab.dataplane.queues.balancing import Scheduler
 from trimtab.dataplane.queues.lines import Line
@@ -451,6 +452,38 @@ def test_the_scheduler_relieves_and_rescues(opened: Opened) -> None:
     run(story())
 
 
+def test_what_waits_behind_a_worker_that_hangs_goes_to_others(opened: Opened) -> None:
+    """What it has in hand stays, and so does the rest of that key; the queue is open again afterwards."""
+
+    async def story() -> None:
+        async with opened([10, 10]) as backend:
+            assert [(await backend.claim(one)) for one in "vw"] == [Claim(0), Claim(1)]
+            await put_all(backend, 0, "k1", "k2", key="k")
+            await put_all(backend, 0, *"abc")
+            held = await taken(backend, "v", 0)
+            fence = await fence_of(backend)
+            scheduler = Scheduler(backend, "s", Scheduling(), mean_weight=lambda: 1.0, hang_seconds=0.05)
+            await scheduler.turn(fence)
+            assert [one.length for one in (await backend.look()).queues] == [5, 0]
+            await asyncio.sleep(0.1)
+            for _ in range(2):
+                await scheduler.turn(fence)
+                counts = (await backend.look()).queues
+                assert [(one.length, one.paused) for one in counts] == [(2, True), (3, False)]
+            await checked(backend)
+            assert await drained(backend, "w", 1) == ["a", "b", "c"]
+            # Where the other queue is full, or its worker hangs too, this one is better than none.
+            await put_all(backend, 1, *map(str, range(10)))
+            await scheduler.turn(fence)
+            assert not (await backend.look()).queues[0].paused
+            assert await backend.finish(held)
+            await scheduler.turn(fence)
+            assert await drained(backend, "v", 0) == ["k2"]
+            await checked(backend)
+
+    run(story())
+
+
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server whose hashes and streams a test may write into."""
@@ -477,6 +510,31 @@ def test_a_clock_that_jumps_neither_hangs_nor_loses(server: Server) -> None:
             assert await backend.claim("x") is None
             assert await backend.finish(first)
             await checked(backend)
+            # The lease of one who died before the server's clock went back would keep others out for an hour.
+            dead = await backend.lease("dead", 60.0)
+            assert dead is not None
+            assert await backend.lease("next", 60.0) is None
+            await client.pexpire(f"{backend.base}:lease", 3_600_000)  # type: ignore[attr-defined]
+            assert await backend.lease("next", 60.0) == dead + 1
+            assert not await backend.mark(0, True, dead)
+
+    run(story())
+
+
+def test_a_burst_sent_at_one_instant_is_spread(server: Server) -> None:
+    """What is on its way counts: nobody has an answer yet when the last of them is dispatched."""
+
+    async def story() -> None:
+        broker = LevelledBroker(server.url, name="burst", queues=2, default_weight=0.01)
+
+        async def vote(number: int) -> None: ...
+
+        task = broker.register_task(vote, task_name="vote")
+        await broker.startup()
+        labels = [{"affinity_key": f"strand-{one}"} for one in range(32)]
+        await asyncio.gather(*(task.kicker().with_labels(**one).kiq(0) for one in labels))
+        assert min(one.length for one in (await broker.backend.look()).queues) >= 12
+        await broker.shutdown()
 
     run(story())
 

@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import trimtab as trimtab_package
+from support.clocks import clock_off_by
 from support.object_store import ObjectStore
-from support.spark_cluster import FAST_START, clock_off_by, spark_cluster
+from support.spark_cluster import FAST_START, spark_cluster
 from synthetic_telemetry import SyntheticCluster, dirtied, land
 from trimtab.connect.kafka.client import admin_client
 from trimtab.connect.kafka.settings import KafkaConnection

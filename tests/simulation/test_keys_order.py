@@ -46,7 +46,7 @@ def nothing() -> float:
 
 def world(plans: Sequence[Sequence[bytes]], *tables: RoutingTable) -> World:
     """Two partitions with a consumer each."""
-    made = World(2, 2, plans, Guarding(), nothing)
+    made = World(2, 2, plans, Guarding(run_records=1), nothing)
     made.tables = list(tables)
     return made
 

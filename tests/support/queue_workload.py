@@ -10,6 +10,7 @@ import os
 import signal
 import time
 
+from redis import Redis as Blocking
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 from taskiq import Context, TaskiqDepends
@@ -22,6 +23,7 @@ broker = LevelledBroker(
     queues=int(os.environ.get("QUEUES", "3")),
     life_seconds=float(os.environ.get("LIFE_SECONDS", "2.5")),
     deaths_max=int(os.environ.get("DEATHS_MAX", "50")),
+    hang_seconds=float(os.environ.get("HANG_SECONDS", "60")),
     default_weight=0.01,
     wait_seconds=None,
 )
@@ -48,10 +50,13 @@ async def vote(user: str, number: int, seconds: float = 0.0, context: Context = 
     await _write(user, number, context)
 
 
-@broker.task(task_name="block")
-async def block(user: str, number: int, seconds: float, context: Context = CONTEXT) -> None:
-    """Take the event loop for oneself, as bad tasks do."""
-    time.sleep(seconds)
+@broker.task(task_name="hang")
+async def hang(user: str, number: int, context: Context = CONTEXT) -> None:
+    """Take the event loop for oneself, as bad tasks do, until somebody lets it go."""
+    with Blocking.from_url(URL) as client:
+        client.set("hangs", 1)
+        while not client.exists("let_go"):
+            time.sleep(0.05)
     await _write(user, number, context)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -18,20 +17,6 @@ PATIENCE_SECONDS = 240.0
 
 # As short a start as there is, for JVMs that live for a minute.
 FAST_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m"
-
-_CLOCK = """
-#define _GNU_SOURCE
-#include <dlfcn.h>
-#include <sys/time.h>
-#include <time.h>
-int clock_gettime(clockid_t clock, struct timespec *now) {
-    static int (*real)(clockid_t, struct timespec *);
-    if (!real) real = dlsym(RTLD_NEXT, "clock_gettime");
-    int done = real(clock, now);
-    if (!done && (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE)) now->tv_sec += SECONDS;
-    return done;
-}
-"""
 
 
 @dataclass
@@ -89,19 +74,6 @@ def spark_cluster(
         for worker in workers:
             _said(worker, "Successfully registered with master")
         yield SparkCluster(address, tuple(workers))
-
-
-def clock_off_by(seconds: int, folder: Path) -> dict[str, str]:
-    """The environment of a process whose clock is wrong; empty where there is no C compiler to make one."""
-    compiler = shutil.which("cc")
-    if compiler is None:
-        return {}
-    source, library = folder / "clock.c", folder / "clock.so"
-    source.write_text(_CLOCK)
-    subprocess.run(
-        [compiler, "-shared", "-fPIC", f"-DSECONDS={seconds}", "-o", library, source, "-ldl"], check=True
-    )
-    return {"LD_PRELOAD": str(library)}
 
 
 @contextmanager

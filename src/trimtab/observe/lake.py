@@ -98,7 +98,7 @@ class Lake:
         if not self.snapshots.is_dir():
             return []
         folders = (folder for folder in self.snapshots.iterdir() if folder.is_dir())
-        return sorted(unquote(folder.name) for folder in folders if next(self._finished(folder), None))
+        return sorted(unquote(folder.name) for folder in folders if next(self.finished(folder), None))
 
     def the_only_cluster(self) -> str | None:
         """The cluster that is meant where none is named; None where there is none.
@@ -115,7 +115,7 @@ class Lake:
             )
         return known[0] if known else None
 
-    def _finished(self, folder: Place) -> Iterator[Place]:
+    def finished(self, folder: Place) -> Iterator[Place]:
         """Snapshots of this level in a cluster's folder, newest first."""
         entries = (entry for entry in folder.iterdir() if entry.name[0] not in "._")
         for entry in sorted(entries, reverse=True):
@@ -161,7 +161,7 @@ class Lake:
                 f"lake {self.path} holds {asked}: collect samples (`trimtab collect`), "
                 "then run `trimtab pipeline run` or `trimtab pipeline stream`"
             )
-        return local_copy(next(self._finished(self.snapshot_folder(name))))
+        return local_copy(next(self.finished(self.snapshot_folder(name))))
 
     def manifest(self) -> Manifest:
         """The tables as published last (an empty manifest where nothing is published)."""

@@ -141,8 +141,7 @@ def _old_snapshots(lake: Lake, oldest: int) -> Iterator[Place]:
     """Snapshots taken before an instant, microseconds since 1970; of each cluster the newest is left."""
     before = f"{instant(max(oldest, 0)):%Y-%m-%dT%H:%M:%S.%fZ}"
     for cluster in lake.clusters():
-        entries = [one for one in lake.snapshot_folder(cluster).iterdir() if one.name[0] not in "._"]
-        older = sorted(one for one in entries if one.name < before)
-        if len(older) == len(entries):
-            older = older[:-1]
-        yield from (one for one in older if one.is_dir() and lake.has_as_snapshot(one))
+        folder = lake.snapshot_folder(cluster)
+        newest = next(lake.finished(folder), None)
+        older = (one for one in folder.iterdir() if one.name[0] not in "._" and one.name < before)
+        yield from (one for one in older if one != newest and one.is_dir() and lake.has_as_snapshot(one))

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from dataclasses import replace
 
 from trimtab.dataplane.queues.backend import Backend, Counts
+from trimtab.dataplane.queues.envelope import MICROSECONDS
+from trimtab.online.queues.hanging import HANG_SECONDS, Progress
 from trimtab.online.queues.messages import Move, Moved, Order, Pause, QueuesSeen, Resume
 from trimtab.online.queues.scheduling import Schedule, handle
 from trimtab.online.queues.settings import Scheduling
 
 _log = logging.getLogger(__name__)
 
-RESCUED_AT_ONCE = 500
-"""Messages of an abandoned queue that go to one other before the next is chosen."""
+MOVED_AT_ONCE = 500
+"""Messages that go from a queue whose worker is gone or hangs to one other before the next is chosen."""
 
 
 class Scheduler:
@@ -30,6 +33,8 @@ class Scheduler:
         Mean weight of the classes, seconds.
     lease_seconds
         How long a dead scheduler keeps others out.
+    hang_seconds
+        How long a worker may have messages in hand and finish none before others do what waits behind them.
     """
 
     def __init__(
@@ -39,11 +44,14 @@ class Scheduler:
         settings: Scheduling,
         mean_weight: Callable[[], float],
         lease_seconds: float = 3.0,
+        hang_seconds: float = HANG_SECONDS,
     ) -> None:
         self.backend, self.holder, self.settings = backend, holder, settings
         self.lease_seconds, self._mean_weight = lease_seconds, mean_weight
         self.fence: int | None = None
         self.schedule = Schedule()
+        self._progress = Progress(hang_seconds)
+        self._hang: list[int] = []
 
     async def run(self) -> None:
         """Turn after turn, until cancelled; a server that is away is waited for."""
@@ -70,10 +78,51 @@ class Scheduler:
         counts = await self.backend.look()
         for queue in counts.abandoned:
             await self._rescue(queue, fence)
-        if counts.abandoned:
+        hanging = self._hanging(counts)
+        for queue in hanging:
+            await self._relieve(queue, hanging, fence)
+        if counts.abandoned or hanging:
             counts = await self.backend.look()
         seen = counts.seen(self.backend.ledger.capacity, self._mean_weight())
+        if hanging:
+            # They receive nothing, and their marks are not the schedule's: it would take them away again.
+            seen = replace(
+                seen,
+                closed=tuple(was or queue in hanging for queue, was in enumerate(seen.closed)),
+                paused=tuple(was and queue not in hanging for queue, was in enumerate(seen.paused)),
+            )
         await self._tell(seen, fence)
+
+    def _hanging(self, counts: Counts) -> list[int]:
+        """Queues whose worker hangs, as long as another one has room: better a queue that hangs than none."""
+        hanging = self._progress.hanging(
+            asyncio.get_running_loop().time(),
+            [one.served_microseconds for one in counts.queues],
+            [one.held_microseconds / MICROSECONDS if one.alive else 0.0 for one in counts.queues],
+        )
+        for queue in set(hanging) - set(self._hang):
+            _log.warning(
+                "the worker of queue %d has %d messages in hand and has finished none for a while: what "
+                "waits there goes to others; give tasks a label timeout, or end that worker",
+                queue,
+                counts.queues[queue].held,
+            )
+        self._hang = hanging
+        capacity = self.backend.ledger.capacity
+        room = any(
+            one.alive and queue not in hanging and one.length < capacity[queue]
+            for queue, one in enumerate(counts.queues)
+        )
+        return hanging if room else []
+
+    async def _relieve(self, source: int, hanging: Collection[int], fence: int) -> None:
+        """Let a queue receive nothing, and move what waits there; what its worker has in hand stays."""
+        if not await self.backend.mark(source, True, fence):
+            return
+        while (target := _lightest_alive(await self.backend.look(), hanging)) is not None:
+            moved = await self.backend.move(Move(source, target, MOVED_AT_ONCE, None), fence)
+            if not moved.messages:
+                return
 
     async def _tell(self, fact: QueuesSeen | Moved, fence: int) -> None:
         self.schedule, orders = handle(self.schedule, fact, self.settings)
@@ -90,12 +139,12 @@ class Scheduler:
                 await self._tell(await self.backend.move(order, fence), fence)
 
     async def _rescue(self, source: int, fence: int) -> None:
-        while (target := _lightest_alive(await self.backend.look(), source)) is not None:
-            moved = await self.backend.rescue(source, target, RESCUED_AT_ONCE, fence)
+        while (target := _lightest_alive(await self.backend.look(), [source])) is not None:
+            moved = await self.backend.rescue(source, target, MOVED_AT_ONCE, fence)
             if not moved.messages:
                 return
 
 
-def _lightest_alive(counts: Counts, source: int) -> int | None:
-    alive = [queue for queue, one in enumerate(counts.queues) if one.alive and queue != source]
+def _lightest_alive(counts: Counts, without: Collection[int]) -> int | None:
+    alive = [queue for queue, one in enumerate(counts.queues) if one.alive and queue not in without]
     return min(alive, key=lambda one: (counts.queues[one].work_microseconds, one), default=None)

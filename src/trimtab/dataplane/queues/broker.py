@@ -20,6 +20,7 @@ from taskiq.utils import maybe_awaitable
 
 from trimtab.dataplane.queues.backend import Backend
 from trimtab.dataplane.queues.balancing import Scheduler
+from trimtab.dataplane.queues.ending import ended
 from trimtab.dataplane.queues.envelope import MICROSECONDS, Delivery, Envelope, envelope_of, microseconds
 from trimtab.dataplane.queues.in_process import InProcess
 from trimtab.dataplane.queues.listening import Listener
@@ -29,6 +30,7 @@ from trimtab.dataplane.queues.reporting import Reporter, own_queues, taken_up
 from trimtab.dataplane.queues.settings import broker_arguments
 from trimtab.files.queues.exchange import Published
 from trimtab.model.errors import ConnectError, InputError
+from trimtab.online.queues.hanging import HANG_SECONDS
 from trimtab.online.queues.lanes import OVERTAKE_SECONDS, Lanes
 from trimtab.online.queues.ledger import Ledger
 from trimtab.online.queues.policies.least_work import LeastWorkLeft
@@ -76,6 +78,9 @@ class LevelledBroker(AsyncBroker):
         How long a worker counts as alive after its last sign of life.
     deaths_max
         A message with which so many workers have died becomes a dead letter.
+    hang_seconds
+        A worker that finishes nothing for so long, and for three times the work that it has in hand, hangs:
+        balance scheduling gives what waits behind it to others.
     overtake_seconds
         Messages that take at most half of the mean go before others that came at most so long before them in
         the same queue; 0 for strictly in the order in which they came.
@@ -107,6 +112,7 @@ class LevelledBroker(AsyncBroker):
         max_async_tasks: int = 1,
         life_seconds: float = 10.0,
         deaths_max: int = 5,
+        hang_seconds: float = HANG_SECONDS,
         overtake_seconds: float = OVERTAKE_SECONDS,
         slots: int = 3,
         schedule: bool | None = None,
@@ -140,7 +146,7 @@ class LevelledBroker(AsyncBroker):
                 else RedisStreams(url, name, [capacity] * queues, **settings)
             )
         self.policy = own_queues(policy(self.backend.ledger))
-        self.scheduling, self._schedule = scheduling, schedule
+        self.scheduling, self._schedule, self._hang_seconds = scheduling, schedule, hang_seconds
         self.learned: dict[str, float] = {}
         self._known: Mapping[str, float] = self.weights
         self.reporter = Reporter(self)
@@ -190,7 +196,9 @@ class LevelledBroker(AsyncBroker):
             self._workers = [asyncio.create_task(self._work()) for _ in range(len(self.backend.ledger))]
         may = self._inside or self.is_worker_process if self._schedule is None else self._schedule
         if self.scheduling is not None and may:
-            self._scheduler = Scheduler(self.backend, self._name, self.scheduling, self._mean_weight)
+            self._scheduler = Scheduler(
+                self.backend, self._name, self.scheduling, self._mean_weight, hang_seconds=self._hang_seconds
+            )
             self._scheduling = asyncio.create_task(self._scheduler.run())
         if not self._inside:
             await self.reporter.exchange()
@@ -203,8 +211,7 @@ class LevelledBroker(AsyncBroker):
         await asyncio.gather(*workers)
         for task in (self._scheduling, self._reporting):
             if task is not None:
-                task.cancel()
-                await asyncio.gather(task, return_exceptions=True)
+                await ended(task)
         if self._reporting is not None:
             await self.reporter.exchange()
         for listener in self._listeners.values():
@@ -309,6 +316,10 @@ class LevelledBroker(AsyncBroker):
                 queue = self.policy.choose(envelope.weight)
             if queue is None and not envelope.affinity_key:
                 return False
+            if queue is not None:
+                # On its way it counts there, or a burst sent at one instant goes to one queue; the answer
+                # brings the ledger up to what the server counts.
+                self.backend.ledger.enqueued(queue, envelope.weight)
             if await self.backend.put(envelope, queue) is not None:
                 return True
         return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import fsum
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -117,10 +118,11 @@ def _forecast_error(moment: Moment[BundlesPipelineSettings], end: int) -> dict[s
         return found
     actual, error, latest = (fields_of(rows, column, RESOURCES) for column in columns)
     for place, name in enumerate(RESOURCES):
-        total = np.nansum(actual[:, place])
+        # Rounded once, so the same in any order of the rows, which is that of the files they lie in.
+        total = fsum(np.nan_to_num(actual[:, place]).tolist())
         if total > 0:
             for kind, off in (("forecast", error), ("latest", latest)):
-                found.setdefault(kind, {})[name] = float(np.nansum(np.abs(off[:, place])) / total)
+                found.setdefault(kind, {})[name] = fsum(np.nan_to_num(abs(off[:, place])).tolist()) / total
     return found
 
 

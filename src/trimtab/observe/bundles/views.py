@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import dataclass
+from statistics import fmean
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -75,7 +76,7 @@ def views_at(moment: Moment[BundlesPipelineSettings], state: ClusterState) -> Vi
     index = {key: place for place, key in enumerate(state.bundles)}
 
     traffic = np.full((max(1, len(used)), len(index), len(TRAFFIC)), np.nan)
-    valid, extrapolated = [0.0], [0.0]
+    valid, extrapolated = list[float](), list[float]()
     for view, at in enumerate(used):
         told = rows.filter(pa.array(end == at)).filter(pc.field("kind") == "bundle")
         place, known = _places(told["bundle"], index)
@@ -98,8 +99,8 @@ def views_at(moment: Moment[BundlesPipelineSettings], state: ClusterState) -> Vi
         base=_base(rows, end, used, load, state, fit["base"]),
         method=fit["model"].get("method", "absent"),
         model=fit["model"],
-        valid_share=float(np.mean(valid[1:])) if len(valid) > 1 else 0.0,
-        extrapolated_share=float(np.mean(extrapolated[1:])) if len(extrapolated) > 1 else 0.0,
+        valid_share=fmean(valid) if valid else 0.0,
+        extrapolated_share=fmean(extrapolated) if extrapolated else 0.0,
         unknown=unknown,
         begin=(int(used[-1]) if len(used) else tick) - settings.window,
         newest_end=newest,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from math import fsum
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.compute as pc
@@ -122,8 +123,9 @@ def _of_newest_window(moment: Moment[QueuesPipelineSettings], table: str) -> lis
 def _forecast_error(moment: Moment[QueuesPipelineSettings]) -> dict[str, float]:
     """Σ|forecast - actual| / Σ actual over queues and the last window, beside that of no change at all."""
     rows = moment.rows("forecast_errors", moment.tick - moment.settings.window).to_pylist()
-    total = sum(row["actual"] for row in rows)
+    # Rounded once, so the same in any order of the rows.
+    total = fsum(row["actual"] for row in rows)
     if total <= 0:
         return {}
     columns = {"forecast": "error", "latest": "error_of_latest"}
-    return {name: sum(abs(row[column]) for row in rows) / total for name, column in columns.items()}
+    return {name: fsum(abs(row[column]) for row in rows) / total for name, column in columns.items()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -74,7 +75,8 @@ def role_loads(
         for loads, name in ((leader, "leader_load"), (follower, "follower_load")):
             loads[at, place[known]] = fields_of(rows, name, RESOURCES)[known]
         if known.any():
-            valid = float(rows["valid_share"].to_numpy()[known].mean())
+            # Rows come in the order of the files that they lie in; rounded once, the mean is the same in any.
+            valid = fmean(rows["valid_share"].to_numpy()[known].tolist())
             extrapolated = float(rows["extrapolated"].to_numpy(zero_copy_only=False)[known].mean())
     if model:
         # The newest fit has seen most: the windows' own would mix costs, and fixed shares at the start.

@@ -284,6 +284,28 @@ def test_what_no_worker_understands_is_passed_over() -> None:
     asyncio.run(story())
 
 
+def test_a_label_timeout_ends_a_task_that_hangs() -> None:
+    """It is taskiq's own, and the next message runs."""
+
+    async def story() -> None:
+        broker = LevelledBroker(queues=1)
+
+        @broker.task(timeout=0.05)
+        async def hang() -> None:
+            await asyncio.Event().wait()
+
+        @broker.task
+        async def note() -> int:
+            return 7
+
+        hung, noted = await hang.kiq(), await note.kiq()
+        assert (await noted.wait_result(timeout=60)).return_value == 7
+        assert (await hung.wait_result(timeout=60)).is_err
+        await broker.shutdown()
+
+    asyncio.run(story())
+
+
 def test_a_stop_finishes_what_is_in_work_and_nothing_more() -> None:
     """SIGTERM must not cut a message in half."""
 

@@ -9,6 +9,7 @@ import pytest
 from interactive.adapters import adapted
 from interactive.flow import Bucket, Flow
 from interactive.messages import STRANDS, Message, Refused
+from interactive.processing import outcome
 from interactive.rules import Effect, read_rules
 from trimtab.model.errors import InputError
 
@@ -86,3 +87,9 @@ def test_a_user_who_is_too_fast_takes_nothing_from_the_others() -> None:
     assert [one[:3] for one in refused] == [("ann", 429, 1.0)] * 2 + [("dan", 429, pytest.approx(1 / 3))]
     assert "1 messages a second from one user" in refused[0][3]
     assert "3 messages a second from all users" in refused[2][3]
+
+
+def test_a_message_whose_rules_are_gone_is_a_letter_and_no_loss() -> None:
+    """Nobody guesses what it would have counted for."""
+    message = Message("web/poll/web:ann/1", "web:ann", "poll", "A")
+    assert outcome(message, None) == (None, "the rules of poll are not on the server")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import itertools
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -186,3 +187,26 @@ def test_a_name_that_is_no_bundles_is_left_out(tmp_path: Path, key: str) -> None
     tables = usual()
     tables["bundles"].append(owned(key, "a:1"))
     assert snapshot(tmp_path, tables).bundles.key == (LEFT, RIGHT)
+
+
+def test_quality_is_the_same_in_any_order_of_the_rows(tmp_path: Path) -> None:
+    """Tables made by another Spark lie in other files; added one after the other, sums would differ."""
+    found = []
+    for number, order in enumerate(itertools.permutations((0.1, 0.2, 0.3))):
+        tables = usual()
+        third = "public/more/0x00000000_0xffffffff"
+        tables["bundles"].append(owned(third, "a:1"))
+        rows = {
+            share: window("bundle", bundle=bundle, valid_share=share)
+            for share, bundle in ((0.1, LEFT), (0.2, RIGHT), (0.3, third))
+        }
+        tables["windows"] = [rows[share] for share in order]
+        loads = [dict.fromkeys(RESOURCES, one) for one in order]
+        tables["forecast_errors"] = [
+            {"cluster": "c", "window_end": NOON, "bundle": LEFT, "actual": one, "error": one,
+             "error_of_latest": one} for one in loads
+        ]  # fmt: skip
+        quality = snapshot(tmp_path / str(number), tables).quality
+        found.append((quality.valid_share, dict(quality.extra)["x_forecast_error"]))
+    assert found[0] == (0.6 / 3, {kind: dict.fromkeys(RESOURCES, 1.0) for kind in ("forecast", "latest")})
+    assert found == found[:1] * 6

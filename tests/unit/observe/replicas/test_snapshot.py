@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import itertools
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -331,3 +332,19 @@ def test_the_trend_counts_where_it_was_nearer_over_the_last_day(tmp_path: Path) 
         "error_of_yesterday": {"disk": 0.1, "network_in": 0.5, "network_out": 0.1},
         "trend": ["network_in"],
     }
+
+
+def test_quality_is_the_same_in_any_order_of_the_rows(tmp_path: Path) -> None:
+    """Tables made by another Spark lie in other files; added one after the other, shares would differ."""
+    rates = [partition(number, [1, 2]) for number in range(3)]
+    windows = [
+        {**window(LAST, number, 1.0, 1.0), "valid_share": share}
+        for number, share in enumerate((0.1, 0.2, 0.3))
+    ]
+    shares = [
+        snapshot(
+            tmp_path / str(number), rates, [member(1), member(2)], attributed=[windows[one] for one in order]
+        ).quality.valid_share
+        for number, order in enumerate(itertools.permutations(range(3)))
+    ]
+    assert shares == [0.6 / 3] * 6

@@ -65,7 +65,7 @@ def test_a_change_of_tables_step_by_step() -> None:
 
 def test_a_split_key_counts_its_records_from_one() -> None:
     """A first table: an earlier run may have written to the partitions of the split as well."""
-    sender = Sender(4)
+    sender = Sender(4, Guarding(run_records=1))
     sender.seen(table(1, 1, 2), 0.0)
     places = tuple(sorted({HOME, 1, 2}))
     assert sender.flushed(1) == [ReadEnds(1, places)]
@@ -79,6 +79,34 @@ def test_a_split_key_counts_its_records_from_one() -> None:
     # Settled: the fence is no longer carried, the stream goes on.
     assert sender.seen(table(2, 1, 2), 0.0) == []
     assert sender.place(KEY, load, lambda: 0.0) == (2, Stamp(1, (), 4))
+
+
+def test_a_split_key_goes_to_its_partitions_in_runs() -> None:
+    """Three records to the emptier one, and the next three to what is the emptier one then."""
+    sender = Sender(4, Guarding(run_records=3))
+    sender.seen(table(1, 1, 2), 0.0)
+    sender.flushed(1)
+    sender.ends_read(1, {HOME: 0, 1: 0, 2: 0}, 0.0)
+    load = [0.0, 5.0, 4.0, 0.0]
+    found = [sender.place(KEY, load, lambda: 0.0) for _ in range(7)]
+    assert [one and one[0] for one in found] == [2, 2, 2, 1, 1, 1, 2]
+    assert [one and one[1].sequence for one in found] == [1, 2, 3, 4, 5, 6, 7]
+
+
+def test_a_mark_that_jumps_frees_all_that_it_passes() -> None:
+    """By one, by fewer than wait, by more than wait: what is at or below it is done, the next is released."""
+    for jump in (1, 2, 50):
+        receiver = Receiver()
+        receiver.assigned(0, 0)
+        for offset, sequence in enumerate((2, 3, 4, 52)):
+            receiver.arrived(0, offset, record(Stamp(1, (), sequence)), 0.0)
+        stream = record(Stamp(1, (), 2)).stream
+        assert receiver.waits_for(stream)
+        assert receiver.held == 4
+        assert receiver.marked(stream, jump) == ([Release(0, {1: 0, 2: 1}[jump])] if jump in (1, 2) else [])
+        assert receiver.held == {1: 3, 2: 2, 50: 1}[jump]
+    assert receiver.marked(stream, 51) == [Release(0, 3)]
+    assert not receiver.waits_for(stream)
 
 
 def test_a_new_run_waits_for_the_places_that_the_table_calls_earlier() -> None:
@@ -217,3 +245,5 @@ def test_time_outs_that_contradict_one_another_are_refused() -> None:
         Guarding(gap_seconds=100)
     with pytest.raises(SettingsError, match="switch_seconds is 0, expected seconds above 0"):
         Guarding(switch_seconds=0)
+    with pytest.raises(SettingsError, match="run_records is 0, expected 1 or more"):
+        Guarding(run_records=0)

@@ -93,7 +93,7 @@ class QueueServer:
         port: int | None = None,
         options: Sequence[str] = DURABLE,
     ) -> None:
-        self.folder, self._binary, self._options = folder, binary or valkey(), options
+        self.folder, self.binary, self._options = folder, binary or valkey(), options
         self.port = free_ports(1)[0] if port is None else port
         self.process: Process | None = None
         folder.mkdir(parents=True, exist_ok=True)
@@ -107,7 +107,7 @@ class QueueServer:
     def start(self) -> None:
         """Start it, and wait until it has read its files and answers."""
         log = self.folder / "server.log"
-        command = server_command(self.port, self.folder, self._binary, self._options)
+        command = server_command(self.port, self.folder, self.binary, self._options)
         self.process = spawn(command, self.folder, log, outlive=False)
         wait_for_answer(self.url, self.process, log)
 

@@ -10,7 +10,9 @@ from trimtab.lab.simulate.keys.publisher import Publisher
 from trimtab.lab.simulate.keys.world import Entry, World
 from trimtab.online.keys.order.settings import Guarding
 
-SETTINGS = Guarding(switch_seconds=5.0, delivery_seconds=2.0, gap_seconds=4.0, fence_seconds=60.0)
+SETTINGS = Guarding(
+    switch_seconds=5.0, delivery_seconds=2.0, gap_seconds=4.0, fence_seconds=60.0, run_records=1
+)
 STEP_SECONDS = 0.05
 BATCH = 40
 """Records that a step moves at most; a batch of a client holds no fewer."""

@@ -85,6 +85,10 @@ class Receiver:
         fenced = sum(len(queue) for lane in self.lanes.values() for queue in lane.fenced.values())
         return behind + fenced + sum(map(len, self._early.values()))
 
+    def waits_for(self, stream: Stream) -> bool:
+        """Whether records of a stream are held until those before them have taken effect."""
+        return stream in self._early
+
     @property
     def may_commit(self) -> bool:
         """Whether something is done that was not ordered to be committed."""
@@ -153,12 +157,17 @@ class Receiver:
 
     def marked(self, stream: Stream, sequence: int) -> list[ReceiverOrder]:
         """Everything of a stream up to a sequence has taken effect, somewhere."""
-        mark = self._marks[stream] = max(sequence, self._marks.get(stream, 0))
+        before = self._marks.get(stream, 0)
+        mark = self._marks[stream] = max(sequence, before)
         early = self._early.get(stream)
         if early is None:
             return []
         orders: list[ReceiverOrder] = []
-        for number in [one for one in early if one <= mark]:
+        # A mark mostly grows by one: all that waits need not be gone through for it.
+        grown = range(before + 1, mark + 1)
+        for number in [
+            one for one in (grown if len(grown) < len(early) else early) if one in grown and one in early
+        ]:
             held = early.pop(number)
             self.lanes[held.partition].finished.add(held.offset)
         if mark + 1 in early:

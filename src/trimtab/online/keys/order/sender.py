@@ -18,10 +18,21 @@ Name = int | bytes
 
 @dataclass(slots=True)
 class Trail:
-    """What a key or a group brings along since its route began: its stamp, and how far its sequence is."""
+    """What a key or a group brings along since its route began.
+
+    Attributes
+    ----------
+    stamp
+        Of its next record, but for the sequence.
+    sequence
+        Of its last record, if it is split.
+    place
+        Where that one went.
+    """
 
     stamp: Stamp
     sequence: int = 0
+    place: int = -1
 
 
 class Sender:
@@ -71,8 +82,10 @@ class Sender:
         elif len(route.partitions) == 1:
             place, stamp = route.partitions[0], trail.stamp
         else:
+            if trail.sequence % self.settings.run_records == 0:
+                trail.place = least(load, route.partitions, chance())
             trail.sequence += 1
-            place = least(load, route.partitions, chance())
+            place = trail.place
             stamp = trail.stamp._replace(sequence=trail.sequence)
         load[place] += 1
         return place, stamp

@@ -26,6 +26,10 @@ class Guarding:
         A record that waits so long for another partition has that one's end looked at: what was lost with a
         leader will not be consumed.
 
+    run_records
+        Records of a split key that go to one partition before another is chosen. From run to run the turn
+        goes to another consumer, which has to hear of it: with runs of 1 a key is as fast as such news.
+
     Raises
     ------
     SettingsError
@@ -36,12 +40,15 @@ class Guarding:
     delivery_seconds: float = 120.0
     gap_seconds: float = 150.0
     fence_seconds: float = 30.0
+    run_records: int = 16
 
     def __post_init__(self) -> None:
         for name in ("switch_seconds", "delivery_seconds", "gap_seconds", "fence_seconds"):
             value = getattr(self, name)
             if not (isfinite(value) and value > 0):
                 raise SettingsError(f"keys.order.{name} is {value!r}, expected seconds above 0")
+        if self.run_records < 1:
+            raise SettingsError(f"keys.order.run_records is {self.run_records}, expected 1 or more")
         if self.gap_seconds <= self.delivery_seconds:
             raise SettingsError(
                 f"keys.order.gap_seconds is {self.gap_seconds:g}, expected more than delivery_seconds, "
