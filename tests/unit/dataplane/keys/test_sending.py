@@ -49,7 +49,7 @@ def ends(partitions: Sequence[int]) -> dict[int, int]:
 
 def sending(switch_seconds: float = 30.0, retry_seconds: float = 0.05) -> Sending:
     """Of a topic with three partitions."""
-    return Sending(Sender(3, Guarding(switch_seconds=switch_seconds)), "p", 3, retry_seconds)
+    return Sending(Sender(3, Guarding(switch_seconds=switch_seconds, run_records=1)), "p", 3, retry_seconds)
 
 
 def test_a_table_is_followed_and_records_of_a_split_key_are_stamped() -> None:
