@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import datetime
+import os
+import signal
+import subprocess
+import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from synthetic_telemetry import SyntheticCluster, land_by_tick
-from trimtab.observe import history, pipeline
+from trimtab.observe import history
 from trimtab.observe.bundles.pipeline import PIPELINE as BUNDLES
 from trimtab.observe.bundles.pipeline import BundlesPipelineSettings
 from trimtab.observe.compact import sweep
@@ -29,18 +33,24 @@ from trimtab.observe.stages import backward
 from trimtab.observe.stream import Source, run_stream
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from pyspark.sql import SparkSession
 
     from trimtab.observe.level_pipeline import LevelPipeline
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
-SETTINGS = ReplicasPipelineSettings(window_seconds=40, slide_seconds=20, lateness_seconds=60, gap_seconds=25)
+PATIENCE_SECONDS = 400.0
+SECONDS = {"window_seconds": 40.0, "slide_seconds": 20.0, "lateness_seconds": 60.0, "gap_seconds": 25.0}
+SETTINGS = ReplicasPipelineSettings(**SECONDS)  # type: ignore[arg-type]
 EVENING = datetime.datetime(2026, 11, 20, 23, 58, 20, tzinfo=datetime.UTC)
 TICKS = 20
 """Ten of an evening, ten after midnight."""
+BY_THE_DAY = """
+from trimtab.cli.app import main
+from trimtab.observe import history
+history.MOST_ROWS = 1
+main()
+"""
 
 
 def content(lake: Lake) -> dict[str, list[dict[str, Any]]]:
@@ -63,31 +73,38 @@ def whole(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict
     return content(lake)
 
 
-def test_history_by_the_day_goes_on_after_a_kill_and_makes_the_same_tables(
+def test_history_by_the_day_goes_on_after_kill_9_and_makes_the_same_tables(
     whole: dict[str, list[dict[str, Any]]],
     spark: SparkSession,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Killed in the second day: readers still see nothing, and the first day is not made again."""
-    lake, said, steps = landed(tmp_path / "lake"), list[str](), list[object]()
-    monkeypatch.setattr(history, "MOST_ROWS", 1)
-    step: Callable[..., Any] = pipeline.step
-
-    def mortal(*given: Any, **named: Any) -> Any:
-        steps.append(given[2])
-        if len(steps) == 2:
-            raise KeyboardInterrupt
-        return step(*given, **named)
-
-    monkeypatch.setattr(pipeline, "step", mortal)
-    with pytest.raises(KeyboardInterrupt):
-        run_batch(spark, lake, SETTINGS, say=said.append)
+    """A command killed in the second day: readers still see nothing, and the first day is not made again."""
+    lake, said = landed(tmp_path / "lake"), list[str]()
+    cleaned = Path(str(lake.tables)) / "cleaned"
+    process = subprocess.Popen(
+        [sys.executable, "-c", BY_THE_DAY, "pipeline", "run", f"--lake={lake.path}"]
+        + [f"--set=pipeline.{name}={value}" for name, value in SECONDS.items()],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
+    try:
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while not cleaned.is_dir() or len(list(cleaned.iterdir())) < 2:
+            assert process.poll() is None, process.communicate()
+            assert time.monotonic() < deadline, "the command does not get to the second day"
+            time.sleep(0.02)
+    finally:
+        # Its Java too.
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
     assert not lake.manifest().tables, "nothing is published by halves"
     sweep(lake, lake.manifest(), grace_seconds=-60)
+    (first_day,) = cleaned.iterdir()
+    monkeypatch.setattr(history, "MOST_ROWS", 1)
     done = run_batch(spark, lake, SETTINGS, say=said.append)
-    assert len(steps) == 3
     assert "going on after 1 of 2 parts of history, which are done" in said
+    assert len(list(cleaned.iterdir())) == 2
+    assert first_day.is_dir()
     assert content(lake) == whole
     assert (done.files, done.ticks) == (TICKS, TICKS)
     assert not (lake.tables / history.FOLDER).exists()
@@ -101,7 +118,7 @@ def test_a_stream_before_and_after_files_are_joined_makes_the_same_tables(
     newest = sorted((lake.raw / "date=2026-11-21").iterdir())[-4:]
     for path in newest:
         path.rename(tmp_path / path.name)
-    source = Source(most_per_batch=6)
+    source = Source(most_per_batch=10)
     run_stream(spark, lake, SETTINGS, source, once=True)
     for path in newest:
         (tmp_path / path.name).rename(path)

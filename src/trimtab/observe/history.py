@@ -144,12 +144,18 @@ def key_of(manifest: Manifest, *asked: object) -> str:
     return _digest([manifest_told(replace(manifest, version=0, seat=0)), *asked])
 
 
-def taken_up(tables: Place, key: str, pieces: Sequence[Piece]) -> Progress | None:
-    """What a run that was killed had done, if it was the same one over the same files; else None."""
+def taken_up(tables: Place, version: int, key: str, pieces: Sequence[Piece]) -> Progress | None:
+    """What a run that was killed had done, if it was the same one over the same files; else None.
+
+    Its tables are then to follow on `version`, the one published last: whoever succeeds a killed writer
+    publishes once to shut it out, so that is not the one that the killed run began with.
+    """
     found = unfinished(tables)
     if found is None or found.key != key or not 0 < len(found.done) < len(pieces):
         return None
-    return found if [piece.digest for piece in pieces[: len(found.done)]] == list(found.done) else None
+    if [piece.digest for piece in pieces[: len(found.done)]] != list(found.done):
+        return None
+    return replace(found, manifest=replace(found.manifest, version=version))
 
 
 def unfinished(tables: Place) -> Progress | None:

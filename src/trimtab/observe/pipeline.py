@@ -191,7 +191,7 @@ def _build(
     """Work raw files into the tables `started`, a piece of history after the other; nothing is published."""
     form = lake.level.raw
     pieces = pieces_of(files, *span)
-    progress = taken_up(lake.tables, key, pieces)
+    progress = taken_up(lake.tables, started.version, key, pieces)
     if progress is not None:
         say(f"going on after {len(progress.done)} of {len(pieces)} parts of history, which are done")
     progress = progress or Progress(key, started)
