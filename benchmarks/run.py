@@ -39,6 +39,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", default=ALL, help=f"which: {', '.join((*ALL, *BY_NAME))}")
     parser.add_argument("--quick", action="store_true", help="fewer runs, smaller sizes")
+    parser.add_argument(
+        "--resume", action="store_true", help="pipeline: go on where it was ended, if the code is the same"
+    )
     asked = parser.parse_args()
     unknown = sorted(set(asked.names) - {*ALL, *BY_NAME})
     if unknown:
@@ -47,7 +50,8 @@ def main() -> None:
     for number, name in enumerate(asked.names, start=1):
         print(f"[{number}/{len(asked.names)}] {name}", flush=True)
         begun = time.monotonic()
-        options = QUICK.get(name, []) if asked.quick else []
+        options = [*(QUICK.get(name, []) if asked.quick else [])]
+        options += ["--resume"] if asked.resume and name == "pipeline" else []
         done = subprocess.run([sys.executable, HERE / f"{name}.py", *options], check=False)
         if done.returncode:
             failed.append(name)
