@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import subprocess
@@ -13,17 +14,22 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from redis import Redis
 from redis.crc import key_slot
 from taskiq.receiver import Receiver
 
 from support.journey import CAPACITY, SLOTS
 from support.queue_backends import drained, message, put_all
+from support.queue_snapshots import TICK, a_class, a_queue, a_snapshot
 from trimtab.dataplane.queues import LevelledBroker
 from trimtab.dataplane.queues.envelope import MICROSECONDS
 from trimtab.dataplane.queues.redis_streams.cluster import ClusterStreams
-from trimtab.dataplane.queues.redis_streams.connecting import nodes_of, owner
+from trimtab.dataplane.queues.redis_streams.connecting import owner
+from trimtab.files.queues.address import nodes_of
+from trimtab.files.queues.snapshot import FORMAT
 from trimtab.lab.sandbox.queues.cluster import QueueCluster
 from trimtab.model.errors import InputError
+from trimtab.model.snapshot import SnapshotReference
 from trimtab.online.queues.messages import Move
 
 TESTS = Path(__file__).parents[1]
@@ -188,6 +194,76 @@ def test_a_broker_runs_on_a_cluster(cluster: QueueCluster) -> None:
         await broker.shutdown()
 
     _run(story())
+
+
+def test_commands_know_a_cluster_and_its_password(cluster: QueueCluster, tmp_path: Path) -> None:
+    """Looked at, sampled and published to over all slots; the broker takes it up; all know the password."""
+    name, lake, (seen, plan) = (
+        _name(cluster),
+        tmp_path / "lake",
+        (tmp_path / "seen.json", tmp_path / "plan.json"),
+    )
+    settings = tmp_path / "trimtab.toml"
+    (tmp_path / "secret").write_text("open sesame\n")
+    table = f'url = "{cluster.url}"\nname = "{name}"\n'
+    settings.write_text(f'[redis]\n{table}password_file = "secret"\n[queues]\nqueues = 4\n')
+    (tmp_path / "without.toml").write_text(f"[redis]\n{table}")
+
+    def trimtab(*words: object, settings: Path = settings) -> subprocess.CompletedProcess[str]:
+        environment = {
+            **os.environ, "TRIMTAB_STATE": str(tmp_path / "state"), "TRIMTAB_SETTINGS": str(settings)
+        }  # fmt: skip
+        command = [sys.executable, "-m", "trimtab", *map(str, words)]
+        return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+
+    async def story() -> None:
+        broker = LevelledBroker.from_settings(settings, slots=2)
+
+        async def vote() -> None: ...
+
+        task = broker.register_task(vote, task_name="vote")
+        await broker.startup()
+        for _ in range(6):
+            await task.kiq()
+        await broker.reporter.exchange()
+        status = json.loads(
+            (await asyncio.to_thread(trimtab, "status", "--queues", cluster.url, "--json")).stdout
+        )
+        assert [one["messages"] for one in status["brokers"]] == [2, 2, 1, 1], status
+        assert (status["processes"], status["version"]) == (1, 0)
+        collect = ("collect", "--queues", cluster.url, "--lake", lake, "--ticks", 1, "--interval", 1)
+        assert (await asyncio.to_thread(trimtab, *collect)).returncode == 0
+        load = a_class("vote", weight=1.0, mean_seconds=0.25, standard_error_seconds=0.001, samples=99)
+        FORMAT.write(a_snapshot(a_queue(0, 0, 0.0), classes=(load,), reference=_named(name)), seen)
+        asked = await asyncio.to_thread(trimtab, "plan", "queues", "--snapshot", seen, "--out", plan)
+        assert asked.returncode == 0, asked.stderr
+        applied = await asyncio.to_thread(trimtab, "apply", plan, "--queues", cluster.url, "--yes")
+        assert "published as version 1" in applied.stdout, applied.stderr
+        await broker.reporter.exchange()
+        assert broker.weight_of("vote") == 0.25
+        refused = await asyncio.to_thread(
+            trimtab, "status", "--queues", cluster.url, settings=tmp_path / "without.toml"
+        )
+        assert refused.returncode != 0
+        assert "correct redis.url and the password" in refused.stderr
+        assert "sesame" not in refused.stderr + refused.stdout
+        await broker.shutdown()
+
+    _require(cluster, "", "open sesame")
+    try:
+        _run(story())
+    finally:
+        _require(cluster, "open sesame", "")
+
+
+def _require(cluster: QueueCluster, old: str, new: str) -> None:
+    for node in cluster.nodes:
+        with Redis.from_url(node.url, password=old or None) as client:
+            client.config_set("requirepass", new)
+
+
+def _named(name: str) -> SnapshotReference:
+    return SnapshotReference(name, TICK, "0" * 64)
 
 
 def test_addresses_and_slots_are_checked() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
@@ -12,11 +13,19 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from redis import Redis
 
 from support.pages import blocks_of
+from support.tls_front import tls_front
 from trimtab.connect.redis.server import open_server
-from trimtab.connect.redis.settings import RedisConnection
+from trimtab.connect.redis.settings import RedisConnection, redis_connection
+from trimtab.dataplane.queues import LevelledBroker
 from trimtab.lab.sandbox.ports import free_ports
+from trimtab.lab.sandbox.queues.server import QueueServer
+from trimtab.levels.settings import read_settings
+from trimtab.model.errors import ConnectError
+from trimtab.observe.collect.redis.glance import look
+from trimtab.observe.collect.settings import CollectSettings
 
 PATIENCE_SECONDS = 120.0
 PORT = "26379"
@@ -75,6 +84,53 @@ def _until(holds: Callable[[], object]) -> None:
     while not holds():
         assert time.monotonic() < end
         time.sleep(0.1)
+
+
+def test_a_password_and_an_authority_are_shown_and_asked_for(tmp_path: Path) -> None:
+    """Settings of one file, for commands and brokers; what is missing is told, and never the password.
+
+    The server of the wheel has no TLS of its own: it ends in front of it.
+    """
+    server = QueueServer(tmp_path / "server")
+    secret, file = tmp_path / "secret", tmp_path / "trimtab.toml"
+    secret.write_text("open sesame\n")
+    with Redis.from_url(server.url) as client:
+        client.config_set("requirepass", "open sesame")
+
+    async def story() -> None:
+        async with tls_front(server.port, tmp_path) as (port, authority):
+            url = f"rediss://127.0.0.1:{port}/0"
+            all_of_it = f'[redis]\nurl = "{url}"\npassword_file = "secret"\ntls_ca = "{authority.name}"\n'
+            file.write_text(all_of_it)
+            broker = LevelledBroker.from_settings(file)
+
+            async def vote() -> None: ...
+
+            await broker.startup()
+            await broker.register_task(vote, task_name="vote").kiq()
+            await broker.shutdown()
+
+            def glance(*without: str) -> int:
+                lines = [one for one in all_of_it.splitlines() if not one.startswith(without or "none")]
+                file.write_text("\n".join(lines))
+                connection = redis_connection(read_settings(file, (), {}))
+                assert "sesame" not in repr(connection)
+                return int(look(connection, CollectSettings()).values[:, 0].sum())
+
+            assert await asyncio.to_thread(glance) == 1
+            with pytest.raises(ConnectError, match="CERTIFICATE_VERIFY_FAILED|certificate verify failed"):
+                await asyncio.to_thread(glance, "tls_ca")
+            with pytest.raises(ConnectError, match="correct redis.url and the password"):
+                await asyncio.to_thread(glance, "password_file")
+            secret.write_text("wrong")
+            with pytest.raises(ConnectError, match="correct redis.url and the password") as told:
+                await asyncio.to_thread(glance)
+            assert "wrong" not in str(told.value).partition("the password")[2]
+
+    try:
+        asyncio.run(story())
+    finally:
+        server.stop()
 
 
 @pytest.mark.spark

@@ -45,7 +45,8 @@ REDIS = System(
     title="Redis",
     address=Option(
         "--queues",
-        "Server of queues, Redis or Valkey, as redis://host:port/database; goes before redis.url.",
+        "Server of queues, Redis or Valkey, as redis://host:port/database, or nodes of a cluster, as "
+        "redis+cluster://host:port,host:port; goes before redis.url.",
         setting="redis.url",
     ),
     options=(),

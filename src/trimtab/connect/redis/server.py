@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from trimtab.connect.redis.settings import RedisConnection
 from trimtab.extras import missing_extra_named
+from trimtab.files.queues.address import credentials_of, is_cluster, nodes_of
 from trimtab.files.queues.exchange import (
     HISTORY,
     KEPT_SECONDS,
@@ -22,7 +23,7 @@ from trimtab.files.queues.exchange import (
 from trimtab.model.errors import ConnectError
 
 if TYPE_CHECKING:
-    from redis import Redis
+    from redis import Redis, RedisCluster
 
 FIELDS: Final = ("length", "work", "held", "held_work", "arrived", "served", "paused", "until")
 """Counters of a queue, whole numbers; work in microseconds, `until` in milliseconds of the server's clock."""
@@ -55,14 +56,17 @@ class Counters:
 
 
 class QueueServer:
-    """One set of queues on its server.
+    """One set of queues on its server, or in a cluster, where each of its slots has some of the queues.
 
-    Every method raises `ConnectError` if the server does not answer, or refuses.
+    What processes and trimtab tell one another lies in the first slot. Every method raises `ConnectError` if
+    the server does not answer, or refuses.
     """
 
-    def __init__(self, client: Redis, connection: RedisConnection) -> None:
-        self._client, self.connection = client, connection
-        self.keys = Keys(connection.name)
+    def __init__(self, client: Redis | RedisCluster, connection: RedisConnection) -> None:
+        self._client: Any = client
+        self.connection = connection
+        self._cluster = is_cluster(connection.url)
+        self.keys = self._slot(0) if self._cluster else Keys(connection.name)
 
     @property
     def id(self) -> str:
@@ -71,7 +75,7 @@ class QueueServer:
 
     def about(self) -> dict[str, Any]:
         """What the server tells of itself."""
-        return dict(self._asked(lambda: self._client.info()))
+        return dict(self._asked(lambda: self._client.info(**self._node())))
 
     def settings(self, *names: str) -> dict[str, str]:
         """Settings of the server by name, those that it tells."""
@@ -79,26 +83,29 @@ class QueueServer:
         def read() -> dict[str, str]:
             found: dict[str, str] = {}
             for one in names:
-                found |= self._client.config_get(one)  # type: ignore[arg-type]
+                found |= self._client.config_get(one, **self._node())
             return found
 
         return dict(self._asked(read))
 
     def counters(self) -> Counters:
         """Counters of all queues, changed by the same scripts that move messages."""
-        seconds, microseconds = self._asked(self._client.time)
+        seconds, microseconds = self._asked(lambda: self._client.time(**self._node()))
+        slots = self._asked(self._slots) if self._cluster else [self.keys]
         found: dict[int, dict[str, int]] = {}
-        for name, value in self._asked(lambda: self._client.hgetall(self.keys.counts)).items():
-            field, _, queue = name.decode().rpartition(":")
-            if field in FIELDS and queue.isdecimal():
-                found.setdefault(int(queue), {})[field] = int(value or 0)
+        for slot, keys in enumerate(slots):
+            for name, value in self._asked(lambda keys=keys: self._client.hgetall(keys.counts)).items():
+                field, _, place = name.decode().rpartition(":")
+                if field in FIELDS and place.isdecimal():
+                    queue = int(place) * len(slots) + slot
+                    found.setdefault(queue, {})[field] = int(value or 0)
         return Counters(seconds + microseconds / 1e6, dict(sorted(found.items())))
 
     def reports(self) -> list[Report]:
         """The newest report of each process that told something of late, by name."""
 
         def read() -> list[Any]:
-            seconds, _ = self._client.time()
+            seconds, _ = self._client.time(**self._node())
             names: Any = self._client.zrangebyscore(self.keys.processes, seconds - KEPT_SECONDS, "+inf")
             return list(self._client.mget([self.keys.report(one.decode()) for one in names])) if names else []
 
@@ -153,34 +160,70 @@ class QueueServer:
 
         self._asked(change)
 
+    def _slot(self, slot: int) -> Keys:
+        return Keys(f"{self.connection.name}/{slot}")
+
+    def _slots(self) -> list[Keys]:
+        """Keys of each slot over which the queues are spread: those that have a queue."""
+        found: list[Keys] = []
+        while self._client.exists(f"{(keys := self._slot(len(found))).base}:queue:0"):
+            found.append(keys)
+        return found
+
+    def _node(self) -> dict[str, Any]:
+        """Which node is asked what no key says."""
+        if not self._cluster:
+            return {}
+        return {"target_nodes": self._client.get_node_from_key(self.keys.published)}
+
     def _asked(self, call: Any) -> Any:
-        from redis.exceptions import RedisError
+        from redis.exceptions import RedisClusterException, RedisError
 
         try:
             return call()
-        except (RedisError, OSError) as error:
-            raise ConnectError(
-                f"the server of the queues at {self.connection.shown} does not answer as it should: {error}; "
-                "start it, or correct redis.url and the password"
-            ) from error
+        except (RedisError, RedisClusterException, OSError) as error:
+            raise _unanswered(self.connection, error) from error
 
 
 @contextmanager
 @missing_extra_named()
 def open_server(connection: RedisConnection) -> Iterator[QueueServer]:
-    """A set of queues on a connection of its own."""
-    from redis import Redis
+    """A set of queues on a connection of its own.
+
+    Raises
+    ------
+    ConnectError
+        If the nodes of a cluster do not answer.
+    """
+    from redis import Redis, RedisCluster
     from redis.backoff import NoBackoff
+    from redis.cluster import ClusterNode
+    from redis.exceptions import RedisClusterException, RedisError
     from redis.retry import Retry
 
-    seconds = connection.timeout_seconds
-    client = Redis.from_url(
-        connection.full_url,
-        socket_timeout=seconds,
-        socket_connect_timeout=seconds,
-        retry=Retry(NoBackoff(), 0),
-    )
+    settings: dict[str, Any] = {
+        "socket_timeout": connection.timeout_seconds,
+        "socket_connect_timeout": connection.timeout_seconds,
+        "retry": Retry(NoBackoff(), 0),
+    }
+    client: Redis | RedisCluster
+    if is_cluster(connection.url):
+        nodes = [ClusterNode(*one) for one in nodes_of(connection.url)]  # type: ignore[no-untyped-call]
+        settings |= credentials_of(connection.full_url)
+        try:
+            client = RedisCluster(startup_nodes=nodes, **settings)
+        except (RedisError, RedisClusterException, OSError) as error:
+            raise _unanswered(connection, error) from error
+    else:
+        client = Redis.from_url(connection.full_url, **settings)
     try:
         yield QueueServer(client, connection)
     finally:
         client.close()
+
+
+def _unanswered(connection: RedisConnection, error: Exception) -> ConnectError:
+    return ConnectError(
+        f"the server of the queues at {connection.shown} does not answer as it should: {error}; "
+        "start it, or correct redis.url and the password"
+    )

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import ClassVar, Final
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from trimtab.connect.connection import Connection, connection_of
-from trimtab.files.queues.settings import server_url
+from trimtab.files.queues.address import full_address, is_cluster, nodes_of, without_password
 from trimtab.files.settings import Settings
-from trimtab.model.errors import SettingsError
+from trimtab.model.errors import InputError, SettingsError
 
 SCHEMES: Final = ("redis", "rediss")
 
@@ -21,7 +21,8 @@ class RedisConnection(Connection):
     Parameters
     ----------
     url
-        redis://host:port/database, or rediss:// over TLS.
+        redis://host:port/database, rediss:// over TLS, or nodes of a cluster,
+        redis+cluster://host:port,host:port.
     name
         Of the set of queues, as brokers are given it; also the name that samples are filed under.
     password
@@ -39,19 +40,18 @@ class RedisConnection(Connection):
 
     def __post_init__(self) -> None:
         """Refuse settings that no client could use."""
+        parts = urlsplit("")
         try:
             parts = urlsplit(self.url)
-            sound = (
-                parts.scheme in SCHEMES and bool(parts.hostname) and (parts.port is None or parts.port > 0)
-            )
-        except ValueError:
-            sound, parts = False, urlsplit("")
+            sound = bool(nodes_of(self.url)) if is_cluster(self.url) else _names_a_server(parts)
+        except (ValueError, InputError):
+            sound = False
         if not sound:
             shown = "an address with a password in it" if parts.password else repr(self.url)
             raise SettingsError(f"redis.url is {shown}: write it like redis://host:6379/0")
-        if parts.scheme == "redis" and (self.tls_ca or self.tls_certificate):
+        if parts.scheme != "rediss" and (self.tls_ca or self.tls_certificate):
             raise SettingsError(
-                "a redis.tls_ file is set, but redis.url is plain redis://: write rediss://, or leave the "
+                "a redis.tls_ file is set, but redis.url is not over TLS: write rediss://, or leave the "
                 "tls_ keys out"
             )
         if not self.name:
@@ -63,15 +63,14 @@ class RedisConnection(Connection):
     @property
     def shown(self) -> str:
         """The address without a password, for messages."""
-        parts = urlsplit(self.url)
-        return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+        return without_password(self.url)
 
     @property
     def full_url(self) -> str:
         """The address as the client takes it, with password and TLS files."""
         if not self.url.startswith("rediss"):
-            return server_url(self.url, self.password)
-        return server_url(
+            return full_address(self.url, self.password)
+        return full_address(
             self.url,
             self.password,
             ssl_ca_certs=self.tls_ca,
@@ -79,6 +78,10 @@ class RedisConnection(Connection):
             ssl_keyfile=self.tls_key,
             ssl_check_hostname=None if self.tls_verify_hostname else "false",
         )
+
+
+def _names_a_server(parts: SplitResult) -> bool:
+    return parts.scheme in SCHEMES and bool(parts.hostname) and (parts.port is None or parts.port > 0)
 
 
 def redis_connection(settings: Settings, url: str | None = None) -> RedisConnection:

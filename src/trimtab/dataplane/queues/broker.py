@@ -28,6 +28,7 @@ from trimtab.dataplane.queues.metrics import exposition, unhealthy
 from trimtab.dataplane.queues.refusals import QueuesFullError
 from trimtab.dataplane.queues.reporting import Reporter, own_queues, taken_up
 from trimtab.dataplane.queues.settings import broker_arguments
+from trimtab.files.queues.address import is_cluster
 from trimtab.files.queues.exchange import Published
 from trimtab.model.errors import ConnectError, InputError
 from trimtab.online.queues.hanging import HANG_SECONDS
@@ -133,7 +134,6 @@ class LevelledBroker(AsyncBroker):
             self.result_backend = InmemoryResultBackend(max_stored_results=RESULTS_KEPT)
         else:
             from trimtab.dataplane.queues.redis_streams.cluster import ClusterStreams
-            from trimtab.dataplane.queues.redis_streams.connecting import is_cluster
             from trimtab.dataplane.queues.redis_streams.streams import RedisStreams
 
             settings: dict[str, Any] = {

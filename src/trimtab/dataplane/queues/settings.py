@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from trimtab.files.queues.settings import SECTION, QueuesSettings, server_url
+from trimtab.files.queues.address import full_address
+from trimtab.files.queues.settings import SECTION, QueuesSettings
 from trimtab.files.settings import read_unchecked
 from trimtab.model.errors import SettingsError
 from trimtab.online.queues.catalogue import Given, policy_named
@@ -58,6 +59,6 @@ def broker_arguments(file: Path | None, environ: Mapping[str, str]) -> dict[str,
             }.items()
             if key in server
         }
-        found["url"] = server_url(str(server["url"]), None if password is None else str(password), **files)
+        found["url"] = full_address(str(server["url"]), None if password is None else str(password), **files)
         found["name"] = str(server.get("name", "queues"))
     return found

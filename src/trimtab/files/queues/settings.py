@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Final
-from urllib.parse import quote, urlencode, urlsplit, urlunsplit
 
 from trimtab.files.binding import Refuse, Section, check_fractions, check_idle_usage
 from trimtab.online.queues.settings import Scheduling
@@ -92,22 +91,3 @@ def _check(settings: QueuesSettings, refuse: Refuse) -> None:
 
 
 SECTION: Final = Section("queues", QueuesSettings, ("theta", "epsilon"), ("work",), _check)
-
-
-def server_url(url: str, password: str | None = None, **tls: object) -> str:
-    """An address that clients take as it is: with password and TLS files, as far as they are given.
-
-    Parameters
-    ----------
-    tls
-        Of the client's own options (`ssl_ca_certs`, ...); None is left out.
-    """
-    parts = urlsplit(url)
-    if password is not None and parts.password is None:
-        place = parts.netloc.rpartition("@")[2]
-        parts = parts._replace(
-            netloc=f"{quote(parts.username or '', safe='')}:{quote(password, safe='')}@{place}"
-        )
-    more = {name: str(value) for name, value in tls.items() if value is not None}
-    query = "&".join(part for part in (parts.query, urlencode(more)) if part)
-    return urlunsplit(parts._replace(query=query))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Final
-from urllib.parse import urlsplit
+from collections.abc import Mapping
+from typing import Any
 
 from redis import Connection, ConnectionPool, Redis
 from redis.asyncio import BlockingConnectionPool
@@ -17,15 +17,7 @@ from redis.exceptions import ConnectionError as NoConnection
 from redis.exceptions import MovedError, RedisError
 from redis.retry import Retry
 
-from trimtab.model.errors import InputError
-
-CLUSTER: Final = "redis+cluster"
-"""Scheme of an address of nodes: redis+cluster://host:port,host:port."""
-
-
-def is_cluster(url: str) -> bool:
-    """Whether an address names nodes of a cluster."""
-    return urlsplit(url).scheme == CLUSTER
+from trimtab.files.queues.address import credentials_of, is_cluster, nodes_of
 
 
 def client_of(url: str, base: str, timeout_seconds: float) -> Redis:
@@ -35,7 +27,7 @@ def client_of(url: str, base: str, timeout_seconds: float) -> Redis:
         return Redis.from_url(url, socket_timeout=timeout_seconds, retry=retry)
     pool = ConnectionPool(
         connection_class=SlotConnection, nodes=nodes_of(url), base=base,
-        socket_timeout=timeout_seconds, retry=retry,
+        socket_timeout=timeout_seconds, retry=retry, **credentials_of(url),
     )  # fmt: skip
     return Redis.from_pool(pool)
 
@@ -51,30 +43,24 @@ def async_client_of(url: str, base: str, timeout_seconds: float) -> AsyncRedis:
         return AsyncRedis.from_pool(BlockingConnectionPool.from_url(url, **settings))
     return AsyncRedis.from_pool(
         BlockingConnectionPool(
-            connection_class=AsyncSlotConnection, nodes=nodes_of(url), base=base, **settings
+            connection_class=AsyncSlotConnection,
+            nodes=nodes_of(url),
+            base=base,
+            **settings,
+            **credentials_of(url),
         )
     )
 
 
-def nodes_of(url: str) -> list[tuple[str, int]]:
-    """Host and port of each node that an address names.
-
-    Raises
-    ------
-    InputError
-        If it is not redis+cluster://host:port,host:port.
-    """
-    found = []
-    for one in urlsplit(url).netloc.split(","):
-        host, _, port = one.rpartition(":")
-        if not host or not port.isdigit():
-            raise InputError(f"address of a cluster is {url!r}, expected {CLUSTER}://host:port,host:port")
-        found.append((host, int(port)))
-    return found
-
-
-def owner(nodes: list[tuple[str, int]], base: str) -> tuple[str, int]:
+def owner(
+    nodes: list[tuple[str, int]], base: str, credentials: Mapping[str, Any] | None = None
+) -> tuple[str, int]:
     """The node that has the slot of a name now, by the first node that answers.
+
+    Parameters
+    ----------
+    credentials
+        As clients name them: `username`, `password`.
 
     Raises
     ------
@@ -84,7 +70,9 @@ def owner(nodes: list[tuple[str, int]], base: str) -> tuple[str, int]:
     slot, last = key_slot(base.encode()), "no node was asked"
     for host, port in nodes:
         try:
-            with Redis(host=host, port=port, socket_timeout=2.0, retry=Retry(NoBackoff(), 0)) as client:
+            with Redis(
+                host=host, port=port, socket_timeout=2.0, retry=Retry(NoBackoff(), 0), **(credentials or {})
+            ) as client:
                 answer: Any = client.execute_command("CLUSTER SLOTS")
         except (RedisError, OSError) as error:
             last = f"{host}:{port}: {error}"
@@ -101,10 +89,10 @@ class SlotConnection(Connection):
 
     def __init__(self, *, nodes: list[tuple[str, int]], base: str, **settings: Any) -> None:
         super().__init__(**settings)  # type: ignore[no-untyped-call]
-        self._nodes, self._base = nodes, base
+        self._nodes, self._base, self._credentials = nodes, base, _credentials(settings)
 
     def _connect(self) -> Any:
-        self.host, self.port = owner(self._nodes, self._base)
+        self.host, self.port = owner(self._nodes, self._base, self._credentials)
         return super()._connect()  # type: ignore[no-untyped-call]
 
     def read_response(self, *arguments: Any, **settings: Any) -> Any:
@@ -121,10 +109,10 @@ class AsyncSlotConnection(AsyncConnection):
 
     def __init__(self, *, nodes: list[tuple[str, int]], base: str, **settings: Any) -> None:
         super().__init__(**settings)
-        self._nodes, self._base = nodes, base
+        self._nodes, self._base, self._credentials = nodes, base, _credentials(settings)
 
     async def _connect(self) -> None:
-        self.host, self.port = await asyncio.to_thread(owner, self._nodes, self._base)
+        self.host, self.port = await asyncio.to_thread(owner, self._nodes, self._base, self._credentials)
         await super()._connect()  # type: ignore[no-untyped-call]
 
     async def read_response(self, *arguments: Any, **settings: Any) -> Any:
@@ -134,3 +122,7 @@ class AsyncSlotConnection(AsyncConnection):
         except MovedError as error:
             await self.disconnect()
             raise NoConnection(f"the slot of the queues has moved: {error}") from error
+
+
+def _credentials(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: settings[name] for name in ("username", "password") if settings.get(name)}
