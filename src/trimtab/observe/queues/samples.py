@@ -58,7 +58,9 @@ def brokers(cleaned: DataFrame, settings: QueuesPipelineSettings) -> DataFrame:
 
     rated = judged.withColumns({f"{name}_seconds_per_second": rate(name) for name in ("arrived", "served")})
     trend = F.col("arrived_seconds_per_second") - F.col("served_seconds_per_second")
-    ahead = F.greatest(F.lit(0.0), F.col("work_seconds") + trend * (settings.horizon / SECOND))
+    ahead = F.col("work_seconds") + trend * (settings.horizon / SECOND)
+    # Where no rate is known nothing is forecast; Spark's greatest would pass over the null: 0.
+    ahead = F.when(ahead.isNotNull(), F.greatest(F.lit(0.0), ahead))
     return conform(
         rated.withColumns(
             {

@@ -1,0 +1,141 @@
+"""What processes of queues and trimtab leave one another on a server: reports there, weights back."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from uuid import uuid4
+
+import msgspec
+import pytest
+from redis import Redis
+
+from support.redis_server import Server, binaries
+from trimtab.connect.redis.server import QueueServer, open_server
+from trimtab.connect.redis.settings import RedisConnection
+from trimtab.dataplane.queues import LevelledBroker
+from trimtab.dataplane.queues.redis_streams.streams import RedisStreams
+from trimtab.files.queues.exchange import (
+    HISTORY,
+    KEPT_SECONDS,
+    ClassReport,
+    Published,
+    Report,
+    document,
+    read_published,
+)
+from trimtab.model.errors import InputError
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """One server; each test has a name of its own."""
+    server = Server(binaries()["valkey"], tmp_path_factory.mktemp("server"))
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def reader(server: Server) -> Iterator[QueueServer]:
+    """The server as commands reach it."""
+    with open_server(RedisConnection(server.url, name=uuid4().hex)) as reader:
+        yield reader
+
+
+def _report(process: str, processed: int) -> Report:
+    classes = {"vote": ClassReport(processed=processed, busy_seconds=0.5)}
+    return Report(
+        process=process, at=1.0, queue=None, queues=2, capacity=9, version=0, default_weight=1.0,
+        policy="least_work_left", scheduling=None, classes=classes,
+    )  # fmt: skip
+
+
+def _published(version: int, settings: dict[str, float | str] | None = None, **weights: float) -> Published:
+    return Published(version=version, published_at=0.0, weights=weights, settings=settings or {})
+
+
+def test_a_report_replaces_the_one_before_and_is_forgotten(server: Server, reader: QueueServer) -> None:
+    """Two processes, each with its newest word; who said nothing for ten minutes is not there."""
+
+    async def story() -> None:
+        backend = RedisStreams(server.url, reader.connection.name, [9, 9])
+        for process, processed in (("p", 1), ("q", 5), ("p", 2)):
+            assert await backend.exchange(process, document(_report(process, processed))) is None
+        found = {one.process: one.classes["vote"].processed for one in reader.reports()}
+        assert found == {"p": 2, "q": 5}
+        with Redis.from_url(server.url) as client:
+            assert 0 < client.ttl(reader.keys.report("p")) <= KEPT_SECONDS
+            client.zadd(reader.keys.processes, {"q": client.time()[0] - KEPT_SECONDS - 1})
+            client.set(reader.keys.report("x"), b"no report")
+            client.zadd(reader.keys.processes, {"x": client.time()[0]})
+        assert [one.process for one in reader.reports()] == ["p"]
+        await backend.exchange("p", document(_report("p", 3)))
+        with Redis.from_url(server.url) as client:
+            assert client.zscore(reader.keys.processes, "q") is None
+        await backend.close()
+
+    asyncio.run(story())
+
+
+def test_a_version_is_published_by_who_has_seen_the_one_before(reader: QueueServer) -> None:
+    """Two at once: the second is told; the server keeps the last hundred."""
+    assert reader.published() is None
+    assert not reader.publish(_published(2, vote=1.0))
+    assert reader.publish(_published(1, vote=1.0))
+    assert not reader.publish(_published(1, vote=2.0))
+    found = reader.published()
+    assert found is not None
+    assert (found.version, found.weights) == (1, {"vote": 1.0})
+    for version in range(2, HISTORY + 4):
+        assert reader.publish(_published(version, vote=float(version)))
+    assert [one.version for one in reader.history()] == list(range(4, HISTORY + 4))
+
+
+def test_a_process_goes_by_what_is_published_all_of_it_or_nothing(
+    server: Server, reader: QueueServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What cannot be read, or names a setting that is none, is told once and changes nothing."""
+
+    async def story() -> None:
+        broker = LevelledBroker(server.url, name=reader.connection.name, queues=2, weights={"vote": 3.0})
+        await broker.startup()
+        assert reader.publish(_published(1, {"cycle_seconds": 20.0, "policy": "round_robin"}, vote=0.25))
+        await broker.reporter.exchange()
+        assert broker.scheduling is not None
+        assert (broker.weight_of("vote"), broker.scheduling.cycle_seconds) == (0.25, 20.0)
+        assert broker.policy.name == "round_robin"
+        for version, settings in enumerate(
+            ({"no_such": 1.0}, {"cycle_seconds": -1.0}, {"policy": "none"}), 2
+        ):
+            assert reader.publish(_published(version, settings, vote=9.0))
+            caplog.clear()
+            with caplog.at_level(logging.WARNING):
+                await broker.reporter.exchange()
+                await broker.reporter.exchange()
+            assert caplog.text.count("published weights stay as they are") == 1
+            assert (broker.weight_of("vote"), broker.policy.name) == (0.25, "round_robin")
+        with Redis.from_url(server.url) as client:
+            client.set(reader.keys.published, b"{")
+        await broker.reporter.exchange()
+        assert broker.weight_of("vote") == 0.25
+        await broker.shutdown()
+        assert {one.version for one in reader.reports()} == {1}
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"weights": {"vote": 0.0}}, "is no trimtab/queues-published/1"),
+        ({"weights": {"vote": "much"}}, "is no trimtab/queues-published/1"),
+        ({"more": 1}, "unknown field"),
+        ({"format": "trimtab/queues-published/2"}, "use one that wrote it"),
+    ],
+)
+def test_a_document_that_is_none_is_refused_by_name(change: dict[str, object], why: str) -> None:
+    """A weight of nothing would make every queue look empty."""
+    whole = {**msgspec.json.decode(document(_published(1, vote=1.0))), **change}
+    with pytest.raises(InputError, match=why):
+        read_published(msgspec.json.encode(whole), "the published weights")
