@@ -27,6 +27,8 @@ async def chaos(
 ) -> dict[str, object]:
     """Kill parts in mid-burst, each as often as any other, in an order drawn anew each round.
 
+    The dispatcher is a part of the gateway, and the scheduler one of the workers: it is killed by its lease.
+
     The voters go on until the last kill, then finish what they began.
 
     Parameters

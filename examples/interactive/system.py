@@ -19,6 +19,7 @@ from trimtab.model.errors import SandboxError
 
 FOLDER = Path(__file__).parent
 PATIENCE_SECONDS = 60.0
+SCHEDULER = "scheduler"
 
 
 class System:
@@ -73,16 +74,27 @@ class System:
                 self.parts[name] = self._spawn(name, command)
 
     def kill(self, name: str) -> None:
-        """Kill -9 a part, and start it again."""
+        """Kill -9 a part, and start it again; the scheduler is the worker that has the lease.
+
+        Raises
+        ------
+        SandboxError
+            If nobody has the lease.
+        """
         if name == "server":
             assert self.server.process is not None
             kill([self.server.process])
         else:
-            kill([self.parts[name]])
+            part = self.scheduler() if name == SCHEDULER else name
+            if part is None:
+                raise SandboxError("nobody schedules: there is no lease")
+            kill([self.parts[part]])
         self.tend()
 
     def works(self, name: str) -> bool:
-        """Whether a worker has a queue by now; other parts, whether they run."""
+        """Whether a worker has a queue by now, and somebody the lease; other parts, whether they run."""
+        if name == SCHEDULER:
+            return self.scheduler() is not None
         if not name.startswith("worker"):
             return True
         with Redis.from_url(self.server.url, decode_responses=True) as client:
@@ -90,9 +102,15 @@ class System:
         owners = [value for key, value in counts.items() if key.startswith("owner:")]
         return any(f":{self.parts[name].pid}:" in one for one in owners)
 
+    def scheduler(self) -> str | None:
+        """The worker that schedules now; None while nobody does."""
+        with Redis.from_url(self.server.url, decode_responses=True) as client:
+            holder = client.get("{trimtab:interactive}:lease") or ""
+        return next((name for name, part in self.parts.items() if f":{part.pid}:" in holder), None)
+
     def names(self) -> list[str]:
         """Everything that may be killed."""
-        return ["server", *self._commands]
+        return ["server", *self._commands, SCHEDULER]
 
     def wait_until_it_answers(self) -> None:
         """Wait for the gateway, and for each worker to have a queue: a burst would go to those that have.
