@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from support.object_store import ObjectStore
+    from support.redis_server import Server
 
 # A busy machine is no failure: Hypothesis would call an example wrong that took 0.2 seconds.
 settings.register_profile("no_deadline", deadline=None)
@@ -102,3 +103,22 @@ def s3(s3_server: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> ObjectStore:
     for name, value in s3_server.environment.items():
         monkeypatch.setenv(name, value)
     return s3_server
+
+
+@pytest.fixture(scope="session")
+def queue_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """The one server of queues of the test run; who changes its settings has one of his own."""
+    from support.redis_server import Server, binaries
+
+    server = Server(binaries()["valkey"], tmp_path_factory.mktemp("queue-server"))
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def server(queue_server: Server) -> Server:
+    """The same, empty; also after a test that stopped it and failed."""
+    if queue_server.process is None:
+        queue_server.start()
+    queue_server.empty()
+    return queue_server

@@ -484,14 +484,6 @@ def test_what_waits_behind_a_worker_that_hangs_goes_to_others(opened: Opened) ->
     run(story())
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server whose hashes and streams a test may write into."""
-    server = Server(SERVERS["valkey"], tmp_path_factory.mktemp("server"))
-    yield server
-    server.stop()
-
-
 def test_a_clock_that_jumps_neither_hangs_nor_loses(server: Server) -> None:
     """Back: a dead worker's sign of life would count for an hour. Ahead: the next sign repairs it."""
 

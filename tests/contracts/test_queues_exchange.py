@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from redis import Redis
 
-from support.redis_server import Server, binaries
+from support.redis_server import Server
 from trimtab.connect.redis.server import QueueServer, open_server
 from trimtab.connect.redis.settings import RedisConnection
 from trimtab.dataplane.queues import LevelledBroker
@@ -26,14 +26,6 @@ from trimtab.files.queues.exchange import (
     read_published,
 )
 from trimtab.model.errors import InputError
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """One server; each test has a name of its own."""
-    server = Server(binaries()["valkey"], tmp_path_factory.mktemp("server"))
-    yield server
-    server.stop()
 
 
 @pytest.fixture

@@ -27,21 +27,6 @@ PATIENCE_SECONDS = 120.0
 SEED = 20261123
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """One server for all tests."""
-    server = Server(binaries()["valkey"], tmp_path_factory.mktemp("server"))
-    yield server
-    server.stop()
-
-
-@pytest.fixture
-def server(made: Server) -> Server:
-    """The same, empty."""
-    made.empty()
-    return made
-
-
 @pytest.fixture
 def own_server(tmp_path: Path) -> Iterator[Server]:
     """One for a test that changes more about it than what it holds."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import ClassVar
 
+from trimtab.act.execution.asked import StepState
 from trimtab.act.execution.machine import Machine
 from trimtab.act.execution.messages import Command, Event, Wait
 from trimtab.act.execution.record import Blocked, Choice
@@ -19,7 +20,6 @@ from trimtab.act.queues.state import (
     PublishStep,
     PublishTold,
     QueuesPort,
-    StepState,
 )
 
 

@@ -3,27 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
-from enum import StrEnum
-from typing import ClassVar, Protocol, Self
+from dataclasses import dataclass, field
+from typing import ClassVar, Protocol
 
+from trimtab.act.execution.asked import AskedRecord
 from trimtab.act.execution.messages import Command, Event, Look
-from trimtab.act.execution.record import Record
 from trimtab.act.execution.settings import Patience
 from trimtab.act.execution.state import Execution, Kept
 
 Value = float | str
 Table = Mapping[str, Value]
 """What is published, by `kind/name`."""
-
-
-class StepState(StrEnum):
-    """How far a step is."""
-
-    PENDING = "pending"
-    ASKED = "asked"
-    DONE = "done"
-    FAILED = "failed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,17 +43,8 @@ class PublishStep:
 
 
 @dataclass(frozen=True, slots=True)
-class PublishRecord(Record[PublishStep, StepState]):
+class PublishRecord(AskedRecord[PublishStep]):
     """A step and how far it is."""
-
-    ACTIVE: ClassVar = frozenset({StepState.ASKED})
-    ENDED: ClassVar = frozenset({StepState.DONE, StepState.FAILED})
-
-    state: StepState = StepState.PENDING
-
-    def resumed(self, now: float, ended: bool) -> Self:
-        """See `Record.resumed`: what was asked for is asked for again if it is not seen."""
-        return replace(self, state=StepState.PENDING) if self.active else self
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Addresses of servers of queues: redis://, rediss:// over TLS, or nodes of a cluster, redis+cluster://."""
+"""Addresses of servers of queues: of one server, over TLS or in plain, or of nodes of a cluster."""
 
 from __future__ import annotations
 

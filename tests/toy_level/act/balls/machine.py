@@ -11,8 +11,8 @@ from trimtab.act.balls.state import (
     BoxesSeen,
     LookAtBoxes,
     Put,
-    StepState,
 )
+from trimtab.act.execution.asked import StepState
 from trimtab.act.execution.machine import Machine
 from trimtab.act.execution.messages import Command, Event, Wait
 from trimtab.act.execution.record import Blocked, Choice

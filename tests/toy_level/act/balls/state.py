@@ -1,23 +1,13 @@
 """Steps and states of executions of the level `balls`."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from enum import StrEnum
-from typing import ClassVar, Self
+from dataclasses import dataclass, field
+from typing import ClassVar
 
+from trimtab.act.execution.asked import AskedRecord
 from trimtab.act.execution.messages import Command, Event, Look
-from trimtab.act.execution.record import Record
 from trimtab.act.execution.settings import Patience
 from trimtab.act.execution.state import Execution, Kept
-
-
-class StepState(StrEnum):
-    """How far a step is."""
-
-    PENDING = "pending"
-    ASKED = "asked"
-    DONE = "done"
-    FAILED = "failed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,17 +27,8 @@ class BallStep:
 
 
 @dataclass(frozen=True, slots=True)
-class BallRecord(Record[BallStep, StepState]):
+class BallRecord(AskedRecord[BallStep]):
     """A step and how far it is."""
-
-    ACTIVE: ClassVar = frozenset({StepState.ASKED})
-    ENDED: ClassVar = frozenset({StepState.DONE, StepState.FAILED})
-
-    state: StepState = StepState.PENDING
-
-    def resumed(self, now: float, ended: bool) -> Self:
-        """See `Record.resumed`: what was asked for is asked for again if it is not seen."""
-        return replace(self, state=StepState.PENDING) if self.active else self
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,27 +21,12 @@ from interactive.messages import STRANDS, Message, Refused
 from interactive.processing import make_broker
 from interactive.rules import Business, Effect
 from interactive.store import Store
-from support.redis_server import Server, binaries
+from support.redis_server import Server
 from trimtab.dataplane.queues import LevelledBroker
 
 FILE = Path(__file__).parents[4] / "examples" / "interactive" / "rules.toml"
 Client = TestClient[Any, Any]
 Story = Callable[[Client, Gateway], Awaitable[None]]
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """One server for all tests."""
-    server = Server(binaries()["valkey"], tmp_path_factory.mktemp("server"))
-    yield server
-    server.stop()
-
-
-@pytest.fixture
-def server(made: Server) -> Server:
-    """The same, empty."""
-    made.empty()
-    return made
 
 
 @pytest.fixture
@@ -406,13 +391,13 @@ def test_a_message_that_kills_its_worker_comes_back_by_itself_and_takes_no_other
     )
 )
 def test_effects_count_once_however_tasks_are_repeated(
-    made: Server, tasks: list[tuple[int, list[int]]]
+    queue_server: Server, tasks: list[tuple[int, list[int]]]
 ) -> None:
     """Tasks may come again, in part or together with others: each id has its first effect and no other."""
-    made.empty()
+    queue_server.empty()
 
     async def story() -> tuple[Any, list[str]]:
-        store = Store(made.url)
+        store = Store(queue_server.url)
         for user, numbers in tasks:
             messages = [Message(f"{user}/{one}", f"u{user}", "song", str(one)) for one in numbers]
             await store.apply("song", [(one, Effect(one.answer, points=2), "") for one in messages], 100)

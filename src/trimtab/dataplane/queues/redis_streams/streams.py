@@ -7,43 +7,29 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from time import time
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
-from redis.exceptions import (
-    ClusterDownError,
-    NoScriptError,
-    OutOfMemoryError,
-    ReadOnlyError,
-    RedisError,
-    ResponseError,
-    TryAgainError,
-)
-from redis.exceptions import ConnectionError as NoConnection
-from redis.exceptions import TimeoutError as NoAnswer
+from redis.exceptions import NoScriptError, OutOfMemoryError, ResponseError
 
 from trimtab.dataplane.queues.backend import Claim, Counts, QueueCounts, bring_up_to
 from trimtab.dataplane.queues.envelope import MICROSECONDS, Delivery, Envelope
+from trimtab.dataplane.queues.redis_streams.answers import AWAY, no_answer, patiently
 from trimtab.dataplane.queues.redis_streams.connecting import async_client_of
+from trimtab.dataplane.queues.redis_streams.entries import QUICK, delivery_of, envelope_of_entry
 from trimtab.dataplane.queues.redis_streams.heartbeat import Heartbeat
 from trimtab.dataplane.queues.redis_streams.scripts import NAMES, ON_A_FULL_SERVER, source
 from trimtab.dataplane.queues.refusals import LostQueueError, QueuesFullError
 from trimtab.files.queues.exchange import KEPT_SECONDS, Keys
-from trimtab.model.errors import ConnectError
 from trimtab.online.queues.lanes import OVERTAKE_SECONDS
 from trimtab.online.queues.ledger import Ledger
 from trimtab.online.queues.messages import Move, Moved
 
-T = TypeVar("T")
-
 _FIELDS: Final = 9
-_AWAY: Final = (NoConnection, NoAnswer, OSError, ClusterDownError, TryAgainError)
 _GROUP: Final = "workers"
 FINISHED_AT_ONCE: Final = 500
-QUICK: Final = ":quick"
-"""Behind the name of a queue's stream: its quick lane."""
 
 
 class RedisStreams:
@@ -101,8 +87,8 @@ class RedisStreams:
     async def open(self) -> None:
         """Make the streams and their groups, where they are not there."""
         for queue in range(len(self.ledger)):
-            await self._patiently(lambda queue=queue: self._make(queue), seconds=30.0)  # type: ignore[misc]
-        about = await self._patiently(lambda: self._client.info("server"), seconds=30.0)
+            await patiently(lambda queue=queue: self._make(queue), seconds=30.0)  # type: ignore[misc]
+        about = await patiently(lambda: self._client.info("server"), seconds=30.0)
         if int(str(about["redis_version"]).partition(".")[0]) >= 7:
             for one in ON_A_FULL_SERVER:
                 self._scripts[one] = self._client.register_script(source(one, True))
@@ -118,8 +104,8 @@ class RedisStreams:
         """All counters now, and the ledger brought up to them."""
         try:
             return self._learnt(await self._run("look", len(self.ledger)))
-        except _AWAY as error:
-            raise _no_answer(error) from error
+        except AWAY as error:
+            raise no_answer(error) from error
 
     async def put(self, envelope: Envelope, queue: int | None) -> int | None:
         """Put a message into a queue, or into that of its affinity key; None where it may not go there."""
@@ -138,8 +124,8 @@ class RedisStreams:
                 round(self.idempotency_seconds * 1000),
                 QUICK if envelope.quick else "",
             )
-        except _AWAY as error:
-            raise _no_answer(error) from error
+        except AWAY as error:
+            raise no_answer(error) from error
         except OutOfMemoryError as error:
             raise QueuesFullError(
                 f"the server of the queues is full: {error}; raise its maxmemory or lower capacity",
@@ -151,7 +137,7 @@ class RedisStreams:
     async def claim(self, worker: str) -> Claim | None:
         """A queue without a living worker, the longest first, with what earlier ones left over."""
         life = round(self.life_seconds * 1000)
-        queue, left = await self._patiently(
+        queue, left = await patiently(
             lambda: self._run("claim", len(self.ledger), worker, life, self.deaths_max)
         )
         if queue < 0:
@@ -159,7 +145,7 @@ class RedisStreams:
         self._hands[worker], self._newest[worker] = deque(), []
         if worker not in self._hearts:
             self._hearts[worker] = Heartbeat(self._url, self.base, worker, queue, self.life_seconds)
-        return Claim(queue, tuple(_delivery(queue, *one) for one in left))
+        return Claim(queue, tuple(delivery_of(queue, *one) for one in left))
 
     async def take(self, worker: str, queue: int, patience_seconds: float) -> Delivery | None:
         """The message whose turn it is; a worker waits for one to come."""
@@ -167,7 +153,7 @@ class RedisStreams:
         if not hand:
             try:
                 await self._fetch(worker, queue, hand, max(1, round(patience_seconds * 1000)))
-            except _AWAY as error:
+            except AWAY as error:
                 # Whether something was handed out meanwhile is not known: the queue is given back as a whole.
                 raise LostQueueError(f"the server did not answer worker {worker}: {error}") from error
             except ResponseError as error:
@@ -201,12 +187,12 @@ class RedisStreams:
         if answer[0] == -1:
             self._newest[worker] = []
             raise LostQueueError(f"queue {queue} is not worker {worker}'s any more: claim one again")
-        hand.extend(_delivery(queue, *one) for one in answer[0])
+        hand.extend(delivery_of(queue, *one) for one in answer[0])
         self._newest[worker] = list(answer[1:])
 
     async def start(self, worker: str, delivery: Delivery) -> bool:
         """Begin a message that was left over."""
-        return bool(await self._patiently(lambda: self._run("start", delivery.queue, delivery.id, worker)))
+        return bool(await patiently(lambda: self._run("start", delivery.queue, delivery.id, worker)))
 
     async def finish(self, delivery: Delivery) -> bool:
         """Take a message out for good; where the server is away, as soon as it is back.
@@ -224,7 +210,7 @@ class RedisStreams:
             told = [self._done.popleft() for _ in range(min(len(self._done), FINISHED_AT_ONCE))]
             names = [part for one, _ in told for part in (one.queue, one.id)]
             try:
-                found = await self._patiently(lambda names=names: self._run("finish", *names))  # type: ignore[misc]
+                found = await patiently(lambda names=names: self._run("finish", *names))  # type: ignore[misc]
             except Exception as error:
                 for _, answer in told:
                     if not answer.done():
@@ -241,7 +227,7 @@ class RedisStreams:
         heart = self._hearts.pop(worker, None)
         if heart is not None:
             heart.stop()
-        await self._patiently(lambda: self._run("release", queue, worker))
+        await patiently(lambda: self._run("release", queue, worker))
 
     async def lease(self, holder: str, seconds: float) -> int | None:
         """The right to schedule, for some time."""
@@ -272,8 +258,8 @@ class RedisStreams:
                 calls.zremrangebyscore(self._keys.processes, "-inf", now - kept)
                 calls.get(self._keys.published)
                 answers = await calls.execute(raise_on_error=False)
-        except _AWAY as error:
-            raise _no_answer(error) from error
+        except AWAY as error:
+            raise no_answer(error) from error
         found: bytes | None = answers[-1] if isinstance(answers[-1], bytes) else None
         return found
 
@@ -306,7 +292,7 @@ class RedisStreams:
     async def dead_letters(self) -> list[tuple[Envelope, str]]:
         """Messages that were given up, with their trace: each worker that died with it, @ milliseconds."""
         found: Any = await self._client.xrange(f"{self.base}:dead")
-        return [(_envelope(fields), fields[b"x"].decode()) for _, fields in found]
+        return [(envelope_of_entry(fields), fields[b"x"].decode()) for _, fields in found]
 
     async def grace(self) -> None:
         """Count queues without a worker as left just now."""
@@ -374,21 +360,6 @@ class RedisStreams:
     async def _run(self, name: str, *arguments: Any) -> Any:
         return await self._scripts[name](keys=[self.base], args=arguments)
 
-    async def _patiently(self, call: Callable[[], Awaitable[T]], seconds: float = float("inf")) -> T:
-        """The answer of a call that may be made twice, waiting while the server is away."""
-        clock = asyncio.get_running_loop().time
-        until, pause = clock() + seconds, 0.05
-        while True:
-            try:
-                return await call()
-            except (*_AWAY, RedisError) as error:
-                if isinstance(error, ResponseError) and not isinstance(error, _AWAY) and not _passing(error):
-                    raise
-                if clock() >= until:
-                    raise _no_answer(error) from error
-            await asyncio.sleep(pause)
-            pause = min(pause * 2, 1.0)
-
     def _learnt(self, view: Sequence[Any]) -> Counts:
         now, flat = int(view[0]), view[1]
         queues, abandoned = [], []
@@ -406,39 +377,3 @@ class RedisStreams:
         bring_up_to(self.ledger, counts)
         self.seen = counts
         return counts
-
-
-def _no_answer(error: BaseException) -> ConnectError:
-    return ConnectError(
-        f"the server of the queues does not answer: {error}; start it or correct the url (a message that was "
-        f"being sent may have arrived; with an idempotency_key it can be sent again)"
-    )
-
-
-def _passing(error: ResponseError) -> bool:
-    """Whether a server that answers so may answer otherwise soon."""
-    passing = (OutOfMemoryError, ReadOnlyError)
-    return isinstance(error, passing) or str(error).startswith(("BUSY", "MASTERDOWN", "MISCONF"))
-
-
-def _delivery(queue: int, name: bytes, trace: bytes, flat: Sequence[bytes]) -> Delivery:
-    fields = dict(zip(flat[::2], flat[1::2], strict=True))
-    envelope = _envelope(fields, name.startswith(b"q"))
-    return Delivery(int(queue), name.decode(), envelope, len(trace.split()), _waited_seconds(fields))
-
-
-def _waited_seconds(fields: dict[bytes, bytes]) -> float | None:
-    """From accepted to taken, on the server's clock; None for a message of an older version of ours."""
-    accepted, taken = fields.get(b"a"), fields.get(b"n")
-    return max(0, int(taken) - int(accepted)) / 1000 if accepted and taken else None
-
-
-def _envelope(fields: dict[bytes, bytes], quick: bool = False) -> Envelope:
-    return Envelope(
-        task_id=fields[b"t"].decode(),
-        body=fields[b"m"],
-        class_name=fields[b"c"].decode(),
-        weight_microseconds=int(fields[b"w"]),
-        affinity_key=fields[b"k"].decode(),
-        quick=quick,
-    )
