@@ -15,9 +15,9 @@ def broker_name(broker: int | str) -> str:
     return f"broker {broker}" if isinstance(broker, int) else broker
 
 
-def counted(number: int, noun: str) -> str:
-    """A number with its noun, in the plural where there are several."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
+def counted(number: int, noun: str, plural: str | None = None) -> str:
+    """A number with its noun, in the plural where there are several; by default that has an s."""
+    return f"{number} {noun if number == 1 else plural or f'{noun}s'}"
 
 
 def fitted(text: str, stream: TextIO, margin: int = 0) -> str:

@@ -62,8 +62,8 @@ def replay_text(arrivals: Arrivals, outcomes: Mapping[str, Outcome], how: str) -
         yield f"[yellow]![/] begun after a later message of the same key: {told}"
     yield (
         "[dim]wait: from when a message came until its processing began, s; σ: of the queues' shares of the "
-        "work that lies there, mean over time; busiest: worker's time over the mean of all; moved: by the "
-        "scheduler; stolen: taken by another's worker[/]"
+        "work that lies there, by the weights of dispatch, mean over time; busiest: worker's time over the "
+        "mean of all; moved: by the scheduler; stolen: taken by another's worker[/]"
     )
 
 

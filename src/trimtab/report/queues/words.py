@@ -111,7 +111,7 @@ def _queue_lines(plan: QueuesPlan) -> list[str]:
             f"queue {one.queue}",
             str(one.messages),
             f"{one.work_seconds:.4g}",
-            f"{one.trend:+.3g}",
+            f"{round(one.trend, 6) + 0.0:+.3g}",  # sums of floats: no 3.55e-15, no -0
             f"{one.forecast_seconds:.4g}",
             f"{one.forecast_messages:.0f}",
             one.state,
@@ -165,7 +165,7 @@ def forecast_text(
             "senders and workers take it up within a second or two"
         )
     compared = prepared.comparison
-    lines += comparison_lines(compared.standing, compared.differences, "entries are published already")
+    lines += comparison_lines(compared.standing, compared.differences, "changes are published already")
     return "\n".join(lines)
 
 
@@ -194,15 +194,14 @@ def _outcome(outcome: PublicationOutcome) -> str:
 def _spent(receipt: QueuesReceipt) -> str:
     version = max((one.version or 0 for one in receipt.outcomes), default=0)
     told = f" as version {version}" if version else ""
-    return f"{counted(len(receipt.done), 'entry')} published{told}, in {duration_text(receipt.seconds)}"
+    return f"{counted(len(receipt.done), CHANGE)} published{told}, in {duration_text(receipt.seconds)}"
 
 
 def glance_text(glance: QueuesGlance, every: bool = False) -> Iterator[RenderableType]:
     """One moment: what lies in each queue, who works, and by which weights."""
     yield from text_of_glance(
         glance,
-        f"{counted(glance.processes, 'process').replace('processs', 'processes')}, weights of version "
-        f"{glance.version}",
+        f"{counted(glance.processes, 'process', 'processes')}, weights of version {glance.version}",
         [_named(glance, row) for row in range(len(glance.brokers))],
         {"messages": 1, "work ms": 1e-3, "in work": 1},
         _remarks(glance),

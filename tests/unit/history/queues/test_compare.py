@@ -75,6 +75,15 @@ def test_quick_messages_go_first_with_lanes() -> None:
     assert (lanes.waits["short"].mean, lanes.waits["long"].mean) == (3.0, 2.5)
 
 
+def test_all_of_a_key_are_in_one_lane() -> None:
+    """Ann's short message stays behind her long one, which is there already; Bob's goes before both."""
+    rows = [(0.0, "long", 4.0), (0.0, "long", 4.0), (1.0, "short", 1.0), (1.0, "short", 1.0)]
+    recorded = arrivals(*rows, keys=(None, "ann", "ann", "bob"))
+    (one,) = compare(recorded, ["round_robin+lanes"], setting(recorded, queues=1)).values()
+    assert one.overtaken == 0
+    assert (one.waits["short"].mean, one.waits["long"].mean) == ((8.0 + 3.0) / 2, 2.5)
+
+
 def test_a_line_knows_its_lanes_after_a_removal() -> None:
     """The quick one and the last other are taken out; who is left is in its lane still."""
     line = Line(30.0)
