@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import reduce
-from operator import or_
 from typing import TYPE_CHECKING
 
 from pyspark.sql import Window
@@ -54,11 +52,13 @@ def typed(raw: DataFrame, settings: PipelineSettings, form: RawForm) -> DataFram
         | F.col("tick").isNull()
         | ~F.coalesce(F.col("kind").isin(*form.kinds), F.lit(False))
     )
+    # As text: made by calls, the conditions of forty columns would be a thousand messages to the JVM.
     bad_number = {
-        name: F.isnan(name) | (F.abs(name) == float("inf")) for name in numbers(form.columns, "double")
+        name: f"isnan(`{name}`) or abs(`{name}`) = double('Infinity')"
+        for name in numbers(form.columns, "double")
     }
-    negative = {name: F.col(name) < 0 for name in form.negative}
-    negative |= {name: F.col(name) < -1 for name in form.minus_one}
+    negative = {name: f"`{name}` < 0" for name in form.negative}
+    negative |= {name: f"`{name}` < -1" for name in form.minus_one}
     flags = (
         flagged_where(late, Flag.LATE)
         .bitwiseOR(flagged_where(unreadable, Flag.UNREADABLE))
@@ -66,10 +66,13 @@ def typed(raw: DataFrame, settings: PipelineSettings, form: RawForm) -> DataFram
         .bitwiseOR(flagged_where(_any(negative.values()), Flag.NEGATIVE))
     )
     flagged = raw.withColumn("flags", flags)
-    absent = {name: F.col(name) < 0 for name in (*form.negative, *form.minus_one)}
+    absent = {name: f"`{name}` < 0" for name in (*form.negative, *form.minus_one)}
     for name, bad in bad_number.items():
-        absent[name] = bad | absent[name] if name in absent else bad
-    cleaned = {name: F.when(~F.coalesce(bad, F.lit(False)), F.col(name)) for name, bad in absent.items()}
+        absent[name] = f"{bad} or {absent[name]}" if name in absent else bad
+    cleaned = {
+        name: F.expr(f"case when not coalesce({bad}, false) then `{name}` end")
+        for name, bad in absent.items()
+    }
     # An unreadable row must lie somewhere to be counted: at the instant it was received.
     cleaned["tick"] = F.coalesce("tick", "received_at", F.timestamp_micros(F.lit(0)))
     cleaned["cluster"] = F.coalesce("cluster", F.lit(""))
@@ -125,8 +128,8 @@ def deduplicated(samples: DataFrame, form: RawForm, doubled: Ranges | None = Non
     return conform(ranked.where("place = 1"), form.cleaned)
 
 
-def _any(conditions: Iterable[Column]) -> Column:
-    return reduce(or_, (F.coalesce(condition, F.lit(False)) for condition in conditions))
+def _any(conditions: Iterable[str]) -> Column:
+    return F.expr(" or ".join(f"coalesce({condition}, false)" for condition in conditions))
 
 
 _OF_SAMPLES = (Flag.UNREADABLE, Flag.NOT_A_NUMBER, Flag.NEGATIVE)

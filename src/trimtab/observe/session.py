@@ -128,6 +128,8 @@ def spark_session(
     find_java("Spark")
     from pyspark.sql import SparkSession
 
+    from trimtab.observe.spark_columns import remember_functions
+
     say("starting Spark" if chosen.local_cores else f"starting Spark ({chosen.address or 'as submitted'})")
 
     # Python workers must be this interpreter, not whatever `python3` happens to be on PATH; on the machines
@@ -159,6 +161,7 @@ def spark_session(
         if chosen.packages:
             say(f"spark-submit fetches spark.packages: give it --packages {','.join(chosen.packages)}")
     session.sparkContext.setLogLevel("ERROR")
+    remember_functions(session)
     # PySpark repeats every failed query as JSON on the terminal, stack trace and all.
     logging.getLogger("DataFrameQueryContextLogger").setLevel(logging.CRITICAL)
     # Its bridge does the same with the call that Ctrl-C interrupts.
@@ -208,6 +211,11 @@ def _start_options(settings: SessionSettings, scratch: Path | None, jars: Sequen
         "spark.sql.catalogImplementation": "in-memory",
         # PySpark asks the JVM three times per column function, only to name our line in an error message.
         "spark.python.sql.dataFrameDebugging.enabled": "false",
+        # Without Hadoop's native library a process is started for the rights of each file, and checksums,
+        # which no reader looks at, are files too.
+        "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
+        "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",
+        "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
     }
     if not _submitted():
         options["spark.driver.memory"] = settings.memory
@@ -251,6 +259,10 @@ def _query_options(settings: SessionSettings) -> dict[str, str]:
         # A source that is one file a tick should not become one task a tick.
         "spark.sql.files.openCostInBytes": "65536",
         "spark.sql.streaming.metricsEnabled": "false",
+        # Every query, and every plan anew between its stages, is described to the web page: with all that
+        # can be told of sixty columns that is an eighth of what planning takes.
+        "spark.sql.ui.explainMode": "simple",
+        "spark.sql.debug.maxToStringFields": "2",
         "spark.sql.streaming.minBatchesToRetain": "20",
     }
 

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 def conform(frame: DataFrame, columns: Columns) -> DataFrame:
     """The last `select` of every transformation: exactly these columns, in this order, of these types."""
-    return frame.select(*(F.col(name).cast(kind).alias(name) for name, kind in columns))
+    # As text: a column made here by three calls costs nine messages to the JVM and back, a text one.
+    return frame.selectExpr(*(f"cast(`{name}` as {kind}) as `{name}`" for name, kind in columns))
 
 
 def frame_of(session: SparkSession, rows: Sequence[tuple[object, ...]], form: str) -> DataFrame:
@@ -130,3 +131,26 @@ def statistics(value: Column, mean: Column) -> Column:
         mean, latest, *(F.get(shares, F.lit(place)) for place in range(len(_SHARES))), F.max(value)
     )
     return F.when(F.count(value) > 0, fields.cast(STATISTICS))
+
+
+class _Remembered:
+    """A class of the JVM whose members are asked for once."""
+
+    def __init__(self, found: Any) -> None:
+        self._found = found
+
+    def __getattr__(self, name: str) -> Any:
+        member = getattr(self._found, name)
+        setattr(self, name, member)
+        return member
+
+
+def remember_functions(session: SparkSession) -> None:
+    """Keep what PySpark asks the JVM for at every column function: which class has them, and which it is.
+
+    The JVM would look through all of its jars, package by package, each time.
+    """
+    jvm: Any = session.sparkContext._jvm
+    for name in ("functions", "org.apache.spark.sql.functions", "PythonUtils"):
+        if not isinstance(getattr(jvm, name), _Remembered):
+            setattr(jvm, name, _Remembered(getattr(jvm, name)))

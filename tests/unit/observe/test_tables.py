@@ -8,7 +8,7 @@ import pytest
 
 from support.small_lake import NOON, STEP, broker_rows, publish
 from trimtab.observe.lake import microseconds
-from trimtab.observe.spark_columns import is_inside, is_within
+from trimtab.observe.spark_columns import conform, is_inside, is_within
 from trimtab.observe.tables import Tables
 
 if TYPE_CHECKING:
@@ -78,3 +78,28 @@ def test_rows_outside_what_is_asked_for_stay_away(
     asked = [(START + round(first * step), START + round(last * step) + 1)]
     found = Tables(spark, lake, lake.manifest()).read("brokers", asked).select("broker").collect()
     assert sorted(row.broker for row in found) == [at for at in range(6) if first <= at <= last]
+
+
+def test_columns_are_made_with_few_messages_to_the_jvm(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A micro-batch makes thousands of them, and for each the JVM would look through all of its jars."""
+    from py4j.clientserver import JavaClient
+    from pyspark.sql import functions as F
+
+    frame, sent, send = spark.range(1), [], JavaClient.send_command
+
+    def counted(self: object, command: str, *more: object, **named: object) -> object:
+        # When Python tells what it has thrown away is chance.
+        sent.extend([command] * (not command.startswith("m")))
+        return send(self, command, *more, **named)
+
+    F.col("id")
+    monkeypatch.setattr(JavaClient, "send_command", counted)
+    F.col("id")
+    assert len(sent) == 1
+    sent.clear()
+    made = conform(frame, (("id", "int"),) * 40)
+    # A list is handed over word by word.
+    assert len(sent) < 60
+    assert made.dtypes == [("id", "int")] * 40
