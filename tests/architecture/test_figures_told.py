@@ -43,3 +43,15 @@ def test_tables_of_the_queue_forecast_are_made_of_its_result() -> None:
     rows = [line for line in told.splitlines() if line.startswith("|")]
     assert len(rows) > 80
     assert [line for line in rows if line not in page] == []
+
+
+def test_the_queue_forecast_shows_what_was_expected_of_it() -> None:
+    """Makespans of 10,000 messages in step and at random, within the tolerance that stands beside them."""
+    program = (
+        "import json, run; from pathlib import Path; "
+        "print(run.missed(*(json.loads(Path(one).read_text()) for one in ('result.json', 'expected.json'))))"
+    )
+    told = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=QUEUE_FORECAST
+    )
+    assert told.stdout == "[]\n"
