@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 import trimtab
+from support.key_snapshots import a_key
+from support.key_snapshots import a_snapshot as a_topic
 from support.queue_snapshots import a_class, a_queue, a_snapshot
 from trimtab import extras
 from trimtab.lab.simulate.bundle_instances import skewed_bundles
@@ -24,6 +26,9 @@ SNAPSHOTS = {
             a_class("report", weight=1.0, published=1.0),
         ),
         scheduling={"cycle_seconds": 5.0, "limits": "share"},
+    ),
+    "keys": a_topic(
+        {0: 90.0, 4: 30.0, **dict.fromkeys((1, 2, 3), 20.0)}, a_key("ann", 0, 90.0, 0), capacity=100.0
     ),
 }
 

@@ -20,6 +20,9 @@ def apply(
     rebase: bool = typer.Option(
         False, "--rebase", help="Leave out what has changed since the plan was made."
     ),
+    back: bool = typer.Option(
+        False, "--back", help="Take the plan back: routes of keys as they were before it."
+    ),
     lake: Path | None = LAKE,
     settings: Path | None = SETTINGS,
     overrides: list[str] = SET,
@@ -36,7 +39,7 @@ def apply(
     from trimtab.cli.bodies import apply as body
 
     where = where_of(lake, settings, overrides, given)
-    body.apply(plan, where, yes=yes, dry_run=dry_run, rebase=rebase, as_json=as_json)
+    body.apply(plan, where, yes=yes, dry_run=dry_run, rebase=rebase, back=back, as_json=as_json)
 
 
 # Levels may share an option: it is offered once.

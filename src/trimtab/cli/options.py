@@ -41,6 +41,11 @@ def connection_options() -> list[Option]:
     return [option for system in systems() for option in system.all_options]
 
 
+def reading_options() -> list[Option]:
+    """The options by which levels name what Spark reads out of a system itself."""
+    return [level.reads for level in LEVELS.values() if level.reads is not None]
+
+
 def with_options(command: Callable[..., None], options: Iterable[Option]) -> Callable[..., None]:
     """A command with further options, whose values it is handed together as `given`, by name.
 

@@ -17,6 +17,7 @@ from trimtab.cli.options import (
     SETTINGS,
     connection_options,
     lake_path,
+    reading_options,
     where_of,
     with_options,
 )
@@ -29,7 +30,6 @@ WINDOW = typer.Option(None, "--window", help="Length of a window in seconds; its
 HEAVY = typer.Option(False, spark.HEAVY.flag, help=spark.HEAVY.help)
 
 
-@app.command()
 def run(
     since: str | None = typer.Option(None, "--since", help="First tick, as 2026-11-21T05:00 (UTC)."),
     until: str | None = typer.Option(None, "--until", help="Ticks before this one."),
@@ -39,14 +39,22 @@ def run(
     heavy: bool = HEAVY,
     settings: Path | None = SETTINGS,
     overrides: list[str] = SET,
+    *,
+    given: dict[str, Any],
 ) -> None:
     """Build the tables anew from raw samples, over all history or a part, and write the newest snapshots.
 
-    Every level that has samples in the lake gets its tables.
+    Every level that has samples in the lake gets its tables. With --keys Spark first reads the records of a
+    topic themselves, and only that level's tables are built.
     """
     from trimtab.cli.bodies import pipeline as body
 
-    body.run(since, until, window, where_of(lake, settings, _spark(overrides, master, heavy), {}))
+    where = where_of(lake, settings, _spark(overrides, master, heavy), given)
+    body.run(since, until, window, where)
+
+
+_BOOTSTRAP = [one for one in connection_options() if one.name == "bootstrap"]
+app.command()(with_options(run, [*reading_options(), *_BOOTSTRAP]))
 
 
 def stream(
@@ -68,7 +76,8 @@ def stream(
 ) -> None:
     """Keep tables and snapshots up to date with what arrives, exactly once; end with Ctrl-C.
 
-    A topic holds the samples of one level (--level; else of the first); a lake's files tell theirs.
+    A topic holds the samples of one level (--level; else of the first); a lake's files tell theirs. With
+    --keys the records of a topic themselves are read at each trigger.
     """
     from trimtab.cli.bodies import pipeline as body
 
@@ -76,7 +85,7 @@ def stream(
     body.stream(source, level, trigger, most, window, where, once=once)
 
 
-app.command()(with_options(stream, [one for one in connection_options() if one.name == "bootstrap"]))
+app.command()(with_options(stream, [*reading_options(), *_BOOTSTRAP]))
 
 
 def _spark(overrides: list[str], master: str | None, heavy: bool) -> list[str]:

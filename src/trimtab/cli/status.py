@@ -7,7 +7,17 @@ from typing import Any
 
 import typer
 
-from trimtab.cli.options import CLUSTER, JSON, LAKE, SET, SETTINGS, connection_options, where_of, with_options
+from trimtab.cli.options import (
+    CLUSTER,
+    JSON,
+    LAKE,
+    SET,
+    SETTINGS,
+    connection_options,
+    reading_options,
+    where_of,
+    with_options,
+)
 
 app = typer.Typer()
 
@@ -27,6 +37,7 @@ def status(
 
     Reads what `trimtab pipeline` made of the samples; starts no JVM and asks no cluster. With the address of
     one (--bootstrap, --pulsar-admin, --queues) it asks that instead: what lies where at this moment.
+    With --keys it shows a topic as it was last read: which keys, and how level they are over its partitions.
     """
     from trimtab.cli.bodies import status as body
 
@@ -34,4 +45,4 @@ def status(
     body.show(body.look(where, cluster, every=every), watch=watch, as_json=as_json)
 
 
-app.command()(with_options(status, connection_options()))
+app.command()(with_options(status, [*reading_options(), *connection_options()]))

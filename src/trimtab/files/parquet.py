@@ -82,7 +82,7 @@ def _arrow_type(kind: Any) -> pa.DataType:
                 return pa.float64()
             case msgspec.inspect.IntType(le=highest):
                 return pa.int32() if highest is not None and highest < 2**31 else pa.int64()
-            case msgspec.inspect.ListType(item_type=item):
+            case msgspec.inspect.ListType(item_type=item) | msgspec.inspect.VarTupleType(item_type=item):
                 return pa.list_(_arrow_type(item))
             case msgspec.inspect.StructType(fields=fields):
                 return pa.struct([(field.encode_name, _arrow_type(field.type)) for field in fields])

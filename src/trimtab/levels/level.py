@@ -241,6 +241,12 @@ class Level:
         Report: what people read.
     glance
         Observe: one look at a cluster without a lake, from a connection and the settings of collectors.
+    reads, reading
+        Observe: where Spark reads samples out of the system itself, the option that names what is read, and
+        that reading: from a connection, the name, settings, those of the pipeline, a lake and who is told.
+        Samples are filed under `name@cluster`, and a glance is at the newest snapshot.
+    back
+        Model: the plan that takes another one back, where `trimtab apply --back` can.
     pace
         For operators: the setting that limits what an execution does to clients and brokers.
     planning
@@ -276,6 +282,9 @@ class Level:
     carrier: str = "broker"
     remedy: str = "finds the fewest moves that help"
     glance: Part[Callable[[Any, Any], Any]] | None = None
+    reads: Option | None = None
+    reading: Part[Callable[..., AbstractContextManager[Any]]] | None = None
+    back: Part[Callable[[Any], Any]] | None = None
     planning: Part[Callable[[PlanAsked], Planned]] | None = None
     strategy_help: str
     set_help: str

@@ -129,7 +129,7 @@ def deduplicated(samples: DataFrame, form: RawForm, doubled: Ranges | None = Non
 
 
 def _any(conditions: Iterable[str]) -> Column:
-    return F.expr(" or ".join(f"coalesce({condition}, false)" for condition in conditions))
+    return F.expr(" or ".join(f"coalesce({condition}, false)" for condition in conditions) or "false")
 
 
 _OF_SAMPLES = (Flag.UNREADABLE, Flag.NOT_A_NUMBER, Flag.NEGATIVE)

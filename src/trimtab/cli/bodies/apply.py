@@ -39,11 +39,19 @@ from trimtab.report.formats import fitted
 from trimtab.report.saying import say, warn
 
 
-def apply(path: Path, where: Where, *, yes: bool, dry_run: bool, rebase: bool, as_json: bool) -> None:
+def apply(
+    path: Path, where: Where, *, yes: bool, dry_run: bool, rebase: bool, as_json: bool, back: bool = False
+) -> None:
     """`trimtab apply`."""
     level, document = opened_plan(path)
     _refuse_options_of_others(level, path, where.given)
     plan = level.plan().from_document(document)
+    if back:
+        if level.back is None:
+            raise InputError(
+                f"--back: {path} is a plan of {level.name}, which cannot be taken back; plan anew"
+            )
+        plan = level.back()(plan)
     acting, words, settings = level.acting(), level.words(), settings_of(level, where)
     how = execution_settings(settings, level)
     connection = where.connection(level.system, settings)

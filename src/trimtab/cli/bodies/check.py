@@ -144,4 +144,6 @@ def _lake(where: Where, read: _Read) -> Iterator[Finding]:
         except (TrimtabError, OSError) as error:
             yield broken("lake", level.name, str(error), ANOTHER_LAKE)
             continue
+        if level.reads is not None and age.samples_at is None:
+            continue  # it is read on request alone, and nobody has asked
         yield lake_finding(level.name, age, time.time(), read.plan_age_seconds)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import datetime
+import threading
+import time
 from pathlib import Path
 
 import pyarrow.compute as pc
@@ -12,7 +15,7 @@ from trimtab.cli.bodies.where import Where
 from trimtab.files.head import duration, instant
 from trimtab.files.settings import Settings
 from trimtab.files.store import Place, reach
-from trimtab.levels import FIRST, LEVELS, level_named
+from trimtab.levels import FIRST, LEVELS, Level, level_named
 from trimtab.levels.settings import pipeline_table
 from trimtab.levels.spark import spark_settings
 from trimtab.levels.systems import KAFKA
@@ -32,6 +35,9 @@ def run(since: str | None, until: str | None, window: float | None, where: Where
     chosen, spark = _settings(found, window), spark_settings(found)
     period = instant("--since", since), instant("--until", until)
     lakes = _lakes(where.lake)
+    if reads := _asked_to_read(where):
+        _read(*reads, where, found, chosen, lakes, period)
+        return
     if not lakes_with_samples(list(lakes.values())):
         # Before Spark starts: nobody should wait ten seconds to be told this.
         raise ObserveError(
@@ -66,6 +72,11 @@ def stream(
     chosen, spark = _settings(found, window), spark_settings(found)
     ages = found.section("lake", LakeSettings)
     seconds = duration("--trigger", trigger)
+    if reads := _asked_to_read(where):
+        _read(
+            *reads, where, found, chosen, _lakes(where.lake), (None, None), stop_on_signals(), seconds, once
+        )
+        return
     origin, jars = _source(source, found, where, most)
     stop = stop_on_signals()
     lakes = _lakes(where.lake)
@@ -79,6 +90,50 @@ def stream(
             run_stream(session, lakes[name], chosen[name], origin, seconds, once, stop, say, ages)
     finally:
         session.stop()
+
+
+def _asked_to_read(where: Where) -> tuple[Level, str] | None:
+    """The level whose samples Spark is to read out of its system, and what is to be read there."""
+    for level in LEVELS.values():
+        if level.reads is not None and (name := where.given.get(level.reads.name)) is not None:
+            return level, str(name)
+    return None
+
+
+def _read(
+    level: Level,
+    name: str,
+    where: Where,
+    found: Settings,
+    chosen: dict[str, PipelineSettings],
+    lakes: dict[str, Lake],
+    period: tuple[datetime.datetime | None, datetime.datetime | None],
+    stop: threading.Event | None = None,
+    seconds: float = 0.0,
+    once: bool = True,
+) -> None:
+    """Read samples out of a system, and build the level's tables of them, once or until it is stopped."""
+    from trimtab.jars.fetch import spark_kafka_jars
+    from trimtab.observe.stream import spark_options
+
+    assert level.reading is not None
+    connection, lake = where.connection(level.system, found), lakes[level.name]
+    with level.reading()(connection, name, found, chosen[level.name], lake, say) as reading:
+        # The first look comes before Spark starts, which takes as long as a look's distance from the next.
+        reading.look()
+        session = lake_session(spark_settings(found), where.lake, say, tuple(spark_kafka_jars(say)))
+        try:
+            while True:
+                begun = time.monotonic()
+                reading.read(session, spark_options(connection))
+                done = run_batches(session, [lake], chosen, *period, say=say)
+                for path in done[level.name].snapshots:
+                    say(f"snapshot {path}")
+                if once or stop is None or stop.wait(max(0.0, begun + seconds - time.monotonic())):
+                    break
+        finally:
+            session.stop()
+    _tell_quality(lake)
 
 
 def _lakes(lake: Place) -> dict[str, Lake]:

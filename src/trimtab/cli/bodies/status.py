@@ -16,7 +16,7 @@ from rich.live import Live
 from trimtab.cli.bodies.where import Where
 from trimtab.files.settings import Settings
 from trimtab.files.store import Place
-from trimtab.levels import LEVELS, System
+from trimtab.levels import LEVELS, Level, System
 from trimtab.model.errors import InputError, ObserveError, SettingsError
 from trimtab.model.level import Standing, standing_of
 from trimtab.observe.collect.settings import CollectSettings
@@ -32,6 +32,9 @@ Look = Callable[[], tuple[dict[str, Any], Iterable[RenderableType]]]
 
 def look(where: Where, cluster: str | None, *, every: bool) -> Look:
     """The look that is asked for: at brokers where a cluster is named, else at the lake."""
+    for level in LEVELS.values():
+        if level.reads is not None and (name := where.given.get(level.reads.name)) is not None:
+            return _of_reading(level, str(name), where, cluster, every=every)
     system = where.addressed()
     if system is not None:
         return _of_brokers(system, where, every=every)
@@ -83,6 +86,25 @@ def _of_brokers(system: System, where: Where, *, every: bool) -> Look:
         return words.glance_document(seen), words.glance_text(seen, every)
 
     return from_brokers
+
+
+def _of_reading(level: Level, name: str, where: Where, cluster: str | None, *, every: bool) -> Look:
+    """A look at the newest snapshot of what a level read out of its system under a name."""
+    lake, words = Lake(where.lake, level.pipeline()), level.words()
+
+    def from_lake() -> tuple[dict[str, Any], Iterable[RenderableType]]:
+        read = [one for one in lake.clusters() if one.rpartition("@")[0] == name and cluster in (None, one)]
+        if len(read) != 1:
+            flag = "" if level.reads is None else level.reads.flag
+            what = f"readings of {name} on {len(read)} clusters" if read else f"no reading of {name}"
+            raise ObserveError(
+                f"lake {lake.path} holds {what}: "
+                + ("say which with --cluster" if read else f"run `trimtab pipeline run {flag} {name}`")
+            )
+        seen = level.snapshot().read(lake.newest_snapshot(read[0]))
+        return words.glance_document(seen), words.glance_text(seen, every)
+
+    return from_lake
 
 
 def show(seen: Look, *, watch: bool, as_json: bool) -> None:

@@ -1,0 +1,1 @@
+"""Acting on the level `keys`: routing tables are published, partitions added."""

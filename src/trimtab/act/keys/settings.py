@@ -1,0 +1,44 @@
+"""The settings of executions of the level `keys`, below `[execution.keys]`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from trimtab.act.execution.settings import Patience, require_above_zero
+
+
+@dataclass(frozen=True)
+class Publishing:
+    """Patience with those who follow tables.
+
+    Attributes
+    ----------
+    follow_seconds
+        How long to wait until every producer and consumer follows a table, or every consumer has the
+        partitions that were added.
+    settle_wait_seconds
+        How long to wait until consumers have passed what was written before. After that the earlier
+        partitions stay named in the table, which costs some bytes a record, and a later execution takes them
+        out.
+    unseen
+        Publish although nobody can be seen to keep order: tables in a file have no heartbeats. Whoever sets
+        it vouches for every producer and consumer.
+    """
+
+    follow_seconds: float = 120.0
+    settle_wait_seconds: float = 300.0
+    unseen: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse times that no execution could work with."""
+        require_above_zero(self, "execution.keys", "follow_seconds", "settle_wait_seconds")
+
+
+@dataclass(frozen=True)
+class KeysSettings(Patience):
+    """The settings of an execution that publishes routing tables."""
+
+    table: ClassVar[str] = "keys"
+
+    publishing: Publishing = field(default_factory=Publishing)

@@ -1,0 +1,65 @@
+"""The section `[keys]` of the settings: what plans of routing tables go by."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from trimtab.files.binding import Refuse, Section, check_fractions, check_idle_usage, check_not_negative
+
+
+@dataclass(frozen=True)
+class KeysSettings:
+    """What a routing table is to achieve, and how much may change for it.
+
+    Attributes
+    ----------
+    strategy
+        The planner: `trim`.
+    theta
+        Highest share of what its consumer can do that arrives in a partition.
+    epsilon
+        Highest deviation γ of a partition's records a second from their mean, 0 < ε < 1.
+    idle_usage
+        ε is not asked where partitions get less than this share of what their consumers can do.
+    split_above
+        A key with more than this share of what one consumer can do is split. Where that is not known, one
+        with more than a partition may get by ε.
+    join_below
+        A split key goes to one partition again below this share: between the two nothing changes.
+    split_most
+        The most partitions that a key is split over; 0: all there are.
+    groups_most
+        The most key groups that a plan moves.
+    partitions_most
+        Up to so many partitions a plan adds some where θ cannot be met otherwise; 0: it never does.
+    tables
+        Where routing tables are published: `kafka:TOPIC`, a compacted topic, or the path of a file.
+    consumers
+        The consumer group whose load counts, where several read the topic.
+    """
+
+    strategy: str = "trim"
+    theta: tuple[float, ...] = (0.8,)
+    epsilon: tuple[float, ...] = (0.1,)
+    idle_usage: float = 0.02
+    split_above: float = 0.5
+    join_below: float = 0.25
+    split_most: int = 0
+    groups_most: int = 256
+    partitions_most: int = 0
+    tables: str = "kafka:trimtab-tables"
+    consumers: str = ""
+
+
+def _check(settings: KeysSettings, refuse: Refuse) -> None:
+    check_fractions(settings, refuse)
+    check_idle_usage(settings, refuse)
+    check_not_negative(settings, ("split_most", "groups_most", "partitions_most"), refuse)
+    if not 0 < settings.split_above <= 1:
+        refuse("split_above", settings.split_above, "a share above 0, at most 1")
+    if not 0 <= settings.join_below < settings.split_above:
+        refuse("join_below", settings.join_below, "0 or more, and less than split_above")
+
+
+SECTION: Final = Section("keys", KeysSettings, ("theta", "epsilon"), ("records",), _check)

@@ -1,0 +1,142 @@
+"""The pipeline of the level `keys`: raw samples of a topic to the load of its partitions."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+from trimtab.model.errors import SettingsError
+from trimtab.model.keys.snapshot import RESOURCES
+from trimtab.observe.columns import QUALITY, RawForm, columns, imbalance_columns, numbers, of_raw
+from trimtab.observe.level_pipeline import LevelPipeline
+from trimtab.observe.settings import PipelineSettings
+
+KINDS: Final = ("keyed_topic", "key_partition", "hot_key")
+"""The kinds of entity that a row describes, and the columns it fills by that:
+
+- `keyed_topic`: topic, topic_id, consumers, version, base, hashed, and how much was read;
+- `key_partition`: partition, offsets, members, and what was read there: records, their bytes, those without a
+  key, histograms of key groups and of sizes;
+- `hot_key`: key, key_group, partition, and its records that were read there.
+
+A look at offsets alone fills the first columns of the first two.
+"""
+
+KEYS: Final = ("cluster", "tick", "kind", "partition", "key")
+
+COLUMNS: Final = (
+    ("cluster", "string"),  # topic@cluster
+    ("tick", "timestamp"),
+    ("kind", "string"),
+    ("partition", "int"),
+    ("key", "string"),  # as trimtab.model.keys.naming writes it, or its keyed hash
+    ("sampled_at", "timestamp"),
+    ("received_at", "timestamp"),
+    ("topic", "string"),
+    ("topic_id", "string"),
+    ("consumers", "string"),
+    ("version", "long"),  # of the routing table in force
+    ("base", "int"),
+    ("hashed", "boolean"),
+    ("begin_offset", "long"),
+    ("end_offset", "long"),
+    ("committed_offset", "long"),
+    ("member", "string"),  # of the group, that has the partition
+    ("distinct_keys", "long"),
+    ("records", "long"),
+    ("bytes", "long"),
+    ("keyless", "long"),
+    ("key_group", "int"),
+    ("groups", "longs"),  # records by key group
+    ("sizes", "longs"),  # records by size: class n holds those of 2**(n-1) bytes or more, below 2**n
+    ("route", "ints"),  # of a hot key: partitions by the table in force
+    ("routes", "ints"),  # of a topic: the partition of each key group by the table in force
+)
+
+
+_COLUMNS: Final = of_raw(COLUMNS)
+FORM: Final = RawForm(_COLUMNS, KEYS, KINDS, negative=numbers(_COLUMNS, "bigint"))
+
+
+@dataclass(frozen=True)
+class KeysPipelineSettings(PipelineSettings):
+    """The settings that the figures of the level `keys` depend on.
+
+    Attributes
+    ----------
+    records_most
+        The newest records that are read, over all partitions.
+    keys_most
+        Hot keys that are told.
+    sample_seconds
+        Offsets are looked at twice, at least so long apart: the distance makes rates.
+    capacity_seconds
+        Over how long commits of consumers with a backlog are taken for what one can do.
+    capacity_per_second
+        Records a second that one consumer can do, where that is known; 0: by their commits.
+    hashed
+        Whether keys are told by a keyed hash only; the environment has its salt.
+    """
+
+    NOT_OF_TABLES: ClassVar[frozenset[str]] = frozenset(
+        {"records_most", "keys_most", "sample_seconds", "hashed"}
+    )
+
+    records_most: int = 200_000
+    keys_most: int = 20
+    sample_seconds: float = 10.0
+    capacity_seconds: float = 600.0
+    capacity_per_second: float = 0.0
+    hashed: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._check_seconds("sample_seconds", "capacity_seconds")
+        for name in ("records_most", "keys_most"):
+            if getattr(self, name) < 1:
+                raise SettingsError(f"pipeline.keys.{name} is {getattr(self, name)}: give 1 or more")
+        if not 0 <= self.capacity_per_second < 1e12:
+            raise SettingsError(
+                f"pipeline.keys.capacity_per_second is {self.capacity_per_second:g}: give records a second, "
+                "or 0 to have it measured"
+            )
+
+    def of_tables(self) -> dict[str, object]:
+        """The settings that stored tables depend on, under their names in the section `[pipeline]`."""
+        shared = {field.name for field in dataclasses.fields(PipelineSettings)}
+        kept = super().of_tables()
+        return {name if name in shared else f"keys.{name}": value for name, value in kept.items()}
+
+    def needed(self, table: str) -> int:
+        """As for every level, and as far back as commits tell of capacity."""
+        return max(super().needed(table), self.capacity + self.gap)
+
+    @property
+    def capacity(self) -> int:
+        """How far back commits tell of capacity, microseconds."""
+        return round(self.capacity_seconds * 1_000_000)
+
+
+BROKERS: Final = columns(
+    "cluster string, tick timestamp, broker string, broker_state string, partition int, elapsed_us bigint, "
+    "end_offset bigint, backlog bigint, served_per_second double, records_load double, "
+    "records_capacity double, consumer_capacity double, flags int"
+)
+"""Partitions; the names of the first columns are those that all levels have."""
+
+PIPELINE: Final = LevelPipeline(
+    name="keys",
+    place="keys",
+    resources=RESOURCES,
+    settings=KeysPipelineSettings,
+    raw=FORM,
+    tables={
+        "cleaned": FORM.cleaned,
+        "brokers": BROKERS,
+        "imbalance": imbalance_columns("string"),
+        "quality": QUALITY,
+    },
+    transformations="trimtab.observe.keys.stages:STAGES",
+    snapshots="trimtab.observe.keys.snapshot:write_newest_snapshots",
+)

@@ -1,0 +1,159 @@
+"""The newest tables to snapshots of the level `keys`, by pyarrow alone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow.compute as pc
+
+from trimtab.files.keys.snapshot import FORMAT
+from trimtab.model.keys.snapshot import GroupLoad, HotKey, KeysSnapshot, PartitionLoad
+from trimtab.model.snapshot import Quality
+from trimtab.observe.snapshots import Moment, write_snapshots
+from trimtab.online.keys.consumption import literal, repaired
+from trimtab.online.keys.load import Content, LoadView
+from trimtab.online.keys.similarity import by_content, by_load
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from trimtab.files.store import Place
+    from trimtab.observe.keys.pipeline import KeysPipelineSettings
+    from trimtab.observe.lake import Lake
+    from trimtab.observe.manifest import Manifest
+
+Row = dict[str, Any]
+
+COMPARED_MOST: Final = 64
+"""With more partitions they are not compared with one another: there would be thousands of figures."""
+WEIGHT: Final = 0.5
+"""λ1 of ISC; λ2 is the rest."""
+POWER: Final = 2
+"""p of PS; the features weigh the same."""
+
+
+def write_newest_snapshots(lake: Lake, manifest: Manifest, settings: KeysPipelineSettings) -> list[Place]:
+    """A snapshot of every topic at its newest reading; returns a folder per topic."""
+
+    def write(moment: Moment[KeysPipelineSettings], path: Path) -> None:
+        FORMAT.write(snapshot_at(moment), path)
+
+    read = pc.field("kind") == "keyed_topic"
+    return write_snapshots(lake, manifest, settings, "cleaned", write, read & pc.field("base").is_valid())
+
+
+def snapshot_at(moment: Moment[KeysPipelineSettings]) -> KeysSnapshot:
+    """The snapshot of one topic at one reading, with how far it can be trusted in `quality`."""
+    raw = moment.rows("cleaned", moment.tick).to_pylist()
+    topic: Row = next(row for row in raw if row["kind"] == "keyed_topic")
+    read = {row["partition"]: row for row in raw if row["kind"] == "key_partition"}
+    loads = moment.rows("brokers", moment.tick).sort_by("partition").to_pylist()
+    rates = {row["partition"]: row["records_load"] or 0.0 for row in loads}
+    consumer = next((row["consumer_capacity"] for row in loads), None)
+    capacity = None if consumer is None else loads[0]["records_capacity"]
+    extra: list[tuple[str, object]] = [
+        ("x_records_read", topic["records"] or 0),
+        ("x_distinct_keys", sum(row["distinct_keys"] or 0 for row in read.values())),
+        ("x_keyless_share", _share(sum(row["keyless"] or 0 for row in read.values()), topic["records"] or 0)),
+    ]
+    if capacity is None:
+        extra.append(("x_nominal_capacity", ["records"]))
+    return KeysSnapshot(
+        reference=moment.reference,
+        quality=Quality(
+            valid_share=_share(sum(row["records_load"] is not None for row in loads), len(loads)),
+            oldest_sample_seconds=0.0,
+            cpu="absent",
+            extra=tuple(extra),
+        ),
+        topic=topic["topic"],
+        topic_id=topic["topic_id"],
+        consumers=topic["consumers"] or "",
+        version=topic["version"],
+        base=topic["base"],
+        hashed=bool(topic["hashed"]),
+        capacity=capacity,
+        consumer_capacity=consumer,
+        partitions=_partitions(loads, read, capacity),
+        groups=_groups(topic["routes"], read, rates),
+        keys=_keys([row for row in raw if row["kind"] == "hot_key"], read, rates, consumer),
+    )
+
+
+def _partitions(
+    loads: Sequence[Row], read: dict[int, Row], capacity: float | None
+) -> tuple[PartitionLoad, ...]:
+    view = LoadView(len(loads))
+    for place, row in enumerate(loads):
+        own = read.get(row["partition"], {})
+        view.load[place], view.rate[place] = row["backlog"] or 0, row["records_load"] or 0.0
+        view.record_bytes[place] = _share(own.get("bytes") or 0, own.get("records") or 0)
+        view.keys[place] = own.get("distinct_keys") or 0
+        # One member of a group has a partition, and fetches it over one connection.
+        view.members[place] = int(own.get("member") is not None)
+        view.connections[place] = view.members[place]
+        view.content[place] = Content(_shares(own.get("groups")), _shares(own.get("sizes")))
+    printed = literal(view, WEIGHT)
+    compared = range(len(loads)) if len(loads) <= COMPARED_MOST else ()
+    halves, thirds = (0.5, 0.5), (1 / 3, 1 / 3, 1 / 3)
+    return tuple(
+        PartitionLoad(
+            partition=row["partition"],
+            records_per_second=view.rate[place],
+            backlog=row["backlog"] or 0,
+            record_bytes=view.record_bytes[place],
+            served_per_second=row["served_per_second"],
+            isc=None if capacity is None else repaired(view.rate[place], view.load[place], capacity, WEIGHT),
+            isc_literal=printed[place],
+            ps_content=tuple(by_content(view, place, other, halves, POWER) for other in compared),
+            ps_load=tuple(by_load(view, place, other, thirds, POWER) for other in compared),
+        )
+        for place, row in enumerate(loads)
+    )
+
+
+def _groups(routes: Sequence[int], read: dict[int, Row], rates: dict[int, float]) -> tuple[GroupLoad, ...]:
+    """Each partition's rate, split by what was read there: partitions may have been read unlike far back."""
+    found = [0.0] * len(routes)
+    for number, row in sorted(read.items()):
+        if row["records"]:
+            each = rates.get(number, 0.0) / row["records"]
+            for group, count in enumerate(row["groups"]):
+                found[group] += count * each
+    return tuple(GroupLoad(group, routes[group], rate) for group, rate in enumerate(found))
+
+
+def _keys(
+    rows: Sequence[Row], read: dict[int, Row], rates: dict[int, float], capacity: float | None
+) -> tuple[HotKey, ...]:
+    total = sum(rates.values())
+    by_key: dict[str, list[Row]] = {}
+    for row in sorted(rows, key=lambda row: (row["key"], row["partition"])):
+        by_key.setdefault(row["key"], []).append(row)
+    found = []
+    for key, its in by_key.items():
+        rate = sum(
+            _share(row["records"], read[row["partition"]]["records"] or 0) * rates.get(row["partition"], 0.0)
+            for row in its
+        )
+        found.append(
+            HotKey(
+                key=key,
+                group=its[0]["key_group"],
+                records_per_second=rate,
+                share=_share(rate, total),
+                partitions=tuple(its[0]["route"]),
+                consumer=None if capacity is None else rate / capacity,
+            )
+        )
+    return tuple(sorted(found, key=lambda one: (-one.records_per_second, one.key)))
+
+
+def _shares(counts: Sequence[int] | None) -> tuple[float, ...]:
+    total = sum(counts or ())
+    return tuple(one / total for one in counts) if counts and total else ()
+
+
+def _share(part: float, whole: float) -> float:
+    return part / whole if whole else 0.0

@@ -1,0 +1,114 @@
+"""Transformations of the level `keys`, from cleaned samples to the load of partitions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import Window
+from pyspark.sql import functions as F
+
+from trimtab.model.keys.snapshot import RESOURCES
+from trimtab.observe import clean as counts
+from trimtab.observe import imbalance as measures
+from trimtab.observe.columns import SECOND, Flag, imbalance_columns
+from trimtab.observe.keys.pipeline import BROKERS, KeysPipelineSettings
+from trimtab.observe.level_pipeline import Stage, here
+from trimtab.observe.spark_columns import conform, flagged_where, sound
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+BUSY_SECONDS: Final = 5.0
+"""A consumer with more work waiting than it does in so long is at its limit."""
+
+
+def brokers(cleaned: DataFrame, settings: KeysPipelineSettings) -> DataFrame:
+    """What arrives in each partition, waits there and is committed; and what its consumer can do.
+
+    Consumers are taken for alike. One can do what those did that had more than `BUSY_SECONDS` of work waiting
+    in some partition at both ends of an interval, over all such intervals of `capacity_seconds`: the mean,
+    since commits come in lumps and their maximum would promise too much. A partition has its share of a
+    consumer. Where none was ever busy, each has the topic's whole load, the same for all. Offsets count
+    markers of transactions too.
+    """
+    parts = cleaned.where("accepted and kind = 'key_partition' and partition is not null")
+    history = Window.partitionBy("cluster", "partition").orderBy("tick")
+    at = F.unix_micros("tick")
+    paired = parts.withColumns(
+        {f"_{name}": F.lag(name).over(history) for name in ("tick", "end_offset", "committed_offset")}
+    ).withColumn("_elapsed", at - F.unix_micros("_tick"))
+    near = F.coalesce(F.col("_elapsed") <= settings.gap, F.lit(False))
+    fell = F.coalesce(near & (F.col("end_offset") < F.col("_end_offset")), F.lit(False))
+    flags = (
+        F.col("flags").bitwiseOR(flagged_where(~near, Flag.GAP)).bitwiseOR(flagged_where(fell, Flag.RESET))
+    )
+    judged = paired.withColumn("elapsed_us", F.when(near, F.col("_elapsed"))).withColumn("flags", flags)
+    seconds = F.col("elapsed_us") / SECOND
+    done = F.greatest(F.lit(0), F.col("committed_offset") - F.col("_committed_offset"))
+    waited = F.col("_end_offset") - F.col("_committed_offset")
+    waits = F.col("end_offset") - F.col("committed_offset")
+    # What is received and not yet committed waits for nobody: an automatic commit comes every five seconds.
+    busy = sound() & (F.least(waited, waits) > done / seconds * BUSY_SECONDS) & (done > 0)
+    rated = judged.withColumns(
+        {
+            "records_load": F.when(sound(), (F.col("end_offset") - F.col("_end_offset")) / seconds),
+            "served_per_second": F.when(sound(), done / seconds),
+            "_done": F.when(sound(), done),
+            "_busy": F.coalesce(busy, F.lit(False)),
+            "_seconds": F.when(sound(), seconds),
+            "_member": F.coalesce("member", F.col("partition").cast("string")),
+        }
+    )
+    # Each row stands for a share of its consumer, so that sums over rows are sums over consumers.
+    tick, consumer = (Window.partitionBy("cluster", "tick", *more) for more in ((), ("_member",)))
+    part = rated.withColumn("_part", 1 / F.count(F.lit(1)).over(consumer))
+    some = F.max("_busy").over(consumer)
+    worked = part.withColumns(
+        {
+            "_worked": F.when(some, F.sum("_done").over(consumer) * F.col("_part")),
+            "_for_seconds": F.when(some, F.max("_seconds").over(consumer) * F.col("_part")),
+        }
+    )
+    frame = Window.partitionBy("cluster").orderBy(at).rangeBetween(-settings.capacity, 0)
+    one = F.sum("_worked").over(frame) / F.sum("_for_seconds").over(frame)
+    if settings.capacity_per_second:
+        one = F.lit(float(settings.capacity_per_second))
+    measured = worked.withColumn("consumer_capacity", one)
+    known = F.col("consumer_capacity") * F.sum("_part").over(tick) / F.count(F.lit(1)).over(tick)
+    everything = F.greatest(F.lit(1.0), F.sum("records_load").over(tick))
+    waiting = F.col("end_offset") - F.greatest(F.col("committed_offset"), F.col("begin_offset"))
+    return conform(
+        measured.withColumns(
+            {
+                "broker": F.concat(F.lit("partition "), F.col("partition").cast("string")),
+                "broker_state": F.lit("alive"),
+                # Where no group reads the topic, nothing waits for anybody.
+                "backlog": F.when(F.col("consumers").isNotNull(), F.greatest(F.lit(0), waiting)).otherwise(0),
+                "records_capacity": F.coalesce(known, everything),
+            }
+        ),
+        BROKERS,
+    )
+
+
+def imbalance(brokers: DataFrame) -> DataFrame:
+    """The measures per (cluster, tick) of the records that arrive; `traffic_collapse` is null."""
+    measured = measures.imbalance(brokers, RESOURCES, "string")
+    return conform(
+        measured.withColumn("traffic_collapse", F.lit(None).cast("boolean")), imbalance_columns("string")
+    )
+
+
+def quality(cleaned: DataFrame, brokers: DataFrame) -> DataFrame:
+    """Counts of each flag per (cluster, tick, kind)."""
+    return counts.quality(
+        cleaned, (brokers.withColumn("kind", F.lit("key_partition")), (Flag.GAP, Flag.RESET))
+    )
+
+
+STAGES: Final = (
+    Stage(brokers, {"cleaned": lambda s: s.capacity + s.gap}),
+    Stage(imbalance, {"brokers": here}),
+    Stage(quality, {"cleaned": here, "brokers": here}),
+)

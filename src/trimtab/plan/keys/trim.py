@@ -1,0 +1,287 @@
+"""A plan of the level `keys`: hot keys are split, partitions added where it must be, key groups moved."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import ceil, inf
+
+import numpy as np
+
+from trimtab.files.keys.settings import KeysSettings
+from trimtab.model.imbalance import Imbalance
+from trimtab.model.keys.plan import (
+    Drain,
+    KeysPlan,
+    MoveKind,
+    Places,
+    RouteStanding,
+    RoutingBound,
+    RoutingCost,
+    RoutingMove,
+    RoutingReason,
+)
+from trimtab.model.keys.snapshot import RESOURCES, HotKey, KeysSnapshot
+from trimtab.model.level import ROUNDING, beyond, goals_of
+from trimtab.model.plan import Prediction, Problem, Verdict, settings_document
+from trimtab.plan.keys.levelling import Board, level
+
+
+@dataclass
+class Draft:
+    """A plan in the making: changes in their order, what cannot be, and how many records a second move."""
+
+    moves: list[RoutingMove] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+    moved: float = 0.0
+
+    def add(
+        self, kind: MoveKind, name: str, before: Places, after: Places, rate: float, reason: RoutingReason
+    ) -> None:
+        """One change more."""
+        self.moves.append(RoutingMove(len(self.moves) + 1, kind, name, before, after, rate, reason))
+
+
+def plan_keys(snapshot: KeysSnapshot, settings: KeysSettings) -> KeysPlan:
+    """The plan; where nothing is uneven, no key too hot and no partition missing, it changes nothing.
+
+    Groups move only where a goal is missed as it is, and then to nine tenths of ε; a key that is split stays
+    so until it is down to `join_below`; so the next plan does not take back what this one did.
+    """
+    draft = Draft()
+    count = _partitions(snapshot, settings, draft)
+    board = _board(snapshot, count)
+    before = snapshot.imbalance()
+    _split(snapshot, settings, board, draft)
+    bound = _bound(snapshot, settings, board.mean, count)
+    if draft.moves or _missed(snapshot, settings, before):
+        _move(snapshot, settings, board, draft)
+    after = snapshot.imbalance(np.array(board.loads))
+    for name, row in _missed(snapshot, settings, after):
+        draft.problems.append(_unmet(settings, after, name, row, board))
+    moves = tuple(draft.moves)
+    kinds = [move.kind for move in moves]
+    return KeysPlan(
+        level="keys",
+        strategy="trim",
+        seed=0,
+        settings=settings_document(settings, RESOURCES),
+        snapshot=snapshot.reference,
+        verdict=_verdict(draft),
+        moves=moves,
+        predicted=Prediction(before.measures(), after.measures()),
+        problems=tuple(draft.problems),
+        topic=snapshot.topic,
+        topic_id=snapshot.topic_id,
+        consumers=snapshot.consumers,
+        version=snapshot.version,
+        base=snapshot.base,
+        partitions=count,
+        assignments=tuple(RouteStanding(one.kind, one.name, one.before, one.after) for one in moves),
+        cost=RoutingCost(
+            kinds.count(MoveKind.GROUP),
+            kinds.count(MoveKind.KEY),
+            count - len(snapshot.partitions),
+            draft.moved,
+        ),
+        bound=RoutingBound(
+            min(bound, draft.moved),
+            "what partitions get above (1 + ε) times the mean, or above θ, has to go elsewhere",
+        ),
+        drains=_drains(snapshot, board),
+    )
+
+
+def _partitions(snapshot: KeysSnapshot, settings: KeysSettings, draft: Draft) -> int:
+    """How many partitions there are to be, by what consumers can do."""
+    count, one = len(snapshot.partitions), snapshot.consumer_capacity
+    total = sum(part.records_per_second for part in snapshot.partitions)
+    theta = settings.theta[0]
+    if one is None or snapshot.capacity is None or total <= theta * snapshot.capacity * count:
+        return count
+    needed = ceil(total / (theta * one) - ROUNDING)
+    told = (
+        f"{total:,.0f} records/s arrive, a consumer at {theta:.0%} of {one:,.0f} records/s does "
+        f"{theta * one:,.0f}: {needed} consumers are needed"
+    )
+    proof = {"records_per_second": total, "consumer_capacity": one, "theta": theta, "partitions": count}
+    if needed <= count:
+        # Partitions there are enough; consumers have several.
+        text = f"{told}, and {count} partitions are there for them: start more in group {snapshot.consumers}"
+        draft.problems.append(Problem("add_consumers", text, needed, RESOURCES[0], dict(proof)))
+        return count
+    told += f", with a partition each, and there are {count}"
+    wanted = min(needed, max(count, settings.partitions_most))
+    if wanted > count:
+        reason = RoutingReason("capacity", RESOURCES[0], told)
+        draft.add(MoveKind.ADD, snapshot.topic, (count,), (wanted,), 0.0, reason)
+    if wanted < needed:
+        remedy = f"; keys.partitions_most is {settings.partitions_most}: raise it, or make consumers faster"
+        draft.problems.append(
+            Problem("add_partitions", told + remedy, needed - wanted, RESOURCES[0], dict(proof))
+        )
+    return wanted
+
+
+def _board(snapshot: KeysSnapshot, count: int) -> Board:
+    loads = [one.records_per_second for one in snapshot.partitions]
+    loads += [0.0] * (count - len(loads))
+    places = [one.partition for one in snapshot.groups]
+    rates = [one.records_per_second for one in snapshot.groups]
+    for key in snapshot.keys:
+        if key.partitions != (places[key.group],):
+            rates[key.group] = max(0.0, rates[key.group] - key.records_per_second)
+    return Board(loads, places, rates)
+
+
+def _split(snapshot: KeysSnapshot, settings: KeysSettings, board: Board, draft: Draft) -> None:
+    """Split keys that are too hot for one partition, and put together those that are no longer hot."""
+    capacity, theta, epsilon = snapshot.capacity, settings.theta[0], settings.epsilon[0]
+    carries = board.mean * (1 + epsilon)
+    # Of a topic that is idle a key may have all: its partition is as idle.
+    if capacity is not None and board.mean < settings.idle_usage * capacity:
+        carries = theta * capacity
+    part = carries if capacity is None else settings.split_above * capacity
+    join = settings.join_below / settings.split_above * part
+    most = min(settings.split_most or len(board.loads), len(board.loads))
+    for key in sorted(snapshot.keys, key=lambda one: (-one.records_per_second, one.key)):
+        rate, now = key.records_per_second, key.partitions
+        wanted = max(1, ceil(rate / part - ROUNDING), ceil(rate / carries - ROUNDING)) if rate > 0 else 1
+        if snapshot.consumer_capacity is not None and rate > snapshot.consumer_capacity:
+            draft.problems.append(_serial(key, snapshot.consumer_capacity, min(wanted, most)))
+        # One that is split stays as it is while it is not cold, and while it need not be split further.
+        if wanted <= len(now) and not (len(now) > 1 and rate < join):
+            continue
+        count = min(wanted, most)
+        if count == len(now):
+            continue
+        if snapshot.hashed:
+            told = f"key {key.key} is to be split, and keys were observed as hashes: a table has to name it; "
+            draft.problems.append(
+                Problem("hashed_keys", told + "observe the topic again without pipeline.keys.hashed")
+            )
+            continue
+        home = (board.places[key.group],)
+        after = home if count == 1 else _places(board, now, count, rate)
+        if after == now:
+            continue
+        if now == home:
+            board.rates[key.group] = max(0.0, board.rates[key.group] - rate)
+        draft.moved += board.shift(now, after, rate)
+        draft.add(MoveKind.KEY, key.key, now, after, rate, _key_reason(key, capacity, carries, len(after)))
+
+
+def _places(board: Board, now: Places, count: int, rate: float) -> Places:
+    """Up to so many partitions for a key, none of which gets fuller than the fullest is."""
+    fullest = max(board.loads)
+    for number in range(count, len(now), -1):
+        after = board.least_loaded(number, now)
+        part = rate / number
+        if all(board.loads[one] + part <= fullest for one in after if one not in now):
+            return after
+    return now
+
+
+def _key_reason(key: HotKey, capacity: float | None, carries: float, count: int) -> RoutingReason:
+    of = (
+        f"{key.records_per_second / capacity:.0%} of what is done of a partition ({capacity:,.0f})"
+        if capacity is not None
+        else f"{key.records_per_second / carries:.2f} times what a partition may get ({carries:,.0f})"
+    )
+    told = f"{key.records_per_second:,.0f} records/s, {key.share:.1%} of all, {of}"
+    each = f"{key.records_per_second / count:,.0f} in each of {count}" if count > 1 else "one is enough again"
+    return RoutingReason("hot_key", None, f"{told}: {each}")
+
+
+def _serial(key: HotKey, capacity: float, count: int) -> Problem:
+    return Problem(
+        "serial_key",
+        f"one key is more than one consumer can do serially: {key.key} gets {key.records_per_second:,.0f} "
+        f"records/s, a consumer does {capacity:,.0f}; over {count} partitions its records are received and "
+        "prepared side by side, but effects come one after the other: if these are what takes the time, no "
+        "table helps; divide the key, or make its effects cheaper",
+        proof={"records_per_second": key.records_per_second, "capacity": capacity},
+    )
+
+
+def _move(snapshot: KeysSnapshot, settings: KeysSettings, board: Board, draft: Draft) -> None:
+    capacity, mean = snapshot.capacity, board.mean
+    ceiling = inf if capacity is None else settings.theta[0] * capacity
+    if ceiling < mean:
+        # No table can keep θ: partitions are as level as ε asks.
+        ceiling = inf
+    epsilon = settings.epsilon[0]
+    if capacity is not None and mean < settings.idle_usage * capacity:
+        # ε is not asked where partitions are idle, but θ is.
+        epsilon = inf
+    for one in level(board, epsilon, ceiling, settings.groups_most):
+        goal = "theta" if one.source_load > ceiling else "epsilon"
+        told = (
+            f"partition {one.source} gets {one.source_load:,.0f} records/s, {one.source_load / mean:.2f} "
+            f"times the mean; partition {one.target} gets {one.target_load:,.0f}"
+        )
+        draft.moved += one.rate
+        reason = RoutingReason(goal, RESOURCES[0], told)
+        draft.add(MoveKind.GROUP, str(one.group), (one.source,), (one.target,), one.rate, reason)
+
+
+def _missed(snapshot: KeysSnapshot, settings: KeysSettings, found: Imbalance) -> list[tuple[str, int]]:
+    """Goals that are missed, each with the row of its worst partition."""
+    goals = goals_of(settings, RESOURCES, snapshot.quality.nominal_capacity)
+    above, off = beyond(found.usage, found.deviation, found.mean, goals)
+    missed = []
+    if snapshot.capacity is not None and (found.usage[above] > goals.theta[0] + ROUNDING).any():
+        missed.append(("theta", int(found.usage[:, 0].argmax())))
+    if (found.deviation[off] > goals.epsilon[0] + ROUNDING).any():
+        missed.append(("epsilon", int(found.deviation[:, 0].argmax())))
+    return missed
+
+
+def _unmet(settings: KeysSettings, found: Imbalance, goal: str, row: int, board: Board) -> Problem:
+    if goal == "theta":
+        value, limit = f"{found.usage[row, 0]:.1%}", f"{settings.theta[0]:.0%}"
+    else:
+        value, limit = f"{found.deviation[row, 0]:.1%} from the mean", f"{settings.epsilon[0]:.0%}"
+    rates = [rate for rate, place in zip(board.rates, board.places, strict=True) if place == row]
+    largest = max(rates, default=0.0)
+    return Problem(
+        "unmet_goal",
+        f"partition {row}: {value} against {goal} {limit}: its largest key group has {largest:,.0f} "
+        f"records/s, and at most {settings.groups_most} groups move (keys.groups_most)",
+        resource=RESOURCES[0],
+    )
+
+
+def _verdict(draft: Draft) -> Verdict:
+    kinds = {one.kind for one in draft.problems}
+    if kinds & {"add_partitions", "add_consumers"}:
+        return Verdict.INFEASIBLE
+    if kinds & {"unmet_goal", "hashed_keys"}:
+        return Verdict.IMPROVED
+    return Verdict.LEVELLED if draft.moves else Verdict.LEVEL
+
+
+def _bound(snapshot: KeysSnapshot, settings: KeysSettings, mean: float, count: int) -> float:
+    capacity = snapshot.capacity
+    if capacity is not None and mean < settings.idle_usage * capacity:
+        limit = settings.theta[0] * capacity
+    else:
+        limit = mean * (1 + settings.epsilon[0])
+        if capacity is not None and settings.theta[0] * capacity >= mean:
+            limit = min(limit, settings.theta[0] * capacity)
+    return sum(max(0.0, one.records_per_second - limit) for one in snapshot.partitions)
+
+
+def _drains(snapshot: KeysSnapshot, board: Board) -> tuple[Drain, ...]:
+    """Each partition's backlog, and how long it takes: what waits there stays there."""
+    found = []
+    for number, after in enumerate(board.loads):
+        known = number < len(snapshot.partitions)
+        own = snapshot.partitions[number] if known else None
+        capacity = snapshot.capacity
+        before, backlog = (own.records_per_second, own.backlog) if own else (0.0, 0)
+        times = [
+            backlog / (capacity - rate) if capacity is not None and rate < capacity else None
+            for rate in (before, after)
+        ]
+        found.append(Drain(number, backlog, before, max(0.0, after), times[0], times[1]))
+    return tuple(found)

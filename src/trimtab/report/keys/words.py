@@ -1,0 +1,231 @@
+"""The words of the level `keys`: hot keys, partitions, routing tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, Final
+
+from trimtab.model.keys.plan import KeysPlan, MoveKind, RoutingCost, RoutingMove
+from trimtab.model.keys.snapshot import RESOURCES, KeysSnapshot
+from trimtab.report.execution_text import comparison_lines, progress_line, text_of_receipt
+from trimtab.report.formats import counted, duration_text
+from trimtab.report.plan_text import load_lines, move_lines, prediction_lines, text_of_plan
+from trimtab.report.tables import table_lines
+from trimtab.report.words import Words
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from trimtab.act.acting import Prepared
+    from trimtab.act.keys.settings import KeysSettings
+    from trimtab.act.keys.state import RoutingState, RoutingStep
+    from trimtab.model.keys.plan import Drain, KeysReceipt, RoutingOutcome
+
+NOTHING: Final = "–"
+SHOWN: Final = 12
+KEY_SHOWN: Final = 40
+"""Characters of a key that tables show."""
+
+
+def plan_text(plan: KeysPlan, snapshot: KeysSnapshot | None = None, *, all_moves: bool = False) -> str:
+    """A plan of this level, with partitions and keys of its snapshot where that is at hand."""
+    nominal = () if snapshot is None else snapshot.quality.nominal_capacity
+    bound = plan.bound.records_per_second
+    return text_of_plan(
+        plan,
+        () if snapshot is None else _load(snapshot),
+        _cost(plan),
+        f"any plan moves {bound:,.0f} records/s or more ({plan.bound.proof})" if bound else "",
+        [
+            *prediction_lines(
+                plan, RESOURCES, None if snapshot is None else len(snapshot.partitions), nominal=nominal
+            ),
+            *_drain_lines(plan.drains),
+        ],
+        move_lines(
+            plan.moves,
+            purpose=lambda move: move.reason.goal.replace("_", " "),
+            together=lambda moves: f"{sum(m.records_per_second for m in moves):,.0f} records/s",
+            cells=_cells,
+            all_moves=all_moves,
+        ),
+    )
+
+
+def _load(snapshot: KeysSnapshot) -> Iterator[str]:
+    reference, extra = snapshot.reference, dict(snapshot.quality.extra)
+    reads = f"read by {snapshot.consumers}" if snapshot.consumers else "read by no group"
+    head = (
+        f"{snapshot.topic} of {reference.cluster.rpartition('@')[2]} at {reference.taken_at}, {reads}: "
+        f"{counted(len(snapshot.partitions), 'partition')}, table {snapshot.version} over {snapshot.base}; "
+        f"{extra.get('x_records_read', 0):,} records read, {extra.get('x_distinct_keys', 0):,} keys"
+    )
+    measured = snapshot.imbalance()
+    parts = snapshot.partitions
+    counts = {
+        "records/s": [f"{one.records_per_second:,.1f}" for one in parts],
+        "waiting": [f"{one.backlog:,}" for one in parts],
+        "done/s": [_figure(one.served_per_second, ",.1f") for one in parts],
+        "ISC": [_figure(one.isc, ".2f") for one in parts],
+        "literal": [_figure(one.isc_literal, ".2f") for one in parts],
+    }
+    nominal = snapshot.quality.nominal_capacity
+    yield from load_lines([head], measured, {"partition": list(snapshot.row_names)}, counts, nominal=nominal)
+    total = sum(one.records_per_second for one in parts)
+    if total:
+        greatest = max(one.records_per_second for one in parts)
+        yield f"fullest partition: {greatest * len(parts) / total:.2f} times the mean"
+    if snapshot.capacity is not None:
+        yield (
+            f"one consumer can do {snapshot.consumer_capacity or 0:,.1f} records/s, "
+            f"{snapshot.capacity:,.1f} in one partition"
+        )
+    if snapshot.keys:
+        yield "Most frequent keys, and what they take of one consumer:"
+        rows = [["key", "group", "records/s", "share", "consumer", "partitions"]]
+        rows += [
+            [
+                one.key if len(one.key) <= KEY_SHOWN else f"{one.key[:KEY_SHOWN]}…",
+                str(one.group),
+                f"{one.records_per_second:,.1f}",
+                f"{one.share:.1%}",
+                _figure(one.consumer, ".0%"),
+                _places(one.partitions),
+            ]
+            for one in snapshot.keys[:SHOWN]
+        ]
+        yield from (*table_lines(rows, "lrrrrl"), "")
+
+
+def _figure(value: float | None, form: str) -> str:
+    return NOTHING if value is None else format(value, form)
+
+
+def _places(places: tuple[int, ...]) -> str:
+    return ", ".join(map(str, places))
+
+
+def _drain_lines(drains: tuple[Drain, ...]) -> Iterator[str]:
+    """Partitions with a backlog, and how long it takes before and after; what waits stays where it is."""
+    waiting = [one for one in drains if one.backlog]
+    if not waiting:
+        return
+    rows = [["partition", "waiting", "records/s", "after", "drained in", "after"]]
+    worst = sorted(waiting, key=lambda one: (-one.backlog, one.partition))[:SHOWN]
+    rows += [
+        [
+            str(one.partition),
+            f"{one.backlog:,}",
+            f"{one.before_per_second:,.1f}",
+            f"{one.after_per_second:,.1f}",
+            _drained(one.drain_before_seconds),
+            _drained(one.drain_after_seconds),
+        ]
+        for one in worst
+    ]
+    yield from ("", *table_lines(rows, "rrrrrr"))
+
+
+def _drained(seconds: float | None) -> str:
+    return "never, or not known" if seconds is None else duration_text(seconds)
+
+
+def _cost(plan: KeysPlan) -> str:
+    cost: RoutingCost = plan.cost
+    added = f", {counted(cost.partitions, 'partition')} to add" if cost.partitions else ""
+    keys = f"{counted(cost.keys, 'key')} to split otherwise"
+    groups = f"{counted(cost.groups, 'key group')} to move"
+    return f"{groups}, {keys}{added}; {cost.records_per_second:,.0f} records/s go elsewhere"
+
+
+def _cells(move: RoutingMove) -> tuple[str, str, str]:
+    if move.kind is MoveKind.ADD:
+        return move.name, f"{move.before[0]} → {move.after[0]} partitions", ""
+    name = f"group {move.name}" if move.kind is MoveKind.GROUP else move.name[:KEY_SHOWN]
+    return name, f"{_places(move.before)} → {_places(move.after)}", f"{move.records_per_second:,.0f}/s"
+
+
+def _change(move: RoutingMove) -> str:
+    return f"{move.kind} {move.name}: {_places(move.before)} → {_places(move.after)}"
+
+
+def forecast_text(
+    prepared: Prepared, steps: tuple[RoutingStep, ...], settings: KeysSettings, every: bool
+) -> str:
+    """Each step, and what of the plan is left out."""
+    lines = [f"  {_step(step)}" for step in steps] or ["  nothing to do"]
+    compared = prepared.comparison
+    lines += comparison_lines(compared.standing, compared.differences, "routes stand so already")
+    return "\n".join(lines)
+
+
+def progress_of_execution() -> Callable[[RoutingState], str]:
+    """States in lines."""
+    from trimtab.act.execution.state import Progress
+    from trimtab.act.keys.machine import missing
+
+    def line(state: RoutingState) -> str:
+        seen = state.seen
+        lacks = [] if seen is None else [missing(one.step, seen) for one in state.active]
+        return progress_line(Progress(**state.progress()), [one for one in lacks if one])
+
+    return line
+
+
+def _step(step: RoutingStep) -> str:
+    from trimtab.act.keys.acting import step_name
+
+    return f"{step.kind}: {step_name(step)}"
+
+
+def receipt_text(receipt: KeysReceipt) -> str:
+    """What was published, under which version, and what was left."""
+    return text_of_receipt(receipt, "keys", [f"  {_spent(receipt)}"], _outcome, "left")
+
+
+def _outcome(outcome: RoutingOutcome) -> str:
+    return f"{outcome.kind}: {outcome.name}"
+
+
+def _spent(receipt: KeysReceipt) -> str:
+    version = max((one.version or 0 for one in receipt.outcomes), default=0)
+    told = f"routing table {version} is in force" if version else "no table was published"
+    return f"{told}, in {duration_text(receipt.seconds)}"
+
+
+def glance_text(snapshot: KeysSnapshot, every: bool = False) -> Iterator[RenderableType]:
+    """One topic at its newest reading: which keys, what share, what they cost, how level partitions are."""
+    yield from _load(snapshot)
+
+
+def glance_document(snapshot: KeysSnapshot) -> dict[str, Any]:
+    """The same as plain JSON values."""
+    measures = asdict(snapshot.imbalance().measures())
+    return {
+        "level": "keys",
+        "cluster": snapshot.reference.cluster,
+        "taken_at": snapshot.reference.taken_at,
+        "topic": snapshot.topic,
+        "consumers": snapshot.consumers,
+        "version": snapshot.version,
+        "measures": measures,
+        "partitions": [asdict(one) for one in snapshot.partitions],
+        "keys": [asdict(one) for one in snapshot.keys],
+    }
+
+
+WORDS: Final = Words(
+    plan_text=plan_text,
+    cost=_cost,
+    change=_change,
+    forecast_text=forecast_text,
+    progress_line=progress_of_execution,
+    step=_step,
+    receipt_text=receipt_text,
+    spent_text=_spent,
+    cancels="leaves the table as it is; `trimtab apply PLAN --back` takes a plan back",
+    cancelling="the table stays as it is",
+    glance_text=glance_text,
+    glance_document=glance_document,
+)

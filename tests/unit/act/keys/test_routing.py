@@ -1,0 +1,238 @@
+"""Routing tables carried out: added partitions, publication, followers, earlier places, refusals."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from support.key_snapshots import a_key, a_snapshot
+from trimtab.act.execution.codec import Codecs
+from trimtab.act.journal import Journal
+from trimtab.act.keys.acting import ACTING, look, prepare, warnings
+from trimtab.act.keys.machine import KeysMachine
+from trimtab.act.keys.settings import KeysSettings as ActSettings
+from trimtab.act.keys.state import Client, Place, RoutingState, Seen, settled
+from trimtab.act.runner import Runner
+from trimtab.files.keys.settings import KeysSettings
+from trimtab.model.errors import ActError, InputError
+from trimtab.model.keys.plan import KeysPlan, taken_back
+from trimtab.model.keys.routing import Route, RoutingTable
+from trimtab.online.keys.murmur2 import POSITIVE, murmur2
+from trimtab.plan.keys.trim import plan_keys
+
+ANN = (murmur2(b"ann") & POSITIVE) % 1024
+PLACE = ANN % 4
+
+
+def a_plan(partitions_most: int = 0, capacity: float = 100.0, key: str = "ann") -> KeysPlan:
+    """Ann's 90 records a second are split, some groups make room; with less capacity partitions are added."""
+    rates = {ANN: 90.0, **{group: 10.0 for group in range(1, 13) if group != ANN}}
+    snapshot = a_snapshot(rates, a_key(key, ANN, 90.0, PLACE), capacity=capacity)
+    return plan_keys(snapshot, KeysSettings(partitions_most=partitions_most))
+
+
+class World:
+    """A topic with one producer and one consumer, which follow a few looks later."""
+
+    claim_rights = ""
+
+    def __init__(self, slowness: int = 2) -> None:
+        self.tables: list[RoutingTable] = []
+        self.partitions = 4
+        self.topic_id, self.slowness, self.looks = "id of orders", slowness, 0
+        self.changed_at = 0
+        self.wrapped, self.tells, self.stuck, self.stalled = True, True, "", False
+        self.others = 0
+        self.unseen_partitions = False
+        self.there = True
+
+    def observe(self, place: Place) -> Seen:
+        assert place == Place("orders", "kafka:trimtab-tables", "billing")
+        self.looks += 1
+        there = self.looks - self.changed_at >= self.slowness
+        version = len(self.tables) - (0 if there else 1)
+        held = 4 if self.unseen_partitions or not there else self.partitions
+        ends = tuple(100 for _ in range(self.partitions))
+        clients = (
+            Client("p1", "producer", max(0, version), True, self.stuck),
+            Client("c1", "consumer", max(0, version), self.wrapped, "", "m1"),
+        )
+        committed = dict.fromkeys(range(held), 100 if there and not self.stalled else 50)
+        return Seen(
+            "here", self.topic_id, self.tables[-1] if self.tables else None, (0,) * self.partitions, ends,
+            "billing", committed, {"m1": frozenset(range(held))},
+            clients if self.tells and self.there else (), self.tells, self.there,
+        )  # fmt: skip
+
+    def make_tables(self, place: Place) -> None:
+        self.there = True
+
+    def add_partitions(self, place: Place, count: int) -> None:
+        self.partitions, self.changed_at = max(self.partitions, count), self.looks
+
+    def publish(self, place: Place, topic_id: str, table: RoutingTable) -> int | None:
+        if self.others:
+            self.others -= 1
+            before = self.tables[-1] if self.tables else RoutingTable(0, 4, 4)
+            mine = {**before.groups, 900: Route((3,), (0,))}
+            self.tables.append(replace(before, version=before.version + 1, groups=mine))
+        if table.version != len(self.tables) + 1:
+            return None
+        self.tables.append(table)
+        self.changed_at = self.looks
+        return table.version
+
+    def read_claims(self) -> frozenset[str]:
+        return frozenset()
+
+    def write_claims(self, added: Collection[str], removed: Collection[str]) -> None:
+        pass
+
+
+def carried_out(world: World, plan: KeysPlan, folder: Path) -> RoutingState:
+    """Prepared, journaled and run to its end in virtual time."""
+    now = [1000.0]
+
+    def sleep(seconds: float) -> None:
+        now[0] += max(seconds, 0.01)
+
+    settings = ActSettings()
+    _, seen = look(world, plan)
+    ready = prepare(plan, seen, False)
+    warnings(world, ready, settings)
+    state = ACTING.new_execution(ready.cluster_id, ready.steps, settings, now[0])
+    with Journal(folder / "journal.sqlite", Codecs({"keys": ACTING.codec}, unnamed="keys")) as journal:
+        number = journal.create(state, "orders@here", "{}", "test", {})
+        machine = KeysMachine(world, lambda: now[0], None)
+        return Runner(machine, journal, None, number, state, clock=lambda: now[0], sleep=sleep).run()
+
+
+def test_a_table_is_published_followed_and_settled(tmp_path: Path) -> None:
+    """First with the earlier places of all that moves; without them once what lay there is committed."""
+    world, plan = World(), a_plan()
+    state = carried_out(world, plan, tmp_path)
+    assert (state.status, state.version) == ("finished", 2)
+    first, second = world.tables
+    assert first.keys[b"ann"].earlier == (PLACE,)
+    assert len(first.keys[b"ann"].partitions) == 2
+    assert {group: route.earlier for group, route in first.groups.items()} == {
+        int(move.name): move.before for move in plan.moves[1:]
+    }
+    assert second == replace(settled(first), version=2)
+    assert not any(route.earlier for route in (*second.groups.values(), *second.keys.values()))
+
+
+def test_the_topic_of_tables_is_made_first(tmp_path: Path) -> None:
+    """Nobody can tell before; whoever then does not keep order is waited for, and nothing is published."""
+    world = World()
+    world.there = False
+    assert carried_out(world, a_plan(), tmp_path).status == "finished"
+    world = World()
+    world.there = world.wrapped = False
+    (tmp_path / "two").mkdir()
+    state = carried_out(world, a_plan(), tmp_path / "two")
+    assert (state.status, world.tables) == ("stopped", [])
+    assert "member m1 of group billing would break the order" in state.reason
+
+
+def test_added_partitions_are_there_before_a_table_names_them(tmp_path: Path) -> None:
+    """Nothing is published while no consumer is seen to have them: it ends, and says what lacks."""
+    world = World()
+    world.unseen_partitions = True
+    state = carried_out(world, a_plan(partitions_most=8, capacity=50.0), tmp_path)
+    assert (state.status, world.tables, world.partitions) == ("incomplete", [], 6)
+    assert "no consumer is seen to have partitions 4, 5" in state.records[0].reason
+    assert state.records[1].reason == "the step before ended as failed"
+
+
+def test_added_partitions_are_used(tmp_path: Path) -> None:
+    """Six instead of four, seen by the consumer, then in the table."""
+    world = World()
+    state = carried_out(world, a_plan(partitions_most=8, capacity=50.0), tmp_path)
+    assert (state.status, world.partitions) == ("finished", 6)
+    assert world.tables[0].partitions == 6
+    assert {4, 5} <= {part for route in world.tables[0].groups.values() for part in route.partitions}
+
+
+def test_who_does_not_follow_is_named(tmp_path: Path) -> None:
+    """A producer goes by the plain hash: the execution ends, the earlier places stay in the table."""
+    world = World()
+    world.stuck = "the topic of tables cannot be read"
+    state = carried_out(world, a_plan(), tmp_path)
+    assert state.status == "incomplete"
+    assert "producer p1 follows 1, by the plain hash: the topic of tables cannot" in state.records[0].reason
+    assert len(world.tables) == 1
+
+
+def test_earlier_places_stay_while_consumers_have_not_passed_them(tmp_path: Path) -> None:
+    """A consumer that stalls: the table is in force, and what it settles is left for later."""
+    world = World()
+    world.stalled = True
+    state = carried_out(world, a_plan(), tmp_path)
+    assert (state.status, len(world.tables)) == ("incomplete", 1)
+    assert [str(one.state) for one in state.records] == ["done", "failed"]
+
+
+def test_whoever_was_faster_is_not_lost(tmp_path: Path) -> None:
+    """Another table came between look and publication: its routes stay."""
+    world = World()
+    world.others = 1
+    state = carried_out(world, a_plan(), tmp_path)
+    assert state.status == "finished"
+    assert world.tables[-1].groups[900].partitions == (3,)
+
+
+def test_a_plan_is_taken_back(tmp_path: Path) -> None:
+    """All routes as before: the plain hash again, under a higher version; the same once more does nothing."""
+    world, plan = World(), a_plan()
+    carried_out(world, plan, tmp_path)
+    again = prepare(plan, world.observe(Place("orders", "kafka:trimtab-tables", "billing")), False)
+    assert again.steps == ()
+    (tmp_path / "back").mkdir()
+    state = carried_out(world, taken_back(plan), tmp_path / "back")
+    assert state.status == "finished"
+    assert (world.tables[-1].groups, world.tables[-1].keys) == ({}, {})
+    assert world.tables[-1].version == 4
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"wrapped": False}, "member m1 of group billing would break the order of keys that move"),
+        ({"tells": False}, "nobody is seen to keep order"),
+        ({"topic_id": "another"}, "deleted and made anew"),
+        ({"partitions": 5}, "somebody has added some"),
+    ],
+)
+def test_what_would_break_order_is_refused(change: dict[str, object], told: str, tmp_path: Path) -> None:
+    """Before anything is published."""
+    world = World()
+    for name, value in change.items():
+        setattr(world, name, value)
+    with pytest.raises(ActError, match=told):
+        carried_out(world, a_plan(), tmp_path)
+    assert world.tables == []
+
+
+def test_routes_that_changed_since_are_refused_or_left_out() -> None:
+    """A group of the plan goes elsewhere by now."""
+    world, plan = World(), a_plan()
+    group = int(plan.moves[1].name)
+    world.tables.append(RoutingTable(1, 4, 4, {group: Route((PLACE,)), 5: Route((0,))}))
+    other = next(one for one in range(4) if one not in (*plan.moves[1].before, *plan.moves[1].after))
+    world.tables[0] = RoutingTable(1, 4, 4, {group: Route((other,))})
+    seen = world.observe(Place("orders", "kafka:trimtab-tables", "billing"))
+    with pytest.raises(ActError, match=f"move_group/{group} goes to {other} by table 1"):
+        prepare(plan, seen, False)
+    (step, _) = prepare(plan, seen, True).steps
+    assert f"move_group/{group}" not in step.routes
+
+
+def test_a_hash_names_no_key() -> None:
+    """A plan edited by hand that splits a key told by its hash is refused by name."""
+    seen = World().observe(Place("orders", "kafka:trimtab-tables", "billing"))
+    with pytest.raises(InputError, match="key hmac:12 is a hash"):
+        prepare(a_plan(key="hmac:12"), seen, False)

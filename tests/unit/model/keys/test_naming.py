@@ -1,0 +1,32 @@
+"""Keys as text and back."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trimtab.model.errors import InputError
+from trimtab.model.keys.naming import key_bytes, key_text
+
+
+@given(st.binary(max_size=40) | st.text(max_size=20).map(str.encode))
+def test_every_key_comes_back(key: bytes) -> None:
+    """Whatever bytes it has, its text names it and no other."""
+    assert key_bytes(key_text(key)) == key
+
+
+@pytest.mark.parametrize(
+    ("key", "text"),
+    [(b"user 7", "user 7"), (b"", "0x"), (b"\xff\x00", "0xff00"), (b"0xff", "0x30786666"), (b" a", "0x2061")],
+)
+def test_texts_are_as_plain_as_they_can_be(key: bytes, text: str) -> None:
+    """What could be mistaken for something else is told by its bytes."""
+    assert key_text(key) == text
+
+
+@pytest.mark.parametrize("text", ["hmac:0123456789abcdef", "0xzz"])
+def test_what_names_no_key_is_refused(text: str) -> None:
+    """A hash, and what only looks like bytes."""
+    with pytest.raises(InputError, match=r"observe the topic again|hexadecimal"):
+        key_bytes(text)
