@@ -16,7 +16,8 @@ HEAD = """# Benchmarks
 lie in `benchmarks/results/`, each with the machine it was taken on. Commands and engines take turns
 (A B A B), medians are quoted, and ratios say more than seconds: the machine is shared. Attribution against
 truth is measured on its own, by `.venv/bin/python benchmarks/run.py pipeline_accuracy pipeline_cpu_base`,
-and so are other task queues, by `.venv/bin/python benchmarks/run.py queues_rivals`.
+and so are other task queues, by `.venv/bin/python benchmarks/run.py queues_rivals`, and a lake of a month, by
+`.venv/bin/python benchmarks/run.py month_lake` (it takes 30 GB of disk).
 """
 
 
@@ -34,7 +35,7 @@ def main() -> None:
         _queues_rivals(),
         _keys_choose(),
     ]
-    sections += [_pipeline(), _accuracy()]
+    sections += [_pipeline(), _month(), _accuracy()]
     (DOCS / "benchmarks.md").write_text("\n".join(part for part in sections if part), encoding="utf-8")
     print("wrote docs/benchmarks.md")
 
@@ -320,6 +321,55 @@ def _points(points: dict[str, dict[str, Any]]) -> str:
         "some dozens of micro-batches, the *rest* is planning queries, which costs as much for a row as for "
         "a million. Memory is the largest of Python and all JVMs (3 GiB of heap in the driver) together.\n\n"
         + _table(words, body)
+    )
+
+
+def _month() -> str:
+    """A lake of a month: what was computed, what was shifted, and what each command takes."""
+    found = _rows("month_lake")
+    if found is None:
+        return ""
+    copied, newest, kept, shorter = (found[one] for one in ("copied", "newest", "kept", "kept_shorter"))
+    looked, read = ({**found[one]} for one in ("looked", "read"))
+    asked, rows = looked.pop("requests"), read.pop("rows")
+    commands = {
+        "the hour after the month, upon it: `pipeline run --heavy --since`": newest,
+        "`pipeline compact`: a day of files a tick joined, ages of 30 days": kept,
+        "`pipeline compact`, ages of 29 days: a day goes": shorter,
+        **{f"`{name}`": one for name, one in looked.items()},
+        **read,
+    }
+    body = [
+        (
+            what,
+            _seconds(one.get("wall_median", one["seconds"])),
+            _seconds(one.get("cpu_median", one["processor_seconds"])),
+            f"{one['peak_mebibytes']:,}",
+        )
+        for what, one in commands.items()
+    ]
+    return (
+        "## A lake of a month\n\n"
+        f"{found['partitions']:,} partitions, three replicas each, {found['brokers']} brokers, a sample of "
+        f"all every 30 s for 30 days: {copied['raw_rows'] / 1e6:,.0f} million raw rows, and the day after "
+        f"as a collector lands it. **Spark made the last hour of the month and the one after it** "
+        f"({newest['samples']:,} raw rows each: {newest['samples'] / newest['processor_seconds']:,.0f} a "
+        "second of processors, with a JVM that starts and compiles for them). **The other 719 hours are "
+        "copies of the former's tables and samples with all times moved**, a folder a day: counters begin in "
+        f"each hour where they begin in the last. These {copied['rows'] / 1e6:,.0f} million rows of tables "
+        f"({copied['bytes'] / 1e9:.1f} GB, samples {copied['raw_bytes'] / 1e9:.1f} GB) were published by the "
+        "lake's own code; Spark would have taken 719 times as long. Nothing is written down unless the hour "
+        "after the month comes out as the one before, to the bit, in what `traffic` says of bytes in and out "
+        "(the second half, since bytes per record are learned over half an hour). What follows ran on the "
+        "whole month; memory is the largest of Python and its JVM (2 GB of heap) together."
+        f"{found.get('note', '')}\n\n"
+        + _table(("what", "wall", "CPU", "MiB"), body)
+        + f"\nCompaction made {kept['after']['raw_files']:,} raw files of {kept['before']['raw_files']:,}, "
+        f"and {kept['after']['folders']:,} folders of tables of {kept['before']['folders']:,}; ages of a day "
+        f"less leave {shorter['after']['raw_files']:,} and {shorter['after']['folders']:,}. `status` on the "
+        f"same lake in an object store: {asked['requests']} requests, {asked['bytes'] / 1e6:.1f} MB. "
+        f"`imbalance` has {rows['imbalance']:,} rows, `traffic` {rows['traffic'] / 1e6:,.0f} million; all "
+        "readers open them by `trimtab.tables`.\n"
     )
 
 
