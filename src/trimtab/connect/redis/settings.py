@@ -7,7 +7,7 @@ from typing import ClassVar, Final
 from urllib.parse import SplitResult, urlsplit
 
 from trimtab.connect.connection import Connection, connection_of
-from trimtab.files.queues.address import full_address, is_cluster, nodes_of, without_password
+from trimtab.files.queues.address import CLUSTER, full_address, is_cluster, nodes_of, without_password
 from trimtab.files.settings import Settings
 from trimtab.model.errors import InputError, SettingsError
 
@@ -47,8 +47,9 @@ class RedisConnection(Connection):
         except (ValueError, InputError):
             sound = False
         if not sound:
+            example = f"{CLUSTER}://host:6379,host:6380" if parts.scheme == CLUSTER else "redis://host:6379/0"
             shown = "an address with a password in it" if parts.password else repr(self.url)
-            raise SettingsError(f"redis.url is {shown}: write it like redis://host:6379/0")
+            raise SettingsError(f"redis.url is {shown}: write it like {example}")
         if parts.scheme != "rediss" and (self.tls_ca or self.tls_certificate):
             raise SettingsError(
                 "a redis.tls_ file is set, but redis.url is not over TLS: write rediss://, or leave the "
