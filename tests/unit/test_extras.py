@@ -49,4 +49,7 @@ def test_what_is_needed_later_is_asked_for_first(monkeypatch: pytest.MonkeyPatch
         require("lab")
     with pytest.raises(MissingExtraError, match=r"'trimtab\[plot\]'"):
         require("plot")
-    assert set(EXTRAS.values()) == {"delta", "object-store", "pandas", "plot", "pulsar", "queues", "spark"}
+    assert set(EXTRAS.values()) == {
+        "delta", "keys-aiokafka", "keys-confluent", "object-store", "pandas", "plot", "pulsar",
+        "queues", "spark",
+    }  # fmt: skip
