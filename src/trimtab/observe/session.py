@@ -211,11 +211,6 @@ def _start_options(settings: SessionSettings, scratch: Path | None, jars: Sequen
         "spark.sql.catalogImplementation": "in-memory",
         # PySpark asks the JVM three times per column function, only to name our line in an error message.
         "spark.python.sql.dataFrameDebugging.enabled": "false",
-        # Without Hadoop's native library a process is started for the rights of each file, and checksums,
-        # which no reader looks at, are files too.
-        "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
-        "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",
-        "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
     }
     if not _submitted():
         options["spark.driver.memory"] = settings.memory
