@@ -18,6 +18,7 @@ QUICK = {
     "queues_dispatch": ["--runs", "50"],
     "queues_rivals": ["--quick"],
     "keys_choose": ["--runs", "50"],
+    "keys_clients": ["--pairs", "2"],
 }
 ALL = (
     "cli_startup",
@@ -29,7 +30,7 @@ ALL = (
     "keys_choose",
     "pipeline",
 )
-BY_NAME = ("month_lake", "pipeline_accuracy", "pipeline_cpu_base", "queues_rivals")
+BY_NAME = ("keys_clients", "month_lake", "pipeline_accuracy", "pipeline_cpu_base", "queues_rivals")
 """Answers to questions of design, measured on real servers or over many draws: run where the question comes
 up again; the figures that are committed stay on the page."""
 

@@ -16,10 +16,10 @@ import pytest
 from kafka import KafkaConsumer
 
 from support.asking import ask
-from support.keys_clients import Effects, Sender, Taker
 from trimtab.dataplane.keys.settings import Following
 from trimtab.files.keys.snapshot import FORMAT
 from trimtab.lab.sandbox.kafka import KafkaSandbox
+from trimtab.lab.sandbox.keys.clients import Effects, Sender, Taker
 from trimtab.model.keys.routing import group_count
 from trimtab.observe.keys.pipeline import PIPELINE
 from trimtab.observe.lake import Lake

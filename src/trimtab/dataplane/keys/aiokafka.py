@@ -232,7 +232,8 @@ class Consumer:
     async def step(self, seconds: float = 0.2) -> None:
         """Wait for records for so long, let what may take effect, and commit."""
         receiving = self.receiving
-        batches = await self.client.getmany(timeout_ms=int(seconds * 1000), max_records=500)
+        wait_ms = int(receiving.patience(seconds) * 1000)
+        batches = await self.client.getmany(timeout_ms=wait_ms, max_records=500)
         # No rebalance comes between here and the guard's knowing of the records: nothing is awaited.
         while self._gone:
             receiving.revoked(self._gone.pop(0))
@@ -249,12 +250,14 @@ class Consumer:
                     position = await self.client.position(TopicPartition(self._topic, partition))
                     receiving.positioned(partition, position)
             await asyncio.to_thread(receiving.turn)
-            await self._commit()
+            await self._commit(receiving.due())
         receiving.member = self.client._coordinator.member_id
         await self._look_for_partitions()
 
     async def close(self) -> None:
         """Leave the group; what is done is committed."""
+        with suppress(KafkaError):
+            await self._commit(dict(self.receiving.commits))
         await self.client.stop()
         await asyncio.to_thread(self.receiving.close)
 
@@ -273,8 +276,7 @@ class Consumer:
             self.receiving.assigned(partition, position)
             self._come.discard(partition)
 
-    async def _commit(self) -> None:
-        offsets = dict(self.receiving.commits)
+    async def _commit(self, offsets: dict[int, int]) -> None:
         if offsets:
             names = {TopicPartition(self._topic, one): offset for one, offset in offsets.items()}
             try:

@@ -228,7 +228,7 @@ class Consumer:
 
         Records are taken one by one: each that comes after a rebalance was fetched after it.
         """
-        message = self.client.poll(seconds)
+        message = self.client.poll(self.receiving.patience(seconds))
         for _ in range(MOST_RECORDS):
             if message is None:
                 break
@@ -238,7 +238,7 @@ class Consumer:
             if message is not None:
                 self._received(message)
         self.receiving.turn()
-        self._commit()
+        self._commit(self.receiving.due())
         self.receiving.member = self.client.memberid()
         seen = self.receiving.follower.seen
         assert seen is not None
@@ -247,7 +247,7 @@ class Consumer:
     def close(self) -> None:
         """Commit what is done, and leave the group."""
         with suppress(KafkaException):
-            self._commit()
+            self._commit(dict(self.receiving.commits))
         self.client.close()
         self.receiving.close()
 
@@ -284,8 +284,7 @@ class Consumer:
     def _revoked(self, client: Any, partitions: list[TopicPartition]) -> None:
         self.receiving.revoked([one.partition for one in partitions])
 
-    def _commit(self) -> None:
-        offsets = dict(self.receiving.commits)
+    def _commit(self, offsets: dict[int, int]) -> None:
         if offsets:
             names = [TopicPartition(self._topic, one, offset) for one, offset in offsets.items()]
             try:

@@ -189,7 +189,7 @@ class Consumer:
     def step(self, seconds: float = 0.2) -> None:
         """Wait for records for so long, let what may take effect, and commit."""
         receiving = self.receiving
-        batches = self.client.poll(timeout_ms=int(seconds * 1000))
+        batches = self.client.poll(timeout_ms=int(receiving.patience(seconds) * 1000))
         while self._gone:
             receiving.revoked(self._gone.popleft())
         for name, records in batches.items():
@@ -202,14 +202,14 @@ class Consumer:
             if position is not None and not self._gone:
                 receiving.positioned(partition, position)
         receiving.turn()
-        self._commit()
+        self._commit(self.receiving.due())
         receiving.member = self.client.group_metadata().member_id
         self._look_for_partitions()
 
     def close(self) -> None:
         """Commit what is done, and leave the group."""
         with suppress(KafkaError):
-            self._commit()
+            self._commit(dict(self.receiving.commits))
         self.client.close(autocommit=False)
         self.receiving.close()
 
@@ -227,8 +227,7 @@ class Consumer:
             self.receiving.assigned(partition, position)
             self._come.discard(partition)
 
-    def _commit(self) -> None:
-        offsets = dict(self.receiving.commits)
+    def _commit(self, offsets: dict[int, int]) -> None:
         if offsets:
             try:
                 self.client.commit(

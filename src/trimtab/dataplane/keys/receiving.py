@@ -34,7 +34,11 @@ from trimtab.online.keys.order.messages import (
 from trimtab.online.keys.order.receiver import Receiver
 
 TICK_SECONDS: Final = 0.2
-"""Time between two looks at what waits, and between two questions what others have committed."""
+"""Time between two looks at what waits where nothing does."""
+QUICK_SECONDS: Final = 0.005
+"""The same where something waits: what it waits for may have taken effect with another consumer."""
+HEAR_SECONDS: Final = 0.05
+"""Time between two questions what others have committed, where something waits, and between two commits."""
 KEYLESS: Final = -1
 """The group of records without a key: they wait for nothing."""
 
@@ -94,6 +98,7 @@ class Receiving:
         self._ready: deque[tuple[int, int]] = deque()
         self._answers: SimpleQueue[Callable[[], list[ReceiverOrder]]] = SimpleQueue()
         self._hashes, self._ticked, self._heard, self._asked = Hashes(), 0.0, True, False
+        self._heard_at = self._committed_at = 0.0
         self._failed = False
         self._assigned: tuple[int, ...] = ()
         self.follower = Follower(settings, topic, lambda *_: None, self._beat)
@@ -175,13 +180,26 @@ class Receiving:
                 break
         self._take_effect()
         now = time.monotonic()
-        if now - self._ticked >= TICK_SECONDS or self._receiver.may_commit:
+        waits = bool(self._messages)
+        if now - self._ticked >= (QUICK_SECONDS if waits else TICK_SECONDS) or self._receiver.may_commit:
             self._ticked = now
             self._carry_out(self._receiver.ticked(now))
             self._take_effect()
-            if self._heard and self._receiver.held:
-                self._heard = False
+            if self._heard and waits and now - self._heard_at >= HEAR_SECONDS:
+                self._heard, self._heard_at = False, now
                 self.follower.ask(self._hear)
+
+    def patience(self, seconds: float) -> float:
+        """How long a client may wait for records: less while some wait here."""
+        return min(seconds, QUICK_SECONDS) if self._messages else seconds
+
+    def due(self) -> dict[int, int]:
+        """Those of `commits` that are to be committed now; empty a while after the last time."""
+        now = time.monotonic()
+        if not self.commits or now - self._committed_at < HEAR_SECONDS:
+            return {}
+        self._committed_at = now
+        return dict(self.commits)
 
     def committed(self, offsets: dict[int, int]) -> None:
         """The client has committed these of `commits`."""

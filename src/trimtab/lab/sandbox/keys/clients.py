@@ -1,4 +1,4 @@
-"""The three Kafka clients behind one face: a sender and a taker each, for contracts and for kills."""
+"""The three Kafka clients behind one face: a sender and a taker each, for kills and for the contract."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from trimtab.dataplane.keys.marks import SqliteMarks
 from trimtab.dataplane.keys.settings import Following
 
 CLIENTS = ("kafka-python", "aiokafka", "confluent-kafka")
+SESSION_MS = 6000
+"""A member that was killed is missed after so long; members on different clients share a group."""
 
 
 def field(record: Any, name: str) -> Any:
@@ -97,7 +99,7 @@ class Sender:
         """Of the table that it follows."""
         return int(self.producer._guide.sending.version)
 
-    def send(self, key: bytes | None, value: bytes, acknowledged: Callable[[], None] | None = None) -> None:
+    def send(self, key: bytes | None, value: bytes, acknowledged: Callable[[], object] | None = None) -> None:
         """Send; `acknowledged` is called once the record is."""
         if self._loop is not None:
             future = self._loop.run(self.producer.send(self._topic, value, key))
@@ -144,23 +146,45 @@ class Taker:
     def __init__(
         self, client: str, bootstrap: str, topic: str, group: str, effects: Effects, following: Following
     ) -> None:
+        from aiokafka.coordinator.assignors.range import RangePartitionAssignor as RangeOfAiokafka
+        from kafka.coordinator.assignors.range import RangePartitionAssignor
+
         self.trouble: BaseException | None = None
         self._loop = _Loop() if client == "aiokafka" else None
         given = topic, group, effects.handle, effects.marks, following
         if self._loop is not None:
 
             async def make() -> Any:
-                made = aiokafka.Consumer(*given, bootstrap_servers=bootstrap)
+                made = aiokafka.Consumer(
+                    *given,
+                    bootstrap_servers=bootstrap,
+                    session_timeout_ms=SESSION_MS,
+                    heartbeat_interval_ms=1000,
+                    partition_assignment_strategy=[RangeOfAiokafka],
+                )
                 await made.start()
                 return made
 
             self.consumer: Any = self._loop.run(make())
         elif client == "confluent-kafka":
             self.consumer = confluent.Consumer(
-                *given, {"bootstrap.servers": bootstrap, "topic.metadata.refresh.interval.ms": 1000}
+                *given,
+                {
+                    "bootstrap.servers": bootstrap,
+                    "topic.metadata.refresh.interval.ms": 1000,
+                    "session.timeout.ms": SESSION_MS,
+                    "heartbeat.interval.ms": 1000,
+                    "partition.assignment.strategy": "range",
+                },
             )
         else:
-            self.consumer = kafka_python.Consumer(*given, bootstrap_servers=bootstrap)
+            self.consumer = kafka_python.Consumer(
+                *given,
+                bootstrap_servers=bootstrap,
+                session_timeout_ms=SESSION_MS,
+                heartbeat_interval_ms=1000,
+                partition_assignment_strategy=[RangePartitionAssignor],
+            )
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 

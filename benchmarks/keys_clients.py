@@ -1,0 +1,248 @@
+"""Producers that keep each key's order against their clients' own, and what the guard costs a consumer.
+
+One broker on this machine, 24 partitions, records of 100 bytes, keys drawn by a Zipf law (s = 1) of 10,000.
+Each pair of runs sends the same records, one after the other, under the same settings (acks=all, idempotent);
+the order of the two changes with each pair, since whatever else runs on the machine changes too. Processor
+time is that of the whole process: the client's threads, and those that follow tables.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import itertools
+import random
+import statistics
+import tempfile
+import time
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import aiokafka
+import confluent_kafka
+from kafka import KafkaAdminClient, KafkaProducer
+from results import write_result
+
+from trimtab.dataplane.keys import aiokafka as ours_aiokafka
+from trimtab.dataplane.keys import confluent as ours_confluent
+from trimtab.dataplane.keys import kafka_python as ours_kafka_python
+from trimtab.dataplane.keys.marks import InMemoryMarks, Marks
+from trimtab.dataplane.keys.receiving import Receiving
+from trimtab.dataplane.keys.settings import Following
+from trimtab.files.keys.stamp import HEADER, stamp_bytes
+from trimtab.files.keys.table import PublishedTable, write_table
+from trimtab.lab.sandbox.kafka import KafkaSandbox
+from trimtab.lab.sandbox.keys.clients import Effects
+from trimtab.model.keys.routing import Route, RoutingTable
+from trimtab.online.keys.order.messages import Stamp
+
+TOPIC = "benchmark"
+PARTITIONS = 24
+VALUE = b"v" * 100
+HOTTEST = b"key-00000000"
+LIMIT = 0.9
+
+Run = Callable[[list[bytes]], None]
+
+
+def draws(count: int) -> list[bytes]:
+    """Keys of 12 bytes."""
+    weights = list(itertools.accumulate(1 / rank for rank in range(1, 10_001)))
+    chosen = random.Random(2).choices(range(10_000), cum_weights=weights, k=count)
+    return [b"key-%08d" % one for one in chosen]
+
+
+def kafka_python(make: Callable[[], Any]) -> Run:
+    """Send all, then wait."""
+
+    def run(keys: list[bytes]) -> None:
+        producer = make()
+        begin()
+        for key in keys:
+            producer.send(TOPIC, VALUE, key)
+        producer.flush()
+        end()
+        producer.close()
+
+    return run
+
+
+def on_confluent(make: Callable[[], Any]) -> Run:
+    """Send all, polling every hundred records, as its manual has it."""
+
+    def run(keys: list[bytes]) -> None:
+        producer = make()
+        producer.list_topics(TOPIC)
+        begin()
+        for number, key in enumerate(keys):
+            producer.produce(TOPIC, VALUE, key)
+            if not number % 100:
+                producer.poll(0)
+        producer.flush()
+        end()
+        if hasattr(producer, "_guide"):
+            producer.close()
+
+    return run
+
+
+def on_aiokafka(make: Callable[[], Any]) -> Run:
+    """Send all, then wait."""
+
+    async def work(keys: list[bytes]) -> None:
+        producer = make()
+        await producer.start()
+        begin()
+        for key in keys:
+            await producer.send(TOPIC, VALUE, key)
+        await producer.flush()
+        end()
+        await producer.stop()
+
+    return lambda keys: asyncio.run(work(keys))
+
+
+CLOCK: list[float] = []
+
+
+def begin() -> None:
+    """Start both clocks."""
+    gc.collect()
+    CLOCK[:] = time.perf_counter(), time.process_time()
+
+
+def end() -> None:
+    """Stop both clocks."""
+    CLOCK[:] = time.perf_counter() - CLOCK[0], time.process_time() - CLOCK[1]
+
+
+def producers(bootstrap: str, following: Following) -> dict[str, tuple[int, Run, Run]]:
+    """Each client's records a run, its own producer and ours."""
+    same = {"bootstrap_servers": bootstrap, "acks": "all", "enable_idempotence": True}
+    large = {
+        "bootstrap.servers": bootstrap,
+        "enable.idempotence": True,
+        "queue.buffering.max.messages": 2_000_000,
+    }
+    own = {**large, "partitioner": "murmur2_random"}
+    return {
+        "kafka-python": (
+            60_000,
+            kafka_python(lambda: KafkaProducer(**same)),
+            kafka_python(lambda: ours_kafka_python.Producer(TOPIC, following, **same)),
+        ),
+        "aiokafka": (
+            40_000,
+            on_aiokafka(lambda: aiokafka.AIOKafkaProducer(**same)),
+            on_aiokafka(lambda: ours_aiokafka.Producer(TOPIC, following, **same)),
+        ),
+        "confluent-kafka": (
+            400_000,
+            on_confluent(lambda: confluent_kafka.Producer(own)),
+            on_confluent(lambda: ours_confluent.Producer(TOPIC, following, large)),
+        ),
+    }
+
+
+def compared(records: int, own: Run, ours: Run, pairs: int) -> dict[str, float]:
+    """Medians of pairs of runs: records a second of both, and the ratios of throughput and processor time."""
+    keys = draws(records)
+    rows = []
+    for pair in range(pairs + 1):
+        found = {}
+        for name, run in ((("own", own), ("ours", ours)), (("ours", ours), ("own", own)))[pair % 2]:
+            run(keys)
+            found[name] = tuple(CLOCK)
+        if pair:  # the first warms broker and hashes
+            rows.append(found)
+    return {
+        "own_per_second": statistics.median(records / row["own"][0] for row in rows),
+        "ours_per_second": statistics.median(records / row["ours"][0] for row in rows),
+        "throughput_ratio": statistics.median(row["own"][0] / row["ours"][0] for row in rows),
+        "own_cpu_us": statistics.median(row["own"][1] for row in rows) / records * 1e6,
+        "ours_cpu_us": statistics.median(row["ours"][1] for row in rows) / records * 1e6,
+    }
+
+
+def guard_cost(following: Following, marks: Marks, stamped: bool, count: int) -> float:
+    """Nanoseconds from received to done of a record whose handler does nothing, in steps of 500."""
+    receiving = Receiving(following, TOPIC, "benchmark", "benchmark", lambda _: None, marks)
+    try:
+        receiving.assigned(0, 0)
+        keys = draws(count)
+        headers = [
+            [(HEADER, stamp_bytes("p", Stamp(1, (), number + 1)))] if stamped else []
+            for number in range(count)
+        ]
+        begun = time.process_time()
+        for first in range(0, count, 500):
+            for offset in range(first, min(first + 500, count)):
+                key = b"hot" if stamped else keys[offset]
+                receiving.received(0, offset, key, headers[offset], None)
+            receiving.turn()
+            receiving.committed(dict(receiving.commits))
+        return (time.process_time() - begun) / count * 1e9
+    finally:
+        receiving.close()
+
+
+def held_bytes(following: Following, count: int) -> float:
+    """Bytes that a record takes which waits at a fence, each of a key of its own, its content apart."""
+    receiving = Receiving(following, TOPIC, "benchmark", "benchmark", lambda _: None, InMemoryMarks())
+    try:
+        receiving.assigned(0, 0)
+        keys = [b"held-%08d" % number for number in range(count)]
+        header = [(HEADER, stamp_bytes("p", Stamp(1, ((1, 10**9),), 0)))]
+        tracemalloc.start()
+        before = tracemalloc.get_traced_memory()[0]
+        for offset, key in enumerate(keys):
+            receiving.received(0, offset, key, header, None)
+        after = tracemalloc.get_traced_memory()[0]
+        tracemalloc.stop()
+        assert receiving.held == count
+        return (after - before) / count
+    finally:
+        receiving.close()
+
+
+def main() -> None:
+    """Measure, print and write the figures."""
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--pairs", type=int, default=7)
+    given = options.parse_args()
+    with KafkaSandbox.start(1, prometheus=False) as sandbox, tempfile.TemporaryDirectory() as folder:
+        bootstrap = sandbox.connection.bootstrap[0]
+        admin = KafkaAdminClient(bootstrap_servers=bootstrap)
+        admin.create_topics(
+            {TOPIC: {"num_partitions": PARTITIONS, "replication_factor": 1}}, wait_for_metadata=True
+        )
+        topic_id = str(admin.describe_topics([TOPIC])[0]["topic_id"])
+        moved = {group: Route((group % 23,)) for group in range(0, 1032, 10)}
+        table = RoutingTable(1, PARTITIONS, PARTITIONS, moved, {HOTTEST: Route((0, 1, 2, 3))})
+        write_table(PublishedTable(TOPIC, topic_id, table), Path(folder) / "table.json")
+        following = Following({"bootstrap_servers": bootstrap}, table_file=Path(folder) / "table.json")
+        clients = {}
+        for name, (records, own, ours) in producers(bootstrap, following).items():
+            row = clients[name] = compared(records, own, ours, given.pairs)
+            print(name, {part: round(value, 2) for part, value in row.items()}, flush=True)
+        effects = Effects(Path(folder) / "effects")
+        guard = {
+            "plain, marks in memory": guard_cost(following, InMemoryMarks(), False, 100_000),
+            "split, marks in memory": guard_cost(following, InMemoryMarks(), True, 100_000),
+            "plain, marks in SQLite": guard_cost(following, effects.marks, False, 30_000),
+            "split, marks in SQLite": guard_cost(following, effects.marks, True, 30_000),
+        }
+        held = held_bytes(following, 20_000)
+        print(guard, held)
+        admin.close()
+    write_result(
+        "keys_clients",
+        {"clients": clients, "guard_ns": guard, "held_bytes": held, "limit": LIMIT, "pairs": given.pairs},
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,230 @@
+"""Kills at random moments while tables change, and what the effects say afterwards."""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+import sys
+import time
+from collections import defaultdict
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
+from kafka.admin import OffsetSpec
+
+from trimtab.files.keys.table import PublishedTable, record_key, table_bytes
+from trimtab.lab.sandbox import processes
+from trimtab.lab.sandbox.keys.worker import GUARDING, TABLES, Work
+from trimtab.lab.simulate.keys.publisher import moved
+from trimtab.model.keys.routing import Route, RoutingTable, group_count
+from trimtab.online.keys.murmur2 import POSITIVE, murmur2
+
+PARTITIONS = 4
+SETTLE_SECONDS = 240.0
+"""After the last kill, everything takes effect within it: gaps and sessions have their time-outs."""
+
+
+class Violation(AssertionError):
+    """Something was promised and did not hold."""
+
+
+@dataclass
+class Told:
+    """What a run came to.
+
+    Attributes
+    ----------
+    killed
+        Processes killed, by role.
+    tables
+        Published meanwhile.
+    acknowledged, effects
+        Records.
+    settled_seconds
+        From the last kill until everything acknowledged had taken effect.
+    """
+
+    killed: dict[str, int] = field(default_factory=lambda: {"produce": 0, "consume": 0})
+    tables: int = 0
+    runs: int = 0
+    acknowledged: int = 0
+    effects: int = 0
+    settled_seconds: float = 0.0
+
+
+class Kills:
+    """Processes on one topic.
+
+    Parameters
+    ----------
+    bootstrap
+        Of a cluster of one's own.
+    folder
+        For what processes leave; empty.
+    seed
+        Of moments, victims and tables.
+    producers, consumers
+        The client of each.
+    """
+
+    def __init__(
+        self, bootstrap: str, folder: Path, seed: int, producers: tuple[str, ...], consumers: tuple[str, ...]
+    ) -> None:
+        self.told = Told()
+        self._bootstrap, self._folder, self._chance = bootstrap, folder, random.Random(seed)
+        self._topic = f"kills-{seed}"
+        self._groups: dict[int, Route] = {}
+        self._hot: Route | None = None
+        self._slots = [("produce", client) for client in producers]
+        self._slots += [("consume", client) for client in consumers]
+        self._running: dict[int, processes.Process] = {}
+        self.runs: dict[int, list[str]] = defaultdict(list)
+        self._admin: Any = KafkaAdminClient(bootstrap_servers=bootstrap)
+        self._writer: Any = KafkaProducer(bootstrap_servers=bootstrap)
+        made: dict[str, Any] = {self._topic: {"num_partitions": PARTITIONS, "replication_factor": 1}}
+        tables = {"num_partitions": 1, "replication_factor": 1, "configs": {"cleanup.policy": "compact"}}
+        if TABLES not in self._admin.list_topics():
+            made[TABLES] = tables
+        self._admin.create_topics(made, wait_for_metadata=True)
+        self._topic_id = str(self._admin.describe_topics([self._topic])[0]["topic_id"])
+
+    def run(self, kills: int) -> Told:
+        """Start, kill and publish, let settle, and check.
+
+        Raises
+        ------
+        Violation
+            With what was promised and did not hold.
+        """
+        try:
+            self._publish()
+            for slot in range(len(self._slots)):
+                self._start(slot)
+            self._wait(lambda: self._effects() > 200, "the first records take effect")
+            for _ in range(kills):
+                for _ in range(self._chance.randrange(3)):
+                    time.sleep(self._chance.uniform(0.0, 0.6))
+                    self._publish()
+                time.sleep(self._chance.uniform(0.2, 1.5))
+                slot = self._chance.randrange(len(self._slots))
+                processes.kill([self._running[slot]])
+                self.told.killed[self._slots[slot][0]] += 1
+                self._start(slot)
+            time.sleep(3)
+            begun = time.monotonic()
+            sending = [slot for slot, (role, _) in enumerate(self._slots) if role == "produce"]
+            processes.end([self._running.pop(slot) for slot in sending], 60)
+            self._wait(self._all_committed, "everything is committed")
+            self.told.settled_seconds = time.monotonic() - begun
+        finally:
+            processes.end(self._running.values(), 20)
+            self.close()
+        self.check()
+        return self.told
+
+    def close(self) -> None:
+        """Close the clients of this process."""
+        self._writer.close()
+        self._admin.close()
+
+    def check(self) -> None:
+        """Hold effects against what was acknowledged: order, loss, doubles, and runs of one producer."""
+        acknowledged: dict[tuple[str, bytes], set[int]] = defaultdict(set)
+        for path in self._folder.glob("acknowledged-*"):
+            for line in path.read_bytes().splitlines():
+                key, _, number = line.partition(b" ")
+                acknowledged[path.name.removeprefix("acknowledged-"), key].add(int(number))
+        found: dict[tuple[str, bytes], list[tuple[int, int]]] = defaultdict(list)
+        with sqlite3.connect(self._folder / "effects") as database:
+            for place, key, value in database.execute("SELECT place, key, value FROM effects ORDER BY place"):
+                run, _, number = value.decode().partition(" ")
+                found[run, key].append((int(number), place))
+                self.told.effects += 1
+        for (run, key), numbers in found.items():
+            order = [number for number, _ in numbers]
+            if any(later <= earlier for earlier, later in pairwise(order)):
+                raise Violation(f"{run}, {key!r}: effects {order} are out of order or doubled")
+        for name, numbers_acknowledged in acknowledged.items():
+            lost = numbers_acknowledged - {number for number, _ in found[name]}
+            if lost:
+                raise Violation(f"{name}: {len(lost)} acknowledged records had no effect, first {min(lost)}")
+            self.told.acknowledged += len(numbers_acknowledged)
+        for runs in self.runs.values():
+            self._check_runs(runs, acknowledged, found)
+
+    def _check_runs(
+        self,
+        runs: list[str],
+        acknowledged: dict[tuple[str, bytes], set[int]],
+        found: dict[tuple[str, bytes], list[tuple[int, int]]],
+    ) -> None:
+        """What a run had acknowledged goes before everything of the runs after it."""
+        last: dict[bytes, int] = {}
+        for run in runs:
+            for (name, key), numbers in list(found.items()):
+                if name == run and numbers and numbers[0][1] < last.get(key, -1):
+                    raise Violation(
+                        f"{run}, {key!r}: took effect before what the run before had acknowledged"
+                    )
+            for (name, key), numbers_acknowledged in acknowledged.items():
+                if name == run:
+                    places = [place for number, place in found[name, key] if number in numbers_acknowledged]
+                    last[key] = max(last.get(key, -1), *places)
+
+    def _start(self, slot: int) -> None:
+        role, client = self._slots[slot]
+        name = f"{role}-{slot}-{len(self.runs[slot])}"
+        self.runs[slot].append(name)
+        self.told.runs += 1
+        work = Work(role, client, self._bootstrap, self._topic, name, str(self._folder))
+        command = [sys.executable, "-m", "trimtab.lab.sandbox.keys.worker", work.text()]
+        self._running[slot] = processes.spawn(
+            command, self._folder, self._folder / f"log-{role}-{slot}", outlive=False
+        )
+
+    def _publish(self) -> None:
+        """A table in which two groups are elsewhere, and the hot key is split, split otherwise, or whole."""
+        draw = self._chance
+        for _ in range(2):
+            group = (murmur2(b"key-%d" % draw.randrange(20)) & POSITIVE) % group_count(PARTITIONS)
+            to = (draw.randrange(PARTITIONS),)
+            self._groups[group] = moved(self._groups.get(group), to, group % PARTITIONS)
+        places = tuple(draw.sample(range(PARTITIONS), draw.choice((1, 2, 3))))
+        home = (murmur2(b"hot") & POSITIVE) % PARTITIONS
+        self._hot = moved(self._hot, places, home)
+        self.told.tables += 1
+        table = RoutingTable(self.told.tables, PARTITIONS, PARTITIONS, self._groups, {b"hot": self._hot})
+        data = table_bytes(PublishedTable(self._topic, self._topic_id, table))
+        self._writer.send(TABLES, key=record_key(self._topic), value=data).get(30)
+
+    def _effects(self) -> int:
+        path = self._folder / "effects"
+        if not path.exists():
+            return 0
+        try:
+            with sqlite3.connect(path, timeout=30) as database:
+                return int(database.execute("SELECT count(*) FROM effects").fetchone()[0])
+        except sqlite3.OperationalError:
+            # No consumer has made the table yet.
+            return 0
+
+    def _all_committed(self) -> bool:
+        names = {TopicPartition(self._topic, one): OffsetSpec.LATEST for one in range(PARTITIONS)}
+        ends = self._admin.list_partition_offsets(names)
+        committed = self._admin.list_group_offsets(["kills"])["kills"]
+        return all(name in committed and committed[name].offset >= end.offset for name, end in ends.items())
+
+    def _wait(self, condition: Any, what: str) -> None:
+        until = time.monotonic() + SETTLE_SECONDS + GUARDING.gap_seconds
+        while not condition():
+            died = [slot for slot, process in self._running.items() if not processes.running(process)]
+            if died:
+                role = self._slots[died[0]][0]
+                log = (self._folder / f"log-{role}-{died[0]}").read_text(encoding="utf-8", errors="replace")
+                raise Violation(f"{role} {died[0]} ended by itself: {log[-1000:]}")
+            if time.monotonic() > until:
+                raise Violation(f"not within {SETTLE_SECONDS:g} s: {what}; see the logs in {self._folder}")
+            time.sleep(0.3)
