@@ -18,7 +18,6 @@ from kafka.admin import OffsetSpec
 from trimtab.files.keys.table import PublishedTable, record_key, table_bytes
 from trimtab.lab.sandbox import processes
 from trimtab.lab.sandbox.keys.worker import GUARDING, TABLES, Work
-from trimtab.lab.simulate.keys.publisher import moved
 from trimtab.model.keys.routing import Route, RoutingTable, group_count
 from trimtab.online.keys.murmur2 import POSITIVE, murmur2
 
@@ -191,10 +190,10 @@ class Kills:
         for _ in range(2):
             group = (murmur2(b"key-%d" % draw.randrange(20)) & POSITIVE) % group_count(PARTITIONS)
             to = (draw.randrange(PARTITIONS),)
-            self._groups[group] = moved(self._groups.get(group), to, group % PARTITIONS)
+            self._groups[group] = _moved(self._groups.get(group), to, group % PARTITIONS)
         places = tuple(draw.sample(range(PARTITIONS), draw.choice((1, 2, 3))))
         home = (murmur2(b"hot") & POSITIVE) % PARTITIONS
-        self._hot = moved(self._hot, places, home)
+        self._hot = _moved(self._hot, places, home)
         self.told.tables += 1
         table = RoutingTable(self.told.tables, PARTITIONS, PARTITIONS, self._groups, {b"hot": self._hot})
         data = table_bytes(PublishedTable(self._topic, self._topic_id, table))
@@ -228,3 +227,9 @@ class Kills:
             if time.monotonic() > until:
                 raise Violation(f"not within {SETTLE_SECONDS:g} s: {what}; see the logs in {self._folder}")
             time.sleep(0.3)
+
+
+def _moved(before: Route | None, places: tuple[int, ...], home: int) -> Route:
+    """A route to other places, with all those named in which records may wait."""
+    was = before or Route((home,))
+    return Route(places, tuple(sorted({*was.earlier, *was.partitions})))

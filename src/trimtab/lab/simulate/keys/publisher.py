@@ -36,13 +36,13 @@ class Publisher:
         draw, count = self.chance, len(self.world.logs)
         for key in draw.sample(self.keys, min(3, len(self.keys))):
             group = (murmur2(key) & POSITIVE) % group_count(count)
-            self.groups[group] = moved(self.groups.get(group), (draw.randrange(count),), group % count)
+            self.groups[group] = _moved(self.groups.get(group), (draw.randrange(count),), group % count)
         key = draw.choice(self.hot)
         home = (murmur2(key) & POSITIVE) % count
         group = (murmur2(key) & POSITIVE) % group_count(count)
         before = self.routes.get(key) or self.groups.get(group)
         places = tuple(draw.sample(range(count), draw.choice((1, 2, min(3, count)))))
-        self.routes[key] = moved(before, places, home)
+        self.routes[key] = _moved(before, places, home)
         self._write()
 
     def settle(self) -> None:
@@ -68,7 +68,6 @@ class Publisher:
         )
 
 
-def moved(before: Route | None, places: tuple[int, ...], home: int) -> Route:
-    """A route to other places, with all those named in which records may wait; `home` is the plain hash's."""
+def _moved(before: Route | None, places: tuple[int, ...], home: int) -> Route:
     was = before or Route((home,))
     return Route(places, tuple(sorted({*was.earlier, *was.partitions})))
