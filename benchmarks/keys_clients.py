@@ -130,17 +130,17 @@ def producers(bootstrap: str, following: Following) -> dict[str, tuple[int, Run,
     own = {**large, "partitioner": "murmur2_random"}
     return {
         "kafka-python": (
-            60_000,
+            30_000,
             kafka_python(lambda: KafkaProducer(**same)),
             kafka_python(lambda: ours_kafka_python.Producer(TOPIC, following, **same)),
         ),
         "aiokafka": (
-            40_000,
+            20_000,
             on_aiokafka(lambda: aiokafka.AIOKafkaProducer(**same)),
             on_aiokafka(lambda: ours_aiokafka.Producer(TOPIC, following, **same)),
         ),
         "confluent-kafka": (
-            400_000,
+            200_000,
             on_confluent(lambda: confluent_kafka.Producer(own)),
             on_confluent(lambda: ours_confluent.Producer(TOPIC, following, large)),
         ),
