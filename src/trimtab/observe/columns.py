@@ -23,6 +23,7 @@ def columns(text: str) -> Columns:
 
 SECOND: Final = 1_000_000
 """Times inside the pipeline are whole microseconds, so that they add up exactly."""
+DAY: Final = 86_400 * SECOND
 
 STATISTICS: Final = "struct<mean:double,latest:double,p50:double,p95:double,p99:double,max:double>"
 

@@ -11,6 +11,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from trimtab.files.store import remove_folder, size_of, written_at
+from trimtab.observe.columns import DAY
 from trimtab.observe.history import named_by_unfinished
 from trimtab.observe.lake import read_entries
 from trimtab.observe.manifest import Entry, Manifest, new_path
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
 FEWEST = 8
 """Fewer neighbours than this are not worth a new file."""
 
-LARGEST_BYTES = 128 * 2**20
-"""Files that are larger together stay apart."""
+LARGEST_BYTES = 32 * 2**20
+"""Files that are larger together stay apart: what is joined is in memory, some fifty times as large."""
 
 ROWS_PER_GROUP = 10_000
 """Whoever wants the newest ticks reads the last groups of a file that may hold a month."""
@@ -86,13 +87,17 @@ def sweep(lake: Lake, manifest: Manifest, grace_seconds: float = GRACE_SECONDS) 
 
 
 def _runs(lake: Lake, entries: tuple[Entry, ...]) -> list[list[Entry]]:
-    """Neighbours that fit into one file together; entries are in order of time and never overlap."""
+    """Neighbours of one day that fit into one file; entries are in order of time and never overlap.
+
+    Days stay apart: what is too old goes by whole folders.
+    """
     runs: list[list[Entry]] = []
-    room = 0
+    room, day = 0, 0
     for entry in entries:
         size = size_of(lake.tables / entry.path)
-        if not runs or size > room:
+        if not runs or size > room or entry.begin // DAY != day:
             runs.append([])
+            day = entry.begin // DAY
             room = LARGEST_BYTES
         runs[-1].append(entry)
         room -= size

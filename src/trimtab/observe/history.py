@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING
 from trimtab.files.numbered import NumberedDocuments, NumberTakenError
 from trimtab.files.store import remove_folder, written_at
 from trimtab.model.errors import ObserveError
-from trimtab.observe.columns import SECOND
+from trimtab.observe.columns import DAY
 from trimtab.observe.manifest import Manifest, manifest_from, manifest_told
-from trimtab.observe.settings import DAY_SECONDS
 
 if TYPE_CHECKING:
     from trimtab.files.store import Place
@@ -34,8 +33,6 @@ FOLDER = "rebuild"
 
 ABANDONED_SECONDS = 7 * 86400
 """A run that was not taken up again for so long is given up, and its files are swept."""
-
-DAY = DAY_SECONDS * SECOND
 
 
 @dataclass(frozen=True)

@@ -11,19 +11,16 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from trimtab.files.store import files_in, remove_folder
-from trimtab.observe.columns import SECOND
+from trimtab.observe.columns import DAY, SECOND
 from trimtab.observe.lake import instant
 from trimtab.observe.raw_files import free_files, taken_by_stream
 from trimtab.observe.raw_index import RAW, publish_index
-from trimtab.observe.settings import DAY_SECONDS
 
 if TYPE_CHECKING:
     from trimtab.files.store import Place
     from trimtab.observe.lake import Lake
     from trimtab.observe.manifest import Manifest
     from trimtab.observe.settings import LakeSettings, PipelineSettings
-
-DAY = DAY_SECONDS * SECOND
 
 
 @dataclass(frozen=True)

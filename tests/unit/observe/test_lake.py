@@ -12,7 +12,7 @@ from support.small_lake import NOON, STEP, imbalance_rows, publish
 from trimtab.model.errors import ObserveError
 from trimtab.observe.bundles.pipeline import PIPELINE as BUNDLES
 from trimtab.observe.compact import FEWEST, compacted
-from trimtab.observe.lake import Lake
+from trimtab.observe.lake import Lake, microseconds
 from trimtab.observe.replicas.pipeline import PIPELINE as REPLICAS
 
 
@@ -115,3 +115,19 @@ def test_a_lake_with_parts_from_before_a_column_was_dropped_is_read_and_compacte
     joined = compacted(lake, lake.manifest())
     assert len(joined.tables["imbalance"]) == 1
     assert lake.table("imbalance", ["tick", "resource", "sigma"], manifest=joined).num_rows == 8 * FEWEST
+
+
+def test_days_are_compacted_apart_so_that_the_older_one_can_go(tmp_path: Path) -> None:
+    """As many ticks before midnight as after it: a file for each day, and retention takes the first."""
+    midnight = NOON.replace(hour=0)
+    ticks = [midnight + number * STEP for number in range(-FEWEST, FEWEST)]
+    lake = publish(
+        tmp_path, {"imbalance": [imbalance_rows(tick, {1: (0.2, 0.2, 0.2, 0.2)}) for tick in ticks]}
+    )
+    joined = compacted(lake, lake.manifest())
+    spans = [(one.begin, one.last) for one in joined.tables["imbalance"]]
+    assert spans == [
+        (microseconds(ticks[0]), microseconds(midnight - STEP)),
+        (microseconds(midnight), microseconds(ticks[-1])),
+    ]
+    assert compacted(lake, joined) == joined, "what is one file stays as it is"
