@@ -1,0 +1,1 @@
+"""Streams of keyed records under policies and under the order guard, in virtual time."""
