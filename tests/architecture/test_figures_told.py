@@ -7,6 +7,7 @@ from pathlib import Path
 EXPERIMENT = Path(__file__).parents[2] / "experiments" / "replica_roles"
 HOSTS_AND_DISKS = EXPERIMENT.parent / "hosts_and_disks"
 QUEUE_FORECAST = EXPERIMENT.parent / "queue_forecast"
+PARTITION_OVERLOAD = EXPERIMENT.parent / "partition_overload"
 
 
 def test_tables_of_the_experiment_are_made_of_its_results() -> None:
@@ -55,3 +56,14 @@ def test_the_queue_forecast_shows_what_was_expected_of_it() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=QUEUE_FORECAST
     )
     assert told.stdout == "[]\n"
+
+
+def test_tables_of_partition_overload_are_made_of_its_result() -> None:
+    """Who runs it again writes the tables again: `tables.py --write`."""
+    told = subprocess.run(
+        [sys.executable, str(PARTITION_OVERLOAD / "tables.py")], capture_output=True, text=True, check=True
+    ).stdout
+    page = (PARTITION_OVERLOAD / "README.md").read_text(encoding="utf-8").splitlines()
+    rows = [line for line in told.splitlines() if line.startswith("|")]
+    assert len(rows) > 70
+    assert [line for line in rows if line not in page] == []

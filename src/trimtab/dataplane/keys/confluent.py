@@ -207,7 +207,8 @@ class Consumer:
                 "enable.partition.eof": True,
             }
         )
-        self._topic, self._stopped = topic, False
+        self._topic, self._stopped, self._closing = topic, False, False
+        self._trouble: KafkaException | None = None
         strategy = f"{config.get('partition.assignment.strategy')} {config.get('group.protocol')}"
         self._incremental = "cooperative" in strategy or strategy.endswith("consumer")
         self.client.subscribe(
@@ -227,8 +228,16 @@ class Consumer:
         """Wait for records for so long, let what may take effect, and commit.
 
         Records are taken one by one: each that comes after a rebalance was fetched after it.
+
+        Raises
+        ------
+        KafkaException
+            If a fatal error is told, or it cannot be asked where a partition begins: make the consumer anew.
         """
         message = self.client.poll(self.receiving.patience(seconds))
+        if self._trouble is not None:
+            trouble, self._trouble = self._trouble, None
+            raise trouble
         for _ in range(MOST_RECORDS):
             if message is None:
                 break
@@ -248,6 +257,7 @@ class Consumer:
         """Commit what is done, and leave the group."""
         with suppress(KafkaException):
             self._commit(dict(self.receiving.commits))
+        self._closing = True
         self.client.close()
         self.receiving.close()
 
@@ -266,20 +276,27 @@ class Consumer:
 
     def _assigned(self, client: Any, partitions: list[TopicPartition]) -> None:
         """Begin each partition at its commit, or where its log begins."""
-        names = [TopicPartition(self._topic, one.partition) for one in partitions]
-        for one in self.client.committed(names, timeout=ASK_SECONDS) if names else ():
-            low, high = self.client.get_watermark_offsets(
-                TopicPartition(self._topic, one.partition), timeout=ASK_SECONDS
-            )
-            position = max(one.offset, low) if one.offset <= high else low
-            self.receiving.assigned(one.partition, position)
-            for asked in partitions:
-                if asked.partition == one.partition:
-                    asked.offset = position
+        if self._closing:
+            return
+        try:
+            for one in partitions:
+                one.offset = self._position(one.partition)
+        except KafkaException as error:
+            # The client would raise it as a `KafkaError`, which is no exception: nothing catches that.
+            self._trouble = error
+            return
+        for one in partitions:
+            self.receiving.assigned(one.partition, one.offset)
         if self._incremental:
             client.incremental_assign(partitions)
         else:
             client.assign(partitions)
+
+    def _position(self, partition: int) -> int:
+        name = TopicPartition(self._topic, partition)
+        (found,) = self.client.committed([name], timeout=ASK_SECONDS)
+        low, high = self.client.get_watermark_offsets(name, timeout=ASK_SECONDS)
+        return max(found.offset, low) if found.offset <= high else low
 
     def _revoked(self, client: Any, partitions: list[TopicPartition]) -> None:
         self.receiving.revoked([one.partition for one in partitions])

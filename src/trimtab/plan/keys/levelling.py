@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import islice, product
 from typing import Final
+
+from trimtab.model.level import ROUNDING
 
 INNER_MARGIN: Final = 0.9
 """What is levelled is levelled to nine tenths of ε, so that the next reading does not ask for more."""
+
+TRIES: Final = 256
+"""Pairs of a group and a partition that are tried for room at a time."""
 
 
 @dataclass
@@ -79,12 +85,23 @@ def level(board: Board, epsilon: float, ceiling: float, most: int) -> list[Shift
     else the largest that fits. No group moves twice, so that it ends.
     """
     mean = board.mean
-    high = min(ceiling, mean * (1 + INNER_MARGIN * epsilon))
-    low = mean * (1 - INNER_MARGIN * epsilon)
+    band = (mean * (1 - INNER_MARGIN * epsilon), min(ceiling, mean * (1 + INNER_MARGIN * epsilon)))
+    free = {group for group, rate in enumerate(board.rates) if rate > 0}
+    shifts: list[Shift] = []
+    while True:
+        shifts += _descend(board, band, free, most - len(shifts))
+        more = _made_room(board, band, free, most - len(shifts))
+        if not more:
+            return shifts
+        shifts += more
+
+
+def _descend(board: Board, band: tuple[float, float], free: set[int], most: int) -> list[Shift]:
+    """Take from the fullest and give to the emptiest until loads are in the band or nothing helps."""
+    low, high = band
     by_place: dict[int, list[tuple[float, int]]] = {}
-    for group, place in enumerate(board.places):
-        if board.rates[group] > 0:
-            by_place.setdefault(place, []).append((board.rates[group], group))
+    for group in free:
+        by_place.setdefault(board.places[group], []).append((board.rates[group], group))
     for its in by_place.values():
         its.sort()
     shifts: list[Shift] = []
@@ -98,16 +115,47 @@ def level(board: Board, epsilon: float, ceiling: float, most: int) -> list[Shift
         source = min(sources, key=lambda one: (-loads[one], one))
         if loads[source] <= high and loads[target] >= low:
             break
-        found = _group(by_place.get(source, []), loads[source], loads[target], (low, high))
+        found = _group(by_place.get(source, []), loads[source], loads[target], band)
         if found is None:
             barren.add(source)
             continue
-        rate, group = found
-        shifts.append(Shift(group, source, target, rate, loads[source], loads[target]))
         by_place[source].remove(found)
-        board.shift((source,), (target,), rate)
-        board.places[group] = target
+        shifts.append(_shifted(board, free, found[1], target))
     return shifts
+
+
+def _made_room(board: Board, band: tuple[float, float], free: set[int], most: int) -> list[Shift]:
+    """Let the fullest partition give a group that is too large for any other, which gives smaller ones back.
+
+    Where a partition holds little but large groups, none of which fits elsewhere as it is. Taken back if the
+    fullest partition is as full as before.
+    """
+    loads = board.loads
+    source = min(range(len(loads)), key=lambda one: (-loads[one], one))
+    fullest = loads[source]
+    if fullest <= band[1] or most < 1:
+        return []
+    groups = sorted(
+        (one for one in free if board.places[one] == source), key=lambda one: (board.rates[one], one)
+    )
+    targets = sorted(set(range(len(loads))) - {source}, key=lambda one: (loads[one], one))
+    for group, target in islice(product(groups, targets), TRIES):
+        tried, left = Board(list(loads), list(board.places), board.rates), set(free)
+        shifts = [_shifted(tried, left, group, target), *_descend(tried, band, left, most - 1)]
+        if max(tried.loads) < fullest * (1 - ROUNDING):
+            board.loads, board.places = tried.loads, tried.places
+            free.intersection_update(left)
+            return shifts
+    return []
+
+
+def _shifted(board: Board, free: set[int], group: int, target: int) -> Shift:
+    source, rate = board.places[group], board.rates[group]
+    shift = Shift(group, source, target, rate, board.loads[source], board.loads[target])
+    board.shift((source,), (target,), rate)
+    board.places[group] = target
+    free.discard(group)
+    return shift
 
 
 def _group(

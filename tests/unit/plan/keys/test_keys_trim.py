@@ -61,6 +61,22 @@ def test_a_group_that_is_too_large_is_told() -> None:
     assert ": 33.3% from the mean against epsilon 10%" in plan.problems[0].text
 
 
+def test_a_large_group_changes_places_with_smaller_ones() -> None:
+    """Partition 0 has 16 and 16, and no other room for 16: partition 1 takes one, and gives 11 and 4 away."""
+    rates = {0: 16.0, 4: 16.0, 1: 11.0, 5: 4.0, 9: 8.0, 2: 22.5, 3: 22.5}
+    plan = plan_keys(a_snapshot(rates), SETTINGS)
+    assert changes(plan) == [
+        ("move_group", "0", (0,), (1,)),
+        ("move_group", "1", (1,), (0,)),
+        ("move_group", "5", (1,), (2,)),
+    ]
+    assert [one.after_per_second for one in plan.drains] == [27.0, 24.0, 26.5, 22.5]
+    assert plan.verdict is Verdict.LEVELLED
+    few = plan_keys(a_snapshot(rates), replace(SETTINGS, groups_most=1))
+    assert few.moves == (), "what only the third move makes better is not begun"
+    assert plan_keys(a_snapshot(FINE), replace(SETTINGS, groups_most=0)).moves == ()
+
+
 def test_a_hot_key_is_split_and_groups_make_room() -> None:
     """90 records/s where half of a consumer's 100 may be: two partitions, 45 each; then 75, 75, 30, 30."""
     plan = plan_keys(a_snapshot(HOT, a_key("ann", 0, 90.0, 0), capacity=100.0), SETTINGS)

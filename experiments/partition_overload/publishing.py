@@ -1,0 +1,115 @@
+"""Routing tables as the planner of the level makes them, out of what a virtual topic has seen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+
+from streams import CONSUMER_PER_SECOND, PARTITIONS
+
+from trimtab.act.keys.state import settled, with_routes
+from trimtab.files.keys.settings import KeysSettings
+from trimtab.history.keys.guarded import Seen
+from trimtab.model.keys.naming import key_text
+from trimtab.model.keys.plan import KeysPlan, MoveKind
+from trimtab.model.keys.routing import RoutingTable, group_count
+from trimtab.model.keys.snapshot import GroupLoad, HotKey, KeysSnapshot, PartitionLoad
+from trimtab.model.snapshot import Quality, SnapshotReference
+from trimtab.online.keys.murmur2 import POSITIVE, murmur2
+from trimtab.plan.keys.trim import plan_keys
+
+HOT_KEYS = 100
+"""As many as a snapshot names."""
+
+
+def snapshot(
+    keys: Sequence[bytes], rates: Sequence[float], table: RoutingTable, backlog: Sequence[int], now: float
+) -> KeysSnapshot:
+    """What the level would see of these rates, in records a second by key, under a table."""
+    groups = group_count(PARTITIONS)
+    group_of = [(murmur2(key) & POSITIVE) % groups for key in keys]
+    group_rates, loads = [0.0] * groups, [0.0] * PARTITIONS
+    for key, group, rate in zip(keys, group_of, rates, strict=True):
+        group_rates[group] += rate
+        places = table.route(group, key).partitions
+        for place in places:
+            loads[place] += rate / len(places)
+    total = sum(rates) or 1.0
+    hot = sorted(range(len(keys)), key=lambda one: -rates[one])[:HOT_KEYS]
+    at = datetime(2020, 1, 1, tzinfo=UTC) + timedelta(seconds=now)
+    return KeysSnapshot(
+        SnapshotReference("virtual", at.isoformat(), "0" * 64), Quality(cpu="absent"),
+        topic="keyed", topic_id="virtual", consumers="readers", version=table.version, base=PARTITIONS,
+        hashed=False, capacity=CONSUMER_PER_SECOND, consumer_capacity=CONSUMER_PER_SECOND,
+        partitions=tuple(PartitionLoad(one, loads[one], backlog[one], 100.0) for one in range(PARTITIONS)),
+        groups=tuple(
+            GroupLoad(one, table.route(one, b"").partitions[0], group_rates[one]) for one in range(groups)
+        ),
+        keys=tuple(
+            HotKey(key_text(keys[one]), group_of[one], rates[one], rates[one] / total,
+                   table.route(group_of[one], keys[one]).partitions, rates[one] / CONSUMER_PER_SECOND)
+            for one in hot
+        ),
+    )  # fmt: skip
+
+
+def next_table(table: RoutingTable, plan: KeysPlan) -> RoutingTable:
+    """The plan as a table."""
+    routes = {f"{one.kind}/{one.name}": one.after for one in plan.assignments if one.kind is not MoveKind.ADD}
+    return with_routes(table, routes, PARTITIONS)
+
+
+def planned(keys: Sequence[bytes], rates: Sequence[float], settings: KeysSettings) -> RoutingTable:
+    """A first table, for rates that are known."""
+    table = RoutingTable(0, PARTITIONS, PARTITIONS)
+    return next_table(table, plan_keys(snapshot(keys, rates, table, [0] * PARTITIONS, 0.0), settings))
+
+
+class Known:
+    """One table, there from the beginning."""
+
+    def __init__(self, table: RoutingTable) -> None:
+        self._table: RoutingTable | None = table
+
+    def look(self, seen: Seen, /) -> RoutingTable | None:
+        """The table, once."""
+        table, self._table = self._table, None
+        return table
+
+
+class Watching:
+    """A plan now and then, of what came in since the last; earlier places taken out once they are passed."""
+
+    def __init__(self, keys: Sequence[bytes], every_seconds: float, settings: KeysSettings) -> None:
+        self._keys, self._every, self._settings = keys, every_seconds, settings
+        self._table = RoutingTable(0, PARTITIONS, PARTITIONS)
+        self._last: Sequence[int] = [0] * len(keys)
+        self._ends: Sequence[int] | None = None
+        self._next = every_seconds
+        self.plans = 0
+
+    def look(self, seen: Seen, /) -> RoutingTable | None:
+        """The next table, if it is time, the last one is followed, and something is to change."""
+        if self._table.version:
+            if seen.follows < self._table.version:
+                return None
+            if self._ends is None:
+                self._ends = list(seen.ends)
+            if any(done < end for done, end in zip(seen.committed, self._ends, strict=True)):
+                return None
+            if any(one.earlier for one in (*self._table.groups.values(), *self._table.keys.values())):
+                self._table, self._ends = settled(self._table), None
+                return self._table
+        if seen.now < self._next:
+            return None
+        rates = [(now - before) / self._every for now, before in zip(seen.records, self._last, strict=True)]
+        self._last, self._next = list(seen.records), seen.now + self._every
+        backlog = [end - done for end, done in zip(seen.ends, seen.committed, strict=True)]
+        if not any(rates):
+            return None
+        plan = plan_keys(snapshot(self._keys, rates, self._table, backlog, seen.now), self._settings)
+        if not plan.moves:
+            return None
+        self.plans += 1
+        self._table, self._ends = next_table(self._table, plan), None
+        return self._table
