@@ -6,7 +6,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -102,6 +102,29 @@ def place() -> Iterator[Place]:
         place = Place(sandbox)
         yield place
         place.close()
+
+
+@pytest.fixture(autouse=True)
+def ended(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """End what a test that failed left running: its threads would go on asking a broker that is gone."""
+    made: list[Sender | Taker] = []
+
+    def noted(kind: type[Sender | Taker]) -> None:
+        begin = kind.__init__
+
+        def init(self: Any, *given: Any, **named: Any) -> None:
+            begin(self, *given, **named)
+            made.append(self)
+
+        monkeypatch.setattr(kind, "__init__", init)
+
+    noted(Sender)
+    noted(Taker)
+    yield
+    for one in made:
+        if not one.closed:
+            with suppress(Exception):
+                one.close()
 
 
 def effects_in_order(effects: Effects, sent: Counter[bytes]) -> None:

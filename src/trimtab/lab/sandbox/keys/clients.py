@@ -75,7 +75,15 @@ class _Loop:
 
 
 class Sender:
-    """A producer of any client."""
+    """A producer of any client.
+
+    Attributes
+    ----------
+    closed
+        Whether it was ended.
+    """
+
+    closed = False
 
     def __init__(self, client: str, bootstrap: str, topic: str, following: Following, **config: Any) -> None:
         self._topic, self._client, self._loop = topic, client, None
@@ -127,6 +135,7 @@ class Sender:
 
     def close(self) -> None:
         """Deliver and end."""
+        self.closed = True
         if self._loop is None:
             self.producer.close()
         else:
@@ -141,7 +150,11 @@ class Taker:
     ----------
     trouble
         What ended it.
+    closed
+        Whether it was ended.
     """
+
+    closed = False
 
     def __init__(
         self, client: str, bootstrap: str, topic: str, group: str, effects: Effects, following: Following
@@ -199,6 +212,7 @@ class Taker:
 
     def close(self) -> None:
         """Leave the group and end."""
+        self.closed = True
         self.consumer.stop()
         self._thread.join(60)
         if self._loop is None:
