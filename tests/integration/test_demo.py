@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from support.demos import read_result, require_levelled, start_demo
+from support.demos import read_result, require_levelled, start_demo, told_by
 from trimtab.model.plan import Verdict
 from trimtab.model.replicas.resources import RESOURCES
 
@@ -76,7 +76,7 @@ def test_ctrl_c_leaves_nothing_and_the_next_run_works(state: Path, tmp_path: Pat
     def run(attempt: int) -> tuple[int, str, dict[str, Any]]:
         shutil.rmtree(out, ignore_errors=True)
         demo = start_demo(state, out)
-        told, complaint = demo.communicate(timeout=900)
+        told, complaint = told_by(demo, 900)
         assert "Traceback" not in complaint
         assert all_gone(state), left_running(state)
         assert not list((state / "sandbox").glob("*"))

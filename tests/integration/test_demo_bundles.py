@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from support.demos import read_result, require_levelled, start_demo
+from support.demos import read_result, require_levelled, start_demo, told_by
 from trimtab.model.plan import Verdict
 
 pytestmark = [pytest.mark.pulsar, pytest.mark.spark, pytest.mark.timeout(1800)]
@@ -19,7 +19,7 @@ def test_three_pulsar_brokers_are_levelled_and_measured(tmp_path: Path) -> None:
     def run(attempt: int) -> tuple[int, str, dict[str, Any]]:
         shutil.rmtree(out, ignore_errors=True)
         demo = start_demo(state, out, "bundles")
-        told, complaint = demo.communicate(timeout=850)
+        told, complaint = told_by(demo, 850)
         assert "Traceback" not in complaint
         assert not list((state / "sandbox").glob("*"))
         for text in ("1/9", "9/9", "message rate", "what did clients notice?"):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -31,6 +32,16 @@ def start_demo(state: Path, out: Path, *level: str) -> subprocess.Popen[str]:
         text=True,
         start_new_session=True,
     )
+
+
+def told_by(demo: subprocess.Popen[str], seconds: float) -> tuple[str, str]:
+    """Both outputs of a demo that ends within so long; else it is ended as by Ctrl-C, servers too."""
+    try:
+        return demo.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        demo.send_signal(signal.SIGINT)
+        demo.communicate(timeout=240)
+        raise
 
 
 def require_levelled(run: Callable[[int], tuple[int, str, dict[str, Any]]], always: tuple[str, ...]) -> None:
