@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from trimtab.files.atomic import writing
 from trimtab.files.bundles.decisions import check_new_folder, decision_file, decision_line
 from trimtab.files.bundles.policies import read_policies
 from trimtab.files.bundles.scenario_file import NOTHING_SAID, read_scenarios
@@ -23,6 +21,7 @@ from trimtab.history.bundles.recording import FileRecording, LakeRecording, Peri
 from trimtab.history.bundles.replay import Scenario, replay
 from trimtab.history.bundles.saved import read_state, write_state
 from trimtab.history.bundles.scenarios import Asked, asked
+from trimtab.levels.replays import Draw, file_asked, show
 from trimtab.levels.settings import read_settings
 from trimtab.levels.spark import spark_settings, spark_words
 from trimtab.model.bundles.reports import ReportTick
@@ -33,7 +32,6 @@ from trimtab.report.bundles.replay_progress import ReplayProgress
 from trimtab.report.bundles.replay_text import UNMOVED, replay_document, replay_text
 from trimtab.report.formats import counted
 from trimtab.report.saying import say, warn
-from trimtab.report.tables import print_wide
 
 
 def replayed(given: Mapping[str, Any]) -> int:
@@ -96,15 +94,11 @@ def replayed(given: Mapping[str, Any]) -> int:
 
 def _recording(given: Mapping[str, Any]) -> Recording:
     """The recording in files, or that of the lake."""
-    reports, lake, cluster = given["reports"], given["lake"], given["cluster"]
+    reports = file_asked(given, "reports", "a recording", "a recording in files")
     period = Period(instant("--since", given["since"]), instant("--until", given["until"]))
-    if reports is not None and (lake is not None or cluster is not None):
-        raise SettingsError("--reports is a recording in files, --lake and --cluster are not: name one")
     if reports is not None:
         return FileRecording(reports, period)
-    if lake is None and cluster is None:
-        raise SettingsError("nothing to replay: name a recording by --reports, or a lake by --lake")
-    return LakeRecording(lake_place(lake), cluster, period)
+    return LakeRecording(lake_place(given["lake"]), given["cluster"], period)
 
 
 def _check_together(given: Mapping[str, Any], *, shown: bool, simulated: bool, several: bool) -> None:
@@ -227,21 +221,13 @@ def _ticks(recording: Recording, *, quiet: bool = False) -> Iterator[Iterator[Re
 def _show(
     comparison: Comparison, chosen: Mapping[str, Asked], recording: Recording, given: Mapping[str, Any]
 ) -> None:
-    """The picture first, so that nothing is said of one that could not be written."""
-    chart: Path | None = given["chart"]
-    if chart is not None:
-        # Pictures are an extra.
+    def draw() -> Draw:
         from trimtab.report.bundles.replay_chart import draw_replay
 
-        with writing(chart):
-            name = chart.stem if chart.suffix in (".svg", ".png") else chart.name
-            drawn = draw_replay(comparison, chart.parent, name, f"Strategies on {recording.name}")
-        say(f"drew {' and '.join(map(str, drawn))}")
-    if given["json"]:
-        how = {name: dataclasses.asdict(one) for name, one in chosen.items()}
-        print(json.dumps(replay_document(comparison, how), ensure_ascii=False, indent=1))
-        return
-    print_wide(replay_text(comparison))
+        return lambda folder, stem: draw_replay(comparison, folder, stem, f"Strategies on {recording.name}")
+
+    how = {name: dataclasses.asdict(one) for name, one in chosen.items()}
+    show(given, draw, lambda: replay_document(comparison, how), lambda: replay_text(comparison))
 
 
 def figures(

@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from math import isfinite
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from trimtab.files.atomic import writing
 from trimtab.files.head import instant
 from trimtab.files.places import lake_place
 from trimtab.files.queues.arrivals import read_arrivals
 from trimtab.files.queues.settings import SECTION
 from trimtab.history.queues.compare import Setting, compare, default_schemes
 from trimtab.levels.queues.options import Knowing
+from trimtab.levels.replays import Draw, bounds, file_asked, show
 from trimtab.levels.settings import read_settings
 from trimtab.model.errors import InputError, SettingsError
 from trimtab.report.formats import counted
 from trimtab.report.queues.replay_text import replay_document, replay_text
 from trimtab.report.saying import say
-from trimtab.report.tables import print_wide
 
 if TYPE_CHECKING:
     from trimtab.files.queues.settings import QueuesSettings
@@ -66,39 +63,28 @@ def replayed(given: Mapping[str, Any]) -> int:
     use = float(arrivals.seconds.sum()) / sum(speed) / max(float(arrivals.at[-1] - arrivals.at[0]), 1e-9)
     queues = counted(len(speed), "queue")
     how = f"{queues}, load {use:.0%} of what the workers can do in that time; weights {given['weights']}"
-    chart: Path | None = given["chart"]
-    if chart is not None:
-        # Pictures are an extra.
+
+    def draw() -> Draw:
         from trimtab.report.queues.replay_chart import draw_replay
 
-        with writing(chart):
-            stem = chart.stem if chart.suffix in (".svg", ".png") else chart.name
-            drawn = draw_replay(found, chart.parent, stem, f"Policies on {name}")
-        say(f"drew {' and '.join(map(str, drawn))}")
-    if given["json"]:
-        print(json.dumps(replay_document(arrivals, found), ensure_ascii=False, indent=1))
-    else:
-        print_wide(replay_text(arrivals, found, how))
+        return lambda folder, stem: draw_replay(found, folder, stem, f"Policies on {name}")
+
+    show(given, draw, lambda: replay_document(arrivals, found), lambda: replay_text(arrivals, found, how))
     return 0
 
 
 def _recording(given: Mapping[str, Any]) -> tuple[Arrivals, str]:
     """The arrivals asked for, and a name for them."""
-    file, lake, cluster = given["arrivals"], given["lake"], given["cluster"]
-    since, until = instant("--since", given["since"]), instant("--until", given["until"])
+    file = file_asked(given, "arrivals", "a file", "a file")
     if file is not None:
-        if lake is not None or cluster is not None:
-            raise SettingsError("--arrivals is a file, --lake and --cluster are not: name one")
-        bounds = (None if one is None else one.timestamp() for one in (since, until))
-        found = read_arrivals(file).between(*bounds)
+        found = read_arrivals(file).between(*bounds(given))
         if not len(found):
             raise InputError(f"{file}: holds no message in that period; correct --since and --until")
         return found, file.name
-    if lake is None and cluster is None:
-        raise SettingsError("nothing to replay: name a file by --arrivals, or a lake by --lake")
     from trimtab.history.queues.recording import lake_arrivals
 
-    place = lake_place(lake)
+    place, cluster = lake_place(given["lake"]), given["cluster"]
+    since, until = instant("--since", given["since"]), instant("--until", given["until"])
     return lake_arrivals(place, cluster, since, until, given["seed"]), cluster or place.name
 
 

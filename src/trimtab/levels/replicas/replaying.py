@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trimtab.files.atomic import writing
 from trimtab.files.head import instant
 from trimtab.files.places import lake_place
 from trimtab.files.replicas.settings import SECTION
 from trimtab.levels import LEVELS
 from trimtab.levels.planning import planner_of
+from trimtab.levels.replays import Draw, file_asked, show
 from trimtab.levels.settings import read_settings
 from trimtab.levels.spark import spark_settings, spark_words
 from trimtab.model.errors import SettingsError
@@ -22,7 +20,6 @@ from trimtab.model.replicas.coming import LOADS
 from trimtab.model.replicas.settings import ReplicasSettings
 from trimtab.report.replicas.replay_text import NOTHING, replay_document, replay_text
 from trimtab.report.saying import say
-from trimtab.report.tables import print_wide
 
 if TYPE_CHECKING:
     from trimtab.history.replicas.recording import Recording
@@ -112,32 +109,20 @@ def _recording(given: Mapping[str, Any]) -> Recording:
     """The recording in a folder, or that of the lake."""
     from trimtab.history.replicas.recording import FolderRecording, LakeRecording
 
-    folder, lake, cluster = given["recording"], given["lake"], given["cluster"]
-    if folder is not None and (lake is not None or cluster is not None):
-        raise SettingsError("--recording is a recording in a folder, --lake and --cluster are not: name one")
+    folder = file_asked(given, "recording", "a folder", "a recording in a folder")
     if folder is not None:
         # Before Spark starts: nobody should wait ten seconds to be told this.
         from trimtab.files.replicas.recording import opened_recording
 
         opened_recording(folder)
         return FolderRecording(folder)
-    if lake is None and cluster is None:
-        raise SettingsError("nothing to replay: name a folder by --recording, or a lake by --lake")
-    return LakeRecording(lake_place(lake), cluster)
+    return LakeRecording(lake_place(given["lake"]), given["cluster"])
 
 
 def _show(found: Comparison, name: str, given: Mapping[str, Any]) -> None:
-    """The picture first, so that nothing is said of one that could not be written."""
-    chart: Path | None = given["chart"]
-    if chart is not None:
-        # Pictures are an extra.
+    def draw() -> Draw:
         from trimtab.report.replicas.replay_chart import draw_replay
 
-        with writing(chart):
-            stem = chart.stem if chart.suffix in (".svg", ".png") else chart.name
-            drawn = draw_replay(found, chart.parent, stem, f"Plans on {name}")
-        say(f"drew {' and '.join(map(str, drawn))}")
-    if given["json"]:
-        print(json.dumps(replay_document(found), ensure_ascii=False, indent=1))
-        return
-    print_wide(replay_text(found))
+        return lambda folder, stem: draw_replay(found, folder, stem, f"Plans on {name}")
+
+    show(given, draw, lambda: replay_document(found), lambda: replay_text(found))
