@@ -33,6 +33,8 @@ class KeysSettings:
         The most key groups that a plan moves.
     partitions_most
         Up to so many partitions a plan adds some where θ cannot be met otherwise; 0: it never does.
+    cooldown_seconds
+        No partition is added so soon after the last: whoever has the new ones shows what they change first.
     tables
         Where routing tables are published: `kafka:TOPIC`, a compacted topic, or the path of a file.
     consumers
@@ -48,6 +50,7 @@ class KeysSettings:
     split_most: int = 0
     groups_most: int = 256
     partitions_most: int = 0
+    cooldown_seconds: float = 600.0
     tables: str = "kafka:trimtab-tables"
     consumers: str = ""
 
@@ -55,7 +58,7 @@ class KeysSettings:
 def _check(settings: KeysSettings, refuse: Refuse) -> None:
     check_fractions(settings, refuse)
     check_idle_usage(settings, refuse)
-    check_not_negative(settings, ("split_most", "groups_most", "partitions_most"), refuse)
+    check_not_negative(settings, ("split_most", "groups_most", "partitions_most", "cooldown_seconds"), refuse)
     if not 0 < settings.split_above <= 1:
         refuse("split_above", settings.split_above, "a share above 0, at most 1")
     if not 0 <= settings.join_below < settings.split_above:

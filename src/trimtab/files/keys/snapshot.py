@@ -23,6 +23,7 @@ HEAD: Final[dict[str, Any]] = {
     "hashed": bool,
     "capacity": Amount | None,
     "consumer_capacity": Amount | None,
+    "added_seconds": Amount | None,
 }
 """The level's own fields of the head, with their types."""
 

@@ -108,6 +108,8 @@ class KeysSnapshot:
     capacity, consumer_capacity
         Records a second that consumers can do in one partition, and that one consumer can do in all of its
         own; None where none was ever seen at its limit.
+    added_seconds
+        Since partitions were last added, by whomever; None where earlier readings do not tell.
     """
 
     reference: SnapshotReference
@@ -120,6 +122,7 @@ class KeysSnapshot:
     hashed: bool
     capacity: float | None = None
     consumer_capacity: float | None = None
+    added_seconds: float | None = None
     partitions: tuple[PartitionLoad, ...] = ()
     groups: tuple[GroupLoad, ...] = ()
     keys: tuple[HotKey, ...] = ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow.compute as pc
@@ -9,6 +10,8 @@ import pyarrow.compute as pc
 from trimtab.files.keys.snapshot import FORMAT
 from trimtab.model.keys.snapshot import GroupLoad, HotKey, KeysSnapshot, PartitionLoad
 from trimtab.model.snapshot import Quality
+from trimtab.observe.columns import SECOND
+from trimtab.observe.lake import microseconds
 from trimtab.observe.snapshots import Moment, write_snapshots
 from trimtab.online.keys.consumption import literal, repaired
 from trimtab.online.keys.load import Content, LoadView
@@ -17,6 +20,8 @@ from trimtab.online.keys.similarity import by_content, by_load
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
+
+    import pyarrow as pa
 
     from trimtab.files.store import Place
     from trimtab.observe.keys.pipeline import KeysPipelineSettings
@@ -27,6 +32,8 @@ Row = dict[str, Any]
 
 COMPARED_MOST: Final = 64
 """With more partitions they are not compared with one another: there would be thousands of figures."""
+ADDED_MICROS: Final = 86_400_000_000
+"""So far back it is looked at whether partitions were added."""
 WEIGHT: Final = 0.5
 """λ1 of ISC; λ2 is the rest."""
 POWER: Final = 2
@@ -43,6 +50,22 @@ def write_newest_snapshots(lake: Lake, manifest: Manifest, settings: KeysPipelin
     return write_snapshots(lake, manifest, settings, "cleaned", write, read & pc.field("base").is_valid())
 
 
+def added_seconds(rows: pa.Table, tick: int) -> float | None:
+    """Since a topic was first seen with more partitions than at the look before; None where it never was.
+
+    Parameters
+    ----------
+    rows
+        A row for each look and partition: `tick`, `partition`.
+    tick
+        Now, microseconds.
+    """
+    seen = rows.group_by("tick").aggregate([("partition", "count_distinct")]).to_pylist()
+    counts = sorted((microseconds(row["tick"]), row["partition_count_distinct"]) for row in seen)
+    added = [at for (_, before), (at, now) in pairwise(counts) if now > before]
+    return (tick - added[-1]) / SECOND if added else None
+
+
 def snapshot_at(moment: Moment[KeysPipelineSettings]) -> KeysSnapshot:
     """The snapshot of one topic at one reading, with how far it can be trusted in `quality`."""
     raw = moment.rows("cleaned", moment.tick).to_pylist()
@@ -52,6 +75,12 @@ def snapshot_at(moment: Moment[KeysPipelineSettings]) -> KeysSnapshot:
     rates = {row["partition"]: row["records_load"] or 0.0 for row in loads}
     consumer = next((row["consumer_capacity"] for row in loads), None)
     capacity = None if consumer is None else loads[0]["records_capacity"]
+    looks = moment.rows(
+        "cleaned",
+        moment.tick - ADDED_MICROS,
+        columns=("tick", "partition"),
+        where=pc.field("kind") == "key_partition",
+    )
     extra: list[tuple[str, object]] = [
         ("x_records_read", topic["records"] or 0),
         ("x_distinct_keys", sum(row["distinct_keys"] or 0 for row in read.values())),
@@ -75,6 +104,7 @@ def snapshot_at(moment: Moment[KeysPipelineSettings]) -> KeysSnapshot:
         hashed=bool(topic["hashed"]),
         capacity=capacity,
         consumer_capacity=consumer,
+        added_seconds=added_seconds(looks, moment.tick),
         partitions=_partitions(loads, read, capacity),
         groups=_groups(topic["routes"], read, rates),
         keys=_keys([row for row in raw if row["kind"] == "hot_key"], read, rates, consumer),

@@ -111,6 +111,14 @@ def _partitions(snapshot: KeysSnapshot, settings: KeysSettings, draft: Draft) ->
         return count
     told += f", with a partition each, and there are {count}"
     wanted = min(needed, max(count, settings.partitions_most))
+    since, pause = snapshot.added_seconds, settings.cooldown_seconds
+    if wanted > count and since is not None and since < pause:
+        told += (
+            f"; some were added {since:,.0f} s ago, and keys.cooldown_seconds is {pause:g}: observe the "
+            f"topic and plan again in {pause - since:,.0f} s"
+        )
+        draft.problems.append(Problem("add_partitions", told, needed - count, RESOURCES[0], dict(proof)))
+        return count
     if wanted > count:
         reason = RoutingReason("capacity", RESOURCES[0], told)
         draft.add(MoveKind.ADD, snapshot.topic, (count,), (wanted,), 0.0, reason)

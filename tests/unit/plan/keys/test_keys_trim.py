@@ -124,6 +124,19 @@ def test_partitions_are_added_where_nothing_else_helps() -> None:
     assert problem.count == 1
 
 
+def test_no_partition_is_added_so_soon_after_the_last() -> None:
+    """Four minutes after some were added the plan says when to ask again; after ten it adds."""
+    settings = replace(SETTINGS, partitions_most=8)
+    soon = plan_keys(a_snapshot(HOT, capacity=60.0, added_seconds=240.0), settings)
+    assert soon.partitions == 4
+    (problem,) = (one for one in soon.problems if one.kind == "add_partitions")
+    assert problem.count == 1
+    assert "some were added 240 s ago, and keys.cooldown_seconds is 600" in problem.text
+    assert "plan again in 360 s" in problem.text
+    for after in (a_snapshot(HOT, capacity=60.0, added_seconds=600.0), a_snapshot(HOT, capacity=60.0)):
+        assert plan_keys(after, settings).partitions == 5
+
+
 def test_consumers_are_asked_for_where_they_have_several_partitions() -> None:
     """180 records/s want four consumers at 48; there are two, with two partitions each."""
     rates = {group: 45.0 for group in range(4)}
