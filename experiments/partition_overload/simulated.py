@@ -14,13 +14,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from publishing import Known, Watching, planned
 from streams import PARTITIONS, PER_SECOND, consumers, drawn, recorded, zipf
 
 from trimtab.files.atomic import write_atomically
 from trimtab.files.keys.settings import KeysSettings
 from trimtab.history.keys.course import Course, World, course
 from trimtab.history.keys.guarded import Guarded, Pace
+from trimtab.history.keys.publishing import Known, Watching, planned
 from trimtab.history.keys.stream import KeyStream
 from trimtab.online.keys.catalogue import Given, policy_named
 from trimtab.online.keys.order.settings import Guarding
@@ -59,19 +59,22 @@ def ipooa(candidate: str = "content", **given: Any) -> Row:
 
 def unguarded(stream: KeyStream, shares: Sequence[float], seed: int) -> Course:
     """The table of a known load, without the guard."""
-    table = planned(stream.keys, [PER_SECOND * one for one in shares], SETTINGS)
-    return course(stream, lambda: policy_named("key_groups", Given(table=table)), world(seed))
+    of = world(seed)
+    table = planned(stream.keys, [PER_SECOND * one for one in shares], SETTINGS, of)
+    return course(stream, lambda: policy_named("key_groups", Given(table=table)), of)
 
 
 def guarded(known: bool, news: float | None = NEWS_SECONDS, run_records: int = 16) -> Row:
     """Tables and the order guard; from the first record on, or found while it runs."""
 
     def row(stream: KeyStream, shares: Sequence[float], seed: int) -> Course:
-        rates = [PER_SECOND * one for one in shares]
+        rates, of = [PER_SECOND * one for one in shares], world(seed)
         publisher = (
-            Known(planned(stream.keys, rates, SETTINGS)) if known else Watching(stream.keys, 5.0, SETTINGS)
+            Known(planned(stream.keys, rates, SETTINGS, of))
+            if known
+            else Watching(stream.keys, 5.0, SETTINGS, of)
         )
-        return Guarded(stream, world(seed), publisher, publish_seconds=0.01 if known else 0.25,
+        return Guarded(stream, of, publisher, publish_seconds=0.01 if known else 0.25,
                        pace=Pace(tell_seconds=news),
                        settings=Guarding(run_records=run_records)).run()  # fmt: skip
 

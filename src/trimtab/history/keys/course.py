@@ -7,15 +7,20 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from math import exp
 from random import Random
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from trimtab.history.keys.consumers import Capacity, Consumers
 from trimtab.history.keys.stream import KeyStream
 from trimtab.model.keys.routing import group_count
+from trimtab.model.load import FloatArray
 from trimtab.online.keys.load import Content, LoadView
 from trimtab.online.keys.murmur2 import Hashes
 from trimtab.online.keys.policy import KeyPolicy
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +87,26 @@ class Course:
         for key, place in zip(self.stream.which, self.place, strict=True):
             places.setdefault(key, set()).add(place)
         return sum(len(places[key]) for key in self.stream.which) / len(self.place)
+
+
+def waiting(
+    place: NDArray[np.int64], sent: FloatArray, done: FloatArray, partitions: int, at: FloatArray
+) -> FloatArray:
+    """Records sent and not yet in effect, shape (moments, partitions).
+
+    Parameters
+    ----------
+    place, sent, done
+        Shape (records,): partition, and seconds, of each record.
+    at
+        Shape (moments,): seconds.
+    """
+    columns = []
+    for part in range(partitions):
+        own = place == part
+        begun, ended = (np.searchsorted(np.sort(one[own]), at, "right") for one in (sent, done))
+        columns.append(begun - ended)
+    return np.stack(columns, axis=1).astype(np.float64)
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,5 +25,9 @@ LEVEL = Level(
     open=Part("trimtab.act.kafka.tables:open_port"),
     back=Part("trimtab.model.keys.plan:taken_back"),
     words=Part("trimtab.report.keys.words:WORDS"),
+    replay=Part("trimtab.levels.keys.replaying:replayed"),
+    replay_options=Part("trimtab.levels.keys.options:REPLAY"),
+    replay_help="In virtual time, every policy on the same records; a consumer for each partition, tables "
+    "with the order guard and without.",
     pace="publishing a table interrupts nobody: producers flush, and go on",
 )

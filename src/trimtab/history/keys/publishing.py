@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
-from streams import CONSUMER_PER_SECOND, PARTITIONS
-
 from trimtab.act.keys.state import settled, with_routes
 from trimtab.files.keys.settings import KeysSettings
+from trimtab.history.keys.course import World
 from trimtab.history.keys.guarded import Seen
 from trimtab.model.keys.naming import key_text
 from trimtab.model.keys.plan import KeysPlan, MoveKind
@@ -23,12 +22,18 @@ HOT_KEYS = 100
 
 
 def snapshot(
-    keys: Sequence[bytes], rates: Sequence[float], table: RoutingTable, backlog: Sequence[int], now: float
+    keys: Sequence[bytes],
+    rates: Sequence[float],
+    table: RoutingTable,
+    backlog: Sequence[int],
+    now: float,
+    world: World,
 ) -> KeysSnapshot:
     """What the level would see of these rates, in records a second by key, under a table."""
-    groups = group_count(PARTITIONS)
+    count, capacity = world.partitions, world.capacity.records_per_second
+    groups = group_count(count)
     group_of = [(murmur2(key) & POSITIVE) % groups for key in keys]
-    group_rates, loads = [0.0] * groups, [0.0] * PARTITIONS
+    group_rates, loads = [0.0] * groups, [0.0] * count
     for key, group, rate in zip(keys, group_of, rates, strict=True):
         group_rates[group] += rate
         places = table.route(group, key).partitions
@@ -39,15 +44,15 @@ def snapshot(
     at = datetime(2020, 1, 1, tzinfo=UTC) + timedelta(seconds=now)
     return KeysSnapshot(
         SnapshotReference("virtual", at.isoformat(), "0" * 64), Quality(cpu="absent"),
-        topic="keyed", topic_id="virtual", consumers="readers", version=table.version, base=PARTITIONS,
-        hashed=False, capacity=CONSUMER_PER_SECOND, consumer_capacity=CONSUMER_PER_SECOND,
-        partitions=tuple(PartitionLoad(one, loads[one], backlog[one], 100.0) for one in range(PARTITIONS)),
+        topic="keyed", topic_id="virtual", consumers="readers", version=table.version, base=count,
+        hashed=False, capacity=capacity, consumer_capacity=capacity,
+        partitions=tuple(PartitionLoad(one, loads[one], backlog[one], 100.0) for one in range(count)),
         groups=tuple(
             GroupLoad(one, table.route(one, b"").partitions[0], group_rates[one]) for one in range(groups)
         ),
         keys=tuple(
             HotKey(key_text(keys[one]), group_of[one], rates[one], rates[one] / total,
-                   table.route(group_of[one], keys[one]).partitions, rates[one] / CONSUMER_PER_SECOND)
+                   table.route(group_of[one], keys[one]).partitions, rates[one] / capacity)
             for one in hot
         ),
     )  # fmt: skip
@@ -56,13 +61,16 @@ def snapshot(
 def next_table(table: RoutingTable, plan: KeysPlan) -> RoutingTable:
     """The plan as a table."""
     routes = {f"{one.kind}/{one.name}": one.after for one in plan.assignments if one.kind is not MoveKind.ADD}
-    return with_routes(table, routes, PARTITIONS)
+    return with_routes(table, routes, plan.partitions)
 
 
-def planned(keys: Sequence[bytes], rates: Sequence[float], settings: KeysSettings) -> RoutingTable:
+def planned(
+    keys: Sequence[bytes], rates: Sequence[float], settings: KeysSettings, world: World
+) -> RoutingTable:
     """A first table, for rates that are known."""
-    table = RoutingTable(0, PARTITIONS, PARTITIONS)
-    return next_table(table, plan_keys(snapshot(keys, rates, table, [0] * PARTITIONS, 0.0), settings))
+    table = RoutingTable(0, world.partitions, world.partitions)
+    seen = snapshot(keys, rates, table, [0] * world.partitions, 0.0, world)
+    return next_table(table, plan_keys(seen, settings))
 
 
 class Known:
@@ -80,9 +88,11 @@ class Known:
 class Watching:
     """A plan now and then, of what came in since the last; earlier places taken out once they are passed."""
 
-    def __init__(self, keys: Sequence[bytes], every_seconds: float, settings: KeysSettings) -> None:
-        self._keys, self._every, self._settings = keys, every_seconds, settings
-        self._table = RoutingTable(0, PARTITIONS, PARTITIONS)
+    def __init__(
+        self, keys: Sequence[bytes], every_seconds: float, settings: KeysSettings, world: World
+    ) -> None:
+        self._keys, self._every, self._settings, self._world = keys, every_seconds, settings, world
+        self._table = RoutingTable(0, world.partitions, world.partitions)
         self._last: Sequence[int] = [0] * len(keys)
         self._ends: Sequence[int] | None = None
         self._next = every_seconds
@@ -107,7 +117,8 @@ class Watching:
         backlog = [end - done for end, done in zip(seen.ends, seen.committed, strict=True)]
         if not any(rates):
             return None
-        plan = plan_keys(snapshot(self._keys, rates, self._table, backlog, seen.now), self._settings)
+        found = snapshot(self._keys, rates, self._table, backlog, seen.now, self._world)
+        plan = plan_keys(found, self._settings)
         if not plan.moves:
             return None
         self.plans += 1
