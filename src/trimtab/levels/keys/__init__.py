@@ -9,6 +9,7 @@ LEVEL = Level(
     name="keys",
     title="record keys over partitions",
     system=KAFKA,
+    carrier="partition",
     moves="a key group, or a hot key's records (sent by producers, by a table that is published)",
     across="partition to partition",
     trigger="a record, a reading of the topic",

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from trimtab.model.keys.plan import Drain, KeysReceipt, RoutingOutcome
 
 NOTHING: Final = "–"
+PARTITION: Final = "partition"
 SHOWN: Final = 12
 KEY_SHOWN: Final = 40
 """Characters of a key that tables show."""
@@ -71,7 +72,8 @@ def _load(snapshot: KeysSnapshot) -> Iterator[str]:
         "literal": [_figure(one.isc_literal, ".2f") for one in parts],
     }
     nominal = snapshot.quality.nominal_capacity
-    yield from load_lines([head], measured, {"partition": list(snapshot.row_names)}, counts, nominal=nominal)
+    texts = {PARTITION: list(snapshot.row_names)}
+    yield from load_lines([head], measured, texts, counts, nominal=nominal, carrier=PARTITION)
     total = sum(one.records_per_second for one in parts)
     if total:
         greatest = max(one.records_per_second for one in parts)
