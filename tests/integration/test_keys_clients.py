@@ -22,8 +22,9 @@ from trimtab.files.keys.heartbeat import Heartbeat, read_heartbeat
 from trimtab.files.keys.stamp import HEADER, stamp_bytes
 from trimtab.files.keys.table import PublishedTable, record_key, table_bytes
 from trimtab.lab.sandbox.kafka import KafkaSandbox
+from trimtab.lab.sandbox.keys.checking import Violation
 from trimtab.lab.sandbox.keys.clients import CLIENTS, Effects, Sender, Taker
-from trimtab.lab.sandbox.keys.kills import Kills, Violation
+from trimtab.lab.sandbox.keys.kills import Kills
 from trimtab.model.errors import InputError
 from trimtab.model.keys.routing import Route, RoutingTable, group_count
 from trimtab.online.keys.murmur2 import POSITIVE, murmur2

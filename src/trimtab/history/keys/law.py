@@ -54,7 +54,7 @@ class Zipf:
 
 def key_name(rank: int, names: int = 0) -> bytes:
     """The key of a rank, from 0."""
-    return b"user %d" % (rank + 1 + names * 1_000_000)
+    return b"user %d.%d" % (names, rank + 1) if names else b"user %d" % (rank + 1)
 
 
 def parsed(text: str) -> Zipf:

@@ -25,6 +25,9 @@ PULSAR_RATE = typer.Option(
     900.0, "--rate", min=1.0, max=20_000.0, help="Messages per second that producers send in all."
 )
 BROKERS = "How many brokers."
+LOAD_SECONDS = typer.Option(0.0, "--seconds", min=0.0, help="How long; 0: until Ctrl-C.")
+WORKLOAD = typer.Option(None, "--workload", help="A workload file instead of --seed and --rate.")
+TRUTH = typer.Option(None, "--truth", help="Keep what each client did, per second, in this folder.")
 WORKER = typer.Argument(..., min=1, help="The number of the worker, from 1.")
 
 
@@ -121,6 +124,62 @@ def skew_pulsar(
 ) -> None:
     """Create namespaces whose bundles carry uneven loads, and spread them unevenly over the brokers."""
     _skew("pulsar", name, seed, rate, remove, place=place)
+
+
+def load_kafka(
+    name: str = KAFKA_NAME,
+    seed: int = KAFKA_SEED,
+    rate: float = KAFKA_RATE,
+    seconds: float = LOAD_SECONDS,
+    workload: Path | None = WORKLOAD,
+    truth: Path | None = TRUTH,
+    keys: str | None = typer.Option(
+        None,
+        "--keys",
+        help="Records with keys on one topic instead: zipf:EXPONENT or zipf:EXPONENT:KEYS, like zipf:1.2.",
+    ),
+    topic: str = typer.Option(
+        "orders", "--topic", help="Of --keys: the topic; made with four partitions if it is not there."
+    ),
+    records: float = typer.Option(
+        220.0, "--records", min=1.0, max=5000.0, help="Of --keys: records per second in all."
+    ),
+    consumer_rate: float = typer.Option(
+        100.0, "--consumer-rate", min=1.0, help="Of --keys: what each of four consumers can do per second."
+    ),
+) -> None:
+    """Produce to the skewed topics and consume from them until stopped; then look for every record.
+
+    With --keys two producers that follow routing tables send to one topic, and four consumers that can do so
+    much and no more let each key's records take effect in order; then every record is checked.
+    """
+    if keys is None:
+        _load("kafka", name, seed, rate, seconds, workload, truth)
+        return
+    from trimtab.history.keys.law import parsed
+    from trimtab.lab.sandbox.kafka.state import KafkaState
+    from trimtab.lab.sandbox.keys.checking import Violation
+    from trimtab.lab.sandbox.keys.load import KeyedLoad, run_keyed_load
+    from trimtab.lab.sandbox.names import require_named
+
+    load = KeyedLoad(topic, parsed(keys), rate=records, consumer_rate=consumer_rate)
+    try:
+        typer.echo(run_keyed_load(require_named(name, KafkaState), load, seconds or None, say))
+    except Violation as error:
+        typer.echo(f"this failed: {error}")
+        raise typer.Exit(1) from None
+
+
+def load_pulsar(
+    name: str = PULSAR_NAME,
+    seed: int = PULSAR_SEED,
+    rate: float = PULSAR_RATE,
+    seconds: float = LOAD_SECONDS,
+    workload: Path | None = WORKLOAD,
+    truth: Path | None = TRUTH,
+) -> None:
+    """Produce to the skewed topics and consume from them until stopped; then look for every record."""
+    _load("pulsar", name, seed, rate, seconds, workload, truth)
 
 
 def up_queues(
@@ -235,54 +294,33 @@ def _add(system: str, story: str, up: Callable[..., None], status: str) -> typer
     return group
 
 
-def _add_load(
-    group: typer.Typer, system: str, of_name: Any, skew: Callable[..., None], rate: Any, seed: Any
+def _load(
+    system: str,
+    name: str,
+    seed: int,
+    rate: float,
+    seconds: float,
+    workload: Path | None,
+    truth: Path | None,
 ) -> None:
-    """Add the load of a system of brokers.
+    from trimtab.lab.sandbox.load import failures_text, run_load
+    from trimtab.lab.sandbox.names import require_named
+    from trimtab.lab.sandbox.systems import system_of
 
-    Parameters
-    ----------
-    of_name
-        The option that says which sandbox.
-    skew
-        The command that prepares it, with options of the system.
-    rate, seed
-        The options by which `skew` and `load` draw the same load.
-    """
-    group.command("skew")(skew)
-
-    @group.command()
-    def load(
-        name: str = of_name,
-        seed: int = seed,
-        rate: float = rate,
-        seconds: float = typer.Option(0.0, "--seconds", min=0.0, help="How long; 0: until Ctrl-C."),
-        workload: Path | None = typer.Option(
-            None, "--workload", help="A workload file instead of --seed and --rate."
-        ),
-        truth: Path | None = typer.Option(
-            None, "--truth", help="Keep what each client did, per second, in this folder."
-        ),
-    ) -> None:
-        """Produce to the skewed topics and consume from them until stopped; then look for every record."""
-        from trimtab.lab.sandbox.load import failures_text, run_load
-        from trimtab.lab.sandbox.names import require_named
-        from trimtab.lab.sandbox.systems import system_of
-
-        row = system_of(system)
-        state = require_named(name, row.state)
-        chosen = row.read_workload(workload) if workload else row.skewed(state, seed, rate)
-        present = row.present_topics(state, chosen)
-        done, log = run_load(state, state.connection, chosen, present, seconds or None, truth, say)
-        late = f", {done.late_records} late by over a second" if done.late_records else ""
-        typer.echo(
-            f"{done.produced_records} of {done.planned_records} {row.records} produced in "
-            f"{done.seconds:.0f} s ({done.produced_bytes / 1e6:.0f} MB; {done.consumed_bytes / 1e6:.0f} MB "
-            f"consumed){late}; {failures_text(done)}"
-        )
-        typer.echo(log.text(row.records) if log else "nothing was read back")
-        if log and not log.ok:
-            raise typer.Exit(1)
+    row = system_of(system)
+    state = require_named(name, row.state)
+    chosen = row.read_workload(workload) if workload else row.skewed(state, seed, rate)
+    present = row.present_topics(state, chosen)
+    done, log = run_load(state, state.connection, chosen, present, seconds or None, truth, say)
+    late = f", {done.late_records} late by over a second" if done.late_records else ""
+    typer.echo(
+        f"{done.produced_records} of {done.planned_records} {row.records} produced in "
+        f"{done.seconds:.0f} s ({done.produced_bytes / 1e6:.0f} MB; {done.consumed_bytes / 1e6:.0f} MB "
+        f"consumed){late}; {failures_text(done)}"
+    )
+    typer.echo(log.text(row.records) if log else "nothing was read back")
+    if log and not log.ok:
+        raise typer.Exit(1)
 
 
 _kafka = _add(
@@ -291,14 +329,16 @@ _kafka = _add(
     up_kafka,
     "Show the brokers, and which of them serve.",
 )
-_add_load(_kafka, "kafka", KAFKA_NAME, skew_kafka, KAFKA_RATE, KAFKA_SEED)
+_kafka.command("skew")(skew_kafka)
+_kafka.command("load")(load_kafka)
 _pulsar = _add(
     "pulsar",
     "Three Pulsar brokers with what they stand on.",
     up_pulsar,
     "Show the brokers, which of them serve, and how many bundles each has.",
 )
-_add_load(_pulsar, "pulsar", PULSAR_NAME, skew_pulsar, PULSAR_RATE, PULSAR_SEED)
+_pulsar.command("skew")(skew_pulsar)
+_pulsar.command("load")(load_pulsar)
 _queues = _add(
     "queues",
     "A server of queues (Valkey) with four workers.",

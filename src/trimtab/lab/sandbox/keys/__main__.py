@@ -8,8 +8,9 @@ import tempfile
 from pathlib import Path
 
 from trimtab.lab.sandbox.kafka import KafkaSandbox
+from trimtab.lab.sandbox.keys.checking import Violation
 from trimtab.lab.sandbox.keys.clients import CLIENTS
-from trimtab.lab.sandbox.keys.kills import Kills, Violation
+from trimtab.lab.sandbox.keys.kills import Kills
 
 
 def main() -> int:

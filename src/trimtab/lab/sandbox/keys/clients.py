@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ def field(record: Any, name: str) -> Any:
 
 
 class Effects:
-    """Where effects are kept: a SQLite file, one connection each; an effect is a key and its number."""
+    """Where effects are kept: a SQLite file, one connection each; an effect is a key, its number, a time."""
 
     def __init__(self, path: Path) -> None:
         self.connection = sqlite3.connect(
@@ -35,15 +36,15 @@ class Effects:
         self.connection.execute("PRAGMA synchronous = OFF")
         self.connection.execute(
             "CREATE TABLE IF NOT EXISTS effects "
-            "(place INTEGER PRIMARY KEY, key BLOB, value BLOB, partition INTEGER)"
+            "(place INTEGER PRIMARY KEY, key BLOB, value BLOB, partition INTEGER, at REAL)"
         )
         self.marks = SqliteMarks(self.connection)
 
     def handle(self, record: Any) -> None:
         """The handler."""
         self.connection.execute(
-            "INSERT INTO effects (key, value, partition) VALUES (?, ?, ?)",
-            (field(record, "key"), field(record, "value"), field(record, "partition")),
+            "INSERT INTO effects (key, value, partition, at) VALUES (?, ?, ?, ?)",
+            (field(record, "key"), field(record, "value"), field(record, "partition"), time.time()),
         )
 
     def all(self) -> list[tuple[bytes, bytes, int]]:
@@ -144,7 +145,7 @@ class Sender:
 
 
 class Taker:
-    """A consumer of any client, on a thread of its own.
+    """A consumer of any client, on a thread of its own; `config` goes to the client, in kafka-python's words.
 
     Attributes
     ----------
@@ -157,7 +158,14 @@ class Taker:
     closed = False
 
     def __init__(
-        self, client: str, bootstrap: str, topic: str, group: str, effects: Effects, following: Following
+        self,
+        client: str,
+        bootstrap: str,
+        topic: str,
+        group: str,
+        effects: Effects,
+        following: Following,
+        **config: Any,
     ) -> None:
         from aiokafka.coordinator.assignors.range import RangePartitionAssignor as RangeOfAiokafka
         from kafka.coordinator.assignors.range import RangePartitionAssignor
@@ -174,6 +182,7 @@ class Taker:
                     session_timeout_ms=SESSION_MS,
                     heartbeat_interval_ms=1000,
                     partition_assignment_strategy=[RangeOfAiokafka],
+                    **config,
                 )
                 await made.start()
                 return made
@@ -188,6 +197,7 @@ class Taker:
                     "session.timeout.ms": SESSION_MS,
                     "heartbeat.interval.ms": 1000,
                     "partition.assignment.strategy": "range",
+                    **{name.replace("_", "."): value for name, value in config.items()},
                 },
             )
         else:
@@ -197,6 +207,7 @@ class Taker:
                 session_timeout_ms=SESSION_MS,
                 heartbeat_interval_ms=1000,
                 partition_assignment_strategy=[RangePartitionAssignor],
+                **config,
             )
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()

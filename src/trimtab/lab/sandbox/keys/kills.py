@@ -8,7 +8,6 @@ import sys
 import time
 from collections import defaultdict
 from dataclasses import dataclass, field
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from kafka.admin import OffsetSpec
 
 from trimtab.files.keys.table import PublishedTable, record_key, table_bytes
 from trimtab.lab.sandbox import processes
+from trimtab.lab.sandbox.keys.checking import Stream, Violation, check
 from trimtab.lab.sandbox.keys.worker import GUARDING, TABLES, Work
 from trimtab.model.keys.routing import Route, RoutingTable, group_count
 from trimtab.online.keys.murmur2 import POSITIVE, murmur2
@@ -24,10 +24,6 @@ from trimtab.online.keys.murmur2 import POSITIVE, murmur2
 PARTITIONS = 4
 SETTLE_SECONDS = 240.0
 """After the last kill, everything takes effect within it: gaps and sessions have their time-outs."""
-
-
-class Violation(AssertionError):
-    """Something was promised and did not hold."""
 
 
 @dataclass
@@ -131,34 +127,16 @@ class Kills:
 
     def check(self) -> None:
         """Hold effects against what was acknowledged: order, loss, doubles, and runs of one producer."""
-        acknowledged: dict[tuple[str, bytes], set[int]] = defaultdict(set)
-        for path in self._folder.glob("acknowledged-*"):
-            for line in path.read_bytes().splitlines():
-                key, _, number = line.partition(b" ")
-                acknowledged[path.name.removeprefix("acknowledged-"), key].add(int(number))
-        found: dict[tuple[str, bytes], list[tuple[int, int]]] = defaultdict(list)
-        with sqlite3.connect(self._folder / "effects") as database:
-            for place, key, value in database.execute("SELECT place, key, value FROM effects ORDER BY place"):
-                run, _, number = value.decode().partition(" ")
-                found[run, key].append((int(number), place))
-                self.told.effects += 1
-        for (run, key), numbers in found.items():
-            order = [number for number, _ in numbers]
-            if any(later <= earlier for earlier, later in pairwise(order)):
-                raise Violation(f"{run}, {key!r}: effects {order} are out of order or doubled")
-        for name, numbers_acknowledged in acknowledged.items():
-            lost = numbers_acknowledged - {number for number, _ in found[name]}
-            if lost:
-                raise Violation(f"{name}: {len(lost)} acknowledged records had no effect, first {min(lost)}")
-            self.told.acknowledged += len(numbers_acknowledged)
+        found = check(self._folder)
+        self.told.acknowledged, self.told.effects = found.counts
         for runs in self.runs.values():
-            self._check_runs(runs, acknowledged, found)
+            self._check_runs(runs, found.acknowledged, found.effects)
 
     def _check_runs(
         self,
         runs: list[str],
-        acknowledged: dict[tuple[str, bytes], set[int]],
-        found: dict[tuple[str, bytes], list[tuple[int, int]]],
+        acknowledged: dict[Stream, set[int]],
+        found: dict[Stream, list[tuple[int, int]]],
     ) -> None:
         """What a run had acknowledged goes before everything of the runs after it."""
         last: dict[bytes, int] = {}

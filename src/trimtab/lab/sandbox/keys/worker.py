@@ -13,8 +13,10 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from types import FrameType
+from typing import Any, Self
 
 from trimtab.dataplane.keys.settings import Following
+from trimtab.history.keys.law import parsed
 from trimtab.lab.sandbox.keys.clients import Effects, Sender, Taker
 from trimtab.online.keys.order.settings import Guarding
 
@@ -23,6 +25,12 @@ GUARDING = Guarding(
     switch_seconds=5.0, delivery_seconds=10.0, gap_seconds=12.0, fence_seconds=20.0, run_records=5
 )
 """Shorter than by default, so that what the dead left behind is looked after while a run lasts."""
+LATE_SECONDS = 2.0
+"""What a busy machine made late is made up for so far back, and not beyond."""
+LINGER_MS = 10
+"""Records that come so soon after one another go in one request."""
+POLLED_RECORDS = 10
+"""At a time of a bounded consumer: it looks after tables and commits between two polls."""
 STOPPING: list[bool] = []
 
 
@@ -40,6 +48,18 @@ class Work:
         Where acknowledgements and effects are kept.
     keys
         As many, and one that is hot: half of the records are its.
+    law
+        Of keys instead, as `trimtab.history.keys.law` reads it; empty for none.
+    names
+        Other than 0, keys of the law have other names.
+    rate
+        Records a second that are sent.
+    consumes
+        Records a second that a consumer can do; 0: as many as it can.
+    start_seconds
+        A producer waits so long for its first table.
+    guarding
+        Time-outs of the order guard.
     """
 
     role: str
@@ -48,12 +68,24 @@ class Work:
     topic: str
     name: str
     folder: str
+    group: str = "kills"
     keys: int = 20
+    law: str = ""
+    names: int = 0
     rate: float = 200.0
+    consumes: float = 0.0
+    start_seconds: float = 60.0
+    guarding: Guarding = GUARDING
 
     def text(self) -> str:
         """As an argument."""
         return json.dumps(asdict(self))
+
+    @classmethod
+    def read(cls, text: str) -> Self:
+        """What `text` wrote."""
+        found = json.loads(text)
+        return cls(**found | {"guarding": Guarding(**found["guarding"])})
 
 
 def key_of(chance: random.Random, keys: int) -> bytes:
@@ -62,27 +94,53 @@ def key_of(chance: random.Random, keys: int) -> bytes:
 
 
 def produce(work: Work, following: Following) -> None:
-    """Send numbers by key until told to stop; what is acknowledged is written down at once."""
+    """Send numbers by key, each when it is due, until told to stop; what is acknowledged is written at once.
+
+    A value is the run's name, the number, and the time at which it was sent.
+    """
     acknowledged = os.open(
         Path(work.folder) / f"acknowledged-{work.name}", os.O_WRONLY | os.O_CREAT | os.O_APPEND
     )
-    requests = {} if work.client == "confluent-kafka" else {"request_timeout_ms": 8000}
+    requests = (
+        {} if work.client == "confluent-kafka" else {"request_timeout_ms": 8000, "linger_ms": LINGER_MS}
+    )
     sender = Sender(work.client, work.bootstrap, work.topic, following, **requests)
     chance, numbers = random.Random(work.name), dict[bytes, int]()
+    draw = parsed(work.law).drawn(chance, work.names) if work.law else partial(key_of, chance, work.keys)
+    due = time.monotonic()
     while not STOPPING:
-        key = key_of(chance, work.keys)
+        key = draw()
         number = numbers[key] = numbers.get(key, 0) + 1
         told = partial(os.write, acknowledged, b"%s %d\n" % (key, number))
-        sender.send(key, f"{work.name} {number}".encode(), told)
-        time.sleep(1 / work.rate)
+        sender.send(key, f"{work.name} {number} {time.time():.6f}".encode(), told)
+        due = max(due + 1 / work.rate, time.monotonic() - LATE_SECONDS)
+        time.sleep(max(0.0, due - time.monotonic()))
     sender.close()
     os.close(acknowledged)
+
+
+class Bounded:
+    """A consumer's own work on each value: so many a second, by the clock, without a processor's time."""
+
+    def __init__(self, per_second: float) -> None:
+        self._each, self._free = 1 / per_second, 0.0
+
+    def __call__(self, value: bytes | None) -> bytes | None:
+        """The value, once it is done with."""
+        now = time.monotonic()
+        self._free = max(self._free, now - LATE_SECONDS) + self._each
+        time.sleep(max(0.0, self._free - now))
+        return value
 
 
 def consume(work: Work, following: Following) -> None:
     """Take records until told to stop."""
     effects = Effects(Path(work.folder) / "effects")
-    taker = Taker(work.client, work.bootstrap, work.topic, "kills", effects, following)
+    bounded: dict[str, Any] = {}
+    if work.consumes:
+        # As a client's deserializer: records are prepared side by side, and only effects wait for their turn.
+        bounded = {"value_deserializer": Bounded(work.consumes), "max_poll_records": POLLED_RECORDS}
+    taker = Taker(work.client, work.bootstrap, work.topic, work.group, effects, following, **bounded)
     while not STOPPING and taker.trouble is None:
         time.sleep(0.1)
     if taker.trouble is not None:
@@ -99,13 +157,13 @@ def main() -> None:
         STOPPING.append(True)
 
     signal.signal(signal.SIGTERM, stop)
-    work = Work(**json.loads(sys.argv[1]))
+    work = Work.read(sys.argv[1])
     following = Following(
         {"bootstrap_servers": work.bootstrap},
         tables_topic=TABLES,
-        start_seconds=60.0,
+        start_seconds=work.start_seconds,
         retry_seconds=2.0,
-        guarding=GUARDING,
+        guarding=work.guarding,
     )
     (produce if work.role == "produce" else consume)(work, following)
 

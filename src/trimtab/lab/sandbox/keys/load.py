@@ -1,0 +1,228 @@
+"""A load of keyed records on one topic: wrapped producers, and consumers that can do so much and no more."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from trimtab.connect.kafka.client import admin_client
+from trimtab.connect.kafka.keyed_topic import TOPIC, KeyedTopic
+from trimtab.connect.kafka.settings import KafkaConnection
+from trimtab.history.keys.law import Zipf
+from trimtab.jars.fetch import Say
+from trimtab.lab.sandbox.kafka.state import KafkaState
+from trimtab.lab.sandbox.keys import worker
+from trimtab.lab.sandbox.keys.checking import Checked, check
+from trimtab.lab.sandbox.keys.worker import TABLES, Work
+from trimtab.lab.sandbox.processes import Process, end, running, spawn
+from trimtab.model.errors import ConnectError, SandboxError
+from trimtab.online.keys.order.settings import Guarding
+
+GROUP: Final = "billing"
+PATIENCE_SECONDS: Final = 180.0
+TICK_SECONDS: Final = 1.0
+TELL_SECONDS: Final = 10.0
+
+
+@dataclass(frozen=True)
+class KeyedLoad:
+    """What is sent, and what consumers can do.
+
+    Attributes
+    ----------
+    law, names
+        Of the keys; see `trimtab.history.keys.law`.
+    rate
+        Records a second, of all producers together.
+    consumer_rate
+        Records a second that each consumer can do.
+    """
+
+    topic: str = "orders"
+    law: Zipf = field(default_factory=lambda: Zipf(1.2))
+    names: int = 0
+    partitions: int = 4
+    rate: float = 220.0
+    producers: int = 2
+    consumers: int = 4
+    consumer_rate: float = 100.0
+
+
+@dataclass(frozen=True)
+class Look:
+    """What waited at a moment: records that the group has not committed, by partition."""
+
+    waiting: tuple[int, ...]
+
+    @property
+    def text(self) -> str:
+        """For a line of progress."""
+        numbers = ", ".join(f"{one:,}" for one in self.waiting)
+        return f"{numbers} records wait in partitions 0 to {len(self.waiting) - 1}"
+
+
+class LoadedTopic:
+    """A topic with processes that send to it and receive from it.
+
+    Parameters
+    ----------
+    connection
+        Without TLS or a user: processes come as they are.
+    folder
+        For logs, acknowledgements and effects. One that was used before goes on: what took effect then is
+        checked with the rest.
+
+    Attributes
+    ----------
+    topic
+        Itself, as brokers tell of it.
+    """
+
+    def __init__(self, connection: KafkaConnection, admin: Any, folder: Path, load: KeyedLoad) -> None:
+        if connection.uses_tls or connection.uses_sasl:
+            raise SandboxError("a load with keys needs a sandbox without users: start one without --scram")
+        self.folder, self.load = folder, load
+        self.topic = KeyedTopic(connection, admin, load.topic, f"{TOPIC}{TABLES}")
+        self._bootstrap = connection.bootstrap[0]
+        self._processes: dict[str, Process] = {}
+        self._run = f"{time.time():.0f}"
+        folder.mkdir(parents=True, exist_ok=True)
+        if load.topic not in admin.list_topics():
+            brokers = len(admin.describe_cluster()["brokers"])
+            spec = {"num_partitions": load.partitions, "replication_factor": min(3, brokers)}
+            admin.create_topics({load.topic: spec}, wait_for_metadata=True)
+
+    def start(self) -> None:
+        """Start the consumers, and once they have their partitions the producers."""
+        for number in range(self.load.consumers):
+            self._start("consume", number)
+        wanted = min(self.load.consumers, len(self.topic.look().ends))
+        self.until(lambda: self.members == wanted, f"{wanted} consumers with partitions")
+        for number in range(self.load.producers):
+            self._start("produce", number)
+
+    def _start(self, role: str, number: int) -> None:
+        load, name = self.load, f"{role}-{number}-{self._run}"
+        work = Work(
+            role, "kafka-python", self._bootstrap, load.topic, name, str(self.folder), GROUP,
+            law=load.law.text, names=load.names, rate=load.rate / load.producers, consumes=load.consumer_rate,
+            start_seconds=2.0, guarding=Guarding(),
+        )  # fmt: skip
+        command = [sys.executable, "-m", worker.__name__, work.text()]
+        self._processes[name] = spawn(command, self.folder, self.folder / f"{name}.log", outlive=False)
+
+    @property
+    def members(self) -> int:
+        """Consumers that have partitions; none while the group has no coordinator yet."""
+        try:
+            return len(self.topic.consumers(GROUP).assigned)
+        except ConnectError:
+            return 0
+
+    def look(self) -> Look:
+        """What waits now."""
+        self.require_running()
+        ends, committed = self.topic.look().ends, self.topic.consumers(GROUP).committed
+        # Commits are asked for after the ends: they may be further by then.
+        return Look(tuple(max(0, its - committed.get(part, 0)) for part, its in sorted(ends.items())))
+
+    def until(self, holds: Callable[[], object], what: str) -> None:
+        """Wait for something.
+
+        Raises
+        ------
+        SandboxError
+            If it does not come, or a process has ended.
+        """
+        limit = time.monotonic() + PATIENCE_SECONDS
+        while not holds():
+            self.require_running()
+            if time.monotonic() > limit:
+                raise SandboxError(
+                    f"waited {PATIENCE_SECONDS:g} s in vain for {what}: this machine may be too busy"
+                )
+            time.sleep(TICK_SECONDS / 2)
+
+    def settle(self) -> Checked:
+        """End the producers, let all that they sent take effect, end the consumers, and check every record.
+
+        Raises
+        ------
+        Violation
+            If one took effect out of its order, twice, or not at all.
+        """
+        sending = [name for name in self._processes if name.startswith("produce")]
+        end([self._processes.pop(name) for name in sending], 60)
+        self.until(lambda: not any(self.look().waiting), "everything that was sent to take effect")
+        self.close(20)
+        return check(self.folder)
+
+    def close(self, patience_seconds: float = 5.0) -> None:
+        """End all processes."""
+        end(self._processes.values(), patience_seconds)
+        self._processes = {}
+
+    def require_running(self) -> None:
+        """Refuse to go on without a process.
+
+        Raises
+        ------
+        SandboxError
+            With the end of its log.
+        """
+        for name, process in self._processes.items():
+            if not running(process):
+                log = (self.folder / f"{name}.log").read_text(encoding="utf-8", errors="replace")
+                raise SandboxError(f"{name} ended by itself: {log[-600:]}")
+
+
+def checked_text(found: Checked) -> str:
+    """What a check came to, as a sentence."""
+    acknowledged, effects = found.counts
+    keys = len({key for (_, key), its in found.effects.items() if its})
+    return (
+        f"{acknowledged:,} records of {keys:,} keys were confirmed by brokers, {effects:,} took effect: each "
+        "key's in their producer's order, none lost, none twice"
+    )
+
+
+def run_keyed_load(state: KafkaState, load: KeyedLoad, seconds: float | None, say: Say) -> str:
+    """Load a topic of a sandbox until time is up or the user interrupts; then check every record.
+
+    Returns
+    -------
+    str
+        A line on what took effect.
+
+    Raises
+    ------
+    SandboxError
+        If a process ends, or the sandbox has users.
+    Violation
+        If a record took effect out of its order, twice, or not at all.
+    """
+    admin = admin_client(state.connection, request_timeout_ms=15_000)
+    loaded = None
+    try:
+        loaded = LoadedTopic(state.connection, admin, state.folder / "keyed" / load.topic, load)
+        loaded.start()
+        say(
+            f"{load.rate:g} records/s with keys by {load.law.text} to topic {load.topic}, {load.consumers} "
+            f"consumers at {load.consumer_rate:g} records/s each; Ctrl-C stops"
+        )
+        until = time.monotonic() + (seconds or float("inf"))
+        with suppress(KeyboardInterrupt):
+            while time.monotonic() < until:
+                time.sleep(min(TELL_SECONDS, max(0.0, until - time.monotonic())))
+                say(loaded.look().text)
+        say("no more is sent; waits until everything has taken effect")
+        return checked_text(loaded.settle())
+    finally:
+        if loaded is not None:
+            loaded.close()
+        admin.close()

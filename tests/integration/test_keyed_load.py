@@ -1,0 +1,25 @@
+"""The load with keys of a sandbox: bounded consumers on a real broker, every record checked in the end."""
+
+from __future__ import annotations
+
+import pytest
+
+from trimtab.history.keys.law import Zipf
+from trimtab.lab.sandbox.kafka import KafkaSandbox
+from trimtab.lab.sandbox.keys.load import KeyedLoad, run_keyed_load
+
+
+@pytest.mark.kafka
+@pytest.mark.timeout(300)
+def test_a_load_with_keys_ends_with_every_record_in_order() -> None:
+    """Two runs over one topic: the second goes on where the first ended, and checks what that one did too."""
+    load = KeyedLoad("keyed", Zipf(1.2, 50), partitions=2, consumers=1, producers=2, rate=100.0)
+    told: list[str] = []
+    counts = []
+    with KafkaSandbox.start(1, prometheus=False) as sandbox:
+        for _ in range(2):
+            text = run_keyed_load(sandbox.state, load, 3.0, told.append)
+            assert text.endswith("none lost, none twice")
+            counts.append(int(text.split()[0].replace(",", "")))
+    assert 50 < counts[0] < counts[1]
+    assert any("records wait in partitions 0 to 1" in line for line in told)
