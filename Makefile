@@ -1,7 +1,7 @@
 # The two commands for a newcomer are `make demo` and `make test`; everything else serves them.
 # Needs Python 3.11+, Java 17+ and make; `make PYTHON=/path/to/python3.12 demo` picks a Python.
 
-.PHONY: help demo demo-bundles demo-queues interactive test lint bench lock clean
+.PHONY: help demo demo-bundles demo-queues demo-keys interactive test lint bench lock clean
 .DEFAULT_GOAL := help
 bin := .venv/bin
 export PYTHON
@@ -14,6 +14,9 @@ demo: .venv/.runtime ## level a real six-broker Kafka cluster on this machine, i
 
 demo-queues: .venv/.runtime ## queues that level themselves by learned weights, on a real server, in under six minutes
 	@$(bin)/trimtab demo queues
+
+demo-keys: .venv/.runtime ## a hot key spread over partitions, each key's order kept, on real brokers, in under six minutes
+	@$(bin)/trimtab demo keys
 
 demo-bundles: .venv/.runtime ## level a real three-broker Pulsar cluster on this machine, in under five minutes
 	@$(bin)/trimtab demo bundles

@@ -14,7 +14,9 @@ app = typer.Typer()
 
 @app.command()
 def demo(
-    level: str = typer.Argument("replicas", help="replicas (Kafka), bundles (Pulsar) or queues (Valkey)."),
+    level: str = typer.Argument(
+        "replicas", help="replicas (Kafka), bundles (Pulsar), queues (Valkey) or keys (Kafka)."
+    ),
     out: Path | None = typer.Option(
         None,
         "--out",
@@ -28,8 +30,8 @@ def demo(
     """Start a real cluster here, find its skew, level it under load, and measure whether that helped.
 
     Six Kafka brokers; with `trimtab demo bundles` three Pulsar brokers; with `trimtab demo queues` a server
-    of queues with four workers. Takes about four minutes; needs Java 17 or newer. Leaves nothing behind but
-    the folder --out.
+    of queues with four workers; with `trimtab demo keys` three Kafka brokers and one topic with a hot key.
+    Takes about four minutes; needs Java 17 or newer. Leaves nothing behind but the folder --out.
     """
     import os
     import sys

@@ -14,23 +14,25 @@ FOLDERS: Final = {
     "replicas": "trimtab-demo",
     "bundles": "trimtab-demo-bundles",
     "queues": "trimtab-demo-queues",
+    "keys": "trimtab-demo-keys",
 }
 """The folder that keeps the result of a demo, by level."""
 DEMOS: Final = {
     "replicas": "trimtab.lab.demo.replicas.demo:ReplicasDemo",
     "bundles": "trimtab.lab.demo.bundles.demo:BundlesDemo",
 }
+STORIES: Final = {
+    "queues": "trimtab.lab.demo.queues.demo",
+    "keys": "trimtab.lab.demo.keys.demo",
+}
+"""Demos without brokers that anything is moved between, which have stories of their own."""
 
 
 def told(level: str, seed: int, settings: Any, out: Path, *, quick: bool) -> bool:
-    """Tell the demo of a level on standard output; whether it ended well.
-
-    That of `queues` has no brokers to move anything between, and a story of its own.
-    """
-    if level == "queues":
-        from trimtab.lab.demo.queues import demo as queues
-
-        return queues.tell(Screen(sys.stdout, queues.STEPS), out, seed, settings, quick=quick)
+    """Tell the demo of a level on standard output; whether it ended well."""
+    if level in STORIES:
+        own = import_module(STORIES[level])
+        return bool(own.tell(Screen(sys.stdout, own.STEPS), out, seed, settings, quick=quick))
     from trimtab.lab.demo.story import STEPS, tell
 
     return tell(Screen(sys.stdout, STEPS), out, demo_of(level, seed, settings, quick=quick)).ok

@@ -28,24 +28,31 @@ class Pipeline:
         Folder for Spark's own files.
     settings
         What the tables depend on.
+    jars
+        That Spark needs besides, to read out of a system.
     """
 
-    def __init__(self, scratch: Path, settings: PipelineSettings) -> None:
+    def __init__(self, scratch: Path, settings: PipelineSettings, jars: tuple[Path, ...] = ()) -> None:
         scratch.mkdir(parents=True, exist_ok=True)
         self.settings = settings
         self._pool = ThreadPoolExecutor(1, "spark")
-        self._session: Future[SparkSession] = self._pool.submit(self._start, scratch)
+        self._session: Future[SparkSession] = self._pool.submit(self._start, scratch, jars)
 
     @property
     def started(self) -> bool:
         """True when Spark is there, or has failed to start."""
         return self._session.done()
 
+    @property
+    def session(self) -> SparkSession:
+        """The session, once it is there."""
+        return self._session.result()
+
     def run(self, lake: Lake, say: Callable[[str], None]) -> Run:
         """Build all tables and a snapshot from everything sampled so far."""
         from trimtab.observe.pipeline import run_batch
 
-        return run_batch(self._session.result(), lake, self.settings, say=say)
+        return run_batch(self.session, lake, self.settings, say=say)
 
     def close(self) -> None:
         """Stop Spark, if it has started."""
@@ -56,10 +63,10 @@ class Pipeline:
                 self._session.result().stop()
 
     @staticmethod
-    def _start(scratch: Path) -> SparkSession:
+    def _start(scratch: Path, jars: tuple[Path, ...]) -> SparkSession:
         from trimtab.observe.session import SessionSettings, spark_session
 
-        return spark_session(SessionSettings(), scratch)
+        return spark_session(SessionSettings(), scratch, jars=jars)
 
 
 def carry_out(

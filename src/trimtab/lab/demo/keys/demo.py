@@ -1,0 +1,236 @@
+"""The story of keys: one partition falls behind, a table spreads its keys, and no record is overtaken."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from trimtab.act.execution.state import Status
+from trimtab.act.kafka.tables import open_port
+from trimtab.act.keys.acting import ACTING
+from trimtab.act.keys.settings import KeysSettings as ActSettings
+from trimtab.act.keys.state import RoutingState, StepKind
+from trimtab.connect.kafka.keyed_topic import TOPIC as KAFKA_TOPIC
+from trimtab.files.keys.plan import FORMAT as PLANS
+from trimtab.files.keys.settings import KeysSettings
+from trimtab.lab.demo.keys.measuring import Period, records_in
+from trimtab.lab.demo.keys.picture import draw
+from trimtab.lab.demo.keys.world import (
+    BROKERS,
+    CONSUMER_PER_SECOND,
+    LAW,
+    PARTITIONS,
+    PRODUCERS,
+    RATE,
+    Scene,
+    names_drawn,
+    scene,
+)
+from trimtab.lab.demo.screen import Screen
+from trimtab.lab.demo.turn import carry_out
+from trimtab.lab.sandbox.keys.checking import Violation
+from trimtab.lab.sandbox.keys.load import GROUP, Look, checked_text
+from trimtab.lab.sandbox.keys.worker import TABLES
+from trimtab.model.errors import ActError
+from trimtab.model.keys.plan import KeysPlan
+from trimtab.model.keys.snapshot import KeysSnapshot
+from trimtab.plan.keys.trim import plan_keys
+from trimtab.report.keys.words import glance_text, plan_text, receipt_text
+from trimtab.report.tables import table_lines
+
+STEPS: Final = 8
+
+
+@dataclass(frozen=True)
+class Pace:
+    """Seconds of each measurement, between offsets that make rates, and until a table is settled in."""
+
+    measured_seconds: float
+    sample_seconds: float
+    after_seconds: float
+
+
+PACE: Final = Pace(45.0, 10.0, 5.0)
+QUICK: Final = Pace(20.0, 5.0, 2.0)
+
+
+class Execution:
+    """Where an execution is, told on a screen, with the times of what happened.
+
+    Attributes
+    ----------
+    events
+        What happened when, seconds since 1970.
+    """
+
+    def __init__(self, screen: Screen) -> None:
+        self._screen, self.events = screen, dict[str, float]()
+
+    def watch(self, state: RoutingState) -> None:
+        """Tell a state, and note what is new in it."""
+        ended = {one.step.kind: one.ended_at for one in state.records if one.ended_at is not None}
+        if state.version and "table published" not in self.events:
+            self.events["table published"] = time.time()
+            self._screen.say(f"table {state.version} is published")
+        if (at := ended.get(StepKind.PUBLISH)) is not None and "all follow" not in self.events:
+            self.events["all follow"] = at
+            followers = len(state.seen.clients) if state.seen else 0
+            seconds = at - self.events["table published"]
+            self._screen.say(f"all {followers} producers and consumers go by it {seconds:.1f} s later")
+        if (at := ended.get(StepKind.SETTLE)) is not None:
+            self.events.setdefault("settled", at)
+        if state.seen is not None and state.version:
+            found = state.seen
+            waits = tuple(max(0, end - found.committed.get(part, 0)) for part, end in enumerate(found.ends))
+            done = state.status in (Status.FINISHED, Status.CLEANING)
+            self._screen.progress(Look(waits).text, last=done)
+
+
+def tell(screen: Screen, out: Path, seed: int, settings: KeysSettings, *, quick: bool) -> bool:
+    """The whole story; whether it helped, and every record took effect in its order."""
+    pace = QUICK if quick else PACE
+    settings = replace(settings, tables=f"{KAFKA_TOPIC}{TABLES}", consumers=GROUP)
+    screen.step(f"Start a real Kafka cluster: {BROKERS} brokers; and one topic of {PARTITIONS} partitions")
+    with scene(seed, pace.sample_seconds, screen.say) as here:
+        _, hot, full = names_drawn(seed)
+        screen.step(f"Let {PRODUCERS} producers send, and {PARTITIONS} consumers receive")
+        screen.say(
+            f"{RATE:.0f} records/s of {LAW.keys:,} keys, by Zipf's law with exponent {LAW.exponent:g}: the "
+            f"most frequent one has {LAW.shares()[0]:.0%}.\n"
+            f"Each consumer can do {CONSUMER_PER_SECOND:.0f} records/s, by the clock: all together are used "
+            f"to {RATE / PARTITIONS / CONSUMER_PER_SECOND:.0%}, but\n"
+            f"partition {hot} gets {full:.2f} times what its consumer can do"
+        )
+        before = _load(screen, here, pace)
+        screen.step("Read the topic itself with Spark: which keys, what they cost their consumer")
+        here.reading.look()
+        first = here.observe()
+        screen.wide("\n".join(map(str, glance_text(first))))
+        screen.step("Plan which key groups move, and which keys are split")
+        plan = plan_keys(first, settings)
+        screen.wide(plan_text(plan))
+        out.mkdir(parents=True, exist_ok=True)
+        PLANS.write(plan, out / "plan.json")
+        screen.step("Publish the table, with producers and consumers at work")
+        events = _publish(screen, here, plan)
+        screen.step("Did it help?")
+        time.sleep(pace.after_seconds)
+        here.reading.look()
+        after = here.watch(pace.measured_seconds, lambda text, last: screen.progress(text, last=last))
+        second = here.observe()
+        screen.step("Hold every record against its order, one by one")
+        in_order, told = _checked(here)
+        records = records_in(here.loaded.folder / "effects", PARTITIONS)
+        figures = {when: records.figures(its) for when, its in (("before", before), ("after", after))}
+        screen.wide("\n".join(_table(figures)))
+        screen.say(_by_spark(first, second))
+        screen.say(told)
+        helped = _helped(figures)
+        screen.say("It helped." if helped and in_order else "By these figures it did not help.")
+        screen.step("What remains")
+        told_of = {name: events[name] for name in ("table published", "settled") if name in events}
+        pictures = draw(records, out, {"before": before, "after": after}, told_of, CONSUMER_PER_SECOND, hot)
+        result = {
+            **figures,
+            "seed": seed,
+            "order": told,
+            "in_order": in_order,
+            "seconds_after_publication": {
+                name: at - events["table published"] for name, at in events.items()
+            },
+            "by_spark": [asdict(one.imbalance().measures()) for one in (first, second)],
+            "load_average": os.getloadavg(),
+        }
+        (out / "result.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+        screen.say(
+            f"{', '.join(map(str, pictures))}, plan.json and result.json in {out}; no process, no data"
+        )
+    return helped and in_order
+
+
+def _load(screen: Screen, here: Scene, pace: Pace) -> Period:
+    """Start everybody, and look on until the partition has fallen behind; the time that is measured."""
+    # Spark first: what waits while it starts would have to be worked off in the end.
+    while not here.pipeline.started:
+        screen.progress("Spark starts")
+        time.sleep(0.1)
+    here.loaded.start()
+    here.loaded.until(lambda: sum(here.loaded.topic.look().ends.values()) > RATE, "the first records")
+    period = here.watch(pace.measured_seconds, lambda text, last: screen.progress(text, last=last))
+    busy = 6 * CONSUMER_PER_SECOND
+    # A consumer with less work before it does not show what it can do.
+    here.loaded.until(lambda: max(here.loaded.look().waiting) > busy, "a partition that falls behind")
+    return period
+
+
+def _publish(screen: Screen, here: Scene, plan: KeysPlan) -> dict[str, float]:
+    """Carry the plan out; what happened when.
+
+    Raises
+    ------
+    ActError
+        If there is nothing to do: the load is as the demo made it.
+    """
+    told = Execution(screen)
+    with open_port(here.connection, time.time) as port:
+        text = PLANS.to_bytes(plan).decode()
+        receipt = carry_out(ACTING, port, plan, text, ActSettings(), here.folder / "state", told.watch)
+    if "all follow" not in told.events:
+        raise ActError(f"the table is not in force as planned: {receipt_text(receipt)}")
+    if "settled" in told.events:
+        seconds = told.events["settled"] - told.events["table published"]
+        screen.say(f"what was written before is done with, {seconds:.0f} s after the table was published")
+    else:
+        screen.say("what was written before is not done with yet: this machine is busy with other things")
+    return told.events
+
+
+def _checked(here: Scene) -> tuple[bool, str]:
+    """Let everything take effect, and hold it against what was sent."""
+    try:
+        return True, checked_text(here.loaded.settle())
+    except Violation as error:
+        return False, f"This failed: {error}"
+
+
+def _helped(figures: dict[str, dict[str, Any]]) -> bool:
+    """Whether the fullest partition gets less, and the slowest records wait less."""
+    before, after = figures["before"], figures["after"]
+    return all(bool(after[name] < before[name]) for name in ("max_over_mean", "p99_seconds"))
+
+
+def _by_spark(first: KeysSnapshot, second: KeysSnapshot) -> str:
+    pairs = []
+    for one in (first, second):
+        rates = [part.records_per_second for part in one.partitions]
+        pairs.append(f"{max(rates) * len(rates) / sum(rates):.2f}")
+    return f"by Spark's reading the fullest partition got {' → '.join(pairs)} times the mean"
+
+
+def _table(figures: dict[str, dict[str, Any]]) -> list[str]:
+    """Load, what waits and delays, before and after."""
+    before, after = figures["before"], figures["after"]
+    rows = [["partition", "records/s", "after", "use", "after", "waiting in the end", "after"]]
+    for part in range(PARTITIONS):
+        rates = [one["records_per_second"][part] for one in (before, after)]
+        rows.append(
+            [str(part), *(f"{one:.1f}" for one in rates)]
+            + [f"{one / CONSUMER_PER_SECOND:.0%}" for one in rates]
+            + [f"{one['waiting_at_end'][part]:,.0f}" for one in (before, after)]
+        )
+    told = [["", "before", "after"]]
+    told.append(
+        ["fullest partition over the mean", *(f"{one['max_over_mean']:.2f}" for one in (before, after))]
+    )
+    for name, share in (("p50", "half of the records"), ("p99", "99 % of the records")):
+        told.append(
+            [
+                f"{share}: sent to effect, at most",
+                *(f"{one[f'{name}_seconds']:.3g} s" for one in (before, after)),
+            ]
+        )
+    return [*table_lines(rows, "rrrrrrr"), "", *table_lines(told, "lrr")]

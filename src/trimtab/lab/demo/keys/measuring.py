@@ -1,0 +1,91 @@
+"""Figures of the demo, from every record: when it was sent, where it went, when it took effect."""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from trimtab.history.keys.course import waiting
+from trimtab.model.load import FloatArray
+
+Period = tuple[float, float]
+"""Begin and end, seconds since 1970."""
+
+
+@dataclass(frozen=True)
+class Records:
+    """All records that took effect, in the order in which they were sent.
+
+    Attributes
+    ----------
+    keys
+        Their texts, the most frequent first.
+    key, partition
+        Shape (records,): index of its key, and where it went.
+    sent, done
+        Shape (records,): seconds since 1970.
+    partitions
+        That the topic has.
+    """
+
+    keys: tuple[str, ...]
+    key: np.ndarray[tuple[int], np.dtype[np.int64]]
+    partition: np.ndarray[tuple[int], np.dtype[np.int64]]
+    sent: FloatArray
+    done: FloatArray
+    partitions: int
+
+    def per_second(self, period: Period, most: int) -> FloatArray:
+        """Records a second sent in a period, shape (partitions, most + 1): so many keys, and all others."""
+        within = (self.sent >= period[0]) & (self.sent < period[1])
+        found = np.zeros((self.partitions, most + 1))
+        np.add.at(found, (self.partition[within], np.minimum(self.key[within], most)), 1.0)
+        return found / (period[1] - period[0])
+
+    def waiting(self, at: FloatArray) -> FloatArray:
+        """Records sent and not yet in effect, shape (moments, partitions)."""
+        return waiting(self.partition, self.sent, self.done, self.partitions, at)
+
+    def delay_seconds(self, period: Period, share: float) -> float:
+        """From sent to done, of records sent in a period: what this share of them does not exceed."""
+        within = (self.sent >= period[0]) & (self.sent < period[1])
+        return float(np.quantile((self.done - self.sent)[within], share, method="inverted_cdf"))
+
+    def figures(self, period: Period) -> dict[str, Any]:
+        """The figures of a period, as a result keeps them."""
+        rates = self.per_second(period, 0).sum(axis=1)
+        waiting = self.waiting(np.array(period))
+        return {
+            "records_per_second": rates.tolist(),
+            "max_over_mean": float(rates.max() / rates.mean()),
+            "waiting_at_begin": waiting[0].tolist(),
+            "waiting_at_end": waiting[1].tolist(),
+            "p50_seconds": self.delay_seconds(period, 0.5),
+            "p99_seconds": self.delay_seconds(period, 0.99),
+        }
+
+
+def records_in(path: Path, partitions: int) -> Records:
+    """The effects in a file, as `trimtab.lab.sandbox.keys.worker` leaves them."""
+    with sqlite3.connect(path) as database:
+        rows = database.execute("SELECT key, value, partition, at FROM effects").fetchall()
+    sent = np.array([float(value.decode().split(" ")[2]) for _, value, _, _ in rows])
+    names, key, counts = np.unique(
+        np.array([one.decode() for one, *_ in rows]), return_inverse=True, return_counts=True
+    )
+    ranked = np.argsort(-counts, kind="stable")
+    rank = np.empty(len(names), dtype=np.int64)
+    rank[ranked] = np.arange(len(names))
+    order = np.argsort(sent, kind="stable")
+    return Records(
+        tuple(str(names[one]) for one in ranked),
+        rank[key][order],
+        np.array([one for _, _, one, _ in rows], dtype=np.int64)[order],
+        sent[order],
+        np.array([one for *_, one in rows], dtype=np.float64)[order],
+        partitions,
+    )
