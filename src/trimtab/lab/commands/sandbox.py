@@ -142,10 +142,10 @@ def load_kafka(
         "orders", "--topic", help="Of --keys: the topic; made with four partitions if it is not there."
     ),
     records: float = typer.Option(
-        220.0, "--records", min=1.0, max=5000.0, help="Of --keys: records per second in all."
+        110.0, "--records", min=1.0, max=5000.0, help="Of --keys: records per second in all."
     ),
     consumer_rate: float = typer.Option(
-        100.0, "--consumer-rate", min=1.0, help="Of --keys: what each of four consumers can do per second."
+        50.0, "--consumer-rate", min=1.0, help="Of --keys: what each of four consumers can do per second."
     ),
 ) -> None:
     """Produce to the skewed topics and consume from them until stopped; then look for every record.

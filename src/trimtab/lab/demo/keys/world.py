@@ -30,7 +30,7 @@ BROKERS: Final = 3
 PARTITIONS: Final = 4
 PRODUCERS: Final = 2
 LAW: Final = Zipf(1.4)
-CONSUMER_PER_SECOND: Final = 100.0
+CONSUMER_PER_SECOND: Final = 50.0
 """What each consumer can do; each has a partition."""
 RATE: Final = 0.55 * PARTITIONS * CONSUMER_PER_SECOND
 """Records a second that producers send in all: all consumers together have room."""

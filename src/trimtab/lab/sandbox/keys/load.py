@@ -47,10 +47,10 @@ class KeyedLoad:
     law: Zipf = field(default_factory=lambda: Zipf(1.2))
     names: int = 0
     partitions: int = 4
-    rate: float = 220.0
+    rate: float = 110.0
     producers: int = 2
     consumers: int = 4
-    consumer_rate: float = 100.0
+    consumer_rate: float = 50.0
 
 
 @dataclass(frozen=True)
