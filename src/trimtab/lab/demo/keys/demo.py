@@ -132,7 +132,9 @@ def tell(screen: Screen, out: Path, seed: int, settings: KeysSettings, *, quick:
         helped = _helped(figures)
         screen.say("It helped." if helped and in_order else "By these figures it did not help.")
         screen.step("What remains")
-        told_of = {name: events[name] for name in ("table published", "settled") if name in events}
+        told_of: dict[str, float] = {
+            name: events[name] for name in ("table published", "settled") if name in events
+        }
         pictures = draw(records, out, {"before": before, "after": after}, told_of, CONSUMER_PER_SECOND, hot)
         result = {
             **figures,
