@@ -47,15 +47,15 @@ STEPS: Final = 8
 
 @dataclass(frozen=True)
 class Pace:
-    """Seconds of each measurement, between offsets that make rates, and until a table is settled in."""
+    """Seconds of each measurement, between offsets that make rates, and at most until nothing waits."""
 
     measured_seconds: float
     sample_seconds: float
     after_seconds: float
 
 
-PACE: Final = Pace(45.0, 10.0, 5.0)
-QUICK: Final = Pace(20.0, 5.0, 2.0)
+PACE: Final = Pace(45.0, 10.0, 90.0)
+QUICK: Final = Pace(20.0, 5.0, 60.0)
 
 
 class Execution:
@@ -118,7 +118,7 @@ def tell(screen: Screen, out: Path, seed: int, settings: KeysSettings, *, quick:
         screen.step("Publish the table, with producers and consumers at work")
         events = _publish(screen, here, plan)
         screen.step("Did it help?")
-        time.sleep(pace.after_seconds)
+        _work_off(screen, here, pace.after_seconds)
         here.reading.look()
         after = here.watch(pace.measured_seconds, lambda text, last: screen.progress(text, last=last))
         second = here.observe()
@@ -167,6 +167,15 @@ def _load(screen: Screen, here: Scene, pace: Pace) -> Period:
     # A consumer with less work before it does not show what it can do.
     here.loaded.until(lambda: max(here.loaded.look().waiting) > busy, "a partition that falls behind")
     return period
+
+
+def _work_off(screen: Screen, here: Scene, most_seconds: float) -> None:
+    """Wait, though not for ever, until next to nothing waits: records of a split key go on run by run."""
+    end = time.monotonic() + most_seconds
+    while sum((look := here.loaded.look()).waiting) > RATE and time.monotonic() < end:
+        screen.progress(look.text)
+        time.sleep(1.0)
+    screen.progress(look.text, last=True)
 
 
 def _publish(screen: Screen, here: Scene, plan: KeysPlan) -> dict[str, float]:
