@@ -35,6 +35,7 @@ COMMANDS = {
     "execution": ("trimtab.cli.execution", "See, resume, stop and cancel what apply has begun."),
     "measure": ("trimtab.cli.measure", "Say whether an execution helped: before, predicted, after."),
     "replay": ("trimtab.cli.replay", "Run recorded load through a strategy and see what it does."),
+    "masters": ("trimtab.cli.masters", "Run a node of a store of many groups with masters."),
     "simulate": ("trimtab.lab.commands.simulate", "Made-up clusters: scenarios in virtual time, recordings."),
     "sandbox": ("trimtab.lab.commands.sandbox", "Start a real cluster on this machine, and load it."),
     "demo": ("trimtab.lab.commands.demo", "Level a real cluster on this machine, and measure the result."),

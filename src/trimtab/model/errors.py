@@ -51,5 +51,9 @@ class JarsError(TrimtabError):
     """Java or a jar is missing here and cannot be had."""
 
 
+class NodeError(TrimtabError):
+    """A node of a cluster of ours cannot start or go on."""
+
+
 class SandboxError(TrimtabError):
     """A local cluster cannot be started or stopped here."""

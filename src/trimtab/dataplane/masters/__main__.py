@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from pathlib import Path
 
-from trimtab.dataplane.masters.configuration import read_configuration
-from trimtab.dataplane.masters.process import NodeProcess
+from trimtab.dataplane.masters.process import run_node
 from trimtab.model.errors import TrimtabError
-
-
-async def _run(path: Path) -> None:
-    await NodeProcess(read_configuration(path)).run()
 
 
 def main() -> int:
     """Run a node; exit code 2 for a bad configuration or log, 1 when its disk or address fails."""
     try:
-        asyncio.run(_run(Path(sys.argv[1])))
+        run_node(Path(sys.argv[1]))
     except TrimtabError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code
-    except (OSError, ExceptionGroup) as error:
-        print(f"error: the node ends: {getattr(error, 'exceptions', [error])[0]}", file=sys.stderr)
-        return 1
     return 0
 
 

@@ -32,6 +32,9 @@ class NodeConfiguration:
         How many.
     ideal
         Ideal node of each group, by index; none for whoever likes.
+    map
+        A file with later versions of that, watched while the node runs; none if empty. All nodes must come to
+        see the same.
     """
 
     format: str
@@ -41,6 +44,7 @@ class NodeConfiguration:
     folder: str
     groups: int
     ideal: list[int] = field(default_factory=list)
+    map: str = ""
     settings: MasterSettings = field(default_factory=MasterSettings)
 
 
@@ -58,6 +62,12 @@ def read_configuration(path: Path) -> NodeConfiguration:
         raise InputError(f"{path} cannot be read as a node's configuration: {error}") from None
     if found.format != FORMAT:
         raise InputError(f"{path} has format {found.format!r}, expected {FORMAT!r}")
+    for address in found.addresses:
+        host, _, port = address.rpartition(":")
+        if not host or not port.isdecimal():
+            raise InputError(f"{path} has address {address!r}, expected host:port")
+    if found.groups < 1:
+        raise InputError(f"{path} has {found.groups} groups, expected 1 or more")
     for place, node in enumerate(found.ideal):
         if not -1 <= node < len(found.addresses):
             known = len(found.addresses) - 1

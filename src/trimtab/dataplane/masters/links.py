@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from typing import Any, Final
 
@@ -40,13 +40,30 @@ class Link:
     ----------
     hello
         The first message of every connection: format, cluster, who speaks.
+    heard
+        Takes what the node sends back on the same connection.
+    ended
+        Called whenever a connection has ended, or could not be made.
+
+    Attributes
+    ----------
+    trouble
+        Why there is no connection; empty while there is one.
     """
 
-    def __init__(self, address: str, hello: tuple[Any, ...]) -> None:
+    def __init__(
+        self,
+        address: str,
+        hello: tuple[Any, ...],
+        heard: Callable[[Any], None] = lambda message: None,
+        ended: Callable[[], None] = lambda: None,
+    ) -> None:
         self._host, _, port = address.rpartition(":")
         self._port = int(port)
         self._hello = encoded(hello)
         self._queue: asyncio.Queue[bytes] = asyncio.Queue(WAITING_FRAMES)
+        self._heard, self._ended = heard, ended
+        self.trouble = "not connected yet"
 
     def send(self, frame: bytes) -> None:
         """Queue a frame, or drop it."""
@@ -54,22 +71,41 @@ class Link:
             self._queue.put_nowait(frame)
 
     async def run(self) -> None:
-        """Send what is queued, for good."""
+        """Send what is queued, and hear what comes back, for good."""
         while True:
-            with suppress(OSError, TimeoutError):
+            try:
                 connecting = asyncio.open_connection(self._host, self._port)
-                _, writer = await asyncio.wait_for(connecting, CONNECT_SECONDS)
-                try:
-                    writer.write(self._hello)
-                    while True:
-                        writer.write(await self._queue.get())
-                        await writer.drain()
-                finally:
-                    writer.close()
+                reader, writer = await asyncio.wait_for(connecting, CONNECT_SECONDS)
+            except (OSError, TimeoutError) as error:
+                self.trouble = str(error) or "no answer"
+            else:
+                await self._talk(reader, writer)
+            self._ended()
             # What waited for a node that is away is of no use when it is back.
             while not self._queue.empty():
                 self._queue.get_nowait()
             await asyncio.sleep(AGAIN_SECONDS)
+
+    async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.trouble = ""
+        writer.write(self._hello)
+        sending = asyncio.create_task(self._send(writer))
+        try:
+            async for message in messages_of(reader):
+                self._heard(message)
+            self.trouble = "the node closed the connection"
+        except (TornError, InputError) as error:
+            self.trouble = str(error) or "what the node sent is no frame"
+        finally:
+            sending.cancel()
+            writer.close()
+
+    async def _send(self, writer: asyncio.StreamWriter) -> None:
+        # Whoever reads learns of a broken connection, too.
+        with suppress(ConnectionError):
+            while True:
+                writer.write(await self._queue.get())
+                await writer.drain()
 
 
 def who_speaks(hello: Any, cluster: str) -> int | str:

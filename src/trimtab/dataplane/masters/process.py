@@ -9,29 +9,32 @@ import time
 from pathlib import Path
 from typing import Final
 
-from trimtab.dataplane.masters.configuration import NodeConfiguration
+from trimtab.dataplane.masters.configuration import NodeConfiguration, read_configuration
 from trimtab.dataplane.masters.links import FORMAT, Link, messages_of, who_speaks
 from trimtab.files.masters.frames import TornError, encoded
 from trimtab.files.masters.log import NodeLog
-from trimtab.model.errors import InputError
+from trimtab.files.masters.map import MapFile
+from trimtab.model.errors import InputError, NodeError
 from trimtab.online.masters.messages import Due, Fact, MapSeen, Order, Received, Send, Write
 from trimtab.online.masters.node import Node
 
 CLIENT_BYTES: Final = 16 << 20
 """What waits for a client that reads nothing; answers beyond that are dropped, and asked for again."""
+MAP_SECONDS: Final = 0.5
+"""Between two looks at the file of the ideal map."""
 
 
 class NodeProcess:
     """One node, until its process ends."""
 
     def __init__(self, configuration: NodeConfiguration) -> None:
-        self._configuration = configuration
+        self._configuration, self._nodes = configuration, len(configuration.addresses)
         folder = Path(configuration.folder)
         folder.mkdir(parents=True, exist_ok=True)
         self._log = NodeLog(folder / "log", configuration.cluster, configuration.node)
         self._core = Node(
             configuration.node,
-            len(configuration.addresses),
+            self._nodes,
             configuration.groups,
             life=secrets.randbits(62),
             now=time.monotonic(),
@@ -49,25 +52,70 @@ class NodeProcess:
         self._unsynced: list[Send] = []
         self._sync_wanted = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
+        self._failure: Exception | None = None
+        self._failed = asyncio.Event()
 
     async def run(self) -> None:
-        """Serve until the disk fails or the task is cancelled.
+        """Serve until something fails or the task is cancelled.
 
         Raises
         ------
-        OSError
+        NodeError
             If the log cannot be synced, or the address not be had.
         """
+        try:
+            await self._serve_all()
+        except ExceptionGroup as group:
+            raise self._ends(group.exceptions[0]) from group
+        except OSError as error:
+            raise self._ends(error) from error
+
+    def _ends(self, error: Exception) -> NodeError:
+        told = self._configuration
+        return NodeError(
+            f"node {told.node} of cluster {told.cluster} ends: {error}; what it has acknowledged stands in "
+            f"{told.folder}: start it again when that is mended"
+        )
+
+    async def _serve_all(self) -> None:
         host, _, port = self._configuration.addresses[self._configuration.node].rpartition(":")
         server = await asyncio.start_server(self._serve, host, int(port))
         async with server, asyncio.TaskGroup() as tasks:
             for link in self._links.values():
                 tasks.create_task(link.run())
             tasks.create_task(self._sync())
+            tasks.create_task(self._until_failed())
             ideal = self._configuration.ideal
             self._tell(MapSeen(1, tuple(ideal)) if ideal else Due())
+            if self._configuration.map:
+                watch = MapFile(Path(self._configuration.map), self._nodes, self._configuration.groups)
+                tasks.create_task(self._watch(watch))
+
+    async def _until_failed(self) -> None:
+        await self._failed.wait()
+        assert self._failure is not None
+        raise self._failure
+
+    async def _watch(self, file: MapFile) -> None:
+        """See every new version of the ideal map."""
+        while True:
+            try:
+                seen = file.changed()
+                if seen is not None:
+                    self._tell(seen)
+            except InputError as error:
+                print(f"the map stays as it was: {error}", file=sys.stderr, flush=True)
+            await asyncio.sleep(MAP_SECONDS)
 
     def _tell(self, fact: Fact) -> None:
+        """Have the core take a fact in, and carry out its orders; the node ends if that fails half-way."""
+        try:
+            self._handle(fact)
+        except Exception as error:
+            self._failure = self._failure or error
+            self._failed.set()
+
+    def _handle(self, fact: Fact) -> None:
         facts = [fact]
         while facts:
             for order in self._core.handle(time.monotonic(), facts.pop(0)):
@@ -131,3 +179,8 @@ class NodeProcess:
             if isinstance(who, str) and self._clients.get(who) is writer:
                 del self._clients[who]
             writer.close()
+
+
+def run_node(path: Path) -> None:
+    """Run the node of a configuration until it is killed; errors as in `read_configuration` and `run`."""
+    asyncio.run(NodeProcess(read_configuration(path)).run())

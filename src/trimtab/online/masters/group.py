@@ -12,6 +12,7 @@ from trimtab.online.masters.incumbent import Incumbent, Phase
 from trimtab.online.masters.lease import Lease
 from trimtab.online.masters.messages import (
     AskReady,
+    AskStanding,
     Ended,
     Forward,
     OffsetKept,
@@ -22,6 +23,7 @@ from trimtab.online.masters.messages import (
     Pull,
     Pulled,
     Ready,
+    Standing,
     Start,
     Upload,
 )
@@ -223,6 +225,8 @@ class Group:
                 self._upload(message)
             case Forward(publish):
                 self.publish(publish)
+            case AskStanding(client):
+                self.station.send(client, self.number, self._standing())
             case _ if isinstance(sender, int):
                 if not self.replica.received(sender, message):
                     self._of_takeover(sender, message)
@@ -313,9 +317,13 @@ class Group:
         if verdict == "stored":
             self.consumers[key] = pull.client
             offset = self.state.offsets.get(key, 0) if pull.offset < 0 else pull.offset
-            records = tuple(self.state.topics.get(pull.topic, [])[offset : offset + pull.most])
+            records = self.state.read(pull.topic, offset, pull.most)
         answer = Pulled(pull.consumer, pull.topic, pull.number, verdict, offset, records, self.state.writer)
         self.station.send(pull.client, self.number, answer)
+
+    def _standing(self) -> Standing:
+        state, messages = self.state, sum(map(len, self.state.topics.values()))
+        return Standing(self.lease.held, state.master, state.version, self.replica.applied, messages)
 
     def _upload(self, upload: Upload) -> None:
         key = upload.consumer, upload.topic

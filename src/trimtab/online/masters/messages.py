@@ -210,6 +210,26 @@ class OffsetKept(NamedTuple):
     offset: int
 
 
+class AskStanding(NamedTuple):
+    """Whoever looks on wants to know how a group stands on a node."""
+
+    client: str
+
+
+class Standing(NamedTuple):
+    """How a group stands on a node, now.
+
+    `holds` says whether this node counts itself as its master, `master` who was it last as far as is known
+    here; `version` is the slot in which that last changed, `applied` the last slot that was applied here.
+    """
+
+    holds: bool
+    master: int
+    version: int
+    applied: int
+    messages: int
+
+
 # ---------------------------------------------------------------- the node's own log
 
 

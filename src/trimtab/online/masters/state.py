@@ -8,6 +8,8 @@ from trimtab.online.masters.entries import Append, BeMaster, Entry, Record, Sync
 from trimtab.online.masters.settings import Scheme
 
 NOBODY = -1
+READ_BYTES = 1 << 20
+"""Messages are handed out up to so many bytes at once, and one at least."""
 
 
 class GroupState:
@@ -90,6 +92,17 @@ class GroupState:
         self.sequences[key] = record.sequence
         self.topics.setdefault(record.topic, []).append(record)
         return "stored"
+
+    def read(self, topic: str, offset: int, most: int) -> tuple[Record, ...]:
+        """Messages of a topic from an offset on, as many as go into one answer."""
+        found: list[Record] = []
+        size = 0
+        for record in self.topics.get(topic, [])[offset : offset + most]:
+            size += len(record.payload)
+            if found and size > READ_BYTES:
+                break
+            found.append(record)
+        return tuple(found)
 
     def snapshot(self) -> tuple[Any, ...]:
         """All of it as a value, the same on every node."""

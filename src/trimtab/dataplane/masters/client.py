@@ -1,0 +1,112 @@
+"""What producers and consumers have in common: connections to all nodes of a cluster, a clock and a timer."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Sequence
+from contextlib import suppress
+from types import TracebackType
+from typing import Any, Self
+
+from trimtab.dataplane.masters.cluster import MastersCluster
+from trimtab.dataplane.masters.links import FORMAT, Link
+from trimtab.files.masters.frames import encoded
+from trimtab.model.errors import ConnectError
+from trimtab.online.masters.messages import Send
+
+
+class Client:
+    """One client of a cluster; used with `async with`, in one event loop.
+
+    It is connected to all nodes, as answers to messages that were forwarded come from another node than the
+    one that was asked.
+
+    Parameters
+    ----------
+    patience_seconds
+        What is not answered for that long fails with `ConnectError`; None for never.
+    """
+
+    def __init__(self, cluster: MastersCluster, topic: str, patience_seconds: float | None) -> None:
+        self._cluster, self._topic, self._patience = cluster, topic, patience_seconds
+        self._client = secrets.token_hex(8)
+        self._group = cluster.group_of(topic)
+        hello = (FORMAT, cluster.cluster, self._client)
+        self._links = [self._link(node, address, hello) for node, address in enumerate(cluster.addresses)]
+        self._tasks: list[asyncio.Task[None]] = []
+        self._timer: asyncio.TimerHandle | None = None
+
+    def _link(self, node: int, address: str, hello: tuple[Any, ...]) -> Link:
+        return Link(address, hello, heard=lambda told: self._came(node, told), ended=lambda: self._gone(node))
+
+    async def __aenter__(self) -> Self:
+        """Begin to connect."""
+        self._tasks = [asyncio.create_task(link.run()) for link in self._links]
+        self._go_on()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End all connections."""
+        if self._timer is not None:
+            self._timer.cancel()
+        for task in self._tasks:
+            task.cancel()
+        with suppress(asyncio.CancelledError):
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    # ------------------------------------------------------------ for those who decide
+
+    def _due(self) -> float:
+        raise NotImplementedError
+
+    def _woken(self, now: float) -> Sequence[Send]:
+        raise NotImplementedError
+
+    def _heard(self, now: float, node: int, message: Any) -> Sequence[Send]:
+        raise NotImplementedError
+
+    def _lost(self, now: float, node: int) -> None:
+        raise NotImplementedError
+
+    # ------------------------------------------------------------ what they are told, and what they order
+
+    @property
+    def _now(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    def _came(self, node: int, told: Any) -> None:
+        group, message = told
+        if group == self._group:
+            self._carry_out(self._heard(self._now, node, message))
+            self._go_on()
+
+    def _gone(self, node: int) -> None:
+        self._lost(self._now, node)
+        self._go_on()
+
+    def _go_on(self) -> None:
+        self._carry_out(self._woken(self._now))
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        due = self._due()
+        if due < float("inf"):
+            self._timer = asyncio.get_running_loop().call_at(due, self._go_on)
+
+    def _carry_out(self, orders: Sequence[Send]) -> None:
+        for order in orders:
+            assert isinstance(order.to, int)
+            self._links[order.to].send(encoded((order.group, order.message)))
+
+    def _silence(self, what: str) -> ConnectError:
+        nodes = ", ".join(
+            f"{address} ({link.trouble or 'connected'})"
+            for address, link in zip(self._cluster.addresses, self._links, strict=True)
+        )
+        return ConnectError(
+            f"{what} of topic {self._topic} was not answered in {self._patience:g} s by cluster "
+            f"{self._cluster.cluster}: {nodes}; a majority of the nodes must run, under this very name"
+        )

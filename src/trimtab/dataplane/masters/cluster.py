@@ -1,0 +1,45 @@
+"""Where a cluster of groups is found, for its clients."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+from zlib import crc32
+
+from trimtab.dataplane.masters.configuration import read_configuration
+
+
+@dataclass(frozen=True, slots=True)
+class MastersCluster:
+    """A cluster as its clients know it; the same three fields as in the configuration of its nodes.
+
+    Attributes
+    ----------
+    cluster
+        Its name.
+    addresses
+        Of all nodes in their order, each `host:port`.
+    groups
+        How many.
+    """
+
+    cluster: str
+    addresses: tuple[str, ...]
+    groups: int
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """The cluster of a node, by the node's configuration.
+
+        Raises
+        ------
+        InputError
+            If that is not there, or not of its form.
+        """
+        found = read_configuration(path)
+        return cls(found.cluster, tuple(found.addresses), found.groups)
+
+    def group_of(self, topic: str) -> int:
+        """The group of a topic: all its messages stand in that group's log."""
+        return crc32(topic.encode()) % self.groups

@@ -1,0 +1,135 @@
+"""An asynchronous producer: every message is stored once, and in the order in which it was given."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Sequence
+from typing import Any, Final
+
+from trimtab.dataplane.masters.client import Client
+from trimtab.dataplane.masters.cluster import MastersCluster
+from trimtab.model.errors import ConnectError, InputError
+from trimtab.online.masters.messages import Published, Send
+from trimtab.online.masters.sending import Sending
+
+PAYLOAD_BYTES: Final = 1 << 20
+"""Of one message, at most."""
+
+
+class Producer(Client):
+    """Sends to one topic of a cluster, through redirects, takeovers and the death of masters.
+
+    A message that is acknowledged is on the disks of a majority. One that is not, when the program or the
+    producer ends, may be stored or not.
+
+    Parameters
+    ----------
+    window
+        Messages that may be unacknowledged at once; whoever has more waits.
+    patience_seconds
+        If nothing is acknowledged for that long, all that is open fails with `ConnectError`, and so does
+        whatever comes later; None for never.
+
+    Attributes
+    ----------
+    name
+        Under it the messages are counted. Drawn anew for each producer: numbers of another life are not known
+        here.
+    """
+
+    def __init__(
+        self,
+        cluster: MastersCluster,
+        topic: str,
+        *,
+        window: int = 256,
+        patience_seconds: float | None = 60.0,
+    ) -> None:
+        super().__init__(cluster, topic, patience_seconds)
+        self.name = secrets.token_hex(8)
+        self._sending = Sending(
+            self._client,
+            self._group,
+            topic,
+            self.name,
+            nodes=len(cluster.addresses),
+            master=self._group % len(cluster.addresses),
+        )
+        self._room = asyncio.Semaphore(window)
+        self._futures: dict[int, asyncio.Future[int]] = {}
+        self._heard_at = float("-inf")
+        self._failed: ConnectError | None = None
+
+    async def send(self, payload: bytes) -> int:
+        """Have a message stored; its sequence, from 1 on.
+
+        Raises
+        ------
+        ConnectError
+            If nobody acknowledged it in time: it may be stored or not.
+        InputError
+            If it is too large.
+        """
+        return await asyncio.shield(await self.post(payload))
+
+    async def post(self, payload: bytes) -> asyncio.Future[int]:
+        """Send a message as soon as there is room; a future of its sequence, done when it is stored.
+
+        Raises
+        ------
+        ConnectError
+            If the producer has failed before.
+        InputError
+            If it is too large.
+        """
+        if len(payload) > PAYLOAD_BYTES:
+            raise InputError(
+                f"a message for topic {self._topic} has {len(payload):,} bytes, expected {PAYLOAD_BYTES:,} "
+                "or fewer: send it in parts"
+            )
+        await self._room.acquire()
+        if self._failed is not None:
+            self._room.release()
+            raise self._failed
+        if not self._futures:
+            self._heard_at = self._now
+        orders = self._sending.post(self._now, payload)
+        future = asyncio.get_running_loop().create_future()
+        self._futures[self._sending.last] = future
+        self._carry_out(orders)
+        self._go_on()
+        return future
+
+    async def flush(self) -> None:
+        """Wait until everything is acknowledged; errors as in `send`."""
+        await asyncio.gather(*map(asyncio.shield, self._futures.values()))
+
+    def _due(self) -> float:
+        if self._futures and self._patience is not None:
+            return min(self._sending.due(), self._heard_at + self._patience)
+        return self._sending.due()
+
+    def _woken(self, now: float) -> Sequence[Send]:
+        if self._futures and self._patience is not None and now >= self._heard_at + self._patience:
+            self._failed = self._silence("a message")
+            self._sending.open.clear()
+            futures, self._futures = self._futures, {}
+            for future in futures.values():
+                self._room.release()
+                if not future.done():
+                    future.set_exception(self._failed)
+        return self._sending.go_on(now) if self._sending.due() <= now else ()
+
+    def _heard(self, now: float, node: int, message: Any) -> Sequence[Send]:
+        if isinstance(message, Published):
+            for sequence in self._sending.received(now, node, message):
+                self._heard_at = now
+                self._room.release()
+                future = self._futures.pop(sequence)
+                if not future.done():
+                    future.set_result(sequence)
+        return ()
+
+    def _lost(self, now: float, node: int) -> None:
+        self._sending.lost(now, node)

@@ -1,0 +1,62 @@
+"""How the groups of a cluster stand on each of its nodes, asked for once."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+from trimtab.dataplane.masters.cluster import MastersCluster
+from trimtab.dataplane.masters.links import FORMAT, Link
+from trimtab.files.masters.frames import encoded
+from trimtab.online.masters.messages import AskStanding, Standing
+
+Standings = dict[int, dict[int, Standing]]
+"""Node to group to how that stands there; of nodes that have answered."""
+
+
+async def ask_standings(cluster: MastersCluster, seconds: float = 2.0) -> Standings:
+    """Ask all nodes, and wait until all have answered or time is up."""
+    client, found = secrets.token_hex(8), Standings()
+    missing = {(node, group) for node in range(len(cluster.addresses)) for group in range(cluster.groups)}
+    complete = asyncio.Event()
+
+    def heard(node: int, told: Any) -> None:
+        group, message = told
+        found.setdefault(node, {})[group] = message
+        missing.discard((node, group))
+        if not missing:
+            complete.set()
+
+    def silent(node: int) -> None:
+        missing.difference_update({(node, group) for group in range(cluster.groups)})
+        if not missing:
+            complete.set()
+
+    tasks = []
+    for node, address in enumerate(cluster.addresses):
+        hello = (FORMAT, cluster.cluster, client)
+        link = Link(address, hello, heard=partial(heard, node), ended=partial(silent, node))
+        for group in range(cluster.groups):
+            link.send(encoded((group, AskStanding(client))))
+        tasks.append(asyncio.create_task(link.run()))
+    try:
+        with suppress(TimeoutError):
+            await asyncio.wait_for(complete.wait(), seconds)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    return found
+
+
+def masters_of(standings: Standings, groups: int) -> list[int]:
+    """The node that counts itself as master of each group; -1 where none does."""
+    masters = [-1] * groups
+    for node, groups_there in standings.items():
+        for group, standing in groups_there.items():
+            if standing.holds:
+                masters[group] = node
+    return masters

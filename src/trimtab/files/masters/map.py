@@ -1,0 +1,100 @@
+"""The ideal map of a cluster of groups as a file: which node is to be master of each group."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from trimtab.files.atomic import write_atomically
+from trimtab.model.errors import InputError
+from trimtab.online.masters.messages import MapSeen
+
+FORMAT: Final = "trimtab/masters-map/1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IdealMap:
+    """A version of the map.
+
+    Attributes
+    ----------
+    version
+        Higher than that of any map before it.
+    ideal
+        Node of each group, by index; -1 for whoever likes.
+    """
+
+    format: str
+    version: int
+    ideal: list[int]
+
+
+def write_map(path: Path, seen: MapSeen) -> None:
+    """Make or replace the file, in one step; errors as in `write_atomically`."""
+    found = IdealMap(format=FORMAT, version=seen.version, ideal=list(seen.ideal))
+    write_atomically(path, msgspec.json.format(msgspec.json.encode(found), indent=1))
+
+
+def read_map(path: Path, nodes: int, groups: int) -> MapSeen:
+    """The map of a file.
+
+    Parameters
+    ----------
+    nodes, groups
+        How many the cluster has.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read, or names nodes or groups that are not there.
+    """
+    try:
+        found = msgspec.json.decode(path.read_bytes(), type=IdealMap)
+    except (OSError, msgspec.DecodeError) as error:
+        raise InputError(f"{path} cannot be read as an ideal map: {error}") from None
+    if found.format != FORMAT:
+        raise InputError(f"{path} has format {found.format!r}, expected {FORMAT!r}")
+    if len(found.ideal) != groups:
+        raise InputError(f"{path} has ideal nodes for {len(found.ideal)} groups, expected {groups}")
+    for group, node in enumerate(found.ideal):
+        if not -1 <= node < nodes:
+            raise InputError(
+                f"{path} names node {node} as ideal for group {group}, expected 0 to {nodes - 1}, or -1"
+            )
+    return MapSeen(found.version, tuple(found.ideal))
+
+
+class MapFile:
+    """A map's file that is looked at again and again."""
+
+    def __init__(self, path: Path, nodes: int, groups: int) -> None:
+        self._path, self._nodes, self._groups = path, nodes, groups
+        self._looked: tuple[int, int] | None = None
+        self._seen: MapSeen | None = None
+
+    def changed(self) -> MapSeen | None:
+        """The map if it is another than at the last look; None while there is no file.
+
+        Raises
+        ------
+        InputError
+            As in `read_map`, or if it changed without a higher version; once for each change.
+        """
+        try:
+            stat = self._path.stat()
+        except OSError:
+            return None
+        if self._looked == (stat.st_mtime_ns, stat.st_ino):
+            return None
+        self._looked = stat.st_mtime_ns, stat.st_ino
+        found = read_map(self._path, self._nodes, self._groups)
+        if self._seen is not None and found != self._seen and found.version <= self._seen.version:
+            raise InputError(
+                f"{self._path} has another map in version {found.version}, and version {self._seen.version} "
+                "was seen: give a new map a higher version"
+            )
+        self._seen = found
+        return found

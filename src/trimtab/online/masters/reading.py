@@ -1,0 +1,158 @@
+"""A consumer's side of a group: messages pulled in their order, and offsets that the master keeps."""
+
+from __future__ import annotations
+
+from math import inf
+
+from trimtab.online.masters.entries import Record
+from trimtab.online.masters.messages import AskUpload, OffsetKept, Pull, Pulled, Send, Upload
+
+
+class Reading:
+    """How one consumer reads one topic; facts go in with their time, orders and messages come out.
+
+    It begins where the master says that its offset was kept. From there on it knows itself how far it is, so
+    that neither a takeover nor a failure gives it anything twice; a later consumer of the name goes on from
+    what was kept.
+
+    Parameters
+    ----------
+    client
+        Under this name nodes know the connection that answers come to.
+    consumer
+        Under this name offsets are kept; one consumer of the name reads at a time.
+    most
+        Messages that are asked for at once, and that may wait for the program.
+    patience_seconds
+        After that long without an answer another node is asked.
+    idle_seconds
+        Between two questions while there is nothing new.
+    keep_seconds
+        How often the offset is handed in.
+
+    Attributes
+    ----------
+    position
+        The next offset to ask for; None until a master has said where to begin.
+    done, kept
+        All messages before `done` are worked off, and it is chosen that those before `kept` are.
+    room
+        Messages for which the program has room.
+    """
+
+    __slots__ = (
+        "_again", "_asked_at", "_client", "_consumer", "_group", "_idle", "_keep", "_most", "_next_at",
+        "_nodes", "_number", "_patience", "_topic", "_upload_at", "done", "kept", "master", "position",
+        "room",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        client: str,
+        group: int,
+        topic: str,
+        consumer: str,
+        *,
+        nodes: int,
+        master: int = 0,
+        most: int = 100,
+        patience_seconds: float = 1.0,
+        again_seconds: float = 0.02,
+        idle_seconds: float = 0.02,
+        keep_seconds: float = 0.5,
+    ) -> None:
+        self._client, self._group, self._topic, self._consumer = client, group, topic, consumer
+        self._nodes, self.master, self._most = nodes, master, most
+        self._patience, self._again = patience_seconds, again_seconds
+        self._idle, self._keep = idle_seconds, keep_seconds
+        self.position: int | None = None
+        self.done = self.kept = self._number = 0
+        self.room = most
+        self._asked_at = self._upload_at = inf
+        self._next_at = -inf
+
+    def received(self, now: float, node: int, message: object) -> tuple[list[Send], tuple[Record, ...]]:
+        """Hear from a node: orders, and messages for the program, the first of them at `position` before."""
+        match message:
+            case Pulled() if (message.consumer, message.topic) != (self._consumer, self._topic):
+                pass
+            case Pulled() if message.number == self._number and self._asked_at < inf:
+                self._asked_at = inf
+                return [], self._pulled(now, node, message)
+            case AskUpload(consumer, topic, cycle) if (consumer, topic) == (self._consumer, self._topic):
+                return [self._upload(node, cycle)], ()
+            case OffsetKept(consumer, topic, offset) if (consumer, topic) == (self._consumer, self._topic):
+                self.kept = max(self.kept, offset)
+                if self.kept >= self.done:
+                    self._upload_at = inf
+        return [], ()
+
+    def _pulled(self, now: float, node: int, told: Pulled) -> tuple[Record, ...]:
+        if told.verdict == "moved":
+            self.master = told.master if told.master not in (-1, node) else self._next()
+            self._next_at = now + self._again
+            return ()
+        if told.verdict == "wait":
+            self._next_at = now + self._again
+            return ()
+        if self.position is None:
+            self.position = self.done = self.kept = told.offset
+        self.position += len(told.records)
+        self.room -= len(told.records)
+        self._next_at = now if told.records else now + self._idle
+        return told.records
+
+    def work_off(self, now: float, offset: int) -> None:
+        """All messages before an offset are worked off."""
+        if offset > self.done:
+            self.done = offset
+            if self._upload_at == inf:
+                self._upload_at = now + self._keep
+
+    def keep_now(self, now: float) -> None:
+        """Hand the offset in with the next `go_on`, if it is not kept already."""
+        if self.kept < self.done:
+            self._upload_at = now
+
+    def lost(self, now: float, node: int) -> None:
+        """The connection to a node has ended: an answer that was on its way may be lost."""
+        if node == self.master:
+            self.master, self._asked_at = self._next(), inf
+            self._next_at = now + self._again
+            if self.kept < self.done:
+                self._upload_at = min(self._upload_at, now + self._keep)
+
+    def due(self) -> float:
+        """When to go on though nothing happened."""
+        at = min(self._asked_at + self._patience, self._upload_at)
+        return min(at, self._next_at) if self._asked_at == inf and self.room > 0 else at
+
+    def go_on(self, now: float) -> list[Send]:
+        """Ask for more, hand in the offset, and after a long silence ask another node."""
+        orders = []
+        if now - self._asked_at >= self._patience:
+            self.master, self._asked_at = self._next(), inf
+            self._next_at = now
+        if now >= self._upload_at:
+            orders.append(self._upload(self.master, -1))
+            # Whoever is not master says nothing to it; a question finds the one who is.
+            self._upload_at = now + self._keep
+            if self._asked_at == inf and self.room <= 0:
+                orders.append(self._pull(now, 0))
+        if self._asked_at == inf and self.room > 0 and now >= self._next_at:
+            orders.append(self._pull(now, min(self._most, self.room)))
+        return orders
+
+    def _pull(self, now: float, most: int) -> Send:
+        self._number += 1
+        self._asked_at = now
+        offset = -1 if self.position is None else self.position
+        pull = Pull(self._client, self._consumer, self._topic, self._number, offset, most)
+        return Send(self.master, self._group, pull, False)
+
+    def _upload(self, node: int, cycle: int) -> Send:
+        upload = Upload(self._client, self._consumer, self._topic, self.done, cycle)
+        return Send(node, self._group, upload, False)
+
+    def _next(self) -> int:
+        return (self.master + 1) % self._nodes

@@ -1,0 +1,128 @@
+"""A consumer's side of a group, step by step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trimtab.online.masters.entries import Record
+from trimtab.online.masters.messages import AskUpload, OffsetKept, Pull, Pulled, Send, Upload
+from trimtab.online.masters.reading import Reading
+
+RECORDS = tuple(Record("t", "p", sequence, b"") for sequence in range(1, 6))
+
+
+def reading(**options: Any) -> Reading:
+    """A consumer `c` of topic `t`, which asks node 0 of three first."""
+    return Reading("client", 7, "t", "c", nodes=3, most=10, **options)
+
+
+def pulled(one: Reading, orders: list[Send], verdict: str = "stored", **told: Any) -> Pulled:
+    """The answer to the pull among these orders."""
+    (pull,) = (order.message for order in orders if isinstance(order.message, Pull))
+    offset = told.get("offset", pull.offset)
+    return Pulled("c", "t", pull.number, verdict, offset, told.get("records", ()), told.get("master", 0))
+
+
+def begun() -> Reading:
+    """One that has begun at offset 40, got five messages, and waits for room."""
+    one = reading()
+    one.room = 5
+    orders = one.go_on(0.0)
+    _, records = one.received(0.0, 0, pulled(one, orders, offset=40, records=RECORDS))
+    assert records == RECORDS and one.room == 0
+    return one
+
+
+def test_it_begins_where_the_master_says() -> None:
+    """And goes on from there by itself."""
+    one = reading()
+    (order,) = one.go_on(0.0)
+    assert order.to == 0 and order.message.offset == -1
+    _, records = one.received(0.1, 0, pulled(one, [order], offset=40, records=RECORDS))
+    assert records == RECORDS and (one.position, one.done, one.kept) == (45, 40, 40)
+    (order,) = one.go_on(0.1)
+    assert order.message.offset == 45
+
+
+def test_an_answer_to_an_earlier_question_is_passed_over() -> None:
+    """It was given up for, and another asked."""
+    one = reading()
+    early = one.go_on(0.0)
+    late = one.go_on(1.0)
+    assert [one.to for one in late] == [1]
+    assert one.received(1.1, 0, pulled(one, early, offset=0, records=RECORDS)) == ([], ())
+    _, records = one.received(1.2, 1, pulled(one, late, offset=0, records=RECORDS))
+    assert records == RECORDS
+
+
+def test_a_redirect_is_followed() -> None:
+    """Soon, not at once: while there is no master each node names the last."""
+    one = reading()
+    one.received(0.0, 0, pulled(one, one.go_on(0.0), "moved", master=2))
+    assert one.due() == 0.02
+    assert [order.to for order in one.go_on(0.02)] == [2]
+
+
+def test_a_takeover_is_answered_with_what_is_worked_off_not_with_what_was_got() -> None:
+    """The next consumer of the name gets what this one had not worked off."""
+    one = begun()
+    one.work_off(0.1, 42)
+    orders, _ = one.received(0.2, 0, AskUpload("c", "t", 9))
+    assert orders == [Send(0, 7, Upload("client", "c", "t", 42, 9), False)]
+
+
+def test_after_a_takeover_it_goes_on_where_it_was() -> None:
+    """Whatever the new master was told: nothing is got twice."""
+    one = begun()
+    one.room = 10
+    one.received(1.0, 0, pulled(one, one.go_on(1.0), "wait"))
+    assert one.master == 0
+    one.received(1.1, 0, pulled(one, one.go_on(1.1), "moved", master=1))
+    (order,) = one.go_on(1.2)
+    assert order.to == 1 and order.message.offset == 45
+
+
+def test_an_offset_is_handed_in_until_it_is_kept() -> None:
+    """A node that is master no more says nothing to it, so somebody is asked who is."""
+    one = begun()
+    one.work_off(0.0, 43)
+    assert one.due() == 0.5
+    orders = one.go_on(0.5)
+    assert [type(order.message) for order in orders] == [Upload, Pull]
+    assert orders[1].message.most == 0
+    one.received(0.5, 0, pulled(one, orders, "moved", master=1))
+    orders = one.go_on(1.0)
+    assert (orders[0].to, orders[0].message.offset) == (1, 43)
+    one.received(1.1, 1, OffsetKept("c", "t", 43))
+    assert one.kept == 43 and one.go_on(3.0) == []
+
+
+def test_an_offset_that_was_kept_does_not_end_the_next() -> None:
+    """More was worked off since."""
+    one = begun()
+    one.work_off(0.0, 43)
+    one.go_on(0.5)
+    one.work_off(0.6, 44)
+    one.received(0.7, 0, OffsetKept("c", "t", 43))
+    assert any(order.message == Upload("client", "c", "t", 44, -1) for order in one.go_on(1.0))
+
+
+def test_nothing_is_asked_for_while_there_is_no_room() -> None:
+    """A program that does not read does not fill its memory."""
+    one = begun()
+    assert one.go_on(5.0) == []
+    one.room = 3
+    (order,) = one.go_on(5.0)
+    assert order.message.most == 3
+
+
+def test_after_a_silence_or_a_broken_connection_the_next_node_is_asked() -> None:
+    """The master may be dead."""
+    one = reading()
+    one.go_on(0.0)
+    assert one.go_on(0.9) == []
+    assert [order.to for order in one.go_on(1.0)] == [1]
+    one.lost(1.1, 0)
+    assert one.go_on(1.2) == []
+    one.lost(1.2, 1)
+    assert [order.to for order in one.go_on(1.3)] == [2]
