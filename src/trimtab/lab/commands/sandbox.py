@@ -1,4 +1,4 @@
-"""`trimtab sandbox kafka|pulsar|queues up|down|status|load`, and commands that one of them has."""
+"""`trimtab sandbox kafka|pulsar|queues|masters up|down|status|load`, and commands that one of them has."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 import typer
 
+from trimtab.lab.commands import sandbox_masters
 from trimtab.report.saying import say
 
 app = typer.Typer(help="A real cluster on this machine, for trying and testing.", no_args_is_help=True)
@@ -227,6 +228,21 @@ def restart_queues(worker: int = WORKER, name: str = QUEUES_NAME) -> None:
     typer.echo(restart(require_named(name, QueuesState), worker))
 
 
+def up_masters(
+    name: str = sandbox_masters.NAME,
+    nodes: int = typer.Option(3, "--nodes", min=1, max=5, help="How many nodes, all of them voters."),
+    groups: int = typer.Option(12, "--groups", min=1, max=200, help="How many groups."),
+    lease: float = typer.Option(
+        10.0, "--lease", min=1.0, max=600.0, help="Seconds that a mastership lasts unless it is renewed."
+    ),
+    port: int = typer.Option(
+        0, "--port", min=0, max=65_000, help="Nodes listen on this port and the next ones; 0: any."
+    ),
+) -> None:
+    """Start the nodes, and wait until every group has a master; they go on when this command ends."""
+    _up("masters", name, nodes=nodes, groups=groups, lease_seconds=lease, first_port=port or None)
+
+
 def _up(system: str, name: str, **options: Any) -> None:
     from trimtab.lab.sandbox.names import start_named
     from trimtab.lab.sandbox.systems import command, system_of
@@ -348,3 +364,13 @@ _queues = _add(
 _queues.command("load")(load_queues)
 _queues.command("kill")(kill_queues)
 _queues.command("restart")(restart_queues)
+_masters = _add(
+    "masters",
+    "A store of many groups on three nodes, which are masters by leases.",
+    up_masters,
+    "Show the nodes, and who is master of each group.",
+)
+_masters.command("load")(sandbox_masters.load)
+_masters.command("kill")(sandbox_masters.kill)
+_masters.command("restart")(sandbox_masters.restart)
+_masters.command("move")(sandbox_masters.move)

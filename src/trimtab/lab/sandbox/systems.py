@@ -65,6 +65,7 @@ SYSTEMS: Final = {
     "kafka": "trimtab.lab.sandbox.kafka.system:KAFKA",
     "pulsar": "trimtab.lab.sandbox.pulsar.system:PULSAR",
     "queues": "trimtab.lab.sandbox.queues.system:QUEUES",
+    "masters": "trimtab.lab.sandbox.masters.system:MASTERS",
 }
 
 

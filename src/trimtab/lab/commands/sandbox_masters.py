@@ -1,0 +1,59 @@
+"""What only `trimtab sandbox masters` has."""
+
+from __future__ import annotations
+
+import typer
+
+from trimtab.report.saying import say
+
+NAME = typer.Option("masters", "--name", help="Which sandbox, where there are several.")
+NODE = typer.Argument(..., min=0, help="The number of the node, from 0.")
+
+
+def load(
+    name: str = NAME,
+    seed: int = typer.Option(5, "--seed", help="Draws when messages come."),
+    rate: float = typer.Option(200.0, "--rate", min=0.1, max=20_000.0, help="Messages per second in all."),
+    size: int = typer.Option(128, "--size", min=0, max=1_048_576, help="Bytes of a message."),
+    seconds: float = typer.Option(0.0, "--seconds", min=0.0, help="How long; 0: until Ctrl-C."),
+) -> None:
+    """Send to a topic of every group and read it, until stopped; then look for every message."""
+    from trimtab.lab.sandbox.masters import system
+    from trimtab.lab.sandbox.masters.state import MastersState
+    from trimtab.lab.sandbox.names import require_named
+
+    text, held = system.load(require_named(name, MastersState), seed, rate, seconds or None, size, say)
+    typer.echo(text)
+    if not held:
+        raise typer.Exit(1)
+
+
+def kill(node: int = NODE, name: str = NAME) -> None:
+    """Kill a node with -9."""
+    from trimtab.lab.sandbox.masters import system
+    from trimtab.lab.sandbox.masters.state import MastersState
+    from trimtab.lab.sandbox.names import require_named
+
+    typer.echo(system.kill(require_named(name, MastersState), node))
+
+
+def restart(node: int = NODE, name: str = NAME) -> None:
+    """Start a node again that was killed."""
+    from trimtab.lab.sandbox.masters import system
+    from trimtab.lab.sandbox.masters.state import MastersState
+    from trimtab.lab.sandbox.names import require_named
+
+    typer.echo(system.restart(require_named(name, MastersState), node))
+
+
+def move(
+    group: int = typer.Argument(..., min=0, help="The number of the group, from 0."),
+    node: int = NODE,
+    name: str = NAME,
+) -> None:
+    """Give the mastership of a group to a node, by a new version of the map."""
+    from trimtab.lab.sandbox.masters import system
+    from trimtab.lab.sandbox.masters.state import MastersState
+    from trimtab.lab.sandbox.names import require_named
+
+    typer.echo(system.move(require_named(name, MastersState), group, node))

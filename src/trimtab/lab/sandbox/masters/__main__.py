@@ -1,0 +1,30 @@
+"""Kills by number: `python -m trimtab.lab.sandbox.masters --kills 200 --seed 1`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from trimtab.lab.sandbox.masters.kills import GROUPS, LEASE_SECONDS, NODES, Kills
+from trimtab.lab.sandbox.masters.ledger import Violation
+from trimtab.lab.sandbox.masters.sandbox import MastersSandbox
+
+
+def main() -> int:
+    """Start nodes, run, and say what came of it."""
+    parser = argparse.ArgumentParser(prog="python -m trimtab.lab.sandbox.masters", description=__doc__)
+    parser.add_argument("--kills", type=int, default=50, help="how many processes are killed")
+    parser.add_argument("--seed", type=int, default=1, help="of moments, victims and maps")
+    given = parser.parse_args()
+    with MastersSandbox.start(NODES, GROUPS, lease_seconds=LEASE_SECONDS) as sandbox:
+        try:
+            told = Kills(sandbox, given.seed).run(given.kills)
+        except Violation as error:
+            print(f"seed {given.seed}: {error}")
+            return 1
+    print(f"seed {given.seed}: {told}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

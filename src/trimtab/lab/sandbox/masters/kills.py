@@ -1,0 +1,187 @@
+"""Nodes killed with -9 at random moments, in takeovers too, under producers and consumers."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections import Counter
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import Final
+
+from trimtab.dataplane.masters.standings import ask_standings, masters_of
+from trimtab.lab.sandbox import processes
+from trimtab.lab.sandbox.masters.clients import Clients
+from trimtab.lab.sandbox.masters.ledger import Violation
+from trimtab.lab.sandbox.masters.sandbox import MastersSandbox
+
+NODES: Final = 3
+GROUPS: Final = 3
+LEASE_SECONDS: Final = 2.0
+PRODUCERS: Final = 2
+RATE: Final = 30.0
+"""Messages a second of each producer."""
+PROGRESS: Final = 20
+"""Messages that every topic has acknowledged before the next strike, most of the times."""
+PATIENCE_SECONDS: Final = 120.0
+"""Once a majority runs every group has a master again, and everything is acknowledged."""
+STRIKES: Final = ("master", "ideal", "both", "all")
+
+
+@dataclass
+class Told:
+    """What a run came to.
+
+    Attributes
+    ----------
+    strikes
+        How often, by kind.
+    killed
+        Processes.
+    maps
+        Published meanwhile: each moves the masterships of some groups.
+    acknowledged, logged
+        Messages.
+    again
+        Messages that a later consumer of a name got again: none that was kept.
+    longest_wait
+        Seconds until a message was acknowledged, at most.
+    """
+
+    strikes: Counter[str] = field(default_factory=Counter)
+    killed: int = 0
+    maps: int = 0
+    acknowledged: int = 0
+    logged: int = 0
+    again: int = 0
+    longest_wait: float = 0.0
+    seconds: float = 0.0
+
+    def __str__(self) -> str:
+        strikes = ", ".join(f"{self.strikes[kind]} {kind}" for kind in STRIKES)
+        return (
+            f"{self.killed} processes killed ({strikes}), {self.maps} maps, {self.acknowledged:,} messages "
+            f"acknowledged, {self.logged:,} in the logs, {self.again:,} handed out again to later consumers, "
+            f"longest wait {self.longest_wait:.1f} s, {self.seconds:.0f} s in all: 0 violations"
+        )
+
+
+class Kills:
+    """One cluster, struck again and again.
+
+    Parameters
+    ----------
+    seed
+        Of victims, moments and maps; processes themselves go as they go.
+    """
+
+    def __init__(self, sandbox: MastersSandbox, seed: int) -> None:
+        self.told = Told()
+        self._sandbox, self._chance = sandbox, random.Random(seed)
+        self._clients = Clients(sandbox.state.cluster, seed)
+        self._ideal = [group % NODES for group in range(GROUPS)]
+
+    def run(self, kills: int) -> Told:
+        """Strike until so many processes are killed, let all settle, and read everything back.
+
+        Raises
+        ------
+        Violation
+            With what was promised and did not hold.
+        """
+        begun = time.monotonic()
+        asyncio.run(self._run(kills))
+        told, ledgers = self.told, self._clients.ledgers.values()
+        told.acknowledged = sum(sum(ledger.acknowledged.values()) for ledger in ledgers)
+        told.logged = sum(ledger.audit() for ledger in ledgers)
+        told.again = sum(ledger.again for ledger in ledgers)
+        told.longest_wait = max(self._clients.waits)
+        told.seconds = time.monotonic() - begun
+        return told
+
+    async def _run(self, kills: int) -> None:
+        clients = self._clients
+        work = [
+            asyncio.create_task(clients.produce(topic, RATE))
+            for topic in clients.ledgers
+            for _ in range(PRODUCERS)
+        ]
+        work += [asyncio.create_task(clients.consume(topic, 8.0)) for topic in clients.ledgers]
+        try:
+            await self._progress(work)
+            while self.told.killed < kills:
+                await self._strike()
+                if self._chance.random() < 0.7:
+                    await self._progress(work)
+                else:
+                    await asyncio.sleep(self._chance.uniform(0.0, 1.0))
+            await self._progress(work)
+            clients.stopping.set()
+            _, late = await asyncio.wait(work, timeout=PATIENCE_SECONDS)
+            self._look(work)
+            if late:
+                raise Violation(f"{len(late)} clients have unanswered messages {PATIENCE_SECONDS:g} s later")
+            for topic in clients.ledgers:
+                await clients.read_all(topic, PATIENCE_SECONDS)
+        finally:
+            for task in work:
+                task.cancel()
+            await asyncio.gather(*work, return_exceptions=True)
+
+    async def _strike(self) -> None:
+        """Kill, now and then just after a takeover was asked for, and start again what was killed."""
+        chance, sandbox = self._chance, self._sandbox
+        group = chance.randrange(GROUPS)
+        if chance.random() < 0.6:
+            self._ideal[group] = (self._ideal[group] + chance.randrange(1, NODES)) % NODES
+            sandbox.publish(self._ideal)
+            self.told.maps += 1
+            await asyncio.sleep(chance.uniform(0.0, 1.5))
+        kind = chance.choices(STRIKES, (4, 3, 2, 1))[0]
+        victims = await self._victims(kind, group)
+        self.told.strikes[kind] += 1
+        self.told.killed += len(victims)
+        await asyncio.to_thread(self._kill, victims)
+        await asyncio.sleep(chance.choice((0.0, 0.5, LEASE_SECONDS)) * chance.random())
+        for node in chance.sample(sorted(victims), len(victims)):
+            await asyncio.to_thread(sandbox.restart, node)
+
+    async def _victims(self, kind: str, group: int) -> set[int]:
+        if kind == "all":
+            return set(range(NODES))
+        master = masters_of(await ask_standings(self._sandbox.state.cluster), GROUPS)[group]
+        master = self._chance.randrange(NODES) if master < 0 else master
+        # Where the master is the ideal node already, a follower takes that one's part.
+        ideal = self._ideal[group] if self._ideal[group] != master else (master + 1) % NODES
+        return {"master": {master}, "ideal": {ideal}, "both": {master, ideal}}[kind]
+
+    def _kill(self, victims: Collection[int]) -> None:
+        """Kill all at the same time."""
+        running = self._sandbox.state.processes
+        processes.kill([running[node] for node in victims])
+
+    async def _progress(self, work: Collection[asyncio.Task[None]]) -> None:
+        """Wait until every topic has more messages acknowledged.
+
+        Raises
+        ------
+        Violation
+            If one has not in time, or a client was told what must not be.
+        """
+        ledgers = self._clients.ledgers.values()
+        wanted = {ledger.topic: sum(ledger.acknowledged.values()) + PROGRESS for ledger in ledgers}
+        until = time.monotonic() + PATIENCE_SECONDS
+        while missing := [
+            ledger.topic for ledger in ledgers if sum(ledger.acknowledged.values()) < wanted[ledger.topic]
+        ]:
+            self._look(work)
+            self._sandbox._require_running()
+            if time.monotonic() > until:
+                raise Violation(f"nothing is acknowledged in {missing} for {PATIENCE_SECONDS:g} s")
+            await asyncio.sleep(0.1)
+
+    def _look(self, work: Collection[asyncio.Task[None]]) -> None:
+        for task in work:
+            if task.done() and not task.cancelled() and (error := task.exception()) is not None:
+                raise error

@@ -1,0 +1,67 @@
+"""A sandbox of groups and masters as its file describes it: nodes, their addresses, and the ideal map."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from trimtab.dataplane.masters.cluster import MastersCluster
+from trimtab.lab.sandbox.state import SandboxState
+
+
+@dataclass(frozen=True)
+class Node:
+    """One declared process.
+
+    Parameters
+    ----------
+    id
+        Its number, from 0.
+    role
+        Always `node`: all are voters, and any may be master.
+    """
+
+    id: int
+    role: str = "node"
+
+
+@dataclass(frozen=True, kw_only=True)
+class MastersState(SandboxState):
+    """A sandbox of groups and masters.
+
+    Parameters
+    ----------
+    ports
+        Of the nodes, on 127.0.0.1.
+    groups
+        How many.
+    lease_seconds
+        The lease of a mastership.
+    """
+
+    system: ClassVar[str] = "masters"
+
+    ports: tuple[int, ...]
+    groups: int
+    lease_seconds: float
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        """All declared processes."""
+        return tuple(map(Node, range(len(self.ports))))
+
+    @property
+    def cluster(self) -> MastersCluster:
+        """As its clients know it."""
+        addresses = tuple(f"127.0.0.1:{port}" for port in self.ports)
+        return MastersCluster(self.cluster_id, addresses, self.groups)
+
+    @property
+    def map(self) -> Path:
+        """The ideal map, watched by all nodes."""
+        return self.folder / "map.json"
+
+    def configuration(self, node: int) -> Path:
+        """The configuration of a node, as `trimtab masters node --config` takes it."""
+        return self.home(node) / "node.json"

@@ -1,0 +1,163 @@
+"""Groups and masters for the commands of the sandbox: started, described, loaded, killed and moved."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from typing import Any, Final
+
+from trimtab.dataplane.masters.standings import ask_standings, masters_of
+from trimtab.files.masters.map import read_map
+from trimtab.jars.fetch import Say
+from trimtab.lab.sandbox.masters.clients import Clients
+from trimtab.lab.sandbox.masters.ledger import Violation
+from trimtab.lab.sandbox.masters.sandbox import MastersSandbox
+from trimtab.lab.sandbox.masters.state import MastersState
+from trimtab.lab.sandbox.systems import SandboxSystem
+from trimtab.model.errors import SandboxError
+
+SECONDS_BETWEEN_PROGRESS: Final = 10.0
+SETTLE_SECONDS: Final = 120.0
+
+
+def start(**options: Any) -> MastersState:
+    """A sandbox that outlives this process, by the options of `MastersSandbox.start`."""
+    return MastersSandbox.start(detached=True, **options).state
+
+
+def describe(state: MastersState) -> str:
+    """The sandbox as a few lines for its user: each node, and who is master of each group."""
+    standings = asyncio.run(ask_standings(state.cluster))
+    masters = masters_of(standings, state.groups)
+    ideal = read_map(state.map, len(state.ports), state.groups)
+    lines = [
+        f"cluster   {state.cluster_id}",
+        f"lease     {state.lease_seconds:g} s",
+        f"map       {state.map}, version {ideal.version}",
+        f"folder    {state.folder}",
+        "",
+        "node  address          pid      masterships",
+    ]
+    for node, address in enumerate(state.cluster.addresses):
+        process = state.alive.get(node)
+        pid, held = (process.pid, masters.count(node)) if process else ("-", "not running")
+        lines.append(f"{node:4}  {address:15}  {pid:<7}  {held}")
+    lines += ["", "group  master  ideal  messages"]
+    for group, (master, wanted) in enumerate(zip(masters, ideal.ideal, strict=True)):
+        messages = max((there[group].messages for there in standings.values() if group in there), default=0)
+        shown = ["none" if master < 0 else str(master), "any" if wanted < 0 else str(wanted)]
+        lines.append(f"{group:5}  {shown[0]:>6}  {shown[1]:>5}  {messages:,}")
+    return "\n".join(lines)
+
+
+def kill(state: MastersState, node: int) -> str:
+    """Kill a node with -9; a line on what follows."""
+    MastersSandbox(state).kill(node)
+    within = 1.25 * state.lease_seconds
+    return (
+        f"node {node} is killed; its groups have other masters within {within:g} s or so, and nothing that "
+        "was acknowledged is lost"
+    )
+
+
+def restart(state: MastersState, node: int) -> str:
+    """Start a node that was killed; a line on what follows."""
+    MastersSandbox(state).restart(node)
+    return (
+        f"node {node} is started on its log; it leaves all masterships alone for {state.lease_seconds:g} s, "
+        "and then takes those over that the map gives it"
+    )
+
+
+def move(state: MastersState, group: int, node: int) -> str:
+    """Publish a map that gives a group to another node; a line on what follows.
+
+    Raises
+    ------
+    SandboxError
+        If there is no such group or node.
+    """
+    if not 0 <= group < state.groups or not 0 <= node < len(state.ports):
+        raise SandboxError(
+            f"group {group} cannot be given to node {node}: groups are 0 to {state.groups - 1}, nodes 0 to "
+            f"{len(state.ports) - 1}"
+        )
+    ideal = list(read_map(state.map, len(state.ports), state.groups).ideal)
+    ideal[group] = node
+    version = MastersSandbox(state).publish(ideal)
+    return f"version {version} of the map gives group {group} to node {node}, which takes it over soon"
+
+
+def load(
+    state: MastersState, seed: int, rate: float, seconds: float | None, size: int, say: Say
+) -> tuple[str, bool]:
+    """Send to a topic of every group and read it, until time is up or the user interrupts; then compare.
+
+    Parameters
+    ----------
+    rate
+        Messages a second, over all topics.
+    size
+        Bytes of a message.
+
+    Returns
+    -------
+    tuple[str, bool]
+        A line on what came of it, and whether all held.
+    """
+    clients = Clients(state.cluster, seed, size=size)
+    say(f"{rate:g} messages a second to {state.groups} topics, one a group; Ctrl-C stops")
+    begun = time.monotonic()
+    try:
+        asyncio.run(_load(clients, rate / state.groups, seconds, say))
+        for ledger in clients.ledgers.values():
+            ledger.audit()
+    except Violation as error:
+        return f"broken: {error}", False
+    waits = sorted(clients.waits)
+    if not waits:
+        return "nothing was acknowledged: have the groups masters?", False
+    median, most = waits[len(waits) // 2] * 1000, waits[len(waits) * 99 // 100] * 1000
+    return (
+        f"{len(waits):,} messages sent in {time.monotonic() - begun:.0f} s, all of them acknowledged, and "
+        f"read back once and in each producer's order; acknowledged in {median:.1f} ms in the median, 99 % "
+        f"within {most:.0f} ms, all within {waits[-1]:.2f} s"
+    ), True
+
+
+async def _load(clients: Clients, rate: float, seconds: float | None, say: Say) -> None:
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, clients.stopping.set)
+    if seconds is not None:
+        loop.call_later(seconds, clients.stopping.set)
+    begun = shown = loop.time()
+
+    def told() -> None:
+        nonlocal shown
+        if loop.time() >= shown + SECONDS_BETWEEN_PROGRESS:
+            shown = loop.time()
+            say(f"{shown - begun:.0f} s: {len(clients.waits):,} messages acknowledged")
+
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            for topic in clients.ledgers:
+                tasks.create_task(clients.produce(topic, rate, told))
+                tasks.create_task(clients.consume(topic, 30.0))
+    except ExceptionGroup as group:
+        raise group.exceptions[0] from None
+    for topic in clients.ledgers:
+        await clients.read_all(topic, SETTLE_SECONDS)
+
+
+MASTERS: Final = SandboxSystem(
+    state=MastersState,
+    start=start,
+    describe=describe,
+    steps=(
+        ("load", "send to every group and read it back, until Ctrl-C"),
+        ("kill 1", "kill a node while that goes on"),
+        ("move 0 2", "give the mastership of group 0 to node 2"),
+    ),
+)

@@ -1,0 +1,39 @@
+"""`trimtab sandbox masters`, typed as a user types it."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[object]:
+    """Types a command of the sandbox; it is down at the end."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+
+    def typed(*words: str) -> str:
+        command = [sys.executable, "-m", "trimtab", "sandbox", "masters", *words]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr + done.stdout
+        return done.stdout
+
+    yield typed
+    typed("down")
+
+
+def test_a_sandbox_is_started_loaded_robbed_of_a_node_and_stopped(run) -> None:  # type: ignore[no-untyped-def]
+    """Under load one node is killed: all is acknowledged and read back, and its groups have other masters."""
+    assert "trimtab sandbox masters kill 1" in run("up", "--nodes", "3", "--groups", "3", "--lease", "2")
+    assert re.search(r"^ +0  127\.0\.0\.1:\d+ +\d+ +\d$", run("status"), re.MULTILINE)
+    run("move", "0", "1")
+    assert "node 1 is killed" in run("kill", "1")
+    assert "all of them acknowledged" in run("load", "--seconds", "4", "--rate", "30")
+    shown = run("status")
+    assert re.search(r"^ +1  127\.0\.0\.1:\d+ +- +not running$", shown, re.MULTILINE)
+    assert len(re.findall(r"^ +\d +[02] +\d  [\d,]+$", shown, re.MULTILINE)) == 3
+    assert "node 1 is started on its log" in run("restart", "1")
