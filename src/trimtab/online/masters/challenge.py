@@ -26,6 +26,8 @@ class Challenge:
         None while it runs; then whether this node is master by it.
     ended
         Whether nothing is left of it at the incumbent.
+    question
+        Of the incumbent, while this node is not as far as that.
     """
 
     cycle: int
@@ -37,6 +39,7 @@ class Challenge:
     renewals: int = 0
     outcome: bool | None = None
     ended: bool = False
+    question: AskReady | None = None
 
     def step(self, group: Hosted) -> None:
         """Ask the master how far it is, until it answers; and never beyond the token."""
@@ -66,14 +69,25 @@ class Challenge:
             group.station.send(self.incumbent, group.number, start)
 
     def asked(self, group: Hosted, question: AskReady) -> None:
-        """Say that this node is ready, and note when: its term by an instating takeover begins here."""
-        if question.cycle != self.cycle or self.outcome is not None or group.station.now >= self.until:
+        """The incumbent is about to hand over: say that this node is ready, as soon as it is."""
+        if question.cycle == self.cycle:
+            self.question = question
+            self.answer(group)
+            if self.question is not None:
+                group.replica.catch_up(self.incumbent)
+
+    def answer(self, group: Hosted) -> None:
+        """Say that this node is ready, and note when: its term by an instating takeover begins here.
+
+        What the incumbent has applied last is often learnt here a moment after its question.
+        """
+        question = self.question
+        if question is None or self.outcome is not None or group.station.now >= self.until:
             return
-        if group.replica.applied < question.applied:
-            group.replica.catch_up(self.incumbent)
-            return
-        nonce = group.lease.asking()
-        group.station.send(self.incumbent, group.number, Ready(self.cycle, nonce))
+        if group.replica.applied >= question.applied:
+            self.question = None
+            nonce = group.lease.asking()
+            group.station.send(self.incumbent, group.number, Ready(self.cycle, nonce))
 
     def became(self, node: int, group: Hosted) -> None:
         """Somebody became master, or stayed it: the verifier."""

@@ -165,6 +165,8 @@ class Group:
             self._fenced()
         if self.incumbent is not None:
             self.incumbent.step(self)
+        if self.challenge is not None:
+            self.challenge.answer(self)
 
     def _mastered(self, node: int, nonce: Nonce) -> None:
         self.lease.taken(node, nonce)

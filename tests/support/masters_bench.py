@@ -1,0 +1,121 @@
+"""Nodes of groups on a bench: messages come at once and disks sync at once, unless a test holds them back."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from trimtab.online.masters.messages import Due, Fact, MapSeen, Received, Send, Write
+from trimtab.online.masters.node import Node
+from trimtab.online.masters.settings import MasterSettings
+
+Held = tuple[int | str, int | str, int, Any]
+"""Sender, receiver, group and message."""
+
+
+class Bench:
+    """Three nodes with one clock.
+
+    Attributes
+    ----------
+    holds
+        Says of a message whether it is held back.
+    held
+        Those that were, in order.
+    heard
+        What clients were sent: node, group and message.
+    """
+
+    def __init__(self, groups: int = 1, **settings: Any) -> None:
+        self.settings = MasterSettings(**settings)
+        self.now = 0.0
+        self.holds: Callable[[int | str, int | str, Any], bool] = lambda sender, receiver, message: False
+        self.held: list[Held] = []
+        self.heard: list[tuple[int, int, Any]] = []
+        self.written: dict[int, dict[int, list[Any]]] = {node: {} for node in range(3)}
+        self._groups = groups
+        self._coming: deque[Held] = deque()
+        self.nodes = [self._node(node, life=1) for node in range(3)]
+        self.down: set[int] = set()
+
+    def _node(self, node: int, life: int) -> Node:
+        return Node(
+            node, 3, self._groups, life=life, now=self.now, settings=self.settings, written=self.written[node]
+        )
+
+    def restart(self, node: int, life: int) -> None:
+        """Start a node anew, on what it wrote."""
+        self.nodes[node] = self._node(node, life)
+        self.down.discard(node)
+
+    def tell(self, node: int, fact: Fact) -> None:
+        """A fact comes to a node; all that follows at once happens."""
+        self._take(node, fact)
+        while self._coming:
+            sender, receiver, group, message = self._coming.popleft()
+            if isinstance(receiver, int):
+                self._take(receiver, Received(sender, group, message))
+            else:
+                assert isinstance(sender, int)
+                self.heard.append((sender, group, message))
+
+    def _take(self, node: int, fact: Fact) -> None:
+        if node in self.down:
+            return
+        for order in self.nodes[node].handle(self.now, fact):
+            match order:
+                case Write(group, written):
+                    self.written[node].setdefault(group, []).append(written)
+                case Send(to, group, message):
+                    if self.holds(node, to, message):
+                        self.held.append((node, to, group, message))
+                    else:
+                        self._coming.append((node, to, group, message))
+
+    def send(self, node: int, message: Any, group: int = 0) -> list[Any]:
+        """A client sends a message; what clients are told by what follows at once."""
+        before = len(self.heard)
+        self.tell(node, Received("client", group, message))
+        return [told for _, _, told in self.heard[before:]]
+
+    def let_go(self) -> None:
+        """What was held back comes now."""
+        self.holds = lambda sender, receiver, message: False
+        held, self.held = self.held, []
+        self._coming.extend(held)
+        for node in range(3):
+            self.tell(node, Due())
+
+    def run(self, seconds: float) -> None:
+        """Let time pass."""
+        end = self.now + seconds
+        while True:
+            up = [node for node in range(3) if node not in self.down]
+            due, node = min((max(self.nodes[node].due(), self.now), node) for node in up)
+            if due > end:
+                break
+            # A node that is due for something it cannot do yet is asked again a moment later.
+            self.now = max(due, self.now + 1e-4)
+            self.tell(node, Due())
+        self.now = end
+
+    def publish_map(self, *ideal: int, version: int = 1) -> None:
+        """All nodes see a map."""
+        for node in range(3):
+            self.tell(node, MapSeen(version, ideal))
+
+    def masters(self, group: int = 0) -> list[int]:
+        """Who counts itself as master of a group, now."""
+        found = []
+        for node in self.nodes:
+            node.station.now = self.now
+            if node.station.node not in self.down and node.groups[group].lease.held:
+                found.append(node.station.node)
+        return found
+
+    def elected(self) -> int:
+        """Let a first master of group 0 come; it."""
+        self.run(self.settings.lease_seconds + self.settings.renewal_seconds)
+        (master,) = self.masters()
+        return master

@@ -1,0 +1,104 @@
+"""A lease by local clocks: its holder is the first to count it as expired."""
+
+from __future__ import annotations
+
+from trimtab.online.masters.lease import Lease
+from trimtab.online.masters.settings import MasterSettings
+from trimtab.online.masters.station import Station
+
+SECONDS = 10.0
+MARGIN = 0.02
+
+
+def lease(life: int = 1) -> tuple[Station, Lease]:
+    """Of a node 0 that has run long enough to know what it may believe."""
+    station = Station(0, 3, life, MasterSettings(margin=MARGIN), now=0.0)
+    one = Lease(station, SECONDS)
+    station.now = 100.0
+    return station, one
+
+
+def test_a_node_that_starts_leaves_everything_alone_for_a_whole_term() -> None:
+    """Somebody may have become master a moment before."""
+    station = Station(0, 3, 1, MasterSettings(), now=50.0)
+    one = Lease(station, SECONDS)
+    station.now = 59.9
+    assert not one.open
+    station.now = 60.0
+    assert one.open
+
+
+def test_the_term_counts_from_before_sending_and_is_shorter_by_the_margin() -> None:
+    """Others count from learning, which is later."""
+    station, one = lease()
+    nonce = one.asking()
+    station.now = 103.0
+    one.taken(0, nonce)
+    assert one.own_until == 100.0 + SECONDS * (1 - MARGIN)
+    station, other = lease()
+    station.now = 103.0
+    other.taken(1, nonce)
+    assert other.others_until == 103.0 + SECONDS and not other.held
+
+
+def test_the_start_is_that_of_the_question_that_was_chosen() -> None:
+    """An earlier one may be chosen, and a later one be under way."""
+    station, one = lease()
+    early = one.asking()
+    station.now = 104.0
+    one.asking()
+    one.taken(0, early)
+    assert one.own_until == 100.0 + SECONDS * (1 - MARGIN)
+
+
+def test_a_question_of_a_former_life_gives_nothing_and_delays_nothing() -> None:
+    """That life is over, and nobody else has its term."""
+    _, former = lease(life=1)
+    nonce = former.asking()
+    _, one = lease(life=2)
+    one.taken(0, nonce)
+    assert not one.held and one.open
+
+
+def test_what_was_given_up_comes_back_by_a_later_question_only() -> None:
+    """One that was asked before may be chosen after the takeover was proposed."""
+    _, one = lease()
+    early = one.asking()
+    one.give_up()
+    one.taken(0, early)
+    assert not one.held and one.given_up
+    one.taken(0, one.asking())
+    assert one.held and not one.given_up
+
+
+def test_a_term_ends_when_somebody_else_is_master() -> None:
+    """However much of it is left."""
+    _, one = lease()
+    one.taken(0, one.asking())
+    one.taken(1, (9, 1))
+    assert not one.held and not one.open
+
+
+def test_others_leave_what_is_handed_over_alone_for_one_term_and_no_longer() -> None:
+    """The ideal node may die before it becomes master; it itself may try at once."""
+    station, other = lease()
+    other.handed(ends_now=False)
+    station.now = 100.0 + SECONDS - 0.1
+    assert not other.open
+    station.now = 100.0 + SECONDS
+    assert other.open
+    _, ideal = lease()
+    ideal.handed(ends_now=True)
+    assert ideal.open
+
+
+def test_whoever_is_named_writes_for_one_term_from_when_it_was_ready() -> None:
+    """Not from when it learns that it is named."""
+    station, one = lease()
+    ready = one.asking()
+    station.now = 108.0
+    one.named(ready)
+    assert one.acting_until == 100.0 + SECONDS * (1 - MARGIN)
+    one.acting_until = 0.0
+    one.named((77, 1))
+    assert one.acting_until == 0.0

@@ -1,0 +1,329 @@
+"""Masterships and takeovers on three nodes whose messages and disks do as a test says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from support.masters_bench import Bench
+from trimtab.online.masters.entries import BeMaster, Record, SyncOffsets, TakeOver, TakeToken
+from trimtab.online.masters.incumbent import Phase
+from trimtab.online.masters.messages import (
+    Accept,
+    AskReady,
+    AskStanding,
+    AskUpload,
+    Chosen,
+    Commit,
+    Forward,
+    OffsetKept,
+    Publish,
+    Published,
+    Pull,
+    Pulled,
+    Received,
+    Standing,
+    Upload,
+)
+from trimtab.online.masters.settings import Scheme
+from trimtab.online.masters.token import CLUSTER
+
+
+def publish(sequence: int) -> Publish:
+    """A message."""
+    return Publish("client", Record("t", "p", sequence, b""))
+
+
+def pull(number: int = 1, offset: int = -1) -> Pull:
+    """A question of a consumer."""
+    return Pull("client", "c", "t", number, offset, 10)
+
+
+def proposes(message: Any, kind: type) -> bool:
+    """Whether a message asks to accept an entry of a kind."""
+    return isinstance(message, Accept) and isinstance(message.entry, kind)
+
+
+def test_nobody_is_master_before_a_whole_lease_has_gone_by() -> None:
+    """Nodes that start cannot know whether somebody is; then one of them is, and renews."""
+    bench = Bench()
+    bench.run(bench.settings.lease_seconds - 0.01)
+    assert bench.masters() == []
+    master = bench.elected()
+    for _ in range(20):
+        bench.run(1.0)
+        assert bench.masters() == [master]
+
+
+def test_the_master_stores_and_others_name_it() -> None:
+    """A consumer hears the same."""
+    bench = Bench()
+    master = bench.elected()
+    other = (master + 1) % 3
+    assert bench.send(other, publish(1)) == [Published("t", "p", 1, "moved", master)]
+    bench.send(master, publish(1))
+    bench.run(0.1)
+    assert bench.heard[-1] == (master, 0, Published("t", "p", 1, "stored", master))
+    (told,) = bench.send(master, pull())
+    assert told == Pulled("c", "t", 1, "stored", 0, (publish(1).record,), master)
+    (told,) = bench.send(other, pull())
+    assert (told.verdict, told.master) == ("moved", master)
+
+
+def test_each_node_tells_how_a_group_stands_there() -> None:
+    """Whoever asks is no client of the group: a takeover does not wait for it."""
+    bench = Bench()
+    master = bench.elected()
+    bench.send(master, publish(1))
+    bench.run(0.1)
+    told = {node: bench.send(node, AskStanding("client"))[0] for node in range(3)}
+    assert all(isinstance(one, Standing) for one in told.values())
+    assert [(one.master, one.messages) for one in told.values()] == [(master, 1)] * 3
+    assert [node for node, one in told.items() if one.holds] == [master]
+    assert bench.nodes[master].groups[0].consumers == {}
+
+
+def test_what_is_chosen_after_the_term_is_not_acknowledged_by_who_was_master() -> None:
+    """It may be stored; another may be master by then, and answers when it is sent again."""
+    bench = Bench()
+    master = bench.elected()
+    bench.holds = lambda sender, receiver, message: receiver == master
+    bench.send(master, publish(1))
+    bench.run(0.1)
+    bench.now += bench.settings.lease_seconds
+    bench.heard.clear()
+    bench.let_go()
+    verdicts = [
+        told.verdict for node, _, told in bench.heard if node == master and isinstance(told, Published)
+    ]
+    assert verdicts == ["moved"]
+
+
+def test_a_killed_masters_group_is_anothers_after_the_lease_and_everything_is_there() -> None:
+    """And the killed one, back on its log, is nobody's master by what it wrote."""
+    bench = Bench()
+    master = bench.elected()
+    bench.send(master, publish(1))
+    bench.run(0.1)
+    bench.down.add(master)
+    bench.run(bench.settings.lease_seconds + bench.settings.renewal_seconds + 0.5)
+    (now,) = bench.masters()
+    assert now != master
+    (told,) = bench.send(now, pull())
+    assert [one.sequence for one in told.records] == [1]
+    bench.restart(master, life=2)
+    bench.run(1.0)
+    assert bench.masters() == [now]
+
+
+@pytest.mark.parametrize("scheme", list(Scheme))
+def test_the_ideal_node_becomes_master(scheme: Scheme) -> None:
+    """By every scheme; nothing of the takeover is left anywhere, and the token is free again."""
+    bench = Bench(scheme=scheme)
+    master = bench.elected()
+    ideal = (master + 1) % 3
+    bench.publish_map(*[ideal])
+    bench.run(bench.settings.cycle_seconds)
+    assert bench.masters() == [ideal]
+    for node in bench.nodes:
+        group = node.groups[0]
+        assert group.incumbent is None and group.challenge is None and node.token.group == CLUSTER
+
+
+def begun(**settings: Any) -> tuple[Bench, int, int]:
+    """A takeover of a group whose one consumer was asked for its offset; incumbent and ideal node."""
+    bench = Bench(**settings)
+    master = bench.elected()
+    ideal = (master + 1) % 3
+    bench.send(master, publish(1))
+    bench.run(0.1)
+    bench.send(master, pull())
+    bench.publish_map(*[ideal])
+    while bench.nodes[master].groups[0].incumbent is None:
+        bench.run(0.1)
+    return bench, master, ideal
+
+
+def asked(bench: Bench) -> AskUpload:
+    """The question to the consumer."""
+    return next(told for _, _, told in reversed(bench.heard) if isinstance(told, AskUpload))
+
+
+def phase(bench: Bench, node: int) -> Phase | None:
+    """How far a takeover is at its incumbent."""
+    incumbent = bench.nodes[node].groups[0].incumbent
+    return None if incumbent is None else incumbent.phase
+
+
+def test_only_an_answer_to_the_question_is_an_upload_of_the_takeover() -> None:
+    """One that was sent before it may be overtaken by messages that came with it."""
+    bench, master, _ = begun()
+    bench.send(master, Upload("client", "c", "t", 0, -1))
+    bench.send(master, Upload("client", "c", "t", 0, asked(bench).cycle - 1))
+    assert phase(bench, master) is Phase.UPLOADING
+    bench.send(master, Upload("client", "c", "t", 1, asked(bench).cycle))
+    assert phase(bench, master) is not Phase.UPLOADING
+
+
+def test_no_consumer_gets_anything_from_the_incumbent_meanwhile() -> None:
+    """It would get it again from the next master."""
+    bench, master, _ = begun()
+    (told,) = bench.send(master, pull(2, 0))
+    assert told.verdict == "wait" and told.records == ()
+
+
+def test_a_consumer_that_says_nothing_is_waited_for_only_so_long() -> None:
+    """Then it goes on, and the takeover is not called clean."""
+    bench, master, ideal = begun()
+    bench.holds = lambda sender, receiver, message: isinstance(message, AskReady)
+    bench.run(bench.settings.upload_seconds + 0.3)
+    incumbent = bench.nodes[master].groups[0].incumbent
+    assert incumbent is not None and incumbent.phase is Phase.CHECKING and not incumbent.clean
+    bench.let_go()
+    bench.run(1.0)
+    assert bench.masters() == [ideal]
+
+
+def test_offsets_are_chosen_before_the_ideal_node_is_asked() -> None:
+    """The next master must know them."""
+    bench, master, ideal = begun()
+    bench.holds = lambda sender, receiver, message: proposes(message, SyncOffsets)
+    bench.send(master, Upload("client", "c", "t", 1, asked(bench).cycle))
+    bench.run(0.5)
+    assert phase(bench, master) is Phase.SYNCING
+    bench.let_go()
+    bench.run(1.0)
+    assert bench.masters() == [ideal]
+    assert OffsetKept("c", "t", 1) in [told for _, _, told in bench.heard]
+    (told,) = bench.send(ideal, pull(3))
+    assert (told.verdict, told.offset) == ("stored", 1)
+
+
+def test_the_ideal_node_is_ready_when_it_has_applied_what_the_incumbent_has() -> None:
+    """And says so at that moment, without being asked again."""
+    bench, master, ideal = begun()
+    bench.holds = lambda sender, receiver, message: receiver == ideal and isinstance(message, Commit | Chosen)
+    bench.send(master, Upload("client", "c", "t", 1, asked(bench).cycle))
+    bench.run(0.1)
+    assert phase(bench, master) is Phase.CHECKING
+    bench.holds = lambda sender, receiver, message: isinstance(message, AskReady)
+    held, bench.held = bench.held, []
+    for sender, receiver, group, message in held:
+        assert isinstance(receiver, int)
+        bench.tell(receiver, Received(sender, group, message))
+    assert bench.masters() == [ideal]
+
+
+def test_whoever_hands_over_is_master_no_more_before_it_proposes() -> None:
+    """Whether the proposal is chosen cannot be known in time: only a later mastership gives it back."""
+    bench, master, ideal = begun()
+    bench.holds = lambda sender, receiver, message: proposes(message, TakeOver)
+    bench.send(master, Upload("client", "c", "t", 1, asked(bench).cycle))
+    bench.run(0.3)
+    assert phase(bench, master) is Phase.HANDING and bench.masters() == []
+    bench.let_go()
+    bench.run(0.5)
+    assert bench.masters() == [ideal]
+
+
+def test_messages_that_come_meanwhile_are_stored_by_the_ideal_node() -> None:
+    """Their producer is told so by that one, and hears of no error."""
+    bench, master, ideal = begun()
+    bench.holds = lambda sender, receiver, message: proposes(message, TakeOver)
+    bench.send(master, Upload("client", "c", "t", 1, asked(bench).cycle))
+    bench.run(0.3)
+    bench.heard.clear()
+    assert bench.send(master, publish(2)) == []
+    bench.let_go()
+    bench.run(0.5)
+    told = [(node, told.verdict) for node, _, told in bench.heard if isinstance(told, Published)]
+    assert told == [(ideal, "stored")]
+
+
+def test_an_ideal_node_that_dies_after_the_takeover_holds_nobody_up_for_longer_than_a_lease() -> None:
+    """All others leave the group to it for that long, and then one of them is master."""
+    bench, master, ideal = begun()
+    bench.holds = lambda sender, receiver, message: sender == ideal and proposes(message, BeMaster)
+    bench.send(master, Upload("client", "c", "t", 1, asked(bench).cycle))
+    bench.run(0.1)
+    assert bench.nodes[master].groups[0].state.ideal == ideal
+    bench.down.add(ideal)
+    bench.run(bench.settings.lease_seconds + bench.settings.renewal_seconds + 1.0)
+    (now,) = bench.masters()
+    assert now != ideal
+
+
+def test_an_ideal_node_that_is_behind_takes_nothing_over() -> None:
+    """Its consumers would get less than was there; it catches up, and the group is muted."""
+    bench = Bench(lag_entries=1)
+    master = bench.elected()
+    ideal = (master + 1) % 3
+    bench.holds = lambda sender, receiver, message: (
+        receiver == ideal and isinstance(message, Accept | Commit | Chosen)
+    )
+    for sequence in range(1, 10):
+        bench.send(master, publish(sequence))
+        bench.run(0.05)
+    bench.publish_map(*[ideal])
+    bench.run(4.0)
+    assert bench.masters() == [master]
+    bench.let_go()
+    bench.run(bench.settings.mute_seconds + 10.0)
+    assert bench.masters() == [ideal]
+
+
+def test_groups_are_taken_over_one_after_another() -> None:
+    """Never two at the same time in the cluster."""
+    bench = Bench(groups=4)
+    bench.run(bench.settings.lease_seconds + bench.settings.renewal_seconds)
+    masters = [bench.masters(group)[0] for group in range(4)]
+    ideal = [(master + 1) % 3 for master in masters]
+    bench.publish_map(*ideal)
+    seen: set[tuple[int, ...]] = set()
+
+    def look(sender: object, receiver: object, message: object) -> bool:
+        groups = [group for node in bench.nodes for group in node.groups]
+        seen.add(tuple({one.number for one in groups if one.incumbent or one.challenge}))
+        return False
+
+    bench.holds = look
+    bench.run(30.0)
+    assert seen == {(), (0,), (1,), (2,), (3,)}
+    assert [bench.masters(group)[0] for group in range(4)] == ideal
+
+
+def test_of_two_nodes_that_want_the_token_the_first_that_is_chosen_has_it() -> None:
+    """The other one asked after a version that is over."""
+    bench = Bench(groups=2)
+    bench.run(bench.settings.cycle_seconds + 1.0)
+    token = bench.nodes[0].token
+    version = token.version
+    nonce = token.lease.asking()
+    token._apply(version + 1, TakeToken(0, 0, nonce, version))
+    assert token.group == 0 and token.lease.held
+    token._apply(version + 2, TakeToken(1, 1, (99, 1), version))
+    assert token.group == 0 and token.lease.held
+    token._apply(version + 3, TakeToken(1, 1, (99, 2), version + 1))
+    assert token.group == CLUSTER and not token.lease.held
+
+
+def test_the_token_counts_from_before_it_was_asked_for() -> None:
+    """Everybody else counts from learning who has it, and may take it when that is over."""
+    bench = Bench()
+    bench.run(bench.settings.cycle_seconds + 1.0)
+    token, station = bench.nodes[0].token, bench.nodes[0].station
+    nonce, asked_at = token.lease.asking(), station.now
+    station.now += 3.0
+    token._apply(token.version + 1, TakeToken(0, 0, nonce, token.version))
+    assert token.lease.own_until == asked_at + bench.settings.cycle_seconds * (1 - bench.settings.margin)
+
+
+def test_a_message_that_was_forwarded_in_vain_is_sent_back() -> None:
+    """The takeover fails, and the producer is told who is master still."""
+    bench, master, ideal = begun()
+    bench.heard.clear()
+    bench.tell(ideal, Received(master, 0, Forward(publish(2))))
+    assert bench.heard == []
+    bench.run(2 * bench.settings.propose_seconds)
+    assert (ideal, 0, Published("t", "p", 2, "moved", master)) in bench.heard
