@@ -69,6 +69,8 @@ class NodeProcess:
             raise self._ends(group.exceptions[0]) from group
         except OSError as error:
             raise self._ends(error) from error
+        finally:
+            self._log.close()
 
     def _ends(self, error: Exception) -> NodeError:
         told = self._configuration
@@ -156,7 +158,12 @@ class NodeProcess:
             self._sync_wanted.clear()
             sends, self._unsynced = self._unsynced, []
             # A disk that failed once may say yes next time, and have lost what came before: the node ends.
-            await asyncio.to_thread(self._log.put, self._log.take())
+            putting = asyncio.create_task(asyncio.to_thread(self._log.put, self._log.take()))
+            try:
+                await asyncio.shield(putting)
+            except asyncio.CancelledError:
+                await putting  # the file is closed behind it
+                raise
             for order in sends:
                 own = self._send(order)
                 if own is not None:

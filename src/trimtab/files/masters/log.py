@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 from collections import defaultdict
 from pathlib import Path
@@ -36,7 +37,7 @@ class NodeLog:
     Raises
     ------
     InputError
-        If it is another node's, of another version, or damaged before its end.
+        If it is another node's, of another version, damaged before its end, or in use.
     """
 
     def __init__(self, path: Path, cluster: str, node: int) -> None:
@@ -44,11 +45,12 @@ class NodeLog:
         self.recovered: dict[int, list[Any]] = defaultdict(list)
         self._pending: list[bytes] = []
         head = (FORMAT, cluster, node)
-        data = path.read_bytes() if path.is_file() else b""
-        good = self._read(memoryview(data), head)
-        self.torn_bytes = len(data) - good
         self._file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
         try:
+            self._have_alone()
+            data = path.read_bytes()
+            good = self._read(memoryview(data), head)
+            self.torn_bytes = len(data) - good
             os.ftruncate(self._file, good)
             os.lseek(self._file, good, os.SEEK_SET)
             if good == 0:
@@ -57,9 +59,18 @@ class NodeLog:
             if good == 0:
                 # The name, too, must survive a power cut.
                 _sync_folder(path.parent)
-        except OSError:
+        except BaseException:
             self.close()
             raise
+
+    def _have_alone(self) -> None:
+        # Another process of this node may be writing its last frame, which would look torn.
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InputError(
+                f"{self.path} is in use by another process: this node runs already; stop that one first"
+            ) from None
 
     def _read(self, data: memoryview, head: tuple[str, str, int]) -> int:
         good, first = 0, True

@@ -1,0 +1,189 @@
+"""Producer and consumer against a node in the same event loop, and against nobody."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from trimtab.dataplane.masters.cluster import MastersCluster
+from trimtab.dataplane.masters.configuration import FORMAT, NodeConfiguration
+from trimtab.dataplane.masters.consumer import Consumer
+from trimtab.dataplane.masters.process import NodeProcess
+from trimtab.dataplane.masters.producer import PAYLOAD_BYTES, Producer
+from trimtab.dataplane.masters.standings import ask_standings, masters_of
+from trimtab.files.masters.map import write_map
+from trimtab.lab.sandbox.masters.sandbox import settings_for
+from trimtab.lab.sandbox.ports import free_ports
+from trimtab.model.errors import ConnectError, InputError, NodeError
+from trimtab.online.masters.messages import MapSeen
+
+
+def configuration(folder: Path) -> NodeConfiguration:
+    """A cluster of one node and two groups, whose leases are short."""
+    return NodeConfiguration(
+        format=FORMAT,
+        cluster="c",
+        node=0,
+        addresses=[f"127.0.0.1:{free_ports(1)[0]}"],
+        folder=str(folder / "node"),
+        groups=2,
+        map=str(folder / "map.json"),
+        settings=settings_for(1.0),
+    )
+
+
+@asynccontextmanager
+async def running(given: NodeConfiguration) -> AsyncIterator[MastersCluster]:
+    """The node, until the end."""
+    node = asyncio.create_task(NodeProcess(given).run())
+    try:
+        yield MastersCluster(given.cluster, tuple(given.addresses), given.groups)
+    finally:
+        node.cancel()
+        with suppress(asyncio.CancelledError):
+            await node
+
+
+def test_messages_are_stored_and_read_once_in_order_and_the_offset_stays(tmp_path: Path) -> None:
+    """The next consumer of the name begins behind what was done, on a node that is started anew, too."""
+
+    async def story() -> None:
+        given = configuration(tmp_path)
+        async with running(given) as cluster:
+            async with Producer(cluster, "t") as producer:
+                assert await producer.send(b"1") == 1
+                futures = [await producer.post(b"%d" % number) for number in range(2, 1001)]
+                await producer.flush()
+                assert [one.result() for one in futures] == [*range(2, 1001)]
+            async with Consumer(cluster, "t", "reader", most=7) as consumer:
+                found = [await consumer.take() for _ in range(1000)]
+                assert [(one.offset, int(one.payload)) for one in found] == [(n, n + 1) for n in range(1000)]
+                consumer.done(found[400])
+                await consumer.keep()
+                assert consumer.kept == 401
+        async with running(given) as cluster, Consumer(cluster, "t", "reader") as consumer:
+            assert (await consumer.take()).offset == 401
+
+    asyncio.run(story())
+
+
+def test_each_topic_stands_in_its_group(tmp_path: Path) -> None:
+    """What is asked of a node says so."""
+
+    async def story() -> None:
+        async with running(configuration(tmp_path)) as cluster:
+            topics = {cluster.group_of(f"topic-{number}"): f"topic-{number}" for number in range(20)}
+            for group, topic in topics.items():
+                async with Producer(cluster, topic) as producer:
+                    for _ in range(group + 1):
+                        await producer.send(b"")
+            standings = await ask_standings(cluster)
+            assert masters_of(standings, cluster.groups) == [0, 0]
+            assert [standings[0][group].messages for group in range(2)] == [1, 2]
+
+    asyncio.run(story())
+
+
+def test_two_producers_of_a_topic_are_counted_apart(tmp_path: Path) -> None:
+    """Each has a name of its own, though both count from one."""
+
+    async def story() -> None:
+        async with running(configuration(tmp_path)) as cluster:
+            async with Producer(cluster, "t") as one, Producer(cluster, "t") as other:
+                assert one.name != other.name
+                for number in range(1, 4):
+                    assert await one.send(b"one") == await other.send(b"other") == number
+            async with Consumer(cluster, "t", "reader") as consumer:
+                found = [await consumer.take() for _ in range(6)]
+            assert sorted(message.payload for message in found) == [b"one"] * 3 + [b"other"] * 3
+
+    asyncio.run(story())
+
+
+def test_a_message_that_is_too_large_is_refused_before_it_is_sent(tmp_path: Path) -> None:
+    """And the producer goes on; the largest that is allowed is stored and read."""
+
+    async def story() -> None:
+        async with running(configuration(tmp_path)) as cluster:
+            async with Producer(cluster, "t") as producer:
+                with pytest.raises(InputError, match="has 1,048,577 bytes, expected 1,048,576 or fewer"):
+                    await producer.send(b"x" * (PAYLOAD_BYTES + 1))
+                futures = [await producer.post(b"x" * PAYLOAD_BYTES) for _ in range(3)]
+                assert await asyncio.gather(*futures) == [1, 2, 3]
+            async with Consumer(cluster, "t", "reader") as consumer:
+                found = [await consumer.take() for _ in range(3)]
+                assert [len(one.payload) for one in found] == [PAYLOAD_BYTES] * 3
+
+    asyncio.run(story())
+
+
+def test_a_cluster_that_is_not_there_is_told_with_its_addresses() -> None:
+    """A producer that has failed stays so: nobody knows what became of its messages."""
+
+    async def story() -> None:
+        cluster = MastersCluster("c", (f"127.0.0.1:{free_ports(1)[0]}",), 1)
+        async with Producer(cluster, "t", patience_seconds=0.3) as producer:
+            for _ in range(2):
+                with pytest.raises(ConnectError, match=f"not answered in 0.3 s .*{cluster.addresses[0]}"):
+                    await producer.send(b"")
+        async with Consumer(cluster, "t", "reader", patience_seconds=0.3) as consumer:
+            with pytest.raises(ConnectError, match="a question of consumer reader of topic t"):
+                await consumer.take()
+
+    asyncio.run(story())
+
+
+def test_another_clusters_nodes_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """They close the connection, and say why on their side."""
+
+    async def story() -> None:
+        async with running(configuration(tmp_path)) as cluster:
+            other = MastersCluster("other", cluster.addresses, 2)
+            async with Producer(other, "t", patience_seconds=0.5) as producer:
+                with pytest.raises(ConnectError, match="the node closed the connection"):
+                    await producer.send(b"")
+
+    asyncio.run(story())
+    assert "expected ('trimtab/masters-wire/1', 'c', who): refused" in capsys.readouterr().err
+
+
+def test_a_second_process_of_a_node_is_refused(tmp_path: Path) -> None:
+    """By its log, and if it has another one by its address."""
+
+    async def story() -> None:
+        given = configuration(tmp_path)
+        async with running(given) as cluster:
+            while not await ask_standings(cluster, 0.5):
+                await asyncio.sleep(0.05)
+            with pytest.raises(InputError, match="is in use by another process: this node runs already"):
+                NodeProcess(given)
+            elsewhere = replace(given, folder=str(tmp_path / "elsewhere"))
+            with pytest.raises(NodeError, match="node 0 of cluster c ends: .*address already in use"):
+                await NodeProcess(elsewhere).run()
+
+    asyncio.run(story())
+
+
+def test_a_map_that_cannot_be_is_told_and_the_one_before_it_stays(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One sentence; the node goes on."""
+
+    async def story() -> None:
+        given = configuration(tmp_path)
+        async with running(given) as cluster, Producer(cluster, "t") as producer:
+            await producer.send(b"")
+            write_map(Path(given.map), MapSeen(2, (0, 7)))
+            told = ""
+            while "the map stays as it was" not in told:
+                await asyncio.sleep(0.1)
+                told += capsys.readouterr().err
+            assert "names node 7 as ideal for group 1" in told
+            await producer.send(b"")
+
+    asyncio.run(story())
