@@ -26,7 +26,8 @@ class Consumer(Client):
     """Reads one topic of a cluster, through redirects, takeovers and the death of masters.
 
     It begins at the offset that was kept for its name, at 0 for a new one, and gets each message once from
-    there on. What was handed out and not told `done` is handed out again to the next consumer of the name.
+    there on. What the cluster keeps no more is passed over: the offset rises by more than
+    one. What was handed out and not told `done` is handed out again to the next consumer of the name.
 
     Parameters
     ----------
@@ -121,11 +122,11 @@ class Consumer(Client):
         return self._reading.go_on(now)
 
     def _heard(self, now: float, node: int, message: Any) -> Sequence[Send]:
-        before, kept = self._reading.position, self._reading.kept
+        kept = self._reading.kept
         orders, records = self._reading.received(now, node, message)
         if isinstance(message, Pulled | OffsetKept) and getattr(message, "verdict", "stored") == "stored":
             self._heard_at = now
-        start = (self._reading.position or 0) - len(records) if before is None else before
+        start = (self._reading.position or 0) - len(records)
         self._messages.extend(
             Message(offset, record.producer, record.sequence, record.payload)
             for offset, record in enumerate(records, start)

@@ -13,7 +13,7 @@ from trimtab.model.errors import ConnectError, InputError
 from trimtab.online.masters.messages import Published, Send
 from trimtab.online.masters.sending import Sending
 
-PAYLOAD_BYTES: Final = 1 << 20
+PAYLOAD_BYTES: Final = 1 << 16
 """Of one message, at most."""
 
 

@@ -31,7 +31,7 @@ NUMBERED: Final[dict[int, type[tuple[Any, ...]]]] = {
 }  # fmt: skip
 """Number to message."""
 HEAD: Final = struct.Struct("<II")
-MOST_BYTES: Final = 64 << 20
+MOST_BYTES: Final = 256 << 20
 """A longer frame is a length that was read wrong."""
 _CODES: Final = {kind: code for code, kind in NUMBERED.items()}
 _ENCODER: Final = msgspec.msgpack.Encoder()

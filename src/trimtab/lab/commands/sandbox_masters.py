@@ -14,7 +14,7 @@ def load(
     name: str = NAME,
     seed: int = typer.Option(5, "--seed", help="Draws when messages come."),
     rate: float = typer.Option(200.0, "--rate", min=0.1, max=20_000.0, help="Messages per second in all."),
-    size: int = typer.Option(128, "--size", min=0, max=1_048_576, help="Bytes of a message."),
+    size: int = typer.Option(128, "--size", min=0, max=65_536, help="Bytes of a message."),
     seconds: float = typer.Option(0.0, "--seconds", min=0.0, help="How long; 0: until Ctrl-C."),
 ) -> None:
     """Send to a topic of every group and read it, until stopped; then look for every message."""

@@ -54,7 +54,7 @@ class Group:
 
     def __init__(self, station: Station, number: int) -> None:
         self.station, self.number = station, number
-        self.state = GroupState()
+        self.state = GroupState(station.settings.keep_bytes)
         self.lease = Lease(station, station.settings.lease_seconds)
         self.replica = Replica(station, number, self._apply, self.state.snapshot, self._restore)
         self.consumers: dict[tuple[str, str], str] = {}
@@ -319,7 +319,7 @@ class Group:
         if verdict == "stored":
             self.consumers[key] = pull.client
             offset = self.state.offsets.get(key, 0) if pull.offset < 0 else pull.offset
-            records = self.state.read(pull.topic, offset, pull.most)
+            offset, records = self.state.read(pull.topic, offset, pull.most)
         answer = Pulled(pull.consumer, pull.topic, pull.number, verdict, offset, records, self.state.writer)
         self.station.send(pull.client, self.number, answer)
 

@@ -72,7 +72,7 @@ class Reading:
         self._next_at = -inf
 
     def received(self, now: float, node: int, message: object) -> tuple[list[Send], tuple[Record, ...]]:
-        """Hear from a node: orders, and messages for the program, the first of them at `position` before."""
+        """Hear from a node: orders, and messages for the program, the last of them just before `position`."""
         match message:
             case Pulled() if (message.consumer, message.topic) != (self._consumer, self._topic):
                 pass
@@ -96,8 +96,9 @@ class Reading:
             self._next_at = now + self._again
             return ()
         if self.position is None:
-            self.position = self.done = self.kept = told.offset
-        self.position += len(told.records)
+            self.done = self.kept = told.offset
+        # Further than asked where what was asked for is kept no more.
+        self.position = told.offset + len(told.records)
         self.room -= len(told.records)
         self._next_at = now if told.records else now + self._idle
         return told.records

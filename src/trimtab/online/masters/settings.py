@@ -58,6 +58,8 @@ class MasterSettings:
         Proposals of a group that may be under way at once.
     snapshot_entries
         Entries after which the log of a group is cut off and replaced by a snapshot.
+    keep_bytes
+        Messages of a group are kept up to so many bytes; then the oldest of its largest topics go.
     """
 
     lease_seconds: float = 10.0
@@ -77,6 +79,7 @@ class MasterSettings:
     batch_bytes: int = 65536
     window: int = 8
     snapshot_entries: int = 1000
+    keep_bytes: int = 16 << 20
 
     def __post_init__(self) -> None:
         """Refuse what would allow two masters, or none for good.

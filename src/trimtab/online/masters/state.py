@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from trimtab.online.masters.entries import Append, BeMaster, Entry, Record, SyncOffsets, TakeOver
@@ -10,6 +11,9 @@ from trimtab.online.masters.settings import Scheme
 NOBODY = -1
 READ_BYTES = 1 << 20
 """Messages are handed out up to so many bytes at once, and one at least."""
+KEEP_BYTES = 16 << 20
+RECORD_BYTES = 64
+"""What a message takes beside its payload and its names, about."""
 
 
 class GroupState:
@@ -28,16 +32,22 @@ class GroupState:
     life
         Of the process that may write: one that was started anew knows nothing of its consumers any more.
     topics
-        Messages of each topic.
+        Messages of each topic, from offset `begins` on: the oldest go when a group holds too much.
     sequences
         The last sequence of each (topic, producer).
     offsets
         The next offset of each (consumer, topic); it only rises.
     """
 
-    __slots__ = ("fence", "ideal", "life", "master", "offsets", "sequences", "topics", "version")
+    __slots__ = (
+        "_keep_bytes", "_sizes", "begins", "fence", "ideal", "life", "master", "offsets", "sequences",
+        "topics", "version",
+    )  # fmt: skip
 
-    def __init__(self) -> None:
+    def __init__(self, keep_bytes: int = KEEP_BYTES) -> None:
+        self._keep_bytes = keep_bytes
+        self._sizes: Counter[str] = Counter()
+        self.begins: Counter[str] = Counter()
         self.master = self.ideal = NOBODY
         self.version = self.fence = self.life = 0
         self.topics: dict[str, list[Record]] = {}
@@ -91,18 +101,32 @@ class GroupState:
             return "gap"
         self.sequences[key] = record.sequence
         self.topics.setdefault(record.topic, []).append(record)
+        self._sizes[record.topic] += _bytes(record)
+        if self._sizes.total() > self._keep_bytes:
+            self._forget()
         return "stored"
 
-    def read(self, topic: str, offset: int, most: int) -> tuple[Record, ...]:
-        """Messages of a topic from an offset on, as many as go into one answer."""
+    def _forget(self) -> None:
+        """Let the oldest messages of the largest topics go: the same on every node, as all else here."""
+        while self._sizes.total() > self._keep_bytes * 3 // 4:
+            topic, _ = max(self._sizes.items(), key=lambda one: (one[1], one[0]))
+            records = self.topics[topic]
+            old = len(records) // 8 + 1
+            self._sizes[topic] -= sum(map(_bytes, records[:old]))
+            self.begins[topic] += old
+            del records[:old]
+
+    def read(self, topic: str, offset: int, most: int) -> tuple[int, tuple[Record, ...]]:
+        """Messages of a topic from an offset on, as many as go into one answer, behind the first one's."""
         found: list[Record] = []
-        size = 0
-        for record in self.topics.get(topic, [])[offset : offset + most]:
+        size, begin = 0, self.begins[topic]
+        offset = max(offset, begin)
+        for record in self.topics.get(topic, [])[offset - begin : offset - begin + most]:
             size += len(record.payload)
             if found and size > READ_BYTES:
                 break
             found.append(record)
-        return tuple(found)
+        return offset, tuple(found)
 
     def snapshot(self) -> tuple[Any, ...]:
         """All of it as a value, the same on every node."""
@@ -112,7 +136,9 @@ class GroupState:
             self.fence,
             self.ideal,
             self.life,
-            tuple((topic, tuple(records)) for topic, records in sorted(self.topics.items())),
+            tuple(
+                (topic, self.begins[topic], tuple(records)) for topic, records in sorted(self.topics.items())
+            ),
             tuple((*key, last) for key, last in sorted(self.sequences.items())),
             tuple((*key, offset) for key, offset in sorted(self.offsets.items())),
         )
@@ -121,6 +147,13 @@ class GroupState:
         """The inverse of `snapshot`."""
         self.master, self.version, self.fence, self.ideal, self.life, *rest = value
         topics, sequences, offsets = rest
-        self.topics = {topic: [Record(*record) for record in records] for topic, records in topics}
+        self.topics = {topic: [Record(*record) for record in records] for topic, _, records in topics}
+        self.begins = Counter({topic: begin for topic, begin, _ in topics})
+        self._sizes = Counter({topic: sum(map(_bytes, records)) for topic, records in self.topics.items()})
         self.sequences = {(topic, producer): last for topic, producer, last in sequences}
         self.offsets = {(consumer, topic): offset for consumer, topic, offset in offsets}
+
+
+def _bytes(record: Record) -> int:
+    """What a message takes, about."""
+    return len(record.payload) + len(record.topic) + len(record.producer) + RECORD_BYTES

@@ -111,13 +111,13 @@ def test_a_message_that_is_too_large_is_refused_before_it_is_sent(tmp_path: Path
     async def story() -> None:
         async with running(configuration(tmp_path)) as cluster:
             async with Producer(cluster, "t") as producer:
-                with pytest.raises(InputError, match="has 1,048,577 bytes, expected 1,048,576 or fewer"):
+                with pytest.raises(InputError, match="has 65,537 bytes, expected 65,536 or fewer"):
                     await producer.send(b"x" * (PAYLOAD_BYTES + 1))
-                futures = [await producer.post(b"x" * PAYLOAD_BYTES) for _ in range(3)]
-                assert await asyncio.gather(*futures) == [1, 2, 3]
+                futures = [await producer.post(b"x" * PAYLOAD_BYTES) for _ in range(40)]
+                assert await asyncio.gather(*futures) == [*range(1, 41)]
             async with Consumer(cluster, "t", "reader") as consumer:
-                found = [await consumer.take() for _ in range(3)]
-                assert [len(one.payload) for one in found] == [PAYLOAD_BYTES] * 3
+                found = [await consumer.take() for _ in range(40)]
+                assert [len(one.payload) for one in found] == [PAYLOAD_BYTES] * 40
 
     asyncio.run(story())
 

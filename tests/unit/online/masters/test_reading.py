@@ -44,6 +44,15 @@ def test_it_begins_where_the_master_says() -> None:
     assert order.message.offset == 45
 
 
+def test_it_passes_over_what_is_kept_no_more() -> None:
+    """The answer says where it begins."""
+    one = begun()
+    one.room = 10
+    orders = one.go_on(1.0)
+    _, records = one.received(1.0, 0, pulled(one, orders, offset=90, records=RECORDS))
+    assert records == RECORDS and one.position == 95
+
+
 def test_an_answer_to_an_earlier_question_is_passed_over() -> None:
     """It was given up for, and another asked."""
     one = reading()

@@ -123,9 +123,31 @@ def test_an_answer_is_bounded_and_never_empty_where_there_is_something() -> None
     state = mastered(0)
     large = tuple(Record("t", "p", sequence, b"x" * (READ_BYTES // 2 + 1)) for sequence in (1, 2, 3))
     state.apply(2, Append(1, large))
-    assert [one.sequence for one in state.read("t", 0, 100)] == [1]
-    assert [one.sequence for one in state.read("t", 2, 100)] == [3]
-    assert state.read("t", 3, 100) == () and state.read("u", 0, 100) == () and state.read("t", 0, 0) == ()
+    assert [one.sequence for one in state.read("t", 0, 100)[1]] == [1]
+    assert [one.sequence for one in state.read("t", 2, 100)[1]] == [3]
+    assert state.read("t", 3, 100) == (3, ()) and state.read("u", 0, 100) == (0, ())
+    assert state.read("t", 0, 0) == (0, ())
+
+
+def test_the_oldest_messages_of_the_largest_topic_go_when_a_group_holds_too_much() -> None:
+    """Offsets stay what they were, sequences too, and a node that has a snapshot forgets the same."""
+    state, other = GroupState(keep_bytes=20_000), GroupState(keep_bytes=20_000)
+    for one in (state, other):
+        one.apply(1, BeMaster(0, (LIFE, 1), 0))
+    small = Append(1, (Record("small", "p", 1, b""),))
+    assert state.apply(2, small) == ("stored",)
+    for sequence in range(1, 101):
+        assert state.apply(2 + sequence, Append(1, (Record("t", "p", sequence, b"x" * 900),))) == ("stored",)
+        if sequence == 50:
+            other.restore(state.snapshot())
+        elif sequence > 50:
+            other.apply(2 + sequence, Append(1, (Record("t", "p", sequence, b"x" * 900),)))
+    begin, records = state.read("t", 0, 1000)
+    assert begin == state.begins["t"] > 75 and [one.sequence for one in records] == [*range(begin + 1, 101)]
+    assert state.read("t", 98, 1)[1][0].sequence == 99
+    assert len(state.topics["small"]) == 1
+    assert state.apply(200, Append(1, (Record("t", "p", 1, b""),))) == ("stored",)
+    assert state.snapshot() == other.snapshot()
 
 
 def test_a_snapshot_is_the_state() -> None:

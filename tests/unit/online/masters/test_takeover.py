@@ -24,6 +24,7 @@ from trimtab.online.masters.messages import (
     Pulled,
     Received,
     Standing,
+    Start,
     Upload,
 )
 from trimtab.online.masters.settings import Scheme
@@ -265,9 +266,14 @@ def test_an_ideal_node_that_is_behind_takes_nothing_over() -> None:
     for sequence in range(1, 10):
         bench.send(master, publish(sequence))
         bench.run(0.05)
+    started = []
+    hold = bench.holds
+    bench.holds = lambda sender, receiver, message: (
+        started.append(message) if isinstance(message, Start) else hold(sender, receiver, message)
+    )
     bench.publish_map(*[ideal])
     bench.run(4.0)
-    assert bench.masters() == [master]
+    assert bench.masters() == [master] and started == []
     bench.let_go()
     bench.run(bench.settings.mute_seconds + 10.0)
     assert bench.masters() == [ideal]

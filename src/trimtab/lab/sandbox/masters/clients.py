@@ -90,7 +90,7 @@ class Clients:
                     ledger.kept[READER] = max(ledger.kept[READER], consumer.kept)
 
     async def read_all(self, topic: str, patience_seconds: float) -> None:
-        """Read a topic from its begin to the last acknowledged message of every producer."""
+        """Read a topic from what it holds first to the last acknowledged message of every producer."""
         ledger = self.ledgers[topic]
         name = f"audit-{self._chance.getrandbits(64):x}"
         async with Consumer(self._cluster, topic, name, patience_seconds=patience_seconds) as consumer:

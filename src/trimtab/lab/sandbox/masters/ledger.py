@@ -24,7 +24,7 @@ class Ledger:
     acknowledged
         Producer to the last sequence of which it was told that it is stored.
     log
-        What consumers have read, by offset.
+        Producer and sequence of what consumers have read, by offset.
     kept
         Consumer to the highest offset of which it was told that it is kept.
     position
@@ -36,9 +36,9 @@ class Ledger:
     def __init__(self, topic: str) -> None:
         self.topic = topic
         self.acknowledged: dict[str, int] = {}
-        self.log: dict[int, Message] = {}
+        self.log: dict[int, tuple[str, int]] = {}
         self.kept: dict[str, int] = defaultdict(int)
-        self.position: dict[str, int] = defaultdict(int)
+        self.position: dict[str, int] = {}
         self.again = 0
 
     def stored(self, producer: str, sequence: int) -> None:
@@ -46,16 +46,13 @@ class Ledger:
         self.acknowledged[producer] = max(sequence, self.acknowledged.get(producer, 0))
 
     def began(self, consumer: str, message: Message) -> None:
-        """The first message of a consumer, of whose name there were others before."""
-        if message.offset < self.kept[consumer]:
-            raise Violation(
-                f"{consumer} of {self.topic} begins at {message.offset}, and {self.kept[consumer]} was kept"
-            )
-        if message.offset > self.position[consumer]:
-            raise Violation(
-                f"{consumer} of {self.topic} begins at {message.offset}, and was at {self.position[consumer]}"
-            )
-        self.again += self.position[consumer] - message.offset
+        """The first message of a consumer, of whose name there may have been others before."""
+        kept, position = self.kept[consumer], self.position.setdefault(consumer, message.offset)
+        if message.offset < kept:
+            raise Violation(f"{consumer} of {self.topic} begins at {message.offset}, and {kept} was kept")
+        if message.offset > position:
+            raise Violation(f"{consumer} of {self.topic} begins at {message.offset}, and was at {position}")
+        self.again += position - message.offset
 
     def read(self, consumer: str, message: Message, before: Message | None) -> None:
         """A consumer got a message, after another one or as its first."""
@@ -63,24 +60,32 @@ class Ledger:
             self.began(consumer, message)
         elif message.offset != before.offset + 1:
             raise Violation(f"{consumer} of {self.topic} got {message.offset} after {before.offset}")
-        known = self.log.setdefault(message.offset, message)
-        if known != message:
-            raise Violation(f"{consumer} of {self.topic} read {message}, and {known} stood there")
+        if not message.payload.startswith(payload(message.producer, message.sequence)):
+            raise Violation(f"{consumer} of {self.topic} read {message}, which nobody sent")
+        found = message.producer, message.sequence
+        known = self.log.setdefault(message.offset, found)
+        if known != found:
+            raise Violation(
+                f"{consumer} of {self.topic} read {found} at {message.offset}, where {known} stood"
+            )
         self.position[consumer] = max(self.position[consumer], message.offset + 1)
 
     def audit(self) -> int:
-        """The whole log has been read: everything acknowledged is there, once, in order. Messages there."""
-        if sorted(self.log) != list(range(len(self.log))):
+        """The log has been read: everything acknowledged is there, once, in order. Messages there.
+
+        What stood there before this ledger was opened may have been let go since; what came later was read.
+        """
+        begin = min(self.log, default=0)
+        if sorted(self.log) != list(range(begin, begin + len(self.log))):
             raise Violation(f"the log of {self.topic} was read with gaps")
-        last: dict[str, int] = defaultdict(int)
-        for _, message in sorted(self.log.items()):
-            last[message.producer] += 1
-            if message.sequence != last[message.producer]:
+        last = dict.fromkeys(self.acknowledged, 0)
+        for offset, (producer, sequence) in sorted(self.log.items()):
+            expected = last.get(producer, 0 if begin == 0 else sequence - 1) + 1
+            if sequence != expected:
                 raise Violation(
-                    f"{message} of {self.topic} stands behind {last[message.producer] - 1} of its producer"
+                    f"message {sequence} of {producer} stands at {offset} of {self.topic}, not {expected}"
                 )
-            if not message.payload.startswith(payload(message.producer, message.sequence)):
-                raise Violation(f"{message} of {self.topic} holds what nobody sent")
+            last[producer] = sequence
         for producer, sequence in self.acknowledged.items():
             if last[producer] < sequence:
                 raise Violation(
