@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Sequence
-from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self
 
@@ -54,8 +53,7 @@ class Client:
             self._timer.cancel()
         for task in self._tasks:
             task.cancel()
-        with suppress(asyncio.CancelledError):
-            await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*self._tasks, return_exceptions=True)
 
     # ------------------------------------------------------------ for those who decide
 

@@ -74,8 +74,8 @@ class Link:
         """Send what is queued, and hear what comes back, for good."""
         while True:
             try:
-                connecting = asyncio.open_connection(self._host, self._port)
-                reader, writer = await asyncio.wait_for(connecting, CONNECT_SECONDS)
+                async with asyncio.timeout(CONNECT_SECONDS):
+                    reader, writer = await asyncio.open_connection(self._host, self._port)
             except (OSError, TimeoutError) as error:
                 self.trouble = str(error) or "no answer"
             else:

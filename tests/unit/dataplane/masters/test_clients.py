@@ -187,3 +187,18 @@ def test_a_map_that_cannot_be_is_told_and_the_one_before_it_stays(
             await producer.send(b"")
 
     asyncio.run(story())
+
+
+def test_a_client_that_is_closed_while_it_connects_is_closed() -> None:
+    """At whichever step of the event loop: its connections must not outlive it."""
+
+    async def story() -> None:
+        cluster = MastersCluster("c", (f"127.0.0.1:{free_ports(1)[0]}",), 1)
+        for steps in range(20):
+            consumer = await Consumer(cluster, "t", "reader").__aenter__()
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            closing = asyncio.create_task(consumer.__aexit__(None, None, None))
+            assert (await asyncio.wait([closing], timeout=10))[0] == {closing}, f"not closed at step {steps}"
+
+    asyncio.run(story())

@@ -103,11 +103,14 @@ class Kills:
     async def _run(self, kills: int) -> None:
         clients = self._clients
         work = [
-            asyncio.create_task(clients.produce(topic, RATE))
+            asyncio.create_task(clients.produce(topic, RATE), name=f"a producer of {topic}")
             for topic in clients.ledgers
             for _ in range(PRODUCERS)
         ]
-        work += [asyncio.create_task(clients.consume(topic, 8.0)) for topic in clients.ledgers]
+        work += [
+            asyncio.create_task(clients.consume(topic, 8.0), name=f"a consumer of {topic}")
+            for topic in clients.ledgers
+        ]
         try:
             await self._progress(work)
             while self.told.killed < kills:
@@ -121,7 +124,8 @@ class Kills:
             _, late = await asyncio.wait(work, timeout=PATIENCE_SECONDS)
             self._look(work)
             if late:
-                raise Violation(f"{len(late)} clients have unanswered messages {PATIENCE_SECONDS:g} s later")
+                names = ", ".join(sorted(task.get_name() for task in late))
+                raise Violation(f"not done {PATIENCE_SECONDS:g} s after the last message: {names}")
             for topic in clients.ledgers:
                 await clients.read_all(topic, PATIENCE_SECONDS)
         finally:
@@ -162,23 +166,26 @@ class Kills:
         processes.kill([running[node] for node in victims])
 
     async def _progress(self, work: Collection[asyncio.Task[None]]) -> None:
-        """Wait until every topic has more messages acknowledged.
+        """Wait until every topic has more messages acknowledged, and what was acknowledged before is read.
 
         Raises
         ------
         Violation
-            If one has not in time, or a client was told what must not be.
+            If that is not so in time, or a client was told what must not be.
         """
         ledgers = self._clients.ledgers.values()
-        wanted = {ledger.topic: sum(ledger.acknowledged.values()) + PROGRESS for ledger in ledgers}
+        before = {ledger.topic: sum(ledger.acknowledged.values()) for ledger in ledgers}
         until = time.monotonic() + PATIENCE_SECONDS
         while missing := [
-            ledger.topic for ledger in ledgers if sum(ledger.acknowledged.values()) < wanted[ledger.topic]
+            ledger.topic
+            for ledger in ledgers
+            if sum(ledger.acknowledged.values()) < before[ledger.topic] + PROGRESS
+            or len(ledger.log) < before[ledger.topic]
         ]:
             self._look(work)
             self._sandbox._require_running()
             if time.monotonic() > until:
-                raise Violation(f"nothing is acknowledged in {missing} for {PATIENCE_SECONDS:g} s")
+                raise Violation(f"{missing} went neither in nor out for {PATIENCE_SECONDS:g} s")
             await asyncio.sleep(0.1)
 
     def _look(self, work: Collection[asyncio.Task[None]]) -> None:
