@@ -8,6 +8,7 @@ EXPERIMENT = Path(__file__).parents[2] / "experiments" / "replica_roles"
 HOSTS_AND_DISKS = EXPERIMENT.parent / "hosts_and_disks"
 QUEUE_FORECAST = EXPERIMENT.parent / "queue_forecast"
 PARTITION_OVERLOAD = EXPERIMENT.parent / "partition_overload"
+MASTER_BALANCE = EXPERIMENT.parent / "master_balance"
 
 
 def test_tables_of_the_experiment_are_made_of_its_results() -> None:
@@ -66,4 +67,18 @@ def test_tables_of_partition_overload_are_made_of_its_result() -> None:
     page = (PARTITION_OVERLOAD / "README.md").read_text(encoding="utf-8").splitlines()
     rows = [line for line in told.splitlines() if line.startswith("|")]
     assert len(rows) > 70
+    assert [line for line in rows if line not in page] == []
+
+
+def test_tables_of_master_balance_are_made_of_its_result() -> None:
+    """Who measures again writes the table again: `takeovers.py --write`."""
+    told = subprocess.run(
+        [sys.executable, str(MASTER_BALANCE / "takeovers.py"), "--tables"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    page = (MASTER_BALANCE / "README.md").read_text(encoding="utf-8").splitlines()
+    rows = [line for line in told.splitlines() if line.startswith("|")]
+    assert len(rows) > 2
     assert [line for line in rows if line not in page] == []
