@@ -14,6 +14,7 @@ _PLACES = {
         "tests/integration/test_demo.py",
         "tests/integration/test_faults.py",
         "tests/integration/test_kafka_classes.py",
+        "tests/integration/test_keyed_load.py",
         "tests/integration/test_keys_clients.py",
         "tests/integration/test_keys_level.py",
         "tests/integration/test_lake_on_s3.py",
