@@ -20,10 +20,9 @@ from trimtab.dataplane.keys.settings import Following
 from trimtab.files.keys.snapshot import FORMAT
 from trimtab.lab.sandbox.kafka import KafkaSandbox
 from trimtab.lab.sandbox.keys.clients import Effects, Sender, Taker
-from trimtab.model.keys.routing import group_count
 from trimtab.observe.keys.pipeline import PIPELINE
 from trimtab.observe.lake import Lake
-from trimtab.online.keys.murmur2 import POSITIVE, murmur2
+from trimtab.online.keys.murmur2 import key_group
 
 PATIENCE_SECONDS = 120.0
 TOPIC, GROUP = "orders", "billing"
@@ -66,7 +65,7 @@ def _until(holds: Callable[[], object], what: str) -> None:
 
 
 def _group(key: bytes) -> int:
-    return (murmur2(key) & POSITIVE) % group_count(4)
+    return key_group(key, 4)
 
 
 @pytest.mark.kafka

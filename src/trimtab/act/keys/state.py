@@ -13,8 +13,8 @@ from trimtab.act.execution.state import Execution, Kept
 from trimtab.act.keys.settings import KeysSettings
 from trimtab.model.keys.naming import key_bytes
 from trimtab.model.keys.plan import MoveKind, Places
-from trimtab.model.keys.routing import Route, RoutingTable, group_count
-from trimtab.online.keys.murmur2 import POSITIVE, murmur2
+from trimtab.model.keys.routing import Route, RoutingTable
+from trimtab.online.keys.murmur2 import key_group
 
 
 class StepState(StrEnum):
@@ -232,10 +232,9 @@ def route_in(table: RoutingTable, key: str) -> Places:
     """The partitions of `kind/name` by a table."""
     kind, _, name = key.partition("/")
     if kind == MoveKind.GROUP:
-        group = int(name)
-        return table.groups.get(group, Route((group % table.base,))).partitions
+        return table.group_route(int(name)).partitions
     raw = key_bytes(name)
-    return table.route(_group(table, raw), raw).partitions
+    return table.route(key_group(raw, table.base), raw).partitions
 
 
 def with_routes(table: RoutingTable, routes: Mapping[str, Places], partitions: int) -> RoutingTable:
@@ -244,11 +243,10 @@ def with_routes(table: RoutingTable, routes: Mapping[str, Places], partitions: i
     for key, places in routes.items():
         kind, _, name = key.partition("/")
         if kind == MoveKind.GROUP:
-            group = int(name)
-            groups[group] = _moved(groups.get(group, Route((group % table.base,))), places)
+            groups[int(name)] = table.group_route(int(name)).moved(places)
         else:
             raw = key_bytes(name)
-            keys[raw] = _moved(table.route(_group(table, raw), raw), places)
+            keys[raw] = table.route(key_group(raw, table.base), raw).moved(places)
     return RoutingTable(table.version + 1, table.base, max(partitions, table.partitions), groups, keys)
 
 
@@ -263,17 +261,9 @@ def settled(table: RoutingTable) -> RoutingTable:
     keys = {
         key: Route(route.partitions)
         for key, route in table.keys.items()
-        if route.partitions != plain.route(_group(table, key), key).partitions
+        if route.partitions != plain.route(key_group(key, table.base), key).partitions
     }
     return replace(plain, keys=keys)
-
-
-def _group(table: RoutingTable, key: bytes) -> int:
-    return (murmur2(key) & POSITIVE) % group_count(table.base)
-
-
-def _moved(before: Route, places: Places) -> Route:
-    return Route(places, tuple(sorted({*before.earlier, *before.partitions})))
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from trimtab.history.keys.stream import KeyStream
 from trimtab.model.keys.routing import group_count
 from trimtab.model.load import FloatArray
 from trimtab.online.keys.load import Content, LoadView
-from trimtab.online.keys.murmur2 import Hashes
+from trimtab.online.keys.murmur2 import key_group
 from trimtab.online.keys.policy import KeyPolicy
 
 if TYPE_CHECKING:
@@ -214,7 +214,7 @@ def course(
     chances = [Random(f"{world.seed} {one}").random for one in range(len(views))]
     producer_of = stream.producer_of_key()
     groups = group_count(world.partitions)
-    group_of = [hashed % groups for hashed in map(Hashes().__getitem__, stream.keys)]
+    group_of = [key_group(key, world.partitions) for key in stream.keys]
     watch = Watch(world, contents)
     places, done = [], []
     for at, which in zip(stream.at, stream.which, strict=True):

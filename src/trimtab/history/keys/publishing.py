@@ -14,7 +14,7 @@ from trimtab.model.keys.plan import KeysPlan, MoveKind
 from trimtab.model.keys.routing import RoutingTable, group_count
 from trimtab.model.keys.snapshot import GroupLoad, HotKey, KeysSnapshot, PartitionLoad
 from trimtab.model.snapshot import Quality, SnapshotReference
-from trimtab.online.keys.murmur2 import POSITIVE, murmur2
+from trimtab.online.keys.murmur2 import key_group
 from trimtab.plan.keys.trim import plan_keys
 
 HOT_KEYS = 100
@@ -32,7 +32,7 @@ def snapshot(
     """What the level would see of these rates, in records a second by key, under a table."""
     count, capacity = world.partitions, world.capacity.records_per_second
     groups = group_count(count)
-    group_of = [(murmur2(key) & POSITIVE) % groups for key in keys]
+    group_of = [key_group(key, count) for key in keys]
     group_rates, loads = [0.0] * groups, [0.0] * count
     for key, group, rate in zip(keys, group_of, rates, strict=True):
         group_rates[group] += rate

@@ -38,6 +38,10 @@ class Route:
     partitions: tuple[int, ...]
     earlier: tuple[int, ...] = ()
 
+    def moved(self, partitions: tuple[int, ...]) -> Route:
+        """The route to other partitions, which names those of this one as earlier."""
+        return Route(partitions, tuple(sorted({*self.earlier, *self.partitions})))
+
 
 @dataclass(frozen=True, slots=True)
 class RoutingTable:
@@ -98,4 +102,8 @@ class RoutingTable:
 
     def route(self, group: int, key: bytes) -> Route:
         """The route of a key and its group."""
-        return self.keys.get(key) or self.groups.get(group) or Route((group % self.base,))
+        return self.keys.get(key) or self.group_route(group)
+
+    def group_route(self, group: int) -> Route:
+        """The route of a key group: home, where no other is named."""
+        return self.groups.get(group) or Route((group % self.base,))

@@ -22,7 +22,7 @@ from trimtab.connect.kafka.keyed_topic import ConsumersSeen, KeyedTopic, TopicSe
 from trimtab.files.keys.settings import SECTION
 from trimtab.model.errors import ObserveError, SettingsError
 from trimtab.model.keys.naming import HASHED, key_text
-from trimtab.model.keys.routing import Route, RoutingTable, group_count
+from trimtab.model.keys.routing import RoutingTable, group_count
 from trimtab.observe.collect.landing import Batch, BatchWriter, LakeLanding
 from trimtab.observe.keys.pipeline import COLUMNS, KeysPipelineSettings
 
@@ -104,10 +104,7 @@ class Reading:
         told: dict[str, Any] = {"version": table.version, "base": table.base}
         told["hashed"] = self._salt is not None
         told["records"] = sum(one["records"] for one in found.values())
-        told["routes"] = [
-            table.groups.get(group, Route((group % table.base,))).partitions[0]
-            for group in range(group_count(table.base))
-        ]
+        told["routes"] = [table.group_route(group).partitions[0] for group in range(group_count(table.base))]
         return self._land(seen, consumers, told, found, [self._hot(one, table) for one in hot])
 
     def _hot(self, row: Mapping[str, Any], table: RoutingTable) -> dict[str, Any]:

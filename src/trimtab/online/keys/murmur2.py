@@ -5,6 +5,8 @@ from __future__ import annotations
 from struct import Struct
 from typing import Final
 
+from trimtab.model.keys.routing import group_count
+
 MASK: Final = 0xFFFFFFFF
 POSITIVE: Final = 0x7FFFFFFF
 """Java's `Utils.toPositive`: the sign is cut off, not the value negated."""
@@ -36,6 +38,11 @@ def murmur2(data: bytes) -> int:
         h = (h ^ int.from_bytes(data[-rest:], "little")) * _M & MASK
     h = (h ^ h >> 13) * _M & MASK
     return h ^ h >> 15
+
+
+def key_group(key: bytes, base: int) -> int:
+    """The key group of a key, over that many base partitions."""
+    return (murmur2(key) & POSITIVE) % group_count(base)
 
 
 class Hashes(dict[bytes, int]):

@@ -13,9 +13,9 @@ from trimtab.history.keys.course import Course, World, course
 from trimtab.history.keys.guarded import Guarded, Pace, Seen
 from trimtab.history.keys.stream import KeyStream
 from trimtab.model.errors import InputError
-from trimtab.model.keys.routing import Route, RoutingTable, group_count
+from trimtab.model.keys.routing import RoutingTable
 from trimtab.online.keys.catalogue import policy_named
-from trimtab.online.keys.murmur2 import POSITIVE, murmur2
+from trimtab.online.keys.murmur2 import POSITIVE, key_group, murmur2
 from trimtab.online.keys.order.settings import Guarding
 
 HOT = b"hot"
@@ -86,19 +86,12 @@ class Drawn:
         count, old = self.partitions, self.table
         groups, keys = dict(old.groups), dict(old.keys)
         for key in self.chance.sample(KEYS, 4):
-            group = (murmur2(key) & POSITIVE) % group_count(count)
-            groups[group] = self._moved(groups.get(group), group % count, (self.chance.randrange(count),))
-        group = (murmur2(HOT) & POSITIVE) % group_count(count)
+            group = key_group(key, count)
+            groups[group] = old.group_route(group).moved((self.chance.randrange(count),))
         places = tuple(self.chance.sample(range(count), self.chance.randint(1, count)))
-        before = keys.get(HOT) or old.groups.get(group)
-        keys[HOT] = self._moved(before, group % count, places)
+        keys[HOT] = old.route(key_group(HOT, count), HOT).moved(places)
         self.table = RoutingTable(old.version + 1, count, count, groups, keys)
         return self.table
-
-    @staticmethod
-    def _moved(before: Route | None, home: int, places: tuple[int, ...]) -> Route:
-        was = before or Route((home,))
-        return Route(places, tuple(sorted({*was.earlier, *was.partitions})))
 
 
 @given(st.integers(0, 10**6), st.integers(1, 20), st.sampled_from([None, 0.001, 0.05]))

@@ -17,9 +17,9 @@ from kafka.admin import OffsetSpec
 from trimtab.files.keys.table import PublishedTable, record_key, table_bytes
 from trimtab.lab.sandbox import processes
 from trimtab.lab.sandbox.keys.checking import Stream, Violation, check
-from trimtab.lab.sandbox.keys.worker import GUARDING, TABLES, Work
-from trimtab.model.keys.routing import Route, RoutingTable, group_count
-from trimtab.online.keys.murmur2 import POSITIVE, murmur2
+from trimtab.lab.sandbox.keys.worker import GUARDING, HOT, TABLES, Work
+from trimtab.model.keys.routing import Route, RoutingTable
+from trimtab.online.keys.murmur2 import key_group
 
 PARTITIONS = 4
 SETTLE_SECONDS = 240.0
@@ -72,7 +72,7 @@ class Kills:
         self._bootstrap, self._folder, self._chance = bootstrap, folder, random.Random(seed)
         self._topic = f"kills-{seed}"
         self._groups: dict[int, Route] = {}
-        self._hot: Route | None = None
+        self._keys: dict[bytes, Route] = {}
         self._slots = [("produce", client) for client in producers]
         self._slots += [("consume", client) for client in consumers]
         self._running: dict[int, processes.Process] = {}
@@ -166,16 +166,16 @@ class Kills:
         """A table in which two groups are elsewhere, and the hot key is split, split otherwise, or whole."""
         draw = self._chance
         for _ in range(2):
-            group = (murmur2(b"key-%d" % draw.randrange(20)) & POSITIVE) % group_count(PARTITIONS)
-            to = (draw.randrange(PARTITIONS),)
-            self._groups[group] = _moved(self._groups.get(group), to, group % PARTITIONS)
+            group = key_group(b"key-%d" % draw.randrange(20), PARTITIONS)
+            self._groups[group] = self._table().group_route(group).moved((draw.randrange(PARTITIONS),))
         places = tuple(draw.sample(range(PARTITIONS), draw.choice((1, 2, 3))))
-        home = (murmur2(b"hot") & POSITIVE) % PARTITIONS
-        self._hot = _moved(self._hot, places, home)
+        self._keys[HOT] = self._table().route(key_group(HOT, PARTITIONS), HOT).moved(places)
         self.told.tables += 1
-        table = RoutingTable(self.told.tables, PARTITIONS, PARTITIONS, self._groups, {b"hot": self._hot})
-        data = table_bytes(PublishedTable(self._topic, self._topic_id, table))
+        data = table_bytes(PublishedTable(self._topic, self._topic_id, self._table()))
         self._writer.send(TABLES, key=record_key(self._topic), value=data).get(30)
+
+    def _table(self) -> RoutingTable:
+        return RoutingTable(self.told.tables, PARTITIONS, PARTITIONS, dict(self._groups), dict(self._keys))
 
     def _effects(self) -> int:
         path = self._folder / "effects"
@@ -205,9 +205,3 @@ class Kills:
             if time.monotonic() > until:
                 raise Violation(f"not within {SETTLE_SECONDS:g} s: {what}; see the logs in {self._folder}")
             time.sleep(0.3)
-
-
-def _moved(before: Route | None, places: tuple[int, ...], home: int) -> Route:
-    """A route to other places, with all those named in which records may wait."""
-    was = before or Route((home,))
-    return Route(places, tuple(sorted({*was.earlier, *was.partitions})))

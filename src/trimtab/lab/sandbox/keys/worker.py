@@ -20,6 +20,7 @@ from trimtab.history.keys.law import parsed
 from trimtab.lab.sandbox.keys.clients import Effects, Sender, Taker
 from trimtab.online.keys.order.settings import Guarding
 
+HOT = b"hot"
 TABLES = "trimtab-tables"
 GUARDING = Guarding(
     switch_seconds=5.0, delivery_seconds=10.0, gap_seconds=12.0, fence_seconds=20.0, run_records=5
@@ -90,7 +91,7 @@ class Work:
 
 def key_of(chance: random.Random, keys: int) -> bytes:
     """A drawn key: every second the hot one."""
-    return b"hot" if chance.random() < 0.5 else b"key-%d" % chance.randrange(keys)
+    return HOT if chance.random() < 0.5 else b"key-%d" % chance.randrange(keys)
 
 
 def produce(work: Work, following: Following) -> None:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from trimtab.lab.simulate.keys.world import World
-from trimtab.model.keys.routing import Route, RoutingTable, group_count
-from trimtab.online.keys.murmur2 import POSITIVE, murmur2
+from trimtab.model.keys.routing import Route, RoutingTable
+from trimtab.online.keys.murmur2 import key_group
 
 
 @dataclass(slots=True)
@@ -35,14 +35,11 @@ class Publisher:
         """A table in which some groups move and a hot key is split, split otherwise or put together again."""
         draw, count = self.chance, len(self.world.logs)
         for key in draw.sample(self.keys, min(3, len(self.keys))):
-            group = (murmur2(key) & POSITIVE) % group_count(count)
-            self.groups[group] = _moved(self.groups.get(group), (draw.randrange(count),), group % count)
+            group = key_group(key, count)
+            self.groups[group] = self._table().group_route(group).moved((draw.randrange(count),))
         key = draw.choice(self.hot)
-        home = (murmur2(key) & POSITIVE) % count
-        group = (murmur2(key) & POSITIVE) % group_count(count)
-        before = self.routes.get(key) or self.groups.get(group)
         places = tuple(draw.sample(range(count), draw.choice((1, 2, min(3, count)))))
-        self.routes[key] = _moved(before, places, home)
+        self.routes[key] = self._table().route(key_group(key, count), key).moved(places)
         self._write()
 
     def settle(self) -> None:
@@ -60,14 +57,10 @@ class Publisher:
             self._write()
 
     def _write(self) -> None:
-        count = len(self.world.logs)
         self.version += 1
         self.ends = None
-        self.world.tables.append(
-            RoutingTable(self.version, count, count, dict(self.groups), dict(self.routes))
-        )
+        self.world.tables.append(self._table())
 
-
-def _moved(before: Route | None, places: tuple[int, ...], home: int) -> Route:
-    was = before or Route((home,))
-    return Route(places, tuple(sorted({*was.earlier, *was.partitions})))
+    def _table(self) -> RoutingTable:
+        count = len(self.world.logs)
+        return RoutingTable(self.version, count, count, dict(self.groups), dict(self.routes))

@@ -190,4 +190,4 @@ class Sender:
     def _route(self, table: RoutingTable, name: Name) -> Route:
         if isinstance(name, bytes):
             return table.route(self.group(name), name)
-        return table.groups.get(name) or Route((name % table.base,))
+        return table.group_route(name)
