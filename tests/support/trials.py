@@ -67,7 +67,8 @@ class Trial:
     # ------------------------------------------------------------ the cluster
 
     def create(self, topic: str, assignments: Mapping[int, Sequence[int]], size_bytes: int) -> None:
-        """A topic with so many bytes in each partition."""
+        """A topic with so many bytes in each partition; one that a first try of the test left goes first."""
+        self._delete(topic)
         lists = {number: list(replicas) for number, replicas in assignments.items()}
         self.ask(lambda admin: admin.create_topics({topic: {"assignments": lists}}))
         names = {TopicPartition(topic, number) for number in assignments}
@@ -78,6 +79,11 @@ class Trial:
                 writer.send(topic, value=b"x" * 49_900, partition=number)
         writer.flush()
         writer.close()
+
+    def _delete(self, topic: str) -> None:
+        if topic in self.ask(lambda admin: admin.list_topics()):
+            self.ask(lambda admin: admin.delete_topics([topic]))
+            self.wait(f"{topic} gone", lambda: topic not in self.ask(lambda admin: admin.list_topics()))
 
     def ask(self, call: Callable[[Any], T]) -> T:
         """What an admin client is told that knows nothing of the past."""

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from trimtab.act.acting import Acting, Comparison, Entry, Prepared
 from trimtab.act.execution.codec import Codec
+from trimtab.act.execution.published import standing
 from trimtab.act.keys.machine import KeysMachine, unguarded
 from trimtab.act.keys.settings import KeysSettings
 from trimtab.act.keys.state import (
@@ -66,16 +67,16 @@ def prepare(plan: KeysPlan, seen: Seen, rebase: bool) -> Prepared:
     for key in routes:
         if key.startswith(f"{MoveKind.KEY}/"):
             key_bytes(key.partition("/")[2])  # a hash is refused here, by its name
-    standing = {key: _standing(route_in(table, key), one.before, one.after) for key, one in routes.items()}
+    stand = {key: standing(route_in(table, key), one.before, one.after) for key, one in routes.items()}
     changed = tuple(
         f"{key} goes to {_listed(route_in(table, key))} by table {table.version}, and went to "
         f"{_listed(routes[key].before)} when the plan was made (table {plan.version})"
-        for key, how in standing.items()
+        for key, how in stand.items()
         if how == "changed"
     )
-    comparison = Comparison(standing, changed)
+    comparison = Comparison(stand, changed)
     comparison.refuse_if_changed("another routing table has been published", rebase=rebase)
-    to_do = {key: routes[key].after for key, how in standing.items() if how == "to do"}
+    to_do = {key: routes[key].after for key, how in stand.items() if how == "to do"}
     return Prepared(plan, seen.cluster, seen, comparison, tuple(_steps(plan, seen, to_do)))
 
 
@@ -99,12 +100,6 @@ def _steps(plan: KeysPlan, seen: Seen, to_do: dict[str, Places]) -> list[Routing
         if seen.consumers:
             add(StepKind.SETTLE, to_do, ())
     return steps
-
-
-def _standing(now: Places, before: Places, after: Places) -> str:
-    if now == after:
-        return "already done"
-    return "to do" if now == before else "changed"
 
 
 def _listed(places: Places) -> str:

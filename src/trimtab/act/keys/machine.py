@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import ClassVar
 
-from trimtab.act.execution.machine import Machine
+from trimtab.act.execution.asked import StepState
 from trimtab.act.execution.messages import Command, Event, Wait
+from trimtab.act.execution.published import PublishingMachine, PublishTold, told
 from trimtab.act.execution.record import Blocked, Choice
 from trimtab.act.execution.settings import Patience
 from trimtab.act.execution.state import Status
@@ -23,8 +24,6 @@ from trimtab.act.keys.state import (
     RoutingStep,
     Seen,
     StepKind,
-    StepState,
-    Told,
     TopicSeen,
     route_in,
     settled,
@@ -68,21 +67,11 @@ def published(step: RoutingStep, found: Seen) -> bool:
     return all(route_in(found.table, key) == places for key, places in step.routes.items())
 
 
-def told(state: RoutingState, event: Told) -> RoutingState:
-    """Look whether it stands; where somebody was faster, it is tried again over what they left."""
-    state = replace(state, fresh=False, version=event.version or state.version)
-    if event.version is not None:
-        return state
-    why = "another table was published meanwhile"
-    return state.changing(state.active, lambda record: record.set_back(state.now, state.settings, why))
-
-
-class KeysMachine(Machine[KeysPort, RoutingState]):
+class KeysMachine(PublishingMachine[KeysPort, RoutingState]):
     """The state machine of this level."""
 
     changes: ClassVar = (MakeTables, AddPartitions, PublishTable)
-    facts: ClassVar = {**COMMON, TopicSeen: seen, Told: told}
-    good: ClassVar = frozenset({StepState.DONE})
+    facts: ClassVar = {**COMMON, TopicSeen: seen, PublishTold: told}
 
     @classmethod
     def look(cls, state: RoutingState, *, whole: bool = False) -> Command:
@@ -120,11 +109,6 @@ class KeysMachine(Machine[KeysPort, RoutingState]):
         return (why, state.settings.unhealthy_wait_seconds) if why else None
 
     @classmethod
-    def before_batch(cls, state: RoutingState) -> tuple[RoutingState, Command | None]:
-        """See `Machine.before_batch`."""
-        return state, None
-
-    @classmethod
     def choose(cls, state: RoutingState) -> Choice[RoutingStep]:
         """See `Machine.choose`: the first, once the one before it is done and its turn has come."""
         assert state.seen is not None
@@ -157,12 +141,7 @@ class KeysMachine(Machine[KeysPort, RoutingState]):
         """See `Machine.begin`."""
         found, (step,) = state.seen, batch
         assert found is not None
-        asked = [record for record in state.records if record.step.number == step.number]
-        state = state.changing(
-            asked,
-            lambda one: replace(one, state=StepState.ASKED, started_at=state.now, advanced_at=state.now),
-        )
-        state = replace(state, batches=state.batches + 1, fresh=False)
+        state = cls.asked(state, batch)
         if step.kind is StepKind.ADD:
             return state, AddPartitions(step.place, step.count)
         table = found.table or RoutingTable(0, step.base, len(found.ends))
@@ -174,16 +153,6 @@ class KeysMachine(Machine[KeysPort, RoutingState]):
         return state, PublishTable(step.place, found.topic_id, new)
 
     @classmethod
-    def give_back(cls, state: RoutingState) -> tuple[RoutingState, Command | None]:
-        """See `Machine.give_back`."""
-        return state, None
-
-    @classmethod
-    def ends_as(cls, record: RoutingRecord, blocked: Blocked) -> StepState:
-        """See `Machine.ends_as`."""
-        return StepState.FAILED
-
-    @classmethod
     def blocked_seconds(cls, settings: Patience) -> float:
         """See `Machine.blocked_seconds`."""
         assert isinstance(settings, KeysSettings)
@@ -193,13 +162,13 @@ class KeysMachine(Machine[KeysPort, RoutingState]):
         """See `Machine.perform`."""
         if isinstance(command, MakeTables):
             self.port.make_tables(command.place)
-            return Told(self.clock(), 0)
+            return PublishTold(self.clock(), 0)
         if isinstance(command, AddPartitions):
             self.port.add_partitions(command.place, command.count)
-            return Told(self.clock(), 0)
+            return PublishTold(self.clock(), 0)
         if isinstance(command, PublishTable):
             version = self.port.publish(command.place, command.topic_id, command.table)
-            return Told(self.clock(), version)
+            return PublishTold(self.clock(), version)
         assert isinstance(command, LookAtTopic)
         return TopicSeen(self.clock(), self.port.observe(command.place))
 

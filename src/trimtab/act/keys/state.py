@@ -5,25 +5,16 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import ClassVar, Protocol, Self
+from typing import ClassVar, Protocol
 
+from trimtab.act.execution.asked import AskedRecord
 from trimtab.act.execution.messages import Command, Event, Look
-from trimtab.act.execution.record import Record
-from trimtab.act.execution.state import Execution, Kept
+from trimtab.act.execution.published import KeptPublishing, Publishing
 from trimtab.act.keys.settings import KeysSettings
 from trimtab.model.keys.naming import key_bytes
 from trimtab.model.keys.plan import MoveKind, Places
 from trimtab.model.keys.routing import Route, RoutingTable
 from trimtab.online.keys.murmur2 import key_group
-
-
-class StepState(StrEnum):
-    """How far a step is."""
-
-    PENDING = "pending"
-    ASKED = "asked"
-    DONE = "done"
-    FAILED = "failed"
 
 
 class StepKind(StrEnum):
@@ -78,53 +69,31 @@ class RoutingStep:
 
 
 @dataclass(frozen=True, slots=True)
-class RoutingRecord(Record[RoutingStep, StepState]):
+class RoutingRecord(AskedRecord[RoutingStep]):
     """A step and how far it is."""
-
-    ACTIVE: ClassVar = frozenset({StepState.ASKED})
-    ENDED: ClassVar = frozenset({StepState.DONE, StepState.FAILED})
-
-    state: StepState = StepState.PENDING
-
-    def resumed(self, now: float, ended: bool) -> Self:
-        """See `Record.resumed`: what was asked for is asked for again if it is not seen."""
-        return replace(self, state=StepState.PENDING) if self.active else self
 
 
 @dataclass(frozen=True, kw_only=True)
-class KeptRouting(Kept[RoutingRecord, KeysSettings]):
+class KeptRouting(KeptPublishing[RoutingRecord, KeysSettings]):
     """The part that the journal keeps.
 
     Attributes
     ----------
-    version
-        Of the newest table of ours; 0 for none.
     ends
         Ends of all partitions when everybody followed: once these are committed, nothing waits elsewhere.
     """
 
-    version: int = 0
     ends: tuple[int, ...] = ()
-
-    @property
-    def clean(self) -> bool:
-        """Nothing of the cluster is ever ours: what is published stays."""
-        return True
 
 
 @dataclass(frozen=True, kw_only=True)
-class RoutingState(KeptRouting, Execution[RoutingRecord, KeysSettings]):
+class RoutingState(KeptRouting, Publishing[RoutingRecord, KeysSettings]):
     """Everything the state machine knows; `seen` is the last look."""
 
     level: ClassVar[str] = "keys"
     kept: ClassVar[type[KeptRouting]] = KeptRouting
 
     seen: Seen | None = None
-
-    @property
-    def seen_whole(self) -> bool:
-        """Every look is at everything."""
-        return self.seen is not None
 
 
 @dataclass(frozen=True)
@@ -275,14 +244,14 @@ class LookAtTopic(Look):
 
 @dataclass(frozen=True)
 class MakeTables(Command):
-    """Make the topic of tables. Answer: `Told`."""
+    """Make the topic of tables. Answer: `PublishTold`."""
 
     place: Place
 
 
 @dataclass(frozen=True)
 class AddPartitions(Command):
-    """Bring the topic to so many partitions. Answer: `Told`."""
+    """Bring the topic to so many partitions. Answer: `PublishTold`."""
 
     place: Place
     count: int
@@ -290,7 +259,7 @@ class AddPartitions(Command):
 
 @dataclass(frozen=True)
 class PublishTable(Command):
-    """Publish a table over the one before. Answer: `Told`."""
+    """Publish a table over the one before. Answer: `PublishTold`."""
 
     place: Place
     topic_id: str
@@ -302,13 +271,6 @@ class TopicSeen(Event):
     """Answer to `LookAtTopic`."""
 
     seen: Seen
-
-
-@dataclass(frozen=True)
-class Told(Event):
-    """Answer to an order; `version` of the table that was published, 0 of none, None: somebody was faster."""
-
-    version: int | None
 
 
 class KeysPort(Protocol):

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from trimtab.act.acting import Acting, Comparison, Entry, Prepared
 from trimtab.act.execution.codec import Codec
+from trimtab.act.execution.published import standing
 from trimtab.act.queues.machine import QueuesMachine
 from trimtab.act.queues.settings import PublishSettings
 from trimtab.act.queues.state import (
@@ -45,27 +46,21 @@ def prepare(plan: QueuesPlan, seen: Seen, rebase: bool) -> Prepared:
     if back:
         wanted |= {key: None for key in _weights(seen.table) if key not in after}
     now = seen.table
-    standing = {key: _standing(now.get(key), before.get(key), value, back) for key, value in wanted.items()}
+    stand = {key: standing(now.get(key), before.get(key), value, back) for key, value in wanted.items()}
     changed = tuple(
         f"{key} is {now.get(key, 'not published')} by now (version {seen.version}), "
         f"and was {before.get(key) or 'not published'} when the plan was made (version {plan.version})"
-        for key, how in standing.items()
+        for key, how in stand.items()
         if how == "changed"
     )
-    comparison = Comparison(standing, changed)
+    comparison = Comparison(stand, changed)
     comparison.refuse_if_changed("weights and settings have been published anew", rebase=rebase)
     orders = {f"{move.kind}/{move.name}": move.order for move in plan.moves}
-    to_do = [key for key, how in standing.items() if how == "to do"]
+    to_do = [key for key, how in stand.items() if how == "to do"]
     steps = tuple(
         PublishStep(number, key, wanted[key], orders.get(key, 0)) for number, key in enumerate(to_do, 1)
     )
     return Prepared(plan, seen.cluster, seen, comparison, steps)
-
-
-def _standing(now: Value | None, before: Value | None, after: Value | None, back: bool) -> str:
-    if now == after:
-        return "already done"
-    return "to do" if back or now == before else "changed"
 
 
 def _weights(table: Table) -> dict[str, Value]:

@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import ClassVar
 
 from trimtab.act.execution.asked import StepState
-from trimtab.act.execution.machine import Machine
 from trimtab.act.execution.messages import Command, Event, Wait
+from trimtab.act.execution.published import PublishingMachine, PublishTold, told
 from trimtab.act.execution.record import Blocked, Choice
 from trimtab.act.execution.settings import Patience
 from trimtab.act.execution.transitions import COMMON, looked
@@ -16,9 +16,7 @@ from trimtab.act.queues.state import (
     Publish,
     PublishedSeen,
     PublishingState,
-    PublishRecord,
     PublishStep,
-    PublishTold,
     QueuesPort,
 )
 
@@ -31,21 +29,11 @@ def seen(state: PublishingState, event: PublishedSeen) -> PublishingState:
     return state.changing(there, lambda record: record.end(StepState.DONE, state.now))
 
 
-def told(state: PublishingState, event: PublishTold) -> PublishingState:
-    """Look whether it stands; where somebody was faster, all is tried again over what they left."""
-    state = replace(state, fresh=False, version=event.version or state.version)
-    if event.version is not None:
-        return state
-    why = "another document was published meanwhile"
-    return state.changing(state.active, lambda record: record.set_back(state.now, state.settings, why))
-
-
-class QueuesMachine(Machine[QueuesPort, PublishingState]):
+class QueuesMachine(PublishingMachine[QueuesPort, PublishingState]):
     """The state machine of this level."""
 
     changes: ClassVar = (Publish,)
     facts: ClassVar = {**COMMON, PublishedSeen: seen, PublishTold: told}
-    good: ClassVar = frozenset({StepState.DONE})
 
     @classmethod
     def look(cls, state: PublishingState, *, whole: bool = False) -> Command:
@@ -68,11 +56,6 @@ class QueuesMachine(Machine[QueuesPort, PublishingState]):
         return None
 
     @classmethod
-    def before_batch(cls, state: PublishingState) -> tuple[PublishingState, Command | None]:
-        """See `Machine.before_batch`."""
-        return state, None
-
-    @classmethod
     def choose(cls, state: PublishingState) -> Choice[PublishStep]:
         """See `Machine.choose`: all at once, so that processes see all of it or nothing."""
         until = max(record.not_before for record in state.pending)
@@ -85,25 +68,8 @@ class QueuesMachine(Machine[QueuesPort, PublishingState]):
     def begin(cls, state: PublishingState, batch: tuple[PublishStep, ...]) -> tuple[PublishingState, Command]:
         """See `Machine.begin`."""
         assert state.seen is not None
-        base = state.seen.version
-        numbers = {step.number for step in batch}
-        asked = [record for record in state.records if record.step.number in numbers]
-        state = state.changing(
-            asked,
-            lambda one: replace(one, state=StepState.ASKED, started_at=state.now, advanced_at=state.now),
-        )
         changes = {step.key: step.after for step in batch}
-        return replace(state, batches=state.batches + 1, fresh=False), Publish(base, changes)
-
-    @classmethod
-    def give_back(cls, state: PublishingState) -> tuple[PublishingState, Command | None]:
-        """See `Machine.give_back`."""
-        return state, None
-
-    @classmethod
-    def ends_as(cls, record: PublishRecord, blocked: Blocked) -> StepState:
-        """See `Machine.ends_as`."""
-        return StepState.FAILED
+        return cls.asked(state, batch), Publish(state.seen.version, changes)
 
     @classmethod
     def blocked_seconds(cls, settings: Patience) -> float:

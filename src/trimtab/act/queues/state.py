@@ -8,8 +8,8 @@ from typing import ClassVar, Protocol
 
 from trimtab.act.execution.asked import AskedRecord
 from trimtab.act.execution.messages import Command, Event, Look
+from trimtab.act.execution.published import KeptPublishing, Publishing
 from trimtab.act.execution.settings import Patience
-from trimtab.act.execution.state import Execution, Kept
 
 Value = float | str
 Table = Mapping[str, Value]
@@ -48,30 +48,18 @@ class PublishRecord(AskedRecord[PublishStep]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class KeptPublishing(Kept[PublishRecord, Patience]):
-    """The part that the journal keeps; `version` is that of the newest document of ours, 0 for none."""
-
-    version: int = 0
-
-    @property
-    def clean(self) -> bool:
-        """Nothing of the server is ever ours: what is published stays."""
-        return True
+class KeptWeights(KeptPublishing[PublishRecord, Patience]):
+    """The part that the journal keeps."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class PublishingState(KeptPublishing, Execution[PublishRecord, Patience]):
+class PublishingState(KeptWeights, Publishing[PublishRecord, Patience]):
     """Everything the state machine knows; `seen` is what was published at the last look."""
 
     level: ClassVar[str] = "queues"
-    kept: ClassVar[type[KeptPublishing]] = KeptPublishing
+    kept: ClassVar[type[KeptWeights]] = KeptWeights
 
     seen: Seen | None = None
-
-    @property
-    def seen_whole(self) -> bool:
-        """Every look is at everything."""
-        return self.seen is not None
 
 
 @dataclass(frozen=True)
@@ -115,13 +103,6 @@ class PublishedSeen(Event):
     """Answer to `LookAtPublished`."""
 
     seen: Seen
-
-
-@dataclass(frozen=True)
-class PublishTold(Event):
-    """Answer to `Publish`; `version` is what was published, None where somebody was faster."""
-
-    version: int | None
 
 
 class QueuesPort(Protocol):
