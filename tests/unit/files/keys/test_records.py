@@ -26,6 +26,8 @@ def test_records_come_in_the_order_of_time_and_those_without_a_key_are_counted(t
     assert [found.keys[one] for one in found.which] == [b"007", b"ann", b"007"]
     assert (found.keys, found.keyless) == ((b"007", b"ann"), 1)
     assert found.between(1.5, 2.0).at.tolist() == [1.5]
+    numbers = read_records(written(tmp_path, "key,time\n007,1\n42,2\n", "numbers.csv"))
+    assert numbers.keys == (b"007", b"42")
 
 
 def test_all_kinds_of_file_say_the_same(tmp_path: Path) -> None:
