@@ -114,17 +114,20 @@ class Follower:
             return str(error) or type(error).__name__
 
     def _work(self) -> None:
-        """Do what is asked, or wait a little for it."""
+        """Do what is asked, or wait a little for it; tables and heartbeats wait for no long queue of it."""
         with suppress(queue.Empty):
-            job = self._jobs.get(timeout=TURN_SECONDS)
-            while True:
-                if job is not None:
-                    try:
-                        job(self._side)
-                    except (KafkaError, OSError, InputError) as error:
-                        # Whoever asked asks again: what waits goes on waiting.
-                        LOG.warning("keys of %s: %s", self._topic, error)
-                job = self._jobs.get_nowait()
+            self._do(self._jobs.get(timeout=TURN_SECONDS))
+            until = time.monotonic() + TURN_SECONDS
+            while time.monotonic() < until:
+                self._do(self._jobs.get_nowait())
+
+    def _do(self, job: Job | None) -> None:
+        if job is not None:
+            try:
+                job(self._side)
+            except (KafkaError, OSError, InputError) as error:
+                # Whoever asked asks again: what waits goes on waiting.
+                LOG.warning("keys of %s: %s", self._topic, error)
 
     def _look(self) -> None:
         now = time.monotonic()

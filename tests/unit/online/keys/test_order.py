@@ -223,8 +223,11 @@ def test_what_was_lost_with_a_leader_is_waited_for_until_its_end_is_seen() -> No
     assert receiver.ticked(30.0) == [Probe(3)]
     assert receiver.arrived(0, 1, record(Stamp(1, ((3, 9),)), group=1), 30.0) == []
     assert receiver.probed(3, 5, 6) == []
-    assert receiver.ticked(31.0) == [Probe(3)]
-    assert receiver.probed(3, 6, 6) == [Release(0, 0)]
+    assert receiver.ticked(59.9) == [], "one that lags is not asked for at each tick"
+    assert receiver.ticked(60.0) == [Probe(3)]
+    assert receiver.ticked(60.1) == [], "nor while the answer is on its way"
+    assert receiver.arrived(0, 2, record(Stamp(1, ((3, 9),)), group=2), 60.2) == []
+    assert receiver.probed(3, 6, 6) == [Release(0, 0), Release(0, 1)]
 
 
 def test_a_partition_that_is_revoked_is_forgotten() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
+from math import inf
 from typing import NamedTuple
 
 from trimtab.online.keys.order.messages import (
@@ -76,6 +77,7 @@ class Receiver:
         self._searched: dict[Stream, float] = {}
         self._records: dict[tuple[int, int], Record] = {}
         self._probed: dict[int, set[tuple[int, int]]] = {}
+        self._probed_at: dict[int, float] = {}
         self._forgiven: set[tuple[int, int, int]] = set()
 
     @property
@@ -265,13 +267,19 @@ class Receiver:
         return orders
 
     def _overdue(self, now: float) -> list[ReceiverOrder]:
-        """Probes for records that wait at a fence for too long; the answer excuses only what waits now."""
+        """Probes for records that wait at a fence for too long; the answer excuses only what waits now.
+
+        A partition may only lag: it is probed again after as long a wait, or its consumers would be asked
+        at each tick and have no time left.
+        """
         found: dict[int, set[tuple[int, int]]] = {}
         for lane in self.lanes.values():
             for held in (queue[0] for queue in (*lane.behind.values(), *lane.fenced.values())):
                 if now - held.since >= self.settings.fence_seconds:
                     for partition, offset in held.record.stamp.fence:
-                        if self._passed.get(partition, 0) < offset:
+                        due = now - self._probed_at.get(partition, -inf) >= self.settings.fence_seconds
+                        if due and self._passed.get(partition, 0) < offset:
                             found.setdefault(partition, set()).add((held.partition, held.offset))
-        self._probed = found
+        self._probed |= found
+        self._probed_at |= dict.fromkeys(found, now)
         return [Probe(partition) for partition in sorted(found)]

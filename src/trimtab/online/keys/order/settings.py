@@ -23,9 +23,8 @@ class Guarding:
         A record that waits so long for one before it in its stream has its producer's partitions searched;
         longer than `delivery_seconds`, or the one before it might still come.
     fence_seconds
-        A record that waits so long for another partition has that one's end looked at: what was lost with a
-        leader will not be consumed.
-
+        A record that waits so long for another partition has that one's end looked at, and again each time
+        as much has passed: what was lost with a leader will not be consumed.
     run_records
         Records of a split key that go to one partition before another is chosen. From run to run the turn
         goes to another consumer, which has to hear of it: with runs of 1 a key is as fast as such news.
