@@ -46,32 +46,33 @@ def typed(raw: DataFrame, settings: PipelineSettings, form: RawForm) -> DataFram
 
     Whether it counts depends on the row alone, never on when or with what it came.
     """
-    late = F.unix_micros("received_at") - F.unix_micros("tick") > settings.lateness
+    late = F.coalesce(F.unix_micros("received_at") - F.unix_micros("tick") > settings.lateness, F.lit(False))
     unreadable = (
         F.col("cluster").isNull()
         | F.col("tick").isNull()
         | ~F.coalesce(F.col("kind").isin(*form.kinds), F.lit(False))
     )
     # As text: made by calls, the conditions of forty columns would be a thousand messages to the JVM.
-    bad_number = {
-        name: f"isnan(`{name}`) or abs(`{name}`) = double('Infinity')"
-        for name in numbers(form.columns, "double")
-    }
-    negative = {name: f"`{name}` < 0" for name in form.negative}
-    negative |= {name: f"`{name}` < -1" for name in form.minus_one}
+    doubles = numbers(form.columns, "double")
+    infinite = (
+        f"{_of('greatest', doubles)} = double('Infinity') or {_of('least', doubles)} = -double('Infinity')"
+    )
+    bad_number = F.expr(f"isnan({_of('greatest', doubles)}) or {infinite}")
+    negative = F.expr(f"{_of('least', form.negative)} < 0 or {_of('least', form.minus_one)} < -1")
     flags = (
         flagged_where(late, Flag.LATE)
         .bitwiseOR(flagged_where(unreadable, Flag.UNREADABLE))
-        .bitwiseOR(flagged_where(_any(bad_number.values()), Flag.NOT_A_NUMBER))
-        .bitwiseOR(flagged_where(_any(negative.values()), Flag.NEGATIVE))
+        .bitwiseOR(flagged_where(bad_number, Flag.NOT_A_NUMBER))
+        .bitwiseOR(flagged_where(negative, Flag.NEGATIVE))
     )
     flagged = raw.withColumn("flags", flags)
-    absent = {name: f"`{name}` < 0" for name in (*form.negative, *form.minus_one)}
-    for name, bad in bad_number.items():
-        absent[name] = f"{bad} or {absent[name]}" if name in absent else bad
+    # Each is null of an absent value, which then stays so.
+    sound = {name: [f"`{name}` >= 0"] for name in (*form.negative, *form.minus_one)}
+    for name in doubles:
+        sound.setdefault(name, [f"`{name}` > -double('Infinity')"]).append(f"`{name}` < double('Infinity')")
     cleaned = {
-        name: F.expr(f"case when not coalesce({bad}, false) then `{name}` end")
-        for name, bad in absent.items()
+        name: F.expr(f"case when {' and '.join(conditions)} then `{name}` end")
+        for name, conditions in sound.items()
     }
     # An unreadable row must lie somewhere to be counted: at the instant it was received.
     cleaned["tick"] = F.coalesce("tick", "received_at", F.timestamp_micros(F.lit(0)))
@@ -80,9 +81,10 @@ def typed(raw: DataFrame, settings: PipelineSettings, form: RawForm) -> DataFram
     return conform(
         flagged.withColumns(
             {
-                "accepted": ~is_flagged(Flag.LATE | Flag.UNREADABLE),
+                # Not by the flags, which take all columns: whoever asks for no more reads no more.
+                "accepted": ~(late | unreadable),
                 "copies": F.lit(1),
-                "late_copies": is_flagged(Flag.LATE).cast("int"),
+                "late_copies": late.cast("int"),
                 **cleaned,
             }
         ),
@@ -128,8 +130,9 @@ def deduplicated(samples: DataFrame, form: RawForm, doubled: Ranges | None = Non
     return conform(ranked.where("place = 1"), form.cleaned)
 
 
-def _any(conditions: Iterable[str]) -> Column:
-    return F.expr(" or ".join(f"coalesce({condition}, false)" for condition in conditions) or "false")
+def _of(function: str, names: Iterable[str]) -> str:
+    """Spark's `least` or `greatest` of some numbers and 0; absent ones do not count, NaN is above all."""
+    return f"{function}({', '.join(['0', '0', *(f'`{name}`' for name in names)])})"
 
 
 _OF_SAMPLES = (Flag.UNREADABLE, Flag.NOT_A_NUMBER, Flag.NEGATIVE)

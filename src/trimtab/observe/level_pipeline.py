@@ -36,7 +36,7 @@ class Stage:
         the tables that it reads, and `settings`. Their columns are those in the level's `schemas`, their rows
         reach as far back as the stage says; the frame returned has exactly the columns of its own table.
         An argument `span` is two instants (microseconds) between which all rows to be made lie, both
-        included; None where there are none.
+        included; None where there are none. An argument `samples` is how many the step takes in.
     reach
         For every table it reads, how far before a row's own time (microseconds) rows of that table matter
         to it, by the settings.
@@ -71,9 +71,10 @@ class Stage:
         tables: Mapping[str, DataFrame],
         settings: PipelineSettings,
         span: tuple[int, int] | None = None,
+        samples: int = 0,
     ) -> DataFrame:
-        """The table made, from the tables read, by name, the settings, and the span of what is made."""
-        given = {**tables, "settings": settings, "span": span}
+        """The table made, from the tables read, by name, and what else it asks for."""
+        given = {**tables, "settings": settings, "span": span, "samples": samples}
         return self.make(**{name: given[name] for name in signature(self.make).parameters})
 
 

@@ -101,7 +101,8 @@ def step(
             for stage in [one for one in waiting if all(name in changed for name in one.reach)]:
                 waiting.remove(stage)
                 now = replace(tables, manifest=manifest)
-                running.add(workers.submit(_make, now, stage, dict(changed), settings, nearest))
+                known = (dict(changed), settings, nearest, rows["cleaned"])
+                running.add(workers.submit(_make, now, stage, *known))
             finished, running = wait(running, return_when=FIRST_COMPLETED)
             for future in finished:
                 table, made, files = future.result()
@@ -125,6 +126,7 @@ def _make(
     changed: Mapping[str, Ranges],
     settings: PipelineSettings,
     nearest: int | None,
+    samples: int,
 ) -> tuple[str, Ranges, Written]:
     """Compute everything of one table that changes in others can reach, and write it."""
     made = merged(
@@ -146,7 +148,7 @@ def _make(
         inputs[stage.table] = tables.read(stage.table, state)
     time_column = tables.lake.level.time_column(stage.table)
     span = span_from(tables.manifest, stage.reach, begin)
-    frame = stage.build(inputs, settings, span).where(is_inside(time_column, made))
+    frame = stage.build(inputs, settings, span, samples).where(is_inside(time_column, made))
     return stage.table, made, write_table(frame, tables.lake, stage.table)
 
 

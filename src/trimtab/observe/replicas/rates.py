@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
-from trimtab.observe.collect.kafka.raw import KEYS
+from trimtab.observe.collect.kafka.raw import KEYS, OF_MANY
 from trimtab.observe.columns import Flag
 from trimtab.observe.replicas.schemas import COUNTERS, DELTAS, RATES, STATE
 from trimtab.observe.spark_columns import conform, flagged_where, sound
@@ -27,24 +27,45 @@ _ENTITY: Final = (
 """Keys of an entity as its samples mostly lie, so that putting them in order has least to do."""
 
 
+_OF_MANY: Final = frozenset(name for names in OF_MANY.values() for name in names)
+
+
 def rates(cleaned: DataFrame, settings: PipelineSettings) -> DataFrame:
     """Changes between consecutive ticks of an entity, as whole numbers with the time they took.
 
     One row per accepted sample. A counter that fell means a restart: the whole row's changes are void, since
     the other counters restarted too even where they have already passed their old value. So are changes over
     a gap, and those between two samples whose clocks disagree on the order.
+
+    Nearly all samples are of kinds that fill few columns. They are put in order apart from the others, with
+    those columns alone: what else such a sample should hold is no value of its kind, and does not get here.
     """
     accepted = cleaned.where("accepted")
+    ticks = _ticks(accepted)
+    of_many = F.col("kind").isin(*OF_MANY)
+    many = _changes(accepted.where(of_many), _OF_MANY, ticks, settings)
+    few = _changes(accepted.where(~of_many), frozenset(cleaned.columns), ticks, settings)
+    return conform(many.unionByName(few, allowMissingColumns=True), RATES)
+
+
+def _changes(
+    accepted: DataFrame, values: frozenset[str], ticks: DataFrame, settings: PipelineSettings
+) -> DataFrame:
+    """`rates` of some samples, as far as it is made of some of their values."""
+    deltas = {column: name for column, name in DELTAS.items() if column in values}
+    counters = [name for name in COUNTERS if name in values]
+    state = [name for name in STATE if name in values]
+    needed = dict.fromkeys((*KEYS, "sampled_at", "flags", "leader", *deltas, *state))
     entity = Window.partitionBy(*_ENTITY).orderBy("tick")
-    before = {name: F.lag(name).over(entity) for name in ("tick", "sampled_at", "leader", *DELTAS)}
-    paired = accepted.withColumns({f"_before_{name}": column for name, column in before.items()})
+    before = {name: F.lag(name).over(entity) for name in ("tick", "sampled_at", "leader", *deltas)}
+    paired = accepted.select(*needed, *(column.alias(f"_before_{name}") for name, column in before.items()))
 
     tick = F.unix_micros("tick")
-    near = tick - F.unix_micros("_before_tick") <= settings.gap
     by_tick = tick - F.unix_micros("_before_tick")
+    near = by_tick <= settings.gap
     by_clock = F.unix_micros("sampled_at") - F.unix_micros("_before_sampled_at")
     fell = reduce(
-        or_, (F.coalesce(F.col(name) < F.col(f"_before_{name}"), F.lit(False)) for name in COUNTERS)
+        or_, (F.coalesce(F.col(name) < F.col(f"_before_{name}"), F.lit(False)) for name in counters)
     )
     marked = paired.withColumns(
         {"_near": F.coalesce(near, F.lit(False)), "_fell": fell, "_by_clock": by_clock}
@@ -56,37 +77,38 @@ def rates(cleaned: DataFrame, settings: PipelineSettings) -> DataFrame:
         .bitwiseOR(flagged_where(F.col("_near") & F.col("_fell"), Flag.RESET))
         .bitwiseOR(flagged_where(F.col("_near") & back, Flag.CLOCK_BACK))
     )
-    judged = _with_missed_ticks(marked.withColumn("flags", found), cleaned)
+    judged = _with_missed_ticks(marked.withColumn("flags", found), ticks)
     changes = {
-        name: F.when(sound(), F.col(column) - F.col(f"_before_{column}")) for column, name in DELTAS.items()
+        name: F.when(sound(), F.col(column) - F.col(f"_before_{column}")) for column, name in deltas.items()
     }
-    return conform(
-        judged.withColumns(
-            {
-                **changes,
-                "previous_tick": F.when(F.col("_near"), F.col("_before_tick")),
-                "previous_leader": F.when(F.col("_near"), F.col("_before_leader")),
-                "elapsed_us": F.when(sound(), F.coalesce("_by_clock", by_tick)),
-            }
-        ).select(
-            *KEYS,
-            "sampled_at",
-            "flags",
-            "previous_tick",
-            "previous_leader",
-            "elapsed_us",
-            *DELTAS.values(),
-            *STATE,
-        ),
-        RATES,
+    return judged.withColumns(
+        {
+            **changes,
+            "previous_tick": F.when(F.col("_near"), F.col("_before_tick")),
+            "previous_leader": F.when(F.col("_near"), F.col("_before_leader")),
+            "elapsed_us": F.when(sound(), F.coalesce("_by_clock", by_tick)),
+        }
+    ).select(
+        *KEYS,
+        "sampled_at",
+        "flags",
+        "previous_tick",
+        "previous_leader",
+        "elapsed_us",
+        *deltas.values(),
+        *state,
     )
 
 
-def _with_missed_ticks(marked: DataFrame, cleaned: DataFrame) -> DataFrame:
-    """Flag intervals that span a tick at which the cluster, but not this entity, has samples."""
-    ticks = cleaned.where("accepted").select("cluster", "tick").distinct()
+def _ticks(accepted: DataFrame) -> DataFrame:
+    """Each cluster's ticks, with the one before."""
     cluster = Window.partitionBy("cluster").orderBy("tick")
-    ticks = ticks.withColumn("_cluster_before", F.lag("tick").over(cluster))
+    ticks = accepted.select("cluster", "tick").distinct()
+    return ticks.withColumn("_cluster_before", F.lag("tick").over(cluster))
+
+
+def _with_missed_ticks(marked: DataFrame, ticks: DataFrame) -> DataFrame:
+    """Flag intervals that span a tick at which the cluster, but not this entity, has samples."""
     joined = marked.join(F.broadcast(ticks), on=["cluster", "tick"], how="left")
     missed = F.coalesce(F.col("_near") & (F.col("_before_tick") < F.col("_cluster_before")), F.lit(False))
     return joined.withColumn("flags", F.col("flags").bitwiseOR(flagged_where(missed, Flag.MISSED)))

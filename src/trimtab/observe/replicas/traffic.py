@@ -21,7 +21,11 @@ _COMPACTED_BELOW = 0.5
 meanwhile."""
 
 
+_MOST_BY_HASH: Final = 5_000_000
+"""Samples of a step up to which those of partitions, one in five or so, are looked up in memory."""
+
 _PARTITION: Final = ("cluster", "topic", "partition")
+_TICK: Final = (*_PARTITION, "tick")
 
 _OF_PARTITION = (
     "previous_tick",
@@ -34,46 +38,29 @@ _OF_PARTITION = (
 )
 
 
-def growth(rates: DataFrame) -> DataFrame:
+def growth(rates: DataFrame, samples: int = 0) -> DataFrame:
     """The growth of each partition's log in an interval, as its own and its replicas' samples tell.
 
     One row per partition and tick: the largest growth over the replicas that are complete. A replica whose
     size was read early in the interval shows less, a future replica or one being copied shows the copy. Every
     figure is scaled from the time between its own two samples to the interval between the ticks, so that
     partitions add up.
+
+    Parameters
+    ----------
+    rates
+        The table.
+    samples
+        How many the step takes in.
     """
-    partitions = _gathered(rates).where("own_flags is not null")
-    none = F.array().cast("array<int>")
-    # Lambdas of Spark see columns only: what they compare with must be one.
-    known = partitions.withColumns(
-        {
-            "_copying": F.coalesce("adding", none),
-            "_in_sync": F.coalesce("in_sync", F.col("replicas"), none),
-        }
-    )
-    complete = F.filter(
-        "held",
-        lambda it: (
-            ~F.array_contains(F.col("_copying"), it["broker"])
-            & F.array_contains(F.col("_in_sync"), it["broker"])
-        ),
-    )
-    chosen = known.withColumn("complete", complete)
-    size = F.coalesce(
-        F.array_max(F.transform("complete", lambda it: it["size_bytes"])),
-        F.array_max(F.transform("held", lambda it: it["size_bytes"])),
-    )
-    measured = chosen.withColumns(
-        {
-            "elapsed_us": F.unix_micros("tick") - F.unix_micros("previous_tick"),
-            "size_bytes": size,
-            "_grown": F.array_max(F.transform("complete", lambda it: it["growth_per_us"])),
-        }
+    measured = _gathered(rates, samples).withColumn(
+        "elapsed_us", F.unix_micros("tick") - F.unix_micros("previous_tick")
     )
     return conform(
         measured.withColumns(
             {
                 "flags": _flags_of_growth(),
+                "size_bytes": F.coalesce("_complete_bytes", "_held_bytes"),
                 "growth_bytes": F.round(F.col("_grown") * F.col("elapsed_us")),
                 "records_in": F.round(F.col("records_in_per_us") * F.col("elapsed_us")),
             }
@@ -82,39 +69,59 @@ def growth(rates: DataFrame) -> DataFrame:
     )
 
 
-def _gathered(rates: DataFrame) -> DataFrame:
-    """One row per partition and tick: its own sample, the replicas that brokers hold, and its groups."""
+def _gathered(rates: DataFrame, samples: int) -> DataFrame:
+    """Each partition's own sample at a tick, with what its replicas and groups tell, summed up.
+
+    Own samples are joined to the others, and are keys of the aggregate besides: what is left to keep for each
+    then is numbers, which Spark keeps by hash. Lists and text it would put in order, twice.
+    """
+    rows = rates.where("not coalesce(is_future, false)").withColumn("_key", F.struct(*_TICK))
+    none = F.array().cast("array<int>")
     per_us = 1.0 / F.col("elapsed_us")
-    replica = F.struct(
-        "broker", "size_bytes", F.when(sound(), F.col("growth_bytes") * per_us).alias("growth_per_us")
+    own = rows.where("kind = 'partition'").select(
+        "_key",
+        *_OF_PARTITION,
+        (F.col("end_offset") - F.col("start_offset")).alias("records_kept"),
+        (F.col("records_in") * per_us).alias("records_in_per_us"),
+        F.col("flags").alias("own_flags"),
+        F.coalesce("adding", none).alias("_copying"),
+        F.coalesce("in_sync", F.col("replicas"), none).alias("_in_sync"),
     )
-    own = {
-        **{name: F.col(name) for name in _OF_PARTITION},
-        "records_kept": F.col("end_offset") - F.col("start_offset"),
-        "records_in_per_us": F.col("records_in") * per_us,
-        "own_flags": F.col("flags"),
-    }
-    rows = rates.where("kind in ('replica', 'partition', 'group') and not coalesce(is_future, false)")
-    return rows.groupBy("cluster", "tick", "topic", "partition").agg(
-        *(
-            F.first(F.when(F.col("kind") == "partition", column), ignorenulls=True).alias(name)
-            for name, column in own.items()
-        ),
-        F.collect_list(F.when(F.col("kind") == "replica", replica)).alias("held"),
+    told = rows.where("kind in ('replica', 'group')").select(
+        "_key",
+        F.col("broker").alias("_broker"),
+        F.when(F.col("kind") == "replica", F.col("size_bytes")).alias("_bytes"),
+        F.when((F.col("kind") == "replica") & sound(), F.col("growth_bytes") * per_us).alias("_per_us"),
         # Doubles would add up differently in another order: groups are rounded before they are summed.
-        F.sum(F.when(F.col("kind") == "group", scaled("records_out"))).alias("records_out"),
+        F.when(F.col("kind") == "group", scaled("records_out")).alias("_read"),
+        (F.col("kind") == "replica").alias("_is_replica"),
+    )
+    # What is looked up by hash must fit into memory; putting both sides in order spills.
+    how = "shuffle_hash" if samples <= _MOST_BY_HASH else "merge"
+    joined = own.hint(how).join(told, on="_key", how="left")
+    member = F.array_contains("_in_sync", F.col("_broker"))
+    complete = member & ~F.array_contains("_copying", F.col("_broker"))
+    return (
+        joined.groupBy(*own.columns)
+        .agg(
+            F.max(F.when(complete, F.col("_bytes"))).alias("_complete_bytes"),
+            F.max("_bytes").alias("_held_bytes"),
+            F.max(F.when(complete, F.col("_per_us"))).alias("_grown"),
+            F.max(F.col("_is_replica") & ~member).alias("_outsider"),
+            F.sum("_read").alias("records_out"),
+        )
+        .select("*", "_key.*")
     )
 
 
 def _flags_of_growth() -> Column:
     """Flags of a partition's own sample, and what the samples of its replicas tell besides."""
-    outsider = F.exists("held", lambda it: ~F.array_contains(F.col("_in_sync"), it["broker"]))
     dropped = (F.col("records_dropped") > 0) | (F.col("_grown") < 0)
     moved = F.col("previous_tick").isNotNull() & ~F.col("leader").eqNullSafe(F.col("previous_leader"))
     return (
         F.col("own_flags")
         .bitwiseOR(flagged_where(dropped, Flag.CUT))
-        .bitwiseOR(flagged_where((F.size("_copying") > 0) | outsider, Flag.COPYING))
+        .bitwiseOR(flagged_where((F.size("_copying") > 0) | F.col("_outsider"), Flag.COPYING))
         .bitwiseOR(flagged_where(moved, Flag.LEADER_CHANGED))
     )
 

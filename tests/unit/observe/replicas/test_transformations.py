@@ -46,18 +46,15 @@ def rate_rows(spark: SparkSession, rows: list[dict[str, Any]]) -> DataFrame:
 
 
 def replica(tick: int, broker: int, size: int, **values: Any) -> dict[str, Any]:
-    """The size of one replica of partition t:0."""
-    return sample(
-        tick, "replica", broker=broker, topic="t", partition=0, log_dir="/d", size_bytes=size, **values
-    )
+    """The size of one replica of partition t:0, or of another topic's."""
+    placed = {"broker": broker, "topic": "t", "partition": 0, "log_dir": "/d"}
+    return sample(tick, "replica", size_bytes=size, **(placed | values))
 
 
 def partition(tick: int, end: int, start: int = 0, **values: Any) -> dict[str, Any]:
-    """Partition t:0, led by 1, followed by 2."""
-    placed = {"leader": 1, "replicas": [1, 2], "in_sync": [1, 2], "adding": []}
-    return sample(
-        tick, "partition", topic="t", partition=0, start_offset=start, end_offset=end, **(placed | values)
-    )
+    """Partition t:0, or of another topic, led by 1, followed by 2."""
+    placed = {"leader": 1, "replicas": [1, 2], "in_sync": [1, 2], "adding": [], "topic": "t", "partition": 0}
+    return sample(tick, "partition", start_offset=start, end_offset=end, **(placed | values))
 
 
 def flow(spark: SparkSession, rows: list[dict[str, Any]]) -> list[Any]:
@@ -271,6 +268,13 @@ def test_missed_tick_is_told_from_a_slow_collector(spark: SparkSession) -> None:
     assert flags == {1: 0, 2: Flag.MISSED}
 
 
+def test_values_of_another_kind_do_not_count(spark: SparkSession) -> None:
+    """A replica has no counters: one that falls beside its size is no restart."""
+    rows = [replica(tick, 1, 100 * tick, cpu_time_ns=9 - tick) for tick in range(2)]
+    last = rate_rows(spark, rows).orderBy("tick").collect()[-1]
+    assert (last.growth_bytes, last.cpu_ns, last.flags) == (100, None, 0)
+
+
 def test_bytes_in_are_the_largest_growth_of_a_complete_replica(spark: SparkSession) -> None:
     """A follower read earlier shows less; a future replica and one being copied grow by copying, not by
     traffic.
@@ -282,6 +286,39 @@ def test_bytes_in_are_the_largest_growth_of_a_complete_replica(spark: SparkSessi
     last = flow(spark, rows)[-1]
     assert (last.log_bytes, last.bytes_in, last.size_bytes) == (10_000, 10_000, 10_000)
     assert last.flags & Flag.COPYING
+
+
+def test_growth_is_the_same_looked_up_or_put_in_order(spark: SparkSession) -> None:
+    """A step may hold too many samples to be looked up in memory: the same rows, also of a topic without a
+    name, a partition without replicas, one whose replicas are all outsiders, and one that several groups
+    read.
+    """
+    rows = []
+    for tick in range(3):
+        rows += [partition(tick, 10 * tick), replica(tick, 1, 1000 * tick), replica(tick, 9, 5000 * tick)]
+        rows += [partition(tick, 7 * tick, topic=None), replica(tick, 2, 700 * tick, topic=None)]
+        rows += [partition(tick, 3 * tick, topic="alone")]
+        rows += [partition(tick, tick, topic="out", in_sync=[]), replica(tick, 1, 60 * tick, topic="out")]
+        for group, factor in (("one", 2), ("two", 3)):
+            rows += [
+                sample(tick, "group", group=group, topic="t", partition=0, committed_offset=factor * tick)
+            ]
+    changes = rate_rows(spark, rows).cache()
+    looked_up = growth(changes).orderBy("topic", "tick").collect()
+    in_order = growth(changes, 10**9)
+    assert "SortMergeJoin" in in_order._jdf.queryExecution().toString()
+    assert in_order.orderBy("topic", "tick").collect() == looked_up
+    last = {row.topic: row for row in looked_up[2::3]}
+    told = {
+        topic: (row.growth_bytes, row.size_bytes, row.records_in, row.records_out, row.flags)
+        for topic, row in last.items()
+    }
+    assert told == {
+        None: (700, 1400, 7, None, 0),
+        "alone": (None, None, 3, None, 0),
+        "out": (None, 120, 1, None, Flag.COPYING),
+        "t": (1000, 2000, 10, 5, Flag.COPYING),
+    }
 
 
 def test_cut_log_is_weighed_by_its_records(spark: SparkSession) -> None:

@@ -10,18 +10,25 @@ from typing import Final
 from trimtab.observe.columns import Columns, RawForm, numbers, of_raw
 
 KINDS: Final = ("broker", "log_dir", "topic_broker", "replica", "partition", "group", "client")
-"""The kinds of entity that a row describes, and the columns it fills by that:
+"""The kinds of entity that a row describes, and the columns it fills by that (`OF_MANY` for three of them):
 
 - `broker`: broker, host, rack, broker_state, declared capacities, process and traffic counters;
 - `log_dir`: broker, log_dir, dir_state, disk_total_bytes, disk_usable_bytes; every broker has one, so an
   alive broker without any has refused to tell (an empty broker has dirs without replicas);
 - `topic_broker`: broker, topic, bytes_in_total, bytes_out_total, messages_in_total (needs a metrics
   endpoint);
-- `replica`: broker, topic, partition, log_dir, size_bytes, offset_lag, is_future;
-- `partition`: topic, partition, leader, replicas, in_sync, adding, removing, start_offset, end_offset;
-- `group`: group, topic, partition, committed_offset;
+- `replica`: broker, topic, partition, log_dir, is_future and values;
+- `partition`: topic, partition and values;
+- `group`: group, topic, partition and values;
 - `client`: client, offered and served totals, errors, lateness, latency percentiles.
 """
+
+OF_MANY: Final = {
+    "replica": ("size_bytes", "offset_lag"),
+    "partition": ("leader", "replicas", "in_sync", "adding", "removing", "start_offset", "end_offset"),
+    "group": ("committed_offset",),
+}
+"""Values that rows hold of the kinds that nearly all rows are of, besides keys and times."""
 
 KEYS: Final = (
     "cluster",

@@ -16,6 +16,7 @@ from simulate.kafka.state import PartitionName
 from trimtab.observe.collect.collecting import TickSample, Unanswered
 from trimtab.observe.collect.kafka.asking import AdminAsker
 from trimtab.observe.collect.kafka.collector import Collector
+from trimtab.observe.collect.kafka.raw import KEYS, OF_MANY
 from trimtab.observe.collect.settings import CapacitySettings, CollectSettings
 
 Row = dict[str, object]
@@ -125,8 +126,13 @@ def test_a_broker_that_comes_back_or_joins_is_sampled_again(
 def test_moves_in_flight_are_told(server: SimulatedKafkaServer, asker: AdminAsker) -> None:
     """The pipeline must know a replica that is still being copied."""
     server.do(lambda cluster: cluster.controller.reassign("t", 0, [4, 2]))
-    (moving,) = [row for row in rows(sample(asker), "partition") if row.get("adding")]
+    found = sample(asker)
+    (moving,) = [row for row in rows(found, "partition") if row.get("adding")]
     assert (moving["partition"], moving["adding"], moving["removing"]) == (0, [4], [1])
+    # The pipeline leaves out what a row of these kinds should hold besides.
+    for kind, values in OF_MANY.items():
+        filled = {name for row in rows(found, kind) for name, value in row.items() if value is not None}
+        assert filled - {*KEYS, "sampled_at", "received_at"} == set(values)
 
 
 def test_a_broken_disk_is_marked(server: SimulatedKafkaServer, asker: AdminAsker) -> None:
