@@ -64,9 +64,28 @@ def spread(rows: Sequence[dict[str, Any]], again: Sequence[dict[str, Any]]) -> s
     return _table(["load", "measure", "draws 1 to 3", "draws 11 to 13"], lines)
 
 
-def parts(document: dict[str, Any], expected: dict[str, Any]) -> dict[str, str]:
+def measured(rows: Sequence[dict[str, Any]]) -> str:
+    """A line for each run on brokers."""
+    head = ["C", "s", "policy", "max/mean", "of brokers", "p50", "p99", "KSDR", "KSCDR", "KCR", "overtaken",
+            "lost", "load average"]  # fmt: skip
+    lines = []
+    for row in sorted(rows, key=lambda one: (-one["producers"], one["load"])):
+        converged = row["converged_seconds"]
+        lines.append([
+            f"{row['producers']:,}", row["load"], row["row"],
+            f"{row['max_over_mean']:.2f}", f"{row['brokers_max_over_mean']:.2f}",
+            f"{row['p50_seconds']:.3f} s", f"{row['p99_seconds']:.2f} s", f"{row['late']:.1%}",
+            "never" if converged is None else f"{converged / row['seconds']:.0%}",
+            f"{statistics.mean(row['broker_processors']):.0%}",
+            f"{row['overtaken']:.2%}", f"{row['lost']}", f"{max(row['load_average']):g}",
+        ])  # fmt: skip
+    return _table(head, lines)
+
+
+def parts(document: dict[str, Any], expected: dict[str, Any], brokers: dict[str, Any]) -> dict[str, str]:
     """All of them."""
     return {
+        "brokers": measured(brokers["rows"]),
         "rows": compared(document["rows"], "policy", expected),
         "again": spread(document["rows"], document["again"]),
         "sweep": compared(document["sweep"], "IPOOA, candidate by content"),
@@ -85,7 +104,8 @@ def main() -> int:
     given = parser.parse_args()
     document = json.loads((HERE / "simulated.json").read_text())
     expected = json.loads((HERE / "expected.json").read_text())
-    tell(parts(document, expected), HERE / "README.md" if given.write else None)
+    brokers = json.loads((HERE / "brokers.json").read_text())
+    tell(parts(document, expected, brokers), HERE / "README.md" if given.write else None)
     return 0
 
 

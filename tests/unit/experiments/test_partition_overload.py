@@ -1,0 +1,150 @@
+"""The experiment on brokers, but for the brokers: who sends what, workers that take their time, measures."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from trimtab.history.keys.consumers import Capacity, Consumers
+from trimtab.history.keys.course import Course
+from trimtab.history.keys.stream import KeyStream
+
+FOLDER = Path(__file__).parents[3] / "experiments" / "partition_overload"
+
+
+@pytest.fixture
+def named(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A module of the experiment by its name."""
+    monkeypatch.syspath_prepend(str(FOLDER))
+
+    def found(name: str) -> ModuleType:
+        return import_module(name)
+
+    return found
+
+
+def stream(seconds: float, per_second: float = 100.0, keys: int = 4) -> KeyStream:
+    """Keys in turn, at equal distances."""
+    count = int(seconds * per_second)
+    return KeyStream(
+        [one / per_second for one in range(count)],
+        [one % keys for one in range(count)],
+        [b"%d" % one for one in range(keys)],
+    )
+
+
+def test_producers_share_the_records_of_a_stream_and_begin_it_when_it_is_time(named: Any) -> None:
+    """What comes before has no numbers; of what is measured each record has one producer, at its time."""
+    control, senders = named("control"), named("senders")
+    told: dict[int, float] = {}
+    for one in range(3):
+        task = control.Task("t", "", "", "hash", 1.0, 200, 4.0, 1, one)
+        answers = iter([None] * 5)
+        begins = 160.0
+        sent = list(
+            senders.numbered(task, task.before(), task.stream(), 100.0, lambda: next(answers, begins))  # noqa: B023
+        )
+        before = [due for due, number, _ in sent if number < 0]
+        assert before
+        assert max(before) < begins
+        for due, number, which in sent:
+            if number >= 0:
+                assert number not in told
+                assert which == task.stream().which[number]
+                told[number] = due - begins
+    assert [told[one] for one in sorted(told)] == pytest.approx(task.stream().at)
+
+
+class Message:
+    """A record or the end of a partition, as confluent-kafka tells it."""
+
+    def __init__(self, partition: int, offset: int, end: bool = False) -> None:
+        self._told = partition, offset, end
+
+    def partition(self) -> int:
+        """Its partition."""
+        return self._told[0]
+
+    def error(self) -> object | None:
+        """The end is told as an error."""
+        return "end" if self._told[2] else None
+
+
+class Client:
+    """Hands over what it has."""
+
+    def __init__(self, messages: list[Message]) -> None:
+        self.messages = messages
+
+    def poll(self, seconds: float) -> Message | None:
+        """The next."""
+        return self.messages.pop(0) if self.messages else None
+
+
+def test_a_worker_hands_a_partition_over_in_order_and_its_end_last(named: Any) -> None:
+    """Two partitions side by side; what is revoked is not handed over any more."""
+    takers = named("takers")
+    first = [Message(0, one) for one in range(3)] + [Message(0, 3, end=True)]
+    other = [Message(1, 0), Message(1, 1)]
+    paced = takers.Paced(Client([*first, *other]), Consumers(24, Capacity(100.0)), takers.time.monotonic())
+    taken = [paced.poll(5.0) for _ in range(2)]
+    assert {one.partition() for one in taken} == {0, 1}
+    paced.forget({1})
+    taken += [paced.poll(5.0) for _ in range(3)]
+    assert [one for one in taken if one.partition() == 0] == first
+    assert paced.poll(0.0) is None
+
+
+def test_partitions_that_share_a_worker_wait_for_one_another(named: Any) -> None:
+    """Three records in three partitions are done at once, or by a shared worker one after the other."""
+    takers = named("takers")
+    for shared, begins in ((None, [0.0, 0.0, 0.0]), (1, [0.0, 100.0, 200.0])):
+        workers = Consumers(24, Capacity(0.01))
+        paced = takers.Paced(Client([Message(one, 0) for one in range(3)]), workers, 0.0, shared)
+        assert paced.poll(0.0) is None
+        due = sorted(at for at, _, _ in paced._due)
+        assert [at - due[0] for at in due] == pytest.approx(begins, abs=50.0)
+
+
+def test_partitions_go_to_whoever_has_least(named: Any) -> None:
+    """The largest first: 7, 5 and 4, then 3 to the 4, and 2 to the 5."""
+    found = named("on_brokers").by_load({0: 3, 1: 7, 2: 5, 3: 4, 4: 2}, 3)
+    assert found == [[1], [2, 4], [3, 0]]
+
+
+def course(done: Any, seconds: float = 30.0) -> Course:
+    """All in one partition, each done as said."""
+    own = stream(seconds)
+    return Course(own, [0] * len(own.at), [done(at) for at in own.at], 1)
+
+
+def test_a_load_has_converged_when_no_partition_is_overloaded_for_ten_seconds(named: Any) -> None:
+    """Never above; above until what waited is done; to the end, or nearly."""
+    converged = named("measured").converged_seconds
+    assert converged(course(lambda at: at + 0.01), 200.0) == 0.0
+    # Half of what the consumer can do arrives, and for eight seconds nothing is done.
+    assert converged(course(lambda at: max(8.0, at)), 200.0) == pytest.approx(8.0, abs=0.5)
+    assert converged(course(lambda at: max(25.0, at)), 200.0) is None
+    assert converged(course(lambda at: at + 40.0), 200.0) is None
+
+
+def test_effects_tell_what_was_lost_doubled_and_overtaken(named: Any) -> None:
+    """Ten records; the fourth twice, the last never; and of key 1 an earlier one came later."""
+    measured, takers = named("measured"), named("takers")
+    own = stream(0.1)
+    effects = np.zeros(10, takers.EFFECT)
+    for place, number in enumerate([0, 1, 2, 3, 3, 4, 5, 6, 7, 8]):
+        effects[place] = (number, number % 4, number // 4 + 1, 7.0 + own.at[number], number % 2, 7.5 + place)
+    assert measured.overtaken_of_all(effects) == 0
+    found = measured.figures(own, effects, 7.0, 20.0, [0] * 12 + [1] * 12)
+    assert (found["lost"], found["twice"], found["overtaken"]) == (1, 1, 0.0)
+    assert found["brokers_max_over_mean"] == 2.0
+    # Records 1 and 5 are of key 1.
+    effects["done"][1], effects["done"][6] = effects["done"][6], effects["done"][1]
+    assert measured.overtaken_of_all(effects) == 1
+    assert measured.figures(own, effects, 7.0, 20.0, [0] * 12 + [1] * 12)["overtaken"] == pytest.approx(0.1)
