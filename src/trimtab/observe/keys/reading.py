@@ -97,6 +97,12 @@ class Reading:
         self._say(f"reading the newest {asked:,} records of {self._topic.topic}")
         records = _records(session, options, self._topic.topic, begins, seen.ends)
         found, hot = counted(records, group_count(table.base), self._settings.keys_most)
+        if time.monotonic() - self._looked_at + self._settings.sample_seconds > self._settings.gap_seconds:
+            # Two looks so far apart make no rates: without any, whatever is uneven would seem level.
+            self._say(
+                f"records took longer to read than pipeline.gap_seconds: looking at {self._topic.topic} again"
+            )
+            self.look()
         wait = self._looked_at + self._settings.sample_seconds - time.monotonic()
         if wait > 0:
             time.sleep(wait)
