@@ -42,7 +42,7 @@ def table_by_commands(task: Task) -> dict[str, Any]:
     told = trimtab(lake, "plan", "keys", "--out", str(plan), *settings)
     print("   ", told.strip().splitlines()[0], flush=True)
     applied = trimtab(lake, "apply", str(plan), *on, "--yes")
-    if "finished" not in applied:
+    if "is in force" not in applied:
         raise Failed(f"apply: {applied[-2000:]}")
     made = json.loads(plan.read_text())
     return {
