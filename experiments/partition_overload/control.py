@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import struct
 import time
@@ -89,6 +90,13 @@ class Task:
         learnt = drawn(zipf(self.exponent), 1000 + self.seed, self.per_second / QUARTER, LEARN_SECONDS)
         named = drawn(zipf(self.exponent), self.seed, 1.0, 100.0)
         return KeyStream(learnt.at, learnt.which, named.keys)
+
+
+def told(description: str) -> Task:
+    """The run that a process was started for, from its command line."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("task", help="a run, as JSON; on_brokers.py hands it over")
+    return Task(**json.loads(parser.parse_args().task))
 
 
 def say(folder: str, what: str, value: float = 0.0) -> None:

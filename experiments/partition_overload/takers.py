@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 from confluent_kafka import TopicPartition
-from control import GROUP, MEMBERS, TABLES, VALUE, WORKER_PER_SECOND, Task, heard, say, wait_for
+from control import GROUP, MEMBERS, TABLES, VALUE, WORKER_PER_SECOND, Task, heard, say, told, wait_for
 from streams import PARTITIONS, consumers
 
 from trimtab.dataplane.keys import confluent
@@ -202,7 +202,7 @@ def main() -> None:
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(name)s %(message)s")
     logging.getLogger("kafka").setLevel(logging.ERROR)
     sys.setswitchinterval(SWITCH_SECONDS)
-    consume(Task(**json.loads(sys.argv[1])))
+    consume(told(__doc__ or ""))
 
 
 if __name__ == "__main__":
