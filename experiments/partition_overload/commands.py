@@ -42,12 +42,12 @@ def table_by_commands(task: Task) -> dict[str, Any]:
     told = trimtab(lake, "plan", "keys", "--out", str(plan), *settings)
     print("   ", told.strip().splitlines()[0], flush=True)
     applied = trimtab(lake, "apply", str(plan), *on, "--yes")
-    if "is in force" not in applied:
+    if json.loads(plan.read_text())["moves"] == [] or "is in force" not in applied:
         raise Failed(f"apply: {applied[-2000:]}")
     made = json.loads(plan.read_text())
     return {
-        "groups_moved": sum(one["kind"] == "group" for one in made["moves"]),
-        "keys_split": sum(one["kind"] == "key" for one in made["moves"]),
+        "groups_moved": sum(one["kind"] == "move_group" for one in made["moves"]),
+        "keys_split": sum(one["kind"] == "split_key" for one in made["moves"]),
         "read_seconds": round(read - begun, 1),
         "applied_seconds": round(time.monotonic() - read, 1),
     }
