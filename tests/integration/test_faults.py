@@ -23,6 +23,8 @@ pytestmark = [pytest.mark.kafka, pytest.mark.timeout(1200)]
 MB = 1_000_000
 SLOW = "600000"
 """Bytes per second and broker: a copy of `BIG` takes ten to twenty seconds."""
+CRAWL = "200000"
+"""Half a minute and more: not over before another trimtab has started, however busy the machine."""
 QUICK = "4000000"
 SMALL, BIG = 2 * MB, 6 * MB
 
@@ -274,7 +276,7 @@ def test_replicas_are_added_and_dropped_under_load(trial: Trial) -> None:
         more = planned(3)
         plan = read_plan(more)
         assert (plan.cost.added_replicas, plan.cost.replica_moves, plan.cost.dropped_replicas) == (3, 0, 0)
-        running = trial.apply(more, throttle=SLOW)
+        running = trial.apply(more, throttle=CRAWL)
         trial.wait("in flight", lambda: trial.in_flight(topic, 0))
         running.send_signal(signal.SIGKILL)
         finish(running)
@@ -282,7 +284,7 @@ def test_replicas_are_added_and_dropped_under_load(trial: Trial) -> None:
         for number, before in enumerate([(1, 2), (2, 3), (3, 1)]):
             trial.assert_replicas(topic, number, before)
         trial.assert_clean([topic])
-        running = trial.apply(more, throttle=SLOW)
+        running = trial.apply(more, throttle=CRAWL)
         trial.wait("in flight", lambda: trial.in_flight(topic, 0))
         running.send_signal(signal.SIGKILL)
         finish(running)
@@ -331,7 +333,7 @@ def test_a_second_trimtab_is_refused(trial: Trial, state: str) -> None:
     trial.create(topic, {0: [1, 2], 1: [1, 2]}, BIG)
     plan = plan_of((topic, 0, (1, 2), (3, 2)), size=BIG)
     other = plan_of((topic, 1, (1, 2), (4, 2)), size=BIG)
-    running = trial.apply(trial.write(topic, plan), throttle=SLOW)
+    running = trial.apply(trial.write(topic, plan), throttle=CRAWL)
     trial.wait("in flight", lambda: trial.in_flight(topic, 0))
     refusal = trial.run("apply", str(trial.write(f"{topic}-second", other)), "--yes", expect=1, state=state)
     assert f"process {running.pid}" in refusal

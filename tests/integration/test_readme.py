@@ -29,7 +29,7 @@ NOT_TYPED = {
 NONE = re.compile(r"(?!)")
 NETWORK = {"network in": "network_in", "network out": "network_out"}
 TRAFFIC = {"bandwidth in": "bandwidth_in", "bandwidth out": "bandwidth_out", "message rate": "message_rate"}
-SMALL = {"1.25e8": "2e6", "50000": "1000"}
+SMALL = {"1.25e8": "1e6", "50000": "500"}
 """Capacities in place of the page's, of which the load of the test takes about a third."""
 # All replicas on two of six brokers, in two racks: nothing could be less level, nor easier to level.
 WORKLOAD = Workload((TopicLoad("readme-orders", (30_000.0,) * 6, readers=1),), record_bytes=3_000)
@@ -140,7 +140,7 @@ def _of(load: LoadSummary) -> str:
 @pytest.fixture
 def pulsar_load(three_pulsar_brokers: PulsarSandbox, tmp_path: Path) -> Iterator[Load]:
     """Uneven bundles, most of the load on the first broker."""
-    workload = skewed(messages_per_second=400.0)
+    workload = skewed(messages_per_second=200.0)
     with PulsarAdmin(three_pulsar_brokers.connection) as admin:
         create_namespaces(admin, workload)
         try:

@@ -84,7 +84,7 @@ def filled(document: dict[str, Any], plan: dict[str, Any]) -> list[str]:
 @pytest.mark.timeout(0 if MORE else 900)
 @pytest.mark.parametrize("reading", READINGS)
 @settings(
-    max_examples=int(MORE or 50),
+    max_examples=int(MORE or 20),
     derandomize=MORE is None,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],

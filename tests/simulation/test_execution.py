@@ -49,7 +49,7 @@ def test_an_undisturbed_plan_is_carried_out(seed: int, tmp_path: Path) -> None:
     assert_good(world)
 
 
-@pytest.mark.parametrize("seed", range(100, 103))
+@pytest.mark.parametrize("seed", range(100, 102))
 def test_killed_at_every_write_and_resumed_the_plan_is_carried_out(seed: int, tmp_path: Path) -> None:
     """Whichever write of the journal the kill falls on, the next life finishes the plan."""
     world = random_world(seed, tmp_path / "whole", median_bytes=SMALL)
@@ -63,7 +63,7 @@ def test_killed_at_every_write_and_resumed_the_plan_is_carried_out(seed: int, tm
             assert_good(again)
 
 
-@pytest.mark.parametrize("seed", range(200, 203))
+@pytest.mark.parametrize("seed", range(200, 202))
 def test_killed_at_every_write_and_cancelled_the_cluster_is_clean(seed: int, tmp_path: Path) -> None:
     """Cancelled instead of resumed, what was in flight is rolled back and nothing is left behind."""
     world = random_world(seed, tmp_path / "whole", median_bytes=SMALL)
@@ -77,7 +77,7 @@ def test_killed_at_every_write_and_cancelled_the_cluster_is_clean(seed: int, tmp
 
 @pytest.mark.parametrize(
     ("seed", "resizes"),
-    [*((seed, False) for seed in range(1000, 1200)), *((seed, True) for seed in range(3200, 3240))],
+    [*((seed, False) for seed in range(1000, 1100)), *((seed, True) for seed in range(3200, 3220))],
 )
 def test_whatever_goes_wrong_nothing_is_left_behind(seed: int, resizes: bool, tmp_path: Path) -> None:
     """Brokers die, calls get lost, others delete, create, move and cancel, trimtab is killed.
