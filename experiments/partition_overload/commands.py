@@ -24,10 +24,10 @@ class Failed(RuntimeError):
 
 
 def trimtab(lake: Path, *words: str) -> str:
-    """A command of the package's own, on a lake of the run's."""
+    """A command of the package's own, on a lake of the run's; a plan may say by 3 that no plan helps."""
     command = [sys.executable, "-m", "trimtab", *words, "--lake", str(lake)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=900)
-    if done.returncode not in (0, 1):
+    if done.returncode not in ((0, 3) if words[0] == "plan" else (0,)):
         raise Failed(f"{' '.join(words)}: {done.stdout[-2000:]}{done.stderr[-2000:]}")
     return done.stdout + done.stderr
 
