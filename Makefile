@@ -1,7 +1,7 @@
 # The two commands for a newcomer are `make demo` and `make test`; everything else serves them.
 # Needs Python 3.11+, Java 17+ and make; `make PYTHON=/path/to/python3.12 demo` picks a Python.
 
-.PHONY: help demo demo-bundles demo-queues demo-keys interactive test lint bench lock clean
+.PHONY: help demo demo-bundles demo-queues demo-keys interactive test test-long lint bench lock clean
 .DEFAULT_GOAL := help
 bin := .venv/bin
 export PYTHON
@@ -29,6 +29,9 @@ interactive: .venv/.dev ## votes, quizzes and questions on queues level by work:
 test: .venv/.dev ## style, types, layers, then every test, on real brokers too
 	@$(bin)/python -m trimtab.lab.demo.warm_up & $(MAKE) --no-print-directory lint || { kill $$!; exit 1; }; wait
 	$(bin)/pytest --numprocesses 3 --dist loadscope --no-loadscope-reorder --durations 25
+
+test-long: .venv/.dev ## tests left out there for their length: tutorial, whole demos, more mutants
+	$(bin)/pytest --long -m long --durations 25
 
 lint: .venv/.dev ## style, types and layers only
 	$(bin)/ruff format --check .

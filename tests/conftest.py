@@ -24,7 +24,12 @@ settings.register_profile("no_deadline", deadline=None)
 settings.load_profile("no_deadline")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--long`: also tests that say by other means, in many minutes, what others have said."""
+    parser.addoption("--long", action="store_true", help="also tests marked as long")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """The order in which tests are begun: those on real brokers first, since they wait more than they work.
 
     The demos come last of them and the planner's own tests next; the last test of a run should be a short
@@ -39,6 +44,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             )
         if marked or item.nodeid.startswith("tests/integration/"):
             item.add_marker(pytest.mark.flaky(reruns=1))
+    if not config.getoption("--long"):
+        left_out = [item for item in items if item.get_closest_marker("long")]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
     items.sort(key=_turn)
 
 

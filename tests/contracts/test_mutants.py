@@ -16,7 +16,15 @@ def mutants(*arguments: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-@pytest.mark.parametrize("arguments", [CORE, ("--quick", "--slice", "5/48")], ids=["role_aware", "slice"])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        CORE,
+        ("--quick", "--slice", "5/200"),
+        pytest.param(("--quick", "--slice", "5/24"), marks=(pytest.mark.long, pytest.mark.timeout(3600))),
+    ],
+    ids=["role_aware", "few", "slice"],
+)
 def test_mutants_are_killed(arguments: tuple[str, ...]) -> None:
     """A mistake that no test notices is a gap in the tests; `scripts/mutants` runs the whole list."""
     done = mutants(*arguments)

@@ -42,7 +42,7 @@ def test_a_plan_can_be_carried_out_and_ends_where_it_says(strategy: str, turn: i
     is true.
     """
     wrong = []
-    for seed in SEEDS[turn % 2 :: 2] if turn else SEEDS:
+    for seed in SEEDS[turn % 4 :: 4] if turn else SEEDS[::2]:
         document, plan = planned(seed, strategy, list(WISHES.values())[turn])
         # The paper's procedure may end unevenly, but nothing that it says may be wrong.
         wrong += [f"seed {seed}: {fault}" for fault in check(document, plan)]

@@ -58,8 +58,8 @@ def state(tmp_path: Path) -> Path:
     return tmp_path / "state"
 
 
-def test_ctrl_c_leaves_nothing_and_the_next_run_works(state: Path, tmp_path: Path) -> None:
-    """Somebody loses patience while clients are at work, looks what is left, and tries again to the end."""
+def test_ctrl_c_leaves_nothing(state: Path, tmp_path: Path) -> None:
+    """Somebody loses patience while clients are at work, and looks what is left."""
     out = tmp_path / "demo"
     first = start_demo(state, out)
     read_until(first, "warm")
@@ -72,6 +72,12 @@ def test_ctrl_c_leaves_nothing_and_the_next_run_works(state: Path, tmp_path: Pat
     assert all_gone(state), left_running(state)
     assert not list((state / "sandbox").glob("*"))
     assert not out.exists()
+
+
+@pytest.mark.long
+def test_six_brokers_are_levelled_and_measured(state: Path, tmp_path: Path) -> None:
+    """Somebody wants to see it before reading: skew found, replicas and leaders moved, all measured."""
+    out = tmp_path / "demo"
 
     def run(attempt: int) -> tuple[int, str, dict[str, Any]]:
         shutil.rmtree(out, ignore_errors=True)

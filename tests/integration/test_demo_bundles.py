@@ -9,7 +9,7 @@ import pytest
 from support.demos import read_result, require_levelled, start_demo, told_by
 from trimtab.model.plan import Verdict
 
-pytestmark = [pytest.mark.pulsar, pytest.mark.spark, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.pulsar, pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(1800)]
 
 
 def test_three_pulsar_brokers_are_levelled_and_measured(tmp_path: Path) -> None:

@@ -110,6 +110,7 @@ def test_history_by_the_day_goes_on_after_kill_9_and_makes_the_same_tables(
     assert not (lake.tables / history.FOLDER).exists()
 
 
+@pytest.mark.long
 def test_a_stream_before_and_after_files_are_joined_makes_the_same_tables(
     whole: dict[str, list[dict[str, Any]]], spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -16,7 +16,7 @@ from support.terminal import Terminal
 from trimtab.connect.kafka.settings import KafkaConnection
 from trimtab.lab.sandbox.ports import free_ports
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(3600)]
+pytestmark = [pytest.mark.kafka, pytest.mark.long, pytest.mark.timeout(3600)]
 
 PAGE = "docs/tutorial.md"
 NOT_TYPED = {
