@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any
+
 from xdist.scheduler import LoadScopeScheduling
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+    from contextlib import AbstractContextManager
 
 CLUSTERS = ("kafka", "pulsar")
 """Also the names of the markers."""
@@ -43,6 +50,27 @@ def cluster_of(nodeid: str) -> str:
     if nodeid.startswith("tests/contracts/") and "[real" in nodeid:
         return "kafka"
     return next((name for name, places in _PLACES.items() if nodeid.startswith(places)), "")
+
+
+SHARED = ("six_brokers", "three_pulsar_brokers")
+"""Fixtures of a cluster for many tests, which come before the others of their chain."""
+
+_running: dict[str, ExitStack] = {}
+
+
+@contextmanager
+def shared(name: str, cluster: AbstractContextManager[Any]) -> Iterator[Any]:
+    """A cluster until the end of the run, or until `end_unused`: idle brokers take a fifth of a core."""
+    with ExitStack() as stack:
+        one = stack.enter_context(cluster)
+        _running[name] = stack
+        yield one
+
+
+def end_unused(fixtures: Collection[str]) -> None:
+    """End the shared clusters that a test does not use, for none after it does."""
+    for name in set(_running) - set(fixtures):
+        _running.pop(name).close()
 
 
 class ClustersApart(LoadScopeScheduling):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import settings
 
-from clusters import CLUSTERS, cluster_of
+from clusters import CLUSTERS, SHARED, cluster_of, end_unused
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -70,11 +70,21 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return ClustersApart(config, log)
 
 
-def _turn(item: pytest.Item) -> tuple[int, bool]:
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """End shared clusters before the first test without them, not after the last with: it may be repeated."""
+    end_unused(_fixtures(item))
+
+
+def _turn(item: pytest.Item) -> tuple[int, bool, bool]:
     cluster = cluster_of(item.nodeid)
     if cluster:
-        return CLUSTERS.index(cluster), item.path.name.startswith("test_demo")
-    return len(CLUSTERS), item.path.name != "test_planners.py"
+        alone = not set(SHARED) & set(_fixtures(item))
+        return CLUSTERS.index(cluster), alone, item.path.name.startswith("test_demo")
+    return len(CLUSTERS), True, item.path.name != "test_planners.py"
+
+
+def _fixtures(item: pytest.Item) -> list[str]:
+    return getattr(item, "fixturenames", [])
 
 
 @pytest.fixture(scope="session")

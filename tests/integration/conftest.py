@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from clusters import shared
 from trimtab.lab.sandbox.kafka import KafkaSandbox
 from trimtab.lab.sandbox.pulsar import PulsarSandbox
 
@@ -15,11 +16,11 @@ def _say(line: str) -> None:
 
 @pytest.fixture(scope="session")
 def six_brokers() -> Iterator[KafkaSandbox]:
-    """Six brokers with metrics endpoints on three declared hosts, shared by the whole session.
+    """Six brokers with metrics endpoints on three declared hosts, shared by all tests that want such.
 
     Tests leave it as they found it: no topic, no throttle, every broker alive.
     """
-    with KafkaSandbox.start(6, say=_say) as sandbox:
+    with shared("six_brokers", KafkaSandbox.start(6, say=_say)) as sandbox:
         yield sandbox
 
 
@@ -37,9 +38,9 @@ def three_brokers() -> Iterator[KafkaSandbox]:
 
 @pytest.fixture(scope="session")
 def three_pulsar_brokers() -> Iterator[PulsarSandbox]:
-    """Three brokers of the newest Pulsar under the modular load manager, shared by the whole session.
+    """Three brokers of the newest Pulsar under the modular load manager, shared by all tests that want such.
 
     Tests leave it as they found it: every broker alive, no namespace of theirs left, no dynamic setting.
     """
-    with PulsarSandbox.start(3, say=_say) as sandbox:
+    with shared("three_pulsar_brokers", PulsarSandbox.start(3, say=_say)) as sandbox:
         yield sandbox

@@ -79,11 +79,11 @@ def test_stream_and_batch_agree_to_the_bit(spark: SparkSession, history: Lake, t
     """
     lake = Lake(tmp_path, BUNDLES)
     files = arrivals()
-    for begin, end in ((0, 15), (15, len(files))):
+    for begin, end in ((0, 10), (10, len(files))):
         for number in range(begin, end):
             land(files[number], lake.raw, f"file-{number:03d}")
             os.utime(*lake.raw.glob(f"*/file-{number:03d}.parquet"), (number, number))
-        run_stream(spark, lake, SETTINGS, Source(most_per_batch=16), once=True)
+        run_stream(spark, lake, SETTINGS, Source(most_per_batch=12), once=True)
     assert lake.manifest().version >= 3
     for name in TABLES:
         live, batch = (sorted(map(repr, one.table(name).to_pylist())) for one in (lake, history))

@@ -111,8 +111,12 @@ def test_the_controller_can_die_and_come_back(three_brokers, admin):
     delete_topics(three_brokers.connection, ["after"])
 
 
-def test_a_load_tells_the_truth(three_brokers, admin, tmp_path):
-    """What the load says it produced is, record for record, what lies in the log; and readers get it all."""
+def test_a_load_tells_the_truth(three_brokers, admin, tmp_path, monkeypatch):
+    """What the load says it produced is, record for record, what lies in the log; and readers get it all.
+
+    Its folder is one of the current folder's, as a user names it.
+    """
+    monkeypatch.chdir(tmp_path)
     topics = (
         TopicLoad("busy", (60_000.0, 20_000.0, 0.0), readers=2),
         TopicLoad("quiet", (10_000.0,), preload_bytes=(250_000,)),
@@ -122,7 +126,7 @@ def test_a_load_tells_the_truth(three_brokers, admin, tmp_path):
     from kafka import TopicPartition
     from kafka.admin import OffsetSpec
 
-    with Load.start(three_brokers.connection, workload, tmp_path) as load:
+    with Load.start(three_brokers.connection, workload, Path("truth")) as load:
         _wait_until(lambda: load.summary().produced_records > 300)
         load.require_running()
     ticks = list(load.ticks())
@@ -144,7 +148,7 @@ def test_a_load_tells_the_truth(three_brokers, admin, tmp_path):
     whole = load.read_back()
     assert whole.ok, whole
     assert whole.read_back == whole.confirmed == summary.produced_records
-    _leave_out_one_and_write_one_twice(three_brokers.connection, tmp_path)
+    _leave_out_one_and_write_one_twice(three_brokers.connection, load.folder)
     broken = load.read_back()
     assert (broken.lost, broken.twice) == ({"quiet:0": 1}, {"busy:0": 1})
     delete_topics(three_brokers.connection, ["busy", "quiet"])

@@ -93,6 +93,7 @@ class Load:
         SandboxError
             If a client ends instead.
         """
+        folder = folder.absolute()  # The clients run in another one.
         folder.mkdir(parents=True, exist_ok=True)
         names = ["producer", *(f"reader-{rank + 1}" for rank in range(workload.consumers))]
         load = cls(connection, workload, folder)

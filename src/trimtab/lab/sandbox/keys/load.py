@@ -98,13 +98,15 @@ class LoadedTopic:
             admin.create_topics({load.topic: spec}, wait_for_metadata=True)
 
     def start(self) -> None:
-        """Start the consumers, and once they have their partitions the producers."""
+        """Start the consumers, once they have their partitions the producers, and wait for a first record."""
         for number in range(self.load.consumers):
             self._start("consume", number)
         wanted = min(self.load.consumers, len(self.topic.look().ends))
         self.until(lambda: self.members == wanted, f"{wanted} consumers with partitions")
+        before = self._written
         for number in range(self.load.producers):
             self._start("produce", number)
+        self.until(lambda: self._written > before, "a first record")
 
     def _start(self, role: str, number: int) -> None:
         load, name = self.load, f"{role}-{number}-{self._run}"
@@ -115,6 +117,11 @@ class LoadedTopic:
         )  # fmt: skip
         command = [sys.executable, "-m", worker.__name__, work.text()]
         self._processes[name] = spawn(command, self.folder, self.folder / f"{name}.log", outlive=False)
+
+    @property
+    def _written(self) -> int:
+        """Records of all partitions, from the topic's beginning on."""
+        return sum(self.topic.look().ends.values())
 
     @property
     def members(self) -> int:
