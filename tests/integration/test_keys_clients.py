@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ from trimtab.model.errors import InputError
 from trimtab.model.keys.routing import Route, RoutingTable, group_count
 from trimtab.online.keys.murmur2 import POSITIVE, murmur2
 from trimtab.online.keys.order.messages import Search, Stamp
+from trimtab.online.keys.order.settings import Guarding
 
 pytestmark = pytest.mark.kafka
 
@@ -90,6 +92,11 @@ class Place:
         reader.close()
         beats = (read_heartbeat(value) for value in found.values() if value is not None)
         return [one for one in beats if one is not None and one.topic == topic]
+
+    def members(self, group: str) -> set[str]:
+        """Members of a consumer group, as its coordinator has them at this moment."""
+        found = ask(self.connection, lambda admin: admin.describe_groups([group])).values()
+        return {member["member_id"] for one in found for member in one["members"]}
 
     def close(self) -> None:
         """Close."""
@@ -197,15 +204,10 @@ def test_each_keys_order_is_kept_while_tables_change_under_load(
     load_until_followed(3)
     sender.close()
     wait_until(lambda: effects.count() >= sum(sent.values()), "everything has taken effect")
-    members = {
-        member["member_id"]
-        for group in ask(place.connection, lambda admin: admin.describe_groups([f"g-{topic}"])).values()
-        for member in group["members"]
-    }
     wait_until(
         lambda: (
             {beat.member for beat in place.beats(topic) if beat.role == "consumer" and beat.wrapped}
-            == members
+            == place.members(f"g-{topic}")
         ),
         "who is wrapped is seen by its heartbeat",
     )
@@ -335,6 +337,40 @@ def _made(place: Place, topic: str) -> bool:
         )
 
     return bool(ask(place.connection, make))
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_no_more_is_held_than_is_said(place: Place, client: str, tmp_path: Path) -> None:
+    """3,000 records wait for ten of another partition: no more than 300 and a batch are fetched till then."""
+    topic = place.topic(2)
+    writer = KafkaProducer(**place.settings)
+    header = HEADER, stamp_bytes("p", Stamp(1, ((1, 10),)))
+    for number in range(1, 3001):
+        writer.send(topic, b"%d" % number, b"k", [header], 0)
+    writer.flush()
+    effects = Effects(tmp_path / "effects")
+    following = replace(place.following, guarding=Guarding(held_records=300))
+    taker = Taker(client, place.bootstrap, topic, f"g-{topic}", effects, following)
+    most = 0
+
+    def held() -> int:
+        nonlocal most
+        most = max(most, taker.consumer.receiving.held)
+        return most
+
+    wait_until(lambda: held() >= 300, "records are held")
+    until = time.monotonic() + 3
+    while time.monotonic() < until:
+        held()
+        time.sleep(0.01)
+    assert effects.count() == 0
+    for number in range(1, 11):
+        writer.send(topic, b"%d" % number, b"other", None, 1)
+    writer.close()
+    wait_until(lambda: held() and effects.count() == 3010, "all of them take effect")
+    taker.close()
+    effects_in_order(effects, Counter({b"k": 3000, b"other": 10}))
+    assert most <= 300 + 500
 
 
 def test_what_is_not_committed_is_searched(place: Place) -> None:

@@ -91,7 +91,8 @@ class Producer(AIOKafkaProducer):  # type: ignore[misc]
         try:
             if stamp is not PLAIN:
                 headers = [*(headers or ()), sending.header(stamp)]
-            future = await super().send(topic, value, Serialised(data), place, timestamp_ms, headers)
+            given = data if self._key_serializer is None else Serialised(data)
+            future = await super().send(topic, value, given, place, timestamp_ms, headers)
             if stamp.sequence:
                 future.add_done_callback(
                     lambda done: sending.failed(data, stamp) if done.cancelled() or done.exception() else None
@@ -250,6 +251,12 @@ class Consumer:
                     position = await self.client.position(TopicPartition(self._topic, partition))
                     receiving.positioned(partition, position)
             await asyncio.to_thread(receiving.turn)
+            stop, go = receiving.flow()
+            for change, partitions in (self.client.pause, stop), (self.client.resume, go):
+                for partition in partitions:
+                    # What a rebalance has just taken is told by the next step.
+                    with suppress(KafkaError):
+                        change(TopicPartition(self._topic, partition))
             await self._commit(receiving.due())
         receiving.member = self.client._coordinator.member_id
         await self._look_for_partitions()

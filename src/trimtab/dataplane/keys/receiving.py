@@ -23,6 +23,7 @@ from trimtab.online.keys.murmur2 import Hashes
 from trimtab.online.keys.order.messages import (
     AskMark,
     Commit,
+    Drop,
     Probe,
     ReceiverOrder,
     Record,
@@ -101,6 +102,7 @@ class Receiving:
         self._heard_at = self._committed_at = 0.0
         self._failed = False
         self._assigned: tuple[int, ...] = ()
+        self._paused: dict[int, bool] = {}
         self.follower = Follower(settings, topic, lambda *_: None, self._beat)
         self.follower.start()
         if self.follower.seen is None:
@@ -132,6 +134,8 @@ class Receiving:
         for partition in partitions:
             self._receiver.revoked(partition)
             self.commits.pop(partition, None)
+            # A client may keep it paused over a rebalance, or not: whoever has it next is told anew.
+            self._paused.pop(partition, None)
             for place in [one for one in self._messages if one[0] == partition]:
                 del self._messages[place]
         self._ready = deque(one for one in self._ready if one in self._messages)
@@ -189,6 +193,14 @@ class Receiving:
                 self._heard, self._heard_at = False, now
                 self.follower.ask(self._hear)
 
+    def flow(self) -> tuple[list[int], list[int]]:
+        """Partitions for the client to pause now, since enough of their records wait, and to resume."""
+        now = time.monotonic()
+        full = {one: not self._receiver.room(one, now) for one in self._receiver.lanes}
+        told = [one for one in sorted(full) if self._paused.get(one) != full[one]]
+        self._paused = full
+        return [one for one in told if full[one]], [one for one in told if not full[one]]
+
     def patience(self, seconds: float) -> float:
         """How long a client may wait for records: less while some wait here."""
         return min(seconds, QUICK_SECONDS) if self._messages else seconds
@@ -220,6 +232,8 @@ class Receiving:
             order = left.popleft()
             if isinstance(order, Release):
                 self._ready.append((order.partition, order.offset))
+            elif isinstance(order, Drop):
+                self._messages.pop((order.partition, order.offset), None)
             elif isinstance(order, Commit):
                 self.commits[order.partition] = order.offset
             elif isinstance(order, AskMark):

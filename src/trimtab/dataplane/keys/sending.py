@@ -67,12 +67,23 @@ class Sending:
         That the topic has.
     retry_seconds
         A change that was given up is tried again after so long.
+
+    Attributes
+    ----------
+    lock
+        Who holds it may hand a record of `plain` to the client at once, if that never waits, and count it in
+        `load`: no change of routes begins meanwhile. All others `begin` and `end`.
+    plain
+        Partitions of keys that go without a stamp, as far as they were met.
+    load
+        Records that went to each partition since the table was followed.
     """
 
     def __init__(self, sender: Sender, process: str, partitions: int, retry_seconds: float) -> None:
         self.process, self._retry_seconds = process, retry_seconds
-        self._sender, self._load = sender, [0.0] * partitions
-        self._lock = threading.Condition(threading.Lock())
+        self._sender, self.plain, self.load = sender, sender.plain, [0.0] * partitions
+        self.lock = threading.Lock()
+        self._changed = threading.Condition(self.lock)
         # Records placed and not yet in the client's hands, by whether the last change was even or odd.
         self._in_hand, self._turn = [0, 0], 0
         self._flushing = 0
@@ -95,11 +106,11 @@ class Sending:
 
         `end` must follow once the client has the record, or has refused it.
         """
-        with self._lock:
+        with self.lock:
             # A client may call back within its flush, and the application send from there.
             if self._flushing and self._flushing != threading.get_ident():
                 return None
-            placed = self._sender.place(key, self._load, self._chance)
+            placed = self._sender.place(key, self.load, self._chance)
             if placed is None:
                 return None
             turn = self._turn
@@ -113,8 +124,8 @@ class Sending:
             return begun
         until = time.monotonic() + self._sender.settings.switch_seconds
         while True:
-            with self._lock:
-                self._lock.wait(max(0.0, until - time.monotonic()))
+            with self.lock:
+                self._changed.wait(max(0.0, until - time.monotonic()))
                 if time.monotonic() >= until:
                     self._give_up()
             begun = self.try_begin(key)
@@ -123,12 +134,12 @@ class Sending:
 
     def end(self, turn: int) -> None:
         """The client has the record, or has refused it."""
-        with self._lock:
+        with self.lock:
             self._in_hand[turn] -= 1
 
     def give_up(self) -> None:
         """A change has taken too long for somebody who waits: on with the old table."""
-        with self._lock:
+        with self.lock:
             self._give_up()
 
     def header(self, stamp: Stamp) -> tuple[str, bytes]:
@@ -154,7 +165,9 @@ class Sending:
             return False
         if outlet.partitions(table.partitions) < table.partitions:
             return False
-        with self._lock:
+        with self.lock:
+            # Records of the new table may be placed before this method has seen that it holds.
+            self.load.extend([0.0] * (table.partitions - len(self.load)))
             before, self._turn = self._turn, 1 - self._turn
             orders: list[SenderOrder] = self._sender.seen(table, now)
             self._flushing = threading.get_ident() if orders and outlet.quiet else 0
@@ -163,31 +176,31 @@ class Sending:
             for order in orders:
                 if isinstance(order, Flush) and not self._flush(before, outlet, until):
                     break
-                with self._lock:
+                with self.lock:
                     self._flushing = 0
-                    self._lock.notify_all()
+                    self._changed.notify_all()
                     asked = self._sender.flushed(table.version)
                 for one in asked:
                     if isinstance(one, ReadEnds):
                         found = ends(one.partitions)
-                        with self._lock:
+                        with self.lock:
                             self._sender.ends_read(one.version, found, time.monotonic())
         finally:
-            with self._lock:
+            with self.lock:
                 self._flushing = 0
                 if self._sender.changing:
                     self._give_up()
                 if self.version == table.version:
                     # By what was sent since ever, all records of a split key would go to a new partition.
-                    self._load = [0.0] * max(len(self._load), table.partitions)
-                self._lock.notify_all()
+                    self.load = [0.0] * len(self.load)
+                self._changed.notify_all()
         return self.version >= table.version
 
     def fill(self, outlet: Outlet) -> None:
         """Fill the places of records that failed."""
         while self._failures:
             key, stamp = self._failures.popleft()
-            with self._lock:
+            with self.lock:
                 orders = self._sender.failed(key, stamp)
             for order in orders:
                 if isinstance(order, Fill):
@@ -215,4 +228,4 @@ class Sending:
         if self._sender.changing:
             self._sender.ticked(inf)
             self._retry_at = time.monotonic() + self._retry_seconds
-            self._lock.notify_all()
+            self._changed.notify_all()

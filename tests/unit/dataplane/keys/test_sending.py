@@ -68,6 +68,22 @@ def test_a_table_is_followed_and_records_of_a_split_key_are_stamped() -> None:
     assert one.begin(b"cold")[2] is PLAIN
 
 
+def test_keys_without_a_stamp_are_known_until_routes_change() -> None:
+    """Who holds the lock may hand records of those to the client at once."""
+    one, client = sending(), Client()
+    turn, place, _ = one.begin(b"hot")
+    one.end(turn)
+    assert one.plain == {b"hot": place}
+    known: list[dict[bytes, int]] = []
+    client.flush = lambda seconds: known.append({**one.plain}) or True  # type: ignore[method-assign]
+    assert one.follow(SPLIT, client, ends)
+    one.begin(b"hot")
+    one.begin(b"cold")
+    assert known == [{}]
+    assert [*one.plain] == [b"cold"]
+    assert sum(one.load) == 2
+
+
 def test_a_key_whose_route_changes_waits_and_all_others_do_not() -> None:
     """What was placed before the change must be with the client before it is flushed."""
     one, client = sending(), Client()
@@ -121,7 +137,10 @@ def test_partitions_that_the_client_does_not_know_are_waited_for() -> None:
     one, client = sending(), Client()
     assert not one.follow(table, client, ends)
     client.known = 4
+    counted: list[int] = []
+    client.flush = lambda seconds: counted.append(len(one.load)) or True  # type: ignore[method-assign]
     assert one.follow(table, client, ends)
+    assert counted == [4], "records may go to the new one before this method has ended"
     assert one.begin(b"hot")[1] == 3
 
 

@@ -11,6 +11,7 @@ from trimtab.online.keys.order.messages import (
     PLAIN,
     AskMark,
     Commit,
+    Drop,
     Fill,
     Flush,
     Probe,
@@ -63,6 +64,21 @@ def test_a_change_of_tables_step_by_step() -> None:
     assert placed(sender) == (3, PLAIN)
 
 
+def test_what_was_sent_before_the_first_table_is_settled_by_a_table_after_it() -> None:
+    """Who published the first had seen nothing of this run; of a run that sent nothing before, it had."""
+    for begun, after in ((True, Stamp(7, ((HOME, 12),))), (False, PLAIN)):
+        sender = Sender(4)
+        if begun:
+            assert placed(sender) == (HOME, PLAIN)
+        sender.seen(table(7, 3, earlier=(HOME,)), 0.0)
+        sender.flushed(7)
+        sender.ends_read(7, {HOME: 12}, 0.0)
+        assert sender.seen(table(8, 3), 0.0) == []
+        assert placed(sender) == (3, after), "it may have been settled before this run began"
+        assert sender.seen(table(9, 3, earlier=(HOME,)), 0.0) == sender.seen(table(10, 3), 0.0) == []
+        assert placed(sender) == (3, PLAIN)
+
+
 def test_a_split_key_counts_its_records_from_one() -> None:
     """A first table: an earlier run may have written to the partitions of the split as well."""
     sender = Sender(4, Guarding(run_records=1))
@@ -103,7 +119,9 @@ def test_a_mark_that_jumps_frees_all_that_it_passes() -> None:
         stream = record(Stamp(1, (), 2)).stream
         assert receiver.waits_for(stream)
         assert receiver.held == 4
-        assert receiver.marked(stream, jump) == ([Release(0, {1: 0, 2: 1}[jump])] if jump in (1, 2) else [])
+        dropped = [Drop(0, offset) for offset in range({1: 0, 2: 1, 50: 3}[jump])]
+        released = [Release(0, {1: 0, 2: 1}[jump])] if jump in (1, 2) else []
+        assert receiver.marked(stream, jump) == dropped + released
         assert receiver.held == {1: 3, 2: 2, 50: 1}[jump]
     assert receiver.marked(stream, 51) == [Release(0, 3)]
     assert not receiver.waits_for(stream)
@@ -192,10 +210,44 @@ def test_sequences_are_released_in_turn() -> None:
     assert receiver.arrived(0, 1, record(Stamp(1, (), 2)), 0.0) == [Release(0, 1)]
     assert receiver.applied(0, 1) == [Release(0, 0)]
     receiver.applied(0, 0)
-    assert receiver.arrived(0, 2, record(Stamp(1, (), 2)), 0.0) == [], "a retry"
+    assert receiver.arrived(0, 2, record(Stamp(1, (), 2)), 0.0) == [Drop(0, 2)], "a retry"
     assert receiver.ticked(0.0) == [Commit(0, 3)]
     assert receiver.arrived(0, 3, record(Stamp(1, (), 5)), 0.0) == [], "4 is somewhere else"
     assert receiver.ticked(0.0) == [AskMark(stream)]
+
+
+def test_what_has_taken_effect_elsewhere_is_dropped() -> None:
+    """Below the mark, and a second copy of what waits."""
+    receiver = Receiver()
+    receiver.assigned(0, 0)
+    receiver.arrived(0, 0, record(Stamp(1, (), 1)), 0.0)
+    receiver.marked(record(Stamp(1, (), 1)).stream, 0)
+    receiver.applied(0, 0)
+    assert receiver.arrived(0, 1, record(Stamp(1, (), 1)), 0.0) == [Drop(0, 1)]
+    assert receiver.arrived(0, 2, record(Stamp(1, (), 3)), 0.0) == []
+    assert receiver.arrived(0, 3, record(Stamp(1, (), 3)), 0.0) == [Drop(0, 3)]
+
+
+def test_a_partition_has_room_for_so_many_records_that_wait() -> None:
+    """Then none until half of them wait no more, or one batch each time a gap's time has passed."""
+    receiver = Receiver(Guarding(held_records=4, delivery_seconds=10, gap_seconds=20))
+    receiver.assigned(0, 0)
+    receiver.assigned(1, 0)
+    for offset in range(4):
+        assert receiver.room(0, 1.0)
+        receiver.arrived(0, offset, record(Stamp(1, ((3, 7 + offset),)), group=offset), 1.0)
+    assert receiver.room(1, 1.0)
+    assert not receiver.room(0, 1.0)
+    receiver.passed(3, 7)
+    receiver.applied(0, 0)
+    assert not receiver.room(0, 20.9)
+    assert receiver.room(0, 21.0), "what is waited for may lie behind them"
+    assert not receiver.room(0, 21.0)
+    receiver.passed(3, 8)
+    receiver.applied(0, 1)
+    assert receiver.room(0, 22.0)
+    receiver.arrived(0, 4, record(Stamp(1, ((3, 99),)), group=9), 22.0)
+    assert receiver.room(0, 22.0), "three wait"
 
 
 def test_a_gap_is_searched_for_before_it_is_skipped() -> None:
@@ -250,3 +302,5 @@ def test_time_outs_that_contradict_one_another_are_refused() -> None:
         Guarding(switch_seconds=0)
     with pytest.raises(SettingsError, match="run_records is 0, expected 1 or more"):
         Guarding(run_records=0)
+    with pytest.raises(SettingsError, match="held_records is 0, expected 1 or more"):
+        Guarding(held_records=0)

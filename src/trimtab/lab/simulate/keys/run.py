@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import itertools
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from trimtab.lab.simulate.keys.publisher import Publisher
 from trimtab.lab.simulate.keys.world import Entry, World
 from trimtab.online.keys.order.settings import Guarding
 
 SETTINGS = Guarding(
-    switch_seconds=5.0, delivery_seconds=2.0, gap_seconds=4.0, fence_seconds=60.0, run_records=1
+    switch_seconds=5.0,
+    delivery_seconds=2.0,
+    gap_seconds=4.0,
+    fence_seconds=60.0,
+    run_records=1,
 )
+MOST_BEHIND = 5_000
+"""Producers rest while so many are not committed: long runs would be ever further behind."""
+FEW_HELD = 60
+"""As many records may wait in each second run: consumers lag far behind then."""
 STEP_SECONDS = 0.05
 BATCH = 40
 """Records that a step moves at most; a batch of a client holds no fewer."""
@@ -64,7 +72,8 @@ def simulate(
     names = [b"key %d" % one for one in range(keys)]
     weights = list(itertools.accumulate(1 / rank for rank in range(1, keys + 1)))
     plans = [chance.choices(names, cum_weights=weights, k=records // producers) for _ in range(producers)]
-    world = World(partitions, consumers, plans, SETTINGS, chance.random)
+    settings = replace(SETTINGS, held_records=chance.choice((FEW_HELD, SETTINGS.held_records)))
+    world = World(partitions, consumers, plans, settings, chance.random)
     publisher = Publisher(world, chance, names, names[:3])
     # Some tens of tables a run, however long it is, and as many faults.
     steps = max(1, records // 50)
@@ -106,7 +115,8 @@ def _produce(world: World, one: int, chance: random.Random) -> None:
         world.read_table(one, last if new or chance.random() < 0.7 else chance.randint(0, last))
     if world.switchable(one):
         world.switch(one)
-    world.send(one, chance.randint(0, BATCH))
+    if world.behind < MOST_BEHIND:
+        world.send(one, chance.randint(0, BATCH))
     for partition, flying in enumerate(world.producers[one].flying):
         if flying and chance.random() < 0.7:
             world.append(one, partition, chance.randint(1, 2 * BATCH))

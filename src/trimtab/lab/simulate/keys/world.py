@@ -12,6 +12,7 @@ from trimtab.model.keys.routing import RoutingTable
 from trimtab.online.keys.order.messages import (
     AskMark,
     Commit,
+    Drop,
     Fill,
     Flush,
     Probe,
@@ -22,10 +23,14 @@ from trimtab.online.keys.order.messages import (
     Search,
     SenderOrder,
     Skip,
+    Stream,
 )
 from trimtab.online.keys.order.receiver import Receiver
 from trimtab.online.keys.order.sender import Sender
 from trimtab.online.keys.order.settings import Guarding
+
+PATIENCE_ROUNDS = 100
+"""In each, more time passes than anything may take."""
 
 
 class Entry(NamedTuple):
@@ -55,10 +60,11 @@ class Producer:
 
 @dataclass(slots=True)
 class Consumer:
-    """A consumer, with what it may let take effect."""
+    """A consumer, with the records that it keeps, and those of them that it may let take effect."""
 
     receiver: Receiver
     ready: deque[tuple[int, int]] = field(default_factory=deque)
+    kept: set[tuple[int, int]] = field(default_factory=set)
 
 
 class World:
@@ -86,6 +92,9 @@ class World:
         self._chance = chance
         self.logs: list[list[Entry]] = [[] for _ in range(partitions)]
         self.committed = [0] * partitions
+        # Where sequences lie, as far as logs have been gone through for that.
+        self._places: dict[Stream, dict[int, list[tuple[int, int]]]] = {}
+        self._indexed = [0] * partitions
         self.owner = [partition % consumers for partition in range(partitions)]
         self.orphans: list[deque[Entry]] = [deque() for _ in range(partitions)]
         self.tables: list[RoutingTable] = []
@@ -178,12 +187,15 @@ class World:
         """A consumer receives the next records of a partition that it believes to be its own."""
         consumer, log = self.consumers[one], self.logs[partition]
         receiver = consumer.receiver
+        if not receiver.room(partition, self.now):
+            return
         position = receiver.lanes[partition].position
         for offset in range(position, min(position + count, len(log))):
             record = log[offset].record
             if record is None:
                 receiver.positioned(partition, offset + 1)
             else:
+                consumer.kept.add((partition, offset))
                 self._carry_out(consumer, receiver.arrived(partition, offset, record, self.now))
 
     def effect(self, one: int, count: int = 1) -> None:
@@ -193,6 +205,7 @@ class World:
             if not consumer.ready:
                 return
             partition, offset = consumer.ready.popleft()
+            consumer.kept.discard((partition, offset))
             entry = self.logs[partition][offset]
             assert entry.record is not None
             self._check_owed(entry, entry.record)
@@ -253,17 +266,20 @@ class World:
         Raises
         ------
         Violation
-            If something is lost or held for ever.
+            If something is lost, held for ever, or kept after it took effect.
         """
-        for _ in range(1000):
-            if self._settled():
-                break
-        else:
-            waiting = [one.receiver.held for one in self.consumers]
-            raise Violation(
-                f"records are held for ever: {waiting}, {[len(p.to_send) for p in self.producers]}"
-            )
+        rounds, done = 0, -1
+        while not self._settled():
+            before, done = done, sum(self.committed) + sum(self.effects.marks.values())
+            rounds = rounds + 1 if done == before else 0
+            if rounds == PATIENCE_ROUNDS:
+                waiting = [one.receiver.held for one in self.consumers]
+                raise Violation(
+                    f"records are held for ever: {waiting}, {[len(p.to_send) for p in self.producers]}"
+                )
         self.effects.check_complete()
+        if any(one.kept for one in self.consumers):
+            raise Violation(f"consumers keep {[len(one.kept) for one in self.consumers]} records for ever")
 
     def _settled(self) -> bool:
         for one in range(len(self.producers)):
@@ -286,6 +302,11 @@ class World:
         return all(
             committed == len(log) for committed, log in zip(self.committed, self.logs, strict=True)
         ) and not any(one.to_send or any(one.flying) for one in self.producers)
+
+    @property
+    def behind(self) -> int:
+        """Records in the logs that are not committed."""
+        return sum(map(len, self.logs)) - sum(self.committed)
 
     # -- inside
 
@@ -343,11 +364,14 @@ class World:
         consumer = self.consumers[one]
         consumer.receiver.revoked(partition)
         consumer.ready = deque(place for place in consumer.ready if place[0] != partition)
+        consumer.kept = {place for place in consumer.kept if place[0] != partition}
 
     def _carry_out(self, consumer: Consumer, orders: Sequence[ReceiverOrder]) -> None:
         for order in orders:
             if isinstance(order, Release):
                 consumer.ready.append((order.partition, order.offset))
+            elif isinstance(order, Drop):
+                consumer.kept.discard((order.partition, order.offset))
             elif isinstance(order, Commit):
                 # Kafka refuses the commit of a member that has been replaced.
                 if self.consumers[self.owner[order.partition]] is consumer:
@@ -368,15 +392,15 @@ class World:
                 self._carry_out(consumer, answer)
 
     def _found(self, search: Search) -> int | None:
-        first, last = search.first, search.last
-        return min(
-            (
-                entry.record.stamp.sequence
-                for log, committed in zip(self.logs, self.committed, strict=True)
-                for entry in log[committed:]
-                if entry.record is not None
-                and first <= entry.record.stamp.sequence <= last
-                and entry.record.stream == search.stream
-            ),
-            default=None,
-        )
+        for partition, log in enumerate(self.logs):
+            for offset in range(self._indexed[partition], len(log)):
+                record = log[offset].record
+                if record is not None and record.stamp.sequence:
+                    its = self._places.setdefault(record.stream, {})
+                    its.setdefault(record.stamp.sequence, []).append((partition, offset))
+            self._indexed[partition] = len(log)
+        places = self._places.get(search.stream, {})
+        for sequence in range(search.first, search.last + 1):
+            if any(offset >= self.committed[partition] for partition, offset in places.get(sequence, ())):
+                return sequence
+        return None

@@ -101,6 +101,14 @@ class Release:
 
 
 @dataclass(frozen=True, slots=True)
+class Drop:
+    """Forget the record: it has taken effect, here or elsewhere, by this copy or by another."""
+
+    partition: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
 class Commit:
     """Commit this offset: everything below has taken effect."""
 
@@ -141,4 +149,4 @@ class Probe:
 
 
 SenderOrder = Flush | ReadEnds | Fill
-ReceiverOrder = Release | Commit | AskMark | Search | Skip | Probe
+ReceiverOrder = Release | Drop | Commit | AskMark | Search | Skip | Probe

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from trimtab.online.keys.order.messages import (
     AskMark,
     Commit,
+    Drop,
     Fence,
     Probe,
     ReceiverOrder,
@@ -47,6 +48,8 @@ class Lane:
         Records that wait at or behind a fence, by key group.
     fenced
         Records that wait at a fence, by stream; they keep their order by their sequence.
+    full_since
+        When it was last found to hold as many records as may wait; None where it does not.
     """
 
     position: int
@@ -55,6 +58,7 @@ class Lane:
     finished: set[int] = field(default_factory=set)
     behind: dict[int, deque[Held]] = field(default_factory=dict)
     fenced: dict[Stream, deque[Held]] = field(default_factory=dict)
+    full_since: float | None = None
 
 
 class Receiver:
@@ -86,6 +90,20 @@ class Receiver:
         behind = sum(len(queue) for lane in self.lanes.values() for queue in lane.behind.values())
         fenced = sum(len(queue) for lane in self.lanes.values() for queue in lane.fenced.values())
         return behind + fenced + sum(map(len, self._early.values()))
+
+    def room(self, partition: int, now: float) -> bool:
+        """Whether more of a partition is to be fetched; see `Guarding.held_records`."""
+        lane, most = self.lanes[partition], self.settings.held_records
+        waiting = len(lane.unfinished) - len(lane.finished)
+        if waiting <= (most - 1 if lane.full_since is None else most // 2):
+            lane.full_since = None
+            return True
+        if lane.full_since is None:
+            lane.full_since = now
+        overdue = now - lane.full_since >= self.settings.gap_seconds
+        if overdue:
+            lane.full_since = now
+        return overdue
 
     def waits_for(self, stream: Stream) -> bool:
         """Whether records of a stream are held until those before them have taken effect."""
@@ -170,8 +188,7 @@ class Receiver:
         for number in [
             one for one in (grown if len(grown) < len(early) else early) if one in grown and one in early
         ]:
-            held = early.pop(number)
-            self.lanes[held.partition].finished.add(held.offset)
+            orders += self._drop(early.pop(number))
         if mark + 1 in early:
             orders += self._release(early.pop(mark + 1))
         if not early:
@@ -233,21 +250,23 @@ class Receiver:
         self._records[held.partition, held.offset] = held.record
         return [Release(held.partition, held.offset)]
 
+    def _drop(self, held: Held) -> list[ReceiverOrder]:
+        self.lanes[held.partition].finished.add(held.offset)
+        return [Drop(held.partition, held.offset)]
+
     def _in_turn(self, held: Held) -> list[ReceiverOrder]:
         """A record of a stream that is behind no fence: now, when its turn comes, or never again."""
         stream, sequence = held.record.stream, held.record.stamp.sequence
         mark = self._marks.get(stream)
         if mark is not None and sequence <= mark:
-            self.lanes[held.partition].finished.add(held.offset)
-            return []
+            return self._drop(held)
         if mark is not None and sequence == mark + 1:
             return self._release(held)
         early = self._early.setdefault(stream, {})
         twin = early.get(sequence)
         if twin is not None:
             # The same record twice: either will do, and the first is here already.
-            self.lanes[held.partition].finished.add(held.offset)
-            return []
+            return self._drop(held)
         early[sequence] = held
         return [] if mark is not None else [AskMark(stream)]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from trimtab.model.keys.routing import Route, RoutingTable, group_count
 from trimtab.online.keys.load import least
-from trimtab.online.keys.murmur2 import Hashes
+from trimtab.online.keys.murmur2 import LONGEST_KEPT_BYTES, MOST_KEPT, Hashes
 from trimtab.online.keys.order.messages import PLAIN, Fence, Fill, Flush, ReadEnds, SenderOrder, Stamp
 from trimtab.online.keys.order.settings import Guarding
 from trimtab.online.keys.policy import Chance
@@ -28,11 +28,15 @@ class Trail:
         Of its last record, if it is split.
     place
         Where that one went.
+    unknown
+        Whether its fence waits for what this run sent before its first table: whoever publishes knew nothing
+        of that when it last said that nothing waits any more.
     """
 
     stamp: Stamp
     sequence: int = 0
     place: int = -1
+    unknown: bool = False
 
 
 class Sender:
@@ -53,18 +57,23 @@ class Sender:
         The one that it follows; version 0 is the plain hash.
     gave_up
         How often a change of tables took too long.
+    plain
+        Partitions of keys that were met and go without a stamp, until the next change of routes: most records
+        need no more than this. Forgotten as hashes are, see `Hashes`.
     """
 
     def __init__(self, base: int, settings: Guarding | None = None) -> None:
         self.settings = Guarding() if settings is None else settings
         self.table = RoutingTable(0, base, base)
         self.gave_up = 0
+        self.plain: dict[bytes, int] = {}
         self._groups, self._hashes = group_count(base), Hashes()
         self._trails: dict[Name, Trail] = {}
         self._next: RoutingTable | None = None
         self._later: RoutingTable | None = None
         self._changing: dict[Name, tuple[int, ...]] = {}
         self._since = 0.0
+        self._begun = False
 
     def group(self, key: bytes) -> int:
         """The key group of a key."""
@@ -72,6 +81,10 @@ class Sender:
 
     def place(self, key: bytes, load: list[float], chance: Chance) -> tuple[int, Stamp] | None:
         """Partition and stamp of a key's next record; None where it must wait for the change of tables."""
+        known = self.plain.get(key)
+        if known is not None:
+            load[known] += 1
+            return known, PLAIN
         group = self._hashes[key] % self._groups
         name: Name = key if key in self._trails or key in self.table.keys else group
         if self._changing and (key in self._changing or (name == group and group in self._changing)):
@@ -79,6 +92,7 @@ class Sender:
         route, trail = self.table.route(group, key), self._trails.get(name)
         if trail is None:
             place, stamp = route.partitions[0], PLAIN
+            self._remember(key, place)
         elif len(route.partitions) == 1:
             place, stamp = route.partitions[0], trail.stamp
         else:
@@ -88,7 +102,14 @@ class Sender:
             place = trail.place
             stamp = trail.stamp._replace(sequence=trail.sequence)
         load[place] += 1
+        self._begun = True
         return place, stamp
+
+    def _remember(self, key: bytes, place: int) -> None:
+        if len(key) <= LONGEST_KEPT_BYTES:
+            if len(self.plain) >= MOST_KEPT:
+                self.plain.clear()
+            self.plain[key] = place
 
     def seen(self, table: RoutingTable, now: float) -> list[SenderOrder]:
         """A table was read; one that is not newer than the newest seen changes nothing."""
@@ -119,7 +140,9 @@ class Sender:
             return []
         for name, places in self._changing.items():
             fence: Fence = tuple((place, ends[place]) for place in places)
-            self._trails[name] = Trail(Stamp(self._next.version, fence))
+            # What went where the hash says without a table may lie in places that the table names no more.
+            unknown = self.table.version == 0 and self._begun
+            self._trails[name] = Trail(Stamp(self._next.version, fence), unknown=unknown)
         self._adopt(self._next)
         later, self._later = self._later, None
         return [] if later is None else self._begin(later, now)
@@ -142,17 +165,27 @@ class Sender:
         self._next, self._since = table, now
         self._changing = dict(self._changes(table))
         if self._changing:
+            self.plain.clear()
             return [Flush(table.version)]
         self._adopt(table)
         return []
 
     def _adopt(self, table: RoutingTable) -> None:
         for name, trail in list(self._trails.items()):
-            # Settled: who publishes tables has seen that nothing waits in earlier places any more.
-            if name not in self._changing and not self._route(table, name).earlier and trail.stamp.fence:
+            if name not in self._changing and trail.stamp.fence and self._settled(table, name, trail):
                 self._settle(table, name, trail)
         self.table, self._next = table, None
         self._changing.clear()
+
+    def _settled(self, table: RoutingTable, name: Name, trail: Trail) -> bool:
+        """Whether who publishes tables has seen that nothing waits in earlier places any more.
+
+        Of what this run sent before its first table that is so once a table that came after it was settled.
+        """
+        if self._route(table, name).earlier:
+            return False
+        before = self._route(self.table, name).earlier
+        return not trail.unknown or (bool(before) and self.table.version > trail.stamp.epoch)
 
     def _settle(self, table: RoutingTable, name: Name, trail: Trail) -> None:
         if len(self._route(table, name).partitions) > 1:

@@ -1,4 +1,4 @@
-"""Time-outs of the order guard."""
+"""Time-outs and bounds of the order guard."""
 
 from __future__ import annotations
 
@@ -25,6 +25,10 @@ class Guarding:
     fence_seconds
         A record that waits so long for another partition has that one's end looked at, and again each time
         as much has passed: what was lost with a leader will not be consumed.
+    held_records
+        A partition of which so many records have been received and wait is fetched no further until half of
+        them wait no more. After `gap_seconds` in that state it is, by one batch: memory is spared, but
+        nothing may wait for ever for what was not fetched.
     run_records
         Records of a split key that go to one partition before another is chosen. From run to run the turn
         goes to another consumer, which has to hear of it: with runs of 1 a key is as fast as such news.
@@ -39,6 +43,7 @@ class Guarding:
     delivery_seconds: float = 120.0
     gap_seconds: float = 150.0
     fence_seconds: float = 30.0
+    held_records: int = 100_000
     run_records: int = 16
 
     def __post_init__(self) -> None:
@@ -46,8 +51,9 @@ class Guarding:
             value = getattr(self, name)
             if not (isfinite(value) and value > 0):
                 raise SettingsError(f"keys.order.{name} is {value!r}, expected seconds above 0")
-        if self.run_records < 1:
-            raise SettingsError(f"keys.order.run_records is {self.run_records}, expected 1 or more")
+        for name in ("held_records", "run_records"):
+            if getattr(self, name) < 1:
+                raise SettingsError(f"keys.order.{name} is {getattr(self, name)}, expected 1 or more")
         if self.gap_seconds <= self.delivery_seconds:
             raise SettingsError(
                 f"keys.order.gap_seconds is {self.gap_seconds:g}, expected more than delivery_seconds, "
