@@ -1,9 +1,10 @@
 """Producers that keep each key's order against their clients' own, and what the guard costs a consumer.
 
 One broker on this machine, 24 partitions, records of 100 bytes, keys drawn by a Zipf law (s = 1) of 10,000.
-Each pair of runs sends the same records, one after the other, under the same settings (acks=all, idempotent);
-the order of the two changes with each pair, since whatever else runs on the machine changes too. Processor
-time is that of the whole process: the client's threads, and those that follow tables.
+Each round of runs sends the same records, one run after the other, under the same settings (acks=all,
+idempotent); the order of the three changes with each round, since whatever else runs on the machine changes
+too. The third is a subclass whose send does nothing but call the client's: what any Python around it costs.
+Processor time is that of the whole process: the client's threads, and those that follow tables.
 """
 
 from __future__ import annotations
@@ -105,6 +106,56 @@ def on_aiokafka(make: Callable[[], Any]) -> Run:
     return lambda keys: asyncio.run(work(keys))
 
 
+class BareKafkaPython(KafkaProducer):  # type: ignore[misc]
+    """Calls the client's own."""
+
+    def send(
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        headers: Any = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+    ) -> Any:
+        """As its own."""
+        return super().send(topic, value, key, headers, partition, timestamp_ms)
+
+
+class BareAiokafka(aiokafka.AIOKafkaProducer):  # type: ignore[misc]
+    """Calls the client's own."""
+
+    async def send(
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: Any = None,
+    ) -> Any:
+        """As its own."""
+        return await super().send(topic, value, key, partition, timestamp_ms, headers)
+
+
+class BareConfluent(confluent_kafka.Producer):
+    """Calls the client's own."""
+
+    def produce(  # type: ignore[override]
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        partition: int = -1,
+        on_delivery: Any = None,
+        timestamp: int = 0,
+        headers: Any = None,
+        callback: Any = None,
+    ) -> None:
+        """As its own."""
+        super().produce(topic, value, key, partition)
+
+
 CLOCK: list[float] = []
 
 
@@ -119,8 +170,8 @@ def end() -> None:
     CLOCK[:] = time.perf_counter() - CLOCK[0], time.process_time() - CLOCK[1]
 
 
-def producers(bootstrap: str, following: Following) -> dict[str, tuple[int, Run, Run]]:
-    """Each client's records a run, its own producer and ours."""
+def producers(bootstrap: str, following: Following) -> dict[str, tuple[int, dict[str, Run]]]:
+    """Each client's records a run, and its producers."""
     same = {"bootstrap_servers": bootstrap, "acks": "all", "enable_idempotence": True}
     large = {
         "bootstrap.servers": bootstrap,
@@ -131,40 +182,49 @@ def producers(bootstrap: str, following: Following) -> dict[str, tuple[int, Run,
     return {
         "kafka-python": (
             30_000,
-            kafka_python(lambda: KafkaProducer(**same)),
-            kafka_python(lambda: ours_kafka_python.Producer(TOPIC, following, **same)),
+            {
+                "own": kafka_python(lambda: KafkaProducer(**same)),
+                "bare": kafka_python(lambda: BareKafkaPython(**same)),
+                "ours": kafka_python(lambda: ours_kafka_python.Producer(TOPIC, following, **same)),
+            },
         ),
         "aiokafka": (
-            20_000,
-            on_aiokafka(lambda: aiokafka.AIOKafkaProducer(**same)),
-            on_aiokafka(lambda: ours_aiokafka.Producer(TOPIC, following, **same)),
+            40_000,
+            {
+                "own": on_aiokafka(lambda: aiokafka.AIOKafkaProducer(**same)),
+                "bare": on_aiokafka(lambda: BareAiokafka(**same)),
+                "ours": on_aiokafka(lambda: ours_aiokafka.Producer(TOPIC, following, **same)),
+            },
         ),
         "confluent-kafka": (
             200_000,
-            on_confluent(lambda: confluent_kafka.Producer(own)),
-            on_confluent(lambda: ours_confluent.Producer(TOPIC, following, large)),
+            {
+                "own": on_confluent(lambda: confluent_kafka.Producer(own)),
+                "bare": on_confluent(lambda: BareConfluent(own)),
+                "ours": on_confluent(lambda: ours_confluent.Producer(TOPIC, following, large)),
+            },
         ),
     }
 
 
-def compared(records: int, own: Run, ours: Run, pairs: int) -> dict[str, float]:
-    """Medians of pairs of runs: records a second of both, and the ratios of throughput and processor time."""
+def compared(records: int, runs: dict[str, Run], rounds: int) -> dict[str, float]:
+    """Medians over rounds: records a second, ratios of throughput to the client's own, processor time."""
     keys = draws(records)
     rows = []
-    for pair in range(pairs + 1):
+    names = [*runs]
+    for number in range(rounds + 1):
         found = {}
-        for name, run in ((("own", own), ("ours", ours)), (("ours", ours), ("own", own)))[pair % 2]:
-            run(keys)
+        for name in names[number % 3 :] + names[: number % 3]:
+            runs[name](keys)
             found[name] = tuple(CLOCK)
-        if pair:  # the first warms broker and hashes
+        if number:  # the first warms broker and hashes
             rows.append(found)
-    return {
-        "own_per_second": statistics.median(records / row["own"][0] for row in rows),
-        "ours_per_second": statistics.median(records / row["ours"][0] for row in rows),
-        "throughput_ratio": statistics.median(row["own"][0] / row["ours"][0] for row in rows),
-        "own_cpu_us": statistics.median(row["own"][1] for row in rows) / records * 1e6,
-        "ours_cpu_us": statistics.median(row["ours"][1] for row in rows) / records * 1e6,
-    }
+    told = {}
+    for name in names:
+        told[f"{name}_per_second"] = statistics.median(records / row[name][0] for row in rows)
+        told[f"{name}_ratio"] = statistics.median(row["own"][0] / row[name][0] for row in rows)
+        told[f"{name}_cpu_us"] = statistics.median(row[name][1] for row in rows) / records * 1e6
+    return told
 
 
 def guard_cost(following: Following, marks: Marks, stamped: bool, count: int) -> float:
@@ -211,7 +271,7 @@ def held_bytes(following: Following, count: int) -> float:
 def main() -> None:
     """Measure, print and write the figures."""
     options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--pairs", type=int, default=7)
+    options.add_argument("--rounds", type=int, default=6)
     given = options.parse_args()
     with KafkaSandbox.start(1, prometheus=False) as sandbox, tempfile.TemporaryDirectory() as folder:
         bootstrap = sandbox.connection.bootstrap[0]
@@ -225,8 +285,8 @@ def main() -> None:
         write_table(PublishedTable(TOPIC, topic_id, table), Path(folder) / "table.json")
         following = Following({"bootstrap_servers": bootstrap}, table_file=Path(folder) / "table.json")
         clients = {}
-        for name, (records, own, ours) in producers(bootstrap, following).items():
-            row = clients[name] = compared(records, own, ours, given.pairs)
+        for name, (records, runs) in producers(bootstrap, following).items():
+            row = clients[name] = compared(records, runs, given.rounds)
             print(name, {part: round(value, 2) for part, value in row.items()}, flush=True)
         effects = Effects(Path(folder) / "effects")
         guard = {
@@ -240,7 +300,7 @@ def main() -> None:
         admin.close()
     write_result(
         "keys_clients",
-        {"clients": clients, "guard_ns": guard, "held_bytes": held, "limit": LIMIT, "pairs": given.pairs},
+        {"clients": clients, "guard_ns": guard, "held_bytes": held, "limit": LIMIT, "rounds": given.rounds},
     )
 
 

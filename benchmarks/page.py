@@ -241,8 +241,8 @@ def _keys_clients() -> str:
     if rows is None:
         return ""
     body = [
-        (name, f"{row['own_per_second']:,.0f}", f"{row['ours_per_second']:,.0f}",
-         f"{row['throughput_ratio']:.2f}", f"{row['own_cpu_us']:.1f} µs", f"{row['ours_cpu_us']:.1f} µs")
+        (name, f"{row['own_per_second']:,.0f}", f"{row['ours_per_second']:,.0f}", f"{row['ours_ratio']:.2f}",
+         f"{row['bare_ratio']:.2f}", *(f"{row[f'{one}_cpu_us']:.1f} µs" for one in ("own", "bare", "ours")))
         for name, row in rows["clients"].items()
     ]  # fmt: skip
     guard = [(name, f"{value:,.0f} ns") for name, value in rows["guard_ns"].items()]
@@ -250,9 +250,22 @@ def _keys_clients() -> str:
         "## Clients that keep order\n\n"
         "The level `keys`: records a second of a producer with its client's own partitioner (murmur2), and "
         "of ours, which follows a table with a split key and a tenth of the groups elsewhere: the same 100 "
-        f"bytes a record and settings, medians of {rows['pairs']} pairs of runs, processor time of the whole "
-        f"process a record. Asked for: {rows['limit']:g} of the client's own.\n\n"
-        + _table(("client", "its own, records/s", "ours", "of its own", "its own, processor", "ours"), body)
+        f"bytes a record and settings, medians of {rows['rounds']} rounds of runs, processor time of the "
+        f"whole process a record. Asked for: {rows['limit']:g} of the client's own. *Bare* is a subclass "
+        "whose send does nothing but call the client's: none that does more can be faster.\n\n"
+        + _table(
+            (
+                "client",
+                "its own, records/s",
+                "ours",
+                "of its own",
+                "bare, of its own",
+                "its own, processor",
+                "bare",
+                "ours",
+            ),
+            body,
+        )
         + "\nWhat the guard takes for a record in a consumer, from received to done, with a handler that "
         "does nothing, and one transaction for up to 500 records; split records carry stamps.\n\n"
         + _table(("records, marks", "processor"), guard)

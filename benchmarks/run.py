@@ -18,7 +18,7 @@ QUICK = {
     "queues_dispatch": ["--runs", "50"],
     "queues_rivals": ["--quick"],
     "keys_choose": ["--runs", "50"],
-    "keys_clients": ["--pairs", "2"],
+    "keys_clients": ["--rounds", "3"],
 }
 ALL = (
     "cli_startup",

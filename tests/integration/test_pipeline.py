@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -19,6 +22,7 @@ from trimtab.observe.manifest import publish_manifest
 from trimtab.observe.pipeline import run_batch
 from trimtab.observe.replicas.pipeline import PIPELINE as REPLICAS
 from trimtab.observe.replicas.pipeline import ReplicasPipelineSettings
+from trimtab.observe.spark_archive import make_archive
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -199,3 +203,16 @@ def test_truncated_raw_file_is_named_and_left_out(
     assert done.unreadable_files == (broken,)
     assert any(str(broken) in line for line in told)
     assert done.samples == raw.num_rows
+
+
+def test_sparks_classes_come_from_its_archive(tmp_path: Path) -> None:
+    """Half of what a start takes is loading and checking fifteen thousand classes."""
+    make_archive()
+    log = tmp_path / "classes"
+    program = "from trimtab.observe.session import spark_session; spark_session().range(3).count()"
+    options = {"JAVA_TOOL_OPTIONS": f"-Xlog:class+load=info:file={log}"}
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, env=os.environ | options, capture_output=True, text=True, check=True)
+    assert done.stdout == ""
+    classes = log.read_text()
+    assert classes.count("source: shared objects file (top)") > 5000 > classes.count("source: jar:file")

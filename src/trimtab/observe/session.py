@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from trimtab.jars.java import find_java
 from trimtab.model.errors import ObserveError, SettingsError
+from trimtab.observe.spark_archive import start_options
 from trimtab.observe.spark_connect import SCHEME, connect_session, is_connected
 
 if TYPE_CHECKING:
@@ -214,7 +215,8 @@ def _start_options(settings: SessionSettings, scratch: Path | None, jars: Sequen
     }
     if not _submitted():
         options["spark.driver.memory"] = settings.memory
-        options["spark.driver.extraJavaOptions"] = _FAST_START if fast else "-XX:+UseParallelGC"
+        java = _FAST_START if fast else "-XX:+UseParallelGC"
+        options["spark.driver.extraJavaOptions"] = java + start_options()
     if local:
         options |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     else:

@@ -18,6 +18,7 @@ from trimtab.observe.lake import Lake
 from trimtab.observe.replicas.pipeline import PIPELINE as REPLICAS
 from trimtab.observe.replicas.pipeline import ReplicasPipelineSettings
 from trimtab.observe.session import SessionSettings, executors_elsewhere, session_options, spark_session
+from trimtab.observe.spark_archive import archive
 from trimtab.observe.stream import Source, run_stream
 
 
@@ -40,6 +41,21 @@ def test_fast_starts_have_room_for_compiled_code() -> None:
     # A step has more classes than Spark keeps by default, and methods longer than the JVM compiles.
     assert int(heavy["spark.sql.codegen.cache.maxEntries"]) >= 1000
     assert int(heavy["spark.sql.codegen.hugeMethodLimit"]) <= 8000
+
+
+def test_spark_starts_from_its_archive_where_there_is_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fast or heavy, of this Spark and Java; a path that Spark would cut in two is not given."""
+    for place, expected in ((tmp_path, True), (tmp_path / "two words", False)):
+        monkeypatch.setenv("TRIMTAB_CACHE", str(place))
+        place.mkdir(exist_ok=True)
+        options = session_options(SessionSettings())["spark.driver.extraJavaOptions"]
+        assert "SharedArchiveFile" not in options
+        archive().touch()
+        for heavy in (True, False):
+            options = session_options(SessionSettings(heavy=heavy))["spark.driver.extraJavaOptions"]
+            assert (f" -XX:SharedArchiveFile={archive()} " in options) == expected
 
 
 def test_shuffles_are_cut_by_the_cores_there_are() -> None:

@@ -1,6 +1,7 @@
 """Has planners compiled before they are needed: `python -m trimtab.lab.demo.warm_up [replicas] [bundles]`.
 
-Compiled code is cached, so that this takes a minute or two on a new machine and seconds from then on.
+Compiled code is cached, so that this takes a minute or two on a new machine and seconds from then on. `spark`
+is the archive from which Spark starts.
 """
 
 from __future__ import annotations
@@ -91,7 +92,14 @@ def warm_up_bundles() -> None:
     plan_bundles(snapshot, BundlesSettings())
 
 
-WARM_UPS = {"replicas": warm_up_replicas, "bundles": warm_up_bundles}
+def warm_up_spark() -> None:
+    """An archive of Spark's classes, for all that start it from now on."""
+    from trimtab.observe.spark_archive import make_archive
+
+    make_archive()
+
+
+WARM_UPS = {"replicas": warm_up_replicas, "bundles": warm_up_bundles, "spark": warm_up_spark}
 
 if __name__ == "__main__":
     for asked in sys.argv[1:] or WARM_UPS:
