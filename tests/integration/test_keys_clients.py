@@ -5,23 +5,22 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import closing, suppress
+from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
-from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka import KafkaConsumer, KafkaProducer
 
 from support.asking import ask
 from support.kafka_classes import sent_by_java
-from trimtab.dataplane.keys.settings import Following
+from support.keys_place import Place, clients_ended, effects_in_order, wait_until
 from trimtab.dataplane.keys.side import SideConnection
-from trimtab.files.keys.heartbeat import Heartbeat, read_heartbeat
 from trimtab.files.keys.stamp import HEADER, stamp_bytes
-from trimtab.files.keys.table import PublishedTable, record_key, table_bytes
+from trimtab.files.keys.table import PublishedTable, table_bytes
 from trimtab.lab.sandbox.kafka import KafkaSandbox
 from trimtab.lab.sandbox.keys.checking import Violation
 from trimtab.lab.sandbox.keys.clients import CLIENTS, Effects, Sender, Taker
@@ -34,73 +33,7 @@ from trimtab.online.keys.order.settings import Guarding
 
 pytestmark = pytest.mark.kafka
 
-TABLES = "trimtab-tables"
-PATIENCE_SECONDS = 90.0
 _numbers = count()
-
-
-def wait_until(condition: Callable[[], object], what: str) -> None:
-    """Wait for something that will be so."""
-    until = time.monotonic() + PATIENCE_SECONDS
-    while not condition():
-        assert time.monotonic() < until, f"not within {PATIENCE_SECONDS:g} s: {what}"
-        time.sleep(0.1)
-
-
-class Place:
-    """The cluster, with what tests need of it."""
-
-    def __init__(self, sandbox: KafkaSandbox) -> None:
-        self.connection = sandbox.connection
-        self.bootstrap = sandbox.connection.bootstrap[0]
-        self.settings = {"bootstrap_servers": self.bootstrap}
-        self.following = Following(self.settings, tables_topic=TABLES, beat_seconds=0.5, read_seconds=0.5)
-        self._writer = KafkaProducer(**self.settings)
-        self.create(TABLES, 1, {"cleanup.policy": "compact"})
-
-    def create(self, topic: str, partitions: int, configs: dict[str, str] | None = None) -> str:
-        """Make a topic; its id."""
-        made = {topic: {"num_partitions": partitions, "replication_factor": 1, "configs": configs or {}}}
-        ask(self.connection, lambda admin: admin.create_topics(made, wait_for_metadata=True))
-        return self.id_of(topic)
-
-    def topic(self, partitions: int) -> str:
-        """A new one."""
-        name = f"keys-{next(_numbers)}"
-        self.create(name, partitions)
-        return name
-
-    def id_of(self, topic: str) -> str:
-        """The id that the cluster gave it."""
-        return str(ask(self.connection, lambda admin: admin.describe_topics([topic]))[0]["topic_id"])
-
-    def publish(self, topic: str, table: RoutingTable, damage: bytes = b"") -> None:
-        """Publish a table, or something else in its stead."""
-        data = damage or table_bytes(PublishedTable(topic, self.id_of(topic), table))
-        self._writer.send(TABLES, key=record_key(topic), value=data).get(30)
-
-    def beats(self, topic: str) -> list[Heartbeat]:
-        """Heartbeats of a topic's processes, the last of each that has not said goodbye."""
-        reader = KafkaConsumer(**self.settings, auto_offset_reset="earliest", consumer_timeout_ms=300)
-        name = TopicPartition(TABLES, 0)
-        reader.assign([name])
-        found: dict[bytes, bytes] = {}
-        end = reader.end_offsets([name])[name]
-        while reader.position(name) < end:
-            for records in reader.poll(timeout_ms=200).values():
-                found.update({one.key: one.value for one in records})
-        reader.close()
-        beats = (read_heartbeat(value) for value in found.values() if value is not None)
-        return [one for one in beats if one is not None and one.topic == topic]
-
-    def members(self, group: str) -> set[str]:
-        """Members of a consumer group, as its coordinator has them at this moment."""
-        found = ask(self.connection, lambda admin: admin.describe_groups([group])).values()
-        return {member["member_id"] for one in found for member in one["members"]}
-
-    def close(self) -> None:
-        """Close."""
-        self._writer.close()
 
 
 @pytest.fixture(scope="module")
@@ -114,35 +47,9 @@ def place() -> Iterator[Place]:
 
 @pytest.fixture(autouse=True)
 def ended(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """End what a test that failed left running: its threads would go on asking a broker that is gone."""
-    made: list[Sender | Taker] = []
-
-    def noted(kind: type[Sender | Taker]) -> None:
-        begin = kind.__init__
-
-        def init(self: Any, *given: Any, **named: Any) -> None:
-            begin(self, *given, **named)
-            made.append(self)
-
-        monkeypatch.setattr(kind, "__init__", init)
-
-    noted(Sender)
-    noted(Taker)
-    yield
-    for one in made:
-        if not one.closed:
-            with suppress(Exception):
-                one.close()
-
-
-def effects_in_order(effects: Effects, sent: Counter[bytes]) -> None:
-    """Each key's numbers took effect one after the other: none lost, none twice, none overtaken."""
-    found: dict[bytes, list[int]] = {}
-    for key, value, _ in effects.all():
-        found.setdefault(key, []).append(int(value))
-    assert {key: len(numbers) for key, numbers in found.items()} == dict(sent)
-    for key, numbers in found.items():
-        assert numbers == list(range(1, sent[key] + 1)), key
+    """Clients that a test leaves running are ended."""
+    with clients_ended(monkeypatch):
+        yield
 
 
 @pytest.mark.parametrize("client", CLIENTS)

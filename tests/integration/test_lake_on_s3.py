@@ -56,7 +56,7 @@ def content(lake: Lake) -> dict[str, list[dict[str, Any]]]:
 
 
 def assert_same(lake: Lake, other: Lake) -> None:
-    """The same rows in every table, and the same loads and places in the newest snapshot of each cluster."""
+    """The same rows in every table, and the same newest snapshot of each cluster."""
     found, wanted = content(lake), content(other)
     assert {name: len(rows) for name, rows in found.items()} == {
         name: len(rows) for name, rows in wanted.items()
@@ -68,11 +68,9 @@ def assert_same(lake: Lake, other: Lake) -> None:
 
 
 def snapshot(lake: Lake, cluster: str) -> dict[str, Any]:
-    """The files of a cluster's newest snapshot, without what is told of the quality of its samples: means
-    over rows in the order that they lie in.
-    """
+    """The files of a cluster's newest snapshot, what is told of the quality of its samples included."""
     files = {path.name: path.read_bytes() for path in lake.newest_snapshot(cluster).iterdir()}
-    return {**files, "meta.json": {**json.loads(files["meta.json"]), "quality": None}}
+    return {**files, "meta.json": json.loads(files["meta.json"])}
 
 
 def worked_in(lake: Lake) -> int:

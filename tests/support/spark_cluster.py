@@ -13,10 +13,12 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from trimtab.observe.spark_archive import start_options
+
 PATIENCE_SECONDS = 240.0
 
 # As short a start as there is, for JVMs that live for a minute.
-FAST_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m"
+FAST_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m" + start_options()
 
 
 @dataclass

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, Final
@@ -22,6 +23,10 @@ LOG = logging.getLogger("trimtab.keys")
 AS_JAVA: Final = ("murmur2", "murmur2_random")
 """Partitioners of librdkafka that agree with the Java client's; its default, by CRC-32, does not."""
 ASK_SECONDS: Final = 10.0
+"""Waited for one answer of the brokers."""
+BEGIN_SECONDS: Final = 60.0
+"""Asked where a partition begins, again and again: its leader may just have died, the next be unknown."""
+AGAIN_SECONDS: Final = 0.2
 MOST_RECORDS: Final = 500
 """Records taken at a step."""
 
@@ -309,6 +314,16 @@ class Consumer:
             client.assign(partitions)
 
     def _position(self, partition: int) -> int:
+        until = time.monotonic() + BEGIN_SECONDS
+        while True:
+            try:
+                return self._asked(partition)
+            except KafkaException:
+                if time.monotonic() >= until:
+                    raise
+                time.sleep(AGAIN_SECONDS)
+
+    def _asked(self, partition: int) -> int:
         name = TopicPartition(self._topic, partition)
         (found,) = self.client.committed([name], timeout=ASK_SECONDS)
         low, high = self.client.get_watermark_offsets(name, timeout=ASK_SECONDS)
