@@ -1,4 +1,4 @@
-"""A lake of a month of full size: two hours of it through Spark, the others copies of the first of them.
+"""A lake of a month of full size: a day of it through Spark, the others copies of its first hour.
 
 Raw rows are those of one synthetic hour, again and again. The last hour of the month and the one after it
 are built by `trimtab pipeline run`; those before are copies of the tables and samples of the former with all
@@ -253,7 +253,16 @@ def paths_of(lake: Lake, manifest: Manifest, table: str) -> Iterator[Place]:
         yield from finished_files(lake.tables / entry.path)
 
 
-STEPS = (landed, built, copied, newest, kept, kept_shorter, looked, read)
+def rest_of_day(lake: Lake, size: tuple[int, int]) -> Figures:
+    """The other 23 hours of the day after the month at once, through Spark, out of joined samples."""
+    begin, end = NEXT_DAY + HOUR, NEXT_DAY + DAY
+    told = measured(
+        trimtab("pipeline", "run", "--heavy", f"--since={begin:{TIME}}", f"--until={end:{TIME}}", lake=lake)
+    )
+    return {**told, "samples": lake.table("cleaned", ["tick"], begin, end).num_rows}
+
+
+STEPS = (landed, built, copied, newest, kept, kept_shorter, looked, read, rest_of_day)
 
 
 def trimtab(*words: str, lake: Lake) -> list[str]:

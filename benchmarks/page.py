@@ -373,6 +373,9 @@ def _month() -> str:
     asked, rows = looked.pop("requests"), read.pop("rows")
     commands = {
         "the hour after the month, upon it: `pipeline run --heavy --since`": newest,
+        f"the 23 hours after that at once, {found['rest_of_day']['samples'] / 1e6:.1f} million rows": found[
+            "rest_of_day"
+        ],
         "`pipeline compact`: a day of files a tick joined, ages of 30 days": kept,
         "`pipeline compact`, ages of 29 days: a day goes": shorter,
         **{f"`{name}`": one for name, one in looked.items()},

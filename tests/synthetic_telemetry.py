@@ -200,23 +200,23 @@ class SyntheticCluster:
             disk_usable_bytes=np.full(ticks * self.brokers, 4 * 10**11, dtype=np.int64),
         )
         if self.metrics:
-            names = np.unique(topic)
-            pairs = [
-                (one, name)
-                for one in range(self.brokers)
-                for name in names
-                if (led[one] & (topic == name)).any()
-            ]
-            member = np.array([led[one] & (topic == name) for one, name in pairs])
+            names, of_topic = np.unique(topic, return_inverse=True)
+            pairs, pair = np.unique((lead - 1) * len(names) + of_topic, return_inverse=True)
+            order = np.argsort(pair, kind="stable")
+            starts = np.searchsorted(pair[order], np.arange(len(pairs)))
+
+            def by_pair(values: np.ndarray) -> np.ndarray:
+                return np.add.reduceat(values[:, order], starts, axis=1).reshape(-1)
+
             add(
                 "topic_broker",
                 grid(len(pairs)),
                 10,
-                broker=np.tile(ids[[one for one, _ in pairs]], ticks),
-                topic=np.tile(np.array([name for _, name in pairs]), ticks),
-                bytes_in_total=(new @ member.T).reshape(-1),
-                bytes_out_total=((new * self.fan_out) @ member.T).reshape(-1),
-                messages_in_total=((end - end[0]) @ member.T).reshape(-1),
+                broker=np.tile(ids[pairs // len(names)], ticks),
+                topic=np.tile(names[pairs % len(names)], ticks),
+                bytes_in_total=by_pair(new),
+                bytes_out_total=by_pair(new * self.fan_out),
+                messages_in_total=by_pair(end - end[0]),
             )
         offered = new.sum(axis=1)
         add(

@@ -98,6 +98,8 @@ def _schema(name: str) -> pa.Schema:
     if name == "brokers":
         texts = [(column, pa.string()) for column in ("host", "rack", "broker_state")]
         return pa.schema([*common, ("broker", pa.int32()), *texts])
+    if name == "quality":
+        return pa.schema([*common, *((column, pa.int64()) for column in ("entities", "gap", "reset"))])
     return pa.schema(
         [
             *common,

@@ -8,7 +8,9 @@ import pyarrow
 import pytest
 from pyspark.sql import SparkSession
 
+from support.small_lake import NOON, STEP, publish
 from trimtab.cli.app import main
+from trimtab.cli.bodies.pipeline import _tell_quality
 from trimtab.observe.parquet import write_rows
 
 
@@ -129,3 +131,22 @@ def test_spark_is_announced_before_it_starts(
     assert code == 1
     assert told.splitlines()[0] == "trimtab: starting Spark"
     assert "did not start: no machine for Java here" in told.splitlines()[1]
+
+
+def test_flags_are_told_of_the_hours_that_were_asked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A lake keeps those of months: they say nothing of this run."""
+    rows: list[dict[str, object]] = [
+        {"cluster": "orders", "tick": NOON + number * STEP, "entities": 9, "gap": gap, "reset": 0}
+        for number, gap in enumerate((7000, 9, 3, 0))
+    ]
+    lake = publish(tmp_path, {"quality": [rows]})
+    _tell_quality(lake, None, None)
+    assert capsys.readouterr().err == "trimtab: flagged: gap 7,012\n"
+    _tell_quality(lake, NOON + STEP, None)
+    assert capsys.readouterr().err == "trimtab: flagged: gap 12\n"
+    _tell_quality(lake, NOON + STEP, NOON + 2 * STEP)
+    assert capsys.readouterr().err == "trimtab: flagged: gap 9\n"
+    _tell_quality(lake, NOON + 3 * STEP, None)
+    assert capsys.readouterr().err == "trimtab: flagged: nothing\n"

@@ -51,7 +51,7 @@ def run(since: str | None, until: str | None, window: float | None, where: Where
     for name, one in done.items():
         for path in one.snapshots:
             say(f"snapshot {path}")
-        _tell_quality(lakes[name])
+        _tell_quality(lakes[name], *period)
     if any(one.unreadable_files for one in done.values()):
         raise typer.Exit(1)
 
@@ -133,7 +133,7 @@ def _read(
                     break
         finally:
             session.stop()
-    _tell_quality(lake)
+    _tell_quality(lake, *period)
 
 
 def _lakes(lake: Place) -> dict[str, Lake]:
@@ -162,9 +162,9 @@ def _source(text: str, settings: Settings, where: Where, most: int | None) -> tu
     return Source(topic, options, most), tuple(spark_kafka_jars(say))
 
 
-def _tell_quality(lake: Lake) -> None:
-    """Say what was wrong with the samples, if anything."""
-    counts = lake.table("quality")
+def _tell_quality(lake: Lake, since: datetime.datetime | None, until: datetime.datetime | None) -> None:
+    """Say what was wrong with the samples of a period, if anything."""
+    counts = lake.table("quality", None, since, until)
     names = [
         name
         for name in counts.column_names
