@@ -66,13 +66,13 @@ def spread(rows: Sequence[dict[str, Any]], again: Sequence[dict[str, Any]]) -> s
 
 def measured(rows: Sequence[dict[str, Any]]) -> str:
     """A line for each run on brokers."""
-    head = ["C", "s", "policy", "max/mean", "of brokers", "p50", "p99", "KSDR", "KSCDR", "KCR", "overtaken",
-            "lost", "load average"]  # fmt: skip
+    head = ["C", "s", "policy", "draw", "max/mean", "of brokers", "p50", "p99", "KSDR", "KSCDR", "KCR",
+            "overtaken", "lost", "load average"]  # fmt: skip
     lines = []
-    for row in sorted(rows, key=lambda one: (-one["producers"], one["load"])):
+    for row in sorted(rows, key=lambda one: (-one["producers"], one["load"], one["row"].startswith("paper"))):
         converged = row["converged_seconds"]
         lines.append([
-            f"{row['producers']:,}", row["load"], row["row"],
+            f"{row['producers']:,}", row["load"], row["row"], str(row["seed"]),
             f"{row['max_over_mean']:.2f}", f"{row['brokers_max_over_mean']:.2f}",
             f"{row['p50_seconds']:.3f} s", f"{row['p99_seconds']:.2f} s", f"{row['late']:.1%}",
             "never" if converged is None else f"{converged / row['seconds']:.0%}",
