@@ -69,7 +69,7 @@ def measured(rows: Sequence[dict[str, Any]]) -> str:
     head = ["C", "s", "policy", "draw", "max/mean", "of brokers", "p50", "p99", "KSDR", "KSCDR", "KCR",
             "overtaken", "lost", "load average"]  # fmt: skip
     lines = []
-    for row in sorted(rows, key=lambda one: (-one["producers"], one["load"], one["row"].startswith("paper"))):
+    for row in sorted(rows, key=lambda one: (-one["producers"], one["load"])):
         converged = row["converged_seconds"]
         lines.append([
             f"{row['producers']:,}", row["load"], row["row"], str(row["seed"]),

@@ -251,12 +251,11 @@ class Consumer:
                     position = await self.client.position(TopicPartition(self._topic, partition))
                     receiving.positioned(partition, position)
             await asyncio.to_thread(receiving.turn)
-            stop, go = receiving.flow()
-            for change, partitions in (self.client.pause, stop), (self.client.resume, go):
-                for partition in partitions:
-                    # What a rebalance has just taken is told by the next step.
-                    with suppress(KafkaError):
-                        change(TopicPartition(self._topic, partition))
+            receiving.steer(
+                lambda one: self.client.pause(TopicPartition(self._topic, one)),
+                lambda one: self.client.resume(TopicPartition(self._topic, one)),
+                KafkaError,
+            )
             await self._commit(receiving.due())
         receiving.member = self.client._coordinator.member_id
         await self._look_for_partitions()

@@ -262,12 +262,11 @@ class Consumer:
             if message is not None:
                 self._received(message)
         self.receiving.turn()
-        stop, go = self.receiving.flow()
-        for change, partitions in (self.client.pause, stop), (self.client.resume, go):
-            for partition in partitions:
-                # What a rebalance has just taken is told by the next step.
-                with suppress(KafkaException):
-                    change([TopicPartition(self._topic, partition)])
+        self.receiving.steer(
+            lambda one: self.client.pause([TopicPartition(self._topic, one)]),
+            lambda one: self.client.resume([TopicPartition(self._topic, one)]),
+            KafkaException,
+        )
         self._commit(self.receiving.due())
         self.receiving.member = self.client.memberid()
         seen = self.receiving.follower.seen

@@ -232,15 +232,13 @@ class Consumer:
         # Up to 3.0.12 the client puts aside what it has of a paused partition, and takes it up again only
         # when it has had nothing in line of another one: maybe never. Let go, it is fetched again.
         put_aside = getattr(self.client._fetcher, "_paused_partition_records", {})
-        stop, go = ([TopicPartition(self._topic, one) for one in some] for some in self.receiving.flow())
-        # What a rebalance has just taken is told by the next step; the client has a KeyError for it.
-        for name in stop:
-            with suppress(KeyError):
-                self.client.pause(name)
-        for name in go:
-            with suppress(KeyError):
-                self.client.resume(name)
-            left = put_aside.pop(name, None)
+        resumed = self.receiving.steer(
+            lambda one: self.client.pause(TopicPartition(self._topic, one)),
+            lambda one: self.client.resume(TopicPartition(self._topic, one)),
+            KeyError,
+        )
+        for partition in resumed:
+            left = put_aside.pop(TopicPartition(self._topic, partition), None)
             if left is not None:
                 left.drain()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, Final
@@ -200,6 +201,27 @@ class Receiving:
         told = [one for one in sorted(full) if self._paused.get(one) != full[one]]
         self._paused = full
         return [one for one in told if full[one]], [one for one in told if not full[one]]
+
+    def steer(
+        self,
+        pause: Callable[[int], object],
+        resume: Callable[[int], object],
+        lost: type[Exception],
+    ) -> list[int]:
+        """Have the client pause and resume what `flow` says; `lost` is its error for what it has no more.
+
+        Returns
+        -------
+        list
+            The partitions resumed.
+        """
+        stop, go = self.flow()
+        for change, partitions in (pause, stop), (resume, go):
+            for partition in partitions:
+                # What a rebalance has just taken is told by the next step.
+                with suppress(lost):
+                    change(partition)
+        return go
 
     def patience(self, seconds: float) -> float:
         """How long a client may wait for records: less while some wait here."""
