@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from clusters import shared
+from support.keys_place import clients_ended
 from trimtab.lab.sandbox.kafka import KafkaSandbox
 from trimtab.lab.sandbox.pulsar import PulsarSandbox
 
@@ -44,3 +45,10 @@ def three_pulsar_brokers() -> Iterator[PulsarSandbox]:
     """
     with shared("three_pulsar_brokers", PulsarSandbox.start(3, say=_say)) as sandbox:
         yield sandbox
+
+
+@pytest.fixture
+def keys_clients_ended(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Clients of the level `keys` that a test leaves running are ended."""
+    with clients_ended(monkeypatch):
+        yield

@@ -17,7 +17,7 @@ from kafka import KafkaConsumer, KafkaProducer
 
 from support.asking import ask
 from support.kafka_classes import sent_by_java
-from support.keys_place import Place, clients_ended, effects_in_order, wait_until
+from support.keys_place import Place, effects_in_order, wait_until
 from trimtab.dataplane.keys.side import SideConnection
 from trimtab.files.keys.stamp import HEADER, stamp_bytes
 from trimtab.files.keys.table import PublishedTable, table_bytes
@@ -31,7 +31,7 @@ from trimtab.online.keys.murmur2 import POSITIVE, murmur2
 from trimtab.online.keys.order.messages import Search, Stamp
 from trimtab.online.keys.order.settings import Guarding
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.usefixtures("keys_clients_ended")]
 
 _numbers = count()
 
@@ -43,13 +43,6 @@ def place() -> Iterator[Place]:
         place = Place(sandbox)
         yield place
         place.close()
-
-
-@pytest.fixture(autouse=True)
-def ended(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Clients that a test leaves running are ended."""
-    with clients_ended(monkeypatch):
-        yield
 
 
 @pytest.mark.parametrize("client", CLIENTS)

@@ -14,13 +14,13 @@ import confluent_kafka
 import pytest
 
 from support.asking import ask
-from support.keys_place import Place, clients_ended, effects_in_order, wait_until
+from support.keys_place import Place, effects_in_order, wait_until
 from trimtab.lab.sandbox.kafka import KafkaSandbox
 from trimtab.lab.sandbox.keys.clients import CLIENTS, Effects, Sender, Taker
 from trimtab.model.keys.routing import Route, RoutingTable, group_count
 from trimtab.online.keys.murmur2 import POSITIVE, murmur2
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.usefixtures("keys_clients_ended")]
 
 PARTITIONS = 4
 HOME = (murmur2(b"hot") & POSITIVE) % PARTITIONS
@@ -39,13 +39,6 @@ def place(sandbox: KafkaSandbox) -> Iterator[Place]:
     place = Place(sandbox)
     yield place
     place.close()
-
-
-@pytest.fixture(autouse=True)
-def ended(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Clients that a test leaves running are ended."""
-    with clients_ended(monkeypatch):
-        yield
 
 
 class Transactions:
