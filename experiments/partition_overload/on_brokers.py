@@ -38,6 +38,8 @@ FOLDER = Path(__file__).parent
 GUARDED = "tables and order guard"
 FIRST = (GUARDED, "D-Choices", "hash")
 WARM_SECONDS, LEARN_SECONDS, SETTLE_SECONDS = 10.0, 60.0, 2.0
+LEARN_SECONDS_MOST = 200.0
+"""More would come near the end of what is drawn of the quarter, while the commands run."""
 DRAIN_SECONDS = 300.0
 
 MEANWHILE = {GUARDED: table_by_commands, "paper: BL": brokers_by_commands}
@@ -72,8 +74,8 @@ def started(task: Task, program: str, name: str) -> Process:
     return spawn(command, Path(task.folder), Path(task.folder) / f"{name}.log", outlive=False)
 
 
-def run(task: Task, sandbox: KafkaSandbox, admin: Any) -> dict[str, Any]:
-    """One run."""
+def run(task: Task, sandbox: KafkaSandbox, admin: Any, learn_seconds: float) -> dict[str, Any]:
+    """One run; a table is made of what comes in for `learn_seconds`."""
     admin.create_topics(
         {task.topic: {"num_partitions": PARTITIONS, "replication_factor": 1}}, wait_for_metadata=True
     )
@@ -85,7 +87,7 @@ def run(task: Task, sandbox: KafkaSandbox, admin: Any) -> dict[str, Any]:
         ]
         for one in range(PRODUCERS):
             wait_for(task.folder, f"ready-{one}", 120)
-        time.sleep(LEARN_SECONDS if task.guarded else WARM_SECONDS)
+        time.sleep(learn_seconds if task.guarded else WARM_SECONDS)
         told = MEANWHILE[task.policy](task) if task.policy in MEANWHILE else {}
         if task.by_load:
             assign_by_load(task, admin)
@@ -129,17 +131,27 @@ def main() -> int:
     parser.add_argument("--exponents", default="1.0,1.2", help="of Zipf's law")
     parser.add_argument("--producers", default="5000", help="C: each sends a record in four seconds")
     parser.add_argument("--seconds", type=float, default=60.0, help="that records are sent for")
+    parser.add_argument(
+        "--learn",
+        type=float,
+        default=LEARN_SECONDS,
+        help=f"seconds of a quarter of the load that a table is made of, at most {LEARN_SECONDS_MOST:g}",
+    )
     parser.add_argument("--seed", type=int, default=1, help="of arrivals, names of keys, stalls")
     parser.add_argument("--out", type=Path, default=FOLDER / "brokers.json", help="where results are kept")
     parser.add_argument("--keep", type=Path, help="a folder in which what processes wrote stays")
     given = parser.parse_args()
+    if not 0 < given.learn <= LEARN_SECONDS_MOST:
+        parser.error(
+            f"--learn is {given.learn:g}, and more than 0, at most {LEARN_SECONDS_MOST:g} is asked for"
+        )
     document = {"format": "trimtab/experiment/1", "experiment": "partition_overload on brokers", "rows": []}
     if given.out.exists():
         document = json.loads(given.out.read_text())
     rows: list[dict[str, Any]] = document["rows"]
     asked = [
         {"row": name.strip(), "load": load, "producers": int(rate), "seconds": given.seconds,
-         "seed": given.seed}
+         "seed": given.seed, **({"learnt_seconds": given.learn, "rates": "timestamps"} if name == GUARDED else {})}
         for rate in given.producers.split(",")
         for load in given.exponents.split(",")
         for name in _names(given.policies)
@@ -159,7 +171,7 @@ def main() -> int:
                     f"keyed-{number}", bootstrap, str(folder), one["row"], float(one["load"]),
                     one["producers"], one["seconds"], one["seed"],
                 )  # fmt: skip
-                found = run(task, sandbox, admin)
+                found = run(task, sandbox, admin, given.learn)
             admin.delete_topics([task.topic])
             print(f"    {found}", flush=True)
             rows.append(one | found)

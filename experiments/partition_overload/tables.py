@@ -64,15 +64,22 @@ def spread(rows: Sequence[dict[str, Any]], again: Sequence[dict[str, Any]]) -> s
     return _table(["load", "measure", "draws 1 to 3", "draws 11 to 13"], lines)
 
 
+def _table_of(row: dict[str, Any]) -> str:
+    """Seconds of the quarter that its table is made of, and the rates that it goes by."""
+    if "learnt_seconds" not in row:
+        return ""
+    return f"{row['learnt_seconds']:g} s" + (", timestamps" if row.get("rates") == "timestamps" else "")
+
+
 def measured(rows: Sequence[dict[str, Any]]) -> str:
     """A line for each run on brokers."""
-    head = ["C", "s", "policy", "draw", "max/mean", "of brokers", "p50", "p99", "KSDR", "KSCDR", "KCR",
+    head = ["C", "s", "policy", "draw", "table of", "max/mean", "of brokers", "p50", "p99", "KSDR", "KSCDR", "KCR",
             "overtaken", "lost", "load average"]  # fmt: skip
     lines = []
     for row in sorted(rows, key=lambda one: (-one["producers"], one["load"])):
         converged = row["converged_seconds"]
         lines.append([
-            f"{row['producers']:,}", row["load"], row["row"], str(row["seed"]),
+            f"{row['producers']:,}", row["load"], row["row"], str(row["seed"]), _table_of(row),
             f"{row['max_over_mean']:.2f}", f"{row['brokers_max_over_mean']:.2f}",
             f"{row['p50_seconds']:.3f} s", f"{row['p99_seconds']:.2f} s", f"{row['late']:.1%}",
             "never" if converged is None else f"{converged / row['seconds']:.0%}",

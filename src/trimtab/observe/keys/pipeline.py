@@ -17,7 +17,7 @@ KINDS: Final = ("keyed_topic", "key_partition", "hot_key")
 
 - `keyed_topic`: topic, topic_id, consumers, version, base, hashed, and how much was read;
 - `key_partition`: partition, offsets, members, and what was read there: records, their bytes, those without a
-  key, histograms of key groups and of sizes;
+  key, histograms of key groups and of sizes, and how many came in how many seconds of late;
 - `hot_key`: key, key_group, partition, and its records that were read there.
 
 A look at offsets alone fills the first columns of the first two.
@@ -50,6 +50,8 @@ COLUMNS: Final = (
     ("key_group", "int"),
     ("groups", "longs"),  # records by key group
     ("sizes", "longs"),  # records by size: class n holds those of 2**(n-1) bytes or more, below 2**n
+    ("recent_records", "long"),  # that came after the first of those of late,
+    ("recent_seconds", "double"),  # in so long
     ("route", "ints"),  # of a hot key: partitions by the table in force
     ("routes", "ints"),  # of a topic: the partition of each key group by the table in force
 )
@@ -71,6 +73,9 @@ class KeysPipelineSettings(PipelineSettings):
         Hot keys that are told.
     sample_seconds
         Offsets are looked at twice, at least so long apart: the distance makes rates.
+    rates_seconds
+        So far back timestamps of records make rates, which chance blurs less; where they differ from those of
+        the two looks by more than chance, load has changed, and the looks count.
     capacity_seconds
         Over how long commits of consumers with a backlog are taken for what one can do.
     capacity_per_second
@@ -80,19 +85,20 @@ class KeysPipelineSettings(PipelineSettings):
     """
 
     NOT_OF_TABLES: ClassVar[frozenset[str]] = frozenset(
-        {"records_most", "keys_most", "sample_seconds", "hashed"}
+        {"records_most", "keys_most", "sample_seconds", "rates_seconds", "hashed"}
     )
 
     records_most: int = 200_000
     keys_most: int = 20
     sample_seconds: float = 10.0
+    rates_seconds: float = 600.0
     capacity_seconds: float = 600.0
     capacity_per_second: float = 0.0
     hashed: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._check_seconds("sample_seconds", "capacity_seconds")
+        self._check_seconds("sample_seconds", "rates_seconds", "capacity_seconds")
         for name in ("records_most", "keys_most"):
             if getattr(self, name) < 1:
                 raise SettingsError(f"pipeline.keys.{name} is {getattr(self, name)}: give 1 or more")

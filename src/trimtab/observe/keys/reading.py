@@ -95,8 +95,10 @@ class Reading:
                 f"topic {self._topic.topic} holds no records: send some, or name another with --keys"
             )
         self._say(f"reading the newest {asked:,} records of {self._topic.topic}")
-        records = _records(session, options, self._topic.topic, begins, seen.ends)
-        found, hot = counted(records, group_count(table.base), self._settings.keys_most)
+        until = time.time()
+        records = _records(session, options, self._topic.topic, begins, seen.ends, until)
+        settings = self._settings
+        found, hot = counted(records, group_count(table.base), settings.keys_most, settings.rates_seconds)
         if time.monotonic() - self._looked_at + self._settings.sample_seconds > self._settings.gap_seconds:
             # Two looks so far apart make no rates: without any, whatever is uneven would seem level.
             self._say(
@@ -132,7 +134,10 @@ class Reading:
         now = datetime.datetime.now(datetime.UTC)
         shared = {"consumers": consumers.name or None, "sampled_at": now}
         names = ("partition", "begin_offset", "end_offset", "committed_offset", "member")
-        read = ("distinct_keys", "records", "bytes", "keyless", "groups", "sizes")
+        read = (
+            "distinct_keys", "records", "bytes", "keyless", "groups", "sizes", "recent_records",
+            "recent_seconds",
+        )  # fmt: skip
         parts = BatchWriter("key_partition", *names, *read, **shared)
         for number, end in seen.ends.items():
             member = next((one for one, its in consumers.assigned.items() if number in its), None)
@@ -172,7 +177,9 @@ def _records(
     topic: str,
     begins: Mapping[int, int],
     ends: Mapping[int, int],
+    until: float,
 ) -> DataFrame:
+    """`partition`, `key`, `bytes`, and `age_seconds` at an instant, by the timestamps of records."""
     from pyspark.sql import functions as F
 
     def offsets(by_partition: Mapping[int, int]) -> str:
@@ -182,28 +189,32 @@ def _records(
     bounds = {"startingOffsets": offsets(begins), "endingOffsets": offsets(ends), "failOnDataLoss": "false"}
     source = session.read.format("kafka").options(**options, **bounds, subscribe=topic).load()
     size = F.coalesce(F.octet_length("key"), F.lit(0)) + F.coalesce(F.octet_length("value"), F.lit(0))
-    return source.select("partition", "key", size.cast("bigint").alias("bytes"))
+    age = F.lit(until) - F.col("timestamp").cast("double")
+    return source.select("partition", "key", size.cast("bigint").alias("bytes"), age.alias("age_seconds"))
 
 
 def counted(
-    records: DataFrame, groups: int, most: int
+    records: DataFrame, groups: int, most: int, recent_seconds: float
 ) -> tuple[dict[int, dict[str, Any]], list[dict[str, Any]]]:
     """What lies in each partition, and the most frequent keys.
 
     Parameters
     ----------
     records
-        `partition`, `key` (bytes, or null), `bytes`.
+        `partition`, `key` (bytes, or null), `bytes`, `age_seconds`.
     groups
         Key groups that there are.
     most
         Keys to name.
+    recent_seconds
+        Records that are older are not recent.
 
     Returns
     -------
     tuple
-        By partition `records`, `bytes`, `keyless`, `distinct_keys` and the histograms `groups` and `sizes`;
-        and `key`, `key_group`, `records` of frequent keys, the most frequent first.
+        By partition `records`, `bytes`, `keyless`, `distinct_keys`, the histograms `groups` and `sizes`, and
+        how many came in the `recent_seconds` since the first recent one, that one left out; and `key`,
+        `key_group`, `records` of frequent keys, the most frequent first.
     """
     from pyspark.sql import functions as F
 
@@ -212,12 +223,18 @@ def counted(
     # Size class n: 2**(n-1) bytes or more, below 2**n; 0 for nothing at all.
     size = F.least(F.length(F.regexp_replace(F.bin("bytes"), "^0+", "")), F.lit(SIZE_CLASSES - 1))
     sized = records.withColumn("size", size)
+    recent = F.when(F.col("age_seconds").between(0, recent_seconds), F.col("age_seconds"))
     by_key = sized.groupBy("partition", "key", "size").agg(
-        F.count(F.lit(1)).alias("records"), F.sum("bytes").alias("bytes")
+        F.count(F.lit(1)).alias("records"),
+        F.sum("bytes").alias("bytes"),
+        F.count(recent).alias("recent_records"),
+        F.max(recent).alias("recent_seconds"),
     )
     keys = by_key.groupBy("partition", "key").agg(
         F.sum("records").alias("records"),
         F.sum("bytes").alias("bytes"),
+        F.sum("recent_records").alias("recent_records"),
+        F.max("recent_seconds").alias("recent_seconds"),
         F.map_from_entries(F.collect_list(F.struct("size", "records"))).alias("sizes"),
     )
     keys = keys.withColumn("key_group", F.pmod(hash_column(F.col("key")), F.lit(groups)).cast("int"))
@@ -258,21 +275,30 @@ def _by_partition(keys: DataFrame, groups: int) -> dict[int, dict[str, Any]]:
 
     found: dict[int, dict[str, Any]] = {}
     rows = keys.groupBy("partition", "key_group").agg(
-        F.sum("records").alias("records"), F.sum("bytes").alias("bytes"), F.count("key").alias("keys")
+        F.sum("records").alias("records"),
+        F.sum("bytes").alias("bytes"),
+        F.count("key").alias("keys"),
+        F.sum("recent_records").alias("recent_records"),
+        F.max("recent_seconds").alias("recent_seconds"),
     )
     for row in rows.collect():
         own = found.setdefault(
             row["partition"],
             {"records": 0, "bytes": 0, "keyless": 0, "distinct_keys": 0, "groups": [0] * groups,
-             "sizes": [0] * SIZE_CLASSES},
+             "sizes": [0] * SIZE_CLASSES, "recent_records": -1, "recent_seconds": None},
         )  # fmt: skip
         own["records"] += row["records"]
         own["bytes"] += row["bytes"]
         own["distinct_keys"] += row["keys"]
+        own["recent_records"] += row["recent_records"]
+        if row["recent_seconds"] is not None:
+            own["recent_seconds"] = max(row["recent_seconds"], own["recent_seconds"] or 0.0)
         if row["key_group"] is None:
             own["keyless"] += row["records"]
         else:
             own["groups"][row["key_group"]] += row["records"]
+    for own in found.values():
+        own["recent_records"] = max(0, own["recent_records"])
     sizes = keys.select("partition", F.explode("sizes").alias("size", "records"))
     for row in sizes.groupBy("partition", "size").agg(F.sum("records").alias("records")).collect():
         found[row["partition"]]["sizes"][row["size"]] = row["records"]

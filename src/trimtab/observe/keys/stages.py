@@ -21,10 +21,16 @@ if TYPE_CHECKING:
 
 BUSY_SECONDS: Final = 5.0
 """A consumer with more work waiting than it does in so long is at its limit."""
+CHANCE: Final = 3.0
+"""Standard deviations of a count by which two rates may differ, and be the same."""
 
 
 def brokers(cleaned: DataFrame, settings: KeysPipelineSettings) -> DataFrame:
     """What arrives in each partition, waits there and is committed; and what its consumer can do.
+
+    What arrives is told by two looks at offsets, some ten seconds apart: 130 records tell it to 9 %.
+    Timestamps of the records that were read reach further back, and tell it better as long as nothing has
+    changed: where the looks found what they would lead to expect, within `CHANCE`, they count.
 
     Consumers are taken for alike. One can do what those did that had more than `BUSY_SECONDS` of work waiting
     in some partition at both ends of an interval, over all such intervals of `capacity_seconds`: the mean,
@@ -50,9 +56,15 @@ def brokers(cleaned: DataFrame, settings: KeysPipelineSettings) -> DataFrame:
     waits = F.col("end_offset") - F.col("committed_offset")
     # What is received and not yet committed waits for nobody: an automatic commit comes every five seconds.
     busy = sound() & (F.least(waited, waits) > done / seconds * BUSY_SECONDS) & (done > 0)
+    came = F.col("end_offset") - F.col("_end_offset")
+    steady = F.col("recent_records") / F.col("recent_seconds")
+    expected = steady * seconds
+    same = (F.col("recent_seconds") > seconds) & (
+        F.abs(came - expected) <= F.lit(CHANCE) * F.sqrt(F.greatest(expected, F.lit(1.0)))
+    )
     rated = judged.withColumns(
         {
-            "records_load": F.when(sound(), (F.col("end_offset") - F.col("_end_offset")) / seconds),
+            "records_load": F.when(sound(), F.when(same, steady).otherwise(came / seconds)),
             "served_per_second": F.when(sound(), done / seconds),
             "_done": F.when(sound(), done),
             "_busy": F.coalesce(busy, F.lit(False)),

@@ -44,9 +44,13 @@ def test_hashes_are_the_clients(spark: SparkSession) -> None:
 def test_records_are_counted_by_partition_key_and_size(spark: SparkSession) -> None:
     """Two partitions; ann is the most frequent, in both of them; some records have no key."""
     rows = (
-        [(0, b"ann", 8)] * 5 + [(1, b"ann", 7)] * 4 + [(0, b"bob", 9)] * 3 + [(0, None, 0), (1, None, 2**40)]
+        [(0, b"ann", 8, 20.0)] * 5
+        + [(1, b"ann", 7, 70.0)] * 4
+        + [(0, b"bob", 9, 50.0)] * 3
+        + [(0, None, 0, 61.0), (1, None, 2**40, -1.0)]
     )
-    found, hot = counted(frame_of(spark, rows, "partition int, key binary, bytes bigint"), 1024, 1)
+    form = "partition int, key binary, bytes bigint, age_seconds double"
+    found, hot = counted(frame_of(spark, rows, form), 1024, 1, 60.0)
     group = {key: (murmur2(key) & POSITIVE) % 1024 for key in (b"ann", b"bob")}
     assert [(bytes(one["key"]), one["key_group"], one["partition"], one["records"]) for one in hot] == [
         (b"ann", group[b"ann"], 0, 5), (b"ann", group[b"ann"], 1, 4)
@@ -54,6 +58,9 @@ def test_records_are_counted_by_partition_key_and_size(spark: SparkSession) -> N
     first, second = found[0], found[1]
     assert (first["records"], first["bytes"], first["keyless"], first["distinct_keys"]) == (9, 67, 1, 2)
     assert (second["records"], second["keyless"], second["distinct_keys"]) == (5, 1, 1)
+    # Eight within a minute, the first of them 50 s ago; what is older, or of the future, is not of late.
+    assert (first["recent_records"], first["recent_seconds"]) == (7, 50.0)
+    assert (second["recent_records"], second["recent_seconds"]) == (0, None)
     assert {at: count for at, count in enumerate(first["groups"]) if count} == {
         group[b"ann"]: 5, group[b"bob"]: 3
     }  # fmt: skip
@@ -96,6 +103,39 @@ def test_capacity_is_what_a_busy_consumer_committed(spark: SparkSession) -> None
     assert [row["served_per_second"] for row in second] == [6.0, 2.0, 3.0]
     assert {row["consumer_capacity"] for row in second} == {8.0}
     assert [row["records_capacity"] for row in second] == pytest.approx([16 / 3] * 3)
+
+
+@pytest.mark.spark
+def test_timestamps_tell_rates_where_offsets_agree(spark: SparkSession) -> None:
+    """Of 120 seconds 1,200 records: 10 a second; in ten seconds chance brings 70 to 130."""
+    names = [name for name, _ in FORM.cleaned]
+    after = {
+        0: (70, 1200, 120.0),
+        1: (69, 1200, 120.0),
+        2: (131, 1200, 120.0),
+        3: (90, 0, None),
+        4: (90, 80, 8.0),
+    }
+    rows = []
+    for partition, (came, recent, seconds) in after.items():
+        for second, (end, told) in enumerate(
+            [(1000, {}), (1000 + came, {"recent_records": recent, "recent_seconds": seconds})]
+        ):
+            row = {
+                "cluster": "orders@here", "tick": START + datetime.timedelta(seconds=10 * second),
+                "kind": "key_partition", "partition": partition, "begin_offset": 0, "end_offset": end,
+                "accepted": True, "flags": 0, **told,
+            }  # fmt: skip
+            rows.append(tuple(row.get(name) for name in names))
+    cleaned = frame_of(spark, rows, ddl(FORM.cleaned))
+    made = brokers(cleaned, KeysPipelineSettings()).where("records_load is not null").collect()
+    assert {row["partition"]: row["records_load"] for row in made} == {
+        0: 10.0,
+        1: 6.9,
+        2: 13.1,
+        3: 9.0,
+        4: 9.0,
+    }
 
 
 def test_of_each_partition_the_same_share_is_read() -> None:
