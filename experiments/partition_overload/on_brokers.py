@@ -149,9 +149,10 @@ def main() -> int:
     if given.out.exists():
         document = json.loads(given.out.read_text())
     rows: list[dict[str, Any]] = document["rows"]
+    learnt = {"learnt_seconds": given.learn, "rates": "timestamps"}
     asked = [
         {"row": name.strip(), "load": load, "producers": int(rate), "seconds": given.seconds,
-         "seed": given.seed, **({"learnt_seconds": given.learn, "rates": "timestamps"} if name == GUARDED else {})}
+         "seed": given.seed, **(learnt if name == GUARDED else {})}
         for rate in given.producers.split(",")
         for load in given.exponents.split(",")
         for name in _names(given.policies)

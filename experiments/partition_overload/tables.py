@@ -73,8 +73,8 @@ def _table_of(row: dict[str, Any]) -> str:
 
 def measured(rows: Sequence[dict[str, Any]]) -> str:
     """A line for each run on brokers."""
-    head = ["C", "s", "policy", "draw", "table of", "max/mean", "of brokers", "p50", "p99", "KSDR", "KSCDR", "KCR",
-            "overtaken", "lost", "load average"]  # fmt: skip
+    head = ["C", "s", "policy", "draw", "table of", "max/mean", "of brokers", "p50", "p99", "KSDR", "KSCDR",
+            "KCR", "overtaken", "lost", "load average"]  # fmt: skip
     lines = []
     for row in sorted(rows, key=lambda one: (-one["producers"], one["load"])):
         converged = row["converged_seconds"]

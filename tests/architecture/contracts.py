@@ -51,7 +51,7 @@ def _spread(modules: list[str]) -> Iterator[str]:
 class Strangers(Contract):
     """Levels are strangers to one another in every room, and shared code knows none of them.
 
-    A module of a level is imported by that level alone, by its system's modules, and by the lab. That holds
+    A module of a level is imported by that level alone, by its systems' modules, and by the lab. That holds
     for every room at once, also for one that is not there yet.
     """
 
@@ -83,4 +83,6 @@ def _level(module: str) -> str | None:
 def _may_know(importer: str, level: str | None) -> bool:
     if level is None or importer.startswith(LAB):
         return True
-    return _level(importer) == level or LEVELS[level].system.name in importer.split(".")[2:]
+    return _level(importer) == level or bool(
+        {one.name for one in LEVELS[level].systems} & set(importer.split(".")[2:])
+    )

@@ -9,7 +9,7 @@ import pytest
 
 SOURCE = Path(__file__).parents[2] / "src" / "trimtab"
 LEVELS = tuple(sorted(path.name for path in (SOURCE / "levels").iterdir() if (path / "__init__.py").exists()))
-SYSTEMS = ("kafka", "pulsar", "redis")
+SYSTEMS = ("kafka", "pulsar", "redis", "paxos")
 """Their folders speak the system's own language, in which a level's name may be a word like any other."""
 LAB = "lab/"
 """Demo, sandbox and made-up worlds, with their commands, show particular levels."""

@@ -10,6 +10,8 @@ import pytest
 import trimtab
 from support.key_snapshots import a_key
 from support.key_snapshots import a_snapshot as a_topic
+from support.master_snapshots import a_group
+from support.master_snapshots import a_snapshot as a_store
 from support.queue_snapshots import a_class, a_queue, a_snapshot
 from trimtab import extras
 from trimtab.lab.simulate.bundle_instances import skewed_bundles
@@ -30,6 +32,7 @@ SNAPSHOTS = {
     "keys": a_topic(
         {0: 90.0, 4: 30.0, **dict.fromkeys((1, 2, 3), 20.0)}, a_key("ann", 0, 90.0, 0), capacity=100.0
     ),
+    "masters": a_store(*(a_group(number, 0, 50.0 + number) for number in range(6))),
 }
 
 

@@ -74,7 +74,7 @@ def _arrow_type(kind: Any) -> pa.DataType:
     """The Arrow type of a type of msgspec's; whether null may stand there is not part of it."""
     for one in members(kind).values():
         match one:
-            case msgspec.inspect.StrType():
+            case msgspec.inspect.StrType() | msgspec.inspect.EnumType():
                 return pa.string()
             case msgspec.inspect.BoolType():
                 return pa.bool_()

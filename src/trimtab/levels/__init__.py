@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FIRST", "LEVELS", "ROWS", "Level", "Option", "Part", "System", "level_named", "systems"]
 
-ROWS: Final = ("replicas", "bundles", "queues", "keys")
+ROWS: Final = ("replicas", "bundles", "queues", "keys", "masters")
 
 LEVELS: Final[Mapping[str, Level]] = {name: import_module(f"trimtab.levels.{name}").LEVEL for name in ROWS}
 

@@ -145,6 +145,25 @@ class System:
         return (self.address, *self.options)
 
 
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """A further system that a level acts on: its plans name it in their field `system`.
+
+    Attributes
+    ----------
+    system
+        Which one.
+    seen
+        Observe: a snapshot of the level that first stands on that system, as a snapshot of this level.
+    open
+        Act: as `Level.open`.
+    """
+
+    system: System
+    seen: Part[Callable[[Any], Any]]
+    open: Part[Callable[[Any, Callable[[], float]], AbstractContextManager[Any]]]
+
+
 Planner = Callable[[Any, Any], Any]
 """Snapshot and settings of a level to its plan."""
 
@@ -239,6 +258,10 @@ class Level:
         Act: the system as a port to act through, from a connection and a clock.
     words
         Report: what people read.
+    seats
+        Further systems that it acts on, which `trimtab plan NAME --system` names.
+    programs
+        What `trimtab NAME` runs, in a sentence, where the level has programs of its own (`trimtab.cli.NAME`).
     glance
         Observe: one look at a cluster without a lake, from a connection and the settings of collectors.
     reads, reading
@@ -281,6 +304,8 @@ class Level:
     pace: str
     carrier: str = "broker"
     remedy: str = "finds the fewest moves that help"
+    seats: tuple[Seat, ...] = ()
+    programs: str = ""
     glance: Part[Callable[[Any, Any], Any]] | None = None
     reads: Option | None = None
     reading: Part[Callable[..., AbstractContextManager[Any]]] | None = None
@@ -295,3 +320,34 @@ class Level:
     replay_options: Part[tuple[Option, ...]] | None = None
     replay_help: str = ""
     figures: Part[Callable[..., Mapping[str, Mapping[str, float | None]]]] | None = None
+
+    @property
+    def systems(self) -> tuple[System, ...]:
+        """Its own system, and those of its seats."""
+        return (self.system, *(seat.system for seat in self.seats))
+
+    def seat(self, system: str | None) -> Seat | None:
+        """The seat on a system by that name; None for the level's own system, or none.
+
+        Raises
+        ------
+        SettingsError
+            If the level does not act on it.
+        """
+        if system in (None, self.system.name):
+            return None
+        for seat in self.seats:
+            if seat.system.name == system:
+                return seat
+        known = " or ".join(one.name for one in self.systems)
+        raise SettingsError(f"--system is {system!r}: plans of {self.name} are for {known}")
+
+    def system_of(self, plan: Any) -> System:
+        """The system that a plan is for."""
+        seat = self.seat(getattr(plan, "system", None))
+        return self.system if seat is None else seat.system
+
+    def opened(self, plan: Any, connection: Any, clock: Callable[[], float]) -> AbstractContextManager[Any]:
+        """The system of a plan as a port to act through."""
+        seat = self.seat(getattr(plan, "system", None))
+        return (self.open if seat is None else seat.open)()(connection, clock)

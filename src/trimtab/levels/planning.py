@@ -32,7 +32,12 @@ def plan_level(level: Level, asked: PlanAsked) -> Planned:
     settings = read_settings(asked.settings, words, os.environ).of(level.settings())
     if asked.strategy is not None:
         settings = replace(settings, strategy=asked.strategy)
-    snapshot = snapshot_of(level, asked.snapshot, asked.lake, asked.cluster)
+    seat = level.seat(asked.own.get("system"))
+    if seat is None:
+        snapshot = snapshot_of(level, asked.snapshot, asked.lake, asked.cluster)
+    else:
+        first = next(one for one in LEVELS.values() if one.system is seat.system)
+        snapshot = seat.seen()(snapshot_of(first, asked.snapshot, asked.lake, asked.cluster))
     planner = planner_of(level, settings.strategy)
     asked.loaded()
     return Planned(plan=planner(snapshot, settings), snapshot=snapshot)

@@ -54,3 +54,18 @@ REDIS = System(
     collecting=Part("trimtab.observe.collect.redis.collector:COLLECTING"),
     checking=Part("trimtab.observe.collect.redis.check:check"),
 )
+
+PAXOS = System(
+    name="paxos",
+    title="a store of Paxos groups",
+    address=Option(
+        "--paxos",
+        "Store of Paxos groups, by the configuration of any of its nodes (node.json); goes before "
+        "paxos.node.",
+        setting="paxos.node",
+    ),
+    options=(),
+    connection=Part("trimtab.connect.paxos.settings:paxos_connection"),
+    collecting=Part("trimtab.observe.collect.paxos.collector:COLLECTING"),
+    checking=Part("trimtab.observe.collect.paxos.check:check"),
+)

@@ -46,7 +46,7 @@ def test_empty_lake_is_told_at_once(tmp_path: Path, capsys: pytest.CaptureFixtur
         ),
         (("run", "--set=pipeline.bundles.weeks=99"), "pipeline.bundles.weeks is 99: give 0 to 52"),
         (("run", "--set=pipeline.wimdow_seconds=7"), "wimdow_seconds"),
-        (("stream", "--level=masters"), "--level is 'masters': write replicas or bundles or queues"),
+        (("stream", "--level=shards"), "--level is 'shards': write replicas or bundles or queues"),
         (("stream", "--from=pulsar:x"), "--from is 'pulsar:x': write lake, or kafka:TOPIC"),
         (("stream", "--from=kafka:"), "--from is 'kafka:': write lake, or kafka:TOPIC"),
         (("stream", "--trigger=soon"), "--trigger is 'soon': write seconds, as 10s"),

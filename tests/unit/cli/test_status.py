@@ -164,4 +164,4 @@ def test_the_level_of_a_snapshot_is_told_by_cluster_or_option(
     assert run("snapshot", "export", lake, out, "--level=replicas") == 0
     assert run("snapshot", "export", lake, out, "--cluster=pulsar") == 0
     assert "of pulsar" in capsys.readouterr().out
-    assert run("snapshot", "export", lake, out, "--level=masters") == 2
+    assert run("snapshot", "export", lake, out, "--level=shards") == 2

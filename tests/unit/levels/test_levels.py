@@ -59,7 +59,7 @@ def test_every_system_can_be_reached_and_sampled(system) -> None:
 
 @pytest.mark.parametrize(
     ("name", "hint"),
-    [("replica", "did you mean replicas?"), ("7", "write replicas or bundles or queues or keys")],
+    [("replica", "did you mean replicas?"), ("7", "write replicas or bundles or queues or keys or masters")],
 )
 def test_an_unknown_level_is_refused(name: str, hint: str) -> None:
     """A misspelt name gets the near one, any other the list."""

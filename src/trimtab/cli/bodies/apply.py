@@ -27,7 +27,7 @@ from trimtab.cli.bodies.where import Where
 from trimtab.files.places import state_folder
 from trimtab.files.settings import Settings
 from trimtab.files.store import Place
-from trimtab.levels import FIRST, LEVELS, Level, systems
+from trimtab.levels import FIRST, LEVELS, Level, System, systems
 from trimtab.levels.level import words_of
 from trimtab.levels.planning import opened_plan
 from trimtab.levels.settings import execution_settings
@@ -44,8 +44,9 @@ def apply(
 ) -> None:
     """`trimtab apply`."""
     level, document = opened_plan(path)
-    _refuse_options_of_others(level, path, where.given)
     plan = level.plan().from_document(document)
+    system = level.system_of(plan)
+    _refuse_options_of_others(level, system, path, where.given)
     if back:
         if level.back is None:
             raise InputError(
@@ -54,8 +55,8 @@ def apply(
         plan = level.back()(plan)
     acting, words, settings = level.acting(), level.words(), settings_of(level, where)
     how = execution_settings(settings, level)
-    connection = where.connection(level.system, settings)
-    with open_store() as store, level.open()(connection, time.time) as port:
+    connection = where.connection(system, settings)
+    with open_store() as store, level.opened(plan, connection, time.time) as port:
         free = partial(store.refuse_if_taken, port, settings=how, say=say)
         prepared = prepare(acting, port, plan, rebase=rebase, refuse_if_taken=free)
         warnings = doubts(plan.snapshot, store.journal.entries(), time.time(), how.plan_age_seconds)
@@ -161,18 +162,18 @@ def _agreed() -> bool:
     return typer.confirm("carry it out?", default=False, err=True)
 
 
-def _refuse_options_of_others(level: Level, path: Path, given: Mapping[str, Any]) -> None:
+def _refuse_options_of_others(level: Level, own: System, path: Path, given: Mapping[str, Any]) -> None:
     """Refuse the address of a cluster of another system, and options that only other levels have."""
     for system in systems():
-        if system is not level.system and given[system.address.name] is not None:
+        if system is not own and given[system.address.name] is not None:
             raise InputError(
-                f"{path} is a plan of {level.name}, for {level.system.title}: name its cluster with "
-                f"{level.system.address.flag}, not {system.address.flag}"
+                f"{path} is a plan of {level.name}, for {own.title}: name its cluster with "
+                f"{own.address.flag}, not {system.address.flag}"
             )
-    own = {option.name for option in level.apply_options}
+    ours = {option.name for option in level.apply_options}
     for other in LEVELS.values():
         for option in other.apply_options:
-            if option.name not in own and given[option.name] is not None:
+            if option.name not in ours and given[option.name] is not None:
                 raise InputError(
                     f"{option.flag} is for plans of {other.name}, and {path} is one of {level.name}: leave "
                     f"it out; {level.pace}"

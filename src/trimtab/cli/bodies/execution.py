@@ -73,7 +73,8 @@ def _take_up(request: str | None, execution: int | None, where: Where, *, as_jso
         told = any(word.startswith("execution.") for word in where.overrides)
         plan = level.plan().from_bytes(store.journal.path, store.journal.plan(entry.id).encode("utf-8"))
         line = words.progress_line()
-        with level.open()(where.connection(level.system, settings), time.time) as port:
+        connection = where.connection(level.system_of(plan), settings)
+        with level.opened(plan, connection, time.time) as port:
             receipt = take_up(
                 acting,
                 store,

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Self
 from zlib import crc32
 
-from trimtab.dataplane.masters.configuration import read_configuration
+from trimtab.files.masters.configuration import read_configuration
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from typing import Any, Final
 
-from trimtab.files.masters.frames import HEAD, MOST_BYTES, TornError, decoded, encoded
+from trimtab.files.masters.frames import HEAD, MOST_BYTES, WIRE, TornError, decoded, encoded
 from trimtab.model.errors import InputError
 
-FORMAT: Final = "trimtab/masters-wire/1"
+FORMAT: Final = WIRE
 WAITING_FRAMES: Final = 10_000
 """What comes after so many is dropped, as a network drops it: the protocol asks again."""
 AGAIN_SECONDS: Final = 0.2

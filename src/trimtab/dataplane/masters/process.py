@@ -9,8 +9,8 @@ import time
 from pathlib import Path
 from typing import Final
 
-from trimtab.dataplane.masters.configuration import NodeConfiguration, read_configuration
 from trimtab.dataplane.masters.links import FORMAT, Link, messages_of, who_speaks
+from trimtab.files.masters.configuration import NodeConfiguration, read_configuration
 from trimtab.files.masters.frames import TornError, encoded
 from trimtab.files.masters.log import NodeLog
 from trimtab.files.masters.map import MapFile

@@ -25,11 +25,13 @@ NUMBERED: Final[dict[int, type[tuple[Any, ...]]]] = {
     16: messages.Ended, 17: messages.Publish, 18: messages.Forward, 19: messages.Published,
     20: messages.Pull, 21: messages.Pulled, 22: messages.AskUpload, 23: messages.Upload,
     24: messages.OffsetKept, 25: messages.Promised, 26: messages.AcceptedAt, 27: messages.ChosenUpTo,
-    28: messages.AskStanding, 29: messages.Standing,
+    28: messages.AskStanding, 29: messages.Standing, 30: messages.AskReport, 31: messages.Report,
     40: entries.Nothing, 41: entries.Record, 42: entries.Append, 43: entries.SyncOffsets,
     44: entries.BeMaster, 45: entries.TakeOver, 46: entries.TakeToken,
 }  # fmt: skip
 """Number to message."""
+WIRE: Final = "trimtab/masters-wire/1"
+"""What a connection begins with: this, the cluster's name, and who speaks."""
 HEAD: Final = struct.Struct("<II")
 MOST_BYTES: Final = 256 << 20
 """A longer frame is a length that was read wrong."""

@@ -12,6 +12,7 @@ from trimtab.online.masters.incumbent import Incumbent, Phase
 from trimtab.online.masters.lease import Lease
 from trimtab.online.masters.messages import (
     AskReady,
+    AskReport,
     AskStanding,
     Ended,
     Forward,
@@ -23,6 +24,7 @@ from trimtab.online.masters.messages import (
     Pull,
     Pulled,
     Ready,
+    Report,
     Standing,
     Start,
     Upload,
@@ -31,6 +33,7 @@ from trimtab.online.masters.replica import Replica
 from trimtab.online.masters.settings import Scheme
 from trimtab.online.masters.state import NOBODY, GroupState
 from trimtab.online.masters.station import Station
+from trimtab.online.masters.tally import Tally
 
 
 class Group:
@@ -50,6 +53,8 @@ class Group:
         Nonce to when it was proposed, of masterships of which it is not known whether they were chosen.
     incumbent, challenge
         A takeover from this node, and one to it.
+    tally
+        What this node has done for it.
     """
 
     def __init__(self, station: Station, number: int) -> None:
@@ -63,6 +68,8 @@ class Group:
         self.asked: dict[Nonce, float] = {}
         self.incumbent: Incumbent | None = None
         self.challenge: Challenge | None = None
+        self.tally = Tally()
+        self._held_since: float | None = None
         self._batch: list[Record] = []
         self._batch_bytes = 0
         self._batch_until = inf
@@ -147,6 +154,7 @@ class Group:
         match entry:
             case Append(_, records):
                 assert isinstance(outcome, tuple)
+                self.tally.applied(records[0], self.station.now)
                 self._answer(records, outcome)
             case SyncOffsets(_, offsets):
                 if outcome:
@@ -169,7 +177,10 @@ class Group:
             self.challenge.answer(self)
 
     def _mastered(self, node: int, nonce: Nonce) -> None:
+        held = self.lease.held
         self.lease.taken(node, nonce)
+        if self.lease.held and not held:
+            self._held_since = self.station.now
         if self.incumbent is not None and self.incumbent.phase is Phase.HANDING:
             self.incumbent.end(self)
         if self.challenge is not None:
@@ -200,6 +211,7 @@ class Group:
         self._batch_until = inf
         self.consumers.clear()
         self.uploads.clear()
+        self.tally.fenced()
         self._release()
 
     def _restore(self, value: tuple[Any, ...]) -> None:
@@ -229,6 +241,8 @@ class Group:
                 self.publish(publish)
             case AskStanding(client):
                 self.station.send(client, self.number, self._standing())
+            case AskReport(client):
+                self.station.send(client, self.number, self._report())
             case _ if isinstance(sender, int):
                 if not self.replica.received(sender, message):
                     self._of_takeover(sender, message)
@@ -295,6 +309,7 @@ class Group:
     def flush(self) -> None:
         """Propose the batch."""
         if self._batch:
+            self.tally.proposed(self._batch[0], self.station.now)
             self.replica.propose(Append(self.state.fence, tuple(self._batch)))
         self._batch, self._batch_bytes, self._batch_until = [], 0, inf
 
@@ -302,6 +317,8 @@ class Group:
         for record, verdict in zip(records, verdicts, strict=True):
             client = self.unanswered.pop((record.topic, record.producer, record.sequence), None)
             if client is not None:
+                if verdict == "stored":
+                    self.tally.took(record)
                 # The term may have ended while the batch was under way.
                 told = verdict if self._writes else "moved"
                 self._tell(client, record.topic, record.producer, record.sequence, told)
@@ -320,12 +337,33 @@ class Group:
             self.consumers[key] = pull.client
             offset = self.state.offsets.get(key, 0) if pull.offset < 0 else pull.offset
             offset, records = self.state.read(pull.topic, offset, pull.most)
+            self.tally.gave(records)
         answer = Pulled(pull.consumer, pull.topic, pull.number, verdict, offset, records, self.state.writer)
         self.station.send(pull.client, self.number, answer)
 
     def _standing(self) -> Standing:
         state, messages = self.state, sum(map(len, self.state.topics.values()))
         return Standing(self.lease.held, state.master, state.version, self.replica.applied, messages)
+
+    def _report(self) -> Report:
+        standing, tally = self._standing(), self.tally
+        since = self._held_since if standing.holds else None
+        return Report(
+            self.station.life,
+            standing.holds,
+            standing.master,
+            standing.version,
+            standing.applied,
+            0.0 if since is None else self.station.now - since,
+            standing.messages,
+            tally.stored,
+            tally.stored_bytes,
+            tally.pulls,
+            tally.pulled,
+            tally.pulled_bytes,
+            tally.proposals,
+            tally.proposed_seconds,
+        )
 
     def _upload(self, upload: Upload) -> None:
         key = upload.consumer, upload.topic

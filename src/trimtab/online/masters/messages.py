@@ -230,6 +230,35 @@ class Standing(NamedTuple):
     messages: int
 
 
+class AskReport(NamedTuple):
+    """Whoever samples a cluster wants to know what a node has done for a group."""
+
+    client: str
+
+
+class Report(NamedTuple):
+    """What a node has done for a group since its process began, and how the group stands there now.
+
+    `life` tells processes apart: counters begin anew with each. `held_seconds` is how long this node has been
+    master without a break, 0 if it is not; the others are those of `Standing` and `Tally`.
+    """
+
+    life: int
+    holds: bool
+    master: int
+    version: int
+    applied: int
+    held_seconds: float
+    messages: int
+    stored: int
+    stored_bytes: int
+    pulls: int
+    pulled: int
+    pulled_bytes: int
+    proposals: int
+    proposed_seconds: float
+
+
 # ---------------------------------------------------------------- the node's own log
 
 

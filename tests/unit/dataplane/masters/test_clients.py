@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from trimtab.dataplane.masters.cluster import MastersCluster
-from trimtab.dataplane.masters.configuration import FORMAT, NodeConfiguration
 from trimtab.dataplane.masters.consumer import Consumer
 from trimtab.dataplane.masters.process import NodeProcess
 from trimtab.dataplane.masters.producer import PAYLOAD_BYTES, Producer
 from trimtab.dataplane.masters.standings import ask_standings, masters_of
+from trimtab.files.masters.configuration import FORMAT, NodeConfiguration
 from trimtab.files.masters.map import write_map
 from trimtab.lab.sandbox.masters.sandbox import settings_for
 from trimtab.lab.sandbox.ports import free_ports

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from trimtab.dataplane.masters.configuration import read_configuration
 from trimtab.dataplane.masters.links import FORMAT, who_speaks
 from trimtab.dataplane.masters.process import NodeProcess
+from trimtab.files.masters.configuration import read_configuration
 from trimtab.model.errors import InputError, SettingsError
 
 GOOD = {

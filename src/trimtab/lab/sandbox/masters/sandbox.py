@@ -13,9 +13,9 @@ from uuid import uuid4
 import msgspec
 
 from trimtab.dataplane import masters
-from trimtab.dataplane.masters.configuration import FORMAT, NodeConfiguration
 from trimtab.dataplane.masters.standings import ask_standings, masters_of
 from trimtab.files.atomic import write_atomically
+from trimtab.files.masters.configuration import FORMAT, NodeConfiguration
 from trimtab.files.masters.map import read_map, write_map
 from trimtab.jars.fetch import Say, say_nothing
 from trimtab.lab.sandbox.cluster import Sandbox, place_for

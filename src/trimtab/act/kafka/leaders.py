@@ -1,0 +1,93 @@
+"""A Kafka cluster behind `trimtab.act.masters.state.MastersPort`: leaders, by preferred elections."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from trimtab.act.execution.messages import Failure
+from trimtab.act.kafka.port import KafkaAdminPort
+from trimtab.act.masters.state import Answer, Seen
+from trimtab.act.replicas.port import Observation, TopicPartition
+from trimtab.connect.kafka.client import admin_client
+from trimtab.connect.kafka.settings import KafkaConnection
+
+ELECTED = 1
+"""Nothing is published here, so that every election counts as the first version."""
+
+
+class LeadersPort:
+    """An adapter for one connected admin client; claims are left where all of Kafka's levels leave them.
+
+    A partition goes by `topic-number`. It can only be led by its preferred replica, by what an election does;
+    and is only given to it while that is in sync.
+    """
+
+    claim_rights = KafkaAdminPort.claim_rights
+
+    def __init__(self, admin: Any, clock: Callable[[], float]) -> None:
+        self._kafka = KafkaAdminPort(admin, clock)
+
+    def observe(self, groups: Collection[str]) -> Seen:
+        """See `MastersPort.observe`."""
+        seen = self._kafka.observe([partition_of(name) for name in groups], (), wide=False)
+        alive = seen.alive
+        masters: dict[str, str | None] = {}
+        able: dict[str, frozenset[str]] = {}
+        for partition, place in seen.placements.items():
+            name = str(partition)
+            masters[name] = None if place.leader is None else str(place.leader)
+            first = place.replicas[0]
+            may = first in place.in_sync and first in alive and not _moving(seen, partition)
+            able[name] = frozenset({str(first)}) if may else frozenset()
+        return Seen(seen.cluster_id, "", ELECTED, masters, able, frozenset(map(str, alive)))
+
+    def ask_for(self, base: int, targets: Mapping[str, str]) -> Answer:
+        """See `MastersPort.ask_for`; a partition whose preferred replica is another one by now is refused."""
+        seen = self.observe(list(targets))
+        wrong = {
+            name: Failure("NotPreferred", f"broker {node} is not its preferred replica, or not in sync", True)
+            for name, node in targets.items()
+            if node not in seen.able.get(name, frozenset())
+        }
+        asked = [partition_of(name) for name in targets if name not in wrong]
+        # Asked for none, Kafka would elect leaders of all there are.
+        answers = self._kafka.elect_preferred(asked) if asked else {}
+        failed = {str(partition): failure for partition, failure in answers.items() if failure is not None}
+        return Answer(ELECTED, {**wrong, **failed})
+
+    def read_claims(self) -> frozenset[str]:
+        """See `ClaimPort.read_claims`."""
+        return self._kafka.read_claims()
+
+    def write_claims(self, added: Collection[str], removed: Collection[str]) -> None:
+        """See `ClaimPort.write_claims`."""
+        self._kafka.write_claims(added, removed)
+
+
+def partition_of(name: str) -> TopicPartition:
+    """The partition of a name, `topic-number`."""
+    topic, _, number = name.rpartition("-")
+    return TopicPartition(topic, int(number))
+
+
+def _moving(seen: Observation, partition: TopicPartition) -> bool:
+    """Whether its replicas are on the way elsewhere: which of them is preferred is about to change."""
+    return partition in seen.reassignments
+
+
+@contextmanager
+def open_leaders(connection: KafkaConnection, clock: Callable[[], float]) -> Iterator[LeadersPort]:
+    """A cluster to act on, by a client of its own.
+
+    Raises
+    ------
+    ConnectError
+        If it cannot be reached.
+    """
+    admin = admin_client(connection, request_timeout_ms=15_000)
+    try:
+        yield LeadersPort(admin, clock)
+    finally:
+        admin.close()

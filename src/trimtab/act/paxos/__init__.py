@@ -1,0 +1,1 @@
+"""A store of Paxos groups to act on."""

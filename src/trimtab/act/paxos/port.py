@@ -1,0 +1,97 @@
+"""A store of Paxos groups behind `trimtab.act.masters.state.MastersPort`: its map, its nodes' reports."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from trimtab.act.execution.messages import Failure
+from trimtab.act.masters.state import Answer, Seen
+from trimtab.act.port import PortError
+from trimtab.connect.paxos.nodes import PaxosNodes
+from trimtab.connect.paxos.settings import PaxosConnection
+from trimtab.model.errors import ConnectError
+
+GROUP = "group "
+LAG_ENTRIES = 64
+"""As the pipeline has it by default: the nodes themselves refuse laggards by their own setting."""
+
+
+class PaxosPort:
+    """An adapter for the nodes of one store; the map stands in a file that all of them watch."""
+
+    claim_rights = "let the user write into the folder of the ideal map"
+
+    def __init__(self, nodes: PaxosNodes) -> None:
+        self._nodes = nodes
+
+    def observe(self, groups: Collection[str]) -> Seen:
+        """See `MastersPort.observe`."""
+        reports = self._asked(self._nodes.reports)
+        version = self._asked(self._nodes.ideal).version
+        masters: dict[str, str | None] = {}
+        able: dict[str, frozenset[str]] = {}
+        for name in groups:
+            number = self._number(name)
+            standing = {node: told[number] for node, told in reports.items() if number in told}
+            if not standing:
+                continue
+            newest = max(one.applied for one in standing.values())
+            masters[name] = next((str(node) for node, one in sorted(standing.items()) if one.holds), None)
+            able[name] = frozenset(
+                str(node) for node, one in standing.items() if newest - one.applied <= LAG_ENTRIES
+            )
+        return Seen(
+            self._nodes.cluster,
+            self._nodes.cluster,
+            version,
+            masters,
+            able,
+            frozenset(map(str, reports)),
+        )
+
+    def ask_for(self, base: int, targets: Mapping[str, str]) -> Answer:
+        """See `MastersPort.ask_for`: the next map; groups that are not asked for stay as they are in it."""
+
+        def publish() -> int | None:
+            found = self._nodes.ideal()
+            ideal = list(found.ideal)
+            for name, node in targets.items():
+                ideal[self._number(name)] = int(node)
+            return self._nodes.publish(base, tuple(ideal))
+
+        return Answer(self._asked(publish))
+
+    def read_claims(self) -> frozenset[str]:
+        """See `ClaimPort.read_claims`."""
+        found: frozenset[str] = self._asked(self._nodes.claims)
+        return found
+
+    def write_claims(self, added: Collection[str], removed: Collection[str]) -> None:
+        """See `ClaimPort.write_claims`."""
+        self._asked(lambda: self._nodes.change_claims(added, removed))
+
+    def _number(self, name: str) -> int:
+        """The number of a group by its name; -1 for one that cannot be of this store."""
+        number = name.removeprefix(GROUP)
+        known = name.startswith(GROUP) and number.isdecimal()
+        return int(number) if known and int(number) < self._nodes.configuration.groups else -1
+
+    def _asked(self, call: Callable[[], Any]) -> Any:
+        try:
+            return call()
+        except ConnectError as error:
+            raise PortError(Failure("NoAnswer", str(error), transient=True)) from error
+
+
+@contextmanager
+def open_port(connection: PaxosConnection, clock: Callable[[], float]) -> Iterator[PaxosPort]:
+    """A store to act on.
+
+    Raises
+    ------
+    ConnectError
+        If its configuration cannot be read.
+    """
+    yield PaxosPort(PaxosNodes(connection))

@@ -1,0 +1,66 @@
+"""The section `[masters]` of the settings: how plans level masterships."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import inf
+from typing import ClassVar, Final
+
+from trimtab.files.binding import Refuse, Section
+from trimtab.model.masters.snapshot import RESOURCES
+
+
+@dataclass(frozen=True)
+class MastersSettings:
+    """Masterships over nodes.
+
+    Attributes
+    ----------
+    strategy
+        The planner: `trim`.
+    epsilon
+        Highest deviation γ of a node's load from the mean of the nodes, 0 < ε < 1.
+    takeovers_most
+        The most masterships that one plan moves.
+    gain_least
+        A mastership that need not move does so only if the sum of squared deviations falls by this share of
+        what it is: so that plans rest.
+    settle_seconds
+        A group whose master is newer than this stays, unless it must move: load follows a master with delay.
+    weights
+        A node's share of the load beside others of weight 1, by its name.
+    drain
+        Names of nodes that are being emptied, whatever the load.
+    muted
+        Names of nodes that get no further mastership.
+    """
+
+    goals: ClassVar[tuple[str, ...]] = ("epsilon",)
+    theta: ClassVar[tuple[float, ...]] = (inf,) * len(RESOURCES)
+
+    strategy: str = "trim"
+    epsilon: tuple[float, ...] = (0.1, 0.1)
+    takeovers_most: int = 100
+    gain_least: float = 0.01
+    settle_seconds: float = 60.0
+    weights: dict[str, float] = field(default_factory=dict)
+    drain: tuple[str, ...] = ()
+    muted: tuple[str, ...] = ()
+
+
+def _check(settings: MastersSettings, refuse: Refuse) -> None:
+    for value in settings.epsilon:
+        if not 0 < value < 1:
+            refuse("epsilon", value, "a fraction above 0, below 1")
+    if settings.takeovers_most < 1:
+        refuse("takeovers_most", settings.takeovers_most, "1 or more")
+    if not 0 <= settings.gain_least < 1:
+        refuse("gain_least", settings.gain_least, "a fraction, 0 or more and below 1")
+    if settings.settle_seconds < 0:
+        refuse("settle_seconds", settings.settle_seconds, "0 or more")
+    for node, weight in settings.weights.items():
+        if not 0 <= weight <= 1e6:
+            refuse("weights", settings.weights, f"0 to 1e6 each, and {node} has {weight:g}")
+
+
+SECTION: Final = Section("masters", MastersSettings, ("epsilon",), RESOURCES, _check)

@@ -1,0 +1,121 @@
+"""A plan of the level `masters`: whose mastership goes where, in which order, and what clients feel of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from trimtab.model.plan import Plan
+from trimtab.model.receipt import Outcome, Receipt
+from trimtab.model.values import Amount, Count, Name, Order
+
+
+@dataclass(frozen=True, slots=True)
+class TakeoverReason:
+    """Why a mastership moves.
+
+    Attributes
+    ----------
+    goal
+        `dead`, `drain`, `nobody`, `epsilon`, or `order`: it makes room for another.
+    resource
+        That was most uneven; None where it must move whatever the load.
+    """
+
+    goal: Name
+    resource: Name | None
+    text: str
+
+
+class MoveKind(StrEnum):
+    """The kind of a move: there is but one."""
+
+    TAKE_OVER = "take_over"
+
+
+@dataclass(frozen=True, slots=True)
+class Takeover:
+    """One mastership that goes to another node.
+
+    Attributes
+    ----------
+    source
+        The master's name; None where there is none.
+    target
+        Name of the node that is to be master.
+    pause_seconds
+        How long the group is expected to have no master; None where nothing tells.
+    """
+
+    order: Order
+    kind: MoveKind
+    group: Name
+    source: Name | None
+    target: Name
+    queries_per_second: Amount
+    bytes_per_second: Amount
+    reason: TakeoverReason
+    pause_seconds: Amount | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Mastership:
+    """The master of a group before and after the whole plan, moved or not; None for nobody."""
+
+    group: Name
+    before: Name | None
+    after: Name | None
+
+
+@dataclass(frozen=True, slots=True)
+class TakeoverCost:
+    """How many masterships move, and for how long their groups have none in all."""
+
+    takeovers: Count
+    pause_seconds: Amount = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class TakeoverBound:
+    """How many masterships any plan moves that meets the same goals."""
+
+    takeovers: Count
+    proof: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class MastersPlan(Plan[Takeover]):
+    """A plan of this level.
+
+    Attributes
+    ----------
+    system
+        Whose masters move.
+    version
+        Of the map that was published when it was made.
+    assignments
+        The master of every group; it is published as the ideal map.
+    """
+
+    system: Name
+    version: Count = 0
+    assignments: tuple[Mastership, ...]
+    cost: TakeoverCost
+    bound: TakeoverBound
+
+
+@dataclass(frozen=True, slots=True)
+class TakeoverOutcome(Outcome):
+    """The end of one step.
+
+    Attributes
+    ----------
+    group, target
+        Which mastership was to go where.
+    """
+
+    group: str
+    target: str
+
+
+MastersReceipt = Receipt[TakeoverOutcome]

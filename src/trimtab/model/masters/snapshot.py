@@ -1,0 +1,173 @@
+"""The snapshot of the level `masters`: who is master of which group, and what each group costs its master."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any, Final
+
+import numpy as np
+
+from trimtab.model.imbalance import Imbalance, imbalance
+from trimtab.model.load import BoolArray, FloatArray
+from trimtab.model.snapshot import Quality, SnapshotReference
+from trimtab.model.values import Amount, Count, Name
+
+RESOURCES: Final = ("queries", "bytes")
+"""What is levelled between nodes: questions of clients a second, and what goes in and out, bytes a second."""
+NOBODY: Final = -1
+
+
+class NodeState(StrEnum):
+    """What a node can be given."""
+
+    ALIVE = "alive"
+    DEAD = "dead"
+    DRAINING = "draining"
+    """It is being emptied: all its masterships are to leave."""
+    MUTED = "muted"
+    """It keeps what it has, and gets nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeLoad:
+    """One node.
+
+    Attributes
+    ----------
+    node
+        As the system names it: a number, as text.
+    state
+        As it was seen; settings of a plan may ask for another.
+    weight
+        Its share of the load beside others of weight 1.
+    """
+
+    node: Name
+    address: str
+    state: NodeState
+    weight: Amount = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class GroupLoad:
+    """One group, with what it costs its master.
+
+    Attributes
+    ----------
+    group
+        Its name.
+    master, ideal
+        Places in the snapshot's nodes: who is master, and who is to be by what is published; -1 for nobody.
+    able
+        Places of nodes that could be master now: alive, and not behind.
+    queries_per_second, bytes_per_second
+        On average over the newest past.
+    messages_per_second
+        That are stored.
+    propose_seconds
+        What one proposal takes, on average; None where none was seen.
+    held_seconds
+        How long the master has been it; None where nobody knows.
+    """
+
+    group: Name
+    master: int
+    ideal: int
+    able: tuple[Count, ...]
+    queries_per_second: Amount
+    bytes_per_second: Amount
+    messages_per_second: Amount = 0.0
+    propose_seconds: Amount | None = None
+    held_seconds: Amount | None = None
+
+
+@dataclass(frozen=True)
+class MastersSnapshot:
+    """All masterships of one cluster at a moment.
+
+    Attributes
+    ----------
+    system
+        Whose masters: of Paxos groups, or leaders of another system.
+    version
+        Of the map that is published; 0 where there is none.
+    scheme
+        How masterships change hands there; empty where that is not known.
+    """
+
+    reference: SnapshotReference
+    quality: Quality
+    system: Name
+    version: int
+    scheme: str = ""
+    nodes: tuple[NodeLoad, ...] = ()
+    groups: tuple[GroupLoad, ...] = ()
+
+    @property
+    def row_names(self) -> tuple[str, ...]:
+        """Names of the rows of `imbalance().usage`."""
+        return tuple(f"node {one.node}" for one in self.nodes)
+
+    @property
+    def masters(self) -> tuple[int, ...]:
+        """Shape (groups,): places of the masters; -1 for nobody."""
+        return tuple(one.master for one in self.groups)
+
+    @property
+    def loads(self) -> FloatArray:
+        """Shape (groups, resources): what each group costs its master.
+
+        Where nothing at all goes on, every group counts the same: then masterships themselves are levelled.
+        """
+        found = np.array(
+            [(one.queries_per_second, one.bytes_per_second) for one in self.groups], dtype=np.float64
+        ).reshape(-1, len(RESOURCES))
+        idle = found.sum(axis=0) <= 0
+        return np.where(idle, 1.0, found)
+
+    @property
+    def in_service(self) -> BoolArray:
+        """Shape (nodes,): those that masterships are levelled over."""
+        return np.array(
+            [one.state in (NodeState.ALIVE, NodeState.MUTED) and one.weight > 0 for one in self.nodes],
+            dtype=np.bool_,
+        )
+
+    def as_asked(self, asked: Mapping[str, Any]) -> MastersSnapshot:
+        """The same with the weights and states that settings of a plan ask for.
+
+        Parameters
+        ----------
+        asked
+            `weights` by node, and `drain` and `muted`, names of nodes.
+        """
+        weights: Mapping[str, float] = asked.get("weights") or {}
+        told = {NodeState.DRAINING: asked.get("drain", ()), NodeState.MUTED: asked.get("muted", ())}
+
+        def state(one: NodeLoad) -> NodeState:
+            if one.state is NodeState.DEAD:
+                return one.state
+            return next((name for name, nodes in told.items() if one.node in nodes), one.state)
+
+        nodes = tuple(
+            replace(one, weight=weights.get(one.node, one.weight), state=state(one)) for one in self.nodes
+        )
+        return replace(self, nodes=nodes)
+
+    def imbalance(self, masters: Sequence[int] | None = None) -> Imbalance:
+        """The measures of the masters' load, or of that of other masters, shape (groups,).
+
+        Capacities are nominal: what all nodes carry together, shared out by weight; so the mean is 1.
+        """
+        where = np.array(self.masters if masters is None else masters, dtype=np.int64)
+        load, each = np.zeros((len(self.nodes), len(RESOURCES))), self.loads
+        led = where != NOBODY
+        np.add.at(load, where[led], each[led])
+        in_service = self.in_service
+        weight = np.array([one.weight for one in self.nodes]) * in_service
+        capacity = np.where(
+            weight[:, None] > 0, weight[:, None] * load.sum(axis=0) / max(weight.sum(), 1e-12), np.inf
+        )
+        return imbalance(load, np.where(capacity > 0, capacity, np.inf), in_service, RESOURCES)

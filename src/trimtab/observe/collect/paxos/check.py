@@ -1,0 +1,45 @@
+"""Findings on a store of Paxos groups before it is sampled: its nodes, its lease, the file of its map."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from trimtab.connect.paxos.nodes import PaxosNodes
+from trimtab.connect.paxos.settings import PaxosConnection
+from trimtab.model.errors import ConnectError
+from trimtab.model.finding import Finding, broken, fine, missing
+from trimtab.observe.collect.settings import CapacitySettings, CollectSettings
+
+PART: Final = "Paxos groups"
+
+
+def check(
+    connection: PaxosConnection, settings: CollectSettings, capacity: CapacitySettings
+) -> Iterator[Finding]:
+    """Findings on a store; changes nothing."""
+    try:
+        nodes = PaxosNodes(connection)
+        reports = nodes.reports()
+    except ConnectError as error:
+        yield broken(PART, str(connection.node), str(error))
+        return
+    addresses = nodes.configuration.addresses
+    for node, address in enumerate(addresses):
+        if node in reports:
+            yield fine(PART, address, f"node {node} answers, with {len(reports[node])} groups")
+        else:
+            yield missing(PART, address, f"node {node} does not answer", "start it, or see why it ended")
+    if 2 * len(reports) <= len(addresses):
+        told = f"{len(reports)} of {len(addresses)} nodes answer: no majority, nothing is stored"
+        yield broken(PART, nodes.cluster, told, "start the others")
+    path = nodes.configuration.map
+    if not path:
+        told = "no map is watched: plans can be made, and not applied"
+        yield missing(PART, "map", told, 'name a file that all nodes see under "map" in each node.json')
+    elif not os.access(Path(path).parent, os.W_OK):
+        yield missing(PART, path, "cannot be written from here", "run apply where the map's folder is")
+    else:
+        yield fine(PART, path, f"version {nodes.ideal().version} of the ideal map")

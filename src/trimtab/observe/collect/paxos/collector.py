@@ -1,0 +1,99 @@
+"""One tick of a store of Paxos groups: what each node reports of each group, and the map."""
+
+from __future__ import annotations
+
+import datetime
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from trimtab.connect.paxos.nodes import PaxosNodes
+from trimtab.connect.paxos.settings import PaxosConnection
+from trimtab.model.errors import ConnectError
+from trimtab.observe.collect.collecting import Collecting, TickSample, Unanswered
+from trimtab.observe.collect.landing import Batch, BatchWriter
+from trimtab.observe.collect.paxos.raw import COLUMNS
+from trimtab.observe.collect.settings import CapacitySettings, CollectSettings
+from trimtab.online.masters.messages import MapSeen, Report
+
+TOTALS: Final = (
+    "stored", "stored_bytes", "pulls", "pulled", "pulled_bytes", "proposals", "proposed_seconds",
+)  # fmt: skip
+"""Counters of a report, which end in `_total` as columns."""
+STANDING: Final = ("life", "holds", "master", "version", "applied", "held_seconds", "messages")
+
+
+class PaxosCollector:
+    """Samples one store."""
+
+    def __init__(self, nodes: PaxosNodes, settings: CollectSettings) -> None:
+        self._nodes, self._settings = nodes, settings
+
+    def sample(self) -> TickSample:
+        """As `Sampler.sample`."""
+        begun, at = time.perf_counter(), datetime.datetime.now(datetime.UTC)
+        problems = []
+        try:
+            reports = self._nodes.reports()
+        except ConnectError as error:
+            raise Unanswered(str(error)) from error
+        addresses = self._nodes.configuration.addresses
+        for node, address in enumerate(addresses):
+            if node not in reports:
+                problems.append(f"node {node} ({address}) does not answer")
+        batches = [node_batch(addresses, reports, at), group_batch(reports, at)]
+        try:
+            scheme = self._nodes.configuration.settings.scheme.name.lower()
+            batches.append(map_batch(self._nodes.ideal(), scheme, at))
+        except ConnectError as error:
+            problems.append(str(error))
+        return TickSample(
+            cluster=self._settings.cluster or self._nodes.cluster,
+            batches=tuple(batches),
+            answered=len(reports),
+            brokers=len(addresses),
+            scraped=0,
+            endpoints=0,
+            dropped_values=0,
+            problems=tuple(problems),
+            seconds=time.perf_counter() - begun,
+        )
+
+
+def node_batch(addresses: list[str], reports: dict[int, dict[int, Report]], at: datetime.datetime) -> Batch:
+    """One row per node, whether it answers or not."""
+    writer = BatchWriter("paxos_node", "node", "address", "alive", sampled_at=at)
+    for node, address in enumerate(addresses):
+        writer.add(node, address, node in reports)
+    return writer.batch()
+
+
+def group_batch(reports: dict[int, dict[int, Report]], at: datetime.datetime) -> Batch:
+    """One row per node and group."""
+    totals = [f"{name}_total" for name in TOTALS]
+    writer = BatchWriter("paxos_group", "node", "group_number", *STANDING, *totals, sampled_at=at)
+    for node, groups in sorted(reports.items()):
+        for group, report in sorted(groups.items()):
+            writer.add(node, group, *(getattr(report, name) for name in (*STANDING, *TOTALS)))
+    return writer.batch()
+
+
+def map_batch(seen: MapSeen, scheme: str, at: datetime.datetime) -> Batch:
+    """One row: the map."""
+    writer = BatchWriter("paxos_map", "version", "ideal", "scheme", sampled_at=at)
+    writer.add(seen.version, list(seen.ideal), scheme)
+    return writer.batch()
+
+
+@contextmanager
+def open_collector(
+    connection: PaxosConnection, settings: CollectSettings, capacity: CapacitySettings
+) -> Iterator[PaxosCollector]:
+    """A collector, as `Collecting.open`; nodes have no capacities that anybody knows."""
+    nodes = PaxosNodes(connection)
+    nodes.reports()
+    yield PaxosCollector(nodes, settings)
+
+
+COLLECTING: Final = Collecting(COLUMNS, open_collector)

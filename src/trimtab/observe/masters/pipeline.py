@@ -1,0 +1,87 @@
+"""The pipeline of the level `masters`: raw samples of a store to loads of groups and nodes."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+from trimtab.model.masters.snapshot import RESOURCES
+from trimtab.observe.collect.paxos.raw import FORM
+from trimtab.observe.columns import QUALITY, SECOND, columns, imbalance_columns
+from trimtab.observe.level_pipeline import LevelPipeline
+from trimtab.observe.settings import PipelineSettings
+
+
+@dataclass(frozen=True)
+class MastersPipelineSettings(PipelineSettings):
+    """The settings that the figures of the level `masters` depend on.
+
+    Attributes
+    ----------
+    history_seconds
+        A group's load in snapshots is its mean over so long.
+    lag_entries
+        A node that has applied so many slots fewer than the group's master could not take it over.
+    """
+
+    NOT_OF_TABLES: ClassVar[frozenset[str]] = frozenset({"history_seconds", "lag_entries"})
+
+    history_seconds: float = 300.0
+    lag_entries: int = 64
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._check_seconds("history_seconds")
+        self._check_counts("lag_entries")
+
+    def of_tables(self) -> dict[str, object]:
+        """The settings that stored tables depend on, under their names in the section `[pipeline]`."""
+        shared = {field.name for field in dataclasses.fields(PipelineSettings)}
+        kept = super().of_tables()
+        return {name if name in shared else f"masters.{name}": value for name, value in kept.items()}
+
+    @property
+    def history(self) -> int:
+        """How far back loads are taken, microseconds."""
+        return round(self.history_seconds * SECOND)
+
+
+SHARES: Final = columns(
+    "cluster string, tick timestamp, node int, group_number int, elapsed_us bigint, holds boolean, "
+    "applied bigint, held_seconds double, messages_per_second double, queries_per_second double, "
+    "bytes_per_second double, proposals bigint, proposed_seconds double, flags int"
+)
+"""What each node does for each group."""
+
+GROUPS: Final = columns(
+    "cluster string, tick timestamp, group_number int, master int, held_seconds double, "
+    "messages_per_second double, queries_per_second double, bytes_per_second double, propose_seconds double, "
+    "elapsed_us bigint"
+)
+"""What each group costs, whichever node does it; null where no interval is sound."""
+
+BROKERS: Final = columns(
+    "cluster string, tick timestamp, broker string, broker_state string, node int, masters int, "
+    "lag_entries bigint, queries_load double, queries_capacity double, bytes_load double, "
+    "bytes_capacity double"
+)
+"""Nodes; the names of the first columns are those that all levels have. Capacities are the same for all."""
+
+PIPELINE: Final = LevelPipeline(
+    name="masters",
+    place="masters",
+    resources=RESOURCES,
+    settings=MastersPipelineSettings,
+    raw=FORM,
+    tables={
+        "cleaned": FORM.cleaned,
+        "shares": SHARES,
+        "groups": GROUPS,
+        "brokers": BROKERS,
+        "imbalance": imbalance_columns("string"),
+        "quality": QUALITY,
+    },
+    transformations="trimtab.observe.masters.stages:STAGES",
+    snapshots="trimtab.observe.masters.snapshot:write_newest_snapshots",
+)

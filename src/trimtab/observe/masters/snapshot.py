@@ -1,0 +1,118 @@
+"""The newest tables to snapshots of the level `masters`, by pyarrow alone."""
+
+from __future__ import annotations
+
+from math import fsum
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.compute as pc
+
+from trimtab.files.masters.snapshot import FORMAT
+from trimtab.model.masters.snapshot import NOBODY, GroupLoad, MastersSnapshot, NodeLoad, NodeState
+from trimtab.model.snapshot import Quality
+from trimtab.observe.columns import SECOND
+from trimtab.observe.lake import microseconds
+from trimtab.observe.snapshots import Moment, write_snapshots
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from trimtab.files.store import Place
+    from trimtab.observe.lake import Lake
+    from trimtab.observe.manifest import Manifest
+    from trimtab.observe.masters.pipeline import MastersPipelineSettings
+
+Row = dict[str, Any]
+FIGURES = ("queries_per_second", "bytes_per_second", "messages_per_second", "propose_seconds")
+
+
+def write_newest_snapshots(lake: Lake, manifest: Manifest, settings: MastersPipelineSettings) -> list[Place]:
+    """A snapshot of every store at its newest tick; returns a folder per cluster."""
+
+    def write(moment: Moment[MastersPipelineSettings], path: Path) -> None:
+        FORMAT.write(snapshot_at(moment), path)
+
+    return write_snapshots(lake, manifest, settings, "brokers", write)
+
+
+def snapshot_at(moment: Moment[MastersPipelineSettings]) -> MastersSnapshot:
+    """The snapshot of one store at one tick, with how far it can be trusted in `quality`."""
+    tick, settings = moment.tick, moment.settings
+    nodes = moment.rows("brokers", tick).sort_by("node").to_pylist()
+    told = moment.rows("cleaned", tick, where=pc.field("kind") == "paxos_map").to_pylist()
+    published: Row = told[0] if told else {}
+    shares = moment.rows("shares", tick).to_pylist()
+    history = moment.rows("groups", tick - settings.history).to_pylist()
+    now = [row for row in history if microseconds(row["tick"]) == tick]
+    by_group: dict[int, list[Row]] = {}
+    for row in history:
+        by_group.setdefault(row["group_number"], []).append(row)
+    alive = {row["node"] for row in nodes if row["broker_state"] == NodeState.ALIVE}
+    ideal = published.get("ideal") or []
+    rated = sum(row["queries_per_second"] is not None for row in now)
+    return MastersSnapshot(
+        reference=moment.reference,
+        quality=Quality(
+            valid_share=rated / max(1, len(now)),
+            cpu="absent",
+            extra=(
+                ("x_history_seconds", _covered(history)),
+                ("x_nominal_capacity", ["queries", "bytes"]),
+            ),
+        ),
+        system="paxos",
+        version=published.get("version") or 0,
+        scheme=published.get("scheme") or "",
+        nodes=tuple(
+            NodeLoad(str(row["node"]), row["broker"], NodeState(row["broker_state"])) for row in nodes
+        ),
+        groups=tuple(
+            _group(
+                row,
+                by_group[row["group_number"]],
+                [one for one in shares if one["group_number"] == row["group_number"]],
+                alive,
+                ideal[row["group_number"]] if row["group_number"] < len(ideal) else NOBODY,
+                settings.lag_entries,
+            )
+            for row in sorted(now, key=lambda row: int(row["group_number"]))
+        ),
+    )
+
+
+def _group(
+    now: Row, history: Sequence[Row], shares: Sequence[Row], alive: set[int], ideal: int, lag_entries: int
+) -> GroupLoad:
+    newest = max((one["applied"] or 0 for one in shares), default=0)
+    able = [
+        one["node"]
+        for one in shares
+        if one["node"] in alive and newest - (one["applied"] or 0) <= lag_entries
+    ]
+    figures = {name: _mean(history, name) for name in FIGURES}
+    return GroupLoad(
+        group=f"group {now['group_number']}",
+        master=NOBODY if now["master"] is None else now["master"],
+        ideal=ideal,
+        able=tuple(sorted(able)),
+        queries_per_second=figures["queries_per_second"] or 0.0,
+        bytes_per_second=figures["bytes_per_second"] or 0.0,
+        messages_per_second=figures["messages_per_second"] or 0.0,
+        propose_seconds=figures["propose_seconds"],
+        held_seconds=now["held_seconds"],
+    )
+
+
+def _mean(rows: Sequence[Row], name: str) -> float | None:
+    """The mean over intervals, by how long each is; None where none tells."""
+    known = [(row[name], row["elapsed_us"]) for row in rows if row[name] is not None and row["elapsed_us"]]
+    # Rounded once, so the same in any order of the rows.
+    weight = fsum(elapsed for _, elapsed in known)
+    return fsum(value * elapsed for value, elapsed in known) / weight if weight else None
+
+
+def _covered(rows: Sequence[Row]) -> float:
+    """Seconds of history that loads were taken from."""
+    spans = {microseconds(row["tick"]): row["elapsed_us"] or 0 for row in rows}
+    return sum(spans.values()) / SECOND
