@@ -1,7 +1,7 @@
 # The two commands for a newcomer are `make demo` and `make test`; everything else serves them.
 # Needs Python 3.11+, Java 17+ and make; `make PYTHON=/path/to/python3.12 demo` picks a Python.
 
-.PHONY: help demo demo-bundles demo-queues demo-keys interactive test test-long lint bench lock clean
+.PHONY: help demo demo-bundles demo-queues demo-keys demo-masters interactive test test-long lint bench lock clean
 .DEFAULT_GOAL := help
 bin := .venv/bin
 export PYTHON
@@ -17,6 +17,9 @@ demo-queues: .venv/.runtime ## queues that level themselves by learned weights, 
 
 demo-keys: .venv/.runtime ## a hot key spread over partitions, each key's order kept, on real brokers, in under six minutes
 	@$(bin)/trimtab demo keys
+
+demo-masters: .venv/.runtime ## a node is killed, masters pile up and are spread again under load, in under four minutes
+	@$(bin)/trimtab demo masters
 
 demo-bundles: .venv/.runtime ## level a real three-broker Pulsar cluster on this machine, in under five minutes
 	@$(bin)/trimtab demo bundles

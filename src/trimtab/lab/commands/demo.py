@@ -15,7 +15,8 @@ app = typer.Typer()
 @app.command()
 def demo(
     level: str = typer.Argument(
-        "replicas", help="replicas (Kafka), bundles (Pulsar), queues (Valkey) or keys (Kafka)."
+        "replicas",
+        help="replicas (Kafka), bundles (Pulsar), queues (Valkey), keys (Kafka) or masters (Paxos groups).",
     ),
     out: Path | None = typer.Option(
         None,
@@ -30,7 +31,8 @@ def demo(
     """Start a real cluster here, find its skew, level it under load, and measure whether that helped.
 
     Six Kafka brokers; with `trimtab demo bundles` three Pulsar brokers; with `trimtab demo queues` a server
-    of queues with four workers; with `trimtab demo keys` three Kafka brokers and one topic with a hot key.
+    of queues with four workers; with `trimtab demo keys` three Kafka brokers and one topic with a hot
+    key; with `trimtab demo masters` three nodes of a store of groups, one of which is killed.
     Takes about four minutes; needs Java 17 or newer. Leaves nothing behind but the folder --out.
     """
     import os

@@ -15,6 +15,7 @@ FOLDERS: Final = {
     "bundles": "trimtab-demo-bundles",
     "queues": "trimtab-demo-queues",
     "keys": "trimtab-demo-keys",
+    "masters": "trimtab-demo-masters",
 }
 """The folder that keeps the result of a demo, by level."""
 DEMOS: Final = {
@@ -24,6 +25,7 @@ DEMOS: Final = {
 STORIES: Final = {
     "queues": "trimtab.lab.demo.queues.demo",
     "keys": "trimtab.lab.demo.keys.demo",
+    "masters": "trimtab.lab.demo.masters.demo",
 }
 """Demos without brokers that anything is moved between, which have stories of their own."""
 

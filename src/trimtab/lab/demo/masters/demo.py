@@ -1,0 +1,200 @@
+"""The story of masters: a node is killed, masters pile up, it comes back, and they are spread under load."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+import numpy as np
+
+from trimtab.act.masters.acting import ACTING
+from trimtab.act.masters.settings import TakeoverSettings
+from trimtab.act.paxos.port import PaxosPort
+from trimtab.connect.paxos.nodes import PaxosNodes
+from trimtab.connect.paxos.settings import PaxosConnection
+from trimtab.files.masters.plan import FORMAT as PLANS
+from trimtab.files.masters.settings import MastersSettings
+from trimtab.files.masters.snapshot import FORMAT as SNAPSHOTS
+from trimtab.lab.demo.masters.picture import draw
+from trimtab.lab.demo.masters.watch import Load, Watch
+from trimtab.lab.demo.screen import Screen
+from trimtab.lab.demo.turn import Pipeline, carry_out
+from trimtab.lab.sandbox.masters.sandbox import MastersSandbox
+from trimtab.model.errors import SandboxError
+from trimtab.observe.lake import Lake
+from trimtab.observe.masters.pipeline import PIPELINE, MastersPipelineSettings
+from trimtab.plan.masters.trim import plan_masters
+from trimtab.report.masters.words import plan_text
+from trimtab.report.tables import table_lines
+
+STEPS: Final = 8
+NODES: Final = 3
+GROUPS: Final = 12
+VICTIM: Final = 0
+RATE: Final = 15.0
+"""Messages a second of each group's producer."""
+PATIENCE_SECONDS: Final = 120.0
+
+
+@dataclass(frozen=True)
+class Pace:
+    """Seconds: of a lease, between two samples, and of each measurement."""
+
+    lease_seconds: float
+    interval_seconds: float
+    measured_seconds: float
+
+
+PACE: Final = Pace(8.0, 1.0, 30.0)
+QUICK: Final = Pace(4.0, 1.0, 10.0)
+
+
+def tell(screen: Screen, out: Path, seed: int, settings: MastersSettings, *, quick: bool) -> bool:
+    """The whole story; whether masters were spread, and takeovers cost clients less than a death."""
+    pace = QUICK if quick else PACE
+    screen.step(f"Start {NODES} nodes with {GROUPS} groups, and clients of every group")
+    with TemporaryDirectory(prefix="trimtab-masters-") as name:
+        folder = Path(name)
+        pipeline = Pipeline(folder / "spark", MastersPipelineSettings(history_seconds=pace.measured_seconds))
+        try:
+            with MastersSandbox.start(
+                NODES, GROUPS, lease_seconds=pace.lease_seconds, folder=folder / "sandbox"
+            ) as sandbox:
+                screen.say(
+                    f"real processes on this machine, L = {pace.lease_seconds:g} s; what is acknowledged is "
+                    "on the disks of a majority"
+                )
+                return _told(screen, out, seed, settings, pace, sandbox, pipeline, folder)
+        finally:
+            pipeline.close()
+
+
+def _told(
+    screen: Screen,
+    out: Path,
+    seed: int,
+    settings: MastersSettings,
+    pace: Pace,
+    sandbox: MastersSandbox,
+    pipeline: Pipeline,
+    folder: Path,
+) -> bool:
+    # Whoever is master stays it: nobody says yet who is to be.
+    sandbox.publish([-1] * GROUPS)
+    nodes = PaxosNodes(PaxosConnection(sandbox.state.configuration(VICTIM)))
+    lake = Lake(folder / "lake", PIPELINE)
+    watch = Watch(nodes, lake, pace.interval_seconds)
+    load = Load(sandbox.state, seed, RATE)
+    try:
+        screen.step("Load them")
+        time.sleep(pace.measured_seconds)
+        usual = _quantiles(load, time.time() - pace.measured_seconds, time.time())
+        screen.say(
+            f"{GROUPS * RATE:.0f} messages/s, all read by consumers; acknowledged in {usual[0] * 1000:.1f} "
+            f"ms in the median, 99 % within {usual[1] * 1000:.0f} ms; masters by node {watch.masters[-1][1]}"
+        )
+        screen.step(f"Kill node {VICTIM} with -9")
+        killed = time.time()
+        sandbox.kill(VICTIM)
+        moved = watch.until(lambda by: by[VICTIM] == 0 and sum(by) == GROUPS, PATIENCE_SECONDS)
+        if moved is None:
+            raise SandboxError("two minutes after a death some group had no master: a busy machine?")
+        time.sleep(2.0)
+        failover = load.longest(killed, time.time())
+        screen.say(
+            f"the others are masters of all {moved - killed:.1f} s later: {watch.masters[-1][1]}; the "
+            f"longest wait of a message was {failover:.1f} s"
+        )
+        screen.step("Start it again")
+        restarted = time.time()
+        sandbox.restart(VICTIM)
+        time.sleep(pace.lease_seconds + pace.measured_seconds)
+        before = watch.masters[-1][1]
+        screen.say(f"it is back, has caught up, and idles: masters by node {before}")
+        screen.step("Work out what each group costs, with Spark, and plan")
+        pipeline.run(lake, lambda line: None)
+        snapshot = SNAPSHOTS.read(Path(str(lake.newest_snapshot(nodes.cluster))))
+        settled = min(settings.settle_seconds, pace.measured_seconds)
+        plan = plan_masters(snapshot, replace(settings, settle_seconds=settled))
+        screen.wide(plan_text(plan, snapshot))
+        out.mkdir(parents=True, exist_ok=True)
+        PLANS.write(plan, out / "plan.json")
+        screen.step("Have the masterships taken over, under load")
+        applied = time.time()
+        receipt = carry_out(
+            ACTING,
+            PaxosPort(nodes),
+            plan,
+            PLANS.to_bytes(plan).decode(),
+            TakeoverSettings(),
+            folder / "state",
+            lambda state: None,
+        )
+        taken = time.time()
+        longest = load.longest(applied, taken)
+        waited = f"{longest * 1000:.0f} ms at most meanwhile (a death cost {failover:.1f} s)"
+        screen.say(
+            f"{len(receipt.done)} of {len(plan.moves)} taken over in {taken - applied:.0f} s; a message "
+            f"waited {waited}, and no client was told of an error"
+        )
+        screen.step("Did it help?")
+        time.sleep(pace.measured_seconds)
+        after = watch.masters[-1][1]
+        spread = {
+            "before": _spread(watch, restarted + pace.lease_seconds, applied),
+            "after": _spread(watch, taken + 1.0, time.time()),
+        }
+    finally:
+        watch.stop()
+        acknowledged, logged = load.stop()
+    screen.wide("\n".join(_table(before, after, spread)))
+    screen.say(
+        f"{acknowledged:,} messages were acknowledged, {logged:,} stand in the logs: none lost, none twice, "
+        "each producer's in order"
+    )
+    screen.step("What remains")
+    events = {f"node {VICTIM} killed": killed, "started again": restarted, "plan applied": applied}
+    pictures = draw(out, watch.masters, watch.queries, load.acknowledged, events)
+    result: dict[str, Any] = {
+        "masters": {"before": before, "after": after},
+        "queries_per_second": spread,
+        "failover_seconds": moved - killed,
+        "longest_wait_seconds": {"usual_p99": usual[1], "failover": failover, "takeovers": longest},
+        "takeovers": len(receipt.done),
+        "acknowledged": acknowledged,
+        "logged": logged,
+        "seed": seed,
+    }
+    (out / "result.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    screen.say(f"{', '.join(map(str, pictures))}, plan.json and result.json in {out}; no process, no data")
+    return receipt.status == "finished" and max(after) < max(before) and longest < failover
+
+
+def _quantiles(load: Load, begun: float, ended: float) -> tuple[float, float]:
+    """Median and 99th percentile of waits in a period."""
+    waits = [wait for at, wait in load.acknowledged if begun <= at <= ended] or [0.0]
+    return float(np.quantile(waits, 0.5)), float(np.quantile(waits, 0.99))
+
+
+def _spread(watch: Watch, begun: float, ended: float) -> list[float]:
+    """Queries a second that each node answered in a period."""
+    ours = [(at, counts) for at, counts in watch.queries if begun <= at <= ended]
+    if len(ours) < 2:
+        return [0.0] * NODES
+    (first, before), (last, now) = ours[0], ours[-1]
+    return [max(0, b - a) / (last - first) for a, b in zip(before, now, strict=True)]
+
+
+def _table(before: list[int], after: list[int], spread: dict[str, list[float]]) -> list[str]:
+    rows = [["node", "masters", "after", "queries/s", "after"]]
+    for node in range(NODES):
+        counts = [str(before[node]), str(after[node])]
+        rows.append([str(node), *counts, *(f"{spread[when][node]:.0f}" for when in ("before", "after"))])
+    columns: tuple[list[float], ...] = ([*map(float, before)], [*map(float, after)], *spread.values())
+    most = [f"{max(one) / max(1e-9, sum(one) / NODES):.2f}" for one in columns]
+    rows.append(["most over mean", *most])
+    return table_lines(rows, "lrrrr")
