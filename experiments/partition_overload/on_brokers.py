@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 from commands import Failed, brokers_by_commands, table_by_commands
-from control import BROKERS, MEMBERS, PRODUCERS, QUARTER, SLOWER, TABLES, Task, heard, say, wait_for
+from control import BROKERS, GROUP, MEMBERS, PRODUCERS, QUARTER, SLOWER, TABLES, Task, heard, say, wait_for
 from kafka import KafkaAdminClient, TopicPartition
 from kafka.admin import OffsetSpec
 from measured import figures
@@ -41,6 +41,7 @@ WARM_SECONDS, LEARN_SECONDS, SETTLE_SECONDS = 10.0, 60.0, 2.0
 LEARN_SECONDS_MOST = 200.0
 """More would come near the end of what is drawn of the quarter, while the commands run."""
 DRAIN_SECONDS = 300.0
+WORKED_OFF_SECONDS = 120.0
 
 MEANWHILE = {GUARDED: table_by_commands, "paper: BL": brokers_by_commands}
 """What is typed while a quarter of the load comes in."""
@@ -55,6 +56,19 @@ def assign_by_load(task: Task, admin: Any) -> None:
     say(task.folder, "assignment")
     for one in range(MEMBERS):
         wait_for(task.folder, f"left-{one}", 60)
+
+
+def work_off(task: Task, admin: Any) -> dict[str, Any]:
+    """Wait until no more lies there than comes in a second: what had piled up before the table is done."""
+    begun, few = time.monotonic(), task.per_second / QUARTER
+    names = {TopicPartition(task.topic, one): OffsetSpec.LATEST for one in range(PARTITIONS)}
+    while (waited := time.monotonic() - begun) < WORKED_OFF_SECONDS:
+        ends = admin.list_partition_offsets(names)
+        told = {name: one.offset for name, one in admin.list_group_offsets([GROUP])[GROUP].items()}
+        if sum(one.offset - max(0, told.get(name, 0)) for name, one in ends.items()) <= few:
+            break
+        time.sleep(0.5)
+    return {"worked_off_seconds": round(waited, 1)}
 
 
 def by_load(records: Mapping[int, int], members: int) -> list[list[int]]:
@@ -89,6 +103,8 @@ def run(task: Task, sandbox: KafkaSandbox, admin: Any, learn_seconds: float) -> 
             wait_for(task.folder, f"ready-{one}", 120)
         time.sleep(learn_seconds if task.guarded else WARM_SECONDS)
         told = MEANWHILE[task.policy](task) if task.policy in MEANWHILE else {}
+        if task.guarded:
+            told |= work_off(task, admin)
         if task.by_load:
             assign_by_load(task, admin)
         begin = time.monotonic() + SETTLE_SECONDS
@@ -149,7 +165,7 @@ def main() -> int:
     if given.out.exists():
         document = json.loads(given.out.read_text())
     rows: list[dict[str, Any]] = document["rows"]
-    learnt = {"learnt_seconds": given.learn, "rates": "timestamps"}
+    learnt = {"learnt_seconds": given.learn, "rates": "timestamps", "worked_off": True}
     asked = [
         {"row": name.strip(), "load": load, "producers": int(rate), "seconds": given.seconds,
          "seed": given.seed, **(learnt if name == GUARDED else {})}

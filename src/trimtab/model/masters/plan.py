@@ -30,7 +30,7 @@ class TakeoverReason:
 class MoveKind(StrEnum):
     """The kind of a move: there is but one."""
 
-    TAKE_OVER = "take_over"
+    TAKEOVER = "takeover"
 
 
 @dataclass(frozen=True, slots=True)

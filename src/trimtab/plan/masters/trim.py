@@ -199,7 +199,7 @@ def _takeover(
     known = proposals is not None and group.propose_seconds is not None
     return Takeover(
         order=order,
-        kind=MoveKind.TAKE_OVER,
+        kind=MoveKind.TAKEOVER,
         group=group.group,
         source=_name(snapshot, source),
         target=snapshot.nodes[target].node,

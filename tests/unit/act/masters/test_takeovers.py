@@ -36,7 +36,7 @@ NOTHING = Measures({}, {}, {})
 def a_plan(**targets: tuple[str | None, str]) -> MastersPlan:
     """Groups by name, each with its master before and after."""
     moves = tuple(
-        Takeover(order, MoveKind.TAKE_OVER, group, *both, 0.0, 0.0, TakeoverReason("epsilon", None, ""))
+        Takeover(order, MoveKind.TAKEOVER, group, *both, 0.0, 0.0, TakeoverReason("epsilon", None, ""))
         for order, (group, both) in enumerate(targets.items(), 1)
     )
     return MastersPlan(

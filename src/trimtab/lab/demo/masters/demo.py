@@ -116,6 +116,7 @@ def _told(
         before = watch.masters[-1][1]
         screen.say(f"it is back, has caught up, and idles: masters by node {before}")
         screen.step("Work out what each group costs, with Spark, and plan")
+        planned = time.time()
         pipeline.run(lake, lambda line: None)
         snapshot = SNAPSHOTS.read(Path(str(lake.newest_snapshot(nodes.cluster))))
         settled = min(settings.settle_seconds, pace.measured_seconds)
@@ -157,7 +158,8 @@ def _told(
         "each producer's in order"
     )
     screen.step("What remains")
-    events = {f"node {VICTIM} killed": killed, "started again": restarted, "plan applied": applied}
+    events = {f"node {VICTIM} killed": killed, "started again": restarted}
+    events |= {"Spark at work": planned, "plan applied": applied}
     pictures = draw(out, watch.masters, watch.queries, load.acknowledged, events)
     result: dict[str, Any] = {
         "masters": {"before": before, "after": after},

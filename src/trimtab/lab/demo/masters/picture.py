@@ -60,8 +60,10 @@ def draw(
         plain_axes(axes)
         axes.set_title(title, loc="left", fontsize=9.5, color=INK)
         _events(axes, {name: when - begun for name, when in events.items()}, named=axes is panels[0])
-    panels[0].legend(fontsize=8, frameon=False, loc="upper right", ncols=len(masters[0][1]))
-    panels[0].set_ylim(bottom=0, top=1.35 * max(max(counts) for _, counts in masters))
+    panels[0].legend(
+        fontsize=8, frameon=False, loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=len(masters[0][1])
+    )
+    panels[0].set_ylim(bottom=0, top=1.15 * max(max(counts) for _, counts in masters))
     panels[2].set_xlabel("seconds of the demo", fontsize=8, color=FAINT)
     return save_figure(figure, out, "demo-masters")
 
