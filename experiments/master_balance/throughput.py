@@ -130,7 +130,8 @@ def laid_out(sandbox: MastersSandbox, layout: str) -> None:
 def table(result: dict[str, Any]) -> str:
     """A row for each size and kind of work; medians of the turns."""
     lines = [
-        "| message | work | balanced, messages/s | concentrated | ratio, least and most | busiest node, balanced "
+        "| message | work | balanced, messages/s | concentrated | ratio, least and most "
+        "| busiest node, balanced "
         "| concentrated | load average |",
         "| --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
