@@ -68,7 +68,12 @@ def _table_of(row: dict[str, Any]) -> str:
     """Seconds of the quarter that its table is made of, and the rates that it goes by."""
     if "learnt_seconds" not in row:
         return ""
-    return f"{row['learnt_seconds']:g} s" + (", timestamps" if row.get("rates") == "timestamps" else "")
+    told = [
+        f"{row['learnt_seconds']:g} s",
+        row.get("rates", ""),
+        "worked off" if row.get("worked_off") else "",
+    ]
+    return ", ".join(filter(None, told))
 
 
 def measured(rows: Sequence[dict[str, Any]]) -> str:
