@@ -172,6 +172,7 @@ def test_a_refusal_is_tried_again(tmp_path: Path) -> None:
     store.refuse["a"] = 2
     state = carried_out(store, a_plan(a=("0", "1")), tmp_path)
     assert (state.status, len(store.asked), state.records[0].attempts) == ("finished", 3, 2)
+    assert 1000.0 < (state.records[0].ended_at or 0) < 1010.0  # not only when it should have been there
 
 
 def test_a_map_of_somebody_else_is_built_upon(tmp_path: Path) -> None:
@@ -189,6 +190,7 @@ def test_what_never_comes_is_asked_for_again_and_given_up(tmp_path: Path) -> Non
     state = carried_out(store, a_plan(a=("0", "1")), tmp_path, settings)
     assert (state.status, len(store.asked)) == ("incomplete", 3)
     assert state.records[0].reason == "is not there after 5 s (3 attempts)"
+    assert 1015.0 <= (state.records[0].ended_at or 0) < 1020.0
 
 
 def test_a_node_that_is_behind_is_waited_for(tmp_path: Path) -> None:
