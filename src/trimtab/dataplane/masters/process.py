@@ -14,6 +14,7 @@ from trimtab.dataplane.masters.links import FORMAT, Link, messages_of, who_speak
 from trimtab.files.masters.frames import TornError, encoded
 from trimtab.files.masters.log import NodeLog
 from trimtab.files.masters.map import MapFile
+from trimtab.files.masters.segments import DiskError
 from trimtab.model.errors import InputError, NodeError
 from trimtab.online.masters.messages import Due, Fact, MapSeen, Order, Received, Send, Write
 from trimtab.online.masters.node import Node
@@ -29,9 +30,7 @@ class NodeProcess:
 
     def __init__(self, configuration: NodeConfiguration) -> None:
         self._configuration, self._nodes = configuration, len(configuration.addresses)
-        folder = Path(configuration.folder)
-        folder.mkdir(parents=True, exist_ok=True)
-        self._log = NodeLog(folder / "log", configuration.cluster, configuration.node)
+        self._log = NodeLog(Path(configuration.folder) / "log", configuration.cluster, configuration.node)
         self._core = Node(
             configuration.node,
             self._nodes,
@@ -51,6 +50,9 @@ class NodeProcess:
         self._clients: dict[str, asyncio.StreamWriter] = {}
         self._unsynced: list[Send] = []
         self._sync_wanted = asyncio.Event()
+        self._compact_wanted = asyncio.Event()
+        if self._log.compaction_due:
+            self._compact_wanted.set()
         self._timer: asyncio.TimerHandle | None = None
         self._failure: Exception | None = None
         self._failed = asyncio.Event()
@@ -86,6 +88,7 @@ class NodeProcess:
             for link in self._links.values():
                 tasks.create_task(link.run())
             tasks.create_task(self._sync())
+            tasks.create_task(self._compact())
             tasks.create_task(self._until_failed())
             ideal = self._configuration.ideal
             self._tell(MapSeen(1, tuple(ideal)) if ideal else Due())
@@ -164,10 +167,29 @@ class NodeProcess:
             except asyncio.CancelledError:
                 await putting  # the file is closed behind it
                 raise
+            if self._log.compaction_due:
+                self._compact_wanted.set()
             for order in sends:
                 own = self._send(order)
                 if own is not None:
                     self._tell(own)
+
+    async def _compact(self) -> None:
+        """Keep the log bounded, beside everything else."""
+        while True:
+            await self._compact_wanted.wait()
+            self._compact_wanted.clear()
+            compacting = asyncio.create_task(asyncio.to_thread(self._log.compact))
+            try:
+                await asyncio.shield(compacting)
+            except asyncio.CancelledError:
+                self._log.stop()
+                await asyncio.gather(compacting, return_exceptions=True)
+                raise
+            except DiskError as error:
+                if not error.full:
+                    raise
+                print(f"the log is not compacted, and grows on: {error}", file=sys.stderr, flush=True)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         who: int | str | None = None
