@@ -77,20 +77,23 @@ class CarefulDisk:
         elif path.parent == self._folder:
             self._synced[path.stat().st_ino] = path.read_bytes()
 
-    def after_a_power_cut(self, into: Path, *, names: bool, unsynced: float) -> None:
+    def after_a_power_cut(self, into: Path, *, names: str, unsynced: float) -> None:
         """Make a folder of what is left.
 
         Parameters
         ----------
         names
-            Whether the disk came to all names, or to those that were synced alone.
+            Which changes of names since they were synced the disk came to: `all`, `none` or `removals`.
         unsynced
             The share of a file behind its last sync that the disk came to.
         """
         now = {path.stat().st_ino: path.read_bytes() for path in self._folder.iterdir()}
         current = {path.name: path.stat().st_ino for path in self._folder.iterdir()}
+        left = {"all": current, "none": self._names}.get(names)
+        if left is None:
+            left = {name: number for name, number in self._names.items() if name in current}
         into.mkdir()
-        for name, number in (current if names else self._names).items():
+        for name, number in left.items():
             synced = self._synced.get(number, b"")
             written = now.get(number, synced)
             if not written.startswith(synced):  # cut off, or written anew

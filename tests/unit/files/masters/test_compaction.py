@@ -10,6 +10,7 @@ from collections.abc import Callable
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 from tests.support.careful_disk import CarefulDisk, Stopped
@@ -23,7 +24,7 @@ from trimtab.online.masters.kept import Kept
 from trimtab.online.masters.messages import AcceptedAt, ChosenUpTo, Promised, Snapshot
 
 SEGMENT_BYTES = 500
-LEFT = [(True, 1.0), (True, 0.0), (False, 1.0), (False, 0.0), (True, 0.5)]
+LEFT = [("all", 1.0), ("all", 0.0), ("none", 1.0), ("none", 0.0), ("all", 0.5), ("removals", 0.0)]
 """What a power cut may leave: names that were not synced, and of what was not synced a share."""
 
 
@@ -151,6 +152,24 @@ def test_a_start_may_be_stopped_everywhere_too(tmp_path: Path) -> None:
 
     assert stopped_everywhere(tmp_path, do, look, prepared) >= 5
     assert segments(tmp_path / "now" / "log")[0] == first
+
+
+def test_what_a_start_has_read_stays(tmp_path: Path) -> None:
+    """A line that was written and not synced when a process was killed is acted upon in the next life."""
+    folder = tmp_path / "now"
+    folder.mkdir()
+    disk = CarefulDisk(folder, None)
+    with disk.looking_on():
+        log = NodeLog(folder / "log", "c", 1)
+        log.write(0, Promised((1, 1)))
+        with mock.patch.object(os, "fdatasync", side_effect=Stopped), pytest.raises(Stopped):
+            log.sync()
+        log.close()
+        found = recovered(folder)
+    assert found == {0: [Promised((1, 1))]}
+    disk.after_a_power_cut(tmp_path / "left", names="none", unsynced=0.0)
+    assert recovered(tmp_path / "left") == found
+    disk.close()
 
 
 def of_the_first_format(folder: Path, lines: list[tuple[int, Any]], behind: bytes = b"") -> None:
