@@ -149,7 +149,7 @@ def test_another_clusters_nodes_are_told(tmp_path: Path, capsys: pytest.CaptureF
                     await producer.send(b"")
 
     asyncio.run(story())
-    assert "expected ('trimtab/masters-wire/1', 'c', who): refused" in capsys.readouterr().err
+    assert "is of cluster 'other', expected 'c': refused" in capsys.readouterr().err
 
 
 def test_a_second_process_of_a_node_is_refused(tmp_path: Path) -> None:
