@@ -21,7 +21,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from page import tell
 
 from trimtab.dataplane.masters.consumer import Consumer
-from trimtab.dataplane.masters.links import FORMAT, Link
+from trimtab.dataplane.masters.handshake import Speaker
+from trimtab.dataplane.masters.links import Link
 from trimtab.dataplane.masters.producer import Producer
 from trimtab.files.atomic import write_atomically
 from trimtab.files.masters.frames import encoded
@@ -62,8 +63,9 @@ class Watch:
     def begin(self, sandbox: MastersSandbox) -> list[asyncio.Task[None]]:
         """Connect to all nodes."""
         cluster = sandbox.state.cluster
+        speaker = Speaker(cluster.cluster, "watch", cluster.guard.opened())
         for node, address in enumerate(cluster.addresses):
-            link = Link(address, (FORMAT, cluster.cluster, "watch"), heard=partial(self.heard, node))
+            link = Link(address, speaker, node, heard=partial(self.heard, node))
             self.links.append(link)
             self.ask(node)
         return [asyncio.create_task(link.run()) for link in self.links]

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+
+from trimtab.dataplane.masters.cluster import MastersCluster
+from trimtab.dataplane.masters.standings import ask_standings
+from trimtab.files.masters.guard import Guard
 
 
 @pytest.fixture
@@ -37,3 +43,13 @@ def test_a_sandbox_is_started_loaded_robbed_of_a_node_and_stopped(run) -> None: 
     assert re.search(r"^ +1  127\.0\.0\.1:\d+ +- +not running$", shown, re.MULTILINE)
     assert len(re.findall(r"^ +\d +[02] +\d  [\d,]+$", shown, re.MULTILINE)) == 3
     assert "node 1 is started on its log" in run("restart", "1")
+
+
+def test_a_sandbox_with_a_secret_serves_those_who_know_it(run, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    """Its own load and its status do, by the sandbox's file; a client without it is answered nothing."""
+    run("up", "--nodes", "3", "--groups", "2", "--lease", "2", "--secret")
+    assert "all of them acknowledged" in run("load", "--seconds", "2", "--rate", "20")
+    (configuration,) = tmp_path.rglob("node-0/node.json")
+    cluster = MastersCluster.read(configuration)
+    assert sorted(asyncio.run(ask_standings(cluster))) == [0, 1, 2]
+    assert asyncio.run(ask_standings(replace(cluster, guard=Guard()))) == {}

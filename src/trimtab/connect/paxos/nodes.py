@@ -16,9 +16,10 @@ from typing import Any, Final, TypeVar
 from trimtab.connect.paxos.settings import PaxosConnection
 from trimtab.files.atomic import write_atomically
 from trimtab.files.masters.configuration import NodeConfiguration, read_configuration
-from trimtab.files.masters.frames import HEAD, MOST_BYTES, WIRE, TornError, decoded, encoded
+from trimtab.files.masters.frames import HEAD, MOST_BYTES, TornError, decoded, encoded
+from trimtab.files.masters.greeting import HANDSHAKE_BYTES, answer_to, hello_of, judged
 from trimtab.files.masters.map import read_map, write_map
-from trimtab.model.errors import ConnectError, InputError
+from trimtab.model.errors import ConnectError, InputError, SettingsError
 from trimtab.online.masters.messages import AskReport, MapSeen, Report
 
 _T = TypeVar("_T")
@@ -32,7 +33,7 @@ class PaxosNodes:
     Parameters
     ----------
     connection
-        Where that configuration is.
+        Where that configuration is; its files for TLS and the secret are used as they stand there.
 
     Attributes
     ----------
@@ -48,7 +49,8 @@ class PaxosNodes:
     def __init__(self, connection: PaxosConnection) -> None:
         try:
             self.configuration: NodeConfiguration = read_configuration(connection.node)
-        except InputError as error:
+            self._keys = self.configuration.guard.opened()
+        except (InputError, SettingsError) as error:
             raise ConnectError(f"{error}; --paxos names the configuration of a node") from error
         self._timeout_seconds = connection.timeout_seconds
 
@@ -67,29 +69,46 @@ class PaxosNodes:
         """
         addresses = self.configuration.addresses
         with ThreadPoolExecutor(len(addresses)) as pool:
-            told = list(pool.map(self._ask, addresses))
+            told = list(pool.map(self._ask, range(len(addresses))))
         found = {node: one for node, one in enumerate(told) if isinstance(one, dict)}
         if not found:
             why = "; ".join(f"{address}: {one}" for address, one in zip(addresses, told, strict=True))
             raise ConnectError(f"no node of store {self.cluster} answers ({why}): start them")
         return found
 
-    def _ask(self, address: str) -> dict[int, Report] | str:
+    def _ask(self, node: int) -> dict[int, Report] | str:
         """The reports of one node, or why there are none."""
-        host, _, port = address.rpartition(":")
+        host, _, port = self.configuration.addresses[node].rpartition(":")
         client, groups = secrets.token_hex(8), self.configuration.groups
         until, found = time.monotonic() + self._timeout_seconds, dict[int, Report]()
         try:
-            with socket.create_connection((host, int(port)), self._timeout_seconds) as line:
-                asked = [encoded((group, AskReport(client))) for group in range(groups)]
-                line.sendall(encoded((WIRE, self.cluster, client)) + b"".join(asked))
+            with (
+                socket.create_connection((host, int(port)), self._timeout_seconds) as plain,
+                self._guarded(plain, host) as line,
+            ):
+                self._introduce(line, client, node, until)
+                line.sendall(b"".join(encoded((group, AskReport(client))) for group in range(groups)))
                 while len(found) < groups:
-                    group, message = _message(line, until)
+                    group, message = _message(line, MOST_BYTES, until)
                     if isinstance(message, Report):
                         found[group] = message
         except (OSError, TornError, InputError) as error:
             return str(error) or "what it sent is no frame"
         return found
+
+    def _guarded(self, line: socket.socket, host: str) -> socket.socket:
+        """The line itself, or TLS over it."""
+        return (
+            line if self._keys.calling is None else self._keys.calling.wrap_socket(line, server_hostname=host)
+        )
+
+    def _introduce(self, line: socket.socket, client: str, node: int, until: float) -> None:
+        """Begin the connection, as clients do."""
+        hello = hello_of(self.cluster, client, node)
+        line.sendall(encoded(hello))
+        challenge = _message(line, HANDSHAKE_BYTES, until)
+        line.sendall(answer_to(hello, challenge, self._keys.secret, node))
+        judged(_message(line, HANDSHAKE_BYTES, until), hello, challenge, self._keys.secret, node)
 
     # ------------------------------------------------------------ the ideal map
 
@@ -160,9 +179,9 @@ class PaxosNodes:
             raise ConnectError(f"the ideal map of store {self.cluster}: {error}") from error
 
 
-def _message(line: socket.socket, until: float) -> Any:
+def _message(line: socket.socket, most_bytes: int, until: float) -> Any:
     length, crc = HEAD.unpack(_bytes(line, HEAD.size, until))
-    if length > MOST_BYTES:
+    if length > most_bytes:
         raise TornError
     return decoded(_bytes(line, length, until), crc)
 

@@ -9,7 +9,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from trimtab.dataplane.masters.cluster import MastersCluster
-from trimtab.dataplane.masters.links import FORMAT, Link
+from trimtab.dataplane.masters.handshake import Speaker
+from trimtab.dataplane.masters.links import Link
 from trimtab.files.masters.frames import encoded
 from trimtab.model.errors import ConnectError
 from trimtab.online.masters.messages import Send
@@ -31,13 +32,19 @@ class Client:
         self._cluster, self._topic, self._patience = cluster, topic, patience_seconds
         self._client = secrets.token_hex(8)
         self._group = cluster.group_of(topic)
-        hello = (FORMAT, cluster.cluster, self._client)
-        self._links = [self._link(node, address, hello) for node, address in enumerate(cluster.addresses)]
+        speaker = Speaker(cluster.cluster, self._client, cluster.guard.opened())
+        self._links = [self._link(node, address, speaker) for node, address in enumerate(cluster.addresses)]
         self._tasks: list[asyncio.Task[None]] = []
         self._timer: asyncio.TimerHandle | None = None
 
-    def _link(self, node: int, address: str, hello: tuple[Any, ...]) -> Link:
-        return Link(address, hello, heard=lambda told: self._came(node, told), ended=lambda: self._gone(node))
+    def _link(self, node: int, address: str, speaker: Speaker) -> Link:
+        return Link(
+            address,
+            speaker,
+            node,
+            heard=lambda told: self._came(node, told),
+            ended=lambda: self._gone(node),
+        )
 
     async def __aenter__(self) -> Self:
         """Begin to connect."""

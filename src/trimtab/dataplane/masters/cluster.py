@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 from zlib import crc32
 
 from trimtab.files.masters.configuration import read_configuration
+from trimtab.files.masters.guard import Guard
 
 
 @dataclass(frozen=True, slots=True)
 class MastersCluster:
-    """A cluster as its clients know it; the same three fields as in the configuration of its nodes.
+    """A cluster as its clients know it; the same fields as in the configuration of its nodes.
 
     Attributes
     ----------
@@ -22,15 +23,18 @@ class MastersCluster:
         Of all nodes in their order, each `host:port`.
     groups
         How many.
+    guard
+        The client's own files for TLS, and that of the cluster's secret.
     """
 
     cluster: str
     addresses: tuple[str, ...]
     groups: int
+    guard: Guard = field(default_factory=Guard)
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """The cluster of a node, by the node's configuration.
+        """The cluster of a node, by the node's configuration; also with what guards that node.
 
         Raises
         ------
@@ -38,7 +42,7 @@ class MastersCluster:
             If that is not there, or not of its form.
         """
         found = read_configuration(path)
-        return cls(found.cluster, tuple(found.addresses), found.groups)
+        return cls(found.cluster, tuple(found.addresses), found.groups, found.guard)
 
     def group_of(self, topic: str) -> int:
         """The group of a topic: all its messages stand in that group's log."""

@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from typing import Any, Final
 
-from trimtab.files.masters.frames import HEAD, MOST_BYTES, WIRE, TornError, decoded, encoded
+from trimtab.dataplane.masters.handshake import HANDSHAKE_SECONDS, Speaker, introduce, message
+from trimtab.files.masters.frames import MOST_BYTES, TornError
 from trimtab.model.errors import InputError
 
-FORMAT: Final = WIRE
 WAITING_FRAMES: Final = 10_000
 """What comes after so many is dropped, as a network drops it: the protocol asks again."""
 AGAIN_SECONDS: Final = 0.2
@@ -24,13 +24,12 @@ async def messages_of(reader: asyncio.StreamReader) -> AsyncIterator[Any]:
     ------
     TornError, InputError
         If what comes is no frame of ours.
+    OSError
+        If the network or TLS fails.
     """
     with suppress(asyncio.IncompleteReadError, ConnectionError):
         while True:
-            length, crc = HEAD.unpack(await reader.readexactly(HEAD.size))
-            if length > MOST_BYTES:
-                raise TornError
-            yield decoded(await reader.readexactly(length), crc)
+            yield await message(reader, MOST_BYTES)
 
 
 class Link:
@@ -38,8 +37,10 @@ class Link:
 
     Parameters
     ----------
-    hello
-        The first message of every connection: format, cluster, who speaks.
+    speaker
+        Who calls.
+    to
+        The number of the node that is called.
     heard
         Takes what the node sends back on the same connection.
     ended
@@ -54,13 +55,14 @@ class Link:
     def __init__(
         self,
         address: str,
-        hello: tuple[Any, ...],
+        speaker: Speaker,
+        to: int,
         heard: Callable[[Any], None] = lambda message: None,
         ended: Callable[[], None] = lambda: None,
     ) -> None:
         self._host, _, port = address.rpartition(":")
         self._port = int(port)
-        self._hello = encoded(hello)
+        self._speaker, self._to = speaker, to
         self._queue: asyncio.Queue[bytes] = asyncio.Queue(WAITING_FRAMES)
         self._heard, self._ended = heard, ended
         self.trouble = "not connected yet"
@@ -72,10 +74,14 @@ class Link:
 
     async def run(self) -> None:
         """Send what is queued, and hear what comes back, for good."""
+        tls = self._speaker.keys.calling
+        name = None if tls is None else self._host
         while True:
             try:
                 async with asyncio.timeout(CONNECT_SECONDS):
-                    reader, writer = await asyncio.open_connection(self._host, self._port)
+                    reader, writer = await asyncio.open_connection(
+                        self._host, self._port, ssl=tls, server_hostname=name
+                    )
             except (OSError, TimeoutError) as error:
                 self.trouble = str(error) or "no answer"
             else:
@@ -87,36 +93,29 @@ class Link:
             await asyncio.sleep(AGAIN_SECONDS)
 
     async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.trouble = ""
-        writer.write(self._hello)
-        sending = asyncio.create_task(self._send(writer))
+        sending: asyncio.Task[None] | None = None
+        self.trouble = "the node does not say who it is"
         try:
-            async for message in messages_of(reader):
-                self._heard(message)
+            async with asyncio.timeout(HANDSHAKE_SECONDS):
+                await introduce(reader, writer, self._speaker, self._to)
+            self.trouble = ""
+            sending = asyncio.create_task(self._send(writer))
+            async for told in messages_of(reader):
+                self._heard(told)
             self.trouble = "the node closed the connection"
-        except (TornError, InputError) as error:
-            self.trouble = str(error) or "what the node sent is no frame"
+        except asyncio.IncompleteReadError:
+            self.trouble = "the node closed the connection before it took part, and says why on its side"
+        except (TornError, InputError, OSError) as error:
+            # A time-out of the handshake says nothing of itself.
+            self.trouble = str(error) or self.trouble or "what the node sent is no frame"
         finally:
-            sending.cancel()
+            if sending is not None:
+                sending.cancel()
             writer.close()
 
     async def _send(self, writer: asyncio.StreamWriter) -> None:
         # Whoever reads learns of a broken connection, too.
-        with suppress(ConnectionError):
+        with suppress(OSError):
             while True:
                 writer.write(await self._queue.get())
                 await writer.drain()
-
-
-def who_speaks(hello: Any, cluster: str) -> int | str:
-    """The node or client of a connection's first message.
-
-    Raises
-    ------
-    InputError
-        If it is of another version or cluster.
-    """
-    match hello:
-        case (str(form), str(of), int() | str() as who) if (form, of) == (FORMAT, cluster):
-            return who
-    raise InputError(f"a connection began with {hello!r}, expected ({FORMAT!r}, {cluster!r}, who): refused")

@@ -9,11 +9,14 @@ import time
 from pathlib import Path
 from typing import Final
 
-from trimtab.dataplane.masters.links import FORMAT, Link, messages_of, who_speaks
+from trimtab.dataplane.masters.complaints import Complaints
+from trimtab.dataplane.masters.handshake import HANDSHAKE_SECONDS, Speaker, meet
+from trimtab.dataplane.masters.links import Link, messages_of
 from trimtab.files.masters.configuration import NodeConfiguration, read_configuration
 from trimtab.files.masters.frames import TornError, encoded
 from trimtab.files.masters.log import NodeLog
 from trimtab.files.masters.map import MapFile
+from trimtab.files.masters.segments import DiskError
 from trimtab.model.errors import InputError, NodeError
 from trimtab.online.masters.messages import Due, Fact, MapSeen, Order, Received, Send, Write
 from trimtab.online.masters.node import Node
@@ -29,9 +32,10 @@ class NodeProcess:
 
     def __init__(self, configuration: NodeConfiguration) -> None:
         self._configuration, self._nodes = configuration, len(configuration.addresses)
-        folder = Path(configuration.folder)
-        folder.mkdir(parents=True, exist_ok=True)
-        self._log = NodeLog(folder / "log", configuration.cluster, configuration.node)
+        self._complaints = Complaints()
+        self._speaker = Speaker(configuration.cluster, configuration.node, configuration.guard.opened())
+        self._speaker.keys.tell_failures(self._closed)
+        self._log = NodeLog(Path(configuration.folder) / "log", configuration.cluster, configuration.node)
         self._core = Node(
             configuration.node,
             self._nodes,
@@ -42,15 +46,17 @@ class NodeProcess:
             written=self._log.recovered,
         )
         self._log.recovered.clear()
-        hello = (FORMAT, configuration.cluster, configuration.node)
         self._links = {
-            number: Link(address, hello)
+            number: Link(address, self._speaker, number)
             for number, address in enumerate(configuration.addresses)
             if number != configuration.node
         }
         self._clients: dict[str, asyncio.StreamWriter] = {}
         self._unsynced: list[Send] = []
         self._sync_wanted = asyncio.Event()
+        self._compact_wanted = asyncio.Event()
+        if self._log.compaction_due:
+            self._compact_wanted.set()
         self._timer: asyncio.TimerHandle | None = None
         self._failure: Exception | None = None
         self._failed = asyncio.Event()
@@ -81,11 +87,16 @@ class NodeProcess:
 
     async def _serve_all(self) -> None:
         host, _, port = self._configuration.addresses[self._configuration.node].rpartition(":")
-        server = await asyncio.start_server(self._serve, host, int(port))
+        tls = self._speaker.keys.serving
+        within = None if tls is None else HANDSHAKE_SECONDS
+        server = await asyncio.start_server(
+            self._serve, host, int(port), ssl=tls, ssl_handshake_timeout=within
+        )
         async with server, asyncio.TaskGroup() as tasks:
             for link in self._links.values():
                 tasks.create_task(link.run())
             tasks.create_task(self._sync())
+            tasks.create_task(self._compact())
             tasks.create_task(self._until_failed())
             ideal = self._configuration.ideal
             self._tell(MapSeen(1, tuple(ideal)) if ideal else Due())
@@ -164,24 +175,46 @@ class NodeProcess:
             except asyncio.CancelledError:
                 await putting  # the file is closed behind it
                 raise
+            if self._log.compaction_due:
+                self._compact_wanted.set()
             for order in sends:
                 own = self._send(order)
                 if own is not None:
                     self._tell(own)
 
+    def _closed(self, why: str) -> None:
+        self._complaints.tell(f"a connection is closed: {why}")
+
+    async def _compact(self) -> None:
+        """Keep the log bounded, beside everything else."""
+        while True:
+            await self._compact_wanted.wait()
+            self._compact_wanted.clear()
+            compacting = asyncio.create_task(asyncio.to_thread(self._log.compact))
+            try:
+                await asyncio.shield(compacting)
+            except asyncio.CancelledError:
+                self._log.stop()
+                await asyncio.gather(compacting, return_exceptions=True)
+                raise
+            except DiskError as error:
+                if not error.full:
+                    raise
+                print(f"the log is not compacted, and grows on: {error}", file=sys.stderr, flush=True)
+
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         who: int | str | None = None
         try:
-            async for message in messages_of(reader):
-                if who is None:
-                    who = who_speaks(message, self._configuration.cluster)
-                    if isinstance(who, str):
-                        self._clients[who] = writer
-                else:
-                    group, told = message
-                    self._tell(Received(who, group, told))
+            async with asyncio.timeout(HANDSHAKE_SECONDS):
+                who = await meet(reader, writer, self._speaker, self._configuration.addresses)
+            if isinstance(who, str):
+                self._clients[who] = writer
+            async for group, told in messages_of(reader):
+                self._tell(Received(who, group, told))
+        except (asyncio.IncompleteReadError, OSError):
+            pass  # whoever called has gone, or said nothing for long
         except (TornError, InputError, TypeError, ValueError) as error:
-            print(f"a connection is closed: {error or 'what came is no frame'}", file=sys.stderr, flush=True)
+            self._closed(str(error) or "what came is no frame")
         finally:
             if isinstance(who, str) and self._clients.get(who) is writer:
                 del self._clients[who]

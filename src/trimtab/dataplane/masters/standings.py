@@ -9,7 +9,8 @@ from functools import partial
 from typing import Any
 
 from trimtab.dataplane.masters.cluster import MastersCluster
-from trimtab.dataplane.masters.links import FORMAT, Link
+from trimtab.dataplane.masters.handshake import Speaker
+from trimtab.dataplane.masters.links import Link
 from trimtab.files.masters.frames import encoded
 from trimtab.online.masters.messages import AskStanding, Standing
 
@@ -35,10 +36,9 @@ async def ask_standings(cluster: MastersCluster, seconds: float = 2.0) -> Standi
         if not missing:
             complete.set()
 
-    tasks = []
+    tasks, speaker = [], Speaker(cluster.cluster, client, cluster.guard.opened())
     for node, address in enumerate(cluster.addresses):
-        hello = (FORMAT, cluster.cluster, client)
-        link = Link(address, hello, heard=partial(heard, node), ended=partial(silent, node))
+        link = Link(address, speaker, node, heard=partial(heard, node), ended=partial(silent, node))
         for group in range(cluster.groups):
             link.send(encoded((group, AskStanding(client))))
         tasks.append(asyncio.create_task(link.run()))

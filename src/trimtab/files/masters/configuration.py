@@ -8,6 +8,7 @@ from typing import Final
 
 import msgspec
 
+from trimtab.files.masters.guard import Guard
 from trimtab.model.errors import InputError
 from trimtab.online.masters.settings import MasterSettings
 
@@ -16,7 +17,7 @@ FORMAT: Final = "trimtab/masters-node/1"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeConfiguration:
-    """One node of a cluster; all but `node` and `folder` is the same on all nodes.
+    """One node of a cluster; all but `node`, `folder` and files is the same on all nodes.
 
     Attributes
     ----------
@@ -35,6 +36,8 @@ class NodeConfiguration:
     map
         A file with later versions of that, watched while the node runs; none if empty. All nodes must come to
         see the same.
+    tls_ca, tls_certificate, tls_key, tls_verify_hostname, secret_file
+        See `Guard`; none if empty.
     """
 
     format: str
@@ -46,6 +49,22 @@ class NodeConfiguration:
     ideal: list[int] = field(default_factory=list)
     map: str = ""
     settings: MasterSettings = field(default_factory=MasterSettings)
+    tls_ca: str = ""
+    tls_certificate: str = ""
+    tls_key: str = ""
+    tls_verify_hostname: bool = True
+    secret_file: str = ""
+
+    @property
+    def guard(self) -> Guard:
+        """What guards its connections; errors as in `Guard`."""
+        return Guard(
+            tls_ca=self.tls_ca,
+            tls_certificate=self.tls_certificate,
+            tls_key=self.tls_key,
+            tls_verify_hostname=self.tls_verify_hostname,
+            secret_file=self.secret_file,
+        )
 
 
 def read_configuration(path: Path) -> NodeConfiguration:

@@ -30,8 +30,6 @@ NUMBERED: Final[dict[int, type[tuple[Any, ...]]]] = {
     44: entries.BeMaster, 45: entries.TakeOver, 46: entries.TakeToken,
 }  # fmt: skip
 """Number to message."""
-WIRE: Final = "trimtab/masters-wire/1"
-"""What a connection begins with: this, the cluster's name, and who speaks."""
 HEAD: Final = struct.Struct("<II")
 MOST_BYTES: Final = 256 << 20
 """A longer frame is a length that was read wrong."""

@@ -1,140 +1,288 @@
-"""A node's write-ahead log: one file for all its groups, synced once for whatever came together."""
+"""A node's write-ahead log: segments for all its groups together, synced once for whatever came together."""
 
 from __future__ import annotations
 
-import fcntl
 import os
 from collections import defaultdict
 from pathlib import Path
-from typing import Any, Final
+from threading import Event, Lock
+from typing import Any, Final, NamedTuple
 
-from trimtab.files.masters.frames import TornError, encoded, frames
-from trimtab.model.errors import InputError
+from trimtab.files.masters import segments
+from trimtab.files.masters.compaction import Compaction, Place
+from trimtab.files.masters.frames import encoded
+from trimtab.files.masters.segments import FIRST_FORMAT, FORMAT, first_frame, lost, segment, telling
+from trimtab.online.masters.kept import Kept
 
-FORMAT: Final = "trimtab/masters-log/1"
+SEGMENT_BYTES: Final = 16 << 20
+"""A segment is closed at the first sync behind so many bytes."""
+
+
+class Taken(NamedTuple):
+    """What is to be put on disk, the segment to begin behind it, and what is due once that is done."""
+
+    data: bytes
+    then: int | None = None
+    planned: Compaction | None = None
 
 
 class NodeLog:
-    """The file of one node: a first frame that says whose it is, then a frame (group, message) a write.
+    """The log of one node: a head that says whose it is, and frames (group, message) in segments.
 
     After a crash the end may be torn: frames behind the last sync of which nobody was told. They are cut off.
     What was synced and cannot be read is another matter, and refused.
 
+    It stays bounded: closed segments are written anew as one, of what is needed, when they hold more than
+    twice that and a segment (`compaction_due`, `compact`), so that no byte is copied more than twice or so.
+
     Parameters
     ----------
     path
-        Made if it is not there.
+        The head; segments lie beside it. Made if it is not there.
     cluster, node
         Whose log it must be.
 
     Attributes
     ----------
     recovered
-        Group to what was written for it, in order.
+        Group to what is needed of all that was written for it, in order.
     torn_bytes
         Bytes that were cut off the end.
+    compaction_due
+        Whether `compact` has something to do.
 
     Raises
     ------
     InputError
         If it is another node's, of another version, damaged before its end, or in use.
+    DiskError
+        If the disk does not take it.
     """
 
-    def __init__(self, path: Path, cluster: str, node: int) -> None:
-        self.path = path
-        self.recovered: dict[int, list[Any]] = defaultdict(list)
+    def __init__(self, path: Path, cluster: str, node: int, *, segment_bytes: int = SEGMENT_BYTES) -> None:
+        self.path, self._cluster, self._node, self._segment_bytes = path, cluster, node, segment_bytes
+        self.recovered: dict[int, list[Any]] = {}
+        self.torn_bytes = 0
+        self._lines: defaultdict[int, Kept[Any]] = defaultdict(Kept)
+        self._kept: defaultdict[int, Kept[Place]] = defaultdict(Kept)
+        self._needed_bytes = 0
         self._pending: list[bytes] = []
-        head = (FORMAT, cluster, node)
-        self._file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        self._closed: dict[int, int] = {}
+        self._number = self._offset = 0
+        self._planned: Compaction | None = None
+        self._compacting = False
+        self._stopping, self._sizes = Event(), Lock()
+        self._file = -1
+        self._head = -1
         try:
-            self._have_alone()
-            data = path.read_bytes()
-            good = self._read(memoryview(data), head)
-            self.torn_bytes = len(data) - good
-            os.ftruncate(self._file, good)
-            os.lseek(self._file, good, os.SEEK_SET)
-            if good == 0:
-                self._pending.append(encoded(head))
-            self.sync()
-            if good == 0:
-                # The name, too, must survive a power cut.
-                _sync_folder(path.parent)
+            with telling(path.parent):
+                path.parent.mkdir(parents=True, exist_ok=True)
+                self._head = segments.lock(path)
+                self._open()
         except BaseException:
             self.close()
             raise
+        self.recovered = {group: [*kept.places(), *kept.said()] for group, kept in self._lines.items()}
+        self._lines.clear()
 
-    def _have_alone(self) -> None:
-        # Another process of this node may be writing its last frame, which would look torn.
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise InputError(
-                f"{self.path} is in use by another process: this node runs already; stop that one first"
-            ) from None
+    # ------------------------------------------------------------ at a start
 
-    def _read(self, data: memoryview, head: tuple[str, str, int]) -> int:
-        good, first = 0, True
-        try:
-            for end, message in frames(data):
-                if first and message != head:
-                    raise InputError(
-                        f"{self.path} is the log of {message}, expected {head}: give this node its own folder"
-                    )
-                if not first:
-                    group, written = message
-                    self.recovered[group].append(written)
-                good, first = end, False
-        except TornError:
-            self._refuse_damage(data, good)
-        return good
+    def _open(self) -> None:
+        segments.remove_unfinished(self.path)
+        form = segments.whose(self.path, self._cluster, self._node)
+        if form is None:
+            self._begin()
+        elif form == FIRST_FORMAT:
+            self._write_anew()
+        else:
+            self._read_segments()
+        if self._due(self._offset):
+            # Needed or not, all of it was read: the next start is to be quicker.
+            self._put(self._take(roll=True))
 
-    def _refuse_damage(self, data: memoryview, good: int) -> None:
-        """A torn frame with a whole one right behind it was not torn by a crash while it was written last."""
-        for at in range(good + 1, min(len(data), good + (1 << 16))):
-            try:
-                end, _ = next(frames(data[at:]))
-            except (TornError, InputError, StopIteration):
-                continue
-            if end > 16:  # shorter ones are found in any heap of bytes
-                raise InputError(
-                    f"{self.path} is damaged at byte {good:,}, with whole frames behind it, and what this "
-                    "node has promised is lost; remove the folder only if a majority of the others is sound"
+    def _begin(self) -> None:
+        for number in segments.segments(self.path):
+            # The head is written last, so nobody has been told anything.
+            if segment(self.path, number).stat().st_size > len(self._first(1, whole=True)):
+                raise lost(
+                    f"{self.path} does not say whose log it is, and {segment(self.path, number)} is there"
                 )
+        self._begin_segment(1, whole=True)
+        os.ftruncate(self._head, 0)
+        segments.write_all(self._head, encoded((FORMAT, self._cluster, self._node)))
+        os.fsync(self._head)
+        segments.sync_folder(self.path.parent)
+
+    def _write_anew(self) -> None:
+        """Make segments of a log of the first format, which stays what counts until its head is replaced."""
+        for number in segments.segments(self.path):
+            os.unlink(segment(self.path, number))
+        size = self._read(self.path, 0, may_be_torn=True)
+        self.torn_bytes = self.path.stat().st_size - size
+        compaction = Compaction({0: self.path}, self._kept, 1)
+        made = compaction.write(segment(self.path, 1), self._first(1, whole=True), self._stopping)
+        assert made is not None
+        self._closed[1] = made
+        self._begin_segment(2, whole=False)
+        before = self._head
+        self._head = segments.replace_head(self.path, encoded((FORMAT, self._cluster, self._node)))
+        os.close(before)
+
+    def _read_segments(self) -> None:
+        numbers = segments.segments(self.path)
+        firsts = [number for number in numbers if segments.is_whole(segment(self.path, number))]
+        if not firsts:
+            raise lost(f"{self.path} has no segment that begins it beside it")
+        for number in numbers:
+            if number < firsts[-1]:
+                os.unlink(segment(self.path, number))
+        last = numbers[-1]
+        for number in range(firsts[-1], last + 1):
+            file = segment(self.path, number)
+            if number not in numbers:
+                raise lost(f"{file} is missing")
+            self._closed[number] = self._read(file, number, may_be_torn=number == last)
+        good = self._closed.pop(last)
+        self.torn_bytes = segment(self.path, last).stat().st_size - good
+        self._file = os.open(segment(self.path, last), os.O_RDWR)
+        os.ftruncate(self._file, good)
+        os.lseek(self._file, good, os.SEEK_SET)
+        # What was read may never have been synced, and is acted upon from now on.
+        os.fdatasync(self._file)
+        self._number, self._offset = last, good
+
+    def _read(self, path: Path, number: int, *, may_be_torn: bool) -> int:
+        """Take in a file; its bytes up to where it is torn."""
+        at, first = 0, True
+        for end, message in segments.read(path, may_be_torn=may_be_torn):
+            if first:
+                if number and message[:4] != (FORMAT, self._cluster, self._node, number):
+                    raise lost(f"{path} begins with {message}, not as segment {number} of this log")
+            else:
+                group, written = message
+                self._lines[group].take(written, written)
+                self._note(group, written, Place(number, at, end - at))
+            at, first = end, False
+        return at
+
+    # ------------------------------------------------------------ while it runs
 
     def write(self, group: int, written: Any) -> None:
-        """Take a line in; it is on disk after the next `sync`."""
-        self._pending.append(encoded((group, written)))
-
-    def take(self) -> bytes:
-        """What was written since, to be put."""
-        data, self._pending = b"".join(self._pending), []
-        return data
-
-    def put(self, data: bytes) -> None:
-        """Put it on disk; may run beside further writes, in another thread.
+        """Take a line in; it is on disk after the next `sync`.
 
         Raises
         ------
-        OSError
+        InputError
+            If it is no line of a log, or too long.
+        """
+        frame = encoded((group, written))
+        self._note(group, written, Place(self._number, self._offset, len(frame)))
+        self._offset += len(frame)
+        self._pending.append(frame)
+
+    def take(self) -> Taken:
+        """What was written since, to be put."""
+        return self._take(roll=self._offset >= self._segment_bytes)
+
+    def put(self, taken: Taken) -> None:
+        """Put it on disk; may run beside further writes and a compaction, in another thread.
+
+        Raises
+        ------
+        DiskError
             If the disk does not: nobody can say then what is on it, so the node must end.
         """
-        view = memoryview(data)
-        while view:
-            view = view[os.write(self._file, view) :]
-        os.fdatasync(self._file)
+        with telling(self.path.parent):
+            self._put(taken)
 
     def sync(self) -> None:
         """Put on disk whatever was written since; see `put`."""
         self.put(self.take())
 
+    @property
+    def compaction_due(self) -> bool:
+        """See above."""
+        return self._planned is not None
+
+    def compact(self) -> None:
+        """Write closed segments anew as one; may run beside writes and puts, in another thread.
+
+        Raises
+        ------
+        DiskError
+            If the disk does not take it. If it is full, the log is as it was, and is tried again later.
+        """
+        planned, self._planned = self._planned, None
+        if planned is None:
+            return
+        first = self._first(planned.target, whole=True)
+        try:
+            with telling(self.path.parent):
+                size = planned.write(segment(self.path, planned.target), first, self._stopping)
+                if size is None:
+                    return
+                with self._sizes:
+                    gone = [number for number in self._closed if number < planned.target]
+                    self._closed[planned.target] = size
+                    for number in gone:
+                        del self._closed[number]
+                segments.sync_folder(self.path.parent)
+                for number in gone:
+                    os.unlink(segment(self.path, number))
+        finally:
+            self._compacting = False
+
+    def stop(self) -> None:
+        """Have a compaction that runs end soon; a start goes on with it."""
+        self._stopping.set()
+
     def close(self) -> None:
-        """Let go of the file; what was not synced is lost."""
-        os.close(self._file)
+        """Let go of the files; what was not synced is lost."""
+        for file in (self._file, self._head):
+            if file >= 0:
+                os.close(file)
+        self._file = self._head = -1
 
+    # ------------------------------------------------------------ in parts
 
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    def _first(self, number: int, *, whole: bool) -> bytes:
+        return first_frame(self._cluster, self._node, number, whole=whole)
+
+    def _begin_segment(self, number: int, *, whole: bool) -> None:
+        first = self._first(number, whole=whole)
+        self._file = segments.begin(segment(self.path, number), first)
+        self._number, self._offset = number, len(first)
+
+    def _note(self, group: int, written: Any, place: Place) -> None:
+        self._needed_bytes += place.length
+        for freed in self._kept[group].take(written, place):
+            self._needed_bytes -= freed.length
+
+    def _due(self, open_bytes: int) -> bool:
+        with self._sizes:
+            size = sum(self._closed.values()) + open_bytes
+        return size >= self._segment_bytes + 2 * self._needed_bytes
+
+    def _take(self, *, roll: bool) -> Taken:
+        data, self._pending = b"".join(self._pending), []
+        if not roll:
+            return Taken(data, None)
+        with self._sizes:
+            self._closed[self._number] = self._offset
+        self._number += 1
+        self._offset = len(self._first(self._number, whole=False))
+        if self._compacting or not self._due(0):
+            return Taken(data, self._number)
+        # All that is needed stands in closed segments, as soon as this is put.
+        self._compacting = True
+        files = {number: segment(self.path, number) for number in self._closed}
+        return Taken(data, self._number, Compaction(files, self._kept, self._number - 1))
+
+    def _put(self, taken: Taken) -> None:
+        segments.write_all(self._file, taken.data)
+        os.fdatasync(self._file)
+        if taken.then is not None:
+            before = self._file
+            self._file = segments.begin(segment(self.path, taken.then), self._first(taken.then, whole=False))
+            os.close(before)
+        self._planned = taken.planned or self._planned

@@ -238,9 +238,20 @@ def up_masters(
     port: int = typer.Option(
         0, "--port", min=0, max=65_000, help="Nodes listen on this port and the next ones; 0: any."
     ),
+    secret: bool = typer.Option(
+        False, "--secret", help="Let nodes and clients prove that they know a secret."
+    ),
 ) -> None:
     """Start the nodes, and wait until every group has a master; they go on when this command ends."""
-    _up("masters", name, nodes=nodes, groups=groups, lease_seconds=lease, first_port=port or None)
+    _up(
+        "masters",
+        name,
+        nodes=nodes,
+        groups=groups,
+        lease_seconds=lease,
+        first_port=port or None,
+        secret=secret,
+    )
 
 
 def _up(system: str, name: str, **options: Any) -> None:

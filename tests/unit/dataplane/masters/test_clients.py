@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from trimtab.dataplane.masters import process
 from trimtab.dataplane.masters.cluster import MastersCluster
 from trimtab.dataplane.masters.consumer import Consumer
 from trimtab.dataplane.masters.process import NodeProcess
 from trimtab.dataplane.masters.producer import PAYLOAD_BYTES, Producer
 from trimtab.dataplane.masters.standings import ask_standings, masters_of
+from trimtab.files.masters import segments
 from trimtab.files.masters.configuration import FORMAT, NodeConfiguration
+from trimtab.files.masters.log import NodeLog
 from trimtab.files.masters.map import write_map
 from trimtab.lab.sandbox.masters.sandbox import settings_for
 from trimtab.lab.sandbox.ports import free_ports
@@ -149,7 +155,7 @@ def test_another_clusters_nodes_are_told(tmp_path: Path, capsys: pytest.CaptureF
                     await producer.send(b"")
 
     asyncio.run(story())
-    assert "expected ('trimtab/masters-wire/1', 'c', who): refused" in capsys.readouterr().err
+    assert "is of cluster 'other', expected 'c': refused" in capsys.readouterr().err
 
 
 def test_a_second_process_of_a_node_is_refused(tmp_path: Path) -> None:
@@ -200,5 +206,57 @@ def test_a_client_that_is_closed_while_it_connects_is_closed() -> None:
                 await asyncio.sleep(0)
             closing = asyncio.create_task(consumer.__aexit__(None, None, None))
             assert (await asyncio.wait([closing], timeout=10))[0] == {closing}, f"not closed at step {steps}"
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    ("number", "sentence"),
+    [(errno.ENOSPC, "is full: free space there"), (errno.EROFS, "is read-only: see why")],
+)
+def test_a_node_whose_disk_takes_nothing_more_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, sentence: str
+) -> None:
+    """In one sentence, and answers nothing that it could not keep; what it acknowledged is there again."""
+
+    def fails(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    async def story() -> None:
+        given = configuration(tmp_path)
+        node = asyncio.create_task(NodeProcess(given).run())
+        cluster = MastersCluster(given.cluster, tuple(given.addresses), given.groups)
+        async with Producer(cluster, "t", patience_seconds=4.0) as producer:
+            await producer.send(b"kept")
+            with monkeypatch.context() as patch:
+                patch.setattr(segments, "write_all", fails)
+                lost = await producer.post(b"lost")
+                with pytest.raises(
+                    NodeError, match=f"^node 0 of cluster c ends: the disk of .* {sentence}.*again"
+                ):
+                    await node
+            with pytest.raises(ConnectError):
+                await lost
+        async with running(given), Consumer(cluster, "t", "reader") as consumer:
+            assert (await consumer.take()).payload == b"kept"
+
+    asyncio.run(story())
+
+
+def test_a_running_node_keeps_its_log_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While it serves; what is left of the log has every message when it is started anew."""
+    monkeypatch.setattr(process, "NodeLog", partial(NodeLog, segment_bytes=100_000))
+    given = replace(configuration(tmp_path), settings=replace(settings_for(1.0), snapshot_entries=20))
+
+    async def story() -> None:
+        async with running(given) as cluster, Producer(cluster, "t") as producer:
+            for number in range(1000):
+                await producer.post(b"%d" % number + b" " * 100)
+            await producer.flush()
+            while segments.segments(tmp_path / "node" / "log")[0] == 1:
+                await producer.send(b"0")
+        async with running(given) as cluster, Consumer(cluster, "t", "reader") as consumer:
+            found = [await consumer.take() for _ in range(1000)]
+            assert [int(one.payload) for one in found] == [*range(1000)]
 
     asyncio.run(story())

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from trimtab.dataplane.masters.links import FORMAT, who_speaks
+from trimtab.dataplane.masters.complaints import Complaints
 from trimtab.dataplane.masters.process import NodeProcess
 from trimtab.files.masters.configuration import read_configuration
+from trimtab.files.masters.greeting import FORMAT, who_speaks
 from trimtab.model.errors import InputError, SettingsError
 
 GOOD = {
@@ -50,10 +51,58 @@ def test_a_node_that_is_no_voter_is_refused(tmp_path: Path, changes: dict[str, A
 
 
 @pytest.mark.parametrize(
-    "hello", [(FORMAT, "other", 1), ("trimtab/masters-wire/2", "c", 1), 7, (FORMAT, "c", 0.5)]
+    ("changes", "sentence"),
+    [
+        (
+            {0: "trimtab/masters-wire/1"},
+            "began in trimtab/masters-wire/1, expected trimtab/masters-wire/2: run the",
+        ),
+        ({0: "http"}, "did not begin as trimtab/masters-wire/2 does"),
+        ({1: "other"}, "node 1 is of cluster 'other', expected 'c'"),
+        ({2: 0}, "node 0 is none of this cluster"),
+        ({2: 3}, "node 3 is none of this cluster, expected another of 3 nodes"),
+        ({2: 0.5}, "did not begin as"),
+        ({2: "x" * 65}, "is none of this cluster"),
+        ({3: 2}, "took this node for node 2, and it is node 0: correct the addresses"),
+        ({4: "nonce"}, "did not begin as"),
+    ],
 )
-def test_another_cluster_or_version_is_refused(hello: Any) -> None:
-    """The first message of a connection says both."""
-    with pytest.raises(InputError, match="refused"):
-        who_speaks(hello, "c")
-    assert who_speaks((FORMAT, "c", 1), "c") == 1
+def test_another_cluster_or_version_is_refused(changes: dict[int, Any], sentence: str) -> None:
+    """The first message of a connection says who speaks to whom, of which cluster."""
+    hello = (FORMAT, "c", 1, 0, b"nonce")
+    with pytest.raises(InputError, match=f"{sentence}.*refused"):
+        who_speaks(tuple(changes.get(place, value) for place, value in enumerate(hello)), "c", 0, 3)
+    assert who_speaks(hello, "c", 0, 3) == 1
+    assert who_speaks((FORMAT, "c", "client", 0, b""), "c", 0, 3) == "client"
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"tls_ca": "ca.pem"}, "tls_certificate and tls_key of a masters cluster not set"),
+        ({"tls_certificate": "a", "tls_key": "b"}, "tls_ca of a masters cluster not set"),
+        ({"tls_ca": "no.pem", "tls_certificate": "a", "tls_key": "b"}, "TLS file no.pem cannot be used"),
+        ({"secret_file": "no"}, "secret_file no cannot be read"),
+        ({"secret_file": "SHORT"}, "has a secret of 15 bytes, expected 16 or more"),
+    ],
+)
+def test_a_guard_that_cannot_be_is_refused(tmp_path: Path, changes: dict[str, Any], sentence: str) -> None:
+    """Before a socket is opened; and the secret is in no sentence."""
+    (tmp_path / "SHORT").write_bytes(b"fifteen letters\n")
+    if changes.get("secret_file") == "SHORT":
+        changes = {"secret_file": str(tmp_path / "SHORT")}
+    with pytest.raises(SettingsError, match=sentence) as caught:
+        NodeProcess(read_configuration(configuration(tmp_path, **changes)))
+    assert "fifteen" not in str(caught.value)
+
+
+def test_lines_that_strangers_cause_are_few(capsys: pytest.CaptureFixture[str]) -> None:
+    """Ten a minute; the first one after that says how many were left out."""
+    now = 0.0
+    complaints = Complaints(lambda: now)
+    for _ in range(1000):
+        complaints.tell("no")
+    now = 60.0
+    complaints.tell("again no")
+    lines = capsys.readouterr().err.splitlines()
+    assert lines == ["no"] * 10 + ["again no (990 such lines were left out before)"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,10 @@ from hypothesis import strategies as st
 
 from trimtab.files.masters.frames import HEAD, NUMBERED, TornError, decoded, encoded
 from trimtab.files.masters.log import NodeLog
+from trimtab.files.masters.segments import segment
 from trimtab.model.errors import InputError
 from trimtab.online.masters.entries import Append, BeMaster, Nothing, Record, SyncOffsets, TakeOver
+from trimtab.online.masters.kept import Kept
 from trimtab.online.masters.messages import AcceptedAt, ChosenUpTo, Promise, Promised, Snapshot
 
 LINES = [
@@ -25,13 +28,13 @@ LINES = [
 
 
 def written(path: Path) -> list[int]:
-    """A log of these lines, and the file's size after each sync."""
+    """A log of these lines, and the size of its only segment after each sync."""
     log = NodeLog(path, "c", 1)
-    sizes = [path.stat().st_size]
+    sizes = [segment(path, 1).stat().st_size]
     for group, line in LINES:
         log.write(group, line)
         log.sync()
-        sizes.append(path.stat().st_size)
+        sizes.append(segment(path, 1).stat().st_size)
     log.close()
     return sizes
 
@@ -44,20 +47,20 @@ def recovered(path: Path) -> dict[int, list[object]]:
 
 
 def expected(count: int) -> dict[int, list[object]]:
-    """The first lines, by group."""
-    found: dict[int, list[object]] = {}
+    """What is needed of the first lines, by group."""
+    found: defaultdict[int, Kept[object]] = defaultdict(Kept)
     for group, line in LINES[:count]:
-        found.setdefault(group, []).append(line)
-    return found
+        found[group].take(line, line)
+    return {group: [*kept.places(), *kept.said()] for group, kept in found.items()}
 
 
 def test_a_crash_at_every_byte_leaves_the_lines_before_it(tmp_path: Path) -> None:
     """Wherever the file ends, whole lines are there, the rest is gone, and writing goes on behind them."""
-    sizes = written(tmp_path / "whole")
-    data = (tmp_path / "whole").read_bytes()
-    for length in range(len(data) + 1):
-        path = tmp_path / "torn"
-        path.write_bytes(data[:length])
+    path = tmp_path / "log"
+    sizes = written(path)
+    data = segment(path, 1).read_bytes()
+    for length in range(sizes[0], len(data) + 1):
+        segment(path, 1).write_bytes(data[:length])
         count = sum(size <= length for size in sizes) - 1
         assert recovered(path) == expected(max(count, 0)), length
         log = NodeLog(path, "c", 1)
@@ -69,21 +72,21 @@ def test_a_crash_at_every_byte_leaves_the_lines_before_it(tmp_path: Path) -> Non
 
 def test_any_byte_changed_in_the_last_line_cuts_that_line_off(tmp_path: Path) -> None:
     """A sector of zeros or an old one where the last line should be: nobody was told of it."""
-    sizes = written(tmp_path / "whole")
-    data = (tmp_path / "whole").read_bytes()
+    path = tmp_path / "log"
+    sizes = written(path)
+    data = segment(path, 1).read_bytes()
     for at in range(sizes[-2], len(data)):
-        path = tmp_path / "torn"
-        path.write_bytes(data[:at] + bytes([data[at] ^ 0x5A]) + data[at + 1 :])
+        segment(path, 1).write_bytes(data[:at] + bytes([data[at] ^ 0x5A]) + data[at + 1 :])
         assert recovered(path) == expected(len(LINES) - 1), at
 
 
 def test_damage_before_the_end_is_refused(tmp_path: Path) -> None:
     """Promises that were synced and are gone would let two values into one slot."""
     sizes = written(tmp_path / "log")
-    data = bytearray((tmp_path / "log").read_bytes())
+    data = bytearray(segment(tmp_path / "log", 1).read_bytes())
     data[sizes[1] + HEAD.size + 2] ^= 0xFF
-    (tmp_path / "log").write_bytes(data)
-    with pytest.raises(InputError, match="is damaged at byte .*, with whole frames behind it"):
+    segment(tmp_path / "log", 1).write_bytes(data)
+    with pytest.raises(InputError, match="is damaged at byte .*, with more of the log behind it"):
         NodeLog(tmp_path / "log", "c", 1)
 
 

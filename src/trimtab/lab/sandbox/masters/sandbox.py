@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 import sys
 import time
 from collections.abc import Collection, Sequence
@@ -65,6 +66,7 @@ class MastersSandbox(Sandbox[MastersState, Node, int]):
         lease_seconds: float = 10.0,
         scheme: Scheme = Scheme.EXPIRE,
         first_port: int | None = None,
+        secret: bool = False,
         folder: Path | None = None,
         detached: bool = False,
         say: Say = say_nothing,
@@ -79,6 +81,8 @@ class MastersSandbox(Sandbox[MastersState, Node, int]):
             See `MasterSettings`.
         first_port
             Of the first node, the others follow; any free ones if None.
+        secret
+            Whether nodes and clients have to know one, drawn here.
         folder
             Where it lives; by default a new folder that no other sandbox uses.
         detached
@@ -109,10 +113,14 @@ class MastersSandbox(Sandbox[MastersState, Node, int]):
             ports=tuple(ports),
             groups=groups,
             lease_seconds=lease_seconds,
+            secret=secret,
         )
         sandbox = cls(state)
         with sandbox._starting(detached=detached):
             say(f"starting {nodes} nodes; the first masters come after a lease of {lease_seconds:g} s")
+            if secret:
+                state.secret_file.touch(0o600)
+                state.secret_file.write_text(secrets.token_hex(32))
             sandbox.publish([group % nodes for group in range(groups)])
             for node in state.nodes:
                 state.home(node.id).mkdir()
@@ -162,6 +170,7 @@ class MastersSandbox(Sandbox[MastersState, Node, int]):
             groups=state.groups,
             map=str(state.map),
             settings=settings,
+            secret_file=state.cluster.guard.secret_file,
         )
         data = msgspec.json.format(msgspec.json.encode(asdict(document)), indent=1)
         write_atomically(state.configuration(node), data)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from trimtab.dataplane.masters.cluster import MastersCluster
+from trimtab.files.masters.guard import Guard
 from trimtab.lab.sandbox.state import SandboxState
 
 
@@ -38,6 +39,8 @@ class MastersState(SandboxState):
         How many.
     lease_seconds
         The lease of a mastership.
+    secret
+        Whether nodes and clients have one.
     """
 
     system: ClassVar[str] = "masters"
@@ -45,6 +48,7 @@ class MastersState(SandboxState):
     ports: tuple[int, ...]
     groups: int
     lease_seconds: float
+    secret: bool = False
 
     @property
     def nodes(self) -> tuple[Node, ...]:
@@ -55,7 +59,13 @@ class MastersState(SandboxState):
     def cluster(self) -> MastersCluster:
         """As its clients know it."""
         addresses = tuple(f"127.0.0.1:{port}" for port in self.ports)
-        return MastersCluster(self.cluster_id, addresses, self.groups)
+        secret_file = str(self.secret_file) if self.secret else ""
+        return MastersCluster(self.cluster_id, addresses, self.groups, Guard(secret_file=secret_file))
+
+    @property
+    def secret_file(self) -> Path:
+        """The secret of nodes and clients, if there is one."""
+        return self.folder / "secret"
 
     @property
     def map(self) -> Path:

@@ -6,6 +6,8 @@ from collections import defaultdict
 from random import Random
 from typing import Any
 
+from trimtab.online.masters.kept import Kept
+
 
 class Disk:
     """The log of one node, over all its lives.
@@ -39,8 +41,8 @@ class Disk:
         return lost
 
     def recovered(self) -> dict[int, list[Any]]:
-        """Group to what was written for it."""
-        found: dict[int, list[Any]] = defaultdict(list)
+        """Group to what is needed of all that was written for it, as a node's log tells it."""
+        found: defaultdict[int, Kept[Any]] = defaultdict(Kept)
         for group, written in self.lines:
-            found[group].append(written)
-        return found
+            found[group].take(written, written)
+        return {group: [*kept.places(), *kept.said()] for group, kept in found.items()}
