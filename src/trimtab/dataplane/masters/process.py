@@ -15,8 +15,9 @@ from trimtab.files.masters.frames import TornError, encoded
 from trimtab.files.masters.log import NodeLog
 from trimtab.files.masters.map import MapFile
 from trimtab.model.errors import InputError, NodeError
-from trimtab.online.masters.messages import Due, Fact, MapSeen, Order, Received, Send, Write
+from trimtab.online.masters.messages import Due, MapSeen, Received, Send, Write
 from trimtab.online.masters.node import Node
+from trimtab.online.masters.slots import Ask, Fact, Order
 
 CLIENT_BYTES: Final = 16 << 20
 """What waits for a client that reads nothing; answers beyond that are dropped, and asked for again."""
@@ -132,6 +133,8 @@ class NodeProcess:
     def _perform(self, order: Order) -> Fact | None:
         if isinstance(order, Write):
             self._log.write(order.group, order.written)
+        elif isinstance(order, Ask):
+            raise AssertionError(f"a node without a store asks it: {order}")
         elif order.synced:
             self._unsynced.append(order)
             self._sync_wanted.set()
