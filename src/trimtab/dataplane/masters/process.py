@@ -6,15 +6,19 @@ import asyncio
 import secrets
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from trimtab.dataplane.masters.configuration import NodeConfiguration, read_configuration
+from trimtab.dataplane.masters.etcd import EtcdClient
 from trimtab.dataplane.masters.links import FORMAT, Link, messages_of, who_speaks
+from trimtab.dataplane.masters.slots import EtcdSlots
 from trimtab.files.masters.frames import TornError, encoded
 from trimtab.files.masters.log import NodeLog
 from trimtab.files.masters.map import MapFile
 from trimtab.model.errors import InputError, NodeError
+from trimtab.online.masters.engines import ENGINES
 from trimtab.online.masters.messages import Due, MapSeen, Received, Send, Write
 from trimtab.online.masters.node import Node
 from trimtab.online.masters.slots import Ask, Fact, Order
@@ -33,16 +37,14 @@ class NodeProcess:
         folder = Path(configuration.folder)
         folder.mkdir(parents=True, exist_ok=True)
         self._log = NodeLog(folder / "log", configuration.cluster, configuration.node)
-        self._core = Node(
-            configuration.node,
-            self._nodes,
-            configuration.groups,
-            life=secrets.randbits(62),
-            now=time.monotonic(),
-            settings=configuration.settings,
-            written=self._log.recovered,
-        )
+        self._core = self._begun(self._log.recovered)
         self._log.recovered.clear()
+        self._store: EtcdSlots | None = None
+        if configuration.engine == "etcd":
+            # Members are asked in turn, each node begins with another.
+            seconds = configuration.settings.propose_seconds
+            client = EtcdClient(configuration.etcd, configuration.node, seconds)
+            self._store = EtcdSlots(client, configuration.cluster, configuration.groups, self._tell)
         hello = (FORMAT, configuration.cluster, configuration.node)
         self._links = {
             number: Link(address, hello)
@@ -55,6 +57,19 @@ class NodeProcess:
         self._timer: asyncio.TimerHandle | None = None
         self._failure: Exception | None = None
         self._failed = asyncio.Event()
+
+    def _begun(self, written: Mapping[int, list[Any]]) -> Node:
+        told = self._configuration
+        return Node(
+            told.node,
+            self._nodes,
+            told.groups,
+            life=secrets.randbits(62),
+            now=time.monotonic(),
+            settings=told.settings,
+            written=written,
+            engine=ENGINES[told.engine],
+        )
 
     async def run(self) -> None:
         """Serve until something fails or the task is cancelled.
@@ -71,6 +86,8 @@ class NodeProcess:
         except OSError as error:
             raise self._ends(error) from error
         finally:
+            if self._store is not None:
+                await self._store.close()
             self._log.close()
 
     def _ends(self, error: Exception) -> NodeError:
@@ -81,12 +98,17 @@ class NodeProcess:
         )
 
     async def _serve_all(self) -> None:
+        if self._store is not None:
+            # What this node knows begins here, and so does the lease that it leaves to others.
+            self._core = self._begun(await self._store.start())
         host, _, port = self._configuration.addresses[self._configuration.node].rpartition(":")
         server = await asyncio.start_server(self._serve, host, int(port))
         async with server, asyncio.TaskGroup() as tasks:
             for link in self._links.values():
                 tasks.create_task(link.run())
             tasks.create_task(self._sync())
+            if self._store is not None:
+                tasks.create_task(self._store.run())
             tasks.create_task(self._until_failed())
             ideal = self._configuration.ideal
             self._tell(MapSeen(1, tuple(ideal)) if ideal else Due())
@@ -134,7 +156,8 @@ class NodeProcess:
         if isinstance(order, Write):
             self._log.write(order.group, order.written)
         elif isinstance(order, Ask):
-            raise AssertionError(f"a node without a store asks it: {order}")
+            assert self._store is not None
+            self._store.ask(order)
         elif order.synced:
             self._unsynced.append(order)
             self._sync_wanted.set()
