@@ -85,7 +85,8 @@ class EtcdClient:
         """End all connections."""
         for client in self._clients:
             with suppress(*self._errors):
-                await client.close()
+                async with asyncio.timeout(self._timeout):
+                    await client.close()
 
     # ------------------------------------------------------------ calls
 
