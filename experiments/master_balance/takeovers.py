@@ -27,6 +27,7 @@ from trimtab.dataplane.masters.producer import Producer
 from trimtab.files.atomic import write_atomically
 from trimtab.files.masters.frames import encoded
 from trimtab.lab.sandbox.masters.sandbox import MastersSandbox
+from trimtab.online.masters.engines import EMBEDDED, ENGINES
 from trimtab.online.masters.messages import AskStanding
 from trimtab.online.masters.settings import Scheme
 
@@ -214,6 +215,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--takeovers", type=int, default=100)
     parser.add_argument("--schemes", nargs="+", default=["expire", "instate", "advance"])
+    parser.add_argument("--engine", choices=sorted(ENGINES), default=EMBEDDED.name, help="what chooses")
     parser.add_argument("--tables", action="store_true", help="print the table of the result")
     parser.add_argument("--write", action="store_true", help="put it into the page")
     given = parser.parse_args()
@@ -224,9 +226,12 @@ def main() -> int:
     result = json.loads(RESULT.read_text()) if RESULT.exists() else {"schemes": {}}
     for name in given.schemes:
         scheme, before = Scheme[name.upper()], os.getloadavg()[0]
-        with MastersSandbox.start(NODES, 1, lease_seconds=LEASE_SECONDS, scheme=scheme) as sandbox:
+        with MastersSandbox.start(
+            NODES, 1, lease_seconds=LEASE_SECONDS, scheme=scheme, engine=given.engine
+        ) as sandbox:
             found = asyncio.run(measured(sandbox, given.takeovers, scheme))
-        result["schemes"][name] = {**found, "load_before": before, "load_after": os.getloadavg()[0]}
+        row = name if given.engine == EMBEDDED.name else f"{name}, {given.engine}"
+        result["schemes"][row] = {**found, "load_before": before, "load_after": os.getloadavg()[0]}
         result["cores"] = os.cpu_count()
         write_atomically(RESULT, json.dumps(result, indent=1).encode())
     print(table(result))

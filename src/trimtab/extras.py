@@ -12,6 +12,7 @@ from typing import Final
 from trimtab.model.errors import TrimtabError
 
 EXTRAS: Final = {
+    "aetcd": "masters-etcd",
     "aiokafka": "keys-aiokafka",
     "confluent_kafka": "keys-confluent",
     "deltalake": "delta",

@@ -15,6 +15,9 @@ import pytest
 from trimtab.dataplane.masters.cluster import MastersCluster
 from trimtab.dataplane.masters.standings import ask_standings
 from trimtab.files.masters.guard import Guard
+from trimtab.lab.sandbox.masters.etcd import etcd_program
+from trimtab.model.errors import SandboxError
+from trimtab.online.masters.engines import ENGINES
 
 
 @pytest.fixture
@@ -32,9 +35,18 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[object]:
     typed("down")
 
 
-def test_a_sandbox_is_started_loaded_robbed_of_a_node_and_stopped(run) -> None:  # type: ignore[no-untyped-def]
+@pytest.mark.parametrize("engine", sorted(ENGINES))
+def test_a_sandbox_is_started_loaded_robbed_of_a_node_and_stopped(run, engine: str) -> None:  # type: ignore[no-untyped-def]
     """Under load one node is killed: all is acknowledged and read back, and its groups have other masters."""
-    assert "trimtab sandbox masters kill 1" in run("up", "--nodes", "3", "--groups", "3", "--lease", "2")
+    if engine == "etcd":
+        try:
+            etcd_program()
+        except SandboxError as error:
+            pytest.skip(f"no etcd can be had: {error}")
+    lease = {"embedded": "2", "etcd": "4"}[engine]
+    options = ("--nodes", "3", "--groups", "3", "--lease", lease, "--engine", engine)
+    assert "trimtab sandbox masters kill 1" in run("up", *options)
+    assert f"engine    {engine}" in run("status")
     assert re.search(r"^ +0  127\.0\.0\.1:\d+ +\d+ +\d$", run("status"), re.MULTILINE)
     run("move", "0", "1")
     assert "node 1 is killed" in run("kill", "1")

@@ -6,9 +6,10 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from trimtab.online.masters.messages import Due, Fact, MapSeen, Received, Send, Write
+from trimtab.online.masters.messages import Due, MapSeen, Received, Send, Write
 from trimtab.online.masters.node import Node
 from trimtab.online.masters.settings import MasterSettings
+from trimtab.online.masters.slots import Fact
 
 Held = tuple[int | str, int | str, int, Any]
 """Sender, receiver, group and message."""

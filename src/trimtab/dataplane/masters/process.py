@@ -6,20 +6,25 @@ import asyncio
 import secrets
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from trimtab.dataplane.masters.complaints import Complaints
+from trimtab.dataplane.masters.etcd import EtcdClient
 from trimtab.dataplane.masters.handshake import HANDSHAKE_SECONDS, Speaker, meet
 from trimtab.dataplane.masters.links import Link, messages_of
+from trimtab.dataplane.masters.slots import EtcdSlots
 from trimtab.files.masters.configuration import NodeConfiguration, read_configuration
 from trimtab.files.masters.frames import TornError, encoded
 from trimtab.files.masters.log import NodeLog
 from trimtab.files.masters.map import MapFile
 from trimtab.files.masters.segments import DiskError
 from trimtab.model.errors import InputError, NodeError
-from trimtab.online.masters.messages import Due, Fact, MapSeen, Order, Received, Send, Write
+from trimtab.online.masters.engines import ENGINES
+from trimtab.online.masters.messages import Due, MapSeen, Received, Send, Write
 from trimtab.online.masters.node import Node
+from trimtab.online.masters.slots import Ask, Fact, Order
 
 CLIENT_BYTES: Final = 16 << 20
 """What waits for a client that reads nothing; answers beyond that are dropped, and asked for again."""
@@ -36,16 +41,14 @@ class NodeProcess:
         self._speaker = Speaker(configuration.cluster, configuration.node, configuration.guard.opened())
         self._speaker.keys.tell_failures(self._closed)
         self._log = NodeLog(Path(configuration.folder) / "log", configuration.cluster, configuration.node)
-        self._core = Node(
-            configuration.node,
-            self._nodes,
-            configuration.groups,
-            life=secrets.randbits(62),
-            now=time.monotonic(),
-            settings=configuration.settings,
-            written=self._log.recovered,
-        )
+        self._core = self._begun(self._log.recovered)
         self._log.recovered.clear()
+        self._store: EtcdSlots | None = None
+        if configuration.engine == "etcd":
+            # Members are asked in turn, each node begins with another.
+            seconds = configuration.settings.propose_seconds
+            client = EtcdClient(configuration.etcd, configuration.node, seconds)
+            self._store = EtcdSlots(client, configuration.cluster, configuration.groups, self._tell)
         self._links = {
             number: Link(address, self._speaker, number)
             for number, address in enumerate(configuration.addresses)
@@ -60,6 +63,19 @@ class NodeProcess:
         self._timer: asyncio.TimerHandle | None = None
         self._failure: Exception | None = None
         self._failed = asyncio.Event()
+
+    def _begun(self, written: Mapping[int, list[Any]]) -> Node:
+        told = self._configuration
+        return Node(
+            told.node,
+            self._nodes,
+            told.groups,
+            life=secrets.randbits(62),
+            now=time.monotonic(),
+            settings=told.settings,
+            written=written,
+            engine=ENGINES[told.engine],
+        )
 
     async def run(self) -> None:
         """Serve until something fails or the task is cancelled.
@@ -76,6 +92,8 @@ class NodeProcess:
         except OSError as error:
             raise self._ends(error) from error
         finally:
+            if self._store is not None:
+                await self._store.close()
             self._log.close()
 
     def _ends(self, error: Exception) -> NodeError:
@@ -86,6 +104,9 @@ class NodeProcess:
         )
 
     async def _serve_all(self) -> None:
+        if self._store is not None:
+            # What this node knows begins here, and so does the lease that it leaves to others.
+            self._core = self._begun(await self._store.start())
         host, _, port = self._configuration.addresses[self._configuration.node].rpartition(":")
         tls = self._speaker.keys.serving
         within = None if tls is None else HANDSHAKE_SECONDS
@@ -97,6 +118,8 @@ class NodeProcess:
                 tasks.create_task(link.run())
             tasks.create_task(self._sync())
             tasks.create_task(self._compact())
+            if self._store is not None:
+                tasks.create_task(self._store.run())
             tasks.create_task(self._until_failed())
             ideal = self._configuration.ideal
             self._tell(MapSeen(1, tuple(ideal)) if ideal else Due())
@@ -143,6 +166,9 @@ class NodeProcess:
     def _perform(self, order: Order) -> Fact | None:
         if isinstance(order, Write):
             self._log.write(order.group, order.written)
+        elif isinstance(order, Ask):
+            assert self._store is not None
+            self._store.ask(order)
         elif order.synced:
             self._unsynced.append(order)
             self._sync_wanted.set()

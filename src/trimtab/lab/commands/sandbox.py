@@ -230,10 +230,18 @@ def restart_queues(worker: int = WORKER, name: str = QUEUES_NAME) -> None:
 
 def up_masters(
     name: str = sandbox_masters.NAME,
-    nodes: int = typer.Option(3, "--nodes", min=1, max=5, help="How many nodes, all of them voters."),
+    nodes: int = typer.Option(
+        3, "--nodes", min=1, max=20, help="How many nodes; up to five, all of them voters, if embedded."
+    ),
     groups: int = typer.Option(12, "--groups", min=1, max=200, help="How many groups."),
     lease: float = typer.Option(
         10.0, "--lease", min=1.0, max=600.0, help="Seconds that a mastership lasts unless it is renewed."
+    ),
+    engine: str = typer.Option(
+        "embedded",
+        "--engine",
+        help="What chooses the entries of logs: embedded (the nodes themselves), or etcd, of which three "
+        "members are started too.",
     ),
     port: int = typer.Option(
         0, "--port", min=0, max=65_000, help="Nodes listen on this port and the next ones; 0: any."
@@ -249,6 +257,7 @@ def up_masters(
         nodes=nodes,
         groups=groups,
         lease_seconds=lease,
+        engine=engine,
         first_port=port or None,
         secret=secret,
     )

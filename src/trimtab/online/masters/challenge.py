@@ -59,8 +59,8 @@ class Challenge:
         if answer.cycle != self.cycle or self.outcome is not None or self.started:
             return
         now, settings = group.station.now, group.station.settings
-        if answer.applied - group.replica.applied > settings.lag_entries:
-            group.replica.catch_up(self.incumbent)
+        if answer.applied - group.log.applied > settings.lag_entries:
+            group.log.catch_up(self.incumbent)
             self.outcome = False
             self.ended = True
         elif now < self.until:
@@ -74,7 +74,7 @@ class Challenge:
             self.question = question
             self.answer(group)
             if self.question is not None:
-                group.replica.catch_up(self.incumbent)
+                group.log.catch_up(self.incumbent)
 
     def answer(self, group: Hosted) -> None:
         """Say that this node is ready, and note when: its term by an instating takeover begins here.
@@ -84,7 +84,7 @@ class Challenge:
         question = self.question
         if question is None or self.outcome is not None or group.station.now >= self.until:
             return
-        if group.replica.applied >= question.applied:
+        if group.log.applied >= question.applied:
             self.question = None
             nonce = group.lease.asking()
             group.station.send(self.incumbent, group.number, Ready(self.cycle, nonce))

@@ -10,6 +10,7 @@ from trimtab.online.masters.challenge import Challenge
 from trimtab.online.masters.entries import Append, BeMaster, Entry, Nonce, Record, SyncOffsets, TakeOver
 from trimtab.online.masters.incumbent import Incumbent, Phase
 from trimtab.online.masters.lease import Lease
+from trimtab.online.masters.log import MakeLog
 from trimtab.online.masters.messages import (
     AskReady,
     AskReport,
@@ -29,7 +30,6 @@ from trimtab.online.masters.messages import (
     Start,
     Upload,
 )
-from trimtab.online.masters.replica import Replica
 from trimtab.online.masters.settings import Scheme
 from trimtab.online.masters.state import NOBODY, GroupState
 from trimtab.online.masters.station import Station
@@ -41,7 +41,7 @@ class Group:
 
     Attributes
     ----------
-    state, replica, lease
+    state, log, lease
         What is replicated, by which log, and who holds it by this node's clock.
     consumers
         (consumer, topic) to the client that reads here; known to the master only.
@@ -57,11 +57,11 @@ class Group:
         What this node has done for it.
     """
 
-    def __init__(self, station: Station, number: int) -> None:
+    def __init__(self, station: Station, number: int, make_log: MakeLog) -> None:
         self.station, self.number = station, number
         self.state = GroupState(station.settings.keep_bytes)
         self.lease = Lease(station, station.settings.lease_seconds)
-        self.replica = Replica(station, number, self._apply, self.state.snapshot, self._restore)
+        self.log = make_log(station, number, self._apply, self.state.snapshot, self._restore)
         self.consumers: dict[tuple[str, str], str] = {}
         self.uploads: dict[tuple[str, str], tuple[str, int]] = {}
         self.unanswered: dict[tuple[str, str, int], str] = {}
@@ -83,9 +83,9 @@ class Group:
         self._sync_at = station.now + station.settings.sync_seconds
 
     def recover(self, written: list[Any]) -> None:
-        """See `Replica.recover`."""
+        """See `GroupLog.recover`."""
         self._recovering = True
-        self.replica.recover(written)
+        self.log.recover(written)
         self._recovering = False
         self.lease.others_until = self.station.now + self.station.settings.lease_seconds
 
@@ -93,7 +93,7 @@ class Group:
 
     def due(self) -> float:
         """When to be woken though nothing happened."""
-        at = min(self._try_at, self._batch_until, self._held_until, self.replica.proposer.due())
+        at = min(self._try_at, self._batch_until, self._held_until, self.log.due())
         if self.uploads:
             at = min(at, self._sync_at)
         return min(at, self._look_at)
@@ -113,7 +113,7 @@ class Group:
             self._release()
         if now >= self._look_at:
             self.look()
-        self.replica.go_on()
+        self.log.go_on()
 
     def look(self) -> None:
         """Go on with takeovers, if there are any."""
@@ -143,8 +143,8 @@ class Group:
             return
         nonce = self.lease.asking()
         self.asked[nonce] = now
-        self.replica.proposer.withdraw(BeMaster)
-        self.replica.propose(BeMaster(self.station.node, nonce, expected))
+        self.log.withdraw(BeMaster)
+        self.log.propose(BeMaster(self.station.node, nonce, expected))
 
     def _apply(self, slot: int, entry: Entry) -> None:
         before = self.state.fence
@@ -244,14 +244,14 @@ class Group:
             case AskReport(client):
                 self.station.send(client, self.number, self._report())
             case _ if isinstance(sender, int):
-                if not self.replica.received(sender, message):
+                if not self.log.received(sender, message):
                     self._of_takeover(sender, message)
 
     def _of_takeover(self, sender: int, message: Any) -> None:
         match message:
             case Probe(cycle):
                 if self.lease.held:
-                    answer = Probed(cycle, self.station.life, self.station.now, self.replica.applied)
+                    answer = Probed(cycle, self.station.life, self.station.now, self.log.applied)
                     self.station.send(sender, self.number, answer)
             case Start() if self.incumbent is None:
                 self.incumbent = Incumbent.begin(self, sender, message)
@@ -310,7 +310,7 @@ class Group:
         """Propose the batch."""
         if self._batch:
             self.tally.proposed(self._batch[0], self.station.now)
-            self.replica.propose(Append(self.state.fence, tuple(self._batch)))
+            self.log.propose(Append(self.state.fence, tuple(self._batch)))
         self._batch, self._batch_bytes, self._batch_until = [], 0, inf
 
     def _answer(self, records: tuple[Record, ...], verdicts: tuple[str, ...]) -> None:
@@ -343,7 +343,7 @@ class Group:
 
     def _standing(self) -> Standing:
         state, messages = self.state, sum(map(len, self.state.topics.values()))
-        return Standing(self.lease.held, state.master, state.version, self.replica.applied, messages)
+        return Standing(self.lease.held, state.master, state.version, self.log.applied, messages)
 
     def _report(self) -> Report:
         standing, tally = self._standing(), self.tally
@@ -380,7 +380,7 @@ class Group:
         """Propose the offsets that were handed in."""
         if self.uploads and self.lease.held:
             offsets = tuple((*key, offset) for key, (_, offset) in sorted(self.uploads.items()))
-            self.replica.propose(SyncOffsets(self.state.fence, offsets))
+            self.log.propose(SyncOffsets(self.state.fence, offsets))
 
     def _kept(self, offsets: tuple[tuple[str, str, int], ...]) -> None:
         for consumer, topic, offset in offsets:

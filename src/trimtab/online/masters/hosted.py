@@ -7,7 +7,7 @@ from typing import Protocol
 
 from trimtab.online.masters.entries import Nonce
 from trimtab.online.masters.lease import Lease
-from trimtab.online.masters.replica import Replica
+from trimtab.online.masters.log import GroupLog
 from trimtab.online.masters.state import GroupState
 from trimtab.online.masters.station import Station
 
@@ -19,7 +19,7 @@ class Hosted(Protocol):
     number: int
     state: GroupState
     lease: Lease
-    replica: Replica
+    log: GroupLog
     consumers: dict[tuple[str, str], str]
     uploads: dict[tuple[str, str], tuple[str, int]]
     asked: dict[Nonce, float]

@@ -84,7 +84,7 @@ class Incumbent:
             self.phase = Phase.CHECKING
         if self.phase is Phase.CHECKING and now - self.asked_at >= settings.retry_seconds:
             self.asked_at = now
-            group.station.send(self.ideal, group.number, AskReady(self.cycle, group.replica.applied))
+            group.station.send(self.ideal, group.number, AskReady(self.cycle, group.log.applied))
         if self.phase is Phase.DRAINING and not group.unanswered and not group.asked:
             self._hand_over(group)
 
@@ -106,12 +106,10 @@ class Incumbent:
         self.phase = Phase.HANDING
         group.lease.give_up()
         state, scheme = group.state, group.station.settings.scheme
-        group.replica.propose(
-            TakeOver(group.station.node, self.ideal, state.version, int(scheme), self._nonce)
-        )
+        group.log.propose(TakeOver(group.station.node, self.ideal, state.version, int(scheme), self._nonce))
 
     def end(self, group: Hosted) -> None:
         """Nothing is left of it here."""
         group.handed_over()
-        group.replica.proposer.withdraw(TakeOver)
+        group.log.withdraw(TakeOver)
         group.station.send(self.ideal, group.number, Ended(self.cycle))

@@ -318,7 +318,3 @@ class Send(NamedTuple):
     group: int
     message: Any
     synced: bool
-
-
-Fact = Received | Due | MapSeen
-Order = Write | Send

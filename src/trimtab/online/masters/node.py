@@ -6,10 +6,14 @@ from collections.abc import Mapping
 from math import inf
 from typing import Any
 
+from trimtab.model.errors import SettingsError
 from trimtab.online.masters.challenge import Challenge
+from trimtab.online.masters.engines import EMBEDDED
 from trimtab.online.masters.group import Group
-from trimtab.online.masters.messages import Beat, Due, Fact, MapSeen, Order, Received
+from trimtab.online.masters.log import STORE, Engine
+from trimtab.online.masters.messages import Beat, Due, MapSeen, Received
 from trimtab.online.masters.settings import MasterSettings
+from trimtab.online.masters.slots import Fact, Order, Told
 from trimtab.online.masters.state import NOBODY
 from trimtab.online.masters.station import Station
 from trimtab.online.masters.token import CLUSTER, Token
@@ -33,7 +37,10 @@ class Node:
     now
         Seconds on a clock of this node that never goes back.
     written
-        Group to what former lives wrote, in order.
+        Group to what its log takes in at the start, in order: what former lives wrote, or what the store
+        holds.
+    engine
+        What chooses.
     """
 
     def __init__(
@@ -46,10 +53,16 @@ class Node:
         now: float,
         settings: MasterSettings,
         written: Mapping[int, list[Any]] | None = None,
+        engine: Engine = EMBEDDED,
     ) -> None:
+        if engine.most_nodes is not None and nodes > engine.most_nodes:
+            raise SettingsError(
+                f"masters.nodes are {nodes}, expected 1 to {engine.most_nodes} voters: run larger clusters "
+                "on etcd"
+            )
         self.station = Station(node, nodes, life, settings, now)
-        self.token = Token(self.station)
-        self.groups = [Group(self.station, number) for number in range(groups)]
+        self.token = Token(self.station, engine.log)
+        self.groups = [Group(self.station, number, engine.log) for number in range(groups)]
         self.map = MapSeen(0, (NOBODY,) * groups)
         self._heard = dict.fromkeys(range(nodes), now)
         self._muted_by: dict[int, tuple[int, ...]] = {}
@@ -58,7 +71,7 @@ class Node:
         self._challenged: Group | None = None
         for number, lines in (written or {}).items():
             if number == CLUSTER:
-                self.token.replica.recover(lines)
+                self.token.log.recover(lines)
                 self.token.lease.others_until = now + settings.cycle_seconds
             elif number < groups:
                 self.groups[number].recover(lines)
@@ -77,12 +90,16 @@ class Node:
                 if isinstance(message, Beat):
                     self._muted_by[int(sender)] = message.muted
                 elif number == CLUSTER:
-                    self.token.replica.received(int(sender), message)
+                    self.token.log.received(int(sender), message)
                 elif 0 <= number < len(self.groups):
                     self.groups[number].received(sender, message)
             case MapSeen(version):
                 if version > self.map.version:
                     self.map = fact
+            case Told(number, told):
+                if number < len(self.groups):
+                    log = self.token.log if number == CLUSTER else self.groups[number].log
+                    log.received(STORE, told)
             case Due():
                 self._go_on()
         if self.token.group != CLUSTER or self._challenged is not None:
@@ -91,7 +108,7 @@ class Node:
 
     def due(self) -> float:
         """When `Due` is to be told at the latest, on this node's clock."""
-        at = min(self._beat_at, self.token.replica.proposer.due())
+        at = min(self._beat_at, self.token.log.due())
         return min(at, *(group.due() for group in self.groups)) if self.groups else at
 
     def _go_on(self) -> None:
@@ -104,7 +121,7 @@ class Node:
         for group in self.groups:
             if station.now >= group.due():
                 group.go_on()
-        self.token.replica.go_on()
+        self.token.log.go_on()
 
     # ------------------------------------------------------------ takeovers
 

@@ -29,7 +29,7 @@ ENTRIES_AT_ONCE = 256
 
 
 class Replica:
-    """The log of one group.
+    """The log of one group, chosen by the nodes themselves; see `GroupLog`.
 
     Parameters
     ----------
@@ -86,13 +86,26 @@ class Replica:
             self._chosen[slot] = acceptor.accepted[slot][1]
         self._advance(written_already=True)
 
+    @property
+    def under_way(self) -> tuple[Entry, ...]:
+        """What was sent to the acceptors of its slot."""
+        return tuple(one.entry for one in self.proposer.under_way.values())
+
     def propose(self, entry: Entry) -> None:
         """See `Proposer.propose`."""
         self.proposer.propose(entry, self.applied)
 
+    def withdraw(self, kind: type) -> None:
+        """See `Proposer.withdraw`."""
+        self.proposer.withdraw(kind)
+
     def go_on(self) -> None:
         """See `Proposer.go_on`."""
         self.proposer.go_on(self.applied)
+
+    def due(self) -> float:
+        """See `Proposer.due`."""
+        return self.proposer.due()
 
     def received(self, sender: int, message: Any) -> bool:
         """Take in a message of Paxos; False if it is none."""

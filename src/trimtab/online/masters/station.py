@@ -7,8 +7,9 @@ from typing import Any
 
 from trimtab.model.errors import SettingsError
 from trimtab.online.masters.entries import Nonce
-from trimtab.online.masters.messages import Order, Send, Write
-from trimtab.online.masters.settings import MOST_VOTERS, MasterSettings
+from trimtab.online.masters.messages import Send, Write
+from trimtab.online.masters.settings import MasterSettings
+from trimtab.online.masters.slots import Ask, Order
 
 
 @dataclass(slots=True)
@@ -18,7 +19,7 @@ class Station:
     Attributes
     ----------
     node, nodes
-        This node's number, and how many there are: 0 to `nodes` - 1, all of them voters.
+        This node's number, and how many there are: 0 to `nodes` - 1.
     life
         A number that no other life of this node has had.
     now
@@ -41,15 +42,11 @@ class Station:
         Raises
         ------
         SettingsError
-            If there are too many voters, or the node is none of them.
+            If the node is none of them.
         """
-        if not 1 <= self.nodes <= MOST_VOTERS:
-            raise SettingsError(
-                f"masters.nodes are {self.nodes}, expected 1 to {MOST_VOTERS} voters: run larger ones on etcd"
-            )
         if not 0 <= self.node < self.nodes:
             raise SettingsError(
-                f"masters.node is {self.node}, expected 0 to {self.nodes - 1}: name one of the voters"
+                f"masters.node is {self.node}, expected 0 to {self.nodes - 1}: name one of the nodes"
             )
 
     @property
@@ -79,3 +76,7 @@ class Station:
     def write(self, group: int, written: Any) -> None:
         """Order that something is appended to the log."""
         self.orders.append(Write(group, written))
+
+    def ask(self, ask: Ask) -> None:
+        """Order a question to the store."""
+        self.orders.append(ask)

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from trimtab.online.masters.entries import Entry, TakeToken
 from trimtab.online.masters.lease import Lease
-from trimtab.online.masters.replica import Replica
+from trimtab.online.masters.log import MakeLog
 from trimtab.online.masters.station import Station
 
 CLUSTER: Final = -1
@@ -24,10 +24,10 @@ class Token:
         For which group this node holds it; -1 if it does not.
     """
 
-    def __init__(self, station: Station) -> None:
+    def __init__(self, station: Station, make_log: MakeLog) -> None:
         self._station = station
         self.lease = Lease(station, station.settings.cycle_seconds)
-        self.replica = Replica(station, CLUSTER, self._apply, self._snapshot, self._restore)
+        self.log = make_log(station, CLUSTER, self._apply, self._snapshot, self._restore)
         self.version, self.group = 0, CLUSTER
         self._asked_at: float | None = None
 
@@ -37,14 +37,14 @@ class Token:
         if self._asked_at is not None and now - self._asked_at < settings.propose_seconds:
             return
         self._asked_at = now
-        self.replica.proposer.withdraw(TakeToken)
-        self.replica.propose(TakeToken(self._station.node, group, self.lease.asking(), self.version))
+        self.log.withdraw(TakeToken)
+        self.log.propose(TakeToken(self._station.node, group, self.lease.asking(), self.version))
 
     def give_back(self) -> None:
         """Hold it no more."""
         self.lease.give_up()
         self.group = CLUSTER
-        self.replica.propose(TakeToken(self._station.node, CLUSTER, self._station.nonce(), self.version))
+        self.log.propose(TakeToken(self._station.node, CLUSTER, self._station.nonce(), self.version))
 
     def _apply(self, slot: int, entry: Entry) -> None:
         if not isinstance(entry, TakeToken) or entry.expected != self.version:

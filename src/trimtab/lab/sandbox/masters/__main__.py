@@ -8,6 +8,7 @@ import sys
 from trimtab.lab.sandbox.masters.kills import GROUPS, LEASE_SECONDS, NODES, Kills
 from trimtab.lab.sandbox.masters.ledger import Violation
 from trimtab.lab.sandbox.masters.sandbox import MastersSandbox
+from trimtab.online.masters.engines import EMBEDDED, ENGINES
 
 
 def main() -> int:
@@ -15,8 +16,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m trimtab.lab.sandbox.masters", description=__doc__)
     parser.add_argument("--kills", type=int, default=50, help="how many processes are killed")
     parser.add_argument("--seed", type=int, default=1, help="of moments, victims and maps")
+    parser.add_argument("--engine", choices=sorted(ENGINES), default=EMBEDDED.name, help="what chooses")
     given = parser.parse_args()
-    with MastersSandbox.start(NODES, GROUPS, lease_seconds=LEASE_SECONDS) as sandbox:
+    with MastersSandbox.start(NODES, GROUPS, lease_seconds=LEASE_SECONDS, engine=given.engine) as sandbox:
         try:
             told = Kills(sandbox, given.seed).run(given.kills)
         except Violation as error:

@@ -145,6 +145,9 @@ class Kills:
             await asyncio.sleep(chance.uniform(0.0, 1.5))
         kind = chance.choices(STRIKES, (4, 3, 2, 1))[0]
         victims = await self._victims(kind, group)
+        if sandbox.state.members and chance.random() < 0.3:
+            # One of the members of etcd too: the others are a majority.
+            victims.add(chance.choice(sandbox.state.members).id)
         self.told.strikes[kind] += 1
         self.told.killed += len(victims)
         await asyncio.to_thread(self._kill, victims)

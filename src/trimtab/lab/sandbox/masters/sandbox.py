@@ -15,20 +15,30 @@ import msgspec
 
 from trimtab.dataplane import masters
 from trimtab.dataplane.masters.standings import ask_standings, masters_of
+from trimtab.extras import require
 from trimtab.files.atomic import write_atomically
 from trimtab.files.masters.configuration import FORMAT, NodeConfiguration
 from trimtab.files.masters.map import read_map, write_map
 from trimtab.jars.fetch import Say, say_nothing
 from trimtab.lab.sandbox.cluster import Sandbox, place_for
+from trimtab.lab.sandbox.masters.etcd import (
+    MEMBERS,
+    MEMORY_PER_MEMBER_MB,
+    etcd_program,
+    member_command,
+    wait_until_healthy,
+)
 from trimtab.lab.sandbox.masters.state import MastersState, Node
 from trimtab.lab.sandbox.ports import free_ports, require_free
 from trimtab.lab.sandbox.processes import this_process
 from trimtab.model.errors import SandboxError
+from trimtab.online.masters.engines import EMBEDDED, ENGINES, ETCD
 from trimtab.online.masters.messages import MapSeen
-from trimtab.online.masters.settings import MOST_VOTERS, MasterSettings, Scheme
+from trimtab.online.masters.settings import MasterSettings, Scheme
 
 MEMORY_PER_NODE_MB = 50
 MOST_GROUPS = 200
+MOST_NODES = 20
 
 
 def settings_for(lease_seconds: float, scheme: Scheme = Scheme.EXPIRE) -> MasterSettings:
@@ -65,6 +75,7 @@ class MastersSandbox(Sandbox[MastersState, Node, int]):
         *,
         lease_seconds: float = 10.0,
         scheme: Scheme = Scheme.EXPIRE,
+        engine: str = EMBEDDED.name,
         first_port: int | None = None,
         secret: bool = False,
         folder: Path | None = None,
@@ -79,8 +90,10 @@ class MastersSandbox(Sandbox[MastersState, Node, int]):
             How many.
         lease_seconds, scheme
             See `MasterSettings`.
+        engine
+            What chooses: `embedded`, or `etcd`, of which three members are started too.
         first_port
-            Of the first node, the others follow; any free ones if None.
+            Of the first node, the others follow, and two for each member of etcd; any free ones if None.
         secret
             Whether nodes and clients have to know one, drawn here.
         folder
@@ -96,27 +109,43 @@ class MastersSandbox(Sandbox[MastersState, Node, int]):
             If memory, disk or ports are lacking, or a process ends before it is ready; nothing is left
             running then.
         """
-        if not 1 <= nodes <= MOST_VOTERS or not 1 <= groups <= MOST_GROUPS:
+        if engine not in ENGINES:
+            raise SandboxError(f"engine {engine!r} is not known: choose {' or '.join(sorted(ENGINES))}")
+        most = ENGINES[engine].most_nodes or MOST_NODES
+        if not 1 <= nodes <= most or not 1 <= groups <= MOST_GROUPS:
             raise SandboxError(
-                f"{nodes} nodes with {groups} groups cannot be started: choose 1 to {MOST_VOTERS} nodes and "
-                f"1 to {MOST_GROUPS} groups"
+                f"{nodes} nodes with {groups} groups cannot be started on engine {engine}: choose 1 to "
+                f"{most} nodes and 1 to {MOST_GROUPS} groups"
             )
-        settings = settings_for(lease_seconds, scheme)
-        folder = place_for(f"{nodes} nodes", nodes * MEMORY_PER_NODE_MB, folder)
-        ports = free_ports(nodes) if first_port is None else list(range(first_port, first_port + nodes))
+        settings, members, program = settings_for(lease_seconds, scheme), 0, ""
+        if engine == ETCD.name:
+            require("masters-etcd")
+            members, program = MEMBERS, etcd_program(say)
+        memory = nodes * MEMORY_PER_NODE_MB + members * MEMORY_PER_MEMBER_MB
+        folder = place_for(f"{nodes} nodes and {members} members of etcd", memory, folder)
+        count = nodes + 2 * members
+        ports = free_ports(count) if first_port is None else list(range(first_port, first_port + count))
         for port in ports:
             require_free(port)
         state = MastersState(
             folder=folder,
             cluster_id=uuid4().hex,
             owner=this_process(),
-            ports=tuple(ports),
+            ports=tuple(ports[:nodes]),
             groups=groups,
             lease_seconds=lease_seconds,
             secret=secret,
+            etcd_program=program,
+            etcd_ports=tuple(ports[nodes:]),
         )
         sandbox = cls(state)
         with sandbox._starting(detached=detached):
+            for member in state.members:
+                state.home(member.id).mkdir()
+                sandbox._spawn(member, outlive=detached)
+            if members:
+                say(f"starting {members} members of etcd")
+                wait_until_healthy(state.etcd_ports[::2], cls.ready_seconds, sandbox._require_running)
             say(f"starting {nodes} nodes; the first masters come after a lease of {lease_seconds:g} s")
             if secret:
                 state.secret_file.touch(0o600)
@@ -171,20 +200,29 @@ class MastersSandbox(Sandbox[MastersState, Node, int]):
             map=str(state.map),
             settings=settings,
             secret_file=state.cluster.guard.secret_file,
+            engine="etcd" if state.etcd_ports else "embedded",
+            etcd=[f"127.0.0.1:{port}" for port in state.etcd_ports[::2]],
+            etcd_election_seconds=state.election_seconds,
         )
         data = msgspec.json.format(msgspec.json.encode(asdict(document)), indent=1)
         write_atomically(state.configuration(node), data)
 
     @property
     def _declared(self) -> dict[int, Node]:
-        return {node.id: node for node in self.state.nodes}
+        return {node.id: node for node in self._nodes()}
 
     def _nodes(self) -> Collection[Node]:
-        return self.state.nodes
+        return (*self.state.nodes, *self.state.members)
 
     def _title(self, node: Node) -> str:
-        return f"node {node.id}"
+        return f"node {node.id}" if node.role == "node" else f"member {node.id} of etcd"
 
     def _command(self, node: Node) -> list[str]:
+        state = self.state
+        if node.role == "etcd":
+            member = node.id - len(state.ports)
+            return member_command(
+                state.etcd_program, member, state.etcd_ports, state.home(node.id), state.election_seconds
+            )
         # What `trimtab masters node --config FILE` runs, without the time that the command line takes.
-        return [sys.executable, "-m", masters.__name__, str(self.state.configuration(node.id))]
+        return [sys.executable, "-m", masters.__name__, str(state.configuration(node.id))]

@@ -18,9 +18,9 @@ class Node:
     Parameters
     ----------
     id
-        Its number, from 0.
+        Its number, from 0; members of etcd come behind the nodes.
     role
-        Always `node`: all are voters, and any may be master.
+        `node`, which may be master, or `etcd`.
     """
 
     id: int
@@ -41,6 +41,9 @@ class MastersState(SandboxState):
         The lease of a mastership.
     secret
         Whether nodes and clients have one.
+    etcd_program, etcd_ports
+        What the members of etcd are started with, and two ports each: for clients, and for one another; none
+        if the nodes choose themselves.
     """
 
     system: ClassVar[str] = "masters"
@@ -49,11 +52,29 @@ class MastersState(SandboxState):
     groups: int
     lease_seconds: float
     secret: bool = False
+    etcd_program: str = ""
+    etcd_ports: tuple[int, ...] = ()
 
     @property
     def nodes(self) -> tuple[Node, ...]:
-        """All declared processes."""
+        """All nodes."""
         return tuple(map(Node, range(len(self.ports))))
+
+    @property
+    def members(self) -> tuple[Node, ...]:
+        """All members of etcd."""
+        first = len(self.ports)
+        return tuple(Node(first + number, "etcd") for number in range(len(self.etcd_ports) // 2))
+
+    @property
+    def election_seconds(self) -> float:
+        """Of etcd: its own default, or as much shorter as a short lease asks for."""
+        return min(1.0, self.lease_seconds / 8)
+
+    @property
+    def engine(self) -> str:
+        """What chooses."""
+        return "etcd" if self.etcd_ports else "embedded"
 
     @property
     def cluster(self) -> MastersCluster:

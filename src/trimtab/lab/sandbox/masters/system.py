@@ -33,6 +33,7 @@ def describe(state: MastersState) -> str:
     ideal = read_map(state.map, len(state.ports), state.groups)
     lines = [
         f"cluster   {state.cluster_id}",
+        f"engine    {state.engine}",
         f"lease     {state.lease_seconds:g} s",
         f"map       {state.map}, version {ideal.version}",
         f"folder    {state.folder}",
@@ -43,6 +44,11 @@ def describe(state: MastersState) -> str:
         process = state.alive.get(node)
         pid, held = (process.pid, masters.count(node)) if process else ("-", "not running")
         lines.append(f"{node:4}  {address:15}  {pid:<7}  {held}")
+    for member, port in zip(state.members, state.etcd_ports[::2], strict=True):
+        process = state.alive.get(member.id)
+        pid, what = (process.pid, "member of etcd") if process else ("-", "not running")
+        address = f"127.0.0.1:{port}"
+        lines.append(f"{member.id:4}  {address:15}  {pid:<7}  {what}")
     lines += ["", "group  master  ideal  messages"]
     for group, (master, wanted) in enumerate(zip(masters, ideal.ideal, strict=True)):
         messages = max((there[group].messages for there in standings.values() if group in there), default=0)
@@ -54,6 +60,8 @@ def describe(state: MastersState) -> str:
 def kill(state: MastersState, node: int) -> str:
     """Kill a node with -9; a line on what follows."""
     MastersSandbox(state).kill(node)
+    if node >= len(state.ports):
+        return f"member {node} of etcd is killed; the others go on, after an election if it led them"
     within = 1.25 * state.lease_seconds
     return (
         f"node {node} is killed; its groups have other masters within {within:g} s or so, and nothing that "
@@ -64,6 +72,8 @@ def kill(state: MastersState, node: int) -> str:
 def restart(state: MastersState, node: int) -> str:
     """Start a node that was killed; a line on what follows."""
     MastersSandbox(state).restart(node)
+    if node >= len(state.ports):
+        return f"member {node} of etcd is started on its data"
     return (
         f"node {node} is started on its log; it leaves all masterships alone for {state.lease_seconds:g} s, "
         "and then takes those over that the map gives it"

@@ -10,7 +10,10 @@ from trimtab.lab.simulate.masters.machine import Machine, Stage
 from trimtab.lab.simulate.masters.model import Model
 from trimtab.online.masters.entries import BeMaster, Entry, Nonce, Record, TakeOver
 from trimtab.online.masters.incumbent import Phase
+from trimtab.online.masters.log import GroupLog
 from trimtab.online.masters.messages import Accept, OffsetKept, Published, Pulled, Ready, Send
+from trimtab.online.masters.replica import Replica
+from trimtab.online.masters.slots import Ask, Create
 
 
 class ViolationError(Exception):
@@ -70,10 +73,10 @@ class Checkers:
         """A node has taken a fact in; `due` if it was told the time, so that nothing is overdue."""
         core = machine.core
         assert core is not None
-        self._logs(machine.number, -1, core.token.replica)
+        self._logs(machine.number, -1, core.token.log)
         self._token(machine)
         for group in core.groups:
-            self._logs(machine.number, group.number, group.replica)
+            self._logs(machine.number, group.number, group.log)
             self._authority(machine, group)
             self._cycles(machine, group, due=due)
 
@@ -104,7 +107,7 @@ class Checkers:
 
     def _term(self, machine: Machine, group: Any) -> None:
         """A term ends no later than a shortened lease after what it rests on was sent, by the own clock."""
-        entry = group.replica.acceptor.accepted.get(group.state.version, (None, None))[1]
+        entry = self._entry(group.log, group.number, group.state.version)
         nonce = entry.nonce if isinstance(entry, BeMaster) else getattr(entry, "ready", None)
         sent = self._sent_at.get((machine.number, nonce))
         if sent is not None and group.lease.own_until > sent + self._world.settings.own_seconds + 1e-9:
@@ -134,11 +137,19 @@ class Checkers:
         """A takeover leaves its incumbent: that one is master no more, and renews nothing meanwhile."""
         assert machine.core is not None
         group = machine.core.groups[number]
-        under_way = [one.entry for one in group.replica.proposer.under_way.values()]
         if self._held(machine, number):
             self.broken("I1", f"node {machine.number} hands over group {number} and is master still")
-        if any(isinstance(one, BeMaster) and one.node == machine.number for one in under_way):
+        if any(isinstance(one, BeMaster) and one.node == machine.number for one in group.log.under_way):
             self.broken("I1", f"node {machine.number} hands over group {number} beside a renewal")
+
+    def asked(self, machine: Machine, ask: Ask) -> None:
+        """The store is asked for slots: what is proposed leaves the node here."""
+        for entry in ask.asked.entries if isinstance(ask.asked, Create) else ():
+            match entry:
+                case BeMaster(node, nonce) if node == machine.number:
+                    self._sent(machine, nonce)
+                case TakeOver(incumbent) if incumbent == machine.number:
+                    self._handing(machine, ask.group)
 
     def sent(self, machine: Machine, order: Send) -> None:
         """Whoever answers as master is it, or at least nobody else is."""
@@ -159,16 +170,23 @@ class Checkers:
 
     # ------------------------------------------------------------ I2, I3, I5
 
-    def _logs(self, node: int, group: int, replica: Any) -> None:
-        key, applied = (node, group), replica.applied
+    def _entry(self, log: GroupLog, group: int, slot: int) -> Entry | None:
+        """What stands in a slot, as far as a node or the store still knows."""
+        if isinstance(log, Replica):
+            return log.acceptor.accepted.get(slot, (None, None))[1]
+        assert self._world.store is not None
+        return self._world.store.history.get((group, slot))
+
+    def _logs(self, node: int, group: int, log: GroupLog) -> None:
+        key, applied = (node, group), log.applied
         before = self._applied[key]
         if applied == before:
             return
         self._applied[key] = applied
-        accepted = replica.acceptor.accepted
         for slot in range(before + 1, applied + 1):
-            if slot in accepted:
-                self._value(node, group, slot, accepted[slot][1])
+            entry = self._entry(log, group, slot)
+            if entry is not None:
+                self._value(node, group, slot, entry)
         if group < 0:
             return
         state = self._world.state(node, group)
@@ -292,14 +310,14 @@ class Checkers:
             # A renewal may be on its way to some: nodes are compared with those that are as far.
             states: dict[int, Any] = {}
             for one in groups:
-                if states.setdefault(one.replica.applied, one.state.snapshot()) != one.state.snapshot():
+                if states.setdefault(one.log.applied, one.state.snapshot()) != one.state.snapshot():
                     self.broken("I2", f"nodes hold different states of group {number} after the same slot")
             model = self._models[number]
             if max(states) - min(states) > 2:
                 self.broken(
                     "I7", f"nodes are at slots {sorted(states)} of group {number} though all is quiet"
                 )
-            state = max(groups, key=lambda one: one.replica.applied).state
+            state = max(groups, key=lambda one: one.log.applied).state
             # A slot that every node had in a snapshot at once is not known here.
             if model.slot == max(states) and (model.master, model.fence, model.topics) != (
                 state.master,

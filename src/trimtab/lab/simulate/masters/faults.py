@@ -7,7 +7,7 @@ from typing import Final
 
 from trimtab.lab.simulate.masters.machine import Machine
 from trimtab.lab.simulate.masters.network import Address
-from trimtab.lab.simulate.masters.world import World
+from trimtab.lab.simulate.masters.world import STORE, World
 
 MEAN_SECONDS: Final = 4.0
 """Between two faults."""
@@ -37,9 +37,10 @@ def _up(world: World, machine: Machine) -> None:
 
 def isolate(world: World, machine: Machine, seconds: float) -> None:
     """Cut a node off the other nodes, and from clients now and then."""
-    others = [one for one in (*range(world.nodes), *world.clients) if one != machine.number]
+    stores = () if world.store is None else (STORE,)
+    others = [one for one in (*range(world.nodes), *world.clients, *stores) if one != machine.number]
     if world.chance.random() < 0.5:
-        others = [one for one in others if isinstance(one, int)]
+        others = [one for one in others if isinstance(one, int) or one == STORE]
     cut: set[tuple[Address, Address]] = {(machine.number, one) for one in others}
     cut |= {(one, machine.number) for one in others}
     _cut(world, cut, seconds, f"node {machine.number} is cut off")
@@ -47,8 +48,11 @@ def isolate(world: World, machine: Machine, seconds: float) -> None:
 
 def cut_one_way(world: World, machine: Machine, seconds: float) -> None:
     """Let nothing from a node through to some others; they are heard."""
-    other = world.any_node()
-    _cut(world, {(machine.number, other)}, seconds, f"nothing goes from node {machine.number} to {other}")
+    one: Address = machine.number
+    two: Address = world.any_node()
+    if world.store is not None:
+        one, two = world.chance.choice(((one, two), (one, STORE), (STORE, one)))
+    _cut(world, {(one, two)}, seconds, f"nothing goes from {one} to {two}")
 
 
 def _cut(world: World, cut: set[tuple[Address, Address]], seconds: float, what: str) -> None:
@@ -123,6 +127,12 @@ def set_wall(world: World, machine: Machine, seconds: float) -> None:
     world.note(f"the wall clock of node {machine.number} is set")
 
 
+def lose_store(world: World, machine: Machine, seconds: float) -> None:
+    """Let the store answer nobody, as etcd does while it elects; half of what it was asked comes later."""
+    world.note(f"the store is away for {seconds:.1f} s")
+    world.store_away_until = world.now + seconds
+
+
 FAULTS: Final[dict[str, Callable[[World, Machine, float], None]]] = {
     "kill": kill,
     "power": cut_power,
@@ -137,7 +147,7 @@ FAULTS: Final[dict[str, Callable[[World, Machine, float], None]]] = {
     "drift": drift,
     "wall": set_wall,
 }
-"""Name to what goes wrong; beyond these, `drift_beyond` takes the place of `drift`."""
+"""Name to what goes wrong; `drift_beyond` takes `drift`'s place beyond these, and a store may be away."""
 
 
 def schedule(world: World, kinds: tuple[str, ...], until: float, *, beyond: bool) -> None:
@@ -151,6 +161,8 @@ def schedule(world: World, kinds: tuple[str, ...], until: float, *, beyond: bool
         machine = world.machines[world.any_node()]
         seconds = world.chance.choice((0.2, 1.0, 4.0, 15.0)) * (0.5 + world.chance.random())
         fault = drift_beyond if beyond and kind == "drift" else FAULTS[kind]
+        if world.store is not None and world.chance.random() < 0.1:
+            fault = lose_store
         fault(world, machine, min(seconds, until - world.now))
 
     def strike_again() -> None:
@@ -166,6 +178,7 @@ def end_all(world: World) -> None:
     """Let everything work again; what is on its way still comes."""
     world.note("all faults end")
     world.network.heal()
+    world.store_away_until = 0.0
     for machine in world.machines:
         machine.disk.slow, machine.disk.failing, machine.paused_until = 1.0, False, 0.0
         machine.clock.drift(world.now, 1.0)

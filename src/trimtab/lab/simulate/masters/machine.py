@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from trimtab.lab.simulate.masters.clock import Clock
 from trimtab.lab.simulate.masters.disk import Disk
 from trimtab.lab.simulate.masters.network import Address
+from trimtab.lab.simulate.masters.store import SlotStore
 from trimtab.online.masters.messages import MapSeen, Published, Pulled, Send
 from trimtab.online.masters.node import Node
 from trimtab.online.masters.settings import MasterSettings
@@ -61,6 +62,7 @@ class Stage(Protocol):
     groups: int
     settings: MasterSettings
     machines: list[Machine]
+    store: SlotStore | None
     map: MapSeen
 
     @property

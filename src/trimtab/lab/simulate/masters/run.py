@@ -8,6 +8,8 @@ from random import Random
 from trimtab.lab.simulate.masters.checkers import ViolationError
 from trimtab.lab.simulate.masters.faults import FAULTS, end_all, schedule
 from trimtab.lab.simulate.masters.world import World
+from trimtab.online.masters.engines import EMBEDDED
+from trimtab.online.masters.log import Engine
 from trimtab.online.masters.settings import MasterSettings, Scheme
 
 FAULT_SECONDS = 120.0
@@ -42,11 +44,15 @@ class Told:
     clean: int = 0
 
 
-def run(seed: int, *, beyond: bool = False, fault_seconds: float = FAULT_SECONDS) -> Told:
+def run(
+    seed: int, *, engine: Engine = EMBEDDED, beyond: bool = False, fault_seconds: float = FAULT_SECONDS
+) -> Told:
     """Draw a cluster, a scheme, kinds of faults and maps from a seed, and hold every invariant against it.
 
     Parameters
     ----------
+    engine
+        What chooses: the nodes among themselves, or a store of slots that may be away as well.
     beyond
         Whether clocks drift far more than promised. Then two nodes may count themselves as master, and the
         checkers of I1 and I6 are off; no message is lost and no offset goes back for all that.
@@ -69,12 +75,18 @@ def run(seed: int, *, beyond: bool = False, fault_seconds: float = FAULT_SECONDS
     )
     latency = chance.choice((0.002, 0.02))
     world = World(
-        seed, nodes=nodes, groups=groups, settings=settings, clocks_kept=not beyond, latency_seconds=latency
+        seed,
+        nodes=nodes,
+        groups=groups,
+        settings=settings,
+        engine=engine,
+        clocks_kept=not beyond,
+        latency_seconds=latency,
     )
     told = Told(
         seed,
-        f"{nodes} nodes, {groups} groups, scheme {scheme.name.lower()}, latency {latency * 1000:g} ms, "
-        f"faults {' '.join(kinds)}",
+        f"{engine.name}, {nodes} nodes, {groups} groups, scheme {scheme.name.lower()}, "
+        f"latency {latency * 1000:g} ms, faults {' '.join(kinds)}",
     )
     try:
         _play(world, kinds, fault_seconds, beyond=beyond)

@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 from trimtab.lab.simulate.masters.world import World
+from trimtab.online.masters.engines import EMBEDDED
+from trimtab.online.masters.log import Engine
 from trimtab.online.masters.settings import MasterSettings, Scheme
 
 LATENCY_SECONDS = 0.0045
 """Of a message; with a sync of a millisecond a proposal takes P = 10 ms on the average."""
 
 
-def takeover_seconds(scheme: Scheme, *, takeovers: int, seed: int = 0) -> list[float]:
+def takeover_seconds(
+    scheme: Scheme, *, takeovers: int, seed: int = 0, engine: Engine = EMBEDDED
+) -> list[float]:
     """Seconds from the incumbent's proposal to the ideal node's mastership, sorted.
 
     One group on three nodes, L = 10 s, R = 2.5 s, producer and consumer at work; the ideal map names another
     node every 40 s or so, at a moment of chance.
     """
     world = World(
-        seed, nodes=3, groups=1, settings=MasterSettings(scheme=scheme), latency_seconds=LATENCY_SECONDS
+        seed,
+        nodes=3,
+        groups=1,
+        settings=MasterSettings(scheme=scheme),
+        engine=engine,
+        latency_seconds=LATENCY_SECONDS,
     )
     world.run_until(15.0)
     ideal = 0
@@ -27,11 +36,11 @@ def takeover_seconds(scheme: Scheme, *, takeovers: int, seed: int = 0) -> list[f
     return sorted(world.checkers.takeovers)
 
 
-def table(takeovers: int) -> str:
+def table(takeovers: int, engine: Engine = EMBEDDED) -> str:
     """A line for each scheme."""
     lines = ["scheme     least    p50     p99    most   seconds, of " + str(takeovers)]
     for scheme in Scheme:
-        found = takeover_seconds(scheme, takeovers=takeovers)
+        found = takeover_seconds(scheme, takeovers=takeovers, engine=engine)
         figures = (found[0], found[len(found) // 2], found[int(len(found) * 0.99)], found[-1])
         lines.append(f"{scheme.name.lower():8}" + "".join(f"{figure:8.3f}" for figure in figures))
     return "\n".join(lines)

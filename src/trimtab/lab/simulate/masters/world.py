@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from heapq import heappop, heappush
 from random import Random
-from typing import Any
+from typing import Any, Final
 
 from trimtab.lab.simulate.masters.checkers import Checkers
 from trimtab.lab.simulate.masters.clients import Consumer, Producer
@@ -13,12 +13,20 @@ from trimtab.lab.simulate.masters.clock import Clock
 from trimtab.lab.simulate.masters.disk import Disk
 from trimtab.lab.simulate.masters.machine import Machine
 from trimtab.lab.simulate.masters.network import Address, Network
-from trimtab.online.masters.messages import Due, Fact, MapSeen, Order, Received, Send, Write
+from trimtab.lab.simulate.masters.store import SlotStore
+from trimtab.online.masters.engines import EMBEDDED
+from trimtab.online.masters.log import Engine
+from trimtab.online.masters.messages import Due, MapSeen, Received, Send, Write
 from trimtab.online.masters.node import Node
 from trimtab.online.masters.settings import MasterSettings
+from trimtab.online.masters.slots import Ask, Fact, Order, Told
 from trimtab.online.masters.state import GroupState
 
 SYNC_SECONDS = 0.001
+STORE: Final = "store"
+"""The address of the store of slots, where there is one."""
+STORE_SECONDS: Final = 0.002
+"""What it takes to choose, beside the ways there and back."""
 
 
 class World:
@@ -28,6 +36,8 @@ class World:
     ----------
     seed
         Of all chance.
+    engine
+        What chooses; with any but `EMBEDDED` there is a store of slots.
 
     Attributes
     ----------
@@ -35,6 +45,8 @@ class World:
         True seconds.
     closing
         Whether producers have nothing new to send.
+    store, store_away_until
+        Where the slots are, if the nodes do not choose themselves; and until when it answers nobody.
     story
         What happened, each with its second.
     ambush
@@ -48,6 +60,7 @@ class World:
         nodes: int,
         groups: int,
         settings: MasterSettings,
+        engine: Engine = EMBEDDED,
         clocks_kept: bool = True,
         latency_seconds: float = 0.004,
         interval_seconds: float = 0.6,
@@ -56,6 +69,9 @@ class World:
         self.nodes, self.groups, self.settings = nodes, groups, settings
         self.now = 0.0
         self.closing = False
+        self.engine = engine
+        self.store = None if engine is EMBEDDED else SlotStore()
+        self.store_away_until = 0.0
         self.events = 0
         self.ambush: Callable[[], None] | None = None
         self.story: list[tuple[float, str]] = []
@@ -130,7 +146,8 @@ class World:
             life=machine.life,
             now=machine.clock.read(self.now),
             settings=self.settings,
-            written=machine.disk.recovered(),
+            written=self.store.recovered(self.groups) if self.store is not None else machine.disk.recovered(),
+            engine=self.engine,
         )
         self.checkers.begun_anew(machine.number)
         self.moment()
@@ -163,6 +180,11 @@ class World:
     def _perform(self, machine: Machine, order: Order) -> None:
         if isinstance(order, Write):
             machine.disk.lines.append((order.group, order.written))
+            return
+        if isinstance(order, Ask):
+            self.checkers.asked(machine, order)
+            for delay in self.network.delays(machine.number, STORE):
+                self.at(self.now + delay + STORE_SECONDS, self._ask, machine, machine.life, order)
             return
         disk = machine.disk
         if not order.synced or disk.synced == len(disk.lines):
@@ -197,6 +219,25 @@ class World:
     def _send(self, machine: Machine, order: Send) -> None:
         self.checkers.sent(machine, order)
         self.transmit(machine.number, order.to, order.group, order.message)
+
+    def _ask(self, machine: Machine, life: int, ask: Ask) -> None:
+        """A question comes to the store; answers go as messages do, and so does what it tells all."""
+        assert self.store is not None
+        if self.now < self.store_away_until:
+            # Nobody is answered; what came in is chosen when it works again, or never.
+            if self.chance.random() < 0.5:
+                self.at(self.store_away_until, self._ask, machine, life, ask)
+            return
+        answers, seen = self.store.ask(ask)
+        for answer in answers:
+            self._tell_later(machine, life, answer)
+        for other in self.machines:
+            for told in seen:
+                self._tell_later(other, other.life, told)
+
+    def _tell_later(self, machine: Machine, life: int, told: Told) -> None:
+        for delay in self.network.delays(STORE, machine.number):
+            self.at(self.now + delay, self.tell, machine, life, told)
 
     def _wake(self, machine: Machine) -> None:
         assert machine.core is not None

@@ -1,0 +1,276 @@
+"""Logs of groups in etcd: a key a slot, made once; and a group's state in pieces where they are cut off."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Final
+
+from trimtab.dataplane.masters.etcd import EtcdClient, HistoryLostError, Pair
+from trimtab.files.masters.frames import TornError, encoded, frames
+from trimtab.model.errors import ConnectError, InputError, NodeError
+from trimtab.online.masters.messages import Snapshot
+from trimtab.online.masters.slots import (
+    Ask,
+    Create,
+    Created,
+    Keep,
+    Kept,
+    ReadFrom,
+    Seen,
+    Taken,
+    Told,
+    Unknown,
+)
+
+PAGE_SLOTS: Final = 64
+"""Read at once: a batch has 128 KiB at most, or so."""
+PIECE_BYTES: Final = 512 << 10
+"""Of a snapshot; etcd takes 1.5 MiB at once."""
+AGAIN_SECONDS: Final = 0.2
+
+
+class EtcdSlots:
+    """What the core asks of the store, carried out; what happens there, told.
+
+    Slot N of group G is the key `/trimtab/CLUSTER/G/N`, N in 20 digits; G of the token is -1. The state of a
+    group after a slot lies in pieces under `/trimtab-snapshots/CLUSTER/G/`, which nobody watches, and
+    `/trimtab/CLUSTER/G/snapshot` says which they are. All values are frames with a CRC.
+
+    Parameters
+    ----------
+    tell
+        Takes a fact.
+    """
+
+    def __init__(self, client: EtcdClient, cluster: str, groups: int, tell: Callable[[Told], None]) -> None:
+        self._client, self._groups, self._tell = client, range(-1, groups), tell
+        self._prefix = f"/trimtab/{cluster}/".encode()
+        self._states = f"/trimtab-snapshots/{cluster}/".encode()
+        self._revision = 0
+        self._last = dict.fromkeys(self._groups, 0)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._reading: set[int] = set()
+        self._keeping = asyncio.Lock()
+
+    async def start(self) -> dict[int, list[Any]]:
+        """Group to what its log holds; waits for etcd as long as it takes.
+
+        Raises
+        ------
+        NodeError
+            If what stands there is none of ours.
+        """
+        while True:
+            try:
+                self._revision = await self._now()
+                return {group: await self._read(group, 1) for group in self._groups}
+            except ConnectError:
+                await asyncio.sleep(AGAIN_SECONDS)
+
+    async def run(self) -> None:
+        """Watch, for good; errors as in `start`."""
+        while True:
+            try:
+                async for found in self._client.watch(self._prefix, self._revision + 1):
+                    self._see(found)
+                    # All of a transaction has one revision: the next watch may begin behind it only when
+                    # the next one has come.
+                    self._revision = max(self._revision, found.changed - 1)
+            except HistoryLostError:
+                await self._read_all()
+            except ConnectError:
+                pass
+            await asyncio.sleep(AGAIN_SECONDS)
+
+    async def close(self) -> None:
+        """End what is under way."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._client.close()
+
+    def ask(self, ask: Ask) -> None:
+        """Begin to carry out an order; its outcome is told."""
+        group, asked = ask
+        match asked:
+            case Create():
+                self._begin(self._create(group, asked))
+            case ReadFrom(slot):
+                if group not in self._reading:
+                    self._reading.add(group)
+                    self._begin(self._read_and_tell(group, slot))
+            case Keep():
+                self._begin(self._keep(group, asked))
+
+    def _begin(self, work: Any) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            print(f"a question to etcd failed: {error!r}", file=sys.stderr, flush=True)
+
+    # ------------------------------------------------------------ slots
+
+    def _key(self, group: int, slot: int) -> bytes:
+        return self._prefix + b"%d/%020d" % (group, slot)
+
+    def _head(self, group: int) -> bytes:
+        return self._prefix + b"%d/snapshot" % group
+
+    async def _create(self, group: int, asked: Create) -> None:
+        does, (number, slot, entries) = self._client.does, asked
+        keys = [self._key(group, at) for at in range(slot, slot + len(entries))]
+        compare = [does.create(key) == 0 for key in keys]
+        # The slot before must be there: none is left out, and none that was cut off is filled again.
+        compare.append(
+            does.create(self._key(group, slot - 1)) > 0 if slot > 1 else does.create(self._head(group)) == 0
+        )
+        puts = [does.put(key, encoded(entry)) for key, entry in zip(keys, entries, strict=True)]
+        there = does.get(keys[0], self._key(group, slot + len(entries)))
+        try:
+            done, answers = await self._client.transact(compare, puts, [there])
+        except ConnectError:
+            self._tell(Told(group, Unknown(number)))
+            return
+        if done:
+            self._tell(Told(group, Created(number)))
+            return
+        found = sorted((bytes(one.key), bytes(value)) for value, one in answers[0])
+        begins = bool(found) and found[0][0] == keys[0]
+        taken = tuple(_value(*one) for one in found) if begins else ()
+        self._tell(Told(group, Taken(number, slot, taken)))
+
+    def _see(self, found: Pair) -> None:
+        """Tell what was put."""
+        of, _, which = found.key.removeprefix(self._prefix).partition(b"/")
+        group, value = int(of), _value(found.key, found.value)
+        if group not in self._last:
+            return
+        if which == b"snapshot":
+            self._tell(Told(group, Kept(value[0])))
+        else:
+            slot = int(which)
+            self._last[group] = max(self._last[group], slot)
+            self._tell(Told(group, Seen(slot, (value,))))
+
+    async def _now(self) -> int:
+        """The revision of the store."""
+        return (await self._client.range(self._prefix, self._prefix + b"\0"))[0]
+
+    async def _read(self, group: int, since: int) -> list[Any]:
+        """What stands in the slots from one on, behind a snapshot if they are cut off there."""
+        told: list[Any] = []
+        while True:
+            until = self._key(group, since + PAGE_SLOTS)
+            _, page = await self._client.range(self._key(group, since), until)
+            if not page or page[0].key != self._key(group, since):
+                snapshot = await self._snapshot(group, since)
+                if snapshot is None:
+                    return told
+                told = [snapshot]
+                since = snapshot.slot + 1
+                continue
+            told.append(Seen(since, tuple(_value(one.key, one.value) for one in page)))
+            since += len(page)
+            self._last[group] = max(self._last[group], since - 1)
+
+    async def _read_and_tell(self, group: int, since: int) -> None:
+        try:
+            for told in await self._read(group, since) or [Seen(since, ())]:
+                self._tell(Told(group, told))
+        except ConnectError:
+            pass  # whoever misses something asks again
+        finally:
+            self._reading.discard(group)
+
+    async def _read_all(self) -> None:
+        """What a watch has missed."""
+        try:
+            revision = await self._now()
+            for group in self._groups:
+                for told in await self._read(group, self._last[group] + 1):
+                    self._tell(Told(group, told))
+            self._revision = revision
+        except ConnectError:
+            pass
+
+    # ------------------------------------------------------------ snapshots
+
+    async def _snapshot(self, group: int, since: int) -> Snapshot | None:
+        """The kept state of a group, if it goes as far as a slot."""
+        while True:
+            head = self._head(group)
+            _, found = await self._client.range(head, head + b"\0")
+            if not found:
+                return None
+            slot, name, pieces = _value(head, found[0].value)
+            if slot < since:
+                return None
+            data = b""
+            for piece in range(pieces):
+                key = self._piece(group, name, piece)
+                _, part = await self._client.range(key, key + b"\0")
+                if not part:
+                    break  # a later one has taken its place meanwhile
+                data += part[0].value
+            else:
+                kept = _value(head, data)
+                assert isinstance(kept, Snapshot)
+                return kept
+
+    def _piece(self, group: int, name: str, piece: int) -> bytes:
+        return self._states + f"{group}/{name}/{piece:06d}".encode()
+
+    async def _keep(self, group: int, asked: Keep) -> None:
+        """Put the pieces, and then all at once: name them, cut off the slots, remove older ones."""
+        async with self._keeping:
+            # Pieces that are left go with the next ones; the core has it kept again.
+            with suppress(ConnectError):
+                await self._put_state(group, asked)
+
+    async def _put_state(self, group: int, asked: Keep) -> None:
+        does, head = self._client.does, self._head(group)
+        _, found = await self._client.range(head, head + b"\0")
+        if found and _value(head, found[0].value)[0] >= asked.slot:
+            return
+        # A name of its own: whoever keeps the same slot at the same time must not mix its pieces with these.
+        name, data = f"{asked.slot:020d}-{secrets.token_hex(4)}", encoded(Snapshot(asked.slot, asked.state))
+        pieces = [data[at : at + PIECE_BYTES] for at in range(0, len(data), PIECE_BYTES)]
+        for number, piece in enumerate(pieces):
+            await self._client.put(self._piece(group, name, number), piece)
+        states = self._states + b"%d/" % group
+        own = states + name.encode()
+        await self._client.transact(
+            [does.mod(head) == (found[0].changed if found else 0)],
+            [
+                does.put(head, encoded((asked.slot, name, len(pieces)))),
+                does.delete(self._key(group, 0), self._key(group, asked.cut + 1)),
+                does.delete(states, own),
+                does.delete(own + b"0", states[:-1] + b"0"),
+            ],
+        )
+
+
+def _value(key: bytes, value: bytes) -> Any:
+    """The message of a frame.
+
+    Raises
+    ------
+    NodeError
+        If it is none, or one that is not known here.
+    """
+    try:
+        _, message = next(frames(memoryview(value)))
+    except (TornError, InputError, StopIteration) as error:
+        raise NodeError(
+            f"etcd's key {key.decode(errors='replace')} holds no entry that is known here ({error}): give "
+            "this cluster a name of its own, or update this node"
+        ) from None
+    return message

@@ -1,0 +1,94 @@
+"""The seam between groups and the engine that chooses what stands in their logs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from trimtab.online.masters.entries import Entry
+from trimtab.online.masters.station import Station
+
+STORE: Final = -2
+"""Who sends what a store of slots tells; nodes have numbers from 0 on."""
+
+
+class GroupLog(Protocol):
+    """The log of one group on one node: one value a slot, the same on every node.
+
+    Whoever proposes hears of the outcome by what is applied, never by an answer:
+
+    - COMMITTED: the entry itself was applied;
+    - void: another one was applied in its place, or the entry was applied and does not count any more, since
+      the mastership that it expected has changed;
+    - UNKNOWN: neither, for now or for good. **UNKNOWN is possibly chosen**, in any later moment too.
+
+    Any entry may be applied twice. An engine proposes batches and offsets again whose outcome is UNKNOWN,
+    since they count once, and in the order in which they came; masterships never, for the term of one
+    that is chosen late is over when it is, and everybody waits for it.
+
+    Attributes
+    ----------
+    applied
+        The last slot that was applied here.
+    """
+
+    @property
+    def applied(self) -> int:
+        """The last slot that was applied here."""
+
+    @property
+    def under_way(self) -> tuple[Entry, ...]:
+        """Entries of this node that have left it, and are neither known to be chosen nor given up."""
+
+    def recover(self, written: Iterable[Any]) -> None:
+        """Take in what there was when this life began: what former lives wrote, or what the store holds."""
+
+    def propose(self, entry: Entry) -> None:
+        """Have an entry chosen in some slot, if this node can."""
+
+    def withdraw(self, kind: type) -> None:
+        """Forget entries of a kind that wait for their turn; nobody has seen them."""
+
+    def catch_up(self, sender: int) -> None:
+        """A node has more of the log than this one: learn it, unless it was asked for just now."""
+
+    def received(self, sender: int, message: Any) -> bool:
+        """Take in a message of the log, from a node or from `STORE`; False if it is none."""
+
+    def go_on(self) -> None:
+        """Do what is due: send what may be sent, and again what was not answered."""
+
+    def due(self) -> float:
+        """When to go on though nothing happened."""
+
+
+MakeLog = Callable[
+    [
+        Station,
+        int,
+        Callable[[int, Entry], None],
+        Callable[[], tuple[Any, ...]],
+        Callable[[tuple[Any, ...]], None],
+    ],
+    GroupLog,
+]
+"""Station, group, and three functions: `apply`, called with every chosen slot and entry, in order, once;
+`snapshot`, the state after the last applied slot as a value; `restore`, the inverse."""
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """What chooses.
+
+    Attributes
+    ----------
+    log
+        Makes the log of a group.
+    most_nodes
+        How many nodes a cluster may have; None for as many as are wanted.
+    """
+
+    name: str
+    log: MakeLog
+    most_nodes: int | None

@@ -1,0 +1,260 @@
+"""A group's log in a store where every slot is a key that is made once: the store chooses, not the nodes."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from math import inf
+from typing import Any, Final
+
+from trimtab.online.masters.entries import Append, Entry, Nonce, SyncOffsets
+from trimtab.online.masters.log import STORE
+from trimtab.online.masters.messages import Snapshot
+from trimtab.online.masters.slots import (
+    Ask,
+    Create,
+    Created,
+    Keep,
+    Kept,
+    ReadFrom,
+    Seen,
+    Taken,
+    Unknown,
+)
+from trimtab.online.masters.station import Station
+
+CREATE_BYTES: Final = 1 << 20
+"""Entries go into one transaction up to so many bytes, and one at least: etcd takes 1.5 MiB at once."""
+
+
+@dataclass(slots=True)
+class _Creating:
+    """A transaction under way: what of it was not seen in its slots yet, and when its outcome is UNKNOWN."""
+
+    number: Nonce
+    slot: int
+    entries: tuple[Entry, ...]
+    until: float
+
+
+class StoredLog:
+    """The log of one group, in the store; see `GroupLog`.
+
+    One transaction is under way at a time, with as many entries as there may be at once: entries that raced
+    for slots side by side would overtake one another whenever one of them is lost or comes late.
+
+    Parameters
+    ----------
+    apply, snapshot, restore
+        See `MakeLog`.
+
+    Attributes
+    ----------
+    applied
+        The last slot that was applied.
+    """
+
+    __slots__ = (
+        "_apply", "_asked_at", "_creating", "_cut", "_group", "_heard_at", "_keep_at", "_restore", "_seen",
+        "_snapshot", "_station", "_try_at", "_turning", "_waiting", "applied",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        station: Station,
+        group: int,
+        apply: Callable[[int, Entry], None],
+        snapshot: Callable[[], tuple[Any, ...]],
+        restore: Callable[[tuple[Any, ...]], None],
+    ) -> None:
+        self._station, self._group = station, group
+        self._apply, self._snapshot, self._restore = apply, snapshot, restore
+        self.applied = self._cut = 0
+        self._seen: dict[int, Entry] = {}
+        self._waiting: deque[Entry] = deque()
+        self._creating: _Creating | None = None
+        self._asked_at = self._try_at = self._keep_at = -inf
+        self._heard_at = station.now
+        self._turning = False
+
+    def recover(self, written: Iterable[Any]) -> None:
+        """Take in what the store holds."""
+        for one in written:
+            self.received(STORE, one)
+
+    # ------------------------------------------------------------ proposing
+
+    @property
+    def under_way(self) -> tuple[Entry, ...]:
+        """What was asked for, and neither answered nor seen yet."""
+        return self._creating.entries if self._creating is not None else ()
+
+    def propose(self, entry: Entry) -> None:
+        """Have an entry chosen in some slot, if the store can be asked."""
+        self._waiting.append(entry)
+        self.go_on()
+
+    def withdraw(self, kind: type) -> None:
+        """Forget waiting entries of a kind; nobody has seen them."""
+        self._waiting = deque(entry for entry in self._waiting if type(entry) is not kind)
+
+    def go_on(self) -> None:
+        """Ask for slots, if there is something to put there; and look when nothing is heard for long."""
+        now = self._station.now
+        if self._creating is not None and now >= self._creating.until:
+            self._unknown()
+        # In the middle of applying, the next slot may be taken already, by what is applied next.
+        if self._waiting and self._creating is None and now >= self._try_at and not self._turning:
+            self._create()
+        if now >= self._look_at:
+            self.catch_up(STORE)
+
+    def due(self) -> float:
+        """When to go on though nothing happened."""
+        at = self._look_at
+        if self._creating is not None:
+            return min(at, self._creating.until)
+        return min(at, self._try_at) if self._waiting else at
+
+    @property
+    def _look_at(self) -> float:
+        # A watch may be silent because nothing happens, or because it is dead without anybody's knowing.
+        return max(self._heard_at, self._asked_at) + 2 * self._station.settings.renewal_seconds
+
+    def _create(self) -> None:
+        settings, entries, size = self._station.settings, list[Entry](), 0
+        while self._waiting and len(entries) < settings.window:
+            size += _bytes(self._waiting[0])
+            if entries and size > CREATE_BYTES:
+                break
+            entries.append(self._waiting.popleft())
+        asked = Create(self._station.nonce(), self.applied + 1, tuple(entries))
+        self._creating = _Creating(*asked, self._station.now + settings.propose_seconds)
+        self._station.ask(Ask(self._group, asked))
+
+    def _unknown(self) -> None:
+        """It may be chosen, or be chosen later: read, and propose again what counts once."""
+        assert self._creating is not None
+        entries, self._creating = self._creating.entries, None
+        # The same slot as before, for nothing else was seen there: whichever try comes first has it.
+        self._back([entry for entry in entries if isinstance(entry, Append | SyncOffsets)])
+        self._try_at = self._station.now + self._station.settings.retry_seconds
+        self.catch_up(STORE)
+
+    def _back(self, entries: Iterable[Entry]) -> None:
+        """To the head of those that wait, in their order: later batches must not overtake them."""
+        self._waiting.extendleft(reversed(tuple(entries)))
+
+    # ------------------------------------------------------------ learning
+
+    def received(self, sender: int, message: Any) -> bool:
+        """Take in what the store tells; False for anything else."""
+        if sender != STORE:
+            return False
+        self._heard_at = self._station.now
+        creating = self._creating
+        mine = creating is not None and getattr(message, "number", None) == creating.number
+        match message:
+            case Created():
+                if mine and creating is not None:
+                    self._learn(creating.slot, creating.entries)
+            case Taken(_, slot, entries):
+                self._learn(slot, entries)
+                if mine:
+                    self._void()
+                if mine and not entries:
+                    # This node is behind what is cut off, or the store behind what this node has seen.
+                    self._try_at = self._station.now + self._station.settings.retry_seconds
+                    self.catch_up(STORE)
+            case Unknown():
+                if mine:
+                    self._unknown()
+            case Seen(slot, entries):
+                self._learn(slot, entries)
+            case Snapshot():
+                self._install(message)
+            case Kept(slot):
+                self._cut = max(self._cut, slot)
+            case _:
+                return False
+        if creating is not None and self._creating is None:
+            self._keep()
+        self.go_on()
+        return True
+
+    def _void(self) -> None:
+        """What is left stands nowhere, and will not by that transaction: it waits for the next."""
+        if self._creating is not None:
+            entries, self._creating = self._creating.entries, None
+            self._back(entries)
+
+    def _learn(self, slot: int, entries: tuple[Entry, ...]) -> None:
+        for at, entry in enumerate(entries, slot):
+            if at > self.applied:
+                self._seen[at] = entry
+        self._settle()
+        self._advance()
+
+    def _settle(self) -> None:
+        """What stands in the slots decides, whatever was answered or not: an earlier try may have come late.
+
+        A mastership has a nonce, and a batch that is the same to the letter is the same. An earlier try may
+        have had fewer entries, so one that stands there says nothing of the next.
+        """
+        while (creating := self._creating) is not None and creating.slot in self._seen:
+            if self._seen[creating.slot] != creating.entries[0]:
+                self._void()
+            elif len(creating.entries) == 1:
+                self._creating = None
+            else:
+                creating.slot, creating.entries = creating.slot + 1, creating.entries[1:]
+
+    def _advance(self) -> None:
+        if self._turning:
+            return
+        self._turning = True
+        while self.applied + 1 in self._seen:
+            self.applied += 1
+            self._apply(self.applied, self._seen.pop(self.applied))
+        self._turning = False
+        if self._seen:
+            self.catch_up(STORE)  # a slot between was not seen
+
+    def catch_up(self, sender: int) -> None:
+        """Ask the store for what was chosen since, unless it was asked just now."""
+        if self._station.now - self._asked_at >= self._station.settings.retry_seconds:
+            self._asked_at = self._station.now
+            self._station.ask(Ask(self._group, ReadFrom(self.applied + 1)))
+
+    def _install(self, snapshot: Snapshot) -> None:
+        self._cut = max(self._cut, snapshot.slot)
+        if snapshot.slot <= self.applied:
+            return
+        if self._creating is not None and self._creating.slot <= snapshot.slot:
+            self._unknown()  # what stood in its slot is not known any more
+        self._restore(snapshot.state)
+        self.applied = snapshot.slot
+        self._seen = {slot: entry for slot, entry in self._seen.items() if slot > snapshot.slot}
+        self._advance()
+
+    def _keep(self) -> None:
+        """After so many entries, the next node whose proposal is decided has the state kept."""
+        settings, now = self._station.settings, self._station.now
+        if self.applied - self._cut >= settings.snapshot_entries and now >= self._keep_at:
+            # Whether it was kept is told to all; until then nobody is asked again and again.
+            self._keep_at = now + 10 * settings.propose_seconds
+            # The newest half stays, for nodes that are a little behind; the last one must, for the next slot
+            # is made only behind it.
+            cut = self.applied - max(1, settings.snapshot_entries // 2)
+            self._station.ask(Ask(self._group, Keep(self.applied, cut, self._snapshot())))
+
+
+def _bytes(entry: Entry) -> int:
+    """What an entry takes, about."""
+    match entry:
+        case Append(_, records):
+            return sum(len(one.payload) + len(one.topic) + len(one.producer) + 32 for one in records)
+        case SyncOffsets(_, offsets):
+            return sum(len(consumer) + len(topic) + 16 for consumer, topic, _ in offsets)
+    return 64

@@ -1,0 +1,196 @@
+"""Slots in a real etcd: it answers what the model of the simulation answers; and what a client meets."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Awaitable, Callable, Iterator
+from itertools import chain
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from trimtab.dataplane.masters.etcd import EtcdClient, HistoryLostError
+from trimtab.dataplane.masters.slots import EtcdSlots
+from trimtab.lab.sandbox.masters.etcd import etcd_program, member_command, wait_until_healthy
+from trimtab.lab.sandbox.ports import free_ports
+from trimtab.lab.sandbox.processes import Process, kill, spawn
+from trimtab.lab.simulate.masters.store import SlotStore
+from trimtab.model.errors import ConnectError, NodeError, SandboxError
+from trimtab.online.masters.entries import Append, BeMaster, Record
+from trimtab.online.masters.slots import Ask, Create, Keep, ReadFrom, Told
+
+A = Append(1, (Record("t", "p", 1, b"\x00\xff"),))
+B, C = BeMaster(0, (1, 1), 0), Append(2, ())
+STATE = ("much", bytes(1_300_000))
+"""More than etcd takes in one value."""
+STORY = (
+    Create((1, 1), 1, (A, B)),  # the first of all
+    Create((1, 2), 1, (C,)),  # taken
+    Create((1, 3), 2, (C, C)),  # one of two is taken
+    Create((1, 4), 9, (C,)),  # leaves slots out
+    Create((1, 5), 3, (C, A, B)),
+    ReadFrom(2),
+    ReadFrom(6),  # nothing yet
+    Keep(4, 2, STATE),
+    Keep(3, 1, ("late",)),  # a later one is kept
+    Create((1, 6), 1, (A,)),  # cut off, as is what follows
+    Create((1, 7), 2, (A,)),
+    Create((1, 8), 3, (A,)),  # there, and the one before is not
+    Create((1, 9), 6, (A,)),
+    ReadFrom(1),
+    Keep(6, 5, ("more",)),
+    ReadFrom(5),
+    ReadFrom(6),
+)
+
+
+@pytest.fixture(scope="module")
+def member(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Process, str]]:
+    """One member, and where it is."""
+    try:
+        program = etcd_program()
+    except SandboxError as error:
+        pytest.skip(f"no etcd can be had: {error}")
+    folder, ports = tmp_path_factory.mktemp("etcd"), free_ports(2)
+    command = member_command(program, 0, ports, folder, 1.0)
+    process = spawn(command, folder, folder / "out.log", outlive=False)
+    try:
+        wait_until_healthy(ports[:1], 60.0, lambda: None)
+        yield process, f"127.0.0.1:{ports[0]}"
+    finally:
+        kill([process])
+
+
+def tried(endpoint: str, story: Callable[[EtcdClient], Awaitable[Any]]) -> Any:
+    """What comes of a story that has a client."""
+
+    async def run() -> Any:
+        client = EtcdClient([endpoint], 0, 2.0)
+        try:
+            return await story(client)
+        finally:
+            await client.close()
+
+    return asyncio.run(run())
+
+
+def test_etcd_answers_as_its_model_does(member: tuple[Process, str]) -> None:
+    """The same questions, the same answers, and the same is seen by whoever watches."""
+
+    async def story(client: EtcdClient) -> list[list[Told]]:
+        found: list[list[Told]] = [[]]
+        slots = EtcdSlots(client, uuid4().hex, 1, lambda told: found[-1].append(told))
+        assert await slots.start() == {-1: [], 0: []}
+        watch = asyncio.create_task(slots.run())
+        await asyncio.sleep(0.5)
+        for asked in STORY:
+            slots.ask(Ask(0, asked))
+            await asyncio.sleep(0.5)
+            found.append([])
+        watch.cancel()
+        await asyncio.gather(watch, return_exceptions=True)
+        again = EtcdSlots(client, slots._prefix.decode().split("/")[2], 1, found[-1].append)
+        found.append([Told(0, one) for one in (await again.start())[0]])
+        return found
+
+    store = SlotStore()
+    model = [[*chain(*store.ask(Ask(0, asked)))] for asked in STORY]
+    model += [[], [Told(0, one) for one in store.read(0, 1)]]
+    assert [parted(found) for found in tried(member[1], story)] == [parted(found) for found in model]
+
+
+def parted(found: list[Told]) -> list[Any]:
+    """What was told, slot by slot, in an order of its own: a watch tells each by itself."""
+    told: list[Any] = []
+    for _, one in found:
+        if type(one).__name__ == "Seen":
+            told += [("Seen", slot, entry) for slot, entry in enumerate(one.entries, one.slot)]
+        else:
+            told.append((type(one).__name__, *one))
+    return sorted(told, key=repr)
+
+
+def test_a_watch_that_begins_where_etcd_has_forgotten_says_so(member: tuple[Process, str]) -> None:
+    """What happened since is read then."""
+
+    async def story(client: EtcdClient) -> None:
+        key = f"/story/{uuid4().hex}".encode()
+        for value in (b"1", b"2", b"3"):
+            await client.put(key, value)
+        revision, _ = await client.range(key, key + b"\0")
+        found = await anext(client.watch(key, revision))
+        assert (found.key, found.value, found.changed) == (key, b"3", revision)
+        await client._clients[0].compact(revision)
+        with pytest.raises(HistoryLostError, match="has forgotten"):
+            await anext(client.watch(key, revision - 1))
+
+    tried(member[1], story)
+
+
+def test_a_member_that_says_nothing_is_waited_for_only_so_long(member: tuple[Process, str]) -> None:
+    """A stopped process keeps its connections; whether it did what it was asked is not known."""
+    process, endpoint = member
+
+    async def story(client: EtcdClient) -> None:
+        key = f"/story/{uuid4().hex}".encode()
+        await client.put(key, b"1")
+        process.signal(signal.SIGSTOP)
+        try:
+            with pytest.raises(ConnectError, match="a majority of its members must run"):
+                await client.put(key, b"2")
+        finally:
+            process.signal(signal.SIGCONT)
+        for _ in range(50):
+            try:
+                _, found = await client.range(key, key + b"\0")
+            except ConnectError:
+                continue
+            assert found[0].value in (b"1", b"2")
+            return
+        raise AssertionError("no answer any more")
+
+    tried(endpoint, story)
+
+
+def test_the_next_member_is_asked_when_one_is_not_there(member: tuple[Process, str]) -> None:
+    """A connection that is refused costs one call."""
+
+    async def story() -> None:
+        client = EtcdClient([f"127.0.0.1:{free_ports(1)[0]}", member[1]], 0, 2.0)
+        with pytest.raises(ConnectError):
+            await client.put(b"/story/key", b"1")
+        await client.put(b"/story/key", b"1")
+        await client.close()
+
+    asyncio.run(story())
+
+
+def test_what_is_none_of_ours_ends_the_node(member: tuple[Process, str]) -> None:
+    """A slot that cannot be read must not be passed over."""
+
+    async def story(client: EtcdClient) -> None:
+        name = uuid4().hex
+        await client.put(b"/trimtab/%s/0/%020d" % (name.encode(), 1), b"another program's")
+        with pytest.raises(NodeError, match="holds no entry that is known here"):
+            await EtcdSlots(client, name, 1, lambda told: None).start()
+
+    tried(member[1], story)
+
+
+def test_pages_are_read_one_after_another(member: tuple[Process, str]) -> None:
+    """More slots than are read at once."""
+
+    async def story(client: EtcdClient) -> list[Any]:
+        told: list[Told] = []
+        name = uuid4().hex
+        slots = EtcdSlots(client, name, 1, told.append)
+        for slot in range(1, 200, 10):
+            slots.ask(Ask(0, Create((1, slot), slot, (C,) * 10)))
+            while len(told) * 10 < slot:
+                await asyncio.sleep(0.01)
+        return (await EtcdSlots(client, name, 1, told.append).start())[0]
+
+    found = tried(member[1], story)
+    assert [len(one.entries) for one in found] == [64, 64, 64, 8] and found[-1].slot == 193
