@@ -87,10 +87,9 @@ class Node:
             case Received(sender, number, message):
                 if isinstance(sender, int):
                     self._heard[sender] = now
-                if isinstance(message, Beat):
-                    self._muted_by[int(sender)] = message.muted
-                elif number == CLUSTER:
-                    self.token.log.received(int(sender), message)
+                # What concerns all nodes is no business of clients.
+                if isinstance(message, Beat) or number == CLUSTER:
+                    self._of_cluster(sender, message)
                 elif 0 <= number < len(self.groups):
                     self.groups[number].received(sender, message)
             case MapSeen(version):
@@ -105,6 +104,14 @@ class Node:
         if self.token.group != CLUSTER or self._challenged is not None:
             self._hold_token()
         return orders
+
+    def _of_cluster(self, sender: int | str, message: Any) -> None:
+        if not isinstance(sender, int):
+            return
+        if isinstance(message, Beat):
+            self._muted_by[sender] = message.muted
+        else:
+            self.token.log.received(sender, message)
 
     def due(self) -> float:
         """When `Due` is to be told at the latest, on this node's clock."""

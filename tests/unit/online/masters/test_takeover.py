@@ -14,6 +14,7 @@ from trimtab.online.masters.messages import (
     AskReady,
     AskStanding,
     AskUpload,
+    Beat,
     Chosen,
     Commit,
     Forward,
@@ -333,3 +334,14 @@ def test_a_message_that_was_forwarded_in_vain_is_sent_back() -> None:
     assert bench.heard == []
     bench.run(2 * bench.settings.propose_seconds)
     assert (ideal, 0, Published("t", "p", 2, "moved", master)) in bench.heard
+
+
+def test_a_client_that_speaks_as_a_node_is_passed_over() -> None:
+    """It may not ask for the token, nor say whom it wants no group of; and the node goes on."""
+    bench = Bench()
+    master = bench.elected()
+    for message in (Beat((0,)), Commit((1, 0), 1, 1), TakeToken(0, 0, (1, 1), 0)):
+        bench.tell(master, Received("client", CLUSTER, message))
+        bench.tell(master, Received("client", 0, message))
+    bench.run(20.0)
+    assert bench.masters() == [master]
