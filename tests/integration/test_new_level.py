@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 TOY = ROOT / "tests" / "toy_level"
-ROW = 'ROWS: Final = ("replicas", "bundles", "queues", "keys")'
+ROW = 'ROWS: Final = ("replicas", "bundles", "queues", "keys", "masters")'
 CLUSTER = {
     "cluster": "attic",
     "boxes": {"a": 10.0, "b": 10.0, "c": 10.0},

@@ -50,6 +50,6 @@ def test_what_is_needed_later_is_asked_for_first(monkeypatch: pytest.MonkeyPatch
     with pytest.raises(MissingExtraError, match=r"'trimtab\[plot\]'"):
         require("plot")
     assert set(EXTRAS.values()) == {
-        "delta", "keys-aiokafka", "keys-confluent", "object-store", "pandas", "plot", "pulsar",
-        "queues", "spark",
+        "delta", "keys-aiokafka", "keys-confluent", "masters-etcd", "object-store", "pandas", "plot",
+        "pulsar", "queues", "spark",
     }  # fmt: skip

@@ -23,7 +23,6 @@ from trimtab.model.plan import Prediction, Problem, Verdict, settings_document
 from trimtab.plan.masters.board import Board
 
 if TYPE_CHECKING:
-    from trimtab.model.imbalance import Imbalance
     from trimtab.model.load import BoolArray
 
 PROPOSALS: Final = {"expire": 3, "instate": 1}
@@ -47,7 +46,7 @@ def plan_masters(snapshot: MastersSnapshot, settings: MastersSettings) -> Master
     musts = len(draft.takeovers)
     _level(seen, settings, board, draft)
     before, after = seen.imbalance(), seen.imbalance(board.masters.tolist())
-    draft.problems += _unmet(seen, settings, board, after, len(draft.takeovers))
+    draft.problems += _unmet(seen, settings, board, len(draft.takeovers))
     moves = tuple(_takeover(seen, order, *one) for order, one in enumerate(draft.takeovers, 1))
     return MastersPlan(
         level="masters",
@@ -147,7 +146,7 @@ def _off(board: Board, settings: MastersSettings) -> BoolArray:
 
 
 def _unmet(
-    snapshot: MastersSnapshot, settings: MastersSettings, board: Board, after: Imbalance, takeovers: int
+    snapshot: MastersSnapshot, settings: MastersSettings, board: Board, takeovers: int
 ) -> list[Problem]:
     found = []
     for place, name in enumerate(RESOURCES):
@@ -168,7 +167,7 @@ def _unmet(
                 f"node {_name(snapshot, node)}: {off[node]:.1%} from the mean of {name} against epsilon "
                 f"{settings.epsilon[place]:.0%}: {why}",
                 resource=name,
-                proof={"worst_deviation": float(after.worst_deviation[place])},
+                proof={"worst_deviation": float(off[node])},
             )
         )
     return found

@@ -98,6 +98,13 @@ def test_a_group_that_nobody_can_have_is_told() -> None:
     assert plan.problems[0].text == "group 0: no node that is alive and not behind may have it; it stays"
 
 
+def test_a_group_without_any_node_is_no_number() -> None:
+    """Nobody leads, and nobody can: the plan says so in figures that a file can hold."""
+    plan = plan_masters(a_snapshot(a_group(0, NOBODY, able=())), MastersSettings())
+    assert plan.verdict is Verdict.INFEASIBLE
+    assert all(one.proof["worst_deviation"] == 1.0 for one in plan.problems if one.proof)
+
+
 def test_a_new_master_is_left_alone_for_a_while() -> None:
     """Load follows a master with delay: groups that moved just now stay."""
     groups = [a_group(number, 0, held=5.0) for number in range(6)]
