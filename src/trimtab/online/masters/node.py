@@ -8,7 +8,7 @@ from typing import Any
 
 from trimtab.online.masters.challenge import Challenge
 from trimtab.online.masters.group import Group
-from trimtab.online.masters.messages import Beat, Due, Fact, MapSeen, Order, Received
+from trimtab.online.masters.messages import Beat, Fact, MapSeen, Order, Received
 from trimtab.online.masters.settings import MasterSettings
 from trimtab.online.masters.state import NOBODY
 from trimtab.online.masters.station import Station
@@ -63,6 +63,8 @@ class Node:
             elif number < groups:
                 self.groups[number].recover(lines)
         self.station.orders.clear()
+        # When each group wants to be woken: that changes only when something is done with it.
+        self._dues = [group.due() for group in self.groups]
 
     def handle(self, now: float, fact: Fact) -> list[Order]:
         """Take a fact in; the orders that follow from it."""
@@ -70,29 +72,33 @@ class Node:
         station.now = now
         orders: list[Order] = []
         station.orders = orders
-        match fact:
-            case Received(sender, number, message):
-                if isinstance(sender, int):
-                    self._heard[sender] = now
-                if isinstance(message, Beat):
-                    self._muted_by[int(sender)] = message.muted
-                elif number == CLUSTER:
-                    self.token.replica.received(int(sender), message)
-                elif 0 <= number < len(self.groups):
-                    self.groups[number].received(sender, message)
-            case MapSeen(version):
-                if version > self.map.version:
-                    self.map = fact
-            case Due():
-                self._go_on()
+        if isinstance(fact, Received):
+            self._received(now, fact)
+        elif isinstance(fact, MapSeen):
+            if fact.version > self.map.version:
+                self.map = fact
+        else:
+            self._go_on()
         if self.token.group != CLUSTER or self._challenged is not None:
             self._hold_token()
         return orders
 
+    def _received(self, now: float, fact: Received) -> None:
+        sender, number, message = fact
+        if isinstance(sender, int):
+            self._heard[sender] = now
+        if isinstance(message, Beat):
+            self._muted_by[int(sender)] = message.muted
+        elif number == CLUSTER:
+            self.token.replica.received(int(sender), message)
+        elif 0 <= number < len(self.groups):
+            group = self.groups[number]
+            group.received(sender, message)
+            self._dues[number] = group.due()
+
     def due(self) -> float:
         """When `Due` is to be told at the latest, on this node's clock."""
-        at = min(self._beat_at, self.token.replica.proposer.due())
-        return min(at, *(group.due() for group in self.groups)) if self.groups else at
+        return min(self._beat_at, self.token.replica.proposer.due(), *self._dues)
 
     def _go_on(self) -> None:
         station = self.station
@@ -102,8 +108,9 @@ class Node:
             station.tell_others(CLUSTER, Beat(tuple(sorted(self._muted))))
             self._choose()
         for group in self.groups:
-            if station.now >= group.due():
+            if station.now >= self._dues[group.number]:
                 group.go_on()
+                self._dues[group.number] = group.due()
         self.token.replica.go_on()
 
     # ------------------------------------------------------------ takeovers
@@ -158,3 +165,4 @@ class Node:
             token.version, token.lease.own_until, group.state.master, self.station.now
         )
         group.look()
+        self._dues[group.number] = group.due()

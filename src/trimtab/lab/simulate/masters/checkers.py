@@ -9,8 +9,23 @@ from trimtab.lab.simulate.masters.clients import Consumer
 from trimtab.lab.simulate.masters.machine import Machine, Stage
 from trimtab.lab.simulate.masters.model import Model
 from trimtab.online.masters.entries import BeMaster, Entry, Nonce, Record, TakeOver
-from trimtab.online.masters.incumbent import Phase
-from trimtab.online.masters.messages import Accept, OffsetKept, Published, Pulled, Ready, Send
+from trimtab.online.masters.group import Group
+from trimtab.online.masters.incumbent import Incumbent, Phase
+from trimtab.online.masters.messages import (
+    Accept,
+    Due,
+    Fact,
+    OffsetKept,
+    Published,
+    Pulled,
+    Ready,
+    Received,
+    Send,
+)
+from trimtab.online.masters.token import CLUSTER
+
+TOLD_OF = Accept, Ready, Published, Pulled, OffsetKept
+"""Messages that leave a node and are looked at."""
 
 
 class ViolationError(Exception):
@@ -45,7 +60,7 @@ class Checkers:
         self._hands: dict[tuple[int, int], bool] = {}
         self._switches: dict[tuple[int, int], tuple[int, bool]] = {}
         self._fences: dict[int, int] = defaultdict(int)
-        self._flags: dict[tuple[int, int, str], tuple[int, float]] = {}
+        self._flags: dict[tuple[int, int], dict[str, tuple[int, float]]] = {}
         self._mastered = dict.fromkeys(groups, float("-inf"))
         self.handed_at: dict[int, float] = {}
         self.takeovers: list[float] = []
@@ -63,27 +78,41 @@ class Checkers:
                 self._terms[node, group] = float("-inf")
                 self._versions[node, group] = 0
                 self._offsets.pop((node, group), None)
-                for kind in ("incumbent", "challenge"):
-                    self._flags.pop((node, group, kind), None)
+                self._flags.pop((node, group), None)
 
-    def after(self, machine: Machine, *, due: bool) -> None:
-        """A node has taken a fact in; `due` if it was told the time, so that nothing is overdue."""
-        core = machine.core
+    def after(self, machine: Machine, fact: Fact) -> None:
+        """A node has taken a fact in.
+
+        A message of a group changes that group alone, and the one that the node takes over, which it may
+        leave for another one then.
+        """
+        core, node = machine.core, machine.number
         assert core is not None
-        self._logs(machine.number, -1, core.token.replica)
+        if core.token.replica.applied != self._applied[node, CLUSTER]:
+            self._logs(node, CLUSTER, core.token.replica)
         self._token(machine)
+        only = fact.group if isinstance(fact, Received) else CLUSTER
+        # Nothing is overdue at a node that has just been told the time.
+        due = isinstance(fact, Due)
         for group in core.groups:
-            self._logs(machine.number, group.number, group.replica)
-            self._authority(machine, group)
-            self._cycles(machine, group, due=due)
+            number = group.number
+            in_takeover = group.challenge is not None or group.incumbent is not None
+            if only not in (CLUSTER, number) and not in_takeover and (node, number) not in self._flags:
+                continue
+            if group.replica.applied != self._applied[node, number]:
+                self._logs(node, number, group.replica)
+            if group.lease.own_until != self._terms[node, number]:
+                self._authority(machine, group)
+            self._pauses(machine, group, due=due)
+            if in_takeover:
+                self._cycles(machine, group, due=due)
+            else:
+                self._flags.pop((node, number), None)
 
     # ------------------------------------------------------------ I1
 
     def _authority(self, machine: Machine, group: Any) -> None:
-        key, until = (machine.number, group.number), group.lease.own_until
-        if until == self._terms[key]:
-            return
-        self._terms[key] = until
+        self._terms[machine.number, group.number] = group.lease.own_until
         if not self._held(machine, group.number):
             return
         self._mastered[group.number] = self._world.now
@@ -143,6 +172,8 @@ class Checkers:
     def sent(self, machine: Machine, order: Send) -> None:
         """Whoever answers as master is it, or at least nobody else is."""
         message = order.message
+        if not isinstance(message, TOLD_OF):
+            return
         match message:
             case Accept(_, _, BeMaster(node, nonce)) if node == machine.number:
                 self._sent(machine, nonce)
@@ -162,8 +193,6 @@ class Checkers:
     def _logs(self, node: int, group: int, replica: Any) -> None:
         key, applied = (node, group), replica.applied
         before = self._applied[key]
-        if applied == before:
-            return
         self._applied[key] = applied
         accepted = replica.acceptor.accepted
         for slot in range(before + 1, applied + 1):
@@ -228,37 +257,39 @@ class Checkers:
 
     # ------------------------------------------------------------ I6, I8
 
-    def _cycles(self, machine: Machine, group: Any, *, due: bool) -> None:
-        world, local = self._world, machine.clock.monotonic(self._world.now)
-        settings = world.settings
-        for kind in ("incumbent", "challenge"):
-            cycle = getattr(group, kind)
-            key = machine.number, group.number, kind
+    def _pauses(self, machine: Machine, group: Group, *, due: bool) -> None:
+        world, held = self._world, group.held_since
+        settings, local = world.settings, machine.clock.monotonic(world.now)
+        if group.lease.others_until - local > settings.lease_seconds + 1e-9:
+            self.broken(
+                "I8", f"node {machine.number} leaves group {group.number} alone for more than a lease"
+            )
+        if due and held is not None and local - held > 2 * settings.propose_seconds:
+            self.broken("I8", f"node {machine.number} holds messages of group {group.number}")
+
+    def _cycles(self, machine: Machine, group: Group, *, due: bool) -> None:
+        world, key = self._world, (machine.number, group.number)
+        settings, local = world.settings, machine.clock.monotonic(world.now)
+        flags = self._flags.setdefault(key, {})
+        for kind, cycle in (("incumbent", group.incumbent), ("challenge", group.challenge)):
             if cycle is None:
-                self._flags.pop(key, None)
+                flags.pop(kind, None)
                 continue
-            if kind == "incumbent" and cycle.phase is Phase.HANDING:
+            if isinstance(cycle, Incumbent) and cycle.phase is Phase.HANDING:
                 first = (group.number, group.state.version) not in self._hands
                 if first and group.state.ideal < 0 and not group.lease.held:
                     self._hands[group.number, group.state.version] = cycle.clean
                     self.handed_at[group.number] = world.now
                     world.moment()
-            known = self._flags.get(key)
+            known = flags.get(kind)
             if known is None or known[0] != cycle.cycle:
-                self._flags[key] = cycle.cycle, local
+                flags[kind] = cycle.cycle, local
                 self._alone(machine, group.number)
             elif due and local - known[1] > settings.cycle_seconds + 2 * settings.retry_seconds:
                 self.broken(
                     "I8",
                     f"the {kind} of group {group.number} on node {machine.number} has outlived the cycle",
                 )
-        if group.lease.others_until - local > settings.lease_seconds + 1e-9:
-            self.broken(
-                "I8", f"node {machine.number} leaves group {group.number} alone for more than a lease"
-            )
-        held = group.held_since
-        if due and held is not None and local - held > 2 * settings.propose_seconds:
-            self.broken("I8", f"node {machine.number} holds messages of group {group.number}")
 
     def _alone(self, machine: Machine, number: int) -> None:
         for other in self._world.machines:

@@ -155,7 +155,7 @@ class World:
             self.at(machine.paused_until, self.tell, machine, life, fact)
             return
         orders = machine.core.handle(machine.clock.read(self.now), fact)
-        self.checkers.after(machine, due=isinstance(fact, Due))
+        self.checkers.after(machine, fact)
         for order in orders:
             self._perform(machine, order)
         self._wake(machine)
