@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from trimtab.lab.simulate.masters.clock import Clock
 from trimtab.lab.simulate.masters.disk import Disk
+from trimtab.lab.simulate.masters.histories import Histories
 from trimtab.lab.simulate.masters.network import Address
 from trimtab.online.masters.messages import MapSeen, Published, Pulled, Send
 from trimtab.online.masters.node import Node
@@ -62,6 +63,7 @@ class Stage(Protocol):
     settings: MasterSettings
     machines: list[Machine]
     map: MapSeen
+    histories: Histories
 
     @property
     def watching(self) -> Watching:
