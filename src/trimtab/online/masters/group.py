@@ -155,7 +155,7 @@ class Group:
                 if node == self.station.node:
                     self.asked.pop(nonce, None)
                 if outcome:
-                    self._mastered(node, nonce)
+                    self._mastered(slot, node, nonce)
             case TakeOver():
                 if outcome:
                     self._taken_over(slot, entry)
@@ -168,8 +168,8 @@ class Group:
         if self.challenge is not None:
             self.challenge.answer(self)
 
-    def _mastered(self, node: int, nonce: Nonce) -> None:
-        self.lease.taken(node, nonce)
+    def _mastered(self, slot: int, node: int, nonce: Nonce) -> None:
+        self.lease.taken(node, nonce, self.replica.acceptor.seen_at(slot))
         if self.incumbent is not None and self.incumbent.phase is Phase.HANDING:
             self.incumbent.end(self)
         if self.challenge is not None:
@@ -177,7 +177,7 @@ class Group:
 
     def _taken_over(self, slot: int, entry: TakeOver) -> None:
         if entry.scheme == Scheme.INSTATE:
-            self._mastered(entry.ideal, entry.ready)
+            self._mastered(slot, entry.ideal, entry.ready)
             return
         ideal = entry.ideal == self.station.node
         if ideal:

@@ -13,6 +13,7 @@ from trimtab.online.masters.group import Group
 from trimtab.online.masters.incumbent import Incumbent, Phase
 from trimtab.online.masters.messages import (
     Accept,
+    Ballot,
     Due,
     Fact,
     OffsetKept,
@@ -58,6 +59,7 @@ class Checkers:
         self._stored: dict[tuple[int, str, str], int] = {}
         self._read: dict[tuple[int, str, int], Record] = {}
         self._hands: dict[tuple[int, int], bool] = {}
+        self._handed: dict[tuple[int, TakeOver], Ballot] = {}
         self._switches: dict[tuple[int, int], tuple[int, bool]] = {}
         self._fences: dict[int, int] = defaultdict(int)
         self._flags: dict[tuple[int, int], dict[str, tuple[int, float]]] = {}
@@ -159,14 +161,22 @@ class Checkers:
             return False
         return machine.clock.monotonic(self._world.now) < machine.core.groups[number].lease.own_until
 
-    def _handing(self, machine: Machine, number: int) -> None:
-        """A takeover leaves its incumbent: that one is master no more, and renews nothing meanwhile."""
+    def _handing(self, machine: Machine, number: int, ballot: Ballot, entry: TakeOver) -> None:
+        """A takeover leaves its incumbent: that one is master no more, and renews nothing meanwhile.
+
+        Under a later ballot it comes back as what was once accepted, before anything new: what is asked for
+        behind it counts only if it does not.
+        """
         assert machine.core is not None
         group = machine.core.groups[number]
         under_way = [one.entry for one in group.replica.proposer.under_way.values()]
         if self._held(machine, number):
             self.broken("I1", f"node {machine.number} hands over group {number} and is master still")
-        if any(isinstance(one, BeMaster) and one.node == machine.number for one in under_way):
+        if self._handed.setdefault((number, entry), ballot) != ballot:
+            return
+        renewals = [one for one in under_way if isinstance(one, BeMaster) and one.node == machine.number]
+        # One that expects an older version is void already.
+        if any(one.expected >= entry.expected for one in renewals):
             self.broken("I1", f"node {machine.number} hands over group {number} beside a renewal")
 
     def sent(self, machine: Machine, order: Send) -> None:
@@ -179,8 +189,8 @@ class Checkers:
                 self._sent(machine, nonce)
             case Ready(_, nonce):
                 self._sent(machine, nonce)
-            case Accept(_, _, TakeOver(incumbent)) if incumbent == machine.number:
-                self._handing(machine, order.group)
+            case Accept(ballot, _, TakeOver(incumbent) as entry) if incumbent == machine.number:
+                self._handing(machine, order.group, ballot, entry)
             case Published(verdict="stored") | Pulled(verdict="stored") | OffsetKept():
                 for other in self._world.machines:
                     if other is not machine and self._clocks_kept and self._held(other, order.group):
@@ -235,8 +245,11 @@ class Checkers:
         """A consumer got messages."""
         state = self._world.state(sender, consumer.group) if self._world.machines[sender].core else None
         if fresh:
-            if message.offset < consumer.kept:
-                self.broken("I5", f"{consumer.name} begins at {message.offset}, and {consumer.kept} was kept")
+            # What is kept while the answer is under way may have overtaken it.
+            if message.offset < consumer.kept_before:
+                self.broken(
+                    "I5", f"{consumer.name} begins at {message.offset}, and {consumer.kept_before} was kept"
+                )
             if message.offset > consumer.position:
                 self.broken(
                     "I5", f"{consumer.name} begins at {message.offset}, and was at {consumer.position}"

@@ -76,6 +76,8 @@ class Consumer:
         All messages before this one were taken.
     kept
         The highest offset of which a master said that it is kept.
+    kept_before
+        The same, when it asked last.
     fence
         Of the master that answered last, when it answered.
     """
@@ -86,7 +88,7 @@ class Consumer:
         self._master = self._number = 0
         self._asked_at: float | None = None
         self._session = -1
-        self.position = self.kept = self.fence = 0
+        self.position = self.kept = self.kept_before = self.fence = 0
 
     def tick(self) -> None:
         """Ask for more, and after a long silence somebody else."""
@@ -100,7 +102,7 @@ class Consumer:
         world.at(world.now + self._interval * (0.5 + world.chance.random()), self.tick)
 
     def _pull(self) -> None:
-        self._asked_at = self._world.now
+        self._asked_at, self.kept_before = self._world.now, self.kept
         self._number += 1
         offset = self.position if self._master == self._session else -1
         self._world.histories.pulls(self._world.now, self.group, self.name, offset, MOST)
