@@ -161,7 +161,7 @@ class Checkers:
             return False
         return machine.clock.monotonic(self._world.now) < machine.core.groups[number].lease.own_until
 
-    def _handing(self, machine: Machine, number: int, ballot: Ballot, entry: TakeOver) -> None:
+    def _handing(self, machine: Machine, number: int, message: Accept) -> None:
         """A takeover leaves its incumbent: that one is master no more, and renews nothing meanwhile.
 
         Under a later ballot it comes back as what was once accepted, before anything new: what is asked for
@@ -169,15 +169,21 @@ class Checkers:
         """
         assert machine.core is not None
         group = machine.core.groups[number]
-        under_way = [one.entry for one in group.replica.proposer.under_way.values()]
+        ballot, takeover_at, entry = message
+        assert isinstance(entry, TakeOver)
         if self._held(machine, number):
             self.broken("I1", f"node {machine.number} hands over group {number} and is master still")
         if self._handed.setdefault((number, entry), ballot) != ballot:
             return
-        renewals = [one for one in under_way if isinstance(one, BeMaster) and one.node == machine.number]
-        # One that expects an older version is void already.
-        if any(one.expected >= entry.expected for one in renewals):
-            self.broken("I1", f"node {machine.number} hands over group {number} beside a renewal")
+        for slot, under_way in group.replica.proposer.under_way.items():
+            renewal = under_way.entry
+            if not isinstance(renewal, BeMaster) or renewal.node != machine.number:
+                continue
+            void = renewal.expected < entry.expected
+            # A takeover that was given up for stays under way: what is asked for behind it is no renewal.
+            behind = slot > takeover_at and group.incumbent is None
+            if not void and not behind:
+                self.broken("I1", f"node {machine.number} hands over group {number} beside a renewal")
 
     def sent(self, machine: Machine, order: Send) -> None:
         """Whoever answers as master is it, or at least nobody else is."""
@@ -189,8 +195,8 @@ class Checkers:
                 self._sent(machine, nonce)
             case Ready(_, nonce):
                 self._sent(machine, nonce)
-            case Accept(ballot, _, TakeOver(incumbent) as entry) if incumbent == machine.number:
-                self._handing(machine, order.group, ballot, entry)
+            case Accept(_, _, TakeOver(incumbent)) if incumbent == machine.number:
+                self._handing(machine, order.group, message)
             case Published(verdict="stored") | Pulled(verdict="stored") | OffsetKept():
                 for other in self._world.machines:
                     if other is not machine and self._clocks_kept and self._held(other, order.group):
