@@ -34,13 +34,15 @@ class Acceptor:
         The first slot that no snapshot covers.
     """
 
-    __slots__ = ("_group", "_station", "accepted", "base", "promised")
+    __slots__ = ("_began", "_group", "_seen", "_station", "accepted", "base", "promised")
 
     def __init__(self, station: Station, group: int) -> None:
         self._station, self._group = station, group
         self.promised: Ballot = NO_BALLOT
         self.accepted: dict[int, tuple[Ballot, Entry]] = {}
         self.base = 1
+        self._began = station.now
+        self._seen: dict[int, float] = {}
 
     def since(self, slot: int) -> tuple[Accepting, ...]:
         """All that was accepted from a slot on."""
@@ -56,8 +58,15 @@ class Acceptor:
 
     def accept(self, ballot: Ballot, slot: int, entry: Entry) -> None:
         """Accept a value; that is good once it is on disk."""
+        known = self.accepted.get(slot)
+        if known is None or known[1] != entry:
+            self._seen[slot] = self._station.now
         self.accepted[slot] = ballot, entry
         self._station.write(self._group, AcceptedAt(slot, ballot, entry))
+
+    def seen_at(self, slot: int) -> float:
+        """When this node first had the value of a slot, by its clock; what its disk held, when it started."""
+        return self._seen.get(slot, self._began if slot in self.accepted else self._station.now)
 
     def prepare(self, sender: int, asked: Prepare) -> None:
         """Answer a proposer that begins."""
@@ -84,3 +93,4 @@ class Acceptor:
         """Forget what a snapshot after that slot covers."""
         self.base = max(self.base, slot + 1)
         self.accepted = {at: kept for at, kept in self.accepted.items() if at > slot}
+        self._seen = {at: seen for at, seen in self._seen.items() if at > slot}

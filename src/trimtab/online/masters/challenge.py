@@ -72,22 +72,23 @@ class Challenge:
         """The incumbent is about to hand over: say that this node is ready, as soon as it is."""
         if question.cycle == self.cycle:
             self.question = question
-            self.answer(group)
-            if self.question is not None:
+            if not self.answer(group):
                 group.log.catch_up(self.incumbent)
 
-    def answer(self, group: Hosted) -> None:
-        """Say that this node is ready, and note when: its term by an instating takeover begins here.
+    def answer(self, group: Hosted) -> bool:
+        """Say that this node is ready if it is, and note when: its term by an instating takeover begins here.
 
         What the incumbent has applied last is often learnt here a moment after its question.
         """
         question = self.question
         if question is None or self.outcome is not None or group.station.now >= self.until:
-            return
-        if group.log.applied >= question.applied:
-            self.question = None
-            nonce = group.lease.asking()
-            group.station.send(self.incumbent, group.number, Ready(self.cycle, nonce))
+            return False
+        if group.log.applied < question.applied:
+            return False
+        self.question = None
+        nonce = group.lease.asking()
+        group.station.send(self.incumbent, group.number, Ready(self.cycle, nonce))
+        return True
 
     def became(self, node: int, group: Hosted) -> None:
         """Somebody became master, or stayed it: the verifier."""

@@ -163,7 +163,7 @@ class Group:
                 if node == self.station.node:
                     self.asked.pop(nonce, None)
                 if outcome:
-                    self._mastered(node, nonce)
+                    self._mastered(slot, node, nonce)
             case TakeOver():
                 if outcome:
                     self._taken_over(slot, entry)
@@ -176,9 +176,9 @@ class Group:
         if self.challenge is not None:
             self.challenge.answer(self)
 
-    def _mastered(self, node: int, nonce: Nonce) -> None:
+    def _mastered(self, slot: int, node: int, nonce: Nonce) -> None:
         held = self.lease.held
-        self.lease.taken(node, nonce)
+        self.lease.taken(node, nonce, self.log.seen_at(slot))
         if self.lease.held and not held:
             self._held_since = self.station.now
         if self.incumbent is not None and self.incumbent.phase is Phase.HANDING:
@@ -188,7 +188,7 @@ class Group:
 
     def _taken_over(self, slot: int, entry: TakeOver) -> None:
         if entry.scheme == Scheme.INSTATE:
-            self._mastered(entry.ideal, entry.ready)
+            self._mastered(slot, entry.ideal, entry.ready)
             return
         ideal = entry.ideal == self.station.node
         if ideal:

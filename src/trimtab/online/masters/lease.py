@@ -1,4 +1,4 @@
-"""A lease by local clocks alone: its holder counts from before sending, everybody else from learning."""
+"""A lease by local clocks alone: its holder counts from before sending, everybody else from hearing of it."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from trimtab.online.masters.station import Station
 class Lease:
     """What one node knows of one lease; of a mastership, or of the token of the cluster.
 
-    The holder's term begins before its proposal is sent, and everybody else's when they learn that it was
-    chosen, which is later. So the holder is always the first to count it as expired.
+    The holder's term begins before its proposal is sent, and everybody else's when it comes to them,
+    which is later. So the holder is always the first to count it as expired.
 
     Parameters
     ----------
@@ -52,14 +52,18 @@ class Lease:
         """Hold it no more, before others are told; only a proposal from after this gives it back."""
         self.own_until, self._given_up = -inf, self._station.nonce()
 
-    def taken(self, node: int, nonce: Nonce) -> None:
-        """A proposal by which a node holds it was applied here, now."""
+    def taken(self, node: int, nonce: Nonce, seen: float) -> None:
+        """A proposal by which a node holds it was applied here, now, and came here first when it was `seen`.
+
+        Its holder counts from before it was sent, so from before then. A proposal that lay about for long,
+        and was chosen by somebody who found it, makes nobody wait for a term that is over.
+        """
         self.own_until = -inf
         # A nonce of another life of this node has no start here: that life's term is not this one's.
         start = self._starts.get(nonce) if node == self._station.node else None
         # Nor is it a reason to wait: that life is over, and nobody else holds what it was given.
         if start is not None or node != self._station.node:
-            self.others_until = self._station.now + self._seconds
+            self.others_until = seen + self._seconds
         if start is not None and (self._given_up is None or nonce > self._given_up):
             self.own_until, self._given_up = start + self._seconds * (1 - self._station.settings.margin), None
 

@@ -56,6 +56,9 @@ class GroupLog(Protocol):
     def received(self, sender: int, message: Any) -> bool:
         """Take in a message of the log, from a node or from `STORE`; False if it is none."""
 
+    def seen_at(self, slot: int) -> float:
+        """When this node first had the value of a slot, or a later moment; never before that was proposed."""
+
     def go_on(self) -> None:
         """Do what is due: send what may be sent, and again what was not answered."""
 

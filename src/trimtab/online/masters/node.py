@@ -11,7 +11,7 @@ from trimtab.online.masters.challenge import Challenge
 from trimtab.online.masters.engines import EMBEDDED
 from trimtab.online.masters.group import Group
 from trimtab.online.masters.log import STORE, Engine
-from trimtab.online.masters.messages import Beat, Due, MapSeen, Received
+from trimtab.online.masters.messages import Beat, MapSeen, Received
 from trimtab.online.masters.settings import MasterSettings
 from trimtab.online.masters.slots import Fact, Order, Told
 from trimtab.online.masters.state import NOBODY
@@ -76,6 +76,8 @@ class Node:
             elif number < groups:
                 self.groups[number].recover(lines)
         self.station.orders.clear()
+        # When each group wants to be woken: that changes only when something is done with it.
+        self._dues = [group.due() for group in self.groups]
 
     def handle(self, now: float, fact: Fact) -> list[Order]:
         """Take a fact in; the orders that follow from it."""
@@ -83,27 +85,30 @@ class Node:
         station.now = now
         orders: list[Order] = []
         station.orders = orders
-        match fact:
-            case Received(sender, number, message):
-                if isinstance(sender, int):
-                    self._heard[sender] = now
-                # What concerns all nodes is no business of clients.
-                if isinstance(message, Beat) or number == CLUSTER:
-                    self._of_cluster(sender, message)
-                elif 0 <= number < len(self.groups):
-                    self.groups[number].received(sender, message)
-            case MapSeen(version):
-                if version > self.map.version:
-                    self.map = fact
-            case Told(number, told):
-                if number < len(self.groups):
-                    log = self.token.log if number == CLUSTER else self.groups[number].log
-                    log.received(STORE, told)
-            case Due():
-                self._go_on()
+        if isinstance(fact, Received):
+            self._received(now, fact)
+        elif isinstance(fact, Told):
+            self._told(fact)
+        elif isinstance(fact, MapSeen):
+            if fact.version > self.map.version:
+                self.map = fact
+        else:
+            self._go_on()
         if self.token.group != CLUSTER or self._challenged is not None:
             self._hold_token()
         return orders
+
+    def _received(self, now: float, fact: Received) -> None:
+        sender, number, message = fact
+        if isinstance(sender, int):
+            self._heard[sender] = now
+        # What concerns all nodes is no business of clients.
+        if isinstance(message, Beat) or number == CLUSTER:
+            self._of_cluster(sender, message)
+        elif 0 <= number < len(self.groups):
+            group = self.groups[number]
+            group.received(sender, message)
+            self._dues[number] = group.due()
 
     def _of_cluster(self, sender: int | str, message: Any) -> None:
         if not isinstance(sender, int):
@@ -113,10 +118,19 @@ class Node:
         else:
             self.token.log.received(sender, message)
 
+    def _told(self, fact: Told) -> None:
+        """The store has told something of a log."""
+        number, told = fact
+        if number == CLUSTER:
+            self.token.log.received(STORE, told)
+        elif 0 <= number < len(self.groups):
+            group = self.groups[number]
+            group.log.received(STORE, told)
+            self._dues[number] = group.due()
+
     def due(self) -> float:
         """When `Due` is to be told at the latest, on this node's clock."""
-        at = min(self._beat_at, self.token.log.due())
-        return min(at, *(group.due() for group in self.groups)) if self.groups else at
+        return min(self._beat_at, self.token.log.due(), *self._dues)
 
     def _go_on(self) -> None:
         station = self.station
@@ -126,8 +140,9 @@ class Node:
             station.tell_others(CLUSTER, Beat(tuple(sorted(self._muted))))
             self._choose()
         for group in self.groups:
-            if station.now >= group.due():
+            if station.now >= self._dues[group.number]:
                 group.go_on()
+                self._dues[group.number] = group.due()
         self.token.log.go_on()
 
     # ------------------------------------------------------------ takeovers
@@ -182,3 +197,4 @@ class Node:
             token.version, token.lease.own_until, group.state.master, self.station.now
         )
         group.look()
+        self._dues[group.number] = group.due()

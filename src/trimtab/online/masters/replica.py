@@ -99,6 +99,10 @@ class Replica:
         """See `Proposer.withdraw`."""
         self.proposer.withdraw(kind)
 
+    def seen_at(self, slot: int) -> float:
+        """See `GroupLog.seen_at`."""
+        return self.acceptor.seen_at(slot)
+
     def go_on(self) -> None:
         """See `Proposer.go_on`."""
         self.proposer.go_on(self.applied)

@@ -99,6 +99,10 @@ class StoredLog:
         """Forget waiting entries of a kind; nobody has seen them."""
         self._waiting = deque(entry for entry in self._waiting if type(entry) is not kind)
 
+    def seen_at(self, slot: int) -> float:
+        """See `GroupLog.seen_at`: nobody hears of a slot here before the store has it."""
+        return self._station.now
+
     def go_on(self) -> None:
         """Ask for slots, if there is something to put there; and look when nothing is heard for long."""
         now = self._station.now

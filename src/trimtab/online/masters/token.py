@@ -53,7 +53,7 @@ class Token:
         if entry.group == CLUSTER:
             self.lease.freed()
             return
-        self.lease.taken(entry.node, entry.nonce)
+        self.lease.taken(entry.node, entry.nonce, self.log.seen_at(slot))
         if self.lease.held:
             self.group = entry.group
 

@@ -8,13 +8,15 @@ from trimtab.online.masters.station import Station
 
 SECONDS = 10.0
 MARGIN = 0.02
+NOW = 100.0
+"""When a lease of these tests has run for long."""
 
 
 def lease(life: int = 1) -> tuple[Station, Lease]:
     """Of a node 0 that has run long enough to know what it may believe."""
     station = Station(0, 3, life, MasterSettings(margin=MARGIN), now=0.0)
     one = Lease(station, SECONDS)
-    station.now = 100.0
+    station.now = NOW
     return station, one
 
 
@@ -29,16 +31,16 @@ def test_a_node_that_starts_leaves_everything_alone_for_a_whole_term() -> None:
 
 
 def test_the_term_counts_from_before_sending_and_is_shorter_by_the_margin() -> None:
-    """Others count from learning, which is later."""
+    """Others count from when the proposal came to them, however long it took until it was chosen."""
     station, one = lease()
     nonce = one.asking()
     station.now = 103.0
-    one.taken(0, nonce)
+    one.taken(0, nonce, NOW)
     assert one.own_until == 100.0 + SECONDS * (1 - MARGIN)
     station, other = lease()
     station.now = 103.0
-    other.taken(1, nonce)
-    assert other.others_until == 103.0 + SECONDS and not other.held
+    other.taken(1, nonce, 101.0)
+    assert other.others_until == 101.0 + SECONDS and not other.held
 
 
 def test_the_start_is_that_of_the_question_that_was_chosen() -> None:
@@ -47,7 +49,7 @@ def test_the_start_is_that_of_the_question_that_was_chosen() -> None:
     early = one.asking()
     station.now = 104.0
     one.asking()
-    one.taken(0, early)
+    one.taken(0, early, NOW)
     assert one.own_until == 100.0 + SECONDS * (1 - MARGIN)
 
 
@@ -56,7 +58,7 @@ def test_a_question_of_a_former_life_gives_nothing_and_delays_nothing() -> None:
     _, former = lease(life=1)
     nonce = former.asking()
     _, one = lease(life=2)
-    one.taken(0, nonce)
+    one.taken(0, nonce, NOW)
     assert not one.held and one.open
 
 
@@ -65,17 +67,17 @@ def test_what_was_given_up_comes_back_by_a_later_question_only() -> None:
     _, one = lease()
     early = one.asking()
     one.give_up()
-    one.taken(0, early)
+    one.taken(0, early, NOW)
     assert not one.held and one.given_up
-    one.taken(0, one.asking())
+    one.taken(0, one.asking(), NOW)
     assert one.held and not one.given_up
 
 
 def test_a_term_ends_when_somebody_else_is_master() -> None:
     """However much of it is left."""
     _, one = lease()
-    one.taken(0, one.asking())
-    one.taken(1, (9, 1))
+    one.taken(0, one.asking(), NOW)
+    one.taken(1, (9, 1), NOW)
     assert not one.held and not one.open
 
 

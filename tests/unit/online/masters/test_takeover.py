@@ -11,6 +11,7 @@ from trimtab.online.masters.entries import BeMaster, Record, SyncOffsets, TakeOv
 from trimtab.online.masters.incumbent import Phase
 from trimtab.online.masters.messages import (
     Accept,
+    Accepted,
     AskReady,
     AskStanding,
     AskUpload,
@@ -345,3 +346,21 @@ def test_a_client_that_speaks_as_a_node_is_passed_over() -> None:
         bench.tell(master, Received("client", 0, message))
     bench.run(20.0)
     assert bench.masters() == [master]
+
+
+def test_a_takeover_that_is_found_after_a_term_makes_nobody_wait_for_another_one() -> None:
+    """Its incumbent is gone, and the term that it gave to the ideal node is over when it is chosen."""
+    bench, master, ideal = begun(scheme=Scheme.INSTATE)
+    bench.holds = lambda sender, receiver, message: (
+        isinstance(message, Accepted) and sender != master and phase(bench, master) is Phase.HANDING
+    )
+    bench.send(master, Upload("client", "c", "t", 1, asked(bench).cycle))
+    assert phase(bench, master) is Phase.HANDING and len(bench.held) == 2
+    bench.down.add(master)
+    bench.holds = lambda sender, receiver, message: isinstance(receiver, int) and sender != receiver
+    bench.run(bench.settings.lease_seconds)
+    assert bench.nodes[ideal].groups[0].state.master == master
+    bench.held.clear()
+    bench.let_go()
+    bench.run(2 * bench.settings.renewal_seconds + 1.0)
+    assert bench.nodes[ideal].groups[0].state.master != master and len(bench.masters()) == 1

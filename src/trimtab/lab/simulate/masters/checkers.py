@@ -9,11 +9,26 @@ from trimtab.lab.simulate.masters.clients import Consumer
 from trimtab.lab.simulate.masters.machine import Machine, Stage
 from trimtab.lab.simulate.masters.model import Model
 from trimtab.online.masters.entries import BeMaster, Entry, Nonce, Record, TakeOver
-from trimtab.online.masters.incumbent import Phase
+from trimtab.online.masters.group import Group
+from trimtab.online.masters.incumbent import Incumbent, Phase
 from trimtab.online.masters.log import GroupLog
-from trimtab.online.masters.messages import Accept, OffsetKept, Published, Pulled, Ready, Send
+from trimtab.online.masters.messages import (
+    Accept,
+    Ballot,
+    Due,
+    OffsetKept,
+    Published,
+    Pulled,
+    Ready,
+    Received,
+    Send,
+)
 from trimtab.online.masters.replica import Replica
-from trimtab.online.masters.slots import Ask, Create
+from trimtab.online.masters.slots import Ask, Create, Fact, Told
+from trimtab.online.masters.token import CLUSTER
+
+TOLD_OF = Accept, Ready, Published, Pulled, OffsetKept
+"""Messages that leave a node and are looked at."""
 
 
 class ViolationError(Exception):
@@ -46,9 +61,10 @@ class Checkers:
         self._stored: dict[tuple[int, str, str], int] = {}
         self._read: dict[tuple[int, str, int], Record] = {}
         self._hands: dict[tuple[int, int], bool] = {}
+        self._handed: dict[tuple[int, TakeOver], Ballot] = {}
         self._switches: dict[tuple[int, int], tuple[int, bool]] = {}
         self._fences: dict[int, int] = defaultdict(int)
-        self._flags: dict[tuple[int, int, str], tuple[int, float]] = {}
+        self._flags: dict[tuple[int, int], dict[str, tuple[int, float]]] = {}
         self._mastered = dict.fromkeys(groups, float("-inf"))
         self.handed_at: dict[int, float] = {}
         self.takeovers: list[float] = []
@@ -66,27 +82,41 @@ class Checkers:
                 self._terms[node, group] = float("-inf")
                 self._versions[node, group] = 0
                 self._offsets.pop((node, group), None)
-                for kind in ("incumbent", "challenge"):
-                    self._flags.pop((node, group, kind), None)
+                self._flags.pop((node, group), None)
 
-    def after(self, machine: Machine, *, due: bool) -> None:
-        """A node has taken a fact in; `due` if it was told the time, so that nothing is overdue."""
-        core = machine.core
+    def after(self, machine: Machine, fact: Fact) -> None:
+        """A node has taken a fact in.
+
+        A message of a group changes that group alone, and the one that the node takes over, which it may
+        leave for another one then.
+        """
+        core, node = machine.core, machine.number
         assert core is not None
-        self._logs(machine.number, -1, core.token.log)
+        if core.token.log.applied != self._applied[node, CLUSTER]:
+            self._logs(node, CLUSTER, core.token.log)
         self._token(machine)
+        only = fact.group if isinstance(fact, Received | Told) else CLUSTER
+        # Nothing is overdue at a node that has just been told the time.
+        due = isinstance(fact, Due)
         for group in core.groups:
-            self._logs(machine.number, group.number, group.log)
-            self._authority(machine, group)
-            self._cycles(machine, group, due=due)
+            number = group.number
+            in_takeover = group.challenge is not None or group.incumbent is not None
+            if only not in (CLUSTER, number) and not in_takeover and (node, number) not in self._flags:
+                continue
+            if group.log.applied != self._applied[node, number]:
+                self._logs(node, number, group.log)
+            if group.lease.own_until != self._terms[node, number]:
+                self._authority(machine, group)
+            self._pauses(machine, group, due=due)
+            if in_takeover:
+                self._cycles(machine, group, due=due)
+            else:
+                self._flags.pop((node, number), None)
 
     # ------------------------------------------------------------ I1
 
     def _authority(self, machine: Machine, group: Any) -> None:
-        key, until = (machine.number, group.number), group.lease.own_until
-        if until == self._terms[key]:
-            return
-        self._terms[key] = until
+        self._terms[machine.number, group.number] = group.lease.own_until
         if not self._held(machine, group.number):
             return
         self._mastered[group.number] = self._world.now
@@ -133,14 +163,28 @@ class Checkers:
             return False
         return machine.clock.monotonic(self._world.now) < machine.core.groups[number].lease.own_until
 
-    def _handing(self, machine: Machine, number: int) -> None:
-        """A takeover leaves its incumbent: that one is master no more, and renews nothing meanwhile."""
+    def _handing(
+        self, machine: Machine, number: int, entry: TakeOver, ballot: Ballot = (0, 0), takeover_at: int = 0
+    ) -> None:
+        """A takeover leaves its incumbent: that one is master no more, and renews nothing meanwhile.
+
+        Under a later ballot it comes back as what was once accepted, before anything new: what is asked for
+        behind it counts only if it does not.
+        """
         assert machine.core is not None
         group = machine.core.groups[number]
         if self._held(machine, number):
             self.broken("I1", f"node {machine.number} hands over group {number} and is master still")
-        if any(isinstance(one, BeMaster) and one.node == machine.number for one in group.log.under_way):
-            self.broken("I1", f"node {machine.number} hands over group {number} beside a renewal")
+        if self._handed.setdefault((number, entry), ballot) != ballot:
+            return
+        for slot, renewal in _under_way(group.log):
+            if not isinstance(renewal, BeMaster) or renewal.node != machine.number:
+                continue
+            void = renewal.expected < entry.expected
+            # A takeover that was given up for stays under way: what is asked for behind it is no renewal.
+            behind = slot is not None and slot > takeover_at and group.incumbent is None
+            if not void and not behind:
+                self.broken("I1", f"node {machine.number} hands over group {number} beside a renewal")
 
     def asked(self, machine: Machine, ask: Ask) -> None:
         """The store is asked for slots: what is proposed leaves the node here."""
@@ -149,18 +193,20 @@ class Checkers:
                 case BeMaster(node, nonce) if node == machine.number:
                     self._sent(machine, nonce)
                 case TakeOver(incumbent) if incumbent == machine.number:
-                    self._handing(machine, ask.group)
+                    self._handing(machine, ask.group, entry)
 
     def sent(self, machine: Machine, order: Send) -> None:
         """Whoever answers as master is it, or at least nobody else is."""
         message = order.message
+        if not isinstance(message, TOLD_OF):
+            return
         match message:
             case Accept(_, _, BeMaster(node, nonce)) if node == machine.number:
                 self._sent(machine, nonce)
             case Ready(_, nonce):
                 self._sent(machine, nonce)
-            case Accept(_, _, TakeOver(incumbent)) if incumbent == machine.number:
-                self._handing(machine, order.group)
+            case Accept(ballot, slot, TakeOver(incumbent) as entry) if incumbent == machine.number:
+                self._handing(machine, order.group, entry, ballot, slot)
             case Published(verdict="stored") | Pulled(verdict="stored") | OffsetKept():
                 for other in self._world.machines:
                     if other is not machine and self._clocks_kept and self._held(other, order.group):
@@ -180,8 +226,6 @@ class Checkers:
     def _logs(self, node: int, group: int, log: GroupLog) -> None:
         key, applied = (node, group), log.applied
         before = self._applied[key]
-        if applied == before:
-            return
         self._applied[key] = applied
         for slot in range(before + 1, applied + 1):
             entry = self._entry(log, group, slot)
@@ -224,8 +268,11 @@ class Checkers:
         """A consumer got messages."""
         state = self._world.state(sender, consumer.group) if self._world.machines[sender].core else None
         if fresh:
-            if message.offset < consumer.kept:
-                self.broken("I5", f"{consumer.name} begins at {message.offset}, and {consumer.kept} was kept")
+            # What is kept while the answer is under way may have overtaken it.
+            if message.offset < consumer.kept_before:
+                self.broken(
+                    "I5", f"{consumer.name} begins at {message.offset}, and {consumer.kept_before} was kept"
+                )
             if message.offset > consumer.position:
                 self.broken(
                     "I5", f"{consumer.name} begins at {message.offset}, and was at {consumer.position}"
@@ -246,37 +293,39 @@ class Checkers:
 
     # ------------------------------------------------------------ I6, I8
 
-    def _cycles(self, machine: Machine, group: Any, *, due: bool) -> None:
-        world, local = self._world, machine.clock.monotonic(self._world.now)
-        settings = world.settings
-        for kind in ("incumbent", "challenge"):
-            cycle = getattr(group, kind)
-            key = machine.number, group.number, kind
+    def _pauses(self, machine: Machine, group: Group, *, due: bool) -> None:
+        world, held = self._world, group.held_since
+        settings, local = world.settings, machine.clock.monotonic(world.now)
+        if group.lease.others_until - local > settings.lease_seconds + 1e-9:
+            self.broken(
+                "I8", f"node {machine.number} leaves group {group.number} alone for more than a lease"
+            )
+        if due and held is not None and local - held > 2 * settings.propose_seconds:
+            self.broken("I8", f"node {machine.number} holds messages of group {group.number}")
+
+    def _cycles(self, machine: Machine, group: Group, *, due: bool) -> None:
+        world, key = self._world, (machine.number, group.number)
+        settings, local = world.settings, machine.clock.monotonic(world.now)
+        flags = self._flags.setdefault(key, {})
+        for kind, cycle in (("incumbent", group.incumbent), ("challenge", group.challenge)):
             if cycle is None:
-                self._flags.pop(key, None)
+                flags.pop(kind, None)
                 continue
-            if kind == "incumbent" and cycle.phase is Phase.HANDING:
+            if isinstance(cycle, Incumbent) and cycle.phase is Phase.HANDING:
                 first = (group.number, group.state.version) not in self._hands
                 if first and group.state.ideal < 0 and not group.lease.held:
                     self._hands[group.number, group.state.version] = cycle.clean
                     self.handed_at[group.number] = world.now
                     world.moment()
-            known = self._flags.get(key)
+            known = flags.get(kind)
             if known is None or known[0] != cycle.cycle:
-                self._flags[key] = cycle.cycle, local
+                flags[kind] = cycle.cycle, local
                 self._alone(machine, group.number)
             elif due and local - known[1] > settings.cycle_seconds + 2 * settings.retry_seconds:
                 self.broken(
                     "I8",
                     f"the {kind} of group {group.number} on node {machine.number} has outlived the cycle",
                 )
-        if group.lease.others_until - local > settings.lease_seconds + 1e-9:
-            self.broken(
-                "I8", f"node {machine.number} leaves group {group.number} alone for more than a lease"
-            )
-        held = group.held_since
-        if due and held is not None and local - held > 2 * settings.propose_seconds:
-            self.broken("I8", f"node {machine.number} holds messages of group {group.number}")
 
     def _alone(self, machine: Machine, number: int) -> None:
         for other in self._world.machines:
@@ -336,3 +385,10 @@ class Checkers:
         for (number, topic, offset), record in self._read.items():
             if self._world.state(0, number).topics[topic][offset] != record:
                 self.broken("I4", f"what was read at {offset} of {topic} is not there")
+
+
+def _under_way(log: GroupLog) -> list[tuple[int | None, Entry]]:
+    """What has left a node and is not known to be chosen, with its slot where the node gives slots."""
+    if isinstance(log, Replica):
+        return [(slot, one.entry) for slot, one in log.proposer.under_way.items()]
+    return [(None, entry) for entry in log.under_way]

@@ -18,6 +18,8 @@ from trimtab.online.masters.messages import (
 
 PATIENCE_SECONDS = 1.0
 WINDOW = 3
+MOST = 10
+"""Messages that a consumer asks for at once."""
 
 
 class Producer:
@@ -45,6 +47,7 @@ class Producer:
 
     def _send(self, sequence: int) -> None:
         self._open[sequence] = self._world.now
+        self._world.histories.appends(self._world.now, self._group, (self.name, sequence))
         record = Record(self._topic, self.name, sequence, b"%d" % sequence)
         self._world.transmit(self.name, self._master, self._group, Publish(self.name, record))
 
@@ -55,6 +58,7 @@ class Producer:
         if message.verdict == "stored":
             del self._open[message.sequence]
             self.stored += 1
+            self._world.histories.appended(self._world.now, self._group, (self.name, message.sequence))
             self._world.watching.stored(self._group, message)
             return
         if message.verdict == "moved":
@@ -72,6 +76,8 @@ class Consumer:
         All messages before this one were taken.
     kept
         The highest offset of which a master said that it is kept.
+    kept_before
+        The same, when it asked last.
     fence
         Of the master that answered last, when it answered.
     """
@@ -82,7 +88,7 @@ class Consumer:
         self._master = self._number = 0
         self._asked_at: float | None = None
         self._session = -1
-        self.position = self.kept = self.fence = 0
+        self.position = self.kept = self.kept_before = self.fence = 0
 
     def tick(self) -> None:
         """Ask for more, and after a long silence somebody else."""
@@ -96,13 +102,16 @@ class Consumer:
         world.at(world.now + self._interval * (0.5 + world.chance.random()), self.tick)
 
     def _pull(self) -> None:
-        self._asked_at = self._world.now
+        self._asked_at, self.kept_before = self._world.now, self.kept
         self._number += 1
         offset = self.position if self._master == self._session else -1
-        pull = Pull(self.name, self.name, self.topic, self._number, offset, 10)
+        self._world.histories.pulls(self._world.now, self.group, self.name, offset, MOST)
+        pull = Pull(self.name, self.name, self.topic, self._number, offset, MOST)
         self._world.transmit(self.name, self._master, self.group, pull)
 
     def _upload(self, cycle: int) -> None:
+        if self.position > self.kept:
+            self._world.histories.keeps(self._world.now, self.group, self.name, self.position)
         upload = Upload(self.name, self.name, self.topic, self.position, cycle)
         self._world.transmit(self.name, self._master, self.group, upload)
 
@@ -118,11 +127,13 @@ class Consumer:
                 self._upload(message.cycle)
             case OffsetKept(_, _, offset):
                 self.kept = max(self.kept, offset)
+                self._world.histories.kept(self._world.now, self.group, self.name, offset)
 
     def _pulled(self, sender: int, message: Pulled) -> None:
         if message.verdict == "moved":
             self._master = message.master if message.master >= 0 else self._world.any_node()
         elif message.verdict == "stored":
+            self._world.histories.pulled(self._world.now, self.group, message)
             self._world.watching.pulled(self, sender, message, fresh=sender != self._session)
             self._session = sender
             self.position = max(self.position, message.offset + len(message.records))

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from trimtab.lab.simulate.masters.clock import Clock
 from trimtab.lab.simulate.masters.disk import Disk
+from trimtab.lab.simulate.masters.histories import Histories
 from trimtab.lab.simulate.masters.network import Address
 from trimtab.lab.simulate.masters.store import SlotStore
 from trimtab.online.masters.messages import MapSeen, Published, Pulled, Send
@@ -64,6 +65,7 @@ class Stage(Protocol):
     machines: list[Machine]
     store: SlotStore | None
     map: MapSeen
+    histories: Histories
 
     @property
     def watching(self) -> Watching:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from random import Random
 
+from trimtab.lab.simulate.linear import judge
 from trimtab.lab.simulate.masters.checkers import ViolationError
 from trimtab.lab.simulate.masters.faults import FAULTS, end_all, schedule
+from trimtab.lab.simulate.masters.histories import Log
 from trimtab.lab.simulate.masters.world import World
 from trimtab.online.masters.engines import EMBEDDED
 from trimtab.online.masters.log import Engine
@@ -31,6 +33,8 @@ class Told:
     stored, takeovers, clean
         Messages acknowledged, masterships handed over (seconds without a master, each), and consumers that
         changed masters in a clean takeover.
+    operations, undecided
+        Of clients, for which an order was looked for, and groups for which the search was given up.
     """
 
     seed: int
@@ -42,10 +46,17 @@ class Told:
     stored: int = 0
     takeovers: list[float] = field(default_factory=list)
     clean: int = 0
+    operations: int = 0
+    undecided: int = 0
 
 
 def run(
-    seed: int, *, engine: Engine = EMBEDDED, beyond: bool = False, fault_seconds: float = FAULT_SECONDS
+    seed: int,
+    *,
+    engine: Engine = EMBEDDED,
+    beyond: bool = False,
+    fault_seconds: float = FAULT_SECONDS,
+    clients: int = 1,
 ) -> Told:
     """Draw a cluster, a scheme, kinds of faults and maps from a seed, and hold every invariant against it.
 
@@ -55,7 +66,10 @@ def run(
         What chooses: the nodes among themselves, or a store of slots that may be away as well.
     beyond
         Whether clocks drift far more than promised. Then two nodes may count themselves as master, and the
-        checkers of I1 and I6 are off; no message is lost and no offset goes back for all that.
+        checkers of I1 and I6 are off; no message is lost and no offset goes back for all that. What is read
+        may be old then, and histories are not judged.
+    clients
+        Producers, and as many consumers, of each group.
     """
     chance = Random(f"{seed}, what is drawn before")
     nodes, groups = chance.choice((3, 3, 3, 5, 4)), chance.choice((1, 2, 3))
@@ -82,6 +96,7 @@ def run(
         engine=engine,
         clocks_kept=not beyond,
         latency_seconds=latency,
+        clients=clients,
     )
     told = Told(
         seed,
@@ -90,6 +105,8 @@ def run(
     )
     try:
         _play(world, kinds, fault_seconds, beyond=beyond)
+        if not beyond:
+            told.operations, told.undecided = _judged(world)
     except ViolationError as error:
         told.violation = str(error)
     told.story, told.seconds, told.events = world.story, world.now, world.events
@@ -119,3 +136,17 @@ def _play(world: World, kinds: tuple[str, ...], fault_seconds: float, *, beyond:
     world.closing = True
     world.run_until(world.now + 2 * settings.renewal_seconds + 5)
     world.checkers.ended()
+
+
+def _judged(world: World) -> tuple[int, int]:
+    """What clients saw of each group is what one log would have told them, one operation after another."""
+    operations = undecided = 0
+    for group in range(world.groups):
+        history = world.histories.history(group)
+        found = judge(history, Log(history))
+        operations += len(history)
+        undecided += found.linearizable is None
+        if found.linearizable is False:
+            what = "; ".join(f"{one.what}, {one.called:.3f} to {one.returned:.3f} s" for one in found.stuck)
+            world.checkers.broken("I9", f"no order of what clients of group {group} saw explains {what}")
+    return operations, undecided

@@ -11,6 +11,7 @@ from trimtab.lab.simulate.masters.checkers import Checkers
 from trimtab.lab.simulate.masters.clients import Consumer, Producer
 from trimtab.lab.simulate.masters.clock import Clock
 from trimtab.lab.simulate.masters.disk import Disk
+from trimtab.lab.simulate.masters.histories import Histories
 from trimtab.lab.simulate.masters.machine import Machine
 from trimtab.lab.simulate.masters.network import Address, Network
 from trimtab.lab.simulate.masters.store import SlotStore
@@ -38,6 +39,8 @@ class World:
         Of all chance.
     engine
         What chooses; with any but `EMBEDDED` there is a store of slots.
+    clients
+        Producers, and as many consumers, of each group.
 
     Attributes
     ----------
@@ -49,6 +52,8 @@ class World:
         Where the slots are, if the nodes do not choose themselves; and until when it answers nobody.
     story
         What happened, each with its second.
+    histories
+        What clients asked for and were told.
     ambush
         Strikes at moments that matter.
     """
@@ -64,6 +69,7 @@ class World:
         clocks_kept: bool = True,
         latency_seconds: float = 0.004,
         interval_seconds: float = 0.6,
+        clients: int = 1,
     ) -> None:
         self.chance = Random(seed)
         self.nodes, self.groups, self.settings = nodes, groups, settings
@@ -78,17 +84,18 @@ class World:
         self.network = Network(self.chance, latency_seconds)
         self.machines = [Machine(number, Clock(), Disk()) for number in range(nodes)]
         self.checkers = Checkers(self, clocks_kept=clocks_kept)
+        self.histories = Histories(groups)
         self.map = MapSeen(0, (0,) * groups)
         self._queue: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
         self._count = 0
         self.clients: dict[str, Producer | Consumer] = {}
-        for group in range(groups):
-            name = f"producer-{group}"
+        for client in range(groups * clients):
+            name, group = f"producer-{client}", client % groups
             self.clients[name] = Producer(self, name, group, "t", interval_seconds)
-            name = f"consumer-{group}"
+            name = f"consumer-{client}"
             self.clients[name] = Consumer(self, name, group, "t", 2 * interval_seconds)
-        for client in self.clients.values():
-            self.at(self.chance.random(), client.tick)
+        for one in self.clients.values():
+            self.at(self.chance.random(), one.tick)
         for machine in self.machines:
             self.start(machine)
 
@@ -172,7 +179,7 @@ class World:
             self.at(machine.paused_until, self.tell, machine, life, fact)
             return
         orders = machine.core.handle(machine.clock.read(self.now), fact)
-        self.checkers.after(machine, due=isinstance(fact, Due))
+        self.checkers.after(machine, fact)
         for order in orders:
             self._perform(machine, order)
         self._wake(machine)

@@ -1,0 +1,146 @@
+"""Whether what clients saw could have happened one operation after another: linearizability of a history.
+
+The search is that of Wing and Gong ("Testing and verifying concurrent objects", 1993) with the memory of Lowe
+("Testing for linearizability", 2017): an operation may come next if no other one that is still to come had
+returned before it was called, and no pair of (what has happened, state) is tried twice. Beyond theirs, a
+history is cut where nothing is under way, and every state that can be reached there is carried on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from math import inf
+from typing import Any, Generic, Protocol, TypeVar
+
+State = TypeVar("State", bound=Hashable)
+
+MOST_STEPS = 200_000
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """What a client asked for, and what it was told.
+
+    Attributes
+    ----------
+    what
+        In the words of the model; with the answer, if there was one.
+    called
+        Seconds.
+    returned
+        Seconds; infinite if no answer came. Then it may have happened at any time since, or never.
+    """
+
+    what: Any
+    called: float
+    returned: float = inf
+
+
+class Model(Protocol[State]):
+    """The object that clients believe to see, one operation at a time."""
+
+    def begin(self) -> State:
+        """Give the state before anything has happened."""
+
+    def after(self, state: State, what: Any) -> State | None:
+        """Give the state after an operation; None if it cannot have had its answer here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What came of a search.
+
+    Attributes
+    ----------
+    linearizable
+        None if it was given up.
+    stuck
+        The operations that no order explains: of the piece in which the search ended, those that it could not
+        place where it came furthest.
+    steps
+        Tried.
+    """
+
+    linearizable: bool | None
+    stuck: tuple[Operation, ...] = ()
+    steps: int = 0
+
+
+def judge(history: Iterable[Operation], model: Model[State], *, most_steps: int = MOST_STEPS) -> Judgement:
+    """Look for an order of the operations that the model explains, and that keeps what came before what."""
+    states, steps = {model.begin()}, 0
+    for piece in pieces(history):
+        search = _Search(piece, model, most_steps - steps)
+        states = search.ends(states)
+        steps += search.steps
+        if search.given_up:
+            return Judgement(None, (), steps)
+        if not states:
+            return Judgement(False, search.stuck, steps)
+    return Judgement(True, (), steps)
+
+
+def pieces(history: Iterable[Operation]) -> list[list[Operation]]:
+    """Cut a history where nothing is under way: all operations of a piece come before all of the next."""
+    found: list[list[Operation]] = []
+    until = -inf
+    for one in sorted(history, key=lambda one: (one.called, one.returned)):
+        if one.called > until:
+            found.append([])
+        found[-1].append(one)
+        until = max(until, one.returned)
+    return found
+
+
+class _Search(Generic[State]):
+    """All orders of one piece; `done` are bits of what has happened, by place in the piece."""
+
+    def __init__(self, piece: Sequence[Operation], model: Model[State], most_steps: int) -> None:
+        self._piece, self._model, self._most = piece, model, most_steps
+        self._answered = sum(1 << at for at, one in enumerate(piece) if one.returned < inf)
+        self._furthest = 0
+        self.steps = 0
+        self.given_up = False
+
+    @property
+    def stuck(self) -> tuple[Operation, ...]:
+        """Operations that could have come next, by their times, where the search came furthest."""
+        return tuple(self._piece[at] for at in self._next(self._furthest))
+
+    def ends(self, begins: Iterable[State]) -> set[State]:
+        """Give every state in which all that was answered has happened."""
+        ends: set[State] = set()
+        open_ = [(0, state) for state in begins]
+        seen = set(open_)
+        while open_:
+            done, state = open_.pop()
+            if done & self._answered == self._answered:
+                ends.add(state)
+            for at in self._next(done):
+                self.steps += 1
+                if self.steps > self._most:
+                    self.given_up = True
+                    return set()
+                after = self._model.after(state, self._piece[at].what)
+                if after is None:
+                    continue
+                step = done | 1 << at, after
+                if step not in seen:
+                    seen.add(step)
+                    open_.append(step)
+                    if step[0].bit_count() > self._furthest.bit_count():
+                        self._furthest = step[0]
+        return ends
+
+    def _next(self, done: int) -> list[int]:
+        """What may happen next: nothing that is still to come had returned before it was called."""
+        found: list[int] = []
+        until = inf
+        for at, one in enumerate(self._piece):
+            if one.called > until:
+                break  # pieces are sorted: so were all others
+            if not done >> at & 1:
+                found.append(at)
+                until = min(until, one.returned)
+        return [at for at in found if self._piece[at].called <= until]

@@ -1,0 +1,140 @@
+"""What clients of each group asked for and were told, as histories that one log must explain."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from trimtab.lab.simulate.linear import Operation
+from trimtab.online.masters.messages import Pulled
+
+Message = tuple[str, int]
+"""Producer and sequence."""
+
+
+class Appended(NamedTuple):
+    """A producer was told that its message is stored."""
+
+    message: Message
+
+
+class Read(NamedTuple):
+    """A consumer got messages from an offset on; fewer than `most` only if there were no more."""
+
+    offset: int
+    most: int
+    messages: tuple[Message, ...]
+
+
+class Begun(NamedTuple):
+    """The same, from where the master said that it was; that is the offset that was kept."""
+
+    consumer: str
+    read: Read
+
+
+class Kept(NamedTuple):
+    """A consumer was told that its offset, or a later one, is kept."""
+
+    consumer: str
+    offset: int
+
+
+What = Appended | Read | Begun | Kept
+
+
+class State(NamedTuple):
+    """Of a topic: its messages by offset, and kept offsets, each (consumer, offset)."""
+
+    log: tuple[Message, ...]
+    kept: tuple[tuple[str, int], ...]
+
+
+class Log:
+    """A topic as clients should see it: a list that grows at its end, and offsets that rise.
+
+    Parameters
+    ----------
+    history
+        What the places of messages are looked up in. A message that anybody has read at an offset stands
+        there in every order that explains the history, so that other places need not be tried.
+    """
+
+    def __init__(self, history: Iterable[Operation]) -> None:
+        self._places: dict[Message, int] = {}
+        for one in history:
+            read = one.what.read if isinstance(one.what, Begun) else one.what
+            if isinstance(read, Read):
+                self._places.update((message, at) for at, message in enumerate(read.messages, read.offset))
+
+    def begin(self) -> State:
+        """Nothing is there."""
+        return State((), ())
+
+    def after(self, state: State, what: What) -> State | None:
+        """Give the state after an operation; None if it cannot have had its answer here."""
+        log, kept = state
+        if isinstance(what, Appended):
+            at = len(log)
+            return State((*log, what.message), kept) if self._places.get(what.message, at) == at else None
+        if isinstance(what, Kept):
+            risen = dict(kept)
+            risen[what.consumer] = max(what.offset, risen.get(what.consumer, 0))
+            return State(log, tuple(sorted(risen.items())))
+        if isinstance(what, Begun):
+            if dict(kept).get(what.consumer, 0) != what.read.offset:
+                return None
+            what = what.read
+        return state if log[what.offset : what.offset + what.most] == what.messages else None
+
+
+class Histories:
+    """One history a group; its topics are one each."""
+
+    def __init__(self, groups: int) -> None:
+        self._answered: list[list[Operation]] = [[] for _ in range(groups)]
+        self._appends: dict[tuple[int, Message], float] = {}
+        self._pulls: dict[tuple[int, str], tuple[float, bool, int]] = {}
+        self._keeps: dict[tuple[int, str], dict[int, float]] = {}
+
+    def appends(self, now: float, group: int, message: Message) -> None:
+        """A producer sends a message, for the first time or again."""
+        self._appends.setdefault((group, message), now)
+
+    def appended(self, now: float, group: int, message: Message) -> None:
+        """It is stored."""
+        self._answered[group].append(Operation(Appended(message), self._appends.pop((group, message)), now))
+
+    def pulls(self, now: float, group: int, consumer: str, offset: int, most: int) -> None:
+        """A consumer asks; if it has asked before, that answer is not listened to any more."""
+        self._pulls[group, consumer] = now, offset < 0, most
+
+    def pulled(self, now: float, group: int, told: Pulled) -> None:
+        """It got messages, or hears that there are none; twice if the network has doubled the question."""
+        called, begins, most = self._pulls[group, told.consumer]
+        read = Read(told.offset, most, tuple([(one.producer, one.sequence) for one in told.records]))
+        what = Begun(told.consumer, read) if begins else read
+        self._answered[group].append(Operation(what, called, now))
+
+    def keeps(self, now: float, group: int, consumer: str, offset: int) -> None:
+        """A consumer hands its offset in."""
+        self._keeps.setdefault((group, consumer), {}).setdefault(offset, now)
+
+    def kept(self, now: float, group: int, consumer: str, offset: int) -> None:
+        """It, or a later one, is kept: so are all before."""
+        under_way = self._keeps.get((group, consumer), {})
+        for handed_in in sorted(under_way):
+            if handed_in <= offset:
+                called = under_way.pop(handed_in)
+                self._answered[group].append(Operation(Kept(consumer, handed_in), called, now))
+
+    def history(self, group: int) -> list[Operation]:
+        """All that was asked of a group so far; whoever has no answer may have been heard."""
+        found = list(self._answered[group])
+        for (of, message), called in self._appends.items():
+            if of == group:
+                found.append(Operation(Appended(message), called))
+        for (of, consumer), handed_in in self._keeps.items():
+            if of == group:
+                found += [Operation(Kept(consumer, one), called) for one, called in handed_in.items()]
+        return found

@@ -1,0 +1,138 @@
+"""What clients of a group saw: one log explains it, and a story with one wrong answer is told from it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from math import inf
+
+import pytest
+
+from trimtab.lab.simulate.linear import Operation, judge
+from trimtab.lab.simulate.masters.histories import Appended, Begun, Histories, Kept, Log, Read
+from trimtab.lab.simulate.masters.world import World
+from trimtab.online.masters.entries import Record
+from trimtab.online.masters.messages import Pulled
+from trimtab.online.masters.settings import MasterSettings
+
+
+@cache
+def played() -> tuple[Operation, ...]:
+    """Two producers and two consumers of a group, whose ideal node changes; nothing else goes wrong."""
+    world = World(1, nodes=3, groups=1, settings=MasterSettings(), clients=2)
+    for ideal in (0, 1, 2):
+        world.run_until(world.now + 25.0)
+        world.publish_map((ideal,))
+    world.run_until(world.now + 10.0)
+    return tuple(world.histories.history(0))
+
+
+def linearizable(history: list[Operation]) -> bool | None:
+    """The verdict."""
+    return judge(history, Log(history)).linearizable
+
+
+def changed(at: int, what: object) -> list[Operation]:
+    """The history with one other answer."""
+    history = list(played())
+    history[at] = replace(history[at], what=what)
+    return history
+
+
+def test_what_clients_saw_is_explained() -> None:
+    """Hundreds of operations, through takeovers; consumers began where a master said so, several times."""
+    history = list(played())
+    assert linearizable(history) is True
+    kinds = [type(one.what) for one in history]
+    assert kinds.count(Appended) > 100 and kinds.count(Read) > 20
+    assert kinds.count(Begun) >= 4 and kinds.count(Kept) >= 4
+
+
+def reads() -> list[int]:
+    """Places of reads that found less than they asked for, and something."""
+    return [
+        at
+        for at, one in enumerate(played())
+        if isinstance(one.what, Read) and 0 < len(one.what.messages) < one.what.most
+    ]
+
+
+@pytest.mark.parametrize("at", reads()[:: max(1, len(reads()) // 8)])
+def test_a_stale_read_is_noticed(at: int) -> None:
+    """The newest message was acknowledged before the question, and the answer leaves it out."""
+    what = played()[at].what
+    newest = next(one for one in played() if one.what == Appended(what.messages[-1]))
+    if newest.returned >= played()[at].called:
+        pytest.skip("they are beside one another: both answers are right")
+    assert linearizable(changed(at, what._replace(messages=what.messages[:-1]))) is False
+
+
+def test_a_message_that_was_acknowledged_and_is_not_there_is_noticed() -> None:
+    """Every answer leaves it out, from the first to the last."""
+    lost = _log()[-1]
+    history = []
+    for one in played():
+        read = one.what.read if isinstance(one.what, Begun) else one.what
+        if isinstance(read, Read):
+            read = read._replace(messages=tuple(message for message in read.messages if message != lost))
+        what = one.what._replace(read=read) if isinstance(one.what, Begun) else read
+        history.append(replace(one, what=what))
+    assert linearizable(history) is False
+    # Nobody was told that it is stored: then it may be missing.
+    unknown = [replace(one, returned=inf) if one.what == Appended(lost) else one for one in history]
+    assert linearizable(unknown) is True
+
+
+def _log() -> list[tuple[str, int]]:
+    """All that was read, by offset."""
+    found: dict[int, tuple[str, int]] = {}
+    for one in played():
+        read = one.what.read if isinstance(one.what, Begun) else one.what
+        if isinstance(read, Read):
+            found.update(enumerate(read.messages, read.offset))
+    return [found[at] for at in range(len(found))]
+
+
+def test_an_offset_that_goes_back_is_noticed() -> None:
+    """A consumer begins before what it was told to be kept, with the very messages that stand there."""
+    at, begun = max(
+        (at, one.what)
+        for at, one in enumerate(played())
+        if isinstance(one.what, Begun) and one.what.read.offset
+    )
+    before = begun.read.offset - 1
+    read = Read(before, begun.read.most, tuple(_log()[before : before + len(begun.read.messages)]))
+    assert linearizable(changed(at, begun._replace(read=read))) is False
+
+
+def test_two_messages_of_two_producers_in_the_wrong_order_are_noticed() -> None:
+    """The second was sent when the first had been acknowledged."""
+    early, late = Appended(("a", 1)), Appended(("b", 1))
+    read = Read(0, 10, (("b", 1), ("a", 1)))
+    rows = [Operation(early, 0, 1), Operation(late, 2, 3), Operation(read, 4, 5)]
+    assert linearizable(rows) is False
+    assert linearizable([rows[0], replace(rows[1], called=1), rows[2]]) is True
+
+
+def test_questions_and_answers_are_put_together() -> None:
+    """A message sent again has one beginning; an answer that keeps more keeps less, too."""
+    histories = Histories(1)
+    histories.appends(1.0, 0, ("p", 1))
+    histories.appends(2.0, 0, ("p", 1))
+    histories.appended(3.0, 0, ("p", 1))
+    histories.pulls(4.0, 0, "c", -1, 10)
+    record = Record("t", "p", 1, b"1")
+    histories.pulled(5.0, 0, Pulled("c", "t", 1, "stored", 0, (record,), 0))
+    histories.keeps(6.0, 0, "c", 1)
+    histories.keeps(7.0, 0, "c", 2)
+    histories.kept(8.0, 0, "c", 2)
+    histories.appends(9.0, 0, ("p", 2))
+    read = Read(0, 10, (("p", 1),))
+    assert histories.history(0) == [
+        Operation(Appended(("p", 1)), 1.0, 3.0),
+        Operation(Begun("c", read), 4.0, 5.0),
+        Operation(Kept("c", 1), 6.0, 8.0),
+        Operation(Kept("c", 2), 7.0, 8.0),
+        Operation(Appended(("p", 2)), 9.0, inf),
+    ]
+    assert linearizable(histories.history(0)) is True

@@ -1,0 +1,87 @@
+"""Histories judged by hand: an order explains them, or none does."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Any
+
+import pytest
+
+from trimtab.lab.simulate.linear import Operation, judge, pieces
+
+WRITE, READ = "write", "read"
+
+
+class Register:
+    """One number, 0 at first."""
+
+    def begin(self) -> int:
+        """Nobody has written."""
+        return 0
+
+    def after(self, state: int, what: Any) -> int | None:
+        """A read has to find what was written last."""
+        kind, value = what
+        if kind == WRITE:
+            return int(value)
+        return state if value == state else None
+
+
+def of(*rows: tuple[str, int, float, float]) -> list[Operation]:
+    """Each row: kind, value, called, returned."""
+    return [Operation((kind, value), called, returned) for kind, value, called, returned in rows]
+
+
+@pytest.mark.parametrize(
+    ("story", "rows", "expected"),
+    [
+        ("nothing happened", [], True),
+        ("one after another", [(WRITE, 1, 0, 1), (READ, 1, 2, 3)], True),
+        ("a stale read", [(WRITE, 1, 0, 1), (READ, 0, 2, 3)], False),
+        ("a read beside a write finds the old value", [(WRITE, 1, 0, 3), (READ, 0, 1, 2)], True),
+        ("or the new one", [(WRITE, 1, 0, 3), (READ, 1, 1, 2)], True),
+        ("what one has read the next has to", [(WRITE, 1, 0, 9), (READ, 1, 1, 2), (READ, 0, 3, 4)], False),
+        ("unless they overlap", [(WRITE, 1, 0, 9), (READ, 1, 1, 3), (READ, 0, 2, 4)], True),
+        ("times that touch are beside one another", [(WRITE, 1, 0, 1), (READ, 0, 1, 2)], True),
+        ("an unanswered write has happened", [(WRITE, 1, 0, inf), (READ, 0, 1, 2), (READ, 1, 8, 9)], True),
+        ("or never does", [(WRITE, 1, 0, inf), (READ, 0, 1, 2), (READ, 0, 8, 9)], True),
+        ("but not twice", [(WRITE, 1, 0, inf), (READ, 1, 1, 2), (READ, 0, 3, 4)], False),
+        ("nor before it was asked for", [(READ, 1, 0, 1), (WRITE, 1, 2, inf)], False),
+        ("readers see writes in one order", [
+            (WRITE, 1, 0, 9), (WRITE, 2, 0, 9),
+            (READ, 1, 1, 2), (READ, 2, 3, 4), (READ, 1, 5, 6),
+        ], False),
+    ],
+)  # fmt: skip
+def test_a_register(story: str, rows: list[tuple[str, int, float, float]], expected: bool) -> None:
+    """Each told in its own words."""
+    assert judge(of(*rows), Register()).linearizable is expected, story
+
+
+def test_it_tells_what_no_order_explains() -> None:
+    """The operations of the piece in which it got stuck, not those that came before."""
+    fine = of((WRITE, 1, 0, 1), (READ, 1, 2, 3))
+    stale = of((READ, 0, 4, 5))
+    found = judge(fine + stale + of((READ, 1, 6, 7)), Register())
+    assert found.linearizable is False and found.stuck == tuple(stale)
+
+
+def test_a_history_is_cut_where_nothing_is_under_way() -> None:
+    """What has no answer is under way for ever."""
+    rows = of((WRITE, 1, 0, 2), (READ, 1, 1, 3), (READ, 1, 4, 5), (WRITE, 2, 6, inf), (READ, 2, 8, 9))
+    assert pieces(rows) == [rows[:2], rows[2:3], rows[3:]]
+
+
+def test_what_an_unanswered_operation_left_open_is_carried_on_through_pieces() -> None:
+    """Two writes beside one another end in either order, and only a later read says in which."""
+    both = of((WRITE, 1, 0, 2), (WRITE, 2, 1, 3))
+    assert judge(both + of((READ, 1, 5, 6)), Register()).linearizable
+    assert judge(both + of((READ, 2, 5, 6)), Register()).linearizable
+    assert not judge(both + of((READ, 2, 5, 6), (READ, 1, 7, 8)), Register()).linearizable
+
+
+def test_a_search_that_takes_too_long_is_given_up_and_says_so() -> None:
+    """It is no verdict, neither way."""
+    many = of(*((WRITE, value, 0.0, 99.0) for value in range(20)), (READ, -1, 100.0, 101.0))
+    found = judge(many, Register(), most_steps=500)
+    assert found.linearizable is None and found.steps > 500
