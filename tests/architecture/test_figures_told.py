@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 EXPERIMENT = Path(__file__).parents[2] / "experiments" / "replica_roles"
 HOSTS_AND_DISKS = EXPERIMENT.parent / "hosts_and_disks"
 QUEUE_FORECAST = EXPERIMENT.parent / "queue_forecast"
@@ -70,10 +72,11 @@ def test_tables_of_partition_overload_are_made_of_its_result() -> None:
     assert [line for line in rows if line not in page] == []
 
 
-def test_tables_of_master_balance_are_made_of_its_result() -> None:
+@pytest.mark.parametrize("program", ["takeovers.py", "throughput.py"])
+def test_tables_of_master_balance_are_made_of_its_result(program: str) -> None:
     """Who measures again writes the table again: `takeovers.py --write`."""
     told = subprocess.run(
-        [sys.executable, str(MASTER_BALANCE / "takeovers.py"), "--tables"],
+        [sys.executable, str(MASTER_BALANCE / program), "--tables"],
         capture_output=True,
         text=True,
         check=True,
