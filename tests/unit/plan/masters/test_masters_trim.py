@@ -73,6 +73,12 @@ def test_a_drained_node_is_emptied_and_a_muted_one_gets_nothing() -> None:
     assert plan.problems[0].kind == "unmet_goal"
 
 
+def test_a_muted_node_gets_nothing_though_it_is_empty() -> None:
+    """What leaves node 0 goes to node 1, which has some already."""
+    plan = plan_masters(a_snapshot(a_group(0, 0), a_group(1, 1)), MastersSettings(drain=("0",), muted=("2",)))
+    assert moved(plan) == [("group 0", "0", "1")]
+
+
 def test_weights_are_shares() -> None:
     """A node of weight 2 is to have half of it all, beside two of weight 1."""
     groups = [a_group(number, 1) for number in range(4)]
@@ -135,6 +141,9 @@ def test_groups_are_swapped_where_no_single_takeover_helps() -> None:
     assert plan.cost.takeovers == 2
     assert plan.predicted.after.worst_deviation["queries"] == pytest.approx(0.0)
     assert [move.reason.goal for move in plan.moves] == ["epsilon", "order"]
+    # Half a swap is none.
+    one = MastersSettings(epsilon=(0.05, 0.05), takeovers_most=1)
+    assert plan_masters(a_snapshot(*groups, states=(NodeState.ALIVE,) * 2), one).moves == ()
 
 
 def test_a_quiet_cluster_is_levelled_by_number() -> None:
