@@ -193,10 +193,12 @@ class Group:
         ideal = entry.ideal == self.station.node
         if ideal:
             self.lease.named(entry.ready)
-        if ideal and entry.scheme == Scheme.AWAIT:
+        awaits = entry.scheme == Scheme.AWAIT
+        if ideal and awaits:
             self.lease.own_until = -inf  # the incumbent's term runs out by itself
         else:
-            self.lease.handed(ends_now=ideal)
+            waits = self.station.settings.renewal_seconds if awaits else 0.0
+            self.lease.handed(ends_now=ideal, waits=waits)
         if ideal and entry.scheme == Scheme.EXPIRE and not self._recovering:
             # Asked for here, chosen later if at all: it must not count after anything else has.
             self._be_master(slot)
@@ -209,6 +211,9 @@ class Group:
             self.unanswered.clear()
         self._batch.clear()
         self._batch_until = inf
+        # What waits names the old fence, and is void wherever it would be chosen.
+        self.log.withdraw(Append)
+        self.log.withdraw(SyncOffsets)
         self.consumers.clear()
         self.uploads.clear()
         self.tally.fenced()

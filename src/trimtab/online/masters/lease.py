@@ -73,10 +73,14 @@ class Lease:
         if start is not None:
             self.acting_until = start + self._seconds * (1 - self._station.settings.margin)
 
-    def handed(self, *, ends_now: bool) -> None:
-        """It was promised to a node, which may try at once; others leave it alone for one term, no longer."""
+    def handed(self, *, ends_now: bool, waits: float = 0.0) -> None:
+        """It was promised to a node, which may try at once; others leave it alone for one term.
+
+        Where that node has to wait for the old term's end and for its own next try, others leave it alone for
+        so many seconds more: they would be the first to try now and then. Never longer: it may have died.
+        """
         self.own_until = -inf
-        self.others_until = -inf if ends_now else self._station.now + self._seconds
+        self.others_until = -inf if ends_now else self._station.now + self._seconds + waits
 
     def freed(self) -> None:
         """It was given back."""

@@ -14,10 +14,17 @@ from trimtab.online.masters.station import Station
 
 @dataclass(slots=True)
 class UnderWay:
-    """A value sent to the acceptors of a slot."""
+    """A value sent to the acceptors of a slot.
+
+    Attributes
+    ----------
+    found
+        Whether it was found among what acceptors had: another node proposed it, or this one before.
+    """
 
     entry: Entry
     sent: float
+    found: bool
     by: set[int] = field(default_factory=set)
 
 
@@ -64,7 +71,7 @@ class Proposer:
         now, settings = self._station.now, self._station.settings
         if self.leads:
             while self.waiting and len(self.under_way) < settings.window:
-                self._send(self._next, self.waiting.popleft())
+                self._send(self._next, self.waiting.popleft(), found=False)
                 self._next += 1
             for slot, under_way in self.under_way.items():
                 if now - under_way.sent >= settings.retry_seconds:
@@ -124,11 +131,11 @@ class Proposer:
         self._promises, self.leads, self._failures = None, True, 0
         self.first, self._next = applied + 1, max(found, default=applied) + 1
         for slot in range(self.first, self._next):
-            self._send(slot, found[slot][1] if slot in found else Nothing())
+            self._send(slot, found[slot][1] if slot in found else Nothing(), found=True)
         self.go_on(applied)
 
-    def _send(self, slot: int, entry: Entry) -> None:
-        self.under_way[slot] = UnderWay(entry, self._station.now)
+    def _send(self, slot: int, entry: Entry, *, found: bool) -> None:
+        self.under_way[slot] = UnderWay(entry, self._station.now, found)
         self._station.tell_others(self._group, Accept(self.ballot, slot, entry))
         self._acceptor.accept(self.ballot, slot, entry)
         own = Accepted(self.ballot, slot)
@@ -154,8 +161,9 @@ class Proposer:
     def step_down(self) -> None:
         """Lead no more; what was under way may be chosen or not.
 
-        Batches are proposed again, since one that is chosen twice counts once. A mastership is not: whoever
-        wants one asks anew, with what is known then.
+        Batches of this node are proposed again, since one that is chosen twice counts once; what was found
+        is left to its proposer, or nodes that outdo one another double it each time. A mastership is not:
+        whoever wants one asks anew, with what is known then.
         """
         if not self.leads:
             self._promises = None
@@ -164,7 +172,7 @@ class Proposer:
         again = [
             one.entry
             for _, one in sorted(self.under_way.items())
-            if isinstance(one.entry, Append | SyncOffsets)
+            if isinstance(one.entry, Append | SyncOffsets) and not one.found
         ]
         self.under_way.clear()
         self.waiting.extendleft(reversed(again))

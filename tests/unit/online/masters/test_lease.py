@@ -94,6 +94,16 @@ def test_others_leave_what_is_handed_over_alone_for_one_term_and_no_longer() -> 
     assert ideal.open
 
 
+def test_others_wait_longer_for_one_that_must_wait_itself() -> None:
+    """It tries only when the old term is over and its turn comes: the others came first now and then."""
+    station, other = lease()
+    other.handed(ends_now=False, waits=2.5)
+    station.now = 100.0 + SECONDS + 2.4
+    assert not other.open
+    station.now = 100.0 + SECONDS + 2.5
+    assert other.open
+
+
 def test_whoever_is_named_writes_for_one_term_from_when_it_was_ready() -> None:
     """Not from when it learns that it is named."""
     station, one = lease()

@@ -186,6 +186,18 @@ def test_a_proposer_that_is_outdone_proposes_batches_again_and_masterships_never
     assert list(one.replica.proposer.waiting) == [A, B]
 
 
+def test_what_was_found_is_left_to_its_proposer_when_this_one_is_outdone() -> None:
+    """Nodes that outdo one another would double it each time, and go on for what is left of it."""
+    one = Learnt()
+    one.replica.propose(A)
+    ballot = one.replica.proposer.ballot
+    one.hear(0, Promise(ballot, 1, ()))
+    one.hear(1, Promise(ballot, 1, ((1, (0, 1), B),)))
+    assert [each.entry for each in one.replica.proposer.under_way.values()] == [B, A]
+    one.hear(1, Refused((9, 1)))
+    assert list(one.replica.proposer.waiting) == [A]
+
+
 def test_a_commit_holds_for_what_was_accepted_under_its_ballot_alone() -> None:
     """The same slot may hold another ballot's value, which was not chosen."""
     one = Learnt(2)

@@ -29,6 +29,7 @@ from trimtab.online.masters.messages import (
     Start,
     Upload,
 )
+from trimtab.online.masters.replica import Replica
 from trimtab.online.masters.settings import Scheme
 from trimtab.online.masters.token import CLUSTER
 
@@ -350,6 +351,42 @@ def test_a_client_that_speaks_as_a_node_is_passed_over() -> None:
         bench.tell(master, Received("client", 0, message))
     bench.run(20.0)
     assert bench.masters() == [master]
+
+
+def test_what_waits_for_a_slot_is_forgotten_when_another_one_may_write() -> None:
+    """It names a fence that is over, and would be void wherever it is chosen; producers send it again."""
+    bench = Bench()
+    master = bench.elected()
+    log = bench.nodes[master].groups[0].log
+    bench.holds = lambda sender, receiver, message: master in (sender, receiver) and sender != receiver
+    for sequence in range(1, 4 * bench.settings.window):
+        bench.send(master, publish(sequence))
+        bench.nodes[master].groups[0].flush()
+    assert isinstance(log, Replica)
+    assert any(isinstance(entry, Append) for entry in log.proposer.waiting)
+    bench.run(bench.settings.lease_seconds + bench.settings.renewal_seconds)
+    assert bench.masters() and bench.masters() != [master]
+    bench.held.clear()
+    bench.let_go()
+    bench.run(bench.settings.renewal_seconds)
+    assert bench.nodes[master].groups[0].state.master != master
+    assert not any(isinstance(entry, Append | SyncOffsets) for entry in log.proposer.waiting)
+
+
+def test_by_the_first_scheme_the_ideal_node_is_the_first_to_try() -> None:
+    """It waits for the term's end, and then for its turn: the others leave the group alone until then."""
+    bench = Bench(scheme=Scheme.AWAIT)
+    master = bench.elected()
+    ideal = (master + 1) % 3
+    bench.publish_map(ideal)
+    while bench.nodes[0].groups[0].state.ideal != ideal:
+        bench.run(0.01)
+    handed_at, settings = bench.now, bench.settings
+    for node in {0, 1, 2} - {ideal}:
+        left = bench.nodes[node].groups[0].lease.others_until - handed_at
+        assert left == pytest.approx(settings.lease_seconds + settings.renewal_seconds, abs=0.05)
+    bench.run(settings.lease_seconds + settings.renewal_seconds)
+    assert bench.masters() == [ideal]
 
 
 def test_a_takeover_that_is_found_after_a_term_makes_nobody_wait_for_another_one() -> None:

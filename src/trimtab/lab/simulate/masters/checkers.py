@@ -24,7 +24,9 @@ from trimtab.online.masters.messages import (
     Send,
 )
 from trimtab.online.masters.replica import Replica
+from trimtab.online.masters.settings import Scheme
 from trimtab.online.masters.slots import Ask, Create, Fact, Told
+from trimtab.online.masters.state import NOBODY
 from trimtab.online.masters.token import CLUSTER
 
 TOLD_OF = Accept, Ready, Published, Pulled, OffsetKept
@@ -296,9 +298,12 @@ class Checkers:
     def _pauses(self, machine: Machine, group: Group, *, due: bool) -> None:
         world, held = self._world, group.held_since
         settings, local = world.settings, machine.clock.monotonic(world.now)
-        if group.lease.others_until - local > settings.lease_seconds + 1e-9:
+        most = settings.lease_seconds
+        if settings.scheme is Scheme.AWAIT and group.state.ideal != NOBODY:
+            most += settings.renewal_seconds
+        if group.lease.others_until - local > most + 1e-9:
             self.broken(
-                "I8", f"node {machine.number} leaves group {group.number} alone for more than a lease"
+                "I8", f"node {machine.number} leaves group {group.number} alone for more than {most:g} s"
             )
         if due and held is not None and local - held > 2 * settings.propose_seconds:
             self.broken("I8", f"node {machine.number} holds messages of group {group.number}")
