@@ -7,7 +7,7 @@ from enum import Enum
 
 from trimtab.online.masters.entries import Nonce, TakeOver
 from trimtab.online.masters.hosted import Hosted
-from trimtab.online.masters.messages import AskReady, AskUpload, Ended, Ready, Start
+from trimtab.online.masters.messages import AskReady, Ended, Ready, Start
 from trimtab.online.masters.state import NOBODY
 
 
@@ -59,11 +59,9 @@ class Incumbent:
         stale = start.life != group.station.life or now >= until
         if stale or not group.lease.held or group.state.ideal != NOBODY:
             return None
-        consumers = set(group.consumers)
-        for (consumer, topic), client in group.consumers.items():
-            group.station.send(client, group.number, AskUpload(consumer, topic, start.cycle))
+        asked = group.readers.ask_all(start.cycle)
         upload_until = now + settings.upload_seconds
-        return cls(start.cycle, sender, until, group.state.fence, upload_until, consumers)
+        return cls(start.cycle, sender, until, group.state.fence, upload_until, asked)
 
     @property
     def forwards(self) -> bool:
@@ -79,13 +77,13 @@ class Incumbent:
         if self.phase is Phase.UPLOADING and (not self.waiting or now >= self.upload_until):
             self.clean = not self.waiting
             self.phase = Phase.SYNCING
-            group.sync_offsets()
-        if self.phase is Phase.SYNCING and not group.uploads:
+            group.readers.sync_offsets()
+        if self.phase is Phase.SYNCING and not group.readers.uploads:
             self.phase = Phase.CHECKING
         if self.phase is Phase.CHECKING and now - self.asked_at >= settings.retry_seconds:
             self.asked_at = now
             group.station.send(self.ideal, group.number, AskReady(self.cycle, group.log.applied))
-        if self.phase is Phase.DRAINING and not group.unanswered and not group.asked:
+        if self.phase is Phase.DRAINING and not group.intake.unanswered and not group.asked:
             self._hand_over(group)
 
     def ready(self, group: Hosted, answer: Ready) -> None:
@@ -93,7 +91,7 @@ class Incumbent:
         if self.phase is Phase.CHECKING and group.lease.held and answer.cycle == self.cycle:
             self.phase = Phase.DRAINING
             self._nonce = answer.nonce
-            group.flush()
+            group.intake.flush()
             self.step(group)
 
     _nonce: Nonce = (0, 0)

@@ -186,6 +186,17 @@ def test_a_proposer_that_is_outdone_proposes_batches_again_and_masterships_never
     assert list(one.replica.proposer.waiting) == [A, B]
 
 
+def test_of_what_was_found_in_a_slot_the_highest_ballot_counts() -> None:
+    """That value may be chosen; one of a lower ballot is not, or it would be the same."""
+    for first, second in (((0, 1), (0, 2)), ((0, 2), (0, 1))):
+        one = Learnt()
+        one.replica.propose(A)
+        ballot = one.replica.proposer.ballot
+        one.hear(0, Promise(ballot, 1, ((1, first, B if first > second else C),)))
+        one.hear(1, Promise(ballot, 1, ((1, second, B if second > first else C),)))
+        assert one.replica.proposer.under_way[1].entry == B
+
+
 def test_what_was_found_is_left_to_its_proposer_when_this_one_is_outdone() -> None:
     """Nodes that outdo one another would double it each time, and go on for what is left of it."""
     one = Learnt()

@@ -296,7 +296,7 @@ class Checkers:
     # ------------------------------------------------------------ I6, I8
 
     def _pauses(self, machine: Machine, group: Group, *, due: bool) -> None:
-        world, held = self._world, group.held_since
+        world, held = self._world, group.intake.held_since
         settings, local = world.settings, machine.clock.monotonic(world.now)
         most = settings.lease_seconds
         if settings.scheme is Scheme.AWAIT and group.state.ideal != NOBODY:

@@ -1,0 +1,136 @@
+"""What producers send to a group, at one node: batched, held until it may be written, sent on or back."""
+
+from __future__ import annotations
+
+from collections import deque
+from math import inf
+
+from trimtab.online.masters.entries import Append, Record
+from trimtab.online.masters.lease import Lease
+from trimtab.online.masters.log import GroupLog
+from trimtab.online.masters.messages import Forward, Publish, Published
+from trimtab.online.masters.state import GroupState
+from trimtab.online.masters.station import Station
+from trimtab.online.masters.tally import Tally
+
+
+class Intake:
+    """Messages of one group's producers, from their coming until their answer.
+
+    Attributes
+    ----------
+    unanswered
+        (topic, producer, sequence) to the client, of messages that are batched or proposed.
+    """
+
+    def __init__(
+        self, station: Station, number: int, state: GroupState, lease: Lease, log: GroupLog, tally: Tally
+    ) -> None:
+        self._station, self._number = station, number
+        self._state, self._lease, self._log, self._tally = state, lease, log, tally
+        self.unanswered: dict[tuple[str, str, int], str] = {}
+        self._batch: list[Record] = []
+        self._batch_bytes = 0
+        self._batch_until = inf
+        self._held: deque[Publish] = deque()
+        self._held_until = inf
+
+    def due(self) -> float:
+        """When a batch is to be proposed, or what is held to be sent back."""
+        return min(self._batch_until, self._held_until)
+
+    def go_on(self) -> None:
+        """Do what is due."""
+        if self._station.now >= self._batch_until:
+            self.flush()
+        if self._station.now >= self._held_until:
+            self._release()
+
+    @property
+    def held_since(self) -> float | None:
+        """When the oldest message came that waits until this node may write; None if there is none."""
+        return self._held_until - self._station.settings.propose_seconds if self._held else None
+
+    @property
+    def writes(self) -> bool:
+        """Whether this node may propose messages: as master within its term, or named by a takeover."""
+        acting = self._state.ideal == self._station.node and self._station.now < self._lease.acting_until
+        return acting or self._lease.held
+
+    def publish(self, publish: Publish, *, handed_to: int | None, named_soon: bool) -> None:
+        """Batch a message, send it on, hold it, or say who is master.
+
+        Parameters
+        ----------
+        handed_to
+            The ideal node, once this one hands the group over to it.
+        named_soon
+            Whether a takeover to this node goes on.
+        """
+        if handed_to is not None:
+            self._station.send(handed_to, self._number, Forward(publish))
+        elif self.writes:
+            self._take(publish)
+        elif named_soon:
+            # Sent on before this node has learnt that it may write.
+            self._held.append(publish)
+            until = self._station.now + self._station.settings.propose_seconds
+            self._held_until = min(self._held_until, until)
+        else:
+            self._send_back(publish)
+
+    def _take(self, publish: Publish) -> None:
+        record, settings = publish.record, self._station.settings
+        self.unanswered[record.topic, record.producer, record.sequence] = publish.client
+        self._batch.append(record)
+        self._batch_bytes += len(record.payload)
+        self._batch_until = min(self._batch_until, self._station.now + settings.batch_seconds)
+        if self._batch_bytes >= settings.batch_bytes:
+            self.flush()
+
+    def _release(self) -> None:
+        held, self._held, self._held_until = self._held, deque(), inf
+        for publish in held:
+            if self.writes:
+                self._take(publish)
+            else:
+                self._send_back(publish)
+
+    def flush(self) -> None:
+        """Propose the batch."""
+        if self._batch:
+            self._tally.proposed(self._batch[0], self._station.now)
+            self._log.propose(Append(self._state.fence, tuple(self._batch)))
+        self._batch, self._batch_bytes, self._batch_until = [], 0, inf
+
+    def applied(self, records: tuple[Record, ...], verdicts: tuple[str, ...]) -> None:
+        """Answer for a batch, whoever proposed it."""
+        self._tally.applied(records[0], self._station.now)
+        for record, verdict in zip(records, verdicts, strict=True):
+            client = self.unanswered.pop((record.topic, record.producer, record.sequence), None)
+            if client is not None:
+                if verdict == "stored":
+                    self._tally.took(record)
+                # The term may have ended while the batch was under way.
+                told = verdict if self.writes else "moved"
+                self._tell(client, record.topic, record.producer, record.sequence, told)
+
+    def fenced(self) -> None:
+        """Somebody else may write now: what was begun under the old fence is void wherever it is chosen."""
+        if self._state.writer != self._station.node:
+            for (topic, producer, sequence), client in self.unanswered.items():
+                self._tell(client, topic, producer, sequence, "moved")
+            self.unanswered.clear()
+        self._batch.clear()
+        self._batch_until = inf
+        self._log.withdraw(Append)
+        self._tally.fenced()
+        self._release()
+
+    def _send_back(self, publish: Publish) -> None:
+        record = publish.record
+        self._tell(publish.client, record.topic, record.producer, record.sequence, "moved")
+
+    def _tell(self, client: str, topic: str, producer: str, sequence: int, verdict: str) -> None:
+        answer = Published(topic, producer, sequence, verdict, self._state.writer)
+        self._station.send(client, self._number, answer)

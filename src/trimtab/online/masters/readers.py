@@ -1,0 +1,93 @@
+"""The consumers of a group, at one node: what they read, and how far they are."""
+
+from __future__ import annotations
+
+from math import inf
+
+from trimtab.online.masters.entries import Record, SyncOffsets
+from trimtab.online.masters.lease import Lease
+from trimtab.online.masters.log import GroupLog
+from trimtab.online.masters.messages import AskUpload, OffsetKept, Pull, Pulled, Upload
+from trimtab.online.masters.state import GroupState
+from trimtab.online.masters.station import Station
+from trimtab.online.masters.tally import Tally
+
+
+class Readers:
+    """Consumers of one group; known to its master only.
+
+    Attributes
+    ----------
+    consumers
+        (consumer, topic) to the client that reads here.
+    uploads
+        (consumer, topic) to client and offset, until it is chosen.
+    """
+
+    def __init__(
+        self, station: Station, number: int, state: GroupState, lease: Lease, log: GroupLog, tally: Tally
+    ) -> None:
+        self._station, self._number = station, number
+        self._state, self._lease, self._log, self._tally = state, lease, log, tally
+        self.consumers: dict[tuple[str, str], str] = {}
+        self.uploads: dict[tuple[str, str], tuple[str, int]] = {}
+        self._sync_at = station.now + station.settings.sync_seconds
+
+    def due(self) -> float:
+        """When offsets are to be proposed."""
+        return self._sync_at if self.uploads else inf
+
+    def go_on(self) -> None:
+        """Do what is due."""
+        if self._station.now >= self._sync_at:
+            self._sync_at = self._station.now + self._station.settings.sync_seconds
+            self.sync_offsets()
+
+    def pull(self, pull: Pull, *, waits: bool) -> None:
+        """Hand out messages; or say who is master, or that the group is being handed over."""
+        key, offset = (pull.consumer, pull.topic), -1
+        records: tuple[Record, ...] = ()
+        verdict = "moved" if not self._lease.held else "wait" if waits else "stored"
+        if verdict == "stored":
+            self.consumers[key] = pull.client
+            offset = self._state.offsets.get(key, 0) if pull.offset < 0 else pull.offset
+            offset, records = self._state.read(pull.topic, offset, pull.most)
+            self._tally.gave(records)
+        answer = Pulled(pull.consumer, pull.topic, pull.number, verdict, offset, records, self._state.writer)
+        self._station.send(pull.client, self._number, answer)
+
+    def ask_all(self, cycle: int) -> set[tuple[str, str]]:
+        """Ask each consumer how far it is; which there are."""
+        for (consumer, topic), client in self.consumers.items():
+            self._station.send(client, self._number, AskUpload(consumer, topic, cycle))
+        return set(self.consumers)
+
+    def upload(self, upload: Upload) -> bool:
+        """Note how far a consumer is; False where this node is no master."""
+        key = upload.consumer, upload.topic
+        if not self._lease.held:
+            return False
+        known = self.uploads.get(key, ("", 0))[1]
+        self.uploads[key] = upload.client, max(upload.offset, known)
+        return True
+
+    def sync_offsets(self) -> None:
+        """Propose the offsets that were handed in."""
+        if self.uploads and self._lease.held:
+            offsets = tuple((*key, offset) for key, (_, offset) in sorted(self.uploads.items()))
+            self._log.propose(SyncOffsets(self._state.fence, offsets))
+
+    def kept(self, offsets: tuple[tuple[str, str, int], ...]) -> None:
+        """Offsets are chosen: tell whoever handed them in."""
+        for consumer, topic, offset in offsets:
+            client, uploaded = self.uploads.get((consumer, topic), ("", -1))
+            if client and uploaded <= offset:
+                del self.uploads[consumer, topic]
+                if self._lease.held:
+                    self._station.send(client, self._number, OffsetKept(consumer, topic, offset))
+
+    def fenced(self) -> None:
+        """Somebody else serves them now, and what was proposed under the old fence is void."""
+        self._log.withdraw(SyncOffsets)
+        self.consumers.clear()
+        self.uploads.clear()
