@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from trimtab.lab.simulate.keys.checker import Effects, Violation
+from trimtab.lab.simulate.keys.checker import Effects, ViolationError
 from trimtab.lab.simulate.keys.explore import Faults, explore
 from trimtab.lab.simulate.keys.run import simulate
 from trimtab.lab.simulate.keys.world import World
@@ -90,14 +90,14 @@ def test_the_checker_sees_what_is_overtaken_doubled_or_lost() -> None:
     """It would notice what it is there for."""
     effects = Effects()
     effects.apply(0, 0, record(A), 2)
-    with pytest.raises(Violation, match="number 1 of its key and took effect after 2"):
+    with pytest.raises(ViolationError, match="number 1 of its key and took effect after 2"):
         effects.apply(1, 0, record(A), 1)
-    with pytest.raises(Violation, match="number 2 of its key and took effect after 2"):
+    with pytest.raises(ViolationError, match="number 2 of its key and took effect after 2"):
         effects.apply(1, 1, record(A), 2)
-    with pytest.raises(Violation, match="was released after sequence 0"):
+    with pytest.raises(ViolationError, match="was released after sequence 0"):
         effects.apply(0, 5, record(B, 2), 2)
     effects.acknowledged["p", A] = [1, 2]
-    with pytest.raises(Violation, match="1 acknowledged records of .* are lost, first 1"):
+    with pytest.raises(ViolationError, match="1 acknowledged records of .* are lost, first 1"):
         effects.check_complete()
 
 
@@ -110,5 +110,5 @@ def test_what_is_held_for_ever_is_a_violation() -> None:
     stamp = Stamp(1, ((1, 5),))
     made.logs[0].append(entry._replace(record=entry.record._replace(stamp=stamp)))
     made.consumers[0].receiver.probed = lambda *_: []  # type: ignore[method-assign]
-    with pytest.raises(Violation, match=r"held for ever: \[1, 0\]"):
+    with pytest.raises(ViolationError, match=r"held for ever: \[1, 0\]"):
         made.settle()

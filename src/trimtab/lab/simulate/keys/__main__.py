@@ -1,32 +1,71 @@
-"""Runs of the order guard by seeds: `python -m trimtab.lab.simulate.keys --seeds 1000 --records 1000000`."""
+"""Runs of the order guard by seeds: one (`--seed 7`), or many (`--seeds 0:1000 --records 1000000`)."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 import time
+from functools import partial
 
-from trimtab.lab.simulate.keys.checker import Violation
-from trimtab.lab.simulate.keys.run import simulate
+from trimtab.lab.simulate.keys.checker import ViolationError
+from trimtab.lab.simulate.keys.run import Outcome, simulate
+from trimtab.lab.simulate.seeds import add_seeds, played, seeds_asked
 
 
 def main() -> int:
-    """Run the seeds in turn; the first violation ends it, with the seed that shows it again."""
+    """Run the seeds; exit code 1 if a promise was broken, with the seed that shows it again."""
     parser = argparse.ArgumentParser(prog="python -m trimtab.lab.simulate.keys", description=__doc__)
-    parser.add_argument("--first", type=int, default=0, help="the first seed")
-    parser.add_argument("--seeds", type=int, default=1000, help="how many")
-    parser.add_argument("--records", type=int, default=1_000_000, help="of each seed")
-    given = parser.parse_args()
-    for seed in range(given.first, given.first + given.seeds):
-        begun = time.monotonic()
-        try:
-            found = simulate(seed, given.records)
-        except Violation as error:
-            print(f"seed {seed}: {error}")
-            return 1
-        print(f"seed {seed}: {found}, {time.monotonic() - begun:.1f} s", flush=True)
-    print(f"{given.seeds} seeds, {given.records:,} records each: no violation")
-    return 0
+    add_seeds(parser, default="0:1000")
+    parser.add_argument("--records", type=int, default=1_000_000, help="of each seed: %(default)s")
+    asked = parser.parse_args()
+    sums, play = _Sums(asked.records), partial(_play, records=asked.records)
+    for seed, told in played(play, seeds_asked(asked), asked.processes, lambda: sums):
+        if isinstance(told, Outcome):
+            sums.add(told)
+            if asked.seed is not None:
+                print(f"seed {seed}: {told}")
+            continue
+        sums.broken += 1
+        print(f"seed {seed}: {told}")
+        print(
+            f"  replay: python -m trimtab.lab.simulate.keys --seed {seed} --records {asked.records}",
+            flush=True,
+        )
+        if not asked.keep_going:
+            break
+    print(sums)
+    return 1 if sums.broken else 0
+
+
+def _play(seed: int, *, records: int) -> tuple[int, Outcome | str]:
+    try:
+        return seed, simulate(seed, records)
+    except ViolationError as error:
+        return seed, str(error)
+
+
+class _Sums:
+    """What came of all seeds so far."""
+
+    def __init__(self, records: int) -> None:
+        self._records, self._began = records, time.perf_counter()
+        self.played = self.broken = self.effects = self.doubled = self.tables = self.killed = 0
+
+    def add(self, told: Outcome) -> None:
+        """Count one in."""
+        self.played += 1
+        self.effects += told.effects
+        self.doubled += told.doubled
+        self.tables += told.tables
+        self.killed += told.killed
+
+    def __str__(self) -> str:
+        took = time.perf_counter() - self._began
+        return (
+            f"{self.broken} broken; {self.played:,} seeds of {self._records:,} records each: "
+            f"{self.effects:,} effects, {self.doubled:,} received again, {self.tables:,} tables, "
+            f"{self.killed:,} kills, in {took:.1f} s"
+        )
 
 
 if __name__ == "__main__":

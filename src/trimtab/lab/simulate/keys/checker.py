@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from trimtab.online.keys.order.messages import Record, Stream
 
 
-class Violation(AssertionError):
+class ViolationError(Exception):
     """Something was promised and did not hold."""
 
 
@@ -45,14 +45,14 @@ class Effects:
 
         Raises
         ------
-        Violation
+        ViolationError
             If it is not its turn.
         """
         sequence = record.stamp.sequence
         if sequence:
             mark = self.marks.get(record.stream, 0)
             if sequence > mark + 1:
-                raise Violation(f"{record} was released after sequence {mark}")
+                raise ViolationError(f"{record} was released after sequence {mark}")
             if sequence <= mark:
                 self.doubled += 1
                 return
@@ -65,7 +65,9 @@ class Effects:
         if number:
             done = self.numbers.setdefault((record.producer, record.key), [])
             if done and number <= done[-1]:
-                raise Violation(f"{record} is number {number} of its key and took effect after {done[-1]}")
+                raise ViolationError(
+                    f"{record} is number {number} of its key and took effect after {done[-1]}"
+                )
             done.append(number)
 
     def skip(self, stream: Stream, first: int, last: int) -> int:
@@ -79,10 +81,12 @@ class Effects:
 
         Raises
         ------
-        Violation
+        ViolationError
             With how many of which key have not.
         """
         for name, numbers in self.acknowledged.items():
             lost = set(numbers) - set(self.numbers.get(name, ()))
             if lost:
-                raise Violation(f"{len(lost)} acknowledged records of {name} are lost, first {min(lost)}")
+                raise ViolationError(
+                    f"{len(lost)} acknowledged records of {name} are lost, first {min(lost)}"
+                )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from io import BytesIO
 
-from trimtab.lab.simulate.keys.checker import Violation
+from trimtab.lab.simulate.keys.checker import ViolationError
 from trimtab.lab.simulate.keys.world import World
 
 Action = tuple[str, tuple[int | bool, ...]]
@@ -51,7 +51,7 @@ def explore(world: World, faults: Faults | None = None) -> int:
 
     Raises
     ------
-    Violation
+    ViolationError
         With the steps that lead to it.
     """
     given = Faults() if faults is None else faults
@@ -167,6 +167,6 @@ def _spent(left: tuple[int, ...], action: Action) -> tuple[int, ...]:
 def _at(step: object, given: tuple[object, ...], steps: tuple[Action, ...]) -> None:
     try:
         step(*given)  # type: ignore[operator]
-    except Violation as error:
+    except ViolationError as error:
         told = "; ".join(f"{name}{given}" for name, given in steps)
-        raise Violation(f"{error}, after: {told}") from error
+        raise ViolationError(f"{error}, after: {told}") from error

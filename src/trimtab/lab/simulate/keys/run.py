@@ -65,7 +65,7 @@ def simulate(
 
     Raises
     ------
-    Violation
+    ViolationError
         If one does not hold.
     """
     chance = random.Random(seed)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from trimtab.lab.simulate.keys.checker import Effects, Violation
+from trimtab.lab.simulate.keys.checker import Effects, ViolationError
 from trimtab.model.keys.routing import RoutingTable
 from trimtab.online.keys.order.messages import (
     AskMark,
@@ -265,7 +265,7 @@ class World:
 
         Raises
         ------
-        Violation
+        ViolationError
             If something is lost, held for ever, or kept after it took effect.
         """
         rounds, done = 0, -1
@@ -274,12 +274,14 @@ class World:
             rounds = rounds + 1 if done == before else 0
             if rounds == PATIENCE_ROUNDS:
                 waiting = [one.receiver.held for one in self.consumers]
-                raise Violation(
+                raise ViolationError(
                     f"records are held for ever: {waiting}, {[len(p.to_send) for p in self.producers]}"
                 )
         self.effects.check_complete()
         if any(one.kept for one in self.consumers):
-            raise Violation(f"consumers keep {[len(one.kept) for one in self.consumers]} records for ever")
+            raise ViolationError(
+                f"consumers keep {[len(one.kept) for one in self.consumers]} records for ever"
+            )
 
     def _settled(self) -> bool:
         for one in range(len(self.producers)):
@@ -338,7 +340,9 @@ class World:
             for name, number in owed.get(record.key, ()):
                 done = self.effects.numbers.get((name, record.key), ())
                 if not done or done[-1] < number:
-                    raise Violation(f"{record} took effect before number {number} of the run before, {name}")
+                    raise ViolationError(
+                        f"{record} took effect before number {number} of the run before, {name}"
+                    )
 
     def _note_owed(self, producer: Producer) -> None:
         if producer.before and producer.sender.table.version and producer.name not in self.owed:
