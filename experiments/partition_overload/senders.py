@@ -43,6 +43,11 @@ POLICIES: dict[str, tuple[str, Given]] = {
     "paper: CL": ("hash", Given()),
     "paper: IPOOA": ("ipooa", Given()),
     "paper: IPOOA, ISC as printed": ("ipooa", Given(ipooa=Ipooa(isc="literal"))),
+    "paper: IPOOA, λ1 0.35": ("ipooa", Given(ipooa=Ipooa(weight=0.35))),
+    "paper: IPOOA, λ1 0.65": ("ipooa", Given(ipooa=Ipooa(weight=0.65))),
+    "paper: IPOOA, p 1": ("ipooa", Given(ipooa=Ipooa(power=1))),
+    "paper: IPOOA, Θ 0.5": ("ipooa", Given(ipooa=Ipooa(threshold=0.5))),
+    "paper: IPOOA, Θ 0.65": ("ipooa", Given(ipooa=Ipooa(threshold=0.65))),
 }
 """Those of the paper: consumers whose partitions share what they can do."""
 Send = Callable[[bytes, bytes], None]
