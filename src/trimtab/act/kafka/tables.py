@@ -4,20 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any
 
-from trimtab.act.execution.messages import Failure
 from trimtab.act.kafka.port import KafkaAdminPort
 from trimtab.act.keys.state import Client, Place, Seen
-from trimtab.act.port import PortError
+from trimtab.act.port import asked
 from trimtab.connect.kafka.client import admin_client
 from trimtab.connect.kafka.keyed_topic import KeyedTopic
 from trimtab.connect.kafka.settings import KafkaConnection
 from trimtab.files.keys.table import PublishedTable
-from trimtab.model.errors import ConnectError
 from trimtab.model.keys.routing import RoutingTable
-
-_T = TypeVar("_T")
 
 
 class TablesPort:
@@ -58,15 +54,15 @@ class TablesPort:
                 topic.has_tables(),
             )
 
-        return self._asked(observe)
+        return asked(observe)
 
     def make_tables(self, place: Place) -> None:
         """See `KeysPort.make_tables`."""
-        self._asked(lambda: self._topic(place).make_tables_topic())
+        asked(lambda: self._topic(place).make_tables_topic())
 
     def add_partitions(self, place: Place, count: int) -> None:
         """See `KeysPort.add_partitions`."""
-        self._asked(lambda: self._topic(place).add_partitions(count))
+        asked(lambda: self._topic(place).add_partitions(count))
 
     def publish(self, place: Place, topic_id: str, table: RoutingTable) -> int | None:
         """See `KeysPort.publish`."""
@@ -79,7 +75,7 @@ class TablesPort:
             topic.publish(PublishedTable(place.topic, topic_id, table))
             return table.version
 
-        return self._asked(publish)
+        return asked(publish)
 
     def read_claims(self) -> frozenset[str]:
         """See `ClaimPort.read_claims`."""
@@ -91,12 +87,6 @@ class TablesPort:
 
     def _topic(self, place: Place) -> KeyedTopic:
         return KeyedTopic(self._connection, self._admin, place.topic, place.tables)
-
-    def _asked(self, call: Callable[[], _T]) -> _T:
-        try:
-            return call()
-        except ConnectError as error:
-            raise PortError(Failure("NoAnswer", str(error), transient=True)) from error
 
 
 @contextmanager

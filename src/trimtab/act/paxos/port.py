@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
 
-from trimtab.act.execution.messages import Failure
 from trimtab.act.masters.state import Answer, Seen
-from trimtab.act.port import PortError
+from trimtab.act.port import asked
 from trimtab.connect.paxos.nodes import PaxosNodes
 from trimtab.connect.paxos.settings import PaxosConnection
-from trimtab.model.errors import ConnectError
 
 GROUP = "group "
 LAG_ENTRIES = 64
@@ -28,8 +25,8 @@ class PaxosPort:
 
     def observe(self, groups: Collection[str]) -> Seen:
         """See `MastersPort.observe`."""
-        reports = self._asked(self._nodes.reports)
-        version = self._asked(self._nodes.ideal).version
+        reports = asked(self._nodes.reports)
+        version = asked(self._nodes.ideal).version
         masters: dict[str, str | None] = {}
         able: dict[str, frozenset[str]] = {}
         for name in groups:
@@ -61,28 +58,21 @@ class PaxosPort:
                 ideal[self._number(name)] = int(node)
             return self._nodes.publish(base, tuple(ideal))
 
-        return Answer(self._asked(publish))
+        return Answer(asked(publish))
 
     def read_claims(self) -> frozenset[str]:
         """See `ClaimPort.read_claims`."""
-        found: frozenset[str] = self._asked(self._nodes.claims)
-        return found
+        return asked(self._nodes.claims)
 
     def write_claims(self, added: Collection[str], removed: Collection[str]) -> None:
         """See `ClaimPort.write_claims`."""
-        self._asked(lambda: self._nodes.change_claims(added, removed))
+        asked(lambda: self._nodes.change_claims(added, removed))
 
     def _number(self, name: str) -> int:
         """The number of a group by its name; -1 for one that cannot be of this store."""
         number = name.removeprefix(GROUP)
         known = name.startswith(GROUP) and number.isdecimal()
         return int(number) if known and int(number) < self._nodes.configuration.groups else -1
-
-    def _asked(self, call: Callable[[], Any]) -> Any:
-        try:
-            return call()
-        except ConnectError as error:
-            raise PortError(Failure("NoAnswer", str(error), transient=True)) from error
 
 
 @contextmanager
