@@ -76,6 +76,11 @@ class Prepared:
     steps: tuple[Any, ...]
 
 
+def steps_left(prepared: Prepared, settings: object) -> tuple[Any, ...]:
+    """The forecast of a level whose steps need no batches: the steps themselves."""
+    return prepared.steps
+
+
 def _with_settings(state: StateT, settings: Any) -> StateT:
     return replace(state, settings=settings)
 
