@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from trimtab.act.kafka.port import KafkaAdminPort
+from trimtab.act.kafka.calls import Calls
+from trimtab.act.kafka.claims import ClaimSettings
 from trimtab.act.keys.state import Client, Place, Seen
 from trimtab.act.port import asked
-from trimtab.connect.kafka.client import admin_client
+from trimtab.connect.kafka.client import open_admin
 from trimtab.connect.kafka.keyed_topic import KeyedTopic
 from trimtab.connect.kafka.settings import KafkaConnection
 from trimtab.files.keys.table import PublishedTable
 from trimtab.model.keys.routing import RoutingTable
 
 
-class TablesPort:
-    """An adapter for one connected admin client; claims are left where all of Kafka's levels leave them."""
+class TablesPort(ClaimSettings):
+    """An adapter for one connected admin client."""
 
-    claim_rights = KafkaAdminPort.claim_rights
-
-    def __init__(self, connection: KafkaConnection, admin: Any, clock: Callable[[], float]) -> None:
+    def __init__(self, connection: KafkaConnection, admin: Any) -> None:
         self._connection, self._admin = connection, admin
-        self._claims = KafkaAdminPort(admin, clock)
+        self._calls = Calls(admin)
 
     def observe(self, place: Place) -> Seen:
         """See `KeysPort.observe`."""
@@ -77,14 +76,6 @@ class TablesPort:
 
         return asked(publish)
 
-    def read_claims(self) -> frozenset[str]:
-        """See `ClaimPort.read_claims`."""
-        return self._claims.read_claims()
-
-    def write_claims(self, added: Collection[str], removed: Collection[str]) -> None:
-        """See `ClaimPort.write_claims`."""
-        self._claims.write_claims(added, removed)
-
     def _topic(self, place: Place) -> KeyedTopic:
         return KeyedTopic(self._connection, self._admin, place.topic, place.tables)
 
@@ -98,8 +89,5 @@ def open_port(connection: KafkaConnection, clock: Callable[[], float]) -> Iterat
     ConnectError
         If it cannot be reached.
     """
-    admin = admin_client(connection, request_timeout_ms=15_000)
-    try:
-        yield TablesPort(connection, admin, clock)
-    finally:
-        admin.close()
+    with open_admin(connection, request_timeout_ms=15_000) as admin:
+        yield TablesPort(connection, admin)
