@@ -9,8 +9,8 @@ from trimtab.act.masters.state import Answer, Seen
 from trimtab.act.port import asked
 from trimtab.connect.paxos.nodes import PaxosNodes
 from trimtab.connect.paxos.settings import PaxosConnection
+from trimtab.model.masters.naming import group_number
 
-GROUP = "group "
 LAG_ENTRIES = 64
 """As the pipeline has it by default: the nodes themselves refuse laggards by their own setting."""
 
@@ -70,9 +70,8 @@ class PaxosPort:
 
     def _number(self, name: str) -> int:
         """The number of a group by its name; -1 for one that cannot be of this store."""
-        number = name.removeprefix(GROUP)
-        known = name.startswith(GROUP) and number.isdecimal()
-        return int(number) if known and int(number) < self._nodes.configuration.groups else -1
+        number = group_number(name)
+        return number if number is not None and number < self._nodes.configuration.groups else -1
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.compute as pc
 
 from trimtab.files.masters.snapshot import FORMAT
+from trimtab.model.masters.naming import group_name
 from trimtab.model.masters.snapshot import NOBODY, GroupLoad, MastersSnapshot, NodeLoad, NodeState
 from trimtab.model.snapshot import Quality
 from trimtab.observe.columns import SECOND
@@ -92,7 +93,7 @@ def _group(
     ]
     figures = {name: _mean(history, name) for name in FIGURES}
     return GroupLoad(
-        group=f"group {now['group_number']}",
+        group=group_name(now["group_number"]),
         master=NOBODY if now["master"] is None else now["master"],
         ideal=ideal,
         able=tuple(sorted(able)),
