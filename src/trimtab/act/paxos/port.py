@@ -11,9 +11,6 @@ from trimtab.connect.paxos.nodes import PaxosNodes
 from trimtab.connect.paxos.settings import PaxosConnection
 from trimtab.model.masters.naming import group_number
 
-LAG_ENTRIES = 64
-"""As the pipeline has it by default: the nodes themselves refuse laggards by their own setting."""
-
 
 class PaxosPort:
     """An adapter for the nodes of one store; the map stands in a file that all of them watch."""
@@ -27,6 +24,8 @@ class PaxosPort:
         """See `MastersPort.observe`."""
         reports = asked(self._nodes.reports)
         version = asked(self._nodes.ideal).version
+        # A node further behind than that would refuse to take over.
+        lag_entries = self._nodes.configuration.settings.lag_entries
         masters: dict[str, str | None] = {}
         able: dict[str, frozenset[str]] = {}
         for name in groups:
@@ -37,7 +36,7 @@ class PaxosPort:
             newest = max(one.applied for one in standing.values())
             masters[name] = next((str(node) for node, one in sorted(standing.items()) if one.holds), None)
             able[name] = frozenset(
-                str(node) for node, one in standing.items() if newest - one.applied <= LAG_ENTRIES
+                str(node) for node, one in standing.items() if newest - one.applied <= lag_entries
             )
         return Seen(
             self._nodes.cluster,
