@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from trimtab.act.acting import Acting, Comparison, Entry, Prepared, steps_left
+from trimtab.act.acting import Acting, Comparison, Entry, Prepared, beginning, steps_left
 from trimtab.act.execution.codec import Codec
 from trimtab.act.execution.published import standing
 from trimtab.act.keys.machine import KeysMachine, unguarded
@@ -169,9 +169,7 @@ ACTING: Final[Acting[KeysPort, KeysPlan, KeysSettings, RoutingState]] = Acting(
     prepare=prepare,
     forecast=steps_left,
     warnings=warnings,
-    new_execution=lambda cluster, steps, settings, now: RoutingState(
-        settings=settings, cluster_id=cluster, records=tuple(RoutingRecord(step) for step in steps), now=now
-    ),
+    new_execution=beginning(RoutingState, RoutingRecord),
     machine=KeysMachine,
     receipt=receipt,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from trimtab.act.acting import Acting, Comparison, Entry, Prepared, steps_left
+from trimtab.act.acting import Acting, Comparison, Entry, Prepared, beginning, steps_left
 from trimtab.act.execution.codec import Codec
 from trimtab.act.execution.published import standing
 from trimtab.act.masters.machine import MastersMachine
@@ -81,9 +81,7 @@ ACTING: Final[Acting[MastersPort, MastersPlan, TakeoverSettings, TakeoverState]]
     prepare=prepare,
     forecast=steps_left,
     warnings=warnings,
-    new_execution=lambda cluster, steps, settings, now: TakeoverState(
-        settings=settings, cluster_id=cluster, records=tuple(TakeoverRecord(step) for step in steps), now=now
-    ),
+    new_execution=beginning(TakeoverState, TakeoverRecord),
     machine=MastersMachine,
     receipt=receipt,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from trimtab.act.acting import Acting, Comparison, Entry, Prepared, steps_left
+from trimtab.act.acting import Acting, Comparison, Entry, Prepared, beginning, steps_left
 from trimtab.act.execution.codec import Codec
 from trimtab.act.execution.published import standing
 from trimtab.act.queues.machine import QueuesMachine
@@ -101,9 +101,7 @@ ACTING: Final[Acting[QueuesPort, QueuesPlan, PublishSettings, PublishingState]] 
     prepare=prepare,
     forecast=steps_left,
     warnings=warnings,
-    new_execution=lambda cluster, steps, settings, now: PublishingState(
-        settings=settings, cluster_id=cluster, records=tuple(PublishRecord(step) for step in steps), now=now
-    ),
+    new_execution=beginning(PublishingState, PublishRecord),
     machine=QueuesMachine,
     receipt=receipt,
 )
