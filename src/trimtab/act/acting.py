@@ -76,6 +76,24 @@ class Prepared:
     steps: tuple[Any, ...]
 
 
+def steps_left(prepared: Prepared, settings: object) -> tuple[Any, ...]:
+    """The forecast of a level whose steps need no batches: the steps themselves."""
+    return prepared.steps
+
+
+def beginning(
+    state: type[StateT], record: Callable[[Any], Any]
+) -> Callable[[str, tuple[Any, ...], Any, float], StateT]:
+    """The `new_execution` of a level whose state begins with its steps and nothing else."""
+
+    def begin(cluster: str, steps: tuple[Any, ...], settings: Any, now: float) -> StateT:
+        return state(
+            settings=settings, cluster_id=cluster, records=tuple(record(step) for step in steps), now=now
+        )
+
+    return begin
+
+
 def _with_settings(state: StateT, settings: Any) -> StateT:
     return replace(state, settings=settings)
 

@@ -8,11 +8,13 @@ Each level has a port of its own (`trimtab.act.replicas.port.ClusterPort`, ...).
 - Nothing is touched but what the call names.
 """
 
-from collections.abc import Collection
-from typing import Protocol
+from collections.abc import Callable, Collection
+from typing import Protocol, TypeVar
 
 from trimtab.act.execution.messages import Failure
-from trimtab.model.errors import ActError
+from trimtab.model.errors import ActError, ConnectError
+
+_T = TypeVar("_T")
 
 
 class PortError(ActError):
@@ -27,6 +29,20 @@ class PortError(ActError):
     def __init__(self, failure: Failure) -> None:
         super().__init__(f"{failure.code}: {failure.message}")
         self.failure = failure
+
+
+def asked(call: Callable[[], _T]) -> _T:
+    """What a call answers; trying again may help where the system does not answer it (`ConnectError`).
+
+    Raises
+    ------
+    PortError
+        If it does not answer.
+    """
+    try:
+        return call()
+    except ConnectError as error:
+        raise PortError(Failure("NoAnswer", str(error), transient=True)) from error
 
 
 class ClaimPort(Protocol):

@@ -162,3 +162,38 @@ def check_cost(document: JsonDocument, cost: object, counted: dict[str, int]) ->
 def second_assignment(document: JsonDocument, at: str, what: str) -> InputError:
     """The error for an assignment of what has one already."""
     return InputError(f"{document.path}: {at} is a second one for {what}; keep one of them")
+
+
+def check_moves(
+    document: JsonDocument,
+    plan: Plan[Any],
+    assigned: Mapping[Any, Any],
+    move_of: Callable[[Any], tuple[Any, Any, Any]],
+    *,
+    field: str = "after",
+    idle: bool = True,
+) -> None:
+    """Refuse moves that are not what assignments say, and assignments that no move carries out.
+
+    Parameters
+    ----------
+    assigned
+        All assignments in their order, by what they are of, each with a `before` and an `after`.
+    move_of
+        What a move is of, where it moves that from, and where to.
+    field
+        The field of a move that says where to.
+    idle
+        Whether there may be assignments of what stays as it is.
+    """
+    left = dict(assigned)
+    for row, move in enumerate(plan.moves):
+        name, before, after = move_of(move)
+        meant = left.pop(name, None)
+        if meant is None or (meant.before, meant.after) != (before, after):
+            told = "nothing" if meant is None else f"{meant.before} to {meant.after}"
+            raise document.refusal(f"$.moves[{row}].{field}", after, f"that of its assignment: {told}")
+    for row, (name, one) in enumerate(assigned.items()):
+        if name in left and (one.before != one.after or not idle):
+            at = f"$.assignments[{row}].after"
+            raise document.refusal(at, one.after, f"{one.before}, as no move changes it")

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from trimtab.observe.columns import broker_measures
+from trimtab.observe.columns import broker_measures, imbalance_columns
+from trimtab.observe.spark_columns import conform
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,6 +50,16 @@ def imbalance(brokers: DataFrame, resources: Sequence[str], broker: str) -> Data
         F.explode(F.array(*(_of_resource(name) for name in resources))).alias("row"),
     ).select("cluster", "tick", "row.resource", "row.loads")
     return _measured(rows, broker)
+
+
+def imbalance_table(brokers: DataFrame, resources: Sequence[str]) -> DataFrame:
+    """The table `imbalance` of a level that knows nothing of clients: `traffic_collapse` is null.
+
+    Parameters are as in `imbalance`; the names of brokers are strings.
+    """
+    unknown = F.lit(None).cast("boolean")
+    measured = imbalance(brokers, resources, "string").withColumn("traffic_collapse", unknown)
+    return conform(measured, imbalance_columns("string"))
 
 
 def _of_resource(name: str) -> Column:

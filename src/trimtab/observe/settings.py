@@ -65,6 +65,8 @@ class PipelineSettings:
         Over how many windows the CPU model is fitted.
     """
 
+    PLACE: ClassVar[str] = ""
+    """The level's folder in a lake, and the table below `[pipeline]` that its own keys stand in."""
     NOT_OF_TABLES: ClassVar[frozenset[str]] = frozenset()
     """Fields that no stored table depends on, but only what is made of tables."""
 
@@ -84,9 +86,14 @@ class PipelineSettings:
         self._check_counts("fit_windows")
 
     def of_tables(self) -> dict[str, object]:
-        """The settings that stored tables depend on; tables made with others must be built anew."""
+        """The settings that stored tables depend on; tables made with others must be built anew.
+
+        Names are those in the section `[pipeline]`.
+        """
+        shared = {field.name for field in dataclasses.fields(PipelineSettings)}
+        below = f"{self.PLACE}." if self.PLACE else ""
         kept = {
-            field.name: getattr(self, field.name)
+            field.name if field.name in shared else f"{below}{field.name}": getattr(self, field.name)
             for field in dataclasses.fields(self)
             if field.name not in self.NOT_OF_TABLES
         }

@@ -7,27 +7,28 @@ from contextlib import contextmanager
 from typing import Any
 
 from trimtab.act.execution.messages import Failure
+from trimtab.act.kafka.calls import Calls
+from trimtab.act.kafka.claims import ClaimSettings
 from trimtab.act.kafka.port import KafkaAdminPort
 from trimtab.act.masters.state import Answer, Seen
 from trimtab.act.replicas.port import Observation, TopicPartition
-from trimtab.connect.kafka.client import admin_client
+from trimtab.connect.kafka.client import open_admin
 from trimtab.connect.kafka.settings import KafkaConnection
 
 ELECTED = 1
 """Nothing is published here, so that every election counts as the first version."""
 
 
-class LeadersPort:
-    """An adapter for one connected admin client; claims are left where all of Kafka's levels leave them.
+class LeadersPort(ClaimSettings):
+    """An adapter for one connected admin client.
 
     A partition goes by `topic-number`. It can only be led by its preferred replica, by what an election does;
     and is only given to it while that is in sync.
     """
 
-    claim_rights = KafkaAdminPort.claim_rights
-
     def __init__(self, admin: Any, clock: Callable[[], float]) -> None:
         self._kafka = KafkaAdminPort(admin, clock)
+        self._calls = Calls(admin)
 
     def observe(self, groups: Collection[str]) -> Seen:
         """See `MastersPort.observe`."""
@@ -57,14 +58,6 @@ class LeadersPort:
         failed = {str(partition): failure for partition, failure in answers.items() if failure is not None}
         return Answer(ELECTED, {**wrong, **failed})
 
-    def read_claims(self) -> frozenset[str]:
-        """See `ClaimPort.read_claims`."""
-        return self._kafka.read_claims()
-
-    def write_claims(self, added: Collection[str], removed: Collection[str]) -> None:
-        """See `ClaimPort.write_claims`."""
-        self._kafka.write_claims(added, removed)
-
 
 def partition_of(name: str) -> TopicPartition:
     """The partition of a name, `topic-number`."""
@@ -86,8 +79,5 @@ def open_leaders(connection: KafkaConnection, clock: Callable[[], float]) -> Ite
     ConnectError
         If it cannot be reached.
     """
-    admin = admin_client(connection, request_timeout_ms=15_000)
-    try:
+    with open_admin(connection, request_timeout_ms=15_000) as admin:
         yield LeadersPort(admin, clock)
-    finally:
-        admin.close()

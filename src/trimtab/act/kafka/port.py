@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 from trimtab.act.execution.messages import Failure
 from trimtab.act.kafka.calls import (
@@ -14,19 +14,16 @@ from trimtab.act.kafka.calls import (
     answer_of,
     failure_of,
 )
+from trimtab.act.kafka.claims import ClaimSettings
 from trimtab.act.kafka.observer import Observer
 from trimtab.act.port import PortError
 from trimtab.act.replicas.port import Answers, OwnRates, ThrottleConfig, TopicPartition
-from trimtab.connect.kafka.client import admin_client
+from trimtab.connect.kafka.client import open_admin
 from trimtab.connect.kafka.settings import KafkaConnection
 
-CLAIM: Final = "trimtab.lease."
 
-
-class KafkaAdminPort(Observer):
+class KafkaAdminPort(Observer, ClaimSettings):
     """An adapter for one connected admin client; not for use by two threads at once."""
-
-    claim_rights = "grant AlterConfigs and DescribeConfigs on the cluster"
 
     def reassign(
         self,
@@ -142,25 +139,6 @@ class KafkaAdminPort(Observer):
         )
         return {name: f for name, f in failures.items() if f.code != "UnknownTopicOrPartition"}
 
-    def read_claims(self) -> frozenset[str]:
-        """See `ClusterPort.read_claims`."""
-        # Kafka never shows the value of a setting that it does not know (it might be a secret), only the
-        # name: so the name carries the text.
-        return frozenset(
-            name.removeprefix(CLAIM)
-            for name in self._calls.settings_of_all_brokers()
-            if name.startswith(CLAIM)
-        )
-
-    def write_claims(self, added: Collection[str], removed: Collection[str]) -> None:
-        """See `ClusterPort.write_claims`."""
-        changes: dict[str, str | None] = {CLAIM + text: None for text in removed}
-        changes |= {CLAIM + text: "held" for text in added}
-        if not changes:
-            return
-        for failure in self._calls.change_settings(changes).values():
-            raise PortError(failure)
-
 
 @contextmanager
 def open_port(connection: KafkaConnection, clock: Callable[[], float]) -> Iterator[KafkaAdminPort]:
@@ -171,8 +149,5 @@ def open_port(connection: KafkaConnection, clock: Callable[[], float]) -> Iterat
     ConnectError
         If it cannot be reached.
     """
-    admin = admin_client(connection, request_timeout_ms=15_000)
-    try:
+    with open_admin(connection, request_timeout_ms=15_000) as admin:
         yield KafkaAdminPort(admin, clock)
-    finally:
-        admin.close()

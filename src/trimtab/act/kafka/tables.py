@@ -2,32 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any
 
-from trimtab.act.execution.messages import Failure
-from trimtab.act.kafka.port import KafkaAdminPort
+from trimtab.act.kafka.calls import Calls
+from trimtab.act.kafka.claims import ClaimSettings
 from trimtab.act.keys.state import Client, Place, Seen
-from trimtab.act.port import PortError
-from trimtab.connect.kafka.client import admin_client
+from trimtab.act.port import asked
+from trimtab.connect.kafka.client import open_admin
 from trimtab.connect.kafka.keyed_topic import KeyedTopic
 from trimtab.connect.kafka.settings import KafkaConnection
 from trimtab.files.keys.table import PublishedTable
-from trimtab.model.errors import ConnectError
 from trimtab.model.keys.routing import RoutingTable
 
-_T = TypeVar("_T")
 
+class TablesPort(ClaimSettings):
+    """An adapter for one connected admin client."""
 
-class TablesPort:
-    """An adapter for one connected admin client; claims are left where all of Kafka's levels leave them."""
-
-    claim_rights = KafkaAdminPort.claim_rights
-
-    def __init__(self, connection: KafkaConnection, admin: Any, clock: Callable[[], float]) -> None:
+    def __init__(self, connection: KafkaConnection, admin: Any) -> None:
         self._connection, self._admin = connection, admin
-        self._claims = KafkaAdminPort(admin, clock)
+        self._calls = Calls(admin)
 
     def observe(self, place: Place) -> Seen:
         """See `KeysPort.observe`."""
@@ -58,15 +53,15 @@ class TablesPort:
                 topic.has_tables(),
             )
 
-        return self._asked(observe)
+        return asked(observe)
 
     def make_tables(self, place: Place) -> None:
         """See `KeysPort.make_tables`."""
-        self._asked(lambda: self._topic(place).make_tables_topic())
+        asked(lambda: self._topic(place).make_tables_topic())
 
     def add_partitions(self, place: Place, count: int) -> None:
         """See `KeysPort.add_partitions`."""
-        self._asked(lambda: self._topic(place).add_partitions(count))
+        asked(lambda: self._topic(place).add_partitions(count))
 
     def publish(self, place: Place, topic_id: str, table: RoutingTable) -> int | None:
         """See `KeysPort.publish`."""
@@ -79,24 +74,10 @@ class TablesPort:
             topic.publish(PublishedTable(place.topic, topic_id, table))
             return table.version
 
-        return self._asked(publish)
-
-    def read_claims(self) -> frozenset[str]:
-        """See `ClaimPort.read_claims`."""
-        return self._claims.read_claims()
-
-    def write_claims(self, added: Collection[str], removed: Collection[str]) -> None:
-        """See `ClaimPort.write_claims`."""
-        self._claims.write_claims(added, removed)
+        return asked(publish)
 
     def _topic(self, place: Place) -> KeyedTopic:
         return KeyedTopic(self._connection, self._admin, place.topic, place.tables)
-
-    def _asked(self, call: Callable[[], _T]) -> _T:
-        try:
-            return call()
-        except ConnectError as error:
-            raise PortError(Failure("NoAnswer", str(error), transient=True)) from error
 
 
 @contextmanager
@@ -108,8 +89,5 @@ def open_port(connection: KafkaConnection, clock: Callable[[], float]) -> Iterat
     ConnectError
         If it cannot be reached.
     """
-    admin = admin_client(connection, request_timeout_ms=15_000)
-    try:
-        yield TablesPort(connection, admin, clock)
-    finally:
-        admin.close()
+    with open_admin(connection, request_timeout_ms=15_000) as admin:
+        yield TablesPort(connection, admin)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
-from trimtab.act.acting import Acting, Comparison, Entry, Prepared
+from trimtab.act.acting import Acting, Comparison, Entry, Prepared, beginning, steps_left
 from trimtab.act.execution.codec import Codec
 from trimtab.act.execution.published import standing
 from trimtab.act.keys.machine import KeysMachine, unguarded
@@ -162,21 +162,14 @@ def step_name(step: RoutingStep) -> str:
     return f"a table with {groups} key groups and {len(step.routes) - groups} keys elsewhere"
 
 
-def _forecast(prepared: Prepared, settings: Any) -> tuple[RoutingStep, ...]:
-    steps: tuple[RoutingStep, ...] = prepared.steps
-    return steps
-
-
 ACTING: Final[Acting[KeysPort, KeysPlan, KeysSettings, RoutingState]] = Acting(
     codec=Codec(RoutingState, RoutingRecord),
     settings=KeysSettings,
     look=look,
     prepare=prepare,
-    forecast=_forecast,
+    forecast=steps_left,
     warnings=warnings,
-    new_execution=lambda cluster, steps, settings, now: RoutingState(
-        settings=settings, cluster_id=cluster, records=tuple(RoutingRecord(step) for step in steps), now=now
-    ),
+    new_execution=beginning(RoutingState, RoutingRecord),
     machine=KeysMachine,
     receipt=receipt,
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import ClassVar, Protocol
@@ -11,6 +11,7 @@ from trimtab.act.execution.asked import AskedRecord
 from trimtab.act.execution.messages import Command, Event, Look
 from trimtab.act.execution.published import KeptPublishing, Publishing
 from trimtab.act.keys.settings import KeysSettings
+from trimtab.act.port import ClaimPort
 from trimtab.model.keys.naming import key_bytes
 from trimtab.model.keys.plan import MoveKind, Places
 from trimtab.model.keys.routing import Route, RoutingTable
@@ -273,10 +274,8 @@ class TopicSeen(Event):
     seen: Seen
 
 
-class KeysPort(Protocol):
-    """One cluster to act on; for claims see `trimtab.act.port`."""
-
-    claim_rights: str
+class KeysPort(ClaimPort, Protocol):
+    """One cluster to act on."""
 
     def observe(self, place: Place) -> Seen:
         """The topic and its clients as they are."""
@@ -292,12 +291,4 @@ class KeysPort(Protocol):
 
     def publish(self, place: Place, topic_id: str, table: RoutingTable) -> int | None:
         """Publish a table; its version, or None where that before it is not the one in force any more."""
-        ...
-
-    def read_claims(self) -> frozenset[str]:
-        """See `ClaimPort.read_claims`."""
-        ...
-
-    def write_claims(self, added: Collection[str], removed: Collection[str]) -> None:
-        """See `ClaimPort.write_claims`."""
         ...

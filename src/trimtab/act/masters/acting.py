@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
-from trimtab.act.acting import Acting, Comparison, Entry, Prepared
+from trimtab.act.acting import Acting, Comparison, Entry, Prepared, beginning, steps_left
 from trimtab.act.execution.codec import Codec
 from trimtab.act.execution.published import standing
 from trimtab.act.masters.machine import MastersMachine
@@ -74,21 +74,14 @@ def receipt(entry: Entry, state: TakeoverState, sense: object) -> MastersReceipt
     return MastersReceipt(outcomes=outcomes, **entry.receipt_fields(state))
 
 
-def _steps(prepared: Prepared, settings: Any) -> tuple[TakeoverStep, ...]:
-    steps: tuple[TakeoverStep, ...] = prepared.steps
-    return steps
-
-
 ACTING: Final[Acting[MastersPort, MastersPlan, TakeoverSettings, TakeoverState]] = Acting(
     codec=Codec(TakeoverState, TakeoverRecord),
     settings=TakeoverSettings,
     look=look,
     prepare=prepare,
-    forecast=_steps,
+    forecast=steps_left,
     warnings=warnings,
-    new_execution=lambda cluster, steps, settings, now: TakeoverState(
-        settings=settings, cluster_id=cluster, records=tuple(TakeoverRecord(step) for step in steps), now=now
-    ),
+    new_execution=beginning(TakeoverState, TakeoverRecord),
     machine=MastersMachine,
     receipt=receipt,
 )

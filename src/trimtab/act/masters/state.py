@@ -10,6 +10,7 @@ from trimtab.act.execution.asked import AskedRecord
 from trimtab.act.execution.messages import Command, Event, Failure, Look
 from trimtab.act.execution.published import KeptPublishing, Publishing
 from trimtab.act.masters.settings import TakeoverSettings
+from trimtab.act.port import ClaimPort
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,10 +132,8 @@ class Asked(Event):
     answer: Answer
 
 
-class MastersPort(Protocol):
-    """One cluster to act on; for claims see `trimtab.act.port`."""
-
-    claim_rights: str
+class MastersPort(ClaimPort, Protocol):
+    """One cluster to act on."""
 
     def observe(self, groups: Collection[str]) -> Seen:
         """See who is master of these groups; one that does not exist is left out."""
@@ -142,12 +141,4 @@ class MastersPort(Protocol):
 
     def ask_for(self, base: int, targets: Mapping[str, str]) -> Answer:
         """Ask that nodes become masters of groups: what was asked of others before stays asked."""
-        ...
-
-    def read_claims(self) -> frozenset[str]:
-        """See `ClaimPort.read_claims`."""
-        ...
-
-    def write_claims(self, added: Collection[str], removed: Collection[str]) -> None:
-        """See `ClaimPort.write_claims`."""
         ...

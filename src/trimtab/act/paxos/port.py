@@ -4,18 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
 
-from trimtab.act.execution.messages import Failure
 from trimtab.act.masters.state import Answer, Seen
-from trimtab.act.port import PortError
+from trimtab.act.port import asked
 from trimtab.connect.paxos.nodes import PaxosNodes
 from trimtab.connect.paxos.settings import PaxosConnection
-from trimtab.model.errors import ConnectError
-
-GROUP = "group "
-LAG_ENTRIES = 64
-"""As the pipeline has it by default: the nodes themselves refuse laggards by their own setting."""
+from trimtab.model.masters.naming import group_number
 
 
 class PaxosPort:
@@ -28,8 +22,10 @@ class PaxosPort:
 
     def observe(self, groups: Collection[str]) -> Seen:
         """See `MastersPort.observe`."""
-        reports = self._asked(self._nodes.reports)
-        version = self._asked(self._nodes.ideal).version
+        reports = asked(self._nodes.reports)
+        version = asked(self._nodes.ideal).version
+        # A node further behind than that would refuse to take over.
+        lag_entries = self._nodes.configuration.settings.lag_entries
         masters: dict[str, str | None] = {}
         able: dict[str, frozenset[str]] = {}
         for name in groups:
@@ -40,7 +36,7 @@ class PaxosPort:
             newest = max(one.applied for one in standing.values())
             masters[name] = next((str(node) for node, one in sorted(standing.items()) if one.holds), None)
             able[name] = frozenset(
-                str(node) for node, one in standing.items() if newest - one.applied <= LAG_ENTRIES
+                str(node) for node, one in standing.items() if newest - one.applied <= lag_entries
             )
         return Seen(
             self._nodes.cluster,
@@ -61,28 +57,20 @@ class PaxosPort:
                 ideal[self._number(name)] = int(node)
             return self._nodes.publish(base, tuple(ideal))
 
-        return Answer(self._asked(publish))
+        return Answer(asked(publish))
 
     def read_claims(self) -> frozenset[str]:
         """See `ClaimPort.read_claims`."""
-        found: frozenset[str] = self._asked(self._nodes.claims)
-        return found
+        return asked(self._nodes.claims)
 
     def write_claims(self, added: Collection[str], removed: Collection[str]) -> None:
         """See `ClaimPort.write_claims`."""
-        self._asked(lambda: self._nodes.change_claims(added, removed))
+        asked(lambda: self._nodes.change_claims(added, removed))
 
     def _number(self, name: str) -> int:
         """The number of a group by its name; -1 for one that cannot be of this store."""
-        number = name.removeprefix(GROUP)
-        known = name.startswith(GROUP) and number.isdecimal()
-        return int(number) if known and int(number) < self._nodes.configuration.groups else -1
-
-    def _asked(self, call: Callable[[], Any]) -> Any:
-        try:
-            return call()
-        except ConnectError as error:
-            raise PortError(Failure("NoAnswer", str(error), transient=True)) from error
+        number = group_number(name)
+        return number if number is not None and number < self._nodes.configuration.groups else -1
 
 
 @contextmanager

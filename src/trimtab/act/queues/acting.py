@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
-from trimtab.act.acting import Acting, Comparison, Entry, Prepared
+from trimtab.act.acting import Acting, Comparison, Entry, Prepared, beginning, steps_left
 from trimtab.act.execution.codec import Codec
 from trimtab.act.execution.published import standing
 from trimtab.act.queues.machine import QueuesMachine
@@ -94,21 +94,14 @@ def receipt(entry: Entry, state: PublishingState, sense: object) -> QueuesReceip
     return QueuesReceipt(outcomes=outcomes, **entry.receipt_fields(state))
 
 
-def _steps(prepared: Prepared, settings: Any) -> tuple[PublishStep, ...]:
-    steps: tuple[PublishStep, ...] = prepared.steps
-    return steps
-
-
 ACTING: Final[Acting[QueuesPort, QueuesPlan, PublishSettings, PublishingState]] = Acting(
     codec=Codec(PublishingState, PublishRecord),
     settings=PublishSettings,
     look=look,
     prepare=prepare,
-    forecast=_steps,
+    forecast=steps_left,
     warnings=warnings,
-    new_execution=lambda cluster, steps, settings, now: PublishingState(
-        settings=settings, cluster_id=cluster, records=tuple(PublishRecord(step) for step in steps), now=now
-    ),
+    new_execution=beginning(PublishingState, PublishRecord),
     machine=QueuesMachine,
     receipt=receipt,
 )

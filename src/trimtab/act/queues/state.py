@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
 
@@ -10,6 +10,7 @@ from trimtab.act.execution.asked import AskedRecord
 from trimtab.act.execution.messages import Command, Event, Look
 from trimtab.act.execution.published import KeptPublishing, Publishing
 from trimtab.act.execution.settings import Patience
+from trimtab.act.port import ClaimPort
 
 Value = float | str
 Table = Mapping[str, Value]
@@ -105,10 +106,8 @@ class PublishedSeen(Event):
     seen: Seen
 
 
-class QueuesPort(Protocol):
-    """One set of queues to act on; for claims see `trimtab.act.port`."""
-
-    claim_rights: str
+class QueuesPort(ClaimPort, Protocol):
+    """One set of queues to act on."""
 
     def observe(self) -> Seen:
         """What is published."""
@@ -116,12 +115,4 @@ class QueuesPort(Protocol):
 
     def publish(self, base: int, changes: Mapping[str, Value | None]) -> int | None:
         """Publish changes over a version; its number, or None where that version is the newest no more."""
-        ...
-
-    def read_claims(self) -> frozenset[str]:
-        """See `ClaimPort.read_claims`."""
-        ...
-
-    def write_claims(self, added: Collection[str], removed: Collection[str]) -> None:
-        """See `ClaimPort.write_claims`."""
         ...

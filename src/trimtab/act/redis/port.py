@@ -6,13 +6,11 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from trimtab.act.execution.messages import Failure
-from trimtab.act.port import PortError
+from trimtab.act.port import asked
 from trimtab.act.queues.state import Seen, Table, Value
 from trimtab.connect.redis.server import QueueServer, open_server
 from trimtab.connect.redis.settings import RedisConnection
 from trimtab.files.queues.exchange import Published
-from trimtab.model.errors import ConnectError
 
 
 class RedisPort:
@@ -25,7 +23,7 @@ class RedisPort:
 
     def observe(self) -> Seen:
         """See `QueuesPort.observe`."""
-        found, history = self._asked(lambda: (self._server.published(), self._server.history()))
+        found, history = asked(lambda: (self._server.published(), self._server.history()))
         return Seen(
             self._server.id,
             self._server.connection.name,
@@ -59,23 +57,15 @@ class RedisPort:
             )
             return new.version if self._server.publish(new) else None
 
-        version: int | None = self._asked(publish)
-        return version
+        return asked(publish)
 
     def read_claims(self) -> frozenset[str]:
         """See `ClaimPort.read_claims`."""
-        found: frozenset[str] = self._asked(self._server.claims)
-        return found
+        return asked(self._server.claims)
 
     def write_claims(self, added: Collection[str], removed: Collection[str]) -> None:
         """See `ClaimPort.write_claims`."""
-        self._asked(lambda: self._server.change_claims(added, removed))
-
-    def _asked(self, call: Callable[[], Any]) -> Any:
-        try:
-            return call()
-        except ConnectError as error:
-            raise PortError(Failure("NoAnswer", str(error), transient=True)) from error
+        asked(lambda: self._server.change_claims(added, removed))
 
 
 def _table(found: Published) -> Table:

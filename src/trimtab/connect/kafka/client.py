@@ -12,6 +12,8 @@ import logging
 import socket
 import ssl
 import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from trimtab.connect.kafka.settings import KafkaConnection, split_address
@@ -56,6 +58,16 @@ def admin_client(connection: KafkaConnection, **options: Any) -> Any:
             return named
 
     return _open(Admin, connection, options)
+
+
+@contextmanager
+def open_admin(connection: KafkaConnection, **options: Any) -> Iterator[Any]:
+    """An admin client that is closed at the end; parameters and errors as in `admin_client`."""
+    admin = admin_client(connection, **options)
+    try:
+        yield admin
+    finally:
+        admin.close()
 
 
 def producer(connection: KafkaConnection, **options: Any) -> Any:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from trimtab.connect.kafka.client import admin_client, consumer, producer
+from trimtab.connect.kafka.client import consumer, open_admin, producer
 from trimtab.connect.kafka.settings import KafkaConnection
 from trimtab.files.keys import heartbeat, table
 from trimtab.files.keys.heartbeat import Heartbeat
@@ -242,8 +242,5 @@ def _told(subject: str) -> Iterator[None]:
 @contextmanager
 def keyed_topic(connection: KafkaConnection, topic: str, tables: str) -> Iterator[KeyedTopic]:
     """A topic on a connection of its own; errors as in `admin_client`."""
-    admin = admin_client(connection, request_timeout_ms=15_000)
-    try:
+    with open_admin(connection, request_timeout_ms=15_000) as admin:
         yield KeyedTopic(connection, admin, topic, tables)
-    finally:
-        admin.close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from trimtab.files.document import JsonDocument
-from trimtab.files.plan_format import ORDER, PROBLEM, PlanFormat, check_cost, second_assignment
+from trimtab.files.plan_format import ORDER, PROBLEM, PlanFormat, check_cost, check_moves, second_assignment
 from trimtab.files.records import record_of
 from trimtab.model.keys.plan import KeysPlan, MoveKind
 from trimtab.model.keys.routing import group_count
@@ -37,14 +37,9 @@ def _check(document: JsonDocument, plan: KeysPlan) -> None:
                 raise document.refusal(f"{where}.name", one.name, f"a key group, 0 to {groups - 1}")
             if len(one.after) > 1:
                 raise document.refusal(f"{where}.after", one.after, "one partition: only keys are split")
-    for row, move in enumerate(plan.moves):
-        meant = found.pop((move.kind, move.name), None)
-        if meant is None or (meant.before, meant.after) != (move.before, move.after):
-            told = "nothing" if meant is None else f"{meant.before} to {meant.after}"
-            raise document.refusal(f"$.moves[{row}].after", move.after, f"that of its assignment: {told}")
-    for one in found.values():
-        at = f"$.assignments[{plan.assignments.index(one)}].after"
-        raise document.refusal(at, one.after, f"{one.before}, as no move changes it")
+    check_moves(
+        document, plan, found, lambda move: ((move.kind, move.name), move.before, move.after), idle=False
+    )
     counted = {
         "groups": sum(move.kind is MoveKind.GROUP for move in plan.moves),
         "keys": sum(move.kind is MoveKind.KEY for move in plan.moves),

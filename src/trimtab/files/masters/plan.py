@@ -6,7 +6,7 @@ from math import isclose
 from typing import Final
 
 from trimtab.files.document import JsonDocument
-from trimtab.files.plan_format import ORDER, PROBLEM, PlanFormat, check_cost, second_assignment
+from trimtab.files.plan_format import ORDER, PROBLEM, PlanFormat, check_cost, check_moves, second_assignment
 from trimtab.files.records import record_of
 from trimtab.model.masters.plan import MastersPlan
 from trimtab.model.masters.snapshot import RESOURCES
@@ -22,16 +22,7 @@ def _check(document: JsonDocument, plan: MastersPlan) -> None:
         if one.group in found:
             raise second_assignment(document, f"$.assignments[{row}]", f"group {one.group}")
         found[one.group] = one
-    for row, move in enumerate(plan.moves):
-        meant = found.pop(move.group, None)
-        if meant is None or (meant.before, meant.after) != (move.source, move.target):
-            told = "nothing" if meant is None else f"{meant.before} to {meant.after}"
-            expected = f"that of its assignment: {told}"
-            raise document.refusal(f"$.moves[{row}].target", move.target, expected)
-    for one in found.values():
-        if one.before != one.after:
-            at = f"$.assignments[{plan.assignments.index(one)}].after"
-            raise document.refusal(at, one.after, f"{one.before}, as no move changes it")
+    check_moves(document, plan, found, lambda move: (move.group, move.source, move.target), field="target")
     check_cost(document, plan.cost, {"takeovers": len(plan.moves)})
     pause = sum(move.pause_seconds or 0.0 for move in plan.moves)
     if not isclose(plan.cost.pause_seconds, pause, abs_tol=1e-9):

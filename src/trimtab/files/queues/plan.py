@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from trimtab.files.document import JsonDocument
-from trimtab.files.plan_format import ORDER, PROBLEM, PlanFormat, check_cost, second_assignment
+from trimtab.files.plan_format import ORDER, PROBLEM, PlanFormat, check_cost, check_moves, second_assignment
 from trimtab.files.records import record_of
 from trimtab.model.plan import Problem
 from trimtab.model.queues.plan import PublicationKind, QueuesPlan
@@ -26,16 +26,7 @@ def _check(document: JsonDocument, plan: QueuesPlan) -> None:
         ):
             expected = "seconds above 0 and at most 1e6"
             raise document.refusal(f"$.assignments[{row}].after", one.after, expected)
-    for row, move in enumerate(plan.moves):
-        meant = found.pop((move.kind, move.name), None)
-        if meant is None or (meant.before, meant.after) != (move.before, move.after):
-            told = "nothing" if meant is None else f"{meant.before} to {meant.after}"
-            expected = f"that of its assignment: {told}"
-            raise document.refusal(f"$.moves[{row}].after", move.after, expected)
-    for one in found.values():
-        if one.before != one.after:
-            at = f"$.assignments[{plan.assignments.index(one)}].after"
-            raise document.refusal(at, one.after, f"{one.before}, as no move changes it")
+    check_moves(document, plan, found, lambda move: ((move.kind, move.name), move.before, move.after))
     kinds = [move.kind for move in plan.moves]
     counted = {
         "weights": kinds.count(PublicationKind.WEIGHT),

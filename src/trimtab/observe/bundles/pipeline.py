@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
-from typing import Final
+from typing import ClassVar, Final
 
 from trimtab.model.bundles.snapshot import RESOURCES
 from trimtab.model.errors import SettingsError
@@ -39,6 +38,7 @@ class BundlesPipelineSettings(PipelineSettings):
         (`loadBalancer...ResourceWeight`).
     """
 
+    PLACE: ClassVar[str] = "bundles"
     NOT_OF_TABLES = frozenset({"views"})
 
     views: int = 3
@@ -73,12 +73,6 @@ class BundlesPipelineSettings(PipelineSettings):
                 f"pipeline.bundles.usage_weights is {self.usage_weights}: give 5 numbers, none below 0"
             )
 
-    def of_tables(self) -> dict[str, object]:
-        """The settings that stored tables depend on, under their names in the section `[pipeline]`."""
-        shared = {field.name for field in dataclasses.fields(PipelineSettings)}
-        kept = super().of_tables()
-        return {name if name in shared else f"bundles.{name}": value for name, value in kept.items()}
-
     def needed(self, table: str) -> int:
         """As for every level; `hours` for all weeks of forecasts."""
         nearest = max(self.views, self.trend_windows) * self.slide + self.window
@@ -98,7 +92,7 @@ class BundlesPipelineSettings(PipelineSettings):
 
 PIPELINE: Final = LevelPipeline(
     name="bundles",
-    place="bundles",
+    place=BundlesPipelineSettings.PLACE,
     resources=RESOURCES,
     settings=BundlesPipelineSettings,
     raw=FORM,

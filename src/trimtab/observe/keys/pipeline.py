@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
@@ -84,6 +83,7 @@ class KeysPipelineSettings(PipelineSettings):
         Whether keys are told by a keyed hash only; the environment has its salt.
     """
 
+    PLACE: ClassVar[str] = "keys"
     NOT_OF_TABLES: ClassVar[frozenset[str]] = frozenset(
         {"records_most", "keys_most", "sample_seconds", "rates_seconds", "hashed"}
     )
@@ -108,12 +108,6 @@ class KeysPipelineSettings(PipelineSettings):
                 "or 0 to have it measured"
             )
 
-    def of_tables(self) -> dict[str, object]:
-        """The settings that stored tables depend on, under their names in the section `[pipeline]`."""
-        shared = {field.name for field in dataclasses.fields(PipelineSettings)}
-        kept = super().of_tables()
-        return {name if name in shared else f"keys.{name}": value for name, value in kept.items()}
-
     def needed(self, table: str) -> int:
         """As for every level, and as far back as commits tell of capacity."""
         return max(super().needed(table), self.capacity + self.gap)
@@ -133,7 +127,7 @@ BROKERS: Final = columns(
 
 PIPELINE: Final = LevelPipeline(
     name="keys",
-    place="keys",
+    place=KeysPipelineSettings.PLACE,
     resources=RESOURCES,
     settings=KeysPipelineSettings,
     raw=FORM,

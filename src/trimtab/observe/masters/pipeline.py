@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
@@ -25,6 +24,7 @@ class MastersPipelineSettings(PipelineSettings):
         A node that has applied so many slots fewer than the group's master could not take it over.
     """
 
+    PLACE: ClassVar[str] = "masters"
     NOT_OF_TABLES: ClassVar[frozenset[str]] = frozenset({"history_seconds", "lag_entries"})
 
     history_seconds: float = 300.0
@@ -34,12 +34,6 @@ class MastersPipelineSettings(PipelineSettings):
         super().__post_init__()
         self._check_seconds("history_seconds")
         self._check_counts("lag_entries")
-
-    def of_tables(self) -> dict[str, object]:
-        """The settings that stored tables depend on, under their names in the section `[pipeline]`."""
-        shared = {field.name for field in dataclasses.fields(PipelineSettings)}
-        kept = super().of_tables()
-        return {name if name in shared else f"masters.{name}": value for name, value in kept.items()}
 
     @property
     def history(self) -> int:
@@ -70,7 +64,7 @@ BROKERS: Final = columns(
 
 PIPELINE: Final = LevelPipeline(
     name="masters",
-    place="masters",
+    place=MastersPipelineSettings.PLACE,
     resources=RESOURCES,
     settings=MastersPipelineSettings,
     raw=FORM,

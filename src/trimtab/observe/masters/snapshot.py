@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.compute as pc
 
 from trimtab.files.masters.snapshot import FORMAT
+from trimtab.model.masters.naming import group_name
 from trimtab.model.masters.snapshot import NOBODY, GroupLoad, MastersSnapshot, NodeLoad, NodeState
 from trimtab.model.snapshot import Quality
 from trimtab.observe.columns import SECOND
@@ -42,6 +43,8 @@ def snapshot_at(moment: Moment[MastersPipelineSettings]) -> MastersSnapshot:
     nodes = moment.rows("brokers", tick).sort_by("node").to_pylist()
     told = moment.rows("cleaned", tick, where=pc.field("kind") == "paxos_map").to_pylist()
     published: Row = told[0] if told else {}
+    asked = moment.rows("cleaned", tick, where=(pc.field("kind") == "paxos_node") & pc.field("accepted"))
+    address = {row["node"]: row["address"] for row in asked.to_pylist()}
     shares = moment.rows("shares", tick).to_pylist()
     history = moment.rows("groups", tick - settings.history).to_pylist()
     now = [row for row in history if microseconds(row["tick"]) == tick]
@@ -65,7 +68,8 @@ def snapshot_at(moment: Moment[MastersPipelineSettings]) -> MastersSnapshot:
         version=published.get("version") or 0,
         scheme=published.get("scheme") or "",
         nodes=tuple(
-            NodeLoad(str(row["node"]), row["broker"], NodeState(row["broker_state"])) for row in nodes
+            NodeLoad(str(row["node"]), address.get(row["node"]) or "", NodeState(row["broker_state"]))
+            for row in nodes
         ),
         groups=tuple(
             _group(
@@ -92,7 +96,7 @@ def _group(
     ]
     figures = {name: _mean(history, name) for name in FIGURES}
     return GroupLoad(
-        group=f"group {now['group_number']}",
+        group=group_name(now["group_number"]),
         master=NOBODY if now["master"] is None else now["master"],
         ideal=ideal,
         able=tuple(sorted(able)),

@@ -9,8 +9,8 @@ from pyspark.sql import functions as F
 
 from trimtab.model.masters.snapshot import RESOURCES
 from trimtab.observe import clean as counts
-from trimtab.observe import imbalance as measures
-from trimtab.observe.columns import SECOND, Flag, imbalance_columns
+from trimtab.observe.columns import SECOND, Flag
+from trimtab.observe.imbalance import imbalance_table
 from trimtab.observe.level_pipeline import Stage, here
 from trimtab.observe.masters.pipeline import BROKERS, GROUPS, SHARES, MastersPipelineSettings
 from trimtab.observe.spark_columns import conform, flagged_where, sound
@@ -119,10 +119,7 @@ def brokers(cleaned: DataFrame, shares: DataFrame) -> DataFrame:
 
 def imbalance(brokers: DataFrame) -> DataFrame:
     """The measures per (cluster, tick) of the nodes that answer; `traffic_collapse` is null."""
-    measured = measures.imbalance(brokers.where("broker_state = 'alive'"), RESOURCES, "string")
-    return conform(
-        measured.withColumn("traffic_collapse", F.lit(None).cast("boolean")), imbalance_columns("string")
-    )
+    return imbalance_table(brokers.where("broker_state = 'alive'"), RESOURCES)
 
 
 def quality(cleaned: DataFrame, shares: DataFrame) -> DataFrame:

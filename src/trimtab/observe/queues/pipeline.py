@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
-from typing import Final
+from typing import ClassVar, Final
 
 from trimtab.model.errors import SettingsError
 from trimtab.model.queues.snapshot import RESOURCES
@@ -29,6 +28,8 @@ class QueuesPipelineSettings(PipelineSettings):
         follows within a window.
     """
 
+    PLACE: ClassVar[str] = "queues"
+
     horizon_seconds: float = 10.0
     weight_windows: int = 10
     weight_samples: int = 100
@@ -39,12 +40,6 @@ class QueuesPipelineSettings(PipelineSettings):
         for name in ("weight_windows", "weight_samples"):
             if getattr(self, name) < 1:
                 raise SettingsError(f"pipeline.queues.{name} is {getattr(self, name)}: give 1 or more")
-
-    def of_tables(self) -> dict[str, object]:
-        """The settings that stored tables depend on, under their names in the section `[pipeline]`."""
-        shared = {field.name for field in dataclasses.fields(PipelineSettings)}
-        kept = super().of_tables()
-        return {name if name in shared else f"queues.{name}": value for name, value in kept.items()}
 
     def needed(self, table: str) -> int:
         """As for every level, for forecasts and weights too."""
@@ -94,7 +89,7 @@ FORECAST_ERRORS: Final = columns(
 
 PIPELINE: Final = LevelPipeline(
     name="queues",
-    place="queues",
+    place=QueuesPipelineSettings.PLACE,
     resources=RESOURCES,
     settings=QueuesPipelineSettings,
     raw=FORM,

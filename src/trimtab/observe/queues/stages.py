@@ -8,12 +8,11 @@ from pyspark.sql import functions as F
 
 from trimtab.model.queues.snapshot import RESOURCES
 from trimtab.observe import clean as counts
-from trimtab.observe import imbalance as measures
-from trimtab.observe.columns import Flag, imbalance_columns
+from trimtab.observe.columns import Flag
+from trimtab.observe.imbalance import imbalance_table
 from trimtab.observe.level_pipeline import Stage, here
 from trimtab.observe.queues.samples import brokers, classes, forecast_errors
 from trimtab.observe.queues.weights import speeds, weights, windows
-from trimtab.observe.spark_columns import conform
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -24,10 +23,7 @@ def imbalance(brokers: DataFrame) -> DataFrame:
 
     A queue beyond the workers is passed over by dispatch, and its emptiness says nothing.
     """
-    measured = measures.imbalance(brokers.where("alive"), RESOURCES, "string")
-    return conform(
-        measured.withColumn("traffic_collapse", F.lit(None).cast("boolean")), imbalance_columns("string")
-    )
+    return imbalance_table(brokers.where("alive"), RESOURCES)
 
 
 def quality(cleaned: DataFrame, brokers: DataFrame, classes: DataFrame) -> DataFrame:

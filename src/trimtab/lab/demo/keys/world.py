@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final
+from typing import Final
 
-from trimtab.connect.kafka.client import admin_client
+from trimtab.connect.kafka.client import open_admin
 from trimtab.connect.kafka.settings import KafkaConnection
 from trimtab.files.keys.snapshot import FORMAT as SNAPSHOTS
 from trimtab.history.keys.law import Zipf, key_name
@@ -96,8 +96,7 @@ def scene(seed: int, sample_seconds: float, say: Say) -> Iterator[Scene]:
         )
         pipeline = Pipeline(folder / "spark", chosen, tuple(spark_kafka_jars(say)))
         stack.callback(pipeline.close)
-        admin: Any = admin_client(sandbox.connection, request_timeout_ms=15_000)
-        stack.callback(admin.close)
+        admin = stack.enter_context(open_admin(sandbox.connection, request_timeout_ms=15_000))
         load = KeyedLoad(
             law=LAW, names=names, partitions=PARTITIONS, rate=RATE, producers=PRODUCERS,
             consumers=PARTITIONS, consumer_rate=CONSUMER_PER_SECOND,

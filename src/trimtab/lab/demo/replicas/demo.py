@@ -171,14 +171,11 @@ def level_kafka(
     from trimtab.act.kafka.port import KafkaAdminPort
     from trimtab.act.replicas.acting import ACTING
     from trimtab.act.replicas.sensing import LoadSense
-    from trimtab.connect.kafka.client import admin_client
+    from trimtab.connect.kafka.client import open_admin
 
-    admin = admin_client(sandbox.connection)
-    try:
+    with open_admin(sandbox.connection) as admin:
         port, sense = KafkaAdminPort(admin, time.time), LoadSense(plan, snapshot)
         receipt: ReplicasReceipt = carry_out(
             ACTING, port, plan, plan_bytes(plan).decode(), settings, folder, watch, sense
         )
         return receipt
-    finally:
-        admin.close()

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from trimtab.connect.kafka.client import admin_client
+from trimtab.connect.kafka.client import open_admin
 from trimtab.lab.sandbox.kafka.topics import create_topics
 
 if TYPE_CHECKING:
@@ -67,8 +67,5 @@ def fill(
         if COMPRESSION in topic.configs
     ]
     if compressed:
-        admin = admin_client(connection)
-        try:
+        with open_admin(connection) as admin:
             admin.alter_configs(compressed, incremental=True)
-        finally:
-            admin.close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from trimtab.connect.kafka.client import admin_client
+from trimtab.connect.kafka.client import open_admin
 from trimtab.jars.fetch import Say
 from trimtab.lab.sandbox.kafka.cluster import KafkaSandbox, serving_brokers
 from trimtab.lab.sandbox.kafka.filling import PROMPT_RETENTION, fill, with_flat_disk
@@ -30,9 +30,8 @@ def start(**options: Any) -> KafkaState:
 def describe(state: KafkaState) -> str:
     """The sandbox as a few lines for its user: where it is, and each broker."""
     try:
-        admin = admin_client(state.connection)
-        serving = serving_brokers(admin)
-        admin.close()
+        with open_admin(state.connection) as admin:
+            serving = serving_brokers(admin)
     except ConnectError:
         serving = set()
     lines = [f"bootstrap  {state.bootstrap}"]
@@ -78,20 +77,16 @@ def skew(
     racks = {node.id: node.rack for node in state.brokers if node.id in state.alive}
     fill(state.connection, workload, choose_placement(placement, workload, racks, seed), say)
     if record is not None:
-        admin = admin_client(state.connection)
-        record.write_text(record_placement(admin, topics).to_json(), encoding="utf-8")
-        admin.close()
+        with open_admin(state.connection) as admin:
+            record.write_text(record_placement(admin, topics).to_json(), encoding="utf-8")
     partitions = sum(topic.partitions for topic in workload.topics)
     return f"{len(topics)} topics with {partitions} partitions created"
 
 
 def present_topics(state: KafkaState, workload: Workload) -> set[str]:
     """All topics of the cluster."""
-    admin = admin_client(state.connection)
-    try:
+    with open_admin(state.connection) as admin:
         return set(admin.list_topics())
-    finally:
-        admin.close()
 
 
 KAFKA = BrokerSystem(

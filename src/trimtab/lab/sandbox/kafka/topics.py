@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from itertools import cycle
 from typing import Any
 
-from trimtab.connect.kafka.client import admin_client, producer
+from trimtab.connect.kafka.client import open_admin, producer
 from trimtab.connect.kafka.settings import KafkaConnection
 from trimtab.jars.fetch import Say, say_nothing
 from trimtab.lab.sandbox.kafka.placement import Placement
@@ -45,29 +45,24 @@ def create_topics(
     """
     from kafka.errors import KafkaError, TopicAlreadyExistsError
 
-    admin = admin_client(connection)
-    try:
-        admin.create_topics(
-            {topic.name: _request(topic, placement) for topic in workload.topics}, wait_for_metadata=True
-        )
-    except TopicAlreadyExistsError as error:
-        raise SandboxError(
-            "topics of this workload exist already: the load can run on them, or remove them first"
-        ) from error
-    except KafkaError as error:
-        raise SandboxError(f"Kafka does not create the workload's topics: {error}") from error
-    finally:
-        admin.close()
+    with open_admin(connection) as admin:
+        try:
+            admin.create_topics(
+                {topic.name: _request(topic, placement) for topic in workload.topics}, wait_for_metadata=True
+            )
+        except TopicAlreadyExistsError as error:
+            raise SandboxError(
+                "topics of this workload exist already: the load can run on them, or remove them first"
+            ) from error
+        except KafkaError as error:
+            raise SandboxError(f"Kafka does not create the workload's topics: {error}") from error
     preload(connection, workload, say)
 
 
 def delete_topics(connection: KafkaConnection, names: Iterable[str]) -> None:
     """Remove topics; those that do not exist are passed over."""
-    admin = admin_client(connection)
-    try:
+    with open_admin(connection) as admin:
         admin.delete_topics(list(names), raise_errors=False)
-    finally:
-        admin.close()
 
 
 def preload(connection: KafkaConnection, workload: Workload, say: Say = say_nothing) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from trimtab.connect.kafka.client import admin_client
+from trimtab.connect.kafka.client import open_admin
 from trimtab.connect.kafka.keyed_topic import TOPIC, KeyedTopic
 from trimtab.connect.kafka.settings import KafkaConnection
 from trimtab.history.keys.law import Zipf
@@ -213,10 +213,10 @@ def run_keyed_load(state: KafkaState, load: KeyedLoad, seconds: float | None, sa
     Violation
         If a record took effect out of its order, twice, or not at all.
     """
-    admin = admin_client(state.connection, request_timeout_ms=15_000)
-    loaded = None
-    try:
+    with ExitStack() as closing:
+        admin = closing.enter_context(open_admin(state.connection, request_timeout_ms=15_000))
         loaded = LoadedTopic(state.connection, admin, state.folder / "keyed" / load.topic, load)
+        closing.callback(loaded.close)
         loaded.start()
         say(
             f"{load.rate:g} records/s with keys by {load.law.text} to topic {load.topic}, {load.consumers} "
@@ -229,7 +229,3 @@ def run_keyed_load(state: KafkaState, load: KeyedLoad, seconds: float | None, sa
                 say(loaded.look().text)
         say("no more is sent; waits until everything has taken effect")
         return checked_text(loaded.settle())
-    finally:
-        if loaded is not None:
-            loaded.close()
-        admin.close()

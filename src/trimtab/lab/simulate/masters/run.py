@@ -110,7 +110,7 @@ def run(
     except ViolationError as error:
         told.violation = str(error)
     told.story, told.seconds, told.events = world.story, world.now, world.events
-    told.takeovers, told.clean = world.checkers.takeovers, world.checkers.clean
+    told.takeovers, told.clean = world.checkers.takeovers, world.checkers.deliveries.clean
     told.stored = sum(getattr(client, "stored", 0) for client in world.clients.values())
     return told
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 from trimtab.lab.simulate.masters.checkers import Checkers
 from trimtab.lab.simulate.masters.clients import Consumer, Producer
 from trimtab.lab.simulate.masters.clock import Clock
+from trimtab.lab.simulate.masters.deliveries import Deliveries
 from trimtab.lab.simulate.masters.disk import Disk
 from trimtab.lab.simulate.masters.histories import Histories
 from trimtab.lab.simulate.masters.machine import Machine
@@ -105,9 +106,9 @@ class World:
             self.at(self.now + 4 * self.network.latency_seconds * self.chance.random(), self.ambush)
 
     @property
-    def watching(self) -> Checkers:
+    def watching(self) -> Deliveries:
         """Who is told what clients hear."""
-        return self.checkers
+        return self.checkers.deliveries
 
     def note(self, what: str) -> None:
         """Add to the story."""

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from trimtab.connect.kafka.client import admin_client, reach
+from trimtab.connect.kafka.client import open_admin, reach
 from trimtab.model.errors import ConnectError, SettingsError
 from trimtab.model.finding import Finding, broken, fine, missing
 from trimtab.observe.capacity_check import KnownCapacity, capacity_findings
@@ -76,11 +76,8 @@ def _fault(connection: KafkaConnection) -> str | None:
 
 @contextmanager
 def _asker(connection: KafkaConnection) -> Iterator[Asker]:
-    admin = admin_client(connection)
-    try:
+    with open_admin(connection) as admin:
         yield AdminAsker(admin)
-    finally:
-        admin.close()
 
 
 def _exporters(asker: Asker, settings: CollectSettings) -> Iterator[Finding]:

@@ -9,7 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Final
 
-from trimtab.connect.kafka.client import admin_client
+from trimtab.connect.kafka.client import open_admin
 from trimtab.connect.kafka.settings import KafkaConnection
 from trimtab.observe.collect.clients import ClientFiles
 from trimtab.observe.collect.collecting import Collecting, TickSample, Unanswered
@@ -133,13 +133,12 @@ def open_collector(
 ) -> Iterator[Collector]:
     """A collector on a connection of its own, as `Collecting.open`."""
     # The client's default would leave a broker that comes back unasked for up to 30 s.
-    admin = admin_client(connection, reconnect_backoff_max_ms=1000)
-    collector = Collector(AdminAsker(admin), settings, capacity)
-    try:
-        yield collector
-    finally:
-        collector.close()
-        admin.close()
+    with open_admin(connection, reconnect_backoff_max_ms=1000) as admin:
+        collector = Collector(AdminAsker(admin), settings, capacity)
+        try:
+            yield collector
+        finally:
+            collector.close()
 
 
 def remarks(settings: CollectSettings) -> tuple[str, ...]:

@@ -1,0 +1,115 @@
+"""I2, I3, and I5 on nodes: one log a group, which means the same everywhere."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from typing import Any
+
+from trimtab.lab.simulate.masters.machine import Stage
+from trimtab.lab.simulate.masters.model import Model
+from trimtab.online.masters.entries import BeMaster, Entry, TakeOver
+from trimtab.online.masters.log import GroupLog
+from trimtab.online.masters.replica import Replica
+from trimtab.online.masters.state import GroupState
+
+
+class Logs:
+    """What all nodes have applied, slot by slot.
+
+    Attributes
+    ----------
+    hands
+        Takeovers for which an incumbent handed its mastership over, by group and version of that: whether all
+        consumers had handed in their offsets.
+    switches
+        Takeovers in logs, by group and slot: the fence before, and whether it was such a clean one.
+    """
+
+    def __init__(self, world: Stage, broken: Callable[[str, str], None]) -> None:
+        self._world, self._broken = world, broken
+        groups, nodes = range(world.groups), range(world.nodes)
+        self._applied = dict.fromkeys(
+            ((node, group) for node in nodes for group in range(-1, world.groups)), 0
+        )
+        self._versions = dict.fromkeys(((node, group) for node in nodes for group in groups), 0)
+        self._offsets: dict[tuple[int, int], dict[tuple[str, str], int]] = {}
+        self._values: dict[tuple[int, int], Entry] = {}
+        self._models = {group: Model() for group in groups}
+        self._writers: dict[tuple[int, int], int] = {}
+        self._fences: dict[int, int] = defaultdict(int)
+        self.hands: dict[tuple[int, int], bool] = {}
+        self.switches: dict[tuple[int, int], tuple[int, bool]] = {}
+
+    def begun_anew(self, node: int) -> None:
+        """A node has started again: what it knew may be less than it was."""
+        for group in range(-1, self._world.groups):
+            self._applied[node, group] = 0
+            if group >= 0:
+                self._versions[node, group] = 0
+                self._offsets.pop((node, group), None)
+
+    def entry(self, log: GroupLog, group: int, slot: int) -> Entry | None:
+        """What stands in a slot, as far as a node or the store still knows."""
+        if isinstance(log, Replica):
+            return log.acceptor.accepted.get(slot, (None, None))[1]
+        assert self._world.store is not None
+        return self._world.store.history.get((group, slot))
+
+    def after(self, node: int, group: int, log: GroupLog) -> None:
+        """A node may have applied more of a log."""
+        key, applied = (node, group), log.applied
+        before = self._applied[key]
+        if applied == before:
+            return
+        self._applied[key] = applied
+        for slot in range(before + 1, applied + 1):
+            entry = self.entry(log, group, slot)
+            if entry is not None:
+                self._value(node, group, slot, entry)
+        if group < 0:
+            return
+        state = self._world.state(node, group)
+        if state.version < self._versions[key]:
+            self._broken("I3", f"the version of group {group} fell to {state.version} on node {node}")
+        self._versions[key] = state.version
+        if state.fence and self._writers.setdefault((group, state.fence), state.writer) != state.writer:
+            self._broken("I3", f"group {group} has two writers under fence {state.fence}")
+        offsets = self._offsets.setdefault(key, {})
+        for which, offset in state.offsets.items():
+            if offset < offsets.get(which, 0):
+                self._broken("I5", f"the offset of {which} fell to {offset} on node {node}")
+            offsets[which] = offset
+
+    def _value(self, node: int, group: int, slot: int, entry: Entry) -> None:
+        known = self._values.setdefault((group, slot), entry)
+        if type(known) is not type(entry) or known != entry:
+            self._broken("I2", f"slot {slot} of group {group} is {entry} on node {node}, {known} elsewhere")
+        if group >= 0:
+            self._models[group].chosen(slot, entry)
+        if isinstance(entry, TakeOver) and slot == self._world.state(node, group).fence:
+            clean = self.hands.get((group, entry.expected), False)
+            self.switches.setdefault((group, slot), (self._fences[group], clean))
+        if isinstance(entry, TakeOver | BeMaster):
+            self._fences[group] = max(self._fences[group], self._world.state(node, group).fence)
+
+    def ended(self, number: int) -> GroupState:
+        """All is quiet: one state of the group everywhere, as its log makes it; that of who is furthest."""
+        groups = [machine.core.groups[number] for machine in self._world.machines if machine.core]
+        # A renewal may be on its way to some: nodes are compared with those that are as far.
+        states: dict[int, Any] = {}
+        for one in groups:
+            if states.setdefault(one.log.applied, one.state.snapshot()) != one.state.snapshot():
+                self._broken("I2", f"nodes hold different states of group {number} after the same slot")
+        model = self._models[number]
+        if max(states) - min(states) > 2:
+            self._broken("I7", f"nodes are at slots {sorted(states)} of group {number} though all is quiet")
+        state = max(groups, key=lambda one: one.log.applied).state
+        # A slot that every node had in a snapshot at once is not known here.
+        if model.slot == max(states) and (model.master, model.fence, model.topics) != (
+            state.master,
+            state.fence,
+            state.topics,
+        ):
+            self._broken("I3", f"group {number} is not what its log makes of it by the rules")
+        return state

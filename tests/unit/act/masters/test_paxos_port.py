@@ -1,0 +1,79 @@
+"""A store of Paxos groups as executions see it: who is master, and who could become it."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from trimtab.act.paxos.port import PaxosPort
+from trimtab.act.port import PortError
+from trimtab.connect.paxos.nodes import PaxosNodes
+from trimtab.model.errors import ConnectError
+from trimtab.model.masters.naming import group_name
+from trimtab.online.masters.messages import MapSeen, Report
+from trimtab.online.masters.settings import MasterSettings
+
+
+def report(applied: int, *, holds: bool = False) -> Report:
+    """What a node tells of a group that it has applied so much of."""
+    return Report(1, holds, 0, 0, applied, 0.0, 0, 0, 0, 0, 0, 0, 0, 0.0)
+
+
+class Nodes:
+    """Two groups on three nodes; node 2 is six slots behind in group 1."""
+
+    cluster = "store"
+
+    def __init__(self, answering: bool = True, **settings: Any) -> None:
+        self.configuration = SimpleNamespace(groups=2, settings=MasterSettings(**settings))
+        self._answering = answering
+        self.published: tuple[int, ...] | None = None
+
+    def reports(self) -> dict[int, dict[int, Report]]:
+        """Of all nodes, where they answer."""
+        if not self._answering:
+            raise ConnectError("no node answers")
+        return {
+            0: {0: report(7, holds=True), 1: report(20)},
+            1: {0: report(7), 1: report(20, holds=True)},
+            2: {0: report(7), 1: report(14)},
+        }
+
+    def ideal(self) -> MapSeen:
+        """The first map."""
+        return MapSeen(1, (0, 1))
+
+    def publish(self, base: int, ideal: tuple[int, ...]) -> int | None:
+        """Keep it."""
+        self.published = ideal
+        return base + 1
+
+
+def port_of(nodes: Nodes) -> PaxosPort:
+    """A port over them."""
+    return PaxosPort(cast("PaxosNodes", nodes))
+
+
+def test_groups_go_by_the_names_that_snapshots_give_them() -> None:
+    """Others are not of this store, whatever they are called."""
+    nodes = Nodes()
+    seen = port_of(nodes).observe([group_name(0), group_name(1), "group 2", "group -1", "1", "other 1"])
+    assert seen.masters == {"group 0": "0", "group 1": "1"}
+    assert port_of(nodes).ask_for(1, {"group 1": "2"}).version == 2
+    assert nodes.published == (0, 2)
+
+
+@pytest.mark.parametrize(("lag_entries", "able"), [(5, {"0", "1"}), (6, {"0", "1", "2"})])
+def test_who_is_too_far_behind_is_what_the_nodes_go_by(lag_entries: int, able: set[str]) -> None:
+    """They refuse laggards by a setting of theirs, and nobody is asked for what it would refuse."""
+    seen = port_of(Nodes(lag_entries=lag_entries)).observe(["group 1"])
+    assert seen.able == {"group 1": frozenset(able)}
+
+
+def test_a_store_that_does_not_answer_is_asked_again() -> None:
+    """It may be there the next time."""
+    with pytest.raises(PortError, match="NoAnswer: no node answers") as caught:
+        port_of(Nodes(answering=False)).observe(["group 0"])
+    assert caught.value.failure.transient

@@ -1,0 +1,58 @@
+"""Hand-written tables of the level `masters` to snapshots."""
+
+from __future__ import annotations
+
+import datetime
+from typing import TYPE_CHECKING, Any
+
+from hand_written_tables import lake_with
+from trimtab.model.masters.snapshot import NodeLoad, NodeState
+from trimtab.observe.lake import microseconds
+from trimtab.observe.masters.pipeline import PIPELINE, MastersPipelineSettings
+from trimtab.observe.masters.snapshot import snapshot_at
+from trimtab.observe.snapshots import Moment
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NOON = datetime.datetime(2026, 11, 24, 12, tzinfo=datetime.UTC)
+
+
+def row(tick: int, **columns: Any) -> dict[str, Any]:
+    """A row of a tick of ten seconds."""
+    return {"cluster": "store", "tick": NOON + datetime.timedelta(seconds=10 * tick), **columns}
+
+
+def sample(tick: int, kind: str, **columns: Any) -> dict[str, Any]:
+    """A sample that nothing is wrong with."""
+    return row(tick, kind=kind, accepted=True, flags=0, **columns)
+
+
+def test_nodes_go_by_the_addresses_they_are_asked_at(tmp_path: Path) -> None:
+    """Of the same tick, which may be others than before; a node that does not answer has one too."""
+    states = ("alive", "dead")
+    told = [
+        sample(tick, "paxos_node", node=node, address=f"{host}:{7000 + node}", alive=not node)
+        for tick, host in enumerate(("old.example", "new.example"))
+        for node in (1, 0)
+    ]
+    lake = lake_with(
+        tmp_path,
+        {
+            "cleaned": [*told, sample(1, "paxos_map", version=3, ideal=[1], scheme="await")],
+            "brokers": [
+                row(1, broker=f"node {node}", node=node, broker_state=state)
+                for node, state in enumerate(states)
+            ],
+            "groups": [row(1, group_number=0, master=0)],
+        },
+        level=PIPELINE,
+    )
+    tick = microseconds(NOON + datetime.timedelta(seconds=10))
+    found = snapshot_at(Moment(lake, lake.manifest(), MastersPipelineSettings(), "store", tick))
+    assert found.nodes == (
+        NodeLoad("0", "new.example:7000", NodeState.ALIVE),
+        NodeLoad("1", "new.example:7001", NodeState.DEAD),
+    )
+    assert (found.version, found.scheme) == (3, "await")
+    assert [(one.group, one.ideal) for one in found.groups] == [("group 0", 1)]
