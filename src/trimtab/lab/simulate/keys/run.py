@@ -6,8 +6,9 @@ import itertools
 import random
 from dataclasses import dataclass, replace
 
+from trimtab.lab.simulate.keys.clients import Entry
 from trimtab.lab.simulate.keys.publisher import Publisher
-from trimtab.lab.simulate.keys.world import Entry, World
+from trimtab.lab.simulate.keys.world import World
 from trimtab.online.keys.order.settings import Guarding
 
 SETTINGS = Guarding(

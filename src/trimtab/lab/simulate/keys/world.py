@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from trimtab.lab.simulate.keys.checker import Effects, ViolationError
+from trimtab.lab.simulate.keys.clients import Consumer, Entry, Producer
+from trimtab.lab.simulate.keys.owed import Owed
+from trimtab.lab.simulate.keys.places import Places
 from trimtab.model.keys.routing import RoutingTable
 from trimtab.online.keys.order.messages import (
     AskMark,
@@ -23,7 +24,6 @@ from trimtab.online.keys.order.messages import (
     Search,
     SenderOrder,
     Skip,
-    Stream,
 )
 from trimtab.online.keys.order.receiver import Receiver
 from trimtab.online.keys.order.sender import Sender
@@ -31,40 +31,6 @@ from trimtab.online.keys.order.settings import Guarding
 
 PATIENCE_ROUNDS = 100
 """In each, more time passes than anything may take."""
-
-
-class Entry(NamedTuple):
-    """A record on its way or in a log; without a record it is a marker, as transactions write them."""
-
-    record: Record | None
-    number: int
-    sent: int = 0
-    since: float = 0.0
-
-
-@dataclass(slots=True)
-class Producer:
-    """One run of a producer, with what is on its way to each partition, and the runs before it."""
-
-    name: str
-    sender: Sender
-    load: list[float]
-    to_send: deque[bytes]
-    flying: list[deque[Entry]]
-    numbers: dict[bytes, int] = field(default_factory=dict)
-    sent: int = 0
-    before: tuple[str, ...] = ()
-    flush: tuple[int, int] | None = None
-    ends: ReadEnds | None = None
-
-
-@dataclass(slots=True)
-class Consumer:
-    """A consumer, with the records that it keeps, and those of them that it may let take effect."""
-
-    receiver: Receiver
-    ready: deque[tuple[int, int]] = field(default_factory=deque)
-    kept: set[tuple[int, int]] = field(default_factory=set)
 
 
 class World:
@@ -92,17 +58,14 @@ class World:
         self._chance = chance
         self.logs: list[list[Entry]] = [[] for _ in range(partitions)]
         self.committed = [0] * partitions
-        # Where sequences lie, as far as logs have been gone through for that.
-        self._places: dict[Stream, dict[int, list[tuple[int, int]]]] = {}
-        self._indexed = [0] * partitions
+        self.places = Places(partitions)
         self.owner = [partition % consumers for partition in range(partitions)]
         self.orphans: list[deque[Entry]] = [deque() for _ in range(partitions)]
         self.tables: list[RoutingTable] = []
         self.effects = Effects()
         self.producers = [self._producer(f"{one}", plan) for one, plan in enumerate(plans)]
         self.consumers = [Consumer(Receiver(settings)) for _ in range(consumers)]
-        self.owed: dict[str, tuple[int, dict[bytes, list[tuple[str, int]]]]] = {}
-        self.followed: dict[tuple[str, bytes], int] = {}
+        self.owed = Owed()
         self.started = len(plans)
         for partition, owner in enumerate(self.owner):
             self._carry_out(self.consumers[owner], self.consumers[owner].receiver.assigned(partition, 0))
@@ -208,7 +171,7 @@ class World:
             consumer.kept.discard((partition, offset))
             entry = self.logs[partition][offset]
             assert entry.record is not None
-            self._check_owed(entry, entry.record)
+            self.owed.check(entry, entry.record, self.effects)
             self.effects.apply(partition, offset, entry.record, entry.number)
             self._carry_out(consumer, consumer.receiver.applied(partition, offset))
 
@@ -327,33 +290,11 @@ class World:
         if entry.number and entry.record is not None:
             name = entry.record.producer, entry.record.key
             self.effects.acknowledged.setdefault(name, []).append(entry.number)
-            # A run without a table yet writes where the hash says; tables need not name that place any more.
-            if int(name[0]) < len(self.producers) or (
-                name[0] in self.owed and entry.sent >= self.owed[name[0]][0]
-            ):
-                self.followed[name] = entry.number
-
-    def _check_owed(self, entry: Entry, record: Record) -> None:
-        """What earlier runs had acknowledged when this one began to follow a table goes first."""
-        begun, owed = self.owed.get(record.producer, (0, {}))
-        if entry.number and entry.sent >= begun:
-            for name, number in owed.get(record.key, ()):
-                done = self.effects.numbers.get((name, record.key), ())
-                if not done or done[-1] < number:
-                    raise ViolationError(
-                        f"{record} took effect before number {number} of the run before, {name}"
-                    )
-
-    def _note_owed(self, producer: Producer) -> None:
-        if producer.before and producer.sender.table.version and producer.name not in self.owed:
-            owed: dict[bytes, list[tuple[str, int]]] = {}
-            for (name, key), number in self.followed.items():
-                if name in producer.before:
-                    owed.setdefault(key, []).append((name, number))
-            self.owed[producer.name] = producer.sent, owed
+            # The first runs are there before any table.
+            self.owed.acknowledged(entry, name, from_the_first=int(name[0]) < len(self.producers))
 
     def _send_orders(self, producer: Producer, orders: Sequence[SenderOrder]) -> None:
-        self._note_owed(producer)
+        self.owed.follows(producer)
         for order in orders:
             if isinstance(order, Flush):
                 producer.flush = order.version, producer.sent
@@ -384,7 +325,7 @@ class World:
                 mark = self.effects.marks.get(order.stream, 0)
                 self._carry_out(consumer, consumer.receiver.marked(order.stream, mark))
             elif isinstance(order, Search):
-                found = self._found(order)
+                found = self.places.found(order, self.logs, self.committed)
                 answer = consumer.receiver.searched(order.stream, order.first, found, order.last)
                 self._carry_out(consumer, answer)
             elif isinstance(order, Skip):
@@ -394,17 +335,3 @@ class World:
                 at = order.partition
                 answer = consumer.receiver.probed(at, self.committed[at], len(self.logs[at]))
                 self._carry_out(consumer, answer)
-
-    def _found(self, search: Search) -> int | None:
-        for partition, log in enumerate(self.logs):
-            for offset in range(self._indexed[partition], len(log)):
-                record = log[offset].record
-                if record is not None and record.stamp.sequence:
-                    its = self._places.setdefault(record.stream, {})
-                    its.setdefault(record.stamp.sequence, []).append((partition, offset))
-            self._indexed[partition] = len(log)
-        places = self._places.get(search.stream, {})
-        for sequence in range(search.first, search.last + 1):
-            if any(offset >= self.committed[partition] for partition, offset in places.get(sequence, ())):
-                return sequence
-        return None

@@ -1,0 +1,50 @@
+"""What the runs of a producer owe one another."""
+
+from __future__ import annotations
+
+from trimtab.lab.simulate.keys.checker import Effects, ViolationError
+from trimtab.lab.simulate.keys.clients import Entry, Producer
+from trimtab.online.keys.order.messages import Record
+
+
+class Owed:
+    """What earlier runs had acknowledged when a run began to follow a table: that takes effect first."""
+
+    def __init__(self) -> None:
+        self._owed: dict[str, tuple[int, dict[bytes, list[tuple[str, int]]]]] = {}
+        self._followed: dict[tuple[str, bytes], int] = {}
+
+    def acknowledged(self, entry: Entry, name: tuple[str, bytes], *, from_the_first: bool) -> None:
+        """A record of a run and key is in the log.
+
+        A run without a table yet writes where the hash says; tables need not name that place any more.
+        """
+        run = self._owed.get(name[0])
+        if from_the_first or (run is not None and entry.sent >= run[0]):
+            self._followed[name] = entry.number
+
+    def follows(self, producer: Producer) -> None:
+        """Note what is owed to a run, once it follows a table."""
+        if producer.before and producer.sender.table.version and producer.name not in self._owed:
+            owed: dict[bytes, list[tuple[str, int]]] = {}
+            for (name, key), number in self._followed.items():
+                if name in producer.before:
+                    owed.setdefault(key, []).append((name, number))
+            self._owed[producer.name] = producer.sent, owed
+
+    def check(self, entry: Entry, record: Record, effects: Effects) -> None:
+        """A record takes effect.
+
+        Raises
+        ------
+        ViolationError
+            If something that it has to wait for has not.
+        """
+        begun, owed = self._owed.get(record.producer, (0, {}))
+        if entry.number and entry.sent >= begun:
+            for name, number in owed.get(record.key, ()):
+                done = effects.numbers.get((name, record.key), ())
+                if not done or done[-1] < number:
+                    raise ViolationError(
+                        f"{record} took effect before number {number} of the run before, {name}"
+                    )
