@@ -75,6 +75,7 @@ class Checkers:
     def sent(self, machine: Machine, order: Send) -> None:
         """A message leaves a node."""
         self._masterships.sent(machine, order)
+        self.deliveries.sent(machine, order)
 
     def mastered(self, since: float) -> None:
         """Faults have ended long ago: see `Masterships.mastered`."""

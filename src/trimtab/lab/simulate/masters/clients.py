@@ -79,7 +79,7 @@ class Consumer:
     kept_before
         The same, when it asked last.
     fence
-        Of the master that answered last, when it answered.
+        Of the master that answered last, when it did; noted by the checkers.
     """
 
     def __init__(self, world: Stage, name: str, group: int, topic: str, interval_seconds: float) -> None:
@@ -134,6 +134,6 @@ class Consumer:
             self._master = message.master if message.master >= 0 else self._world.any_node()
         elif message.verdict == "stored":
             self._world.histories.pulled(self._world.now, self.group, message)
-            self._world.watching.pulled(self, sender, message, fresh=sender != self._session)
+            self._world.watching.pulled(self, message, fresh=sender != self._session)
             self._session = sender
             self.position = max(self.position, message.offset + len(message.records))

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 from trimtab.lab.simulate.masters.clients import Consumer
 from trimtab.lab.simulate.masters.logs import Logs
-from trimtab.lab.simulate.masters.machine import Stage
+from trimtab.lab.simulate.masters.machine import Machine, Stage
 from trimtab.online.masters.entries import Record
-from trimtab.online.masters.messages import Published, Pulled
+from trimtab.online.masters.messages import Published, Pulled, Send
 from trimtab.online.masters.state import GroupState
 
 
@@ -25,16 +25,24 @@ class Deliveries:
         self._world, self._logs, self._broken = world, logs, broken
         self._stored: dict[tuple[int, str, str], int] = {}
         self._read: dict[tuple[int, str, int], Record] = {}
+        self._fences: dict[tuple[str, int], int] = {}
         self.clean = 0
+
+    def sent(self, machine: Machine, order: Send) -> None:
+        """A master answers a consumer: under which fence, for what it holds may be another one's soon."""
+        message = order.message
+        if isinstance(message, Pulled) and message.verdict == "stored":
+            state = self._world.state(machine.number, order.group)
+            self._fences[message.consumer, message.number] = state.fence
 
     def stored(self, group: int, message: Published) -> None:
         """A producer was told that its message is stored."""
         key = group, message.topic, message.producer
         self._stored[key] = max(self._stored.get(key, 0), message.sequence)
 
-    def pulled(self, consumer: Consumer, sender: int, message: Pulled, *, fresh: bool) -> None:
+    def pulled(self, consumer: Consumer, message: Pulled, *, fresh: bool) -> None:
         """A consumer got messages."""
-        state = self._world.state(sender, consumer.group) if self._world.machines[sender].core else None
+        fence = self._fences[message.consumer, message.number]
         if fresh:
             # What is kept while the answer is under way may have overtaken it.
             if message.offset < consumer.kept_before:
@@ -45,15 +53,14 @@ class Deliveries:
                 self._broken(
                     "I5", f"{consumer.name} begins at {message.offset}, and was at {consumer.position}"
                 )
-            switch = self._logs.switches.get((consumer.group, state.fence)) if state else None
+            switch = self._logs.switches.get((consumer.group, fence))
             if switch == (consumer.fence, True) and message.offset < consumer.position:
                 self._broken(
                     "I5", f"{consumer.name} gets {message.offset} again after a clean takeover, "
                     f"and was at {consumer.position}"
                 )  # fmt: skip
             self.clean += switch == (consumer.fence, True)
-        if state is not None:
-            consumer.fence = state.fence
+        consumer.fence = fence
         for offset, record in enumerate(message.records, message.offset):
             known = self._read.setdefault((consumer.group, message.topic, offset), record)
             if known != record:

@@ -49,7 +49,7 @@ class Watching(Protocol):
     def stored(self, group: int, message: Published) -> None:
         """A producer was told that its message is stored."""
 
-    def pulled(self, consumer: Any, sender: int, message: Pulled, *, fresh: bool) -> None:
+    def pulled(self, consumer: Any, message: Pulled, *, fresh: bool) -> None:
         """A consumer got messages."""
 
 
