@@ -12,126 +12,26 @@ import json
 import os
 import sys
 import time
-from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
+
+from looking import Clients, Watch, ended, longest, look, shares
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from page import tell
 
-from trimtab.dataplane.masters.consumer import Consumer
-from trimtab.dataplane.masters.handshake import Speaker
-from trimtab.dataplane.masters.links import Link
-from trimtab.dataplane.masters.producer import Producer
 from trimtab.files.atomic import write_atomically
-from trimtab.files.masters.frames import encoded
 from trimtab.lab.sandbox.masters.sandbox import MastersSandbox
 from trimtab.online.masters.engines import EMBEDDED, ENGINES
-from trimtab.online.masters.messages import AskStanding
 from trimtab.online.masters.settings import Scheme
 
 FOLDER = Path(__file__).parent
 RESULT = FOLDER / "takeovers.json"
 NODES = 3
 LEASE_SECONDS = 10.0
-LOOK_SECONDS = 0.001
-"""From a node's answer to the next question to it."""
-SEND_SECONDS = 0.01
 QUIET_SECONDS = 0.5
 """Before and after a takeover, in which clients are looked at, too."""
 PATIENCE_SECONDS = 90.0
-
-
-@dataclass
-class Watch:
-    """Asks all nodes in turn, as often as they answer, whether they count themselves as master.
-
-    Attributes
-    ----------
-    asked, held
-        When each node was asked last, and when the question was sent to which it answered last that it is.
-    first
-        When a node said so first, after it had said no.
-    """
-
-    asked: dict[int, float] = field(default_factory=dict)
-    held: dict[int, float] = field(default_factory=dict)
-    first: dict[int, float] = field(default_factory=dict)
-    holds: dict[int, bool] = field(default_factory=dict)
-    links: list[Link] = field(default_factory=list)
-
-    def begin(self, sandbox: MastersSandbox) -> list[asyncio.Task[None]]:
-        """Connect to all nodes."""
-        cluster = sandbox.state.cluster
-        speaker = Speaker(cluster.cluster, "watch", cluster.guard.opened())
-        for node, address in enumerate(cluster.addresses):
-            link = Link(address, speaker, node, heard=partial(self.heard, node))
-            self.links.append(link)
-            self.ask(node)
-        return [asyncio.create_task(link.run()) for link in self.links]
-
-    def ask(self, node: int) -> None:
-        """Ask a node."""
-        self.asked[node] = time.monotonic()
-        self.links[node].send(encoded((0, AskStanding("watch"))))
-
-    def heard(self, node: int, told: Any) -> None:
-        """Hear its answer."""
-        standing, now = told[1], time.monotonic()
-        if standing.holds:
-            self.held[node] = self.asked[node]
-            if not self.holds.get(node):
-                self.first[node] = now
-        self.holds[node] = standing.holds
-        asyncio.get_running_loop().call_later(LOOK_SECONDS, self.ask, node)
-
-    @property
-    def master(self) -> int:
-        """Who said so last; -1 if nobody does."""
-        return next((node for node, holds in self.holds.items() if holds), -1)
-
-
-@dataclass
-class Clients:
-    """A producer and a consumer at work, with when each message was sent, acknowledged and read."""
-
-    acknowledged: list[tuple[float, float]] = field(default_factory=list)
-    read: list[tuple[float, float]] = field(default_factory=list)
-    sent: dict[int, float] = field(default_factory=dict)
-    errors: int = 0
-
-    async def produce(self, sandbox: MastersSandbox) -> None:
-        """Send for good."""
-        async with Producer(sandbox.state.cluster, "t") as producer:
-            while True:
-                sent = time.monotonic()
-                future = await producer.post(b"." * 128)
-                self.sent[len(self.sent) + 1] = sent
-
-                def done(future: asyncio.Future[int], sent: float = sent) -> None:
-                    if future.cancelled():
-                        return
-                    self.errors += future.exception() is not None
-                    self.acknowledged.append((time.monotonic(), time.monotonic() - sent))
-
-                future.add_done_callback(done)
-                await asyncio.sleep(SEND_SECONDS)
-
-    async def consume(self, sandbox: MastersSandbox) -> None:
-        """Read for good."""
-        async with Consumer(sandbox.state.cluster, "t", "reader") as consumer:
-            expected = 1
-            async for message in consumer:
-                assert message.sequence == expected, f"got {message.sequence}, expected {expected}"
-                expected += 1
-                self.read.append((time.monotonic(), time.monotonic() - self.sent[message.sequence]))
-                consumer.done(message)
-
-
-def longest(waits: list[tuple[float, float]], since: float) -> float:
-    """The longest wait of those that ended since then."""
-    return max((wait for at, wait in waits if at >= since), default=0.0)
 
 
 async def measured(sandbox: MastersSandbox, takeovers: int, scheme: Scheme) -> dict[str, Any]:
@@ -151,9 +51,7 @@ async def measured(sandbox: MastersSandbox, takeovers: int, scheme: Scheme) -> d
             begun = time.monotonic()
             sandbox.publish([ideal])
             while watch.master != ideal and time.monotonic() < until:
-                for task in tasks:
-                    if task.done():
-                        task.result()
+                look(tasks)
                 await asyncio.sleep(0.01)
             if watch.master != ideal:
                 raise SystemExit(f"{scheme.name}: no takeover within {PATIENCE_SECONDS:g} s")
@@ -173,25 +71,15 @@ async def measured(sandbox: MastersSandbox, takeovers: int, scheme: Scheme) -> d
             )
             print(f"{scheme.name.lower()} {len(rows)}: {gap * 1000:.1f} ms", file=sys.stderr, flush=True)
     finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-    usual = sorted(wait for _, wait in clients.acknowledged)
+        await ended(tasks)
     return {
         "takeovers": len(rows),
         "unclear": unclear,
         "messages": len(clients.acknowledged),
         "errors": clients.errors,
-        "usual_produce": usual[len(usual) // 2],
+        "usual_produce": clients.usual(),
         **{name: [round(row[name], 5) for row in rows] for name in rows[0]},
     }
-
-
-def shares(values: list[float]) -> str:
-    """Median, 99th percentile and most, in milliseconds."""
-    found = sorted(values)
-    picked = found[len(found) // 2], found[min(len(found) - 1, len(found) * 99 // 100)], found[-1]
-    return " / ".join(f"{value * 1000:,.0f}" if value >= 0.1 else f"{value * 1000:.1f}" for value in picked)
 
 
 def table(result: dict[str, Any]) -> str:
