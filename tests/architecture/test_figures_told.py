@@ -73,7 +73,8 @@ def test_tables_of_partition_overload_are_made_of_its_result() -> None:
 
 
 @pytest.mark.parametrize(
-    "program", ["takeovers.py", "failovers.py", "latency.py", "move_leader.py", "throughput.py"]
+    "program",
+    ["takeovers.py", "duplicates.py", "failovers.py", "latency.py", "move_leader.py", "throughput.py"],
 )
 def test_tables_of_master_balance_are_made_of_its_result(program: str) -> None:
     """Who measures again writes the table again: `takeovers.py --write`."""
