@@ -12,126 +12,34 @@ import json
 import os
 import sys
 import time
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from looking import Clients, Watch, ended, longest, look, share, shares
+
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from page import tell
 
-from trimtab.dataplane.masters.consumer import Consumer
-from trimtab.dataplane.masters.handshake import Speaker
-from trimtab.dataplane.masters.links import Link
-from trimtab.dataplane.masters.producer import Producer
+from trimtab.dataplane.masters.standings import ask_standings, masters_of
 from trimtab.files.atomic import write_atomically
-from trimtab.files.masters.frames import encoded
 from trimtab.lab.sandbox.masters.sandbox import MastersSandbox
 from trimtab.online.masters.engines import EMBEDDED, ENGINES
-from trimtab.online.masters.messages import AskStanding
 from trimtab.online.masters.settings import Scheme
 
 FOLDER = Path(__file__).parent
 RESULT = FOLDER / "takeovers.json"
 NODES = 3
 LEASE_SECONDS = 10.0
-LOOK_SECONDS = 0.001
-"""From a node's answer to the next question to it."""
-SEND_SECONDS = 0.01
+SLOW = Scheme.AWAIT, Scheme.ADVANCE
 QUIET_SECONDS = 0.5
 """Before and after a takeover, in which clients are looked at, too."""
 PATIENCE_SECONDS = 90.0
-
-
-@dataclass
-class Watch:
-    """Asks all nodes in turn, as often as they answer, whether they count themselves as master.
-
-    Attributes
-    ----------
-    asked, held
-        When each node was asked last, and when the question was sent to which it answered last that it is.
-    first
-        When a node said so first, after it had said no.
-    """
-
-    asked: dict[int, float] = field(default_factory=dict)
-    held: dict[int, float] = field(default_factory=dict)
-    first: dict[int, float] = field(default_factory=dict)
-    holds: dict[int, bool] = field(default_factory=dict)
-    links: list[Link] = field(default_factory=list)
-
-    def begin(self, sandbox: MastersSandbox) -> list[asyncio.Task[None]]:
-        """Connect to all nodes."""
-        cluster = sandbox.state.cluster
-        speaker = Speaker(cluster.cluster, "watch", cluster.guard.opened())
-        for node, address in enumerate(cluster.addresses):
-            link = Link(address, speaker, node, heard=partial(self.heard, node))
-            self.links.append(link)
-            self.ask(node)
-        return [asyncio.create_task(link.run()) for link in self.links]
-
-    def ask(self, node: int) -> None:
-        """Ask a node."""
-        self.asked[node] = time.monotonic()
-        self.links[node].send(encoded((0, AskStanding("watch"))))
-
-    def heard(self, node: int, told: Any) -> None:
-        """Hear its answer."""
-        standing, now = told[1], time.monotonic()
-        if standing.holds:
-            self.held[node] = self.asked[node]
-            if not self.holds.get(node):
-                self.first[node] = now
-        self.holds[node] = standing.holds
-        asyncio.get_running_loop().call_later(LOOK_SECONDS, self.ask, node)
-
-    @property
-    def master(self) -> int:
-        """Who said so last; -1 if nobody does."""
-        return next((node for node, holds in self.holds.items() if holds), -1)
-
-
-@dataclass
-class Clients:
-    """A producer and a consumer at work, with when each message was sent, acknowledged and read."""
-
-    acknowledged: list[tuple[float, float]] = field(default_factory=list)
-    read: list[tuple[float, float]] = field(default_factory=list)
-    sent: dict[int, float] = field(default_factory=dict)
-    errors: int = 0
-
-    async def produce(self, sandbox: MastersSandbox) -> None:
-        """Send for good."""
-        async with Producer(sandbox.state.cluster, "t") as producer:
-            while True:
-                sent = time.monotonic()
-                future = await producer.post(b"." * 128)
-                self.sent[len(self.sent) + 1] = sent
-
-                def done(future: asyncio.Future[int], sent: float = sent) -> None:
-                    if future.cancelled():
-                        return
-                    self.errors += future.exception() is not None
-                    self.acknowledged.append((time.monotonic(), time.monotonic() - sent))
-
-                future.add_done_callback(done)
-                await asyncio.sleep(SEND_SECONDS)
-
-    async def consume(self, sandbox: MastersSandbox) -> None:
-        """Read for good."""
-        async with Consumer(sandbox.state.cluster, "t", "reader") as consumer:
-            expected = 1
-            async for message in consumer:
-                assert message.sequence == expected, f"got {message.sequence}, expected {expected}"
-                expected += 1
-                self.read.append((time.monotonic(), time.monotonic() - self.sent[message.sequence]))
-                consumer.done(message)
-
-
-def longest(waits: list[tuple[float, float]], since: float) -> float:
-    """The longest wait of those that ended since then."""
-    return max((wait for at, wait in waits if at >= since), default=0.0)
+GROUPS = 12
+"""Of the maps that are followed as fast as nodes can."""
+FOLLOW_SECONDS, FOLLOW_LOOK_SECONDS = 60.0, 0.1
+SOURCE = {"await": "7.5 to 12.5 s", "advance": ".02 to 2.5 s", "expire": ".02 s", "instate": "one proposal"}
+"""From the proposal to the next master, by the source: L = 10 s, R = 2.5 s, P = 10 ms."""
 
 
 async def measured(sandbox: MastersSandbox, takeovers: int, scheme: Scheme) -> dict[str, Any]:
@@ -151,9 +59,7 @@ async def measured(sandbox: MastersSandbox, takeovers: int, scheme: Scheme) -> d
             begun = time.monotonic()
             sandbox.publish([ideal])
             while watch.master != ideal and time.monotonic() < until:
-                for task in tasks:
-                    if task.done():
-                        task.result()
+                look(tasks)
                 await asyncio.sleep(0.01)
             if watch.master != ideal:
                 raise SystemExit(f"{scheme.name}: no takeover within {PATIENCE_SECONDS:g} s")
@@ -169,43 +75,60 @@ async def measured(sandbox: MastersSandbox, takeovers: int, scheme: Scheme) -> d
                     "produce": longest(clients.acknowledged, since),
                     "consume": longest(clients.read, since),
                     "from_map": watch.first[ideal] - begun,
+                    "forwarded": clients.forwarded(since),
                 }
             )
             print(f"{scheme.name.lower()} {len(rows)}: {gap * 1000:.1f} ms", file=sys.stderr, flush=True)
     finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-    usual = sorted(wait for _, wait in clients.acknowledged)
+        await ended(tasks)
     return {
         "takeovers": len(rows),
         "unclear": unclear,
         "messages": len(clients.acknowledged),
         "errors": clients.errors,
-        "usual_produce": usual[len(usual) // 2],
+        "usual_produce": clients.usual(),
         **{name: [round(row[name], 5) for row in rows] for name in rows[0]},
     }
 
 
-def shares(values: list[float]) -> str:
-    """Median, 99th percentile and most, in milliseconds."""
-    found = sorted(values)
-    picked = found[len(found) // 2], found[min(len(found) - 1, len(found) * 99 // 100)], found[-1]
-    return " / ".join(f"{value * 1000:,.0f}" if value >= 0.1 else f"{value * 1000:.1f}" for value in picked)
+async def followed(sandbox: MastersSandbox) -> dict[str, float]:
+    """How many masterships move while one map of all groups follows the other; nobody sends or reads."""
+    cluster = sandbox.state.cluster
+    masters = masters_of(await ask_standings(cluster), cluster.groups)
+    begun, maps = time.monotonic(), 0
+    while (passed := time.monotonic() - begun) < FOLLOW_SECONDS:
+        masters = [(master + 1) % NODES for master in masters]
+        sandbox.publish(masters)
+        maps += 1
+        until = time.monotonic() + cluster.groups * PATIENCE_SECONDS
+        while masters_of(await ask_standings(cluster), cluster.groups) != masters:
+            if time.monotonic() > until:
+                raise SystemExit(f"a map of {cluster.groups} groups is not followed in {until - begun:.0f} s")
+            await asyncio.sleep(FOLLOW_LOOK_SECONDS)
+    return {"maps": maps, "seconds": passed, "a_minute": 60 * maps * cluster.groups / passed}
 
 
 def table(result: dict[str, Any]) -> str:
     """A row for each scheme."""
     lines = [
-        "| scheme | takeovers | without a master | longest wait of a producer | of a consumer "
-        "| usual wait | errors |",
-        "| --- | --- | --- | --- | --- | --- | --- |",
+        "| scheme | by the source | takeovers | without a master | longest wait of a producer "
+        "| of a consumer | usual wait | errors | messages forwarded | takeovers a minute |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
-    for name, found in result["schemes"].items():
+    order = list(SOURCE)
+    rows = sorted(result["schemes"].items(), key=lambda row: order.index(row[0].partition(",")[0]))
+    for name, found in sorted(rows, key=lambda row: row[0].partition(",")[2]):
+        # Rows that were measured before these were counted have neither.
+        forwarded, rate = "", ""
+        if "forwarded" in found:
+            counts = [share(found["forwarded"], percent) for percent in (50, 100)]
+            forwarded = " / ".join(f"{count:.0f}" for count in counts)
+        if "followed" in found:
+            rate = f"{found['followed']['a_minute']:,.0f}"
         lines.append(
-            f"| `{name}` | {found['takeovers']} | {shares(found['without_master'])} "
-            f"| {shares(found['produce'])} | {shares(found['consume'])} "
-            f"| {found['usual_produce'] * 1000:.1f} | {found['errors']} |"
+            f"| `{name}` | {SOURCE[name.partition(',')[0]]} | {found['takeovers']} "
+            f"| {shares(found['without_master'])} | {shares(found['produce'])} | {shares(found['consume'])} "
+            f"| {found['usual_produce'] * 1000:.1f} | {found['errors']} | {forwarded} | {rate} |"
         )
     return "\n".join(lines)
 
@@ -213,8 +136,10 @@ def table(result: dict[str, Any]) -> str:
 def main() -> int:
     """Measure, or tell what was measured."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--takeovers", type=int, default=100)
-    parser.add_argument("--schemes", nargs="+", default=["expire", "instate", "advance"])
+    parser.add_argument(
+        "--takeovers", type=int, help="of each scheme; 10 of those that take seconds, 40 of the others"
+    )
+    parser.add_argument("--schemes", nargs="+", choices=list(SOURCE), default=list(SOURCE))
     parser.add_argument("--engine", choices=sorted(ENGINES), default=EMBEDDED.name, help="what chooses")
     parser.add_argument("--tables", action="store_true", help="print the table of the result")
     parser.add_argument("--write", action="store_true", help="put it into the page")
@@ -226,14 +151,18 @@ def main() -> int:
     result = json.loads(RESULT.read_text()) if RESULT.exists() else {"schemes": {}}
     for name in given.schemes:
         scheme, before = Scheme[name.upper()], os.getloadavg()[0]
-        with MastersSandbox.start(
-            NODES, 1, lease_seconds=LEASE_SECONDS, scheme=scheme, engine=given.engine
-        ) as sandbox:
-            found = asyncio.run(measured(sandbox, given.takeovers, scheme))
+        takeovers = given.takeovers or (10 if scheme in SLOW else 40)
+        start = partial(
+            MastersSandbox.start, NODES, lease_seconds=LEASE_SECONDS, scheme=scheme, engine=given.engine
+        )
+        with start(1) as sandbox:
+            found = asyncio.run(measured(sandbox, takeovers, scheme))
+        with start(GROUPS) as sandbox:
+            found["followed"] = asyncio.run(followed(sandbox))
         row = name if given.engine == EMBEDDED.name else f"{name}, {given.engine}"
         result["schemes"][row] = {**found, "load_before": before, "load_after": os.getloadavg()[0]}
         result["cores"] = os.cpu_count()
-        write_atomically(RESULT, json.dumps(result, indent=1).encode())
+        write_atomically(RESULT, (json.dumps(result, indent=1) + "\n").encode())
     print(table(result))
     return 0
 

@@ -72,7 +72,10 @@ def test_tables_of_partition_overload_are_made_of_its_result() -> None:
     assert [line for line in rows if line not in page] == []
 
 
-@pytest.mark.parametrize("program", ["takeovers.py", "throughput.py"])
+@pytest.mark.parametrize(
+    "program",
+    ["takeovers.py", "duplicates.py", "failovers.py", "latency.py", "move_leader.py", "throughput.py"],
+)
 def test_tables_of_master_balance_are_made_of_its_result(program: str) -> None:
     """Who measures again writes the table again: `takeovers.py --write`."""
     told = subprocess.run(

@@ -10,7 +10,7 @@ from trimtab.dataplane.masters.producer import Producer
 from trimtab.lab.sandbox.masters.kills import GROUPS, LEASE_SECONDS, NODES, STRIKES, Kills
 from trimtab.lab.sandbox.masters.sandbox import MastersSandbox
 
-KILLS = 5
+KILLS, KILLS_CUT = 5, 4
 
 
 def test_nothing_acknowledged_is_lost_whoever_is_killed(tmp_path: Path) -> None:
@@ -21,6 +21,16 @@ def test_nothing_acknowledged_is_lost_whoever_is_killed(tmp_path: Path) -> None:
         told = Kills(sandbox, seed=3).run(KILLS)
     assert told.killed >= KILLS and told.strikes.keys() <= set(STRIKES)
     # Strikes between which nothing is acknowledged would find nothing.
+    assert told.logged >= told.acknowledged > 100 * GROUPS
+
+
+def test_nothing_acknowledged_is_lost_whatever_is_cut(tmp_path: Path) -> None:
+    """The same while nodes reach one another through a proxy that is cut one way, both ways, or slow."""
+    with MastersSandbox.start(
+        NODES, GROUPS, lease_seconds=LEASE_SECONDS, folder=tmp_path / "cuts", proxied=True
+    ) as sandbox:
+        told = Kills(sandbox, seed=2).run(KILLS_CUT)
+    assert told.killed >= KILLS_CUT and told.cuts.total() >= 1
     assert told.logged >= told.acknowledged > 100 * GROUPS
 
 

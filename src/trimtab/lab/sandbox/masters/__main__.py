@@ -17,8 +17,13 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=50, help="how many processes are killed")
     parser.add_argument("--seed", type=int, default=1, help="of moments, victims and maps")
     parser.add_argument("--engine", choices=sorted(ENGINES), default=EMBEDDED.name, help="what chooses")
+    parser.add_argument(
+        "--cuts", action="store_true", help="also cut the network between processes, by a proxy"
+    )
     given = parser.parse_args()
-    with MastersSandbox.start(NODES, GROUPS, lease_seconds=LEASE_SECONDS, engine=given.engine) as sandbox:
+    with MastersSandbox.start(
+        NODES, GROUPS, lease_seconds=LEASE_SECONDS, engine=given.engine, proxied=given.cuts
+    ) as sandbox:
         try:
             told = Kills(sandbox, given.seed).run(given.kills)
         except Violation as error:

@@ -1,4 +1,4 @@
-"""Nodes killed with -9 at random moments, in takeovers too, under producers and consumers."""
+"""Nodes killed with -9 at random moments, in takeovers too, and the network cut, under clients at work."""
 
 from __future__ import annotations
 
@@ -28,6 +28,11 @@ PROGRESS: Final = 20
 PATIENCE_SECONDS: Final = 120.0
 """Once a majority runs every group has a master again, and everything is acknowledged."""
 STRIKES: Final = ("master", "ideal", "both", "all")
+CUTS: Final = ("one way", "both ways", "mute", "deaf", "alone", "slow")
+"""One node to another, and back; one node to all, all to it, and both; and everything late."""
+CUT_SHARE: Final = 0.7
+"""Of strikes, in a network that may be cut."""
+SLOW_SECONDS: Final = 0.1
 
 
 @dataclass
@@ -37,6 +42,8 @@ class Told:
     Attributes
     ----------
     strikes
+        How often, by kind.
+    cuts
         How often, by kind.
     killed
         Processes.
@@ -51,6 +58,7 @@ class Told:
     """
 
     strikes: Counter[str] = field(default_factory=Counter)
+    cuts: Counter[str] = field(default_factory=Counter)
     killed: int = 0
     maps: int = 0
     acknowledged: int = 0
@@ -61,15 +69,18 @@ class Told:
 
     def __str__(self) -> str:
         strikes = ", ".join(f"{self.strikes[kind]} {kind}" for kind in STRIKES)
+        cuts = ", ".join(f"{self.cuts[kind]} {kind}" for kind in CUTS)
+        cut = f"the network cut {self.cuts.total()} times ({cuts}), " if self.cuts else ""
         return (
-            f"{self.killed} processes killed ({strikes}), {self.maps} maps, {self.acknowledged:,} messages "
-            f"acknowledged, {self.logged:,} in the logs, {self.again:,} handed out again to later consumers, "
-            f"longest wait {self.longest_wait:.1f} s, {self.seconds:.0f} s in all: 0 violations"
+            f"{self.killed} processes killed ({strikes}), {cut}{self.maps} maps, "
+            f"{self.acknowledged:,} messages acknowledged, {self.logged:,} in the logs, {self.again:,} "
+            f"handed out again to later consumers, longest wait {self.longest_wait:.1f} s, "
+            f"{self.seconds:.0f} s in all: 0 violations"
         )
 
 
 class Kills:
-    """One cluster, struck again and again.
+    """One cluster, struck again and again; its network is cut as well if it goes through a proxy.
 
     Parameters
     ----------
@@ -137,6 +148,9 @@ class Kills:
     async def _strike(self) -> None:
         """Kill, now and then just after a takeover was asked for, and start again what was killed."""
         chance, sandbox = self._chance, self._sandbox
+        cut = sandbox.proxy is not None and chance.random() < CUT_SHARE
+        if cut:
+            self._cut()
         group = chance.randrange(GROUPS)
         if chance.random() < 0.6:
             self._ideal[group] = (self._ideal[group] + chance.randrange(1, NODES)) % NODES
@@ -154,6 +168,31 @@ class Kills:
         await asyncio.sleep(chance.choice((0.0, 0.5, LEASE_SECONDS)) * chance.random())
         for node in chance.sample(sorted(victims), len(victims)):
             await asyncio.to_thread(sandbox.restart, node)
+        if cut and sandbox.proxy is not None:
+            # Now and then for longer than a lease, so that the others choose another master meanwhile.
+            await asyncio.sleep(chance.uniform(0.0, 1.5 * LEASE_SECONDS))
+            sandbox.proxy.heal()
+
+    def _cut(self) -> None:
+        """Cut the network somewhere, or make all of it slow."""
+        chance, proxy = self._chance, self._sandbox.proxy
+        assert proxy is not None
+        pairs = sorted(proxy.ports)
+        kind = chance.choice(CUTS)
+        self.told.cuts[kind] += 1
+        if kind == "slow":
+            return proxy.delay(pairs, chance.uniform(0.0, SLOW_SECONDS))
+        way, node = chance.choice(pairs), chance.randrange(NODES)
+        chosen = {
+            "one way": [way],
+            "both ways": [way, way[::-1]],
+            "mute": [pair for pair in pairs if pair[0] == node],
+            "deaf": [pair for pair in pairs if pair[1] == node],
+            "alone": [pair for pair in pairs if node in pair],
+        }[kind]
+        # Members of etcd call nobody.
+        proxy.cut([pair for pair in chosen if pair in proxy.ports], close=chance.random() < 0.5)
+        return None
 
     async def _victims(self, kind: str, group: int) -> set[int]:
         if kind == "all":

@@ -28,6 +28,7 @@ from trimtab.lab.sandbox.masters.etcd import (
     member_command,
     wait_until_healthy,
 )
+from trimtab.lab.sandbox.masters.proxy import Pair, Proxy
 from trimtab.lab.sandbox.masters.state import MastersState, Node
 from trimtab.lab.sandbox.ports import free_ports, require_free
 from trimtab.lab.sandbox.processes import this_process
@@ -66,6 +67,8 @@ class MastersSandbox(Sandbox[MastersState, Node, int]):
     """Running nodes; they go by their numbers, from 0."""
 
     noun, ready_seconds = "node", 120.0
+    proxy: Proxy | None = None
+    """Between all processes, if it was asked for."""
 
     @classmethod
     def start(
@@ -78,6 +81,7 @@ class MastersSandbox(Sandbox[MastersState, Node, int]):
         engine: str = EMBEDDED.name,
         first_port: int | None = None,
         secret: bool = False,
+        proxied: bool = False,
         folder: Path | None = None,
         detached: bool = False,
         say: Say = say_nothing,
@@ -96,6 +100,9 @@ class MastersSandbox(Sandbox[MastersState, Node, int]):
             Of the first node, the others follow, and two for each member of etcd; any free ones if None.
         secret
             Whether nodes and clients have to know one, drawn here.
+        proxied
+            Whether nodes reach one another, and members of etcd, through a proxy of this process, which can
+            be cut; clients never do, nor do members among themselves.
         folder
             Where it lives; by default a new folder that no other sandbox uses.
         detached
@@ -116,6 +123,10 @@ class MastersSandbox(Sandbox[MastersState, Node, int]):
             raise SandboxError(
                 f"{nodes} nodes with {groups} groups cannot be started on engine {engine}: choose 1 to "
                 f"{most} nodes and 1 to {MOST_GROUPS} groups"
+            )
+        if proxied and detached:
+            raise SandboxError(
+                "a sandbox that outlives this process cannot go through its proxy: leave out one of them"
             )
         settings, members, program = settings_for(lease_seconds, scheme), 0, ""
         if engine == ETCD.name:
@@ -143,6 +154,8 @@ class MastersSandbox(Sandbox[MastersState, Node, int]):
             for member in state.members:
                 state.home(member.id).mkdir()
                 sandbox._spawn(member, outlive=detached)
+            if proxied:
+                sandbox.proxy = Proxy(sandbox._ways())
             if members:
                 say(f"starting {members} members of etcd")
                 wait_until_healthy(state.etcd_ports[::2], cls.ready_seconds, sandbox._require_running)
@@ -156,6 +169,12 @@ class MastersSandbox(Sandbox[MastersState, Node, int]):
                 sandbox._configure(node.id, settings)
                 sandbox._spawn(node, outlive=detached)
         return sandbox
+
+    def stop(self) -> None:
+        """Stop everything and delete the sandbox's data; may be called again."""
+        super().stop()
+        if self.proxy is not None:
+            self.proxy.stop()
 
     def publish(self, ideal: Sequence[int]) -> int:
         """Publish the next version of the ideal map; nodes see it within a second. Its number."""
@@ -188,20 +207,42 @@ class MastersSandbox(Sandbox[MastersState, Node, int]):
                 )
             time.sleep(0.2)
 
+    def _ways(self) -> dict[Pair, int]:
+        """Node to whatever it calls, by number, and where that listens."""
+        state = self.state
+        called = dict(enumerate(state.ports)) | {
+            member.id: port for member, port in zip(state.members, state.etcd_ports[::2], strict=True)
+        }
+        return {
+            (node.id, other): port
+            for node in state.nodes
+            for other, port in called.items()
+            if node.id != other
+        }
+
+    def _found(self, node: int, other: int, port: int) -> str:
+        """The address at which a node finds another process, or itself."""
+        if self.proxy is not None:
+            port = self.proxy.ports.get((node, other), port)
+        return f"127.0.0.1:{port}"
+
     def _configure(self, node: int, settings: MasterSettings) -> None:
         state = self.state
         document = NodeConfiguration(
             format=FORMAT,
             cluster=state.cluster_id,
             node=node,
-            addresses=list(state.cluster.addresses),
+            addresses=[self._found(node, other, port) for other, port in enumerate(state.ports)],
             folder=str(state.home(node)),
             groups=state.groups,
             map=str(state.map),
             settings=settings,
             secret_file=state.cluster.guard.secret_file,
             engine="etcd" if state.etcd_ports else "embedded",
-            etcd=[f"127.0.0.1:{port}" for port in state.etcd_ports[::2]],
+            etcd=[
+                self._found(node, member.id, port)
+                for member, port in zip(state.members, state.etcd_ports[::2], strict=True)
+            ],
             etcd_election_seconds=state.election_seconds,
         )
         data = msgspec.json.format(msgspec.json.encode(asdict(document)), indent=1)
