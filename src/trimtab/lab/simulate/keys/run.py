@@ -27,7 +27,7 @@ BATCH = 40
 """Records that a step moves at most; a batch of a client holds no fewer."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Outcome:
     """What happened in a run.
 
