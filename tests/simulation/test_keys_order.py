@@ -36,6 +36,8 @@ def table(
 
 EXCHANGED = table(1, {GROUP_A: Route((1,), (0,)), GROUP_B: Route((0,), (1,))})
 SPLIT = table(1, {}, {A: Route((0, 1), (0,))})
+STILL_SPLIT = table(2, {}, {A: Route((0, 1))})
+"""No earlier places any more, and nobody has looked at what has taken effect."""
 TOGETHER = table(2, {}, {A: Route((1,), (0, 1))})
 
 
@@ -59,6 +61,9 @@ def world(plans: Sequence[Sequence[bytes]], *tables: RoutingTable) -> World:
         pytest.param([[A, A], []], [SPLIT, TOGETHER], Faults(), 2500, id="a key is split and put together"),
         pytest.param([[A, A], []], [SPLIT], Faults(fails=1), 1500, id="a delivery fails"),
         pytest.param([[A, A], []], [SPLIT], Faults(dead_producers=1), 3000, id="a producer dies"),
+        pytest.param(
+            [[A, A, A]], [SPLIT, STILL_SPLIT], Faults(dead_producers=1), 20000, id="another run goes on"
+        ),
         pytest.param([[A], []], [EXCHANGED], Faults(dead_consumers=1), 200, id="a consumer dies"),
         pytest.param([[A], []], [EXCHANGED], Faults(sleepers=1), 400, id="a consumer sleeps and is replaced"),
     ],

@@ -132,7 +132,9 @@ class KeysMachine(PublishingMachine[KeysPort, RoutingState]):
             return Blocked(told_of, for_good=failed, in_the_way=not failed)
         if record.not_before > state.now:
             return Blocked("is tried again soon", in_the_way=True, until=record.not_before)
-        if record.step.kind is StepKind.SETTLE and not state.seen.passed(state.ends):
+        if record.step.kind is StepKind.SETTLE and any(
+            done < end for done, end in zip(state.seen.passed, state.ends, strict=False)
+        ):
             return Blocked("consumers have not passed what was written before the table")
         return None
 
@@ -146,10 +148,12 @@ class KeysMachine(PublishingMachine[KeysPort, RoutingState]):
             return state, AddPartitions(step.place, step.count)
         table = found.table or RoutingTable(0, step.base, len(found.ends))
         if step.kind is StepKind.SETTLE:
-            return state, PublishTable(step.place, found.topic_id, settled(table))
-        if published(step, found):
+            new = settled(table)
+        elif published(step, found):
             return state, cls.look(state)
-        new = with_routes(table, step.routes, len(found.ends))
+        else:
+            new = with_routes(table, step.routes, len(found.ends))
+        new = replace(new, passed=found.passed[: new.partitions])
         return state, PublishTable(step.place, found.topic_id, new)
 
     @classmethod

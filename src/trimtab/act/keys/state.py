@@ -190,12 +190,10 @@ class Seen:
         ]
         return tuple(missing)
 
-    def passed(self, ends: tuple[int, ...]) -> bool:
-        """Whether all that lay below these offsets is committed."""
-        return all(
-            self.committed.get(part, self.begins[part]) >= end
-            for part, end in enumerate(ends[: len(self.ends)])
-        )
+    @property
+    def passed(self) -> tuple[int, ...]:
+        """Offsets by partition below which nothing waits: committed, or before the log begins."""
+        return tuple(self.committed.get(part, begin) for part, begin in enumerate(self.begins))
 
 
 def route_in(table: RoutingTable, key: str) -> Places:
@@ -221,7 +219,7 @@ def with_routes(table: RoutingTable, routes: Mapping[str, Places], partitions: i
 
 
 def settled(table: RoutingTable) -> RoutingTable:
-    """The next table: nothing waits elsewhere. Groups at home, and keys with theirs, need no route."""
+    """The next table: earlier places are passed. Groups at home, and keys with theirs, need no route."""
     groups = {
         group: Route(route.partitions)
         for group, route in table.groups.items()

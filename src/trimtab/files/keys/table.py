@@ -48,8 +48,8 @@ class KeyRecord(msgspec.Struct, forbid_unknown_fields=True):
     earlier: list[Id]
 
 
-class TableRecord(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """A table as it is written."""
+class TableRecord(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A table as it is written; `passed` is left out where it is empty."""
 
     format: str
     topic: Name
@@ -60,6 +60,7 @@ class TableRecord(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     key_groups: Annotated[int, Meta(ge=1)]
     groups: list[GroupRecord]
     keys: list[KeyRecord]
+    passed: list[Count] = []
     checksum: Checksum
 
 
@@ -175,6 +176,7 @@ def _table(found: TableRecord, subject: str) -> RoutingTable:
             found.partitions,
             {group: Route(tuple(one.partitions), tuple(one.earlier)) for group, one in groups.items()},
             {key: Route(tuple(one.partitions), tuple(one.earlier)) for key, one in keys.items()},
+            tuple(found.passed),
         )
     except InputError as error:
         raise InputError(f"{subject}: {error}") from None
@@ -198,6 +200,7 @@ def _record(published: PublishedTable) -> TableRecord:
             KeyRecord(b64encode(key).decode(), list(route.partitions), list(route.earlier))
             for key, route in sorted(table.keys.items())
         ],
+        passed=list(table.passed),
         checksum="",
     )
     record.checksum = _checksum(record)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from trimtab.act.keys.state import settled, with_routes
@@ -108,8 +109,7 @@ class Watching:
             if any(done < end for done, end in zip(seen.committed, self._ends, strict=True)):
                 return None
             if any(one.earlier for one in (*self._table.groups.values(), *self._table.keys.values())):
-                self._table, self._ends = settled(self._table), None
-                return self._table
+                return self._publish(settled(self._table), seen)
         if seen.now < self._next:
             return None
         rates = [(now - before) / self._every for now, before in zip(seen.records, self._last, strict=True)]
@@ -122,5 +122,8 @@ class Watching:
         if not plan.moves:
             return None
         self.plans += 1
-        self._table, self._ends = next_table(self._table, plan), None
+        return self._publish(next_table(self._table, plan), seen)
+
+    def _publish(self, table: RoutingTable, seen: Seen) -> RoutingTable:
+        self._table, self._ends = replace(table, passed=tuple(seen.committed)), None
         return self._table

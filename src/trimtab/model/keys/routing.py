@@ -31,8 +31,9 @@ class Route:
     partitions
         One: all go there. Several: the key is split over them.
     earlier
-        Partitions in which records of an earlier table may still wait. Whoever publishes tables takes one out
-        when every producer follows and the consumers have passed what was written there.
+        Partitions in which records of an earlier table may still wait: a run of a producer that begins with
+        this table waits for them. Whoever publishes tables takes one out when every producer follows and the
+        consumers have passed what was written there.
     """
 
     partitions: tuple[int, ...]
@@ -59,6 +60,9 @@ class RoutingTable:
         Routes of key groups that are not where the hash puts them, or were elsewhere; one partition each.
     keys
         Routes of hot keys.
+    passed
+        Offsets, by partition, below which everything had taken effect when this was published: fences that
+        are no higher are dropped. Empty where nobody looked, shorter where partitions came since.
 
     Raises
     ------
@@ -71,11 +75,17 @@ class RoutingTable:
     partitions: int
     groups: Mapping[int, Route] = field(default_factory=dict)
     keys: Mapping[bytes, Route] = field(default_factory=dict)
+    passed: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         for name, least in (("version", 0), ("base", 1), ("partitions", self.base)):
             if getattr(self, name) < least:
                 raise self._refused(f"{name} is {getattr(self, name)}, expected {least} or more")
+        if len(self.passed) > self.partitions or any(one < 0 for one in self.passed):
+            raise self._refused(
+                f"passed is {self.passed}, expected an offset of 0 or more for each of {self.partitions} "
+                "partitions at most"
+            )
         for group, route in self.groups.items():
             if not 0 <= group < group_count(self.base):
                 raise self._refused(f"group {group} is not one of 0 to {group_count(self.base) - 1}")

@@ -121,8 +121,21 @@ def test_a_table_is_published_followed_and_settled(tmp_path: Path) -> None:
     assert {group: route.earlier for group, route in first.groups.items()} == {
         int(move.name): move.before for move in plan.moves[1:]
     }
-    assert second == replace(settled(first), version=2)
+    assert second == replace(settled(first), version=2, passed=(100,) * 4)
     assert not any(route.earlier for route in (*second.groups.values(), *second.keys.values()))
+
+
+def test_a_table_tells_what_had_taken_effect_when_it_was_published(tmp_path: Path) -> None:
+    """Committed, or before the log begins; of partitions that are just being added nothing yet."""
+    seen = Seen("here", "id", None, (0, 7, 0), (9, 9, 9), "billing", {0: 5})
+    assert seen.passed == (5, 7, 0)
+    world = World()
+    carried_out(world, a_plan(partitions_most=5, capacity=20.0), tmp_path)
+    first, second = world.tables
+    assert first.partitions == 5
+    assert len(first.passed) == 5
+    assert max(first.passed) <= 100
+    assert second.passed == (100,) * 5
 
 
 def test_the_topic_of_tables_is_made_first(tmp_path: Path) -> None:

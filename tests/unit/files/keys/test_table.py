@@ -23,7 +23,7 @@ from trimtab.model.keys.routing import Route, RoutingTable
 TABLE = PublishedTable(
     "orders",
     "c2Zr0iS-QDKq0bMgWmT3sA",
-    RoutingTable(7, 3, 4, {5: Route((0,), (2,))}, {b"\x00hot\xff": Route((1, 3), (0,))}),
+    RoutingTable(7, 3, 4, {5: Route((0,), (2,))}, {b"\x00hot\xff": Route((1, 3), (0,))}, (5, 0, 2**40)),
 )
 
 
@@ -44,6 +44,14 @@ def test_the_schema_is_that_of_what_is_written() -> None:
     assert not validator.is_valid({**document, "version": 0})
 
 
+def test_a_table_of_before_offsets_stood_in_it_is_still_read() -> None:
+    """It tells of nothing that had taken effect, and its checksum is that of its own text."""
+    before = PublishedTable("orders", "id", RoutingTable(1, 3, 3, {5: Route((0,))}))
+    text = table_bytes(before)
+    assert b"passed" not in text
+    assert read_table(text, "t").table.passed == ()
+
+
 @pytest.mark.parametrize("length", [0, 1, 100, -2])
 def test_a_torn_table_is_refused(length: int) -> None:
     """However little is missing."""
@@ -59,6 +67,7 @@ def test_a_torn_table_is_refused(length: int) -> None:
         {"groups": []},
         {"keys": []},
         {"topic_id": "another"},
+        {"passed": [5, 0, 2**40 + 1]},
         {"checksum": "0" * 64},
     ],
 )

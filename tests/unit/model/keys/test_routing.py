@@ -42,6 +42,11 @@ def test_what_a_table_does_not_name_stays_where_the_hash_puts_it() -> None:
         (lambda: RoutingTable(1, 4, 4, {0: Route((1,), (9,))}), r"group 0 names \(9,\)"),
         (lambda: RoutingTable(1, 4, 4, {}, {b"secret": Route((1, 1))}), "hot key 1 names a partition twice"),
         (lambda: RoutingTable(1, 4, 4, {}, {b"secret": Route(())}), "hot key 1 goes to no partition"),
+        (
+            lambda: RoutingTable(1, 1, 1, passed=(1, 2)),
+            r"passed is \(1, 2\), expected .* 1 partitions at most",
+        ),
+        (lambda: RoutingTable(1, 1, 1, passed=(-1,)), r"passed is \(-1,\), expected an offset of 0 or more"),
     ],
 )
 def test_a_table_that_makes_no_sense_is_refused(made: object, told: str) -> None:

@@ -31,9 +31,12 @@ HASH = murmur2(KEY) & POSITIVE
 HOME, GROUP = HASH % 4, HASH % 1024
 
 
-def table(version: int, *partitions: int, earlier: tuple[int, ...] = ()) -> RoutingTable:
-    """One in which the key is where these say."""
-    return RoutingTable(version, 4, 4, {}, {KEY: Route(partitions, earlier)})
+def table(
+    version: int, *partitions: int, earlier: tuple[int, ...] = (), passed: int | None = None
+) -> RoutingTable:
+    """One in which the key is where these say; all four partitions are passed up to an offset."""
+    known = () if passed is None else (passed,) * 4
+    return RoutingTable(version, 4, 4, {}, {KEY: Route(partitions, earlier)}, known)
 
 
 def placed(sender: Sender) -> tuple[int, Stamp] | None:
@@ -59,24 +62,60 @@ def test_a_change_of_tables_step_by_step() -> None:
     assert placed(sender) == (3, Stamp(7, ((HOME, 12),)))
     assert sender.seen(table(7, 3), 0.2) == sender.seen(table(6, 1), 0.2) == [], "twice, or older"
     assert sender.seen(table(8, 3, earlier=(HOME,)), 0.3) == []
-    assert placed(sender) == (3, Stamp(7, ((HOME, 12),))), "not settled yet"
-    assert sender.seen(table(9, 3), 0.4) == []
+    assert placed(sender) == (3, Stamp(7, ((HOME, 12),))), "not passed yet"
+    assert sender.seen(table(9, 3, passed=12), 0.4) == []
     assert placed(sender) == (3, PLAIN)
 
 
-def test_what_was_sent_before_the_first_table_is_settled_by_a_table_after_it() -> None:
-    """Who published the first had seen nothing of this run; of a run that sent nothing before, it had."""
-    for begun, after in ((True, Stamp(7, ((HOME, 12),))), (False, PLAIN)):
-        sender = Sender(4)
-        if begun:
-            assert placed(sender) == (HOME, PLAIN)
-        sender.seen(table(7, 3, earlier=(HOME,)), 0.0)
-        sender.flushed(7)
-        sender.ends_read(7, {HOME: 12}, 0.0)
-        assert sender.seen(table(8, 3), 0.0) == []
-        assert placed(sender) == (3, after), "it may have been settled before this run began"
-        assert sender.seen(table(9, 3, earlier=(HOME,)), 0.0) == sender.seen(table(10, 3), 0.0) == []
-        assert placed(sender) == (3, PLAIN)
+def test_a_fence_is_dropped_by_what_had_taken_effect_and_by_nothing_else() -> None:
+    """That a route has no earlier places any more may have been found before this run wrote there."""
+    sender = Sender(4)
+    other = (HOME + 1) % 4
+    sender.seen(table(7, 3, earlier=(HOME, other)), 0.0)
+    sender.flushed(7)
+    sender.ends_read(7, {HOME: 12, other: 5}, 0.0)
+    both = tuple(sorted({HOME: 12, other: 5}.items()))
+    for version, passed, fence in (
+        (8, None, both),
+        (9, 4, both),
+        (10, 11, ((HOME, 12),)),
+        (11, None, ((HOME, 12),)),
+    ):
+        assert sender.seen(table(version, 3, passed=passed), 0.0) == []
+        assert placed(sender) == (3, Stamp(7, fence)), version
+    assert sender.seen(table(12, 3, earlier=(HOME,), passed=12), 0.0) == []
+    assert placed(sender) == (3, PLAIN), "whatever else the table says"
+
+
+def test_a_fence_in_an_added_partition_waits_for_a_table_that_tells_of_it() -> None:
+    """One that was made before the partition came has no offset of it."""
+    sender = Sender(4)
+    moved = RoutingTable(1, 4, 5, {}, {KEY: Route((4,))})
+    sender.seen(moved, 0.0)
+    sender.flushed(1)
+    sender.ends_read(1, {HOME: 0}, 0.0)
+    sender.seen(RoutingTable(2, 4, 5, {}, {KEY: Route((HOME,), (4,))}), 0.0)
+    sender.flushed(2)
+    sender.ends_read(2, {HOME: 0, 4: 3}, 0.0)
+    for version, passed, stamp in (
+        (3, (9, 9, 9, 9), Stamp(2, ((4, 3),))),
+        (4, (9, 9, 9, 9, 3), PLAIN),
+    ):
+        sender.seen(RoutingTable(version, 4, 5, {}, {KEY: Route((HOME,))}, passed), 0.0)
+        assert placed(sender) == (HOME, stamp)
+
+
+def test_a_new_run_waits_for_the_last_runs_records_of_a_split_key_whatever_tables_say() -> None:
+    """The route was settled before that run's last records: of those the table says nothing."""
+    sender = Sender(4)
+    sender.seen(table(7, 1, 2), 0.0)
+    places = sorted({HOME, 1, 2})
+    sender.flushed(7)
+    sender.ends_read(7, dict.fromkeys(places, 12), 0.0)
+    assert sender.seen(table(8, 1, 2, passed=11), 0.0) == []
+    assert placed(sender) == (1, Stamp(7, tuple((one, 12) for one in places), 1))
+    assert sender.seen(table(9, 1, 2, passed=12), 0.0) == []
+    assert placed(sender) == (1, Stamp(7, (), 2)), "the stream goes on"
 
 
 def test_a_split_key_counts_its_records_from_one() -> None:
@@ -92,8 +131,8 @@ def test_a_split_key_counts_its_records_from_one() -> None:
     assert found == [(1, Stamp(1, fence, 1)), (2, Stamp(1, fence, 2)), (1, Stamp(1, fence, 3))]
     assert sender.failed(KEY, Stamp(1, fence, 2)) == [Fill(KEY, Stamp(1, fence, 2), (1, 2))]
     assert sender.failed(KEY, PLAIN) == []
-    # Settled: the fence is no longer carried, the stream goes on.
-    assert sender.seen(table(2, 1, 2), 0.0) == []
+    # Passed: the fence is no longer carried, the stream goes on.
+    assert sender.seen(table(2, 1, 2, passed=5), 0.0) == []
     assert sender.place(KEY, load, lambda: 0.0) == (2, Stamp(1, (), 4))
 
 

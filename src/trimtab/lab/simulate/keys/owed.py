@@ -13,18 +13,31 @@ class Owed:
     def __init__(self) -> None:
         self._owed: dict[str, tuple[int, dict[bytes, list[tuple[str, int]]]]] = {}
         self._followed: dict[tuple[str, bytes], int] = {}
+        self._left: dict[str, int] = {}
+        self._back: dict[str, int] = {}
+
+    def left_behind(self, name: str, version: int) -> None:
+        """Whoever publishes took a run for dead; what it writes by older tables is owed to nobody."""
+        self._left[name] = version
 
     def acknowledged(self, entry: Entry, name: tuple[str, bytes], *, from_the_first: bool) -> None:
         """A record of a run and key is in the log.
 
-        A run without a table yet writes where the hash says; tables need not name that place any more.
+        A run without a table yet writes where the hash says; tables need not name that place any more. The
+        same goes for one that was left behind.
         """
+        if name[0] in self._left or entry.sent < self._back.get(name[0], 0):
+            return
         run = self._owed.get(name[0])
         if from_the_first or (run is not None and entry.sent >= run[0]):
             self._followed[name] = entry.number
 
     def follows(self, producer: Producer) -> None:
-        """Note what is owed to a run, once it follows a table."""
+        """Note what is owed to a run, once it follows a table; and that one follows again."""
+        left = self._left.get(producer.name)
+        if left is not None and producer.sender.table.version >= left:
+            del self._left[producer.name]
+            self._back[producer.name] = producer.sent
         if producer.before and producer.sender.table.version and producer.name not in self._owed:
             owed: dict[bytes, list[tuple[str, int]]] = {}
             for (name, key), number in self._followed.items():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 
 from trimtab.lab.simulate.keys.world import World
@@ -42,13 +42,25 @@ class Publisher:
         self.routes[key] = self._table().route(key_group(key, count), key).moved(places)
         self._write()
 
-    def settle(self) -> None:
-        """Take earlier places out once every producer follows and what had been written then is committed."""
+    def settle(self, dead: Container[int] = ()) -> None:
+        """Take earlier places out once every producer follows and what had been written then is committed.
+
+        Parameters
+        ----------
+        dead
+            Producers that are not waited for: their heartbeats are late, though they may only be paused.
+        """
         world = self.world
         if self.ends is None:
             # Who follows has flushed what went elsewhere before, so that it is in the logs by now.
-            following = all(one.sender.table.version == self.version for one in world.producers)
-            if following and not any(world.orphans):
+            behind = [
+                number
+                for number, one in enumerate(world.producers)
+                if one.sender.table.version != self.version
+            ]
+            if all(number in dead for number in behind):
+                for number in behind:
+                    world.owed.left_behind(world.producers[number].name, self.version)
                 self.ends = [len(log) for log in world.logs]
         elif all(done >= end for done, end in zip(world.committed, self.ends, strict=True)):
             self.groups = {one: Route(route.partitions) for one, route in self.groups.items()}
@@ -63,4 +75,5 @@ class Publisher:
 
     def _table(self) -> RoutingTable:
         count = len(self.world.logs)
-        return RoutingTable(self.version, count, count, dict(self.groups), dict(self.routes))
+        passed = tuple(self.world.committed)
+        return RoutingTable(self.version, count, count, dict(self.groups), dict(self.routes), passed)

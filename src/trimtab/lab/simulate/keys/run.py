@@ -25,6 +25,8 @@ FEW_HELD = 60
 STEP_SECONDS = 0.05
 BATCH = 40
 """Records that a step moves at most; a batch of a client holds no fewer."""
+RARE = 0.01
+"""Of a step's being the one at which a table is drawn, and of its having a fault; short runs have more."""
 
 
 @dataclass(slots=True)
@@ -76,15 +78,15 @@ def simulate(
     settings = replace(SETTINGS, held_records=chance.choice((FEW_HELD, SETTINGS.held_records)))
     world = World(partitions, consumers, plans, settings, chance.random)
     publisher = Publisher(world, chance, names, names[:3])
-    # Some tens of tables a run, however long it is, and as many faults.
+    # Some twenty drawn tables a run, however short it is, and as many faults; more in long runs.
     steps = max(1, records // 50)
-    rare = min(0.2, 20 / steps)
+    rare = min(0.2, max(20 / steps, RARE))
     asleep: dict[tuple[str, int], float] = {}
     held_most = killed = 0
     while any(one.to_send for one in world.producers):
         if chance.random() < rare:
             publisher.publish()
-        publisher.settle()
+        publisher.settle([one for one in range(producers) if asleep.get(("producer", one), 0) > world.now])
         for one in range(producers):
             if asleep.get(("producer", one), 0) <= world.now:
                 _produce(world, one, chance)

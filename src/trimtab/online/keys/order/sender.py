@@ -28,15 +28,11 @@ class Trail:
         Of its last record, if it is split.
     place
         Where that one went.
-    unknown
-        Whether its fence waits for what this run sent before its first table: whoever publishes knew nothing
-        of that when it last said that nothing waits any more.
     """
 
     stamp: Stamp
     sequence: int = 0
     place: int = -1
-    unknown: bool = False
 
 
 class Sender:
@@ -73,7 +69,6 @@ class Sender:
         self._later: RoutingTable | None = None
         self._changing: dict[Name, tuple[int, ...]] = {}
         self._since = 0.0
-        self._begun = False
 
     def group(self, key: bytes) -> int:
         """The key group of a key."""
@@ -102,7 +97,6 @@ class Sender:
             place = trail.place
             stamp = trail.stamp._replace(sequence=trail.sequence)
         load[place] += 1
-        self._begun = True
         return place, stamp
 
     def _remember(self, key: bytes, place: int) -> None:
@@ -140,9 +134,7 @@ class Sender:
             return []
         for name, places in self._changing.items():
             fence: Fence = tuple((place, ends[place]) for place in places)
-            # What went where the hash says without a table may lie in places that the table names no more.
-            unknown = self.table.version == 0 and self._begun
-            self._trails[name] = Trail(Stamp(self._next.version, fence), unknown=unknown)
+            self._trails[name] = Trail(Stamp(self._next.version, fence))
         self._adopt(self._next)
         later, self._later = self._later, None
         return [] if later is None else self._begin(later, now)
@@ -172,26 +164,27 @@ class Sender:
 
     def _adopt(self, table: RoutingTable) -> None:
         for name, trail in list(self._trails.items()):
-            if name not in self._changing and trail.stamp.fence and self._settled(table, name, trail):
-                self._settle(table, name, trail)
+            if name not in self._changing:
+                self._pass(table, name, trail)
         self.table, self._next = table, None
         self._changing.clear()
 
-    def _settled(self, table: RoutingTable, name: Name, trail: Trail) -> bool:
-        """Whether who publishes tables has seen that nothing waits in earlier places any more.
+    def _pass(self, table: RoutingTable, name: Name, trail: Trail) -> None:
+        """Drop of a fence what had taken effect when the table was published.
 
-        Of what this run sent before its first table that is so once a table that came after it was settled.
+        That the route names no earlier places any more would not do: who took them out may have looked
+        before this run began, or when it was taken for dead, and knew nothing of what its fence waits for.
         """
-        if self._route(table, name).earlier:
-            return False
-        before = self._route(self.table, name).earlier
-        return not trail.unknown or (bool(before) and self.table.version > trail.stamp.epoch)
-
-    def _settle(self, table: RoutingTable, name: Name, trail: Trail) -> None:
-        if len(self._route(table, name).partitions) > 1:
-            trail.stamp = trail.stamp._replace(fence=())
-        else:
+        passed = table.passed
+        fence = tuple(
+            (place, offset)
+            for place, offset in trail.stamp.fence
+            if place >= len(passed) or passed[place] < offset
+        )
+        if not fence and len(self._route(table, name).partitions) == 1:
             del self._trails[name]
+        elif fence != trail.stamp.fence:
+            trail.stamp = trail.stamp._replace(fence=fence)
 
     def _changes(self, table: RoutingTable) -> Iterator[tuple[Name, tuple[int, ...]]]:
         """Groups and keys that go elsewhere, each with all the partitions in which older records may wait."""
