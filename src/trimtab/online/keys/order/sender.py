@@ -24,6 +24,8 @@ class Trail:
     ----------
     stamp
         Of its next record, but for the sequence.
+    partitions
+        Of its route.
     sequence
         Of its last record, if it is split.
     place
@@ -31,6 +33,7 @@ class Trail:
     """
 
     stamp: Stamp
+    partitions: tuple[int, ...]
     sequence: int = 0
     place: int = -1
 
@@ -84,18 +87,18 @@ class Sender:
         name: Name = key if key in self._trails or key in self.table.keys else group
         if self._changing and (key in self._changing or (name == group and group in self._changing)):
             return None
-        route, trail = self.table.route(group, key), self._trails.get(name)
+        trail = self._trails.get(name)
         if trail is None:
-            place, stamp = route.partitions[0], PLAIN
+            place, stamp = self.table.route(group, key).partitions[0], PLAIN
             self._remember(key, place)
-        elif len(route.partitions) == 1:
-            place, stamp = route.partitions[0], trail.stamp
+        elif len(trail.partitions) == 1:
+            place, stamp = trail.partitions[0], trail.stamp
         else:
             if trail.sequence % self.settings.run_records == 0:
-                trail.place = least(load, route.partitions, chance())
+                trail.place = least(load, trail.partitions, chance())
             trail.sequence += 1
             place = trail.place
-            stamp = trail.stamp._replace(sequence=trail.sequence)
+            stamp = Stamp(trail.stamp.epoch, trail.stamp.fence, trail.sequence)
         load[place] += 1
         return place, stamp
 
@@ -134,7 +137,8 @@ class Sender:
             return []
         for name, places in self._changing.items():
             fence: Fence = tuple((place, ends[place]) for place in places)
-            self._trails[name] = Trail(Stamp(self._next.version, fence))
+            stamp = Stamp(self._next.version, fence)
+            self._trails[name] = Trail(stamp, self._route(self._next, name).partitions)
         self._adopt(self._next)
         later, self._later = self._later, None
         return [] if later is None else self._begin(later, now)
@@ -165,23 +169,22 @@ class Sender:
     def _adopt(self, table: RoutingTable) -> None:
         for name, trail in list(self._trails.items()):
             if name not in self._changing:
-                self._pass(table, name, trail)
+                self._pass(table.passed, name, trail)
         self.table, self._next = table, None
         self._changing.clear()
 
-    def _pass(self, table: RoutingTable, name: Name, trail: Trail) -> None:
+    def _pass(self, passed: tuple[int, ...], name: Name, trail: Trail) -> None:
         """Drop of a fence what had taken effect when the table was published.
 
         That the route names no earlier places any more would not do: who took them out may have looked
         before this run began, or when it was taken for dead, and knew nothing of what its fence waits for.
         """
-        passed = table.passed
         fence = tuple(
             (place, offset)
             for place, offset in trail.stamp.fence
             if place >= len(passed) or passed[place] < offset
         )
-        if not fence and len(self._route(table, name).partitions) == 1:
+        if not fence and len(trail.partitions) == 1:
             del self._trails[name]
         elif fence != trail.stamp.fence:
             trail.stamp = trail.stamp._replace(fence=fence)
