@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final
 
 import confluent_kafka
@@ -15,9 +16,9 @@ from trimtab.dataplane.keys.guide import Guide
 from trimtab.dataplane.keys.marks import Marks
 from trimtab.dataplane.keys.promises import kept_by_consumer, kept_by_producer
 from trimtab.dataplane.keys.receiving import Handler, Receiving
-from trimtab.dataplane.keys.sending import Headers
+from trimtab.dataplane.keys.sending import Headers, Sending
 from trimtab.dataplane.keys.settings import Following
-from trimtab.online.keys.order.messages import PLAIN
+from trimtab.online.keys.order.messages import PLAIN, Stamp
 
 LOG = logging.getLogger("trimtab.keys")
 AS_JAVA: Final = ("murmur2", "murmur2_random")
@@ -74,6 +75,8 @@ class Producer(confluent_kafka.Producer):
         super().__init__({**config, "delivery.timeout.ms": given})
         self._topic = topic
         self._guide = Guide(following, topic, "confluent-kafka", _Outlet(self, topic))
+        self._follower, self._sending = self._guide.follower, self._guide.sending
+        self._own = super().produce
 
     def produce(  # type: ignore[override]
         self,
@@ -91,34 +94,26 @@ class Producer(confluent_kafka.Producer):
         if topic != self._topic or key is None or partition != -1:
             self._hand(topic, value, key, partition, told, timestamp, headers)
             return
-        sending = self._guide.sending
-        data: bytes = key.encode() if isinstance(key, str) else bytes(key)
+        sending = self._sending
+        data: bytes = key if key.__class__ is bytes else key.encode() if isinstance(key, str) else bytes(key)
+        # librdkafka takes a record or refuses it, but never waits, and calls nobody back meanwhile.
         with sending.lock:
             known = sending.plain.get(data)
-            if known is not None and self._guide.follower.recreated is None:
-                # librdkafka takes a record or refuses it, but never waits, and calls nobody back meanwhile.
-                self._hand(topic, value, data, known, told, timestamp, headers)
+            if known is not None and self._follower.recreated is None:
+                if headers is None and told is None and not timestamp:
+                    self._own(topic, value, data, known)
+                else:
+                    self._hand(topic, value, data, known, told, timestamp, headers)
                 sending.load[known] += 1
                 return
-        self._guide.check()
+            self._guide.check()
+            placed = sending.placed(data)
+            if placed is not None:
+                self._hand_stamped(value, data, *placed, told, timestamp, headers)
+                return
         turn, place, stamp = sending.begin(data)
         try:
-            if stamp is not PLAIN:
-                given = list(headers.items() if isinstance(headers, dict) else headers or ())
-                headers = [*given, sending.header(stamp)]
-                if stamp.sequence:
-                    first = told
-
-                    def told(error: Any, message: Any) -> None:
-                        if error is not None:
-                            sending.failed(data, stamp)
-                        if first is not None:
-                            first(error, message)
-
-            self._hand(topic, value, data, place, told, timestamp, headers)
-        except BaseException:
-            sending.failed(data, stamp)
-            raise
+            self._hand_stamped(value, data, place, stamp, told, timestamp, headers)
         finally:
             sending.end(turn)
 
@@ -127,6 +122,29 @@ class Producer(confluent_kafka.Producer):
         self._guide.close()
         self.flush()
         return bool(super().close())
+
+    def _hand_stamped(
+        self,
+        value: Any,
+        key: bytes,
+        place: int,
+        stamp: Stamp,
+        told: Delivered | None,
+        timestamp: int,
+        headers: Any,
+    ) -> None:
+        sending, delivered = self._sending, told
+        if stamp is not PLAIN:
+            header = sending.header(stamp)
+            given = headers.items() if isinstance(headers, dict) else headers
+            headers = [*given, header] if given else [header]
+            if stamp.sequence:
+                delivered = partial(_delivered, sending, key, stamp, told)
+        try:
+            self._hand(self._topic, value, key, place, delivered, timestamp, headers)
+        except BaseException:
+            sending.failed(key, stamp)
+            raise
 
     def _hand(
         self,
@@ -138,15 +156,21 @@ class Producer(confluent_kafka.Producer):
         timestamp: int,
         headers: Any,
     ) -> None:
-        if headers is None and told is None and not timestamp:
-            super().produce(topic, value, key, partition)
-            return
         more = {} if headers is None else {"headers": headers}
         if told is not None:
             more["on_delivery"] = told
         if timestamp:
             more["timestamp"] = timestamp
-        super().produce(topic, value, key, partition, **more)
+        self._own(topic, value, key, partition, **more)
+
+
+def _delivered(
+    sending: Sending, key: bytes, stamp: Stamp, told: Delivered | None, error: Any, message: Any
+) -> None:
+    if error is not None:
+        sending.failed(key, stamp)
+    if told is not None:
+        told(error, message)
 
 
 class _Outlet:

@@ -71,8 +71,9 @@ class Sending:
     Attributes
     ----------
     lock
-        Who holds it may hand a record of `plain` to the client at once, if that never waits, and count it in
-        `load`: no change of routes begins meanwhile. All others `begin` and `end`.
+        Who holds it may hand a record of `plain`, or one that was `placed`, to the client at once, if that
+        never waits, and counts the former in `load`: no change of routes begins meanwhile. All others `begin`
+        and `end`.
     plain
         Partitions of keys that go without a stamp, as far as they were met.
     load
@@ -107,15 +108,19 @@ class Sending:
         `end` must follow once the client has the record, or has refused it.
         """
         with self.lock:
-            # A client may call back within its flush, and the application send from there.
-            if self._flushing and self._flushing != threading.get_ident():
-                return None
-            placed = self._sender.place(key, self.load, self._chance)
+            placed = self.placed(key)
             if placed is None:
                 return None
             turn = self._turn
             self._in_hand[turn] += 1
             return turn, *placed
+
+    def placed(self, key: bytes) -> tuple[int, Stamp] | None:
+        """Place a record, for who holds the lock: partition and stamp, or None while its route changes."""
+        # A client may call back within its flush, and the application send from there.
+        if self._flushing and self._flushing != threading.get_ident():
+            return None
+        return self._sender.place(key, self.load, self._chance)
 
     def begin(self, key: bytes) -> tuple[int, int, Stamp]:
         """The same, waiting for a change for `switch_seconds` at most: then it is given up."""
