@@ -1,6 +1,9 @@
 """Producers that keep each key's order against their clients' own, and what the guard costs a consumer.
 
 One broker on this machine, 24 partitions, records of 100 bytes, keys drawn by a Zipf law (s = 1) of 10,000.
+The table splits the hottest key and has a tenth of the groups elsewhere. It is the first that a producer
+reads, so that all of these carry fences; on confluent-kafka also as it stands later, when fences are passed and
+only the split key has stamps, for seconds on end, and with larger records.
 Each round of runs sends the same records, one run after the other, under the same settings (acks=all,
 idempotent); the order of the three changes with each round, since whatever else runs on the machine changes
 too. The third is a subclass whose send does nothing but call the client's: what any Python around it costs.
@@ -45,6 +48,8 @@ PARTITIONS = 24
 VALUE = b"v" * 100
 HOTTEST = b"key-00000000"
 LIMIT = 0.9
+QUEUED = 2_000_000
+"""Records that confluent-kafka takes before it refuses more."""
 
 Run = Callable[[list[bytes]], None]
 
@@ -71,15 +76,24 @@ def kafka_python(make: Callable[[], Any]) -> Run:
     return run
 
 
-def on_confluent(make: Callable[[], Any]) -> Run:
-    """Send all, polling every hundred records, as its manual has it."""
+def on_confluent(
+    make: Callable[[], Any], value: bytes = VALUE, settle: Callable[[Any], None] | None = None
+) -> Run:
+    """Send all, polling every hundred records, as its manual has it, and longer where its queue is full."""
 
     def run(keys: list[bytes]) -> None:
         producer = make()
         producer.list_topics(TOPIC)
+        if settle is not None and hasattr(producer, "_guide"):
+            settle(producer)
         begin()
         for number, key in enumerate(keys):
-            producer.produce(TOPIC, VALUE, key)
+            try:
+                producer.produce(TOPIC, value, key)
+            except BufferError:
+                while len(producer) > QUEUED // 2:
+                    producer.poll(0.01)
+                producer.produce(TOPIC, value, key)
             if not number % 100:
                 producer.poll(0)
         producer.flush()
@@ -88,6 +102,29 @@ def on_confluent(make: Callable[[], Any]) -> Run:
             producer.close()
 
     return run
+
+
+class Tables:
+    """The table that producers follow, in a file, and those that come after it."""
+
+    def __init__(self, topic_id: str, file: Path) -> None:
+        self._topic_id, self._file, self._version = topic_id, file, 0
+        self.publish(())
+
+    def publish(self, passed: tuple[int, ...]) -> None:
+        """The same routes again, with what has taken effect."""
+        self._version += 1
+        moved = {group: Route((group % 23,)) for group in range(0, 1032, 10)}
+        table = RoutingTable(
+            self._version, PARTITIONS, PARTITIONS, moved, {HOTTEST: Route((0, 1, 2, 3))}, passed
+        )
+        write_table(PublishedTable(TOPIC, self._topic_id, table), self._file)
+
+    def settle(self, producer: Any) -> None:
+        """Let a producer see that all that it waits for has taken effect."""
+        self.publish((2**40,) * PARTITIONS)
+        while producer._guide.sending.version < self._version:
+            time.sleep(0.05)
 
 
 def on_aiokafka(make: Callable[[], Any]) -> Run:
@@ -170,15 +207,23 @@ def end() -> None:
     CLOCK[:] = time.perf_counter() - CLOCK[0], time.process_time() - CLOCK[1]
 
 
-def producers(bootstrap: str, following: Following) -> dict[str, tuple[int, dict[str, Run]]]:
+def producers(bootstrap: str, following: Following, tables: Tables) -> dict[str, tuple[int, dict[str, Run]]]:
     """Each client's records a run, and its producers."""
     same = {"bootstrap_servers": bootstrap, "acks": "all", "enable_idempotence": True}
     large = {
         "bootstrap.servers": bootstrap,
         "enable.idempotence": True,
-        "queue.buffering.max.messages": 2_000_000,
+        "queue.buffering.max.messages": QUEUED,
     }
     own = {**large, "partitioner": "murmur2_random"}
+
+    def confluent(value: bytes, settle: Callable[[Any], None] | None = None) -> dict[str, Run]:
+        return {
+            "own": on_confluent(lambda: confluent_kafka.Producer(own), value),
+            "bare": on_confluent(lambda: BareConfluent(own), value),
+            "ours": on_confluent(lambda: ours_confluent.Producer(TOPIC, following, large), value, settle),
+        }
+
     return {
         "kafka-python": (
             30_000,
@@ -196,13 +241,12 @@ def producers(bootstrap: str, following: Following) -> dict[str, tuple[int, dict
                 "ours": on_aiokafka(lambda: ours_aiokafka.Producer(TOPIC, following, **same)),
             },
         ),
-        "confluent-kafka": (
-            200_000,
-            {
-                "own": on_confluent(lambda: confluent_kafka.Producer(own)),
-                "bare": on_confluent(lambda: BareConfluent(own)),
-                "ours": on_confluent(lambda: ours_confluent.Producer(TOPIC, following, large)),
-            },
+        "confluent-kafka": (200_000, confluent(VALUE)),
+        "confluent-kafka, fences passed": (200_000, confluent(VALUE, tables.settle)),
+        "confluent-kafka, fences passed, 2,000,000 records": (2_000_000, confluent(VALUE, tables.settle)),
+        "confluent-kafka, fences passed, 500,000 records of 1,000 bytes": (
+            500_000,
+            confluent(b"v" * 1000, tables.settle),
         ),
     }
 
@@ -280,12 +324,11 @@ def main() -> None:
             {TOPIC: {"num_partitions": PARTITIONS, "replication_factor": 1}}, wait_for_metadata=True
         )
         topic_id = str(admin.describe_topics([TOPIC])[0]["topic_id"])
-        moved = {group: Route((group % 23,)) for group in range(0, 1032, 10)}
-        table = RoutingTable(1, PARTITIONS, PARTITIONS, moved, {HOTTEST: Route((0, 1, 2, 3))})
-        write_table(PublishedTable(TOPIC, topic_id, table), Path(folder) / "table.json")
-        following = Following({"bootstrap_servers": bootstrap}, table_file=Path(folder) / "table.json")
+        file = Path(folder) / "table.json"
+        tables = Tables(topic_id, file)
+        following = Following({"bootstrap_servers": bootstrap}, table_file=file, read_seconds=0.2)
         clients = {}
-        for name, (records, runs) in producers(bootstrap, following).items():
+        for name, (records, runs) in producers(bootstrap, following, tables).items():
             row = clients[name] = compared(records, runs, given.rounds)
             print(name, {part: round(value, 2) for part, value in row.items()}, flush=True)
         effects = Effects(Path(folder) / "effects")

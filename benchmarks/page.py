@@ -249,8 +249,9 @@ def _keys_clients() -> str:
     return (
         "## Clients that keep order\n\n"
         "The level `keys`: records a second of a producer with its client's own partitioner (murmur2), and "
-        "of ours, which follows a table with a split key and a tenth of the groups elsewhere: the same 100 "
-        f"bytes a record and settings, medians of {rows['rounds']} rounds of runs, processor time of the "
+        "of ours, which follows a table with a split key, a tenth of all records, and a tenth of the groups "
+        "elsewhere, whose records carry a fence until it is passed: the same 100 bytes a record, unless "
+        f"said, and settings, medians of {rows['rounds']} rounds of runs, processor time of the "
         f"whole process a record. Asked for: {rows['limit']:g} of the client's own. *Bare* is a subclass "
         "whose send does nothing but call the client's: none that does more can be faster.\n\n"
         + _table(
