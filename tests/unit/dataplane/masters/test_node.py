@@ -35,6 +35,15 @@ def configuration(folder: Path, **changes: Any) -> Path:
     [
         ({"format": "trimtab/masters-node/2"}, "has format 'trimtab/masters-node/2', expected"),
         ({"ideal": [0, 5]}, "names node 5 as ideal for group 1, expected 0 to 1, or -1"),
+        ({"ideal": [0]}, "has ideal nodes for 1 groups, expected 2: name one for each group"),
+        ({"setings": {}}, "has key setings, which a node does not know: did you mean settings"),
+        ({"adresses": []}, "has key adresses, .*: did you mean addresses"),
+        ({"x": 1}, "has key x, which a node does not know: known are format, cluster, node"),
+        (
+            {"settings": {"lease_secs": 7.0}},
+            "has key settings.lease_secs, which a node .*: did you mean settings.lease_seconds",
+        ),
+        ({"settings": {"window": 0}}, "masters.window is 0, expected a whole number, 1 or more: correct it"),
         ({"groups": "many"}, "cannot be read as a node's configuration"),
         ({"settings": {"lease_seconds": 4.0}}, "masters.lease_seconds is 4, expected 7 or more"),
         ({"settings": {"margin": 0.001}}, "masters.margin is 0.001, expected 0.01 or more"),
@@ -47,6 +56,7 @@ def configuration(folder: Path, **changes: Any) -> Path:
             {**ETCD, "settings": {"batch_bytes": 1 << 20}},
             "masters.batch_bytes is 1,048,576, expected 524,288",
         ),
+        ({**ETCD, "etcd_election_seconds": 0}, "has etcd_election_seconds 0, expected a number above 0"),
         # 2 R + 2 x failover, which takes two elections: 5 + 2 x 3.
         ({**ETCD, "etcd_election_seconds": 1.5}, "masters.lease_seconds is 10, expected 11 or more"),
     ],
