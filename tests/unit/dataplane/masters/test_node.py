@@ -92,25 +92,32 @@ def test_a_node_that_is_no_voter_is_refused(tmp_path: Path, changes: dict[str, A
     [
         (
             {0: "trimtab/masters-wire/1"},
-            "began in trimtab/masters-wire/1, expected trimtab/masters-wire/2: run the",
+            "began in trimtab/masters-wire/1, expected trimtab/masters-wire/3: run the",
         ),
-        ({0: "http"}, "did not begin as trimtab/masters-wire/2 does"),
+        ({0: "http"}, "did not begin as trimtab/masters-wire/3 does"),
         ({1: "other"}, "node 1 is of cluster 'other', expected 'c'"),
         ({2: 0}, "node 0 is none of this cluster"),
         ({2: 3}, "node 3 is none of this cluster, expected another of 3 nodes"),
         ({2: 0.5}, "did not begin as"),
-        ({2: "x" * 65}, "is none of this cluster"),
         ({3: 2}, "took this node for node 2, and it is node 0: correct the addresses"),
         ({4: "nonce"}, "did not begin as"),
+        ({5: "life"}, "did not begin as"),
+        ({6: "settings"}, "did not begin as"),
+        # A client has neither life nor settings.
+        ({2: "client"}, "did not begin as"),
     ],
 )
 def test_another_cluster_or_version_is_refused(changes: dict[int, Any], sentence: str) -> None:
     """The first message of a connection says who speaks to whom, of which cluster."""
-    hello = (FORMAT, "c", 1, 0, b"nonce")
+    hello = (FORMAT, "c", 1, 0, b"nonce", 7, ())
     with pytest.raises(InputError, match=f"{sentence}.*refused"):
         who_speaks(tuple(changes.get(place, value) for place, value in enumerate(hello)), "c", 0, 3)
     assert who_speaks(hello, "c", 0, 3) == 1
     assert who_speaks((FORMAT, "c", "client", 0, b""), "c", 0, 3) == "client"
+    with pytest.raises(InputError, match=r"is none of this cluster.*refused"):
+        who_speaks((FORMAT, "c", "x" * 65, 0, b""), "c", 0, 3)
+    with pytest.raises(InputError, match=f"did not begin as {FORMAT} does"):
+        who_speaks(hello[:5], "c", 0, 3)
 
 
 @pytest.mark.parametrize(
