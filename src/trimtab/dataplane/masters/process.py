@@ -56,7 +56,8 @@ class NodeProcess:
             # Members are asked in turn, each node begins with another.
             seconds = configuration.settings.propose_seconds
             client = EtcdClient(configuration.etcd, configuration.node, seconds)
-            self._store = EtcdSlots(client, configuration.cluster, configuration.groups, self._tell)
+            cluster, groups, shared = configuration.cluster, configuration.groups, configuration.shared
+            self._store = EtcdSlots(client, cluster, groups, self._tell, shared)
         self._links = {
             number: Link(address, self._speaker, number, refused=self._refused)
             for number, address in enumerate(configuration.addresses)
