@@ -47,8 +47,8 @@ class EtcdSlots:
     tell
         Takes a fact.
     shared
-        What all nodes must have alike: the first to start writes it to `/trimtab-settings/CLUSTER`. To ask one
-        another does not do: nodes that cannot reach each other write the same logs.
+        What all nodes must have alike: the first to start writes it to `/trimtab-settings/CLUSTER`. To ask
+        one another does not do: nodes that cannot reach each other write the same logs.
     """
 
     def __init__(
