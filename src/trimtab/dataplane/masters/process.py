@@ -16,6 +16,7 @@ from trimtab.dataplane.masters.handshake import HANDSHAKE_SECONDS, Speaker, meet
 from trimtab.dataplane.masters.links import Link, messages_of
 from trimtab.dataplane.masters.lives import Lives
 from trimtab.dataplane.masters.slots import EtcdSlots
+from trimtab.dataplane.masters.terms import outlast
 from trimtab.files.masters.configuration import NodeConfiguration, read_configuration
 from trimtab.files.masters.frames import TornError, encoded
 from trimtab.files.masters.log import NodeLog
@@ -49,6 +50,7 @@ class NodeProcess:
         self._lives = Lives(2 * configuration.settings.renewal_seconds)
         self._speaker.keys.tell_failures(self._closed)
         self._log = NodeLog(Path(configuration.folder) / "log", configuration.cluster, configuration.node)
+        outlast(Path(configuration.folder), configuration.settings)
         self._core = self._begun(self._log.recovered)
         self._log.recovered.clear()
         self._store: EtcdSlots | None = None
