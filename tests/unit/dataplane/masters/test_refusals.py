@@ -109,7 +109,8 @@ def test_what_differs_is_named(tmp_path: Path) -> None:
     assert differences({"\x1b[31m" + "x" * 100: "\n"}, {}) == "[31m" + "x" * 27 + "  instead of none"
     hello: tuple[Any, ...] = (WIRE, "c", 1, 0, b"", 7, one.shared)
     agree(hello, one.shared, 0)
-    for odd in (((1,),), (([], 1),), (7,)):
+    odds: tuple[Any, ...] = (((1,),), (([], 1),), (7,))
+    for odd in odds:
         with pytest.raises(InputError, match=f"did not begin as {WIRE} does: refused"):
             agree((*hello[:6], odd), one.shared, 0)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,9 @@ from trimtab.dataplane.masters import process
 from trimtab.dataplane.masters.process import NodeProcess
 from trimtab.dataplane.masters.terms import NAME, outlast
 from trimtab.files.masters.configuration import FORMAT, NodeConfiguration
+from trimtab.files.masters.log import NodeLog
 from trimtab.model.errors import InputError
+from trimtab.online.masters.node import Node
 from trimtab.online.masters.settings import MasterSettings
 
 LONG = MasterSettings()
@@ -54,11 +57,16 @@ def test_a_node_waits_before_its_own_term_begins(tmp_path: Path, monkeypatch: py
 
     def waits(folder: Path, settings: MasterSettings) -> None:
         with pytest.raises(InputError, match="in use by another process"):
-            process.NodeLog(folder / "log", "c", 0)
+            NodeLog(folder / "log", "c", 0)
         story.append("waited")
 
     begun = NodeProcess._begun
+
+    def begins(*told: Any) -> Node:
+        story.append("begun")
+        return begun(*told)
+
     monkeypatch.setattr(process, "outlast", waits)
-    monkeypatch.setattr(NodeProcess, "_begun", lambda *told: story.append("begun") or begun(*told))
+    monkeypatch.setattr(NodeProcess, "_begun", begins)
     NodeProcess(given)._log.close()
     assert story == ["waited", "begun"]
