@@ -17,7 +17,7 @@ from trimtab.lab.sandbox.masters.etcd import etcd_program, member_command, wait_
 from trimtab.lab.sandbox.ports import free_ports
 from trimtab.lab.sandbox.processes import Process, kill, spawn
 from trimtab.lab.simulate.masters.store import SlotStore
-from trimtab.model.errors import ConnectError, NodeError, SandboxError
+from trimtab.model.errors import ConnectError, InputError, NodeError, SandboxError
 from trimtab.online.masters.entries import Append, BeMaster, Record
 from trimtab.online.masters.slots import Ask, Create, Keep, ReadFrom, Told
 
@@ -175,6 +175,23 @@ def test_what_is_none_of_ours_ends_the_node(member: tuple[Process, str]) -> None
         await client.put(b"/trimtab/%s/0/%020d" % (name.encode(), 1), b"another program's")
         with pytest.raises(NodeError, match="holds no entry that is known here"):
             await EtcdSlots(client, name, 1, lambda told: None).start()
+
+    tried(member[1], story)
+
+
+def test_nodes_of_other_settings_do_not_use_the_same_logs(member: tuple[Process, str]) -> None:
+    """The first to start says what all go by, also to those that it cannot reach."""
+
+    async def story(client: EtcdClient) -> None:
+        name = uuid4().hex
+        shared = (("groups", 1), ("lease_seconds", 10.0))
+        for _ in range(2):
+            await EtcdSlots(client, name, 1, lambda told: None, shared).start()
+        sentence = (
+            r"cluster \w+ in etcd \(lease_seconds 7 instead of 10\): give all .* /trimtab-settings/\w+, and"
+        )
+        with pytest.raises(InputError, match=sentence):
+            await EtcdSlots(client, name, 1, lambda told: None, (("lease_seconds", 7.0), ("new", 1))).start()
 
     tried(member[1], story)
 

@@ -45,6 +45,8 @@ class Link:
         Takes what the node sends back on the same connection.
     ended
         Called whenever a connection has ended, or could not be made.
+    refused
+        Takes why the node does not take this side in, when that is another reason than the last time.
 
     Attributes
     ----------
@@ -59,12 +61,14 @@ class Link:
         to: int,
         heard: Callable[[Any], None] = lambda message: None,
         ended: Callable[[], None] = lambda: None,
+        refused: Callable[[str], None] = lambda why: None,
     ) -> None:
         self._host, _, port = address.rpartition(":")
         self._port = int(port)
         self._speaker, self._to = speaker, to
         self._queue: asyncio.Queue[bytes] = asyncio.Queue(WAITING_FRAMES)
-        self._heard, self._ended = heard, ended
+        self._heard, self._ended, self._refused = heard, ended, refused
+        self._refusal = ""
         self.trouble = "not connected yet"
 
     def send(self, frame: bytes) -> None:
@@ -98,7 +102,7 @@ class Link:
         try:
             async with asyncio.timeout(HANDSHAKE_SECONDS):
                 await introduce(reader, writer, self._speaker, self._to)
-            self.trouble = ""
+            self.trouble = self._refusal = ""
             sending = asyncio.create_task(self._send(writer))
             async for told in messages_of(reader):
                 self._heard(told)
@@ -108,6 +112,9 @@ class Link:
         except (TornError, InputError, OSError) as error:
             # A time-out of the handshake says nothing of itself.
             self.trouble = str(error) or self.trouble or "what the node sent is no frame"
+            if isinstance(error, InputError) and self.trouble != self._refusal:
+                self._refusal = self.trouble
+                self._refused(self.trouble)
         finally:
             if sending is not None:
                 sending.cancel()

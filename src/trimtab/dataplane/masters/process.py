@@ -14,7 +14,9 @@ from trimtab.dataplane.masters.complaints import Complaints
 from trimtab.dataplane.masters.etcd import EtcdClient
 from trimtab.dataplane.masters.handshake import HANDSHAKE_SECONDS, Speaker, meet
 from trimtab.dataplane.masters.links import Link, messages_of
+from trimtab.dataplane.masters.lives import Lives
 from trimtab.dataplane.masters.slots import EtcdSlots
+from trimtab.dataplane.masters.terms import outlast
 from trimtab.files.masters.configuration import NodeConfiguration, read_configuration
 from trimtab.files.masters.frames import TornError, encoded
 from trimtab.files.masters.log import NodeLog
@@ -38,9 +40,17 @@ class NodeProcess:
     def __init__(self, configuration: NodeConfiguration) -> None:
         self._configuration, self._nodes = configuration, len(configuration.addresses)
         self._complaints = Complaints()
-        self._speaker = Speaker(configuration.cluster, configuration.node, configuration.guard.opened())
+        self._speaker = Speaker(
+            configuration.cluster,
+            configuration.node,
+            configuration.guard.opened(),
+            life=secrets.randbits(62),
+            shared=configuration.shared,
+        )
+        self._lives = Lives(2 * configuration.settings.renewal_seconds)
         self._speaker.keys.tell_failures(self._closed)
         self._log = NodeLog(Path(configuration.folder) / "log", configuration.cluster, configuration.node)
+        outlast(Path(configuration.folder), configuration.settings)
         self._core = self._begun(self._log.recovered)
         self._log.recovered.clear()
         self._store: EtcdSlots | None = None
@@ -48,9 +58,10 @@ class NodeProcess:
             # Members are asked in turn, each node begins with another.
             seconds = configuration.settings.propose_seconds
             client = EtcdClient(configuration.etcd, configuration.node, seconds)
-            self._store = EtcdSlots(client, configuration.cluster, configuration.groups, self._tell)
+            cluster, groups, shared = configuration.cluster, configuration.groups, configuration.shared
+            self._store = EtcdSlots(client, cluster, groups, self._tell, shared)
         self._links = {
-            number: Link(address, self._speaker, number)
+            number: Link(address, self._speaker, number, refused=self._refused)
             for number, address in enumerate(configuration.addresses)
             if number != configuration.node
         }
@@ -211,6 +222,9 @@ class NodeProcess:
     def _closed(self, why: str) -> None:
         self._complaints.tell(f"a connection is closed: {why}")
 
+    def _refused(self, why: str) -> None:
+        self._complaints.tell(f"this node does not take part everywhere: {why}")
+
     async def _compact(self) -> None:
         """Keep the log bounded, beside everything else."""
         while True:
@@ -232,10 +246,12 @@ class NodeProcess:
         who: int | str | None = None
         try:
             async with asyncio.timeout(HANDSHAKE_SECONDS):
-                who = await meet(reader, writer, self._speaker, self._configuration.addresses)
+                addresses = self._configuration.addresses
+                who = await meet(reader, writer, self._speaker, addresses, self._lives)
             if isinstance(who, str):
                 self._clients[who] = writer
             async for group, told in messages_of(reader):
+                self._lives.heard(who)
                 self._tell(Received(who, group, told))
         except (asyncio.IncompleteReadError, OSError):
             pass  # whoever called has gone, or said nothing for long
@@ -244,6 +260,7 @@ class NodeProcess:
         finally:
             if isinstance(who, str) and self._clients.get(who) is writer:
                 del self._clients[who]
+            self._lives.left(who, writer)
             writer.close()
 
 

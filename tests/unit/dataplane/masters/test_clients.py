@@ -145,13 +145,14 @@ def test_a_cluster_that_is_not_there_is_told_with_its_addresses() -> None:
 
 
 def test_another_clusters_nodes_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """They close the connection, and say why on their side."""
+    """They close the connection, and say why on both sides."""
 
     async def story() -> None:
         async with running(configuration(tmp_path)) as cluster:
             other = MastersCluster("other", cluster.addresses, 2)
             async with Producer(other, "t", patience_seconds=0.5) as producer:
-                with pytest.raises(ConnectError, match="the node closed the connection"):
+                sentence = "node 0 refuses: client .* is of cluster 'other', expected 'c': refused"
+                with pytest.raises(ConnectError, match=sentence):
                     await producer.send(b"")
 
     asyncio.run(story())
