@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+
 from trimtab.online.masters.entries import Append, BeMaster, Entry, Record, SyncOffsets, TakeOver
 from trimtab.online.masters.settings import Scheme
 
