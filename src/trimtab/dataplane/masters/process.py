@@ -13,12 +13,13 @@ from typing import Any, Final
 from trimtab.dataplane.masters.complaints import Complaints
 from trimtab.dataplane.masters.etcd import EtcdClient
 from trimtab.dataplane.masters.handshake import HANDSHAKE_SECONDS, Speaker, meet
-from trimtab.dataplane.masters.links import Link, messages_of
+from trimtab.dataplane.masters.links import Link, messages_of, watch
 from trimtab.dataplane.masters.lives import Lives
 from trimtab.dataplane.masters.slots import EtcdSlots
 from trimtab.dataplane.masters.terms import outlast
 from trimtab.files.masters.configuration import NodeConfiguration, read_configuration
-from trimtab.files.masters.frames import TornError, encoded
+from trimtab.files.masters.frames import MOST_BYTES, TornError, encoded
+from trimtab.files.masters.greeting import called
 from trimtab.files.masters.log import NodeLog
 from trimtab.files.masters.map import MapFile
 from trimtab.files.masters.segments import DiskError
@@ -30,6 +31,8 @@ from trimtab.online.masters.slots import Ask, Fact, Order
 
 CLIENT_BYTES: Final = 16 << 20
 """What waits for a client that reads nothing; answers beyond that are dropped, and asked for again."""
+CLIENT_FRAME_BYTES: Final = 1 << 20
+"""Of what a client says at once: a message that is too large by less is refused by a verdict of its own."""
 MAP_SECONDS: Final = 0.5
 """Between two looks at the file of the ideal map."""
 
@@ -190,9 +193,14 @@ class NodeProcess:
     def _send(self, order: Send) -> Fact | None:
         if order.to == self._configuration.node:
             return Received(order.to, order.group, order.message)
-        frame = encoded((order.group, order.message))
+        try:
+            frame = encoded((order.group, order.message))
+        except InputError as error:
+            self._complaints.tell(f"a message of group {order.group} to {order.to} is left out: {error}")
+            return None
         if isinstance(order.to, int):
-            self._links[order.to].send(frame)
+            if order.to in self._links:  # a peer may have named a node that there is not
+                self._links[order.to].send(frame)
         else:
             writer = self._clients.get(order.to)
             if writer is not None and writer.transport.get_write_buffer_size() < CLIENT_BYTES:
@@ -245,18 +253,21 @@ class NodeProcess:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         who: int | str | None = None
         try:
+            watch(writer)
             async with asyncio.timeout(HANDSHAKE_SECONDS):
                 addresses = self._configuration.addresses
                 who = await meet(reader, writer, self._speaker, addresses, self._lives)
             if isinstance(who, str):
                 self._clients[who] = writer
-            async for group, told in messages_of(reader):
+            most = CLIENT_FRAME_BYTES if isinstance(who, str) else MOST_BYTES
+            async for group, told in messages_of(reader, most):
                 self._lives.heard(who)
                 self._tell(Received(who, group, told))
         except (asyncio.IncompleteReadError, OSError):
             pass  # whoever called has gone, or said nothing for long
         except (TornError, InputError, TypeError, ValueError) as error:
-            self._closed(str(error) or "what came is no frame")
+            whose = "" if who is None else f"{called(who)}: "
+            self._closed(whose + (str(error) or "what came is no frame"))
         finally:
             if isinstance(who, str) and self._clients.get(who) is writer:
                 del self._clients[who]
