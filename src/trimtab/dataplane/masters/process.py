@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 import secrets
 import sys
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from trimtab.dataplane.masters import clock
 from trimtab.dataplane.masters.complaints import Complaints
 from trimtab.dataplane.masters.etcd import EtcdClient
 from trimtab.dataplane.masters.handshake import HANDSHAKE_SECONDS, Speaker, meet
 from trimtab.dataplane.masters.links import Link, messages_of
+from trimtab.dataplane.masters.notices import Notices
 from trimtab.dataplane.masters.slots import EtcdSlots
 from trimtab.files.masters.configuration import NodeConfiguration, read_configuration
 from trimtab.files.masters.frames import TornError, encoded
@@ -38,6 +39,7 @@ class NodeProcess:
     def __init__(self, configuration: NodeConfiguration) -> None:
         self._configuration, self._nodes = configuration, len(configuration.addresses)
         self._complaints = Complaints()
+        self._notices = Notices(configuration.node, configuration.settings)
         self._speaker = Speaker(configuration.cluster, configuration.node, configuration.guard.opened())
         self._speaker.keys.tell_failures(self._closed)
         self._log = NodeLog(Path(configuration.folder) / "log", configuration.cluster, configuration.node)
@@ -71,7 +73,7 @@ class NodeProcess:
             self._nodes,
             told.groups,
             life=secrets.randbits(62),
-            now=time.monotonic(),
+            now=clock.lease_clock(),
             settings=told.settings,
             written=written,
             engine=ENGINES[told.engine],
@@ -152,15 +154,16 @@ class NodeProcess:
             self._failed.set()
 
     def _handle(self, fact: Fact) -> None:
+        self._notices.looked(clock.lease_clock())
         facts = [fact]
         while facts:
-            for order in self._core.handle(time.monotonic(), facts.pop(0)):
+            for order in self._core.handle(clock.lease_clock(), facts.pop(0)):
                 own = self._perform(order)
                 if own is not None:
                     facts.append(own)
         if self._timer is not None:
             self._timer.cancel()
-        delay = max(0.0, self._core.due() - time.monotonic())
+        delay = max(0.0, self._core.due() - clock.lease_clock())
         self._timer = asyncio.get_running_loop().call_later(delay, self._tell, Due())
 
     def _perform(self, order: Order) -> Fact | None:
