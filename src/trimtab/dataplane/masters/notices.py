@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Final
 
 from trimtab.dataplane.masters.complaints import Complaints
+from trimtab.online.masters.maps import Maps
 from trimtab.online.masters.settings import MasterSettings
 
 
 class Notices:
-    """Says when the node stood still.
+    """Says when the node stood still, and when another one goes by another map.
 
     Parameters
     ----------
@@ -21,6 +22,7 @@ class Notices:
         self._node, self._settings = node, settings
         self._complaints: Final = Complaints()
         self._looked_at: float | None = None
+        self._disputed: tuple[int, tuple[int, ...]] = 0, ()
 
     def looked(self, now: float) -> None:
         """The node does something, as it does each half of R at least, so a longer pause is one of its own."""
@@ -38,3 +40,18 @@ class Notices:
                 else f"the lease is {lease:g} s, so it may have lost what it was master of"
             )
         )
+
+    def compared(self, maps: Maps) -> None:
+        """Another node may have said which map it has: once of each, as long as they differ."""
+        version, others = maps.seen.version, maps.disputed_by
+        of, before = self._disputed
+        if (version, others) == (of, before):
+            return
+        self._disputed = version, others
+        for other in others:
+            if version != of or other not in before:
+                self._complaints.tell(
+                    f"nodes {self._node} and {other} have different maps of version {version}: no group is "
+                    f"taken over meanwhile; publish a map with version {version + 1} or higher, the same for "
+                    "all nodes"
+                )

@@ -161,6 +161,7 @@ class NodeProcess:
                 own = self._perform(order)
                 if own is not None:
                     facts.append(own)
+        self._notices.compared(self._core.maps)
         if self._timer is not None:
             self._timer.cancel()
         delay = max(0.0, self._core.due() - clock.lease_clock())
