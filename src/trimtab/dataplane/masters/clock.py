@@ -8,7 +8,7 @@ from typing import Final
 
 
 def chosen_clock() -> Callable[[], float]:
-    """Seconds since the machine started, asleep or not, where the system counts them; else while it was awake.
+    """Seconds since the machine started: asleep or not where the system counts so, else while it was awake.
 
     `time.monotonic` stands still on Linux while a machine is suspended: its node would be master of what
     others have taken over long ago.

@@ -22,10 +22,10 @@ class Notices:
         self._node, self._settings = node, settings
         self._complaints: Final = Complaints()
         self._looked_at: float | None = None
-        self._disputed: tuple[int, tuple[int, ...]] = 0, ()
+        self._disputed: tuple[int, ...] = ()
 
     def looked(self, now: float) -> None:
-        """The node does something, as it does each half of R at least, so a longer pause is one of its own."""
+        """The node does something, as it does each half of R at least: a longer pause is one of its own."""
         before, self._looked_at = self._looked_at, now
         if before is None or now - before <= self._settings.renewal_seconds:
             return
@@ -43,13 +43,11 @@ class Notices:
 
     def compared(self, maps: Maps) -> None:
         """Another node may have said which map it has: once of each, as long as they differ."""
-        version, others = maps.seen.version, maps.disputed_by
-        of, before = self._disputed
-        if (version, others) == (of, before):
-            return
-        self._disputed = version, others
-        for other in others:
-            if version != of or other not in before:
+        # Where a further version is disputed by the same node, it was not for a moment before.
+        before, self._disputed = self._disputed, maps.disputed_by
+        version = maps.seen.version
+        for other in self._disputed:
+            if other not in before:
                 self._complaints.tell(
                     f"nodes {self._node} and {other} have different maps of version {version}: no group is "
                     f"taken over meanwhile; publish a map with version {version + 1} or higher, the same for "

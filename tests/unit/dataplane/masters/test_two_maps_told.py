@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
-
-import pytest
+from typing import TYPE_CHECKING
 
 from trimtab.dataplane.masters.notices import Notices
 from trimtab.dataplane.masters.process import NodeProcess
@@ -16,9 +14,14 @@ from trimtab.online.masters.messages import Beat, MapSeen, Received
 from trimtab.online.masters.settings import MasterSettings
 from trimtab.online.masters.token import CLUSTER
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
+
 LINE = (
-    "nodes 0 and {other} have different maps of version {version}: no group is taken over meanwhile; publish a "
-    "map with version {next} or higher, the same for all nodes"
+    "nodes 0 and {other} have different maps of version {version}: no group is taken over meanwhile; "
+    "publish a map with version {next} or higher, the same for all nodes"
 )
 
 

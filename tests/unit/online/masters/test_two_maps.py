@@ -18,11 +18,13 @@ def with_two_maps() -> tuple[Bench, int, int, int]:
 
 
 def test_nothing_is_taken_over_while_two_nodes_have_two_maps_of_one_version() -> None:
-    """The master stays, and renews; a map with a higher version is gone by again."""
+    """The master stays, and renews; a map with a higher version is gone by again, a lower one is not."""
     bench, master, ideal, other = with_two_maps()
     for _ in range(120):
         bench.run(1.0)
         assert bench.masters() == [master]
+    # Nor is the token asked for, which others may want.
+    assert [node.token.version for node in bench.nodes] == [0, 0, 0]
     assert [bench.nodes[node].disputed_by for node in (master, ideal, other)] == [
         [other],
         [other],
@@ -31,7 +33,9 @@ def test_nothing_is_taken_over_while_two_nodes_have_two_maps_of_one_version() ->
     bench.publish_map(ideal, version=2)
     bench.run(2 * bench.settings.renewal_seconds)
     assert bench.masters() == [ideal]
-    assert not any(node.disputed_by for node in bench.nodes)
+    bench.publish_map(other, version=1)
+    bench.run(2 * bench.settings.cycle_seconds)
+    assert bench.masters() == [ideal] and not any(node.disputed_by for node in bench.nodes)
 
 
 def test_whoever_is_gone_disputes_nothing() -> None:
