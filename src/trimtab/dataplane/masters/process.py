@@ -5,16 +5,17 @@ from __future__ import annotations
 import asyncio
 import secrets
 import sys
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from trimtab.dataplane.masters import clock
 from trimtab.dataplane.masters.complaints import Complaints
 from trimtab.dataplane.masters.etcd import EtcdClient
 from trimtab.dataplane.masters.handshake import HANDSHAKE_SECONDS, Speaker, meet
 from trimtab.dataplane.masters.links import Link, messages_of, watch
 from trimtab.dataplane.masters.lives import Lives
+from trimtab.dataplane.masters.notices import Notices
 from trimtab.dataplane.masters.slots import EtcdSlots
 from trimtab.dataplane.masters.terms import outlast
 from trimtab.files.masters.configuration import NodeConfiguration, read_configuration
@@ -43,6 +44,7 @@ class NodeProcess:
     def __init__(self, configuration: NodeConfiguration) -> None:
         self._configuration, self._nodes = configuration, len(configuration.addresses)
         self._complaints = Complaints()
+        self._notices = Notices(configuration.node, configuration.settings)
         self._speaker = Speaker(
             configuration.cluster,
             configuration.node,
@@ -85,7 +87,7 @@ class NodeProcess:
             self._nodes,
             told.groups,
             life=secrets.randbits(62),
-            now=time.monotonic(),
+            now=clock.lease_clock(),
             settings=told.settings,
             written=written,
             engine=ENGINES[told.engine],
@@ -166,15 +168,17 @@ class NodeProcess:
             self._failed.set()
 
     def _handle(self, fact: Fact) -> None:
+        self._notices.looked(clock.lease_clock())
         facts = [fact]
         while facts:
-            for order in self._core.handle(time.monotonic(), facts.pop(0)):
+            for order in self._core.handle(clock.lease_clock(), facts.pop(0)):
                 own = self._perform(order)
                 if own is not None:
                     facts.append(own)
+        self._notices.compared(self._core.maps)
         if self._timer is not None:
             self._timer.cancel()
-        delay = max(0.0, self._core.due() - time.monotonic())
+        delay = max(0.0, self._core.due() - clock.lease_clock())
         self._timer = asyncio.get_running_loop().call_later(delay, self._tell, Due())
 
     def _perform(self, order: Order) -> Fact | None:

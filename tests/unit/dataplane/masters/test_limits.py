@@ -82,7 +82,8 @@ async def running(folder: Path, nodes: int = 1) -> AsyncIterator[MastersCluster]
 async def begun(cluster: MastersCluster, who: int | str = "cl") -> Line:
     """A connection to node 0."""
     reader, writer = await asyncio.open_connection(HOST, int(cluster.addresses[0].rpartition(":")[2]))
-    await introduce(reader, writer, Speaker("c", who, Guard().opened()), 0)
+    shared = configuration(Path(), 0, list(cluster.addresses)).shared
+    await introduce(reader, writer, Speaker("c", who, Guard().opened(), life=7, shared=shared), 0)
     return reader, writer
 
 
@@ -180,8 +181,8 @@ def test_a_message_for_a_node_that_there_is_not_goes_nowhere(tmp_path: Path) -> 
 
     async def story() -> None:
         node = NodeProcess(configuration(tmp_path, 0, [f"{HOST}:1", f"{HOST}:2"]))
-        assert node._send(Send(99, 0, Beat(()), synced=False)) is None
-        assert node._send(Send(-1, 0, Beat(()), synced=False)) is None
+        assert node._send(Send(99, 0, Beat((), 0, 0), synced=False)) is None
+        assert node._send(Send(-1, 0, Beat((), 0, 0), synced=False)) is None
 
     played(story())
 

@@ -193,8 +193,8 @@ def test_a_frame_that_is_too_long_is_not_waited_for() -> None:
             with pytest.raises(InputError, match=f"a frame has {length:,} bytes, expected {most:,} or fewer"):
                 await anext(messages_of(reader, most))
         reader = asyncio.StreamReader()
-        frame = encoded((0, Beat(())))
+        frame = encoded((0, Beat((), 0, 0)))
         reader.feed_data(frame)
-        assert await anext(messages_of(reader, len(frame) - 8)) == (0, Beat(()))
+        assert await anext(messages_of(reader, len(frame) - 8)) == (0, Beat((), 0, 0))
 
     played(story())

@@ -27,7 +27,7 @@ def state() -> tuple[Any, ...]:
 @pytest.mark.parametrize(
     "told",
     [
-        5, "x", (), (1,), (1, Beat(()), 2), ("0", Beat(())), (True, Beat(())), (0.0, Beat(())), (0, 5),
+        5, "x", (), (1,), (1, Beat((), 0, 0), 2), ("0", Beat((), 0, 0)), (True, Beat((), 0, 0)), (0.0, Beat((), 0, 0)), (0, 5),
         (0, (1, 2)), (0, Nothing()), (0, RECORD), (0, ChosenUpTo(1)),
     ],
 )  # fmt: skip
@@ -36,7 +36,7 @@ def test_what_is_no_message_for_a_group_is_refused(told: Any) -> None:
     with pytest.raises(InputError, match="no number of a group with a message for it"):
         opened(told)
     assert opened((0, Publish("c", RECORD))) == (0, Publish("c", RECORD))
-    assert opened((-1, Beat((1,)))) == (-1, Beat((1,)))
+    assert opened((-1, Beat((1,), 0, 0))) == (-1, Beat((1,), 0, 0))
 
 
 @pytest.mark.parametrize(

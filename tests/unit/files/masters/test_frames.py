@@ -86,7 +86,7 @@ def right_after_all(value: Any, hint: Any) -> bool:
     [
         raw(17, "cl", 5),
         Publish("cl", ("t", "p", 1, b"")),  # type: ignore[arg-type]
-        Publish("cl", Beat(())),  # type: ignore[arg-type]
+        Publish("cl", Beat((), 0, 0)),  # type: ignore[arg-type]
         Forward(RECORD),  # type: ignore[arg-type]
         Publish("cl", Record("t", "p", 1 << 63, b"")),
         Publish("cl", Record("t", "p", 1, 7)),  # type: ignore[arg-type]
