@@ -95,6 +95,29 @@ def test_what_retention_deletes_is_all_that_is_lost(seed: int) -> None:
     assert found.effects + found.lost >= 0.9 * found.records
 
 
+def test_what_retention_deleted_may_take_effect_too_late_with_who_was_replaced_unknowingly() -> None:
+    """A limit: who has it in hand does not know that others have gone on without it, and no mark tells."""
+    made = World(2, 2, [[A, A]], Guarding(run_records=1), nothing, retention=True)
+    made.tables = [EXCHANGED]
+    made.send(0)
+    made.append(0, 0)
+    made.poll(0, 0)
+    made.hand_over(0, 1, told=False)
+    made.retain(0, 1)
+    made.poll(1, 0)
+    made.tick(1)
+    made.read_table(0, 0)
+    while made.switchable(0):
+        made.switch(0)
+    made.send(0)
+    made.append(0, 1)
+    made.poll(1, 1)
+    made.hear(1)
+    made.effect(1)
+    with pytest.raises(ViolationError, match="number 1 of its key and took effect after 2"):
+        made.effect(0)
+
+
 def record(key: bytes, sequence: int = 0, epoch: int = 1) -> Record:
     """Of one producer."""
     return Record("p", key, 0, Stamp(epoch if sequence else 0, (), sequence))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-Records = list[tuple[int, bytes | None]]
+Records = Sequence[tuple[int, bytes | None]]
 """Partition and key of each."""
 pytestmark = pytest.mark.spark
 
