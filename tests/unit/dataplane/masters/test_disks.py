@@ -138,7 +138,7 @@ def test_a_node_whose_disk_is_full_ends_and_the_others_go_on(tmp_path: Path, sma
             assert 8000 * sent > DISK_KILOBYTES * 1000 // 2
             assert len(place.errors) == 1
             assert place.errors[0].startswith(
-                f"trimtab: node {SMALL} of cluster c ends: the disk of {place.folder} is full: free space there"
+                f"trimtab: node {SMALL} of cluster c ends: the disk of {place.folder} is full: free space"
             )
             for _ in range(10):
                 sent += 1

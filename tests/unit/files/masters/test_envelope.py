@@ -13,6 +13,7 @@ from trimtab.online.masters.messages import Beat, ChosenUpTo, Publish, Pull, Sna
 from trimtab.online.masters.state import GroupState
 
 RECORD = Record("t", "p", 1, b"x")
+BEAT = Beat((), 0, 0)
 EMPTY = GroupState().snapshot()
 
 
@@ -27,8 +28,8 @@ def state() -> tuple[Any, ...]:
 @pytest.mark.parametrize(
     "told",
     [
-        5, "x", (), (1,), (1, Beat((), 0, 0), 2), ("0", Beat((), 0, 0)), (True, Beat((), 0, 0)), (0.0, Beat((), 0, 0)), (0, 5),
-        (0, (1, 2)), (0, Nothing()), (0, RECORD), (0, ChosenUpTo(1)),
+        5, "x", (), (1,), (1, BEAT, 2), ("0", BEAT), (True, BEAT), (0.0, BEAT), (0, 5), (0, (1, 2)),
+        (0, Nothing()), (0, RECORD), (0, ChosenUpTo(1)),
     ],
 )  # fmt: skip
 def test_what_is_no_message_for_a_group_is_refused(told: Any) -> None:
