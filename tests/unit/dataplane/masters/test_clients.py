@@ -17,7 +17,7 @@ from trimtab.dataplane.masters import process
 from trimtab.dataplane.masters.cluster import MastersCluster
 from trimtab.dataplane.masters.consumer import Consumer
 from trimtab.dataplane.masters.process import NodeProcess
-from trimtab.dataplane.masters.producer import PAYLOAD_BYTES, Producer
+from trimtab.dataplane.masters.producer import Producer
 from trimtab.dataplane.masters.standings import ask_standings, masters_of
 from trimtab.files.masters import segments
 from trimtab.files.masters.configuration import FORMAT, NodeConfiguration
@@ -26,6 +26,7 @@ from trimtab.files.masters.map import write_map
 from trimtab.lab.sandbox.masters.sandbox import settings_for
 from trimtab.lab.sandbox.ports import free_ports
 from trimtab.model.errors import ConnectError, InputError, NodeError
+from trimtab.online.masters.bounds import PAYLOAD_BYTES
 from trimtab.online.masters.messages import MapSeen
 
 

@@ -26,6 +26,7 @@ from trimtab.online.masters.messages import (
 )
 
 RECORD = Record("t", "p", 1, b"x")
+WRONG: tuple[Any, ...] = (None, {}, "x", 5, b"x", (), ((((1,),),),), RECORD, True)
 
 
 def read(value: Any) -> Any:
@@ -59,7 +60,7 @@ def test_a_field_of_another_type_is_refused(kind: Any) -> None:
     whole = of(kind)
     assert read((3, whole)) == (3, whole) and type(read(whole)) is kind
     for place, hint in enumerate(hints.values()):
-        for wrong in (None, {}, "x", 5, b"x", (), ((((1,),),),), RECORD, True):
+        for wrong in WRONG:
             if right_after_all(wrong, hint):
                 continue
             if kind is Record and wrong == "x":

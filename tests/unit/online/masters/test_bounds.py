@@ -8,7 +8,7 @@ from support.masters_bench import Bench
 from trimtab.files.masters.frames import encoded
 from trimtab.online.masters import replica
 from trimtab.online.masters.bounds import ENTRY_BYTES, NAME_BYTES, PAYLOAD_BYTES, UNFIT, entry_bytes
-from trimtab.online.masters.entries import Append, Record, SyncOffsets
+from trimtab.online.masters.entries import Append, Entry, Record, SyncOffsets
 from trimtab.online.masters.messages import CatchUp, Chosen, Forward, OffsetKept, Publish, Published, Upload
 from trimtab.online.masters.replica import Replica
 from trimtab.online.masters.settings import MasterSettings
@@ -42,7 +42,7 @@ def test_a_message_that_no_node_takes_is_told_so_by_each(record: Record) -> None
     assert bench.nodes[master].groups[0].state.topics == {"t": [largest]}
 
 
-def chosen(bench: Bench, kind: type) -> list[Append | SyncOffsets]:
+def chosen(bench: Bench, kind: type) -> list[Entry]:
     """Entries of a kind that a node has accepted."""
     log = bench.nodes[0].groups[0].log
     assert isinstance(log, Replica)
