@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from trimtab.connect.kafka.keyed_topic import ConsumersSeen, TopicSeen
+from trimtab.connect.kafka.groups import ConsumersSeen
+from trimtab.connect.kafka.keyed_topic import Published, TopicSeen
 from trimtab.observe.keys import reading
 from trimtab.observe.keys.pipeline import PIPELINE, KeysPipelineSettings
 from trimtab.observe.lake import Lake
@@ -30,9 +31,9 @@ class Topic:
         """Nobody."""
         return ConsumersSeen()
 
-    def published(self, topic_id: str) -> tuple[None, tuple[()]]:
+    def published(self, topic_id: str) -> Published:
         """No table."""
-        return None, ()
+        return Published()
 
 
 @pytest.mark.parametrize(("took", "looks"), [(100.0, 2), (295.0, 3), (1000.0, 3)])
