@@ -53,7 +53,10 @@ class FakeKafka:
 
     def list_groups(self) -> list[dict[str, Any]]:
         """All groups."""
-        return [{"group_id": name, "group_type": one.kind} for name, one in self.groups.items()]
+        return [
+            {"group_id": name, "group_type": one.kind, "group_state": one.state}
+            for name, one in self.groups.items()
+        ]
 
     def list_group_offsets(
         self, specs: Mapping[str, Sequence[TopicPartition] | None]

@@ -10,6 +10,7 @@ CLASSIC: Final = frozenset({"", "classic"})
 """Types of groups whose members brokers tell; brokers before KIP-848 name no type."""
 SHARE: Final = "share"
 REBALANCING: Final = frozenset({"PreparingRebalance", "CompletingRebalance"})
+EMPTY: Final = "Empty"
 GONE: Final = "[Error 69]"
 """GroupIdNotFound, as kafka-python words it."""
 
@@ -51,14 +52,21 @@ def all_groups(admin: Any, topic: str, partitions: Iterable[int], named: str) ->
     """
     from kafka import TopicPartition
 
-    kinds = {one["group_id"]: one.get("group_type") or "" for one in admin.list_groups()}
-    kinds = {name: kind.lower() for name, kind in kinds.items() if kind.lower() != SHARE}
+    listed = {one["group_id"]: one for one in admin.list_groups()}
+    kinds = {name: (one.get("group_type") or "").lower() for name, one in listed.items()}
+    kinds = {name: kind for name, kind in kinds.items() if kind != SHARE}
     if named:
         kinds.setdefault(named, "")
     ours = [TopicPartition(topic, one) for one in partitions]
     found = {one.name: one for one in _seen(admin, topic, kinds, ours)}
-    # Members of these are not told. Whoever has commits, and none here, reads something else.
-    unsure = [one.name for one in found.values() if not one.committed and (one.rebalancing or one.untold)]
+    # Members of these are there and not told. Whoever has commits, and none here, reads something else.
+    unsure = [
+        one.name
+        for one in found.values()
+        if not one.committed
+        and (one.rebalancing or one.untold)
+        and listed.get(one.name, {}).get("group_state") != EMPTY
+    ]
     elsewhere = admin.list_group_offsets(dict.fromkeys(unsure)) if unsure else {}
     return tuple(
         one
