@@ -54,6 +54,7 @@ class World:
         self.billing: Callable[[Group], Group] = lambda group: group
         self.damaged, self.newest = "", 0
         self.claims: set[str] = set()
+        self.end = 100
 
     def observe(self, place: Place) -> Seen:
         assert place == ORDERS
@@ -63,7 +64,7 @@ class World:
         there = self.looks - self.changed_at >= self.slowness
         version = self.version - (0 if there else 1)
         held = 4 if self.unseen_partitions or not there else self.partitions
-        ends = tuple(100 for _ in range(self.partitions))
+        ends = (self.end,) * self.partitions
         clients = (
             Client("p1", "producer", max(0, version), True, self.stuck),
             Client("c1", "consumer", max(0, version), self.wrapped, "", "m1"),

@@ -8,7 +8,7 @@ from trimtab.act.acting import Acting, Comparison, Entry, Prepared, beginning, s
 from trimtab.act.execution.codec import Codec
 from trimtab.act.execution.published import standing
 from trimtab.act.keys.machine import KeysMachine
-from trimtab.act.keys.reasons import damaged, other_topic, rebalancing, unguarded
+from trimtab.act.keys.reasons import damaged, other_topic, rebalancing, unguarded, unseen
 from trimtab.act.keys.seen import Seen
 from trimtab.act.keys.settings import KeysSettings
 from trimtab.act.keys.state import (
@@ -129,14 +129,14 @@ def warnings(port: KeysPort, prepared: Prepared, settings: KeysSettings) -> list
     why = damaged(seen, settings) if prepared.steps else ""
     if why:
         raise ActError(f"topic {prepared.plan.topic}: {why}")
+    why = (unguarded(seen, settings) if seen.there else "") or unseen(seen, settings)
+    if prepared.steps and why:
+        raise ActError(f"topic {prepared.plan.topic}: {why}")
     if prepared.steps and not seen.there:
         return [
             f"{_place(prepared.plan).tables} is not there yet: it is made first, and nothing is published "
             "before every member of the group tells there that it keeps order"
         ]
-    why = unguarded(seen, settings) if prepared.steps else ""
-    if why:
-        raise ActError(f"topic {prepared.plan.topic}: {why}")
     told = []
     wait = rebalancing(seen, settings) if prepared.steps else ""
     if wait:

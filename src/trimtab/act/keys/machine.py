@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from trimtab.act.execution.asked import StepState
 from trimtab.act.execution.messages import Command, Event, Wait
@@ -12,7 +12,7 @@ from trimtab.act.execution.record import Blocked, Choice
 from trimtab.act.execution.settings import Patience
 from trimtab.act.execution.state import Status
 from trimtab.act.execution.transitions import COMMON, looked
-from trimtab.act.keys.reasons import damaged, other_topic, rebalancing, unguarded
+from trimtab.act.keys.reasons import damaged, other_topic, rebalancing, unguarded, unseen
 from trimtab.act.keys.seen import Seen
 from trimtab.act.keys.settings import KeysSettings
 from trimtab.act.keys.state import (
@@ -28,6 +28,9 @@ from trimtab.act.keys.state import (
     TopicSeen,
 )
 from trimtab.act.keys.tables import in_force, route_in, settled, with_routes
+
+IN_THE_WAY: Final = (unguarded, unseen, rebalancing)
+"""What is waited for before anything is begun that leads to a publication."""
 
 
 def seen(state: RoutingState, event: TopicSeen) -> RoutingState:
@@ -143,7 +146,7 @@ class KeysMachine(PublishingMachine[KeysPort, RoutingState]):
         assert state.seen is not None
         if not any(one.step.kind is StepKind.PUBLISH for one in state.pending):
             return None
-        why = unguarded(state.seen, state.settings) or rebalancing(state.seen, state.settings)
+        why = next(filter(None, (one(state.seen, state.settings) for one in IN_THE_WAY)), None)
         return (why, state.settings.unhealthy_wait_seconds) if why else None
 
     @classmethod
@@ -179,6 +182,8 @@ class KeysMachine(PublishingMachine[KeysPort, RoutingState]):
         assert found is not None
         if found.rival is not None:
             return None
+        if found.damaged:
+            return Blocked(found.damaged, for_good=True)
         if found.table is None or not published(step, found):
             return Blocked("another table without these routes was published since", for_good=True)
         if state.ends_version != found.table.version:

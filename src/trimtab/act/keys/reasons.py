@@ -12,7 +12,7 @@ SHOWN = 3
 
 
 def unguarded(found: Seen, settings: KeysSettings) -> str:
-    """Who would break the order of a key that moves, or may, as far as anybody can see; empty for nobody."""
+    """Who would break the order of a key that moves, as far as anybody can see; empty for nobody."""
     if settings.publishing.unseen:
         return ""
     if not found.tells:
@@ -27,6 +27,13 @@ def unguarded(found: Seen, settings: KeysSettings) -> str:
             f"{', '.join(those[:SHOWN])}{more} would break the order of keys that move: wrap them "
             "(trimtab.dataplane.keys), or end them"
         )
+    return ""
+
+
+def unseen(found: Seen, settings: KeysSettings) -> str:
+    """The group of which nobody can see whether it keeps order; empty for none."""
+    if settings.publishing.unseen:
+        return ""
     for one in found.groups:
         if one.untold:
             return (
