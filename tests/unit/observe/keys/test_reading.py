@@ -79,7 +79,7 @@ def test_a_reading_that_took_too_long_for_a_rate_looks_again(
 def test_a_torn_table_keeps_nobody_from_reading(
     published: Published, head: tuple[int, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is said; the table before counts, or the plain hash over as many partitions as the torn text says."""
+    """It is said; the table before counts, or the plain hash over what the torn text says."""
     landed: list[Any] = []
     monkeypatch.setattr(reading, "_records", lambda *_: None)
     monkeypatch.setattr(reading, "counted", lambda *_: ({}, []))
