@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import confluent_kafka
 import pytest
 from kafka import KafkaConsumer
 
@@ -92,7 +93,8 @@ def test_a_hot_key_is_found_split_and_put_together(sandbox: KafkaSandbox, tmp_pa
         assert done.returncode == code, done.stdout + done.stderr
         return done.stdout + done.stderr
 
-    lake, plan = tmp_path / "lake", tmp_path / "plan.json"
+    lake, plan, wider = tmp_path / "lake", tmp_path / "plan.json", tmp_path / "wider.json"
+    tight = ("--set", "keys.theta.records=0.05")
     on = ("--bootstrap", bootstrap)
     takers = []
     stores = [Effects(tmp_path / "effects.db") for _ in range(2)]
@@ -102,8 +104,10 @@ def test_a_hot_key_is_found_split_and_put_together(sandbox: KafkaSandbox, tmp_pa
         load.start()
         _until(lambda: stores[0].count() > 2 * len(KEYS), "effects of every key")
         trimtab(
-            "pipeline", "run", "--keys", TOPIC, *on, "--lake", lake, "--set", "pipeline.keys.sample_seconds=3"
-        )
+            "pipeline", "run", "--keys", TOPIC, *on, "--lake", lake,
+            "--set", "pipeline.keys.sample_seconds=3",
+            "--set", "pipeline.keys.capacity_per_second=400",
+        )  # fmt: skip
         snapshot = FORMAT.read(Lake(lake, PIPELINE).newest_snapshot())
         assert {one.group for one in snapshot.groups if one.records_per_second} == set(map(_group, KEYS))
         hot = snapshot.keys[0]
@@ -131,6 +135,24 @@ def test_a_hot_key_is_found_split_and_put_together(sandbox: KafkaSandbox, tmp_pa
         back = ("apply", plan, *on, "--back")
         _until(lambda: run(*back, "--dry-run").returncode == 0, "the group without the stranger")
         assert "routing table 4 is in force" in trimtab(*back, "--yes")
+        newer = confluent_kafka.Consumer(
+            {
+                "bootstrap.servers": bootstrap,
+                "group.id": "newer",
+                "group.protocol": "consumer",
+                "enable.auto.commit": False,
+            }
+        )
+        newer.subscribe([TOPIC])
+        _until(lambda: newer.poll(0.2) and newer.assignment(), "a group of the newer protocol")
+        trimtab("plan", "keys", "--lake", lake, "--out", wider, "--set", "keys.partitions_most=5", *tight)
+        assert "group newer speaks the newer group protocol" in trimtab("apply", wider, *on, "--yes", code=1)
+        newer.close()
+        before = stores[0].count()
+        applied = trimtab("apply", wider, *on, "--yes")
+        assert "orders to 5 partitions" in applied
+        assert "routing table 6 is in force" in applied
+        _until(lambda: any(one[2] == 4 for one in stores[0].all()[before:]), "records in the new partition")
         load.stopped.set()
         load.join(60)
         _until(lambda: stores[0].count() >= sum(load.sent.values()), "all effects")
@@ -140,9 +162,9 @@ def test_a_hot_key_is_found_split_and_put_together(sandbox: KafkaSandbox, tmp_pa
             one.close()
     found: dict[bytes, list[int]] = {}
     partitions: set[int] = set()
-    for key, value, partition in stores[0].all():
+    for number, (key, value, partition) in enumerate(stores[0].all()):
         found.setdefault(key, []).append(int(value))
-        partitions |= {partition} if key == b"hot" else set()
+        partitions |= {partition} if key == b"hot" and number < before else set()
     assert found == {key: list(range(1, count + 1)) for key, count in load.sent.items()}
     assert partitions == set(split["after"])
     assert [one.trouble for one in takers] == [None, None]

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
+from trimtab.act.execution.messages import Failure
 from trimtab.act.kafka.calls import Calls
 from trimtab.act.kafka.claims import ClaimSettings
-from trimtab.act.keys.state import Client, Place, Seen
-from trimtab.act.port import asked
+from trimtab.act.keys.seen import Client, Group, Seen
+from trimtab.act.keys.state import Place
+from trimtab.act.port import PortError, asked
 from trimtab.connect.kafka.client import open_admin
 from trimtab.connect.kafka.keyed_topic import KeyedTopic
 from trimtab.connect.kafka.settings import KafkaConnection
+from trimtab.files.keys.heartbeat import Heartbeat
 from trimtab.files.keys.table import PublishedTable
+from trimtab.model.errors import InputError
 from trimtab.model.keys.routing import RoutingTable
+
+_T = TypeVar("_T")
 
 
 class TablesPort(ClaimSettings):
@@ -29,55 +35,92 @@ class TablesPort(ClaimSettings):
 
         def observe() -> Seen:
             topic = self._topic(place)
-            found = topic.look()
-            published, beats = topic.published(found.topic_id)
-            consumers = topic.consumers(place.consumers)
-            clients = tuple(
-                Client(
-                    one.process, one.role, one.version, one.wrapped, one.plain_because or "", one.member or ""
-                )
-                for one in beats
-                if one.topic_id == found.topic_id and one.group in (None, consumers.name)
+            found = topic.find()
+            if found is None:
+                return Seen(topic.cluster(), "")
+            published = topic.published(found.topic_id)
+            groups = tuple(
+                Group(one.name, one.committed, one.assigned, one.rebalancing, one.untold)
+                for one in topic.groups(found.ends, place.consumers)
             )
+            only = groups[0].name if len(groups) == 1 else ""
             return Seen(
                 found.cluster,
                 found.topic_id,
-                None if published is None else published.table,
+                published.table,
                 tuple(found.begins[part] for part in sorted(found.begins)),
                 tuple(found.ends[part] for part in sorted(found.ends)),
-                consumers.name,
-                consumers.committed,
-                consumers.assigned,
-                clients,
+                place.consumers or only,
+                groups,
+                tuple(map(_client, published.beats)),
                 topic.tables_topic is not None,
                 topic.has_tables(),
+                published.rival,
+                published.damaged,
+                published.base if published.base <= len(found.ends) else 0,
+                published.newest,
             )
 
-        return asked(observe)
+        return _asked(observe)
 
     def make_tables(self, place: Place) -> None:
         """See `KeysPort.make_tables`."""
-        asked(lambda: self._topic(place).make_tables_topic())
+        _asked(lambda: self._topic(place).make_tables_topic())
 
     def add_partitions(self, place: Place, count: int) -> None:
         """See `KeysPort.add_partitions`."""
-        asked(lambda: self._topic(place).add_partitions(count))
+
+        def add() -> None:
+            topic = self._topic(place)
+            found = topic.find()
+            if found is not None and found.topic_id == place.topic_id:
+                topic.add_partitions(count)
+
+        _asked(add)
 
     def publish(self, place: Place, topic_id: str, table: RoutingTable) -> int | None:
-        """See `KeysPort.publish`."""
+        """See `KeysPort.publish`.
+
+        Kafka writes no record on a condition, so that another trimtab may write in between: what lies there
+        is read once more afterwards.
+        """
 
         def publish() -> int | None:
             topic = self._topic(place)
-            published, _ = topic.published(topic_id)
-            if (0 if published is None else published.table.version) != table.version - 1:
+            found = topic.find()
+            if found is None or found.topic_id != topic_id:
+                return None
+            if topic.published(topic_id).newest != table.version - 1:
                 return None
             topic.publish(PublishedTable(place.topic, topic_id, table))
-            return table.version
+            after = topic.published(topic_id)
+            ours = after.table == table and after.rival is None and not after.damaged
+            return table.version if ours else None
 
-        return asked(publish)
+        return _asked(publish)
 
     def _topic(self, place: Place) -> KeyedTopic:
         return KeyedTopic(self._connection, self._admin, place.topic, place.tables)
+
+
+def _client(beat: Heartbeat) -> Client:
+    return Client(
+        beat.process, beat.role, beat.version, beat.wrapped, beat.plain_because or "", beat.member or ""
+    )
+
+
+def _asked(call: Callable[[], _T]) -> _T:
+    """As `asked`; what cannot be read or written on this side is no better the next time.
+
+    Raises
+    ------
+    PortError
+        If the cluster does not answer, or something of ours is in the way.
+    """
+    try:
+        return asked(call)
+    except InputError as error:
+        raise PortError(Failure("Refused", str(error))) from error
 
 
 @contextmanager

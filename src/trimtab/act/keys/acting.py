@@ -7,7 +7,9 @@ from typing import Final
 from trimtab.act.acting import Acting, Comparison, Entry, Prepared, beginning, steps_left
 from trimtab.act.execution.codec import Codec
 from trimtab.act.execution.published import standing
-from trimtab.act.keys.machine import KeysMachine, unguarded
+from trimtab.act.keys.machine import KeysMachine
+from trimtab.act.keys.reasons import damaged, other_topic, rebalancing, unguarded, unseen
+from trimtab.act.keys.seen import Seen
 from trimtab.act.keys.settings import KeysSettings
 from trimtab.act.keys.state import (
     KeysPort,
@@ -15,10 +17,9 @@ from trimtab.act.keys.state import (
     RoutingRecord,
     RoutingState,
     RoutingStep,
-    Seen,
     StepKind,
-    route_in,
 )
+from trimtab.act.keys.tables import route_in
 from trimtab.model.errors import ActError
 from trimtab.model.keys.naming import key_bytes
 from trimtab.model.keys.plan import KeysPlan, KeysReceipt, MoveKind, Places, RoutingOutcome
@@ -31,14 +32,12 @@ def look(port: KeysPort, plan: KeysPlan) -> tuple[str, Seen]:
     Raises
     ------
     ActError
-        If it is another topic than the plan was made for, of the same name or not.
+        If it is another topic than the plan was made for, of the same name, or none.
     """
     seen = port.observe(_place(plan))
-    if seen.topic_id != plan.topic_id:
-        raise ActError(
-            f"topic {plan.topic} has the id {seen.topic_id}, and the plan is for {plan.topic_id}: it was "
-            "deleted and made anew, or this is another cluster; observe it and plan again"
-        )
+    why = other_topic(_place(plan), seen)
+    if why:
+        raise ActError(why)
     return seen.cluster, seen
 
 
@@ -50,7 +49,8 @@ def prepare(plan: KeysPlan, seen: Seen, rebase: bool) -> Prepared:
     ActError
         If partitions were added by somebody else, another group reads the topic, or routes have changed.
     """
-    table = seen.table or RoutingTable(0, plan.base, len(seen.ends))
+    lost = bool(seen.damaged) and seen.table is None
+    table = seen.table or RoutingTable(0, seen.base or plan.base, len(seen.ends))
     before = plan.partitions - plan.cost.partitions
     if len(seen.ends) not in (before, plan.partitions) or table.base != plan.base:
         raise ActError(
@@ -58,16 +58,22 @@ def prepare(plan: KeysPlan, seen: Seen, rebase: bool) -> Prepared:
             f"and the plan was made for {before} and {plan.base}: somebody has added some; observe it and "
             "plan again"
         )
-    if plan.consumers and seen.consumers != plan.consumers:
+    reads = [one for one in seen.groups if one.name == plan.consumers and (one.committed or not one.down)]
+    if plan.consumers and not reads:
+        others = ", ".join(one.name for one in seen.groups if one.name != plan.consumers)
         raise ActError(
             f"group {plan.consumers!r} of the plan does not read topic {plan.topic} any more "
-            f"({seen.consumers or 'nobody'!r} does): observe it and plan again"
+            f"({others or 'nobody'} does): observe it and plan again"
         )
     routes = {f"{one.kind}/{one.name}": one for one in plan.assignments if one.kind is not MoveKind.ADD}
     for key in routes:
         if key.startswith(f"{MoveKind.KEY}/"):
             key_bytes(key.partition("/")[2])  # a hash is refused here, by its name
-    stand = {key: standing(route_in(table, key), one.before, one.after) for key, one in routes.items()}
+    # Of a table that is lost nobody knows what it said, so that all of the plan has to be published.
+    stand = {
+        key: "to do" if lost else standing(route_in(table, key), one.before, one.after)
+        for key, one in routes.items()
+    }
     changed = tuple(
         f"{key} goes to {_listed(route_in(table, key))} by table {table.version}, and went to "
         f"{_listed(routes[key].before)} when the plan was made (table {plan.version})"
@@ -95,9 +101,9 @@ def _steps(plan: KeysPlan, seen: Seen, to_do: dict[str, Places]) -> list[Routing
     if plan.partitions > len(seen.ends):
         own = tuple(move.order for move in plan.moves if move.kind is MoveKind.ADD)
         add(StepKind.ADD, {}, own)
-    if to_do:
+    if to_do or seen.damaged or seen.rival:
         add(StepKind.PUBLISH, to_do, tuple(sorted(orders[key] for key in to_do if key in orders)))
-        if seen.consumers:
+        if seen.groups:
             add(StepKind.SETTLE, to_do, ())
     return steps
 
@@ -108,7 +114,7 @@ def _listed(places: Places) -> str:
 
 def _place(plan: KeysPlan) -> Place:
     tables = plan.settings.get("tables")
-    return Place(plan.topic, str(tables or "kafka:trimtab-tables"), plan.consumers)
+    return Place(plan.topic, str(tables or "kafka:trimtab-tables"), plan.consumers, plan.topic_id)
 
 
 def warnings(port: KeysPort, prepared: Prepared, settings: KeysSettings) -> list[str]:
@@ -117,18 +123,24 @@ def warnings(port: KeysPort, prepared: Prepared, settings: KeysSettings) -> list
     Raises
     ------
     ActError
-        If the group, or a producer, is not seen to keep order.
+        If a group, or a producer, is not seen to keep order, or the table there cannot be read.
     """
     seen: Seen = prepared.seen
+    why = damaged(seen, settings) if prepared.steps else ""
+    if why:
+        raise ActError(f"topic {prepared.plan.topic}: {why}")
+    why = (unguarded(seen, settings) if seen.there else "") or unseen(seen, settings)
+    if prepared.steps and why:
+        raise ActError(f"topic {prepared.plan.topic}: {why}")
     if prepared.steps and not seen.there:
         return [
             f"{_place(prepared.plan).tables} is not there yet: it is made first, and nothing is published "
             "before every member of the group tells there that it keeps order"
         ]
-    why = unguarded(seen, settings) if prepared.steps else ""
-    if why:
-        raise ActError(f"topic {prepared.plan.topic}: {why}")
     told = []
+    wait = rebalancing(seen, settings) if prepared.steps else ""
+    if wait:
+        told.append(f"{wait}: nothing is published before that is over")
     if prepared.steps and not any(one.role == "producer" for one in seen.clients):
         told.append(
             "no producer tells that it follows tables: those that do not go on by the plain hash, and their "

@@ -22,13 +22,17 @@ class Publishing:
         partitions stay named in the table, which costs some bytes a record, and a later execution takes them
         out.
     unseen
-        Publish although nobody can be seen to keep order: tables in a file have no heartbeats. Whoever sets
-        it vouches for every producer and consumer.
+        Publish although nobody can be seen to keep order: tables in a file have no heartbeats, groups of the
+        newer protocol (KIP-848) tell no members, and of a group that is down nobody is there. Whoever sets it
+        vouches for every producer and consumer.
+    replace
+        Publish although what was published last cannot be read, for one that was torn or edited.
     """
 
     follow_seconds: float = 120.0
     settle_wait_seconds: float = 300.0
     unseen: bool = False
+    replace: bool = False
 
     def __post_init__(self) -> None:
         """Refuse times that no execution could work with."""

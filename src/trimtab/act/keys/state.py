@@ -1,21 +1,20 @@
-"""Steps and states of executions of the level `keys`, and what there is to see of a topic and its clients."""
+"""Steps and states of executions of the level `keys`, orders and answers, and the port that takes them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import ClassVar, Protocol
 
 from trimtab.act.execution.asked import AskedRecord
 from trimtab.act.execution.messages import Command, Event, Look
 from trimtab.act.execution.published import KeptPublishing, Publishing
+from trimtab.act.keys.seen import Seen
 from trimtab.act.keys.settings import KeysSettings
 from trimtab.act.port import ClaimPort
-from trimtab.model.keys.naming import key_bytes
-from trimtab.model.keys.plan import MoveKind, Places
-from trimtab.model.keys.routing import Route, RoutingTable
-from trimtab.online.keys.murmur2 import key_group
+from trimtab.model.keys.plan import Places
+from trimtab.model.keys.routing import RoutingTable
 
 
 class StepKind(StrEnum):
@@ -31,11 +30,20 @@ class StepKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A topic, where its tables are, and the consumer group that counts; empty for the only one."""
+    """A topic and where its tables are.
+
+    Attributes
+    ----------
+    consumers
+        The consumer group whose load is levelled; empty for the only one.
+    topic_id
+        Of the topic that the plan is for: one that was made anew has another. Empty in journals of before.
+    """
 
     topic: str
     tables: str
     consumers: str
+    topic_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,156 +90,32 @@ class KeptRouting(KeptPublishing[RoutingRecord, KeysSettings]):
     ----------
     ends
         Ends of all partitions when everybody followed: once these are committed, nothing waits elsewhere.
+    ends_version
+        Of the table that they followed then; for another one, ends are taken anew.
     """
 
     ends: tuple[int, ...] = ()
+    ends_version: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
 class RoutingState(KeptRouting, Publishing[RoutingRecord, KeysSettings]):
-    """Everything the state machine knows; `seen` is the last look."""
+    """Everything the state machine knows.
+
+    Attributes
+    ----------
+    seen
+        The last look.
+    lost, lost_since
+        Why nothing can be published any more, and since when that is seen; empty where it can.
+    """
 
     level: ClassVar[str] = "keys"
     kept: ClassVar[type[KeptRouting]] = KeptRouting
 
     seen: Seen | None = None
-
-
-@dataclass(frozen=True)
-class Client:
-    """One producer or consumer that has told a heartbeat of late.
-
-    Attributes
-    ----------
-    version
-        Of the table that it follows.
-    wrapped
-        Whether it keeps order.
-    plain_because
-        Why it goes by the plain hash although it should not; empty where it does as it should.
-    member
-        Of a consumer, its member id in its group.
-    """
-
-    process: str
-    role: str
-    version: int
-    wrapped: bool
-    plain_because: str = ""
-    member: str = ""
-
-
-@dataclass(frozen=True)
-class Seen:
-    """One look.
-
-    Attributes
-    ----------
-    cluster
-        The id of the cluster.
-    table
-        In force; None where none was published.
-    begins, ends
-        Offsets by partition.
-    consumers
-        Name of the group that reads the topic; empty for none.
-    committed
-        Offsets that it has committed, by partition.
-    assigned
-        Its members, with the partitions that they have.
-    clients
-        Those who tell.
-    tells
-        Whether clients can tell at all: not where tables are in a file.
-    there
-        Whether the topic of tables is: before that nobody tells.
-    """
-
-    cluster: str
-    topic_id: str
-    table: RoutingTable | None
-    begins: tuple[int, ...]
-    ends: tuple[int, ...]
-    consumers: str = ""
-    committed: Mapping[int, int] = field(default_factory=dict)
-    assigned: Mapping[str, frozenset[int]] = field(default_factory=dict)
-    clients: tuple[Client, ...] = ()
-    tells: bool = True
-    there: bool = True
-
-    @property
-    def unguarded(self) -> tuple[str, ...]:
-        """Members and producers that do not keep order, as far as anybody can see."""
-        guarded = {one.member for one in self.clients if one.wrapped and one.role == "consumer"}
-        members = [f"member {one} of group {self.consumers}" for one in self.assigned if one not in guarded]
-        senders = [
-            f"producer {one.process}" for one in self.clients if one.role == "producer" and not one.wrapped
-        ]
-        return (*sorted(members), *senders)
-
-    def behind(self, version: int) -> tuple[str, ...]:
-        """Clients that do not follow a version, or go by the plain hash."""
-        return tuple(
-            f"{one.role} {one.process} follows {one.version}"
-            + (f", by the plain hash: {one.plain_because}" if one.plain_because else "")
-            for one in self.clients
-            if one.version < version or one.plain_because
-        )
-
-    def without_consumer(self, count: int, base: int) -> tuple[int, ...]:
-        """Partitions from `base` on that no consumer has, or of which none has committed anything."""
-        held = {part for its in self.assigned.values() for part in its}
-        if not self.consumers or not self.assigned:
-            held = set(range(count))
-        missing = [
-            part
-            for part in range(base, count)
-            if part not in held or part >= len(self.ends) or (self.assigned and part not in self.committed)
-        ]
-        return tuple(missing)
-
-    @property
-    def passed(self) -> tuple[int, ...]:
-        """Offsets by partition below which nothing waits: committed, or before the log begins."""
-        return tuple(self.committed.get(part, begin) for part, begin in enumerate(self.begins))
-
-
-def route_in(table: RoutingTable, key: str) -> Places:
-    """The partitions of `kind/name` by a table."""
-    kind, _, name = key.partition("/")
-    if kind == MoveKind.GROUP:
-        return table.group_route(int(name)).partitions
-    raw = key_bytes(name)
-    return table.route(key_group(raw, table.base), raw).partitions
-
-
-def with_routes(table: RoutingTable, routes: Mapping[str, Places], partitions: int) -> RoutingTable:
-    """The next table: other routes (`kind/name` to partitions), which name where older records may wait."""
-    groups, keys = dict(table.groups), dict(table.keys)
-    for key, places in routes.items():
-        kind, _, name = key.partition("/")
-        if kind == MoveKind.GROUP:
-            groups[int(name)] = table.group_route(int(name)).moved(places)
-        else:
-            raw = key_bytes(name)
-            keys[raw] = table.route(key_group(raw, table.base), raw).moved(places)
-    return RoutingTable(table.version + 1, table.base, max(partitions, table.partitions), groups, keys)
-
-
-def settled(table: RoutingTable) -> RoutingTable:
-    """The next table: earlier places are passed. Groups at home, and keys with theirs, need no route."""
-    groups = {
-        group: Route(route.partitions)
-        for group, route in table.groups.items()
-        if route.partitions != (group % table.base,)
-    }
-    plain = RoutingTable(table.version + 1, table.base, table.partitions, groups)
-    keys = {
-        key: Route(route.partitions)
-        for key, route in table.keys.items()
-        if route.partitions != plain.route(key_group(key, table.base), key).partitions
-    }
-    return replace(plain, keys=keys)
+    lost: str = ""
+    lost_since: float | None = None
 
 
 @dataclass(frozen=True)
@@ -276,7 +160,7 @@ class KeysPort(ClaimPort, Protocol):
     """One cluster to act on."""
 
     def observe(self, place: Place) -> Seen:
-        """The topic and its clients as they are."""
+        """The topic and its clients as they are; without an id where there is no topic of that name."""
         ...
 
     def make_tables(self, place: Place) -> None:
@@ -284,9 +168,13 @@ class KeysPort(ClaimPort, Protocol):
         ...
 
     def add_partitions(self, place: Place, count: int) -> None:
-        """Bring the topic to so many partitions."""
+        """Bring the topic to so many partitions, unless it is another one by now."""
         ...
 
     def publish(self, place: Place, topic_id: str, table: RoutingTable) -> int | None:
-        """Publish a table; its version, or None where that before it is not the one in force any more."""
+        """Publish a table; its version, or None where somebody else was faster.
+
+        That is so where the version before it is not the newest there any more, where another table came
+        between or after, or where the topic has another id by now.
+        """
         ...

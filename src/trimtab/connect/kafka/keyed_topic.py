@@ -1,20 +1,23 @@
-"""One topic and those who send and receive its records: offsets, commits, members, tables, heartbeats."""
+"""One topic and those who send and receive its records: offsets, consumer groups, tables, heartbeats."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from trimtab.connect.kafka.client import consumer, open_admin, producer
+from trimtab.connect.kafka.groups import ConsumersSeen, all_groups, one_group
 from trimtab.connect.kafka.settings import KafkaConnection
 from trimtab.files.keys import heartbeat, table
 from trimtab.files.keys.heartbeat import Heartbeat
 from trimtab.files.keys.table import PublishedTable
+from trimtab.files.reading import read_bytes
 from trimtab.model.errors import ConnectError, InputError
+from trimtab.model.keys.routing import RoutingTable
 
 TOPIC: Final = "kafka:"
 """Before the name of a topic, where a place may be a topic or a file."""
@@ -33,20 +36,32 @@ class TopicSeen:
 
 
 @dataclass(frozen=True)
-class ConsumersSeen:
-    """A consumer group.
+class Published:
+    """What lies where a topic's tables are.
 
     Attributes
     ----------
-    committed
-        Offsets by partition, as far as there are.
-    assigned
-        Partitions of the topic by member id.
+    table
+        The last one of the topic as it is now; None where there is none, or none that can be read. Tables of
+        an id of before do not count: nobody can follow them any more.
+    rival
+        One before it that is no older and has other routes: two published at once, and some follow this one.
+    damaged
+        Why what lies there last cannot be read; empty where it can. Whoever runs goes on by the one before.
+    base
+        The partitions that the hash of a damaged one divides by, as its text has it; 0 where it does not.
+    newest
+        The highest version that can be made out, in any text there and in heartbeats of the topic, or 0.
+    beats
+        Heartbeats that still count.
     """
 
-    name: str = ""
-    committed: Mapping[int, int] = field(default_factory=dict)
-    assigned: Mapping[str, frozenset[int]] = field(default_factory=dict)
+    table: RoutingTable | None = None
+    rival: RoutingTable | None = None
+    damaged: str = ""
+    base: int = 0
+    newest: int = 0
+    beats: tuple[Heartbeat, ...] = ()
 
 
 class KeyedTopic:
@@ -73,49 +88,52 @@ class KeyedTopic:
         ConnectError
             If brokers do not tell.
         """
+        found = self.find()
+        if found is None:
+            raise InputError(f"there is no topic {self.topic!r} on this cluster: correct its name")
+        return found
+
+    def find(self) -> TopicSeen | None:
+        """The topic as it is; None where there is none of that name. Errors else as in `look`."""
         from kafka import TopicPartition
 
         with _told(self.topic):
             found = self._described(self.topic)
             if found is None:
-                raise InputError(f"there is no topic {self.topic!r} on this cluster: correct its name")
+                return None
             parts = [TopicPartition(self.topic, one["partition_index"]) for one in found["partitions"]]
             begins, ends = (
                 self._admin.list_partition_offsets(dict.fromkeys(parts, spec)) for spec in (EARLIEST, LATEST)
             )
             return TopicSeen(
-                self._admin.describe_cluster()["cluster_id"],
+                self.cluster(),
                 str(found["topic_id"]),
                 {one.partition: begins[one].offset for one in sorted(parts)},
                 {one.partition: ends[one].offset for one in sorted(parts)},
             )
 
+    def cluster(self) -> str:
+        """The id of the cluster."""
+        with _told(self.topic):
+            return str(self._admin.describe_cluster()["cluster_id"])
+
+    def groups(self, partitions: Iterable[int], named: str = "") -> tuple[ConsumersSeen, ...]:
+        """Every group that reads the topic, see `all_groups`."""
+        with _told(self.topic):
+            return all_groups(self._admin, self.topic, partitions, named)
+
     def consumers(self, named: str = "") -> ConsumersSeen:
-        """The group that reads the topic: the one that is named, else the only one with commits or members.
+        """The group whose load is meant: the one that is named, else the only one that reads the topic.
 
         Raises
         ------
         InputError
             If there are several and none is named.
         """
-        with _told(self.topic):
-            names = [named] if named else [one["group_id"] for one in self._admin.list_groups()]
-            offsets = self._admin.list_group_offsets({name: None for name in names}) if names else {}
-            described = self._admin.describe_groups(names) if names else {}
-        found = []
-        for name in sorted(names):
-            committed = {
-                one.partition: its.offset
-                for one, its in offsets.get(name, {}).items()
-                if one.topic == self.topic and its.offset >= 0
-            }
-            assigned = {
-                member["member_id"]: parts
-                for member in described.get(name, {}).get("members", ())
-                if (parts := self._assigned(member)) is not None
-            }
-            if committed or assigned or named:
-                found.append(ConsumersSeen(name, committed, assigned))
+        if named:
+            with _told(self.topic):
+                return one_group(self._admin, self.topic, named)
+        found = self.groups(self.look().ends)
         if len(found) > 1:
             names_told = ", ".join(one.name for one in found)
             raise InputError(
@@ -124,29 +142,46 @@ class KeyedTopic:
             )
         return found[0] if found else ConsumersSeen()
 
-    def published(self, topic_id: str | None = None) -> tuple[PublishedTable | None, tuple[Heartbeat, ...]]:
-        """The table in force and all heartbeats that still count; a file has none of those.
-
-        Raises
-        ------
-        InputError
-            If the table cannot be read, or is of another topic than that with the id.
-        """
+    def published(self, topic_id: str) -> Published:
+        """The tables there, and all heartbeats that still count; a file has none of those."""
         if self.tables_file is not None:
-            if not self.tables_file.exists():
-                return None, ()
-            return table.read_table_file(self.tables_file, self.topic, topic_id), ()
-        found, beats = None, []
+            texts = [read_bytes(self.tables_file)] if self.tables_file.exists() else []
+            return self._understood(texts, {}, topic_id)
         with _told(self.tables_topic or ""):
-            words = self._words()
-        for key, (data, at) in words.items():
-            if key == table.record_key(self.topic):
-                found = table.read_table(data, f"table on {self.tables_topic}", self.topic, topic_id)
-            elif key.startswith(heartbeat.record_key(self.topic, "")):
-                beat = heartbeat.read_heartbeat(data)
-                if beat is not None and time.time() - at < beat.lasting_seconds:
-                    beats.append(beat)
-        return found, tuple(sorted(beats, key=lambda one: (one.role, one.process)))
+            texts, words = self._words()
+        beats: dict[tuple[str, str], tuple[Heartbeat, bool]] = {}
+        for data, at in words:
+            beat = heartbeat.read_heartbeat(data)
+            if beat is not None and beat.topic_id == topic_id:
+                beats[beat.role, beat.process] = beat, time.time() - at < beat.lasting_seconds
+        return self._understood(texts, beats, topic_id)
+
+    def _understood(
+        self, texts: list[bytes], beats: Mapping[tuple[str, str], tuple[Heartbeat, bool]], topic_id: str
+    ) -> Published:
+        found: list[RoutingTable] = []
+        newest, base, damaged = max((beat.version for beat, _ in beats.values()), default=0), 0, ""
+        for text in texts:
+            version, told_base = table.told_in(text)
+            newest, base, damaged = max(newest, version), 0, ""
+            try:
+                one = table.read_table(text, f"table on {self.tables_file or self.tables_topic}", self.topic)
+            except InputError as error:
+                base, damaged = told_base, str(error)
+                continue
+            if one.topic_id == topic_id:
+                found.append(one.table)
+            elif found:
+                damaged = f"a table of the topic's id {one.topic_id} was published over that of {topic_id}"
+        last = found[-1] if found else None
+        rivals = [
+            one
+            for one in found
+            if last and one.version >= last.version and (one.groups, one.keys) != (last.groups, last.keys)
+        ]
+        rival = max(rivals, key=lambda one: one.version, default=None)
+        lasting = tuple(beat for _, (beat, lasts) in sorted(beats.items()) if lasts)
+        return Published(last, rival, damaged, base, newest, lasting)
 
     def has_tables(self) -> bool:
         """Whether the topic of tables is there; a file needs none."""
@@ -187,41 +222,45 @@ class KeyedTopic:
                 self._admin.create_partitions({self.topic: count})
 
     def _described(self, topic: str) -> dict[str, Any] | None:
+        from kafka import errors
+
         found = [one for one in self._admin.describe_topics([topic]) if one["name"] == topic]
-        return found[0] if found and found[0].get("error_code", 0) == 0 and found[0]["partitions"] else None
+        code = found[0].get("error_code", 0) if found else errors.UnknownTopicOrPartitionError.errno
+        if code == errors.UnknownTopicOrPartitionError.errno:
+            return None
+        if code:
+            raise errors.for_code(code)(topic)
+        return found[0] if found[0]["partitions"] else None
 
-    def _assigned(self, member: Mapping[str, Any]) -> frozenset[int] | None:
-        """The partitions that a member has; None where it does not read the topic."""
-        found = member.get("member_assignment") or {}
-        parts = found.get("assigned_partitions", ()) if isinstance(found, Mapping) else ()
-        ours = [one["partitions"] for one in parts if one["topic"] == self.topic]
-        return frozenset(ours[0]) if ours else None
-
-    def _words(self) -> dict[bytes, tuple[bytes, float]]:
-        """The last record of each key of the topic of tables, with its time; none without the topic."""
+    def _words(self) -> tuple[list[bytes], list[tuple[bytes, float]]]:
+        """All texts of the topic's table, the last one last, and the last of each heartbeat with its time."""
         from kafka import TopicPartition
 
         if self.tables_topic is None or self._described(self.tables_topic) is None:
-            return {}
+            return [], []
         place = TopicPartition(self.tables_topic, 0)
         client = consumer(self._connection, enable_auto_commit=False)
+        own, told = table.record_key(self.topic), heartbeat.record_key(self.topic, "")
         try:
             client.assign([place])
             client.seek_to_beginning(place)
             end = client.end_offsets([place])[place]
+            texts: list[bytes] = []
             words: dict[bytes, tuple[bytes, float]] = {}
             limit = time.monotonic() + READ_SECONDS
             while client.position(place) < end:
                 for one in client.poll(timeout_ms=500).get(place, ()):
-                    if one.value is None:
+                    if one.key == own:
+                        texts = [] if one.value is None else [*texts, one.value]
+                    elif one.value is None:
                         words.pop(one.key, None)
-                    else:
+                    elif one.key is not None and one.key.startswith(told):
                         words[one.key] = one.value, one.timestamp / 1000
                 if time.monotonic() > limit:
                     raise ConnectError(
                         f"topic {self.tables_topic} was not read in {READ_SECONDS:g} s: are its brokers well?"
                     )
-            return words
+            return texts, list(words.values())
         finally:
             client.close(autocommit=False)
 

@@ -8,6 +8,7 @@ who may.
 
 from __future__ import annotations
 
+import re
 from base64 import b64decode, b64encode
 from hashlib import sha256
 from pathlib import Path
@@ -30,6 +31,9 @@ Checksum = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
 """SHA-256 of the document as it would be written with an empty checksum."""
 Key = Annotated[str, Meta(extra_json_schema={"contentEncoding": "base64"})]
 """A record's key as it is sent, in base64."""
+AGAIN: Final = "publish the table again with trimtab apply and --set execution.keys.replace=true"
+HIGHEST: Final = 2**62
+"""What a damaged text has above this is no version: there must be room for those to come."""
 
 
 class GroupRecord(msgspec.Struct, forbid_unknown_fields=True):
@@ -129,22 +133,17 @@ def read_table(
     try:
         loose = msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InputError(
-            f"{subject}: is torn or no JSON ({error}); publish the table again with trimtab apply"
-        ) from None
+        raise InputError(f"{subject}: is torn or no JSON ({error}); {AGAIN}") from None
     if not isinstance(loose, dict):
         raise InputError(f"{subject}: is no object, expected {FORMAT}; name the place of a routing table")
     checked_format(subject, loose.get("format"), FORMAT)
     try:
         found = msgspec.convert(loose, type=TableRecord)
     except msgspec.ValidationError as error:
-        raise InputError(
-            f"{subject}: is no {FORMAT} ({error}); publish the table again with trimtab apply"
-        ) from None
+        raise InputError(f"{subject}: is no {FORMAT} ({error}); {AGAIN}") from None
     if found.checksum != _checksum(found):
         raise InputError(
-            f"{subject}: its checksum is not that of its content, so that it was edited or damaged; publish "
-            "the table again with trimtab apply"
+            f"{subject}: its checksum is not that of its content, so that it was edited or damaged; {AGAIN}"
         )
     for name, asked, its in (("topic", topic, found.topic), ("topic_id", topic_id, found.topic_id)):
         if asked is not None and asked != its:
@@ -154,6 +153,18 @@ def read_table(
                 "the topic as it is"
             )
     return PublishedTable(found.topic, found.topic_id, _table(found, subject))
+
+
+def told_in(data: bytes) -> tuple[int, int]:
+    """The version and the base that stand in a text, whether it is a table or torn; 0 for what does not.
+
+    A number at which the text was cut off does not: it may have had more digits.
+    """
+    version, base = (
+        [int(one) for one in re.findall(rb'"%s"\s*:\s*(\d{1,19})\s*[,}]' % name, data)]
+        for name in (b"version", b"base")
+    )
+    return max((one for one in version if one <= HIGHEST), default=0), next(iter(base), 0)
 
 
 def _table(found: TableRecord, subject: str) -> RoutingTable:

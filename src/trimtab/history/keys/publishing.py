@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from trimtab.act.keys.state import settled, with_routes
+from trimtab.act.keys.tables import settled, with_routes
 from trimtab.files.keys.settings import KeysSettings
 from trimtab.history.keys.course import World
 from trimtab.history.keys.guarded import Seen

@@ -18,7 +18,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from trimtab.connect.kafka.keyed_topic import ConsumersSeen, KeyedTopic, TopicSeen, keyed_topic
+from trimtab.connect.kafka.groups import ConsumersSeen
+from trimtab.connect.kafka.keyed_topic import KeyedTopic, TopicSeen, keyed_topic
 from trimtab.files.keys.settings import SECTION
 from trimtab.model.errors import ObserveError, SettingsError
 from trimtab.model.keys.naming import HASHED, key_text
@@ -86,8 +87,13 @@ class Reading:
             If the topic is empty.
         """
         seen = self._topic.look()
-        published, _ = self._topic.published(seen.topic_id)
-        table = RoutingTable(0, len(seen.ends), len(seen.ends)) if published is None else published.table
+        published = self._topic.published(seen.topic_id)
+        if published.damaged:
+            self._say(
+                f"{published.damaged}; goes by the table before, or by the plain hash where there is none"
+            )
+        count = len(seen.ends)
+        table = published.table or RoutingTable(0, min(published.base, count) or count, count)
         begins = newest(seen, self._settings.records_most)
         asked = sum(seen.ends.values()) - sum(begins.values())
         if not asked:

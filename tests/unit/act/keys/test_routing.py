@@ -2,112 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from support.key_snapshots import a_key, a_snapshot
-from trimtab.act.execution.codec import Codecs
-from trimtab.act.journal import Journal
-from trimtab.act.keys.acting import ACTING, look, prepare, warnings
-from trimtab.act.keys.machine import KeysMachine
-from trimtab.act.keys.settings import KeysSettings as ActSettings
-from trimtab.act.keys.state import Client, Place, RoutingState, Seen, settled
-from trimtab.act.runner import Runner
-from trimtab.files.keys.settings import KeysSettings
+from support.keys_world import ORDERS, PLACE, World, a_plan, carried_out
+from trimtab.act.keys.acting import prepare
+from trimtab.act.keys.seen import Group, Seen
+from trimtab.act.keys.tables import settled
 from trimtab.model.errors import ActError, InputError
-from trimtab.model.keys.plan import KeysPlan, taken_back
+from trimtab.model.keys.plan import taken_back
 from trimtab.model.keys.routing import Route, RoutingTable
-from trimtab.online.keys.murmur2 import POSITIVE, murmur2
-from trimtab.plan.keys.trim import plan_keys
-
-ANN = (murmur2(b"ann") & POSITIVE) % 1024
-PLACE = ANN % 4
-
-
-def a_plan(partitions_most: int = 0, capacity: float = 100.0, key: str = "ann") -> KeysPlan:
-    """Ann's 90 records a second are split, some groups make room; with less capacity partitions are added."""
-    rates = {ANN: 90.0, **{group: 10.0 for group in range(1, 13) if group != ANN}}
-    snapshot = a_snapshot(rates, a_key(key, ANN, 90.0, PLACE), capacity=capacity)
-    return plan_keys(snapshot, KeysSettings(partitions_most=partitions_most))
-
-
-class World:
-    """A topic with one producer and one consumer, which follow a few looks later."""
-
-    claim_rights = ""
-
-    def __init__(self, slowness: int = 2) -> None:
-        self.tables: list[RoutingTable] = []
-        self.partitions = 4
-        self.topic_id, self.slowness, self.looks = "id of orders", slowness, 0
-        self.changed_at = 0
-        self.wrapped, self.tells, self.stuck, self.stalled = True, True, "", False
-        self.others = 0
-        self.unseen_partitions = False
-        self.there = True
-
-    def observe(self, place: Place) -> Seen:
-        assert place == Place("orders", "kafka:trimtab-tables", "billing")
-        self.looks += 1
-        there = self.looks - self.changed_at >= self.slowness
-        version = len(self.tables) - (0 if there else 1)
-        held = 4 if self.unseen_partitions or not there else self.partitions
-        ends = tuple(100 for _ in range(self.partitions))
-        clients = (
-            Client("p1", "producer", max(0, version), True, self.stuck),
-            Client("c1", "consumer", max(0, version), self.wrapped, "", "m1"),
-        )
-        committed = dict.fromkeys(range(held), 100 if there and not self.stalled else 50)
-        return Seen(
-            "here", self.topic_id, self.tables[-1] if self.tables else None, (0,) * self.partitions, ends,
-            "billing", committed, {"m1": frozenset(range(held))},
-            clients if self.tells and self.there else (), self.tells, self.there,
-        )  # fmt: skip
-
-    def make_tables(self, place: Place) -> None:
-        self.there = True
-
-    def add_partitions(self, place: Place, count: int) -> None:
-        self.partitions, self.changed_at = max(self.partitions, count), self.looks
-
-    def publish(self, place: Place, topic_id: str, table: RoutingTable) -> int | None:
-        if self.others:
-            self.others -= 1
-            before = self.tables[-1] if self.tables else RoutingTable(0, 4, 4)
-            mine = {**before.groups, 900: Route((3,), (0,))}
-            self.tables.append(replace(before, version=before.version + 1, groups=mine))
-        if table.version != len(self.tables) + 1:
-            return None
-        self.tables.append(table)
-        self.changed_at = self.looks
-        return table.version
-
-    def read_claims(self) -> frozenset[str]:
-        return frozenset()
-
-    def write_claims(self, added: Collection[str], removed: Collection[str]) -> None:
-        pass
-
-
-def carried_out(world: World, plan: KeysPlan, folder: Path) -> RoutingState:
-    """Prepared, journaled and run to its end in virtual time."""
-    now = [1000.0]
-
-    def sleep(seconds: float) -> None:
-        now[0] += max(seconds, 0.01)
-
-    settings = ActSettings()
-    _, seen = look(world, plan)
-    ready = prepare(plan, seen, False)
-    warnings(world, ready, settings)
-    state = ACTING.new_execution(ready.cluster_id, ready.steps, settings, now[0])
-    with Journal(folder / "journal.sqlite", Codecs({"keys": ACTING.codec}, unnamed="keys")) as journal:
-        number = journal.create(state, "orders@here", "{}", "test", {})
-        machine = KeysMachine(world, lambda: now[0], None)
-        return Runner(machine, journal, None, number, state, clock=lambda: now[0], sleep=sleep).run()
 
 
 def test_a_table_is_published_followed_and_settled(tmp_path: Path) -> None:
@@ -127,7 +33,7 @@ def test_a_table_is_published_followed_and_settled(tmp_path: Path) -> None:
 
 def test_a_table_tells_what_had_taken_effect_when_it_was_published(tmp_path: Path) -> None:
     """Committed, or before the log begins; of partitions that are just being added nothing yet."""
-    seen = Seen("here", "id", None, (0, 7, 0), (9, 9, 9), "billing", {0: 5})
+    seen = Seen("here", "id", None, (0, 7, 0), (9, 9, 9), "billing", (Group("billing", {0: 5}),))
     assert seen.passed == (5, 7, 0)
     world = World()
     carried_out(world, a_plan(partitions_most=5, capacity=20.0), tmp_path)
@@ -202,7 +108,7 @@ def test_a_plan_is_taken_back(tmp_path: Path) -> None:
     """All routes as before: the plain hash again, under a higher version; the same once more does nothing."""
     world, plan = World(), a_plan()
     carried_out(world, plan, tmp_path)
-    again = prepare(plan, world.observe(Place("orders", "kafka:trimtab-tables", "billing")), False)
+    again = prepare(plan, world.observe(ORDERS), False)
     assert again.steps == ()
     (tmp_path / "back").mkdir()
     state = carried_out(world, taken_back(plan), tmp_path / "back")
@@ -237,7 +143,7 @@ def test_routes_that_changed_since_are_refused_or_left_out() -> None:
     world.tables.append(RoutingTable(1, 4, 4, {group: Route((PLACE,)), 5: Route((0,))}))
     other = next(one for one in range(4) if one not in (*plan.moves[1].before, *plan.moves[1].after))
     world.tables[0] = RoutingTable(1, 4, 4, {group: Route((other,))})
-    seen = world.observe(Place("orders", "kafka:trimtab-tables", "billing"))
+    seen = world.observe(ORDERS)
     with pytest.raises(ActError, match=f"move_group/{group} goes to {other} by table 1"):
         prepare(plan, seen, False)
     (step, _) = prepare(plan, seen, True).steps
@@ -246,6 +152,6 @@ def test_routes_that_changed_since_are_refused_or_left_out() -> None:
 
 def test_a_hash_names_no_key() -> None:
     """A plan edited by hand that splits a key told by its hash is refused by name."""
-    seen = World().observe(Place("orders", "kafka:trimtab-tables", "billing"))
+    seen = World().observe(ORDERS)
     with pytest.raises(InputError, match="key hmac:12 is a hash"):
         prepare(a_plan(key="hmac:12"), seen, False)

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from trimtab.connect.kafka.keyed_topic import ConsumersSeen, TopicSeen
+from trimtab.connect.kafka.groups import ConsumersSeen
+from trimtab.connect.kafka.keyed_topic import Published, TopicSeen
+from trimtab.model.keys.routing import RoutingTable
 from trimtab.observe.keys import reading
 from trimtab.observe.keys.pipeline import PIPELINE, KeysPipelineSettings
 from trimtab.observe.lake import Lake
@@ -30,9 +32,9 @@ class Topic:
         """Nobody."""
         return ConsumersSeen()
 
-    def published(self, topic_id: str) -> tuple[None, tuple[()]]:
+    def published(self, topic_id: str) -> Published:
         """No table."""
-        return None, ()
+        return Published()
 
 
 @pytest.mark.parametrize(("took", "looks"), [(100.0, 2), (295.0, 3), (1000.0, 3)])
@@ -63,3 +65,31 @@ def test_a_reading_that_took_too_long_for_a_rate_looks_again(
     assert len(landed) == looks
     assert 10 <= landed[-1] - landed[-2] <= 300
     assert len([text for text in told if "looking at orders again" in text]) == looks - 2
+
+
+@pytest.mark.parametrize(
+    ("published", "head"),
+    [
+        (Published(damaged="table on t: is torn", base=1), (0, 1)),
+        (Published(damaged="table on t: is torn", base=10**18), (0, 2)),
+        (Published(damaged="table on t: is torn"), (0, 2)),
+        (Published(RoutingTable(3, 1, 2), damaged="table on t: is torn"), (3, 1)),
+    ],
+)
+def test_a_torn_table_keeps_nobody_from_reading(
+    published: Published, head: tuple[int, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is said; the table before counts, or the plain hash over what the torn text says."""
+    landed: list[Any] = []
+    monkeypatch.setattr(reading, "_records", lambda *_: None)
+    monkeypatch.setattr(reading, "counted", lambda *_: ({}, []))
+    monkeypatch.setattr(reading.time, "sleep", lambda _: None)
+    monkeypatch.setattr(reading.LakeLanding, "land", lambda _, batches, *__: landed.append(batches[0]))
+    told: list[str] = []
+    topic: Any = Topic()
+    topic.published = lambda _: published
+    one = reading.Reading(topic, KeysPipelineSettings(), "", Lake(tmp_path, PIPELINE), told.append)
+    one.read(None, {})  # type: ignore[arg-type]
+    columns = landed[-1].columns
+    assert (columns["version"], columns["base"]) == ([head[0]], [head[1]])
+    assert told[0].startswith("table on t: is torn; goes by the table before")

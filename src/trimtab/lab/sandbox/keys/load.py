@@ -127,7 +127,7 @@ class LoadedTopic:
     def members(self) -> int:
         """Consumers that have partitions; none while the group has no coordinator yet."""
         try:
-            return len(self.topic.consumers(GROUP).assigned)
+            return sum(1 for its in self.topic.consumers(GROUP).assigned.values() if its)
         except ConnectError:
             return 0
 
