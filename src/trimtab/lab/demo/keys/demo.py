@@ -85,7 +85,7 @@ class Execution:
             self.events.setdefault("settled", at)
         if state.seen is not None and state.version:
             found = state.seen
-            waits = tuple(max(0, end - found.committed.get(part, 0)) for part, end in enumerate(found.ends))
+            waits = tuple(max(0, end - done) for end, done in zip(found.ends, found.passed, strict=True))
             done = state.status in (Status.FINISHED, Status.CLEANING)
             self._screen.progress(Look(waits).text, last=done)
 
