@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from support.key_snapshots import a_key, a_snapshot
-from trimtab.act.keys.state import with_routes
+from trimtab.act.keys.tables import with_routes
 from trimtab.files.keys.settings import KeysSettings
 from trimtab.files.keys.table import PublishedTable, table_bytes
 from trimtab.model.keys.plan import KeysPlan, MoveKind, taken_back
