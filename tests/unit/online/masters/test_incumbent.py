@@ -43,8 +43,7 @@ def checking(**settings: Any) -> tuple[Bench, Group, Received]:
     assert bench.elected() == MASTER
     bench.holds = lambda sender, receiver, message: isinstance(message, Ready)
     bench.publish_map(IDEAL)
-    while not bench.held:
-        bench.run(0.01)
+    bench.run_until(lambda: bench.held)
     group = bench.nodes[MASTER].groups[0]
     assert phase(group) is Phase.CHECKING
     (sender, _, number, message), *_ = bench.held
@@ -123,8 +122,7 @@ def test_the_bound_counts_from_the_own_stamp_however_late_the_order_comes() -> N
     assert bench.elected() == MASTER
     bench.holds = lambda sender, receiver, message: isinstance(message, Start)
     bench.publish_map(IDEAL)
-    while not bench.held:
-        bench.run(0.01)
+    bench.run_until(lambda: bench.held)
     (_, _, _, start), *_ = bench.held
     bench.run(2.0)
     bench.holds = lambda sender, receiver, message: isinstance(message, Ready)

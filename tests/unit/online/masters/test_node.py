@@ -122,8 +122,7 @@ def asked_for_the_token(bench: Bench) -> None:
         isinstance(message, Accept) and isinstance(message.entry, TakeToken)
     )
     bench.publish_map(IDEAL)
-    while not any(sender == IDEAL for sender, *_ in bench.held):
-        bench.run(0.1)
+    bench.run_until(lambda: any(sender == IDEAL for sender, *_ in bench.held))
 
 
 def given(bench: Bench) -> list[Probe]:
@@ -170,8 +169,7 @@ def test_a_token_that_another_node_holds_is_not_asked_for() -> None:
     bench = ready()
     bench.holds = lambda sender, receiver, message: isinstance(message, Probed)
     bench.publish_map(IDEAL, 0)
-    while bench.nodes[IDEAL].token.group == CLUSTER:
-        bench.run(0.05)
+    bench.run_until(lambda: bench.nodes[IDEAL].token.group != CLUSTER)
     version = bench.nodes[IDEAL].token.version
     # Node 0 hears no more of node 1 being there, so group 1 is the smallest that it sees.
     bench.nodes[0]._muted_by[IDEAL] = (0,)
