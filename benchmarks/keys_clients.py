@@ -2,8 +2,8 @@
 
 One broker on this machine, 24 partitions, records of 100 bytes, keys drawn by a Zipf law (s = 1) of 10,000.
 The table splits the hottest key and has a tenth of the groups elsewhere. It is the first that a producer
-reads, so that all of these carry fences; on confluent-kafka also as it stands later, when fences are passed and
-only the split key has stamps, for seconds on end, and with larger records.
+reads, so that all of these carry fences; on confluent-kafka also as it stands later, when fences are passed
+and only the split key has stamps, for seconds on end, and with larger records.
 Each round of runs sends the same records, one run after the other, under the same settings (acks=all,
 idempotent); the order of the three changes with each round, since whatever else runs on the machine changes
 too. The third is a subclass whose send does nothing but call the client's: what any Python around it costs.

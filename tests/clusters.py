@@ -19,6 +19,7 @@ _PLACES = {
         "tests/integration/test_apply_command.py",
         "tests/integration/test_collect.py",
         "tests/integration/test_demo.py",
+        "tests/integration/test_demo_keys.py",
         "tests/integration/test_faults.py",
         "tests/integration/test_kafka_classes.py",
         "tests/integration/test_keyed_load.py",

@@ -10,7 +10,6 @@ import argparse
 import asyncio
 import json
 import os
-import statistics
 import sys
 import time
 from collections.abc import Awaitable, Callable
@@ -21,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import aetcd
-from looking import milliseconds, share
+from looking import median, milliseconds, share
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from page import tell
@@ -125,11 +124,11 @@ def table(result: dict[str, Any]) -> str:
     ]
     for size, ways in result["sizes"].items():
         for way, turns in ways.items():
-            p50, p99 = (statistics.median(turn[name] for turn in turns) for name in ("p50", "p99"))
+            p50, p99 = (median(turn[name] for turn in turns) for name in ("p50", "p99"))
             rates = [turn["per_second"] for turn in turns]
             lines.append(
                 f"| {int(size):,} B | {way} | {milliseconds(p50)} | {milliseconds(p99)} "
-                f"| {statistics.median(rates):,.0f} ({min(rates):,.0f}, {max(rates):,.0f}) |"
+                f"| {median(rates):,.0f} ({min(rates):,.0f}, {max(rates):,.0f}) |"
             )
     return "\n".join(lines)
 

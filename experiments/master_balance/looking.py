@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import statistics
 import sys
 import time
 from collections.abc import Iterable, Sequence
@@ -169,8 +170,7 @@ class Clients:
 
     def usual(self) -> float:
         """From sending to acknowledgement, in the median."""
-        waits = sorted(wait for _, wait in self.acknowledged)
-        return waits[len(waits) // 2]
+        return median(wait for _, wait in self.acknowledged)
 
 
 def longest(waits: list[tuple[float, float]], since: float) -> float:
@@ -193,10 +193,15 @@ async def ended(tasks: Iterable[asyncio.Task[Any]]) -> None:
     await asyncio.gather(*found, return_exceptions=True)
 
 
+def median(values: Iterable[float]) -> float:
+    """The middle value; of an even number of values the mean of the two in the middle."""
+    return statistics.median(values)
+
+
 def share(values: Iterable[float], percent: int) -> float:
-    """The value that so many per cent of all do not exceed."""
+    """The value that so many per cent of all do not exceed: one that was measured, but for the median."""
     found = sorted(values)
-    return found[min(len(found) - 1, len(found) * percent // 100)]
+    return median(found) if percent == 50 else found[min(len(found) - 1, len(found) * percent // 100)]
 
 
 def milliseconds(value: float) -> str:

@@ -97,7 +97,7 @@ def measured(rows: Sequence[dict[str, Any]]) -> str:
 def papers(rows: Sequence[dict[str, Any]]) -> str:
     """The paper's comparison: its three measures in percent, and what they leave out."""
     head = ["s", "C", "policy", "KCR", "KSDR", "KSCDR", "busiest broker, processor", "records, of brokers",
-            "of partitions", "p50", "p99", "overtaken", "load average"]  # fmt: skip
+            "of partitions", "partitions added", "p50", "p99", "overtaken", "load average"]  # fmt: skip
     lines = []
     for row in sorted(rows, key=lambda one: (one["load"], one["producers"])):
         converged, brokers = row["converged_seconds"], row["broker_processors"]
@@ -106,6 +106,7 @@ def papers(rows: Sequence[dict[str, Any]]) -> str:
             f"{statistics.mean(brokers):.1%}",
             f"{row['late']:.1%}", "never" if converged is None else f"{converged / row['seconds']:.0%}",
             f"{max(brokers):.1%}", f"{row['brokers_max_over_mean']:.2f}", f"{row['max_over_mean']:.2f}",
+            f"{row['added']}",
             f"{row['p50_seconds']:.3f} s", f"{row['p99_seconds']:.2f} s", f"{row['overtaken']:.2%}",
             f"{max(row['load_average']):g}",
         ])  # fmt: skip

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from support.masters_logs import Logs, batch, be_master
+from trimtab.online.masters.bounds import ENTRY_BYTES, PAYLOAD_BYTES, entry_bytes
 from trimtab.online.masters.engines import ENGINES
-from trimtab.online.masters.entries import Append, BeMaster
+from trimtab.online.masters.entries import Append, BeMaster, Record
 from trimtab.online.masters.log import Engine
 
 SEEDS = 12
@@ -33,6 +34,23 @@ def test_batches_of_a_node_keep_their_order(engine: Engine) -> None:
     wanted = [batch(2, sequence) for sequence in range(1, BATCHES + 1)]
     for entry in wanted:
         logs.propose(2, entry)
+    logs.run(5.0)
+    assert logs.entries() == wanted and logs.alike()
+
+
+def test_batches_as_large_as_may_be_are_applied(engine: Engine) -> None:
+    """One after another, and behind small ones: together they are more than a store takes at once."""
+    logs = Logs(engine)
+    size = PAYLOAD_BYTES // 2
+    count = ENTRY_BYTES // entry_bytes(Append(0, (Record("t", "p1", 1, bytes(size)),)))
+    sequences = [range(at, at + count) for at in range(2, 6 * count, count)]
+    large = [
+        Append(0, tuple(Record("t", "p1", sequence, bytes(size)) for sequence in one)) for one in sequences
+    ]
+    assert ENTRY_BYTES - size < entry_bytes(large[0]) <= ENTRY_BYTES
+    wanted = [batch(1, 1), *large, batch(2, 1)]
+    for entry in wanted:
+        logs.propose(1, entry)
     logs.run(5.0)
     assert logs.entries() == wanted and logs.alike()
 

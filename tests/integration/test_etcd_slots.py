@@ -17,7 +17,8 @@ from trimtab.lab.sandbox.masters.etcd import etcd_program, member_command, wait_
 from trimtab.lab.sandbox.ports import free_ports
 from trimtab.lab.sandbox.processes import Process, kill, spawn
 from trimtab.lab.simulate.masters.store import SlotStore
-from trimtab.model.errors import ConnectError, NodeError, SandboxError
+from trimtab.model.errors import ConnectError, InputError, NodeError, SandboxError
+from trimtab.online.masters.bounds import ENTRY_BYTES, NAME_BYTES, PAYLOAD_BYTES, entry_bytes
 from trimtab.online.masters.entries import Append, BeMaster, Record
 from trimtab.online.masters.slots import Ask, Create, Keep, ReadFrom, Told
 
@@ -177,6 +178,48 @@ def test_what_is_none_of_ours_ends_the_node(member: tuple[Process, str]) -> None
             await EtcdSlots(client, name, 1, lambda told: None).start()
 
     tried(member[1], story)
+
+
+def test_nodes_of_other_settings_do_not_use_the_same_logs(member: tuple[Process, str]) -> None:
+    """The first to start says what all go by, also to those that it cannot reach."""
+
+    async def story(client: EtcdClient) -> None:
+        name = uuid4().hex
+        shared = (("groups", 1), ("lease_seconds", 10.0))
+        for _ in range(2):
+            await EtcdSlots(client, name, 1, lambda told: None, shared).start()
+        sentence = (
+            r"cluster \w+ in etcd \(lease_seconds 7 instead of 10\): give all .* /trimtab-settings/\w+, and"
+        )
+        with pytest.raises(InputError, match=sentence):
+            await EtcdSlots(client, name, 1, lambda told: None, (("lease_seconds", 7.0), ("new", 1))).start()
+
+    tried(member[1], story)
+
+
+@pytest.mark.parametrize("size", [0, PAYLOAD_BYTES])
+@pytest.mark.parametrize("entries", [1, 8])
+def test_the_largest_that_is_put_at_once_is_taken(
+    member: tuple[Process, str], entries: int, size: int
+) -> None:
+    """As etcd comes: one that it refuses would be put again for ever, and the group stand still."""
+    one = Record("ä" * (NAME_BYTES // 2), "p" * NAME_BYTES, 1 << 62, bytes(size))
+    most = ENTRY_BYTES // entries
+    batch = Append(1 << 62, (one,) * (most // entry_bytes(Append(0, (one,)))))
+    assert most - size - 1000 < entry_bytes(batch) <= most
+
+    async def story(client: EtcdClient) -> list[Told]:
+        told: list[Told] = []
+        EtcdSlots(client, "c" * 64, 1000, told.append).ask(
+            Ask(100 * entries + bool(size), Create((1 << 62, 1), 1, (batch,) * entries))
+        )
+        async with asyncio.timeout(10):
+            while not told:
+                await asyncio.sleep(0.01)
+        return told
+
+    (told,) = tried(member[1], story)
+    assert type(told.told).__name__ == "Created"
 
 
 def test_pages_are_read_one_after_another(member: tuple[Process, str]) -> None:

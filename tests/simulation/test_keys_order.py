@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from trimtab.lab.simulate.keys.checker import Effects, ViolationError
+from trimtab.lab.simulate.keys.clients import Entry
 from trimtab.lab.simulate.keys.explore import Faults, explore
 from trimtab.lab.simulate.keys.run import simulate
 from trimtab.lab.simulate.keys.world import World
@@ -86,6 +87,37 @@ def test_seeded_faults_keep_the_promises(seed: int) -> None:
     assert found.effects >= 0.9 * found.records
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_what_retention_deletes_is_all_that_is_lost(seed: int) -> None:
+    """Logs are cut past what nobody has consumed: fences and sequences that wait for it wait no longer."""
+    found = simulate(seed, 20_000, retention=True)
+    assert found.lost > 0, "nothing was cut off that somebody waited for"
+    assert found.effects + found.lost >= 0.9 * found.records
+
+
+def test_what_retention_deleted_may_take_effect_too_late_with_who_was_replaced_unknowingly() -> None:
+    """A limit: who has it in hand does not know that others have gone on without it, and no mark tells."""
+    made = World(2, 2, [[A, A]], Guarding(run_records=1), nothing, retention=True)
+    made.tables = [EXCHANGED]
+    made.send(0)
+    made.append(0, 0)
+    made.poll(0, 0)
+    made.hand_over(0, 1, told=False)
+    made.retain(0, 1)
+    made.poll(1, 0)
+    made.tick(1)
+    made.read_table(0, 0)
+    while made.switchable(0):
+        made.switch(0)
+    made.send(0)
+    made.append(0, 1)
+    made.poll(1, 1)
+    made.hear(1)
+    made.effect(1)
+    with pytest.raises(ViolationError, match="number 1 of its key and took effect after 2"):
+        made.effect(0)
+
+
 def record(key: bytes, sequence: int = 0, epoch: int = 1) -> Record:
     """Of one producer."""
     return Record("p", key, 0, Stamp(epoch if sequence else 0, (), sequence))
@@ -104,6 +136,46 @@ def test_the_checker_sees_what_is_overtaken_doubled_or_lost() -> None:
     effects.acknowledged["p", A] = [1, 2]
     with pytest.raises(ViolationError, match="1 acknowledged records of .* are lost, first 1"):
         effects.check_complete()
+
+
+def test_the_checker_excuses_what_was_deleted_before_it_took_effect_and_nothing_else() -> None:
+    """Of four numbers the first has taken effect, two are deleted, and the fourth is lost."""
+    effects = Effects()
+    effects.acknowledged["p", A] = [1, 2, 3, 4]
+    effects.apply(0, 0, record(A), 1)
+    for number in (1, 2, 3):
+        effects.delete(record(A), number)
+    assert effects.deleted == {("p", A): {2, 3}}
+    with pytest.raises(ViolationError, match="1 acknowledged records of .* are lost, first 4"):
+        effects.check_complete()
+    # A consumer had it in hand: it takes effect all the same, in its order.
+    effects.apply(0, 2, record(A), 3)
+    assert effects.lost == 1
+    effects.apply(0, 3, record(A), 4)
+    effects.check_complete()
+
+
+@pytest.mark.parametrize(("deleted", "waits"), [((), True), ((1,), True), ((1, 2), False), ((2,), True)])
+def test_a_later_run_waits_for_what_retention_left_of_the_run_before(
+    deleted: tuple[int, ...], waits: bool
+) -> None:
+    """Two records of the run before are owed; what is left of them has to take effect first."""
+    made = World(2, 2, [[A, A]], Guarding(run_records=1), nothing, retention=True)
+    made.tables = [SPLIT]
+    made.send(0, 2)
+    made.append(0, 0, 2)
+    made.kill_producer(0)
+    made.read_table(0, 0)
+    while made.switchable(0):
+        made.switch(0)
+    for number in deleted:
+        made.effects.delete(record(A)._replace(producer="0"), number)
+    later = record(A)._replace(producer="1")
+    if waits:
+        with pytest.raises(ViolationError, match="took effect before number"):
+            made.owed.check(Entry(later, 1, 0), later, made.effects)
+    else:
+        made.owed.check(Entry(later, 1, 0), later, made.effects)
 
 
 def test_what_is_held_for_ever_is_a_violation() -> None:

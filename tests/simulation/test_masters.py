@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from functools import partial
 
 import pytest
 
+from trimtab.lab.simulate.masters import world
+from trimtab.lab.simulate.masters.clock import Clock
 from trimtab.lab.simulate.masters.run import run
 from trimtab.online.masters.engines import ENGINES
 from trimtab.online.masters.log import Engine
@@ -44,6 +47,13 @@ def test_seeds_at_which_mistakes_showed(seed: int) -> None:
 def test_nothing_is_lost_where_clocks_keep_no_promise(engine: Engine, seed: int) -> None:
     """Two nodes may both believe to be master then; logs, messages and offsets hang on no clock."""
     assert not run(seed, engine=engine, beyond=True).violation
+
+
+@pytest.mark.parametrize("seed", [0, 2])
+def test_nodes_that_read_a_clock_which_is_set_are_caught(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Faults of the wall clock bite: whoever counts terms by it is master beside another one."""
+    monkeypatch.setattr(world, "Clock", partial(Clock, reads_wall=True))
+    assert run(seed).violation.startswith("I1 ")
 
 
 def test_a_seed_is_replayed_by_the_command_and_tells_its_story() -> None:

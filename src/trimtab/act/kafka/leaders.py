@@ -36,19 +36,20 @@ class LeadersPort(ClaimSettings):
         alive = seen.alive
         masters: dict[str, str | None] = {}
         able: dict[str, frozenset[str]] = {}
+        hindered: dict[str, str] = {}
         for partition, place in seen.placements.items():
-            name = str(partition)
+            name, first = str(partition), place.replicas[0]
             masters[name] = None if place.leader is None else str(place.leader)
-            first = place.replicas[0]
-            may = first in place.in_sync and first in alive and not _moving(seen, partition)
-            able[name] = frozenset({str(first)}) if may else frozenset()
-        return Seen(seen.cluster_id, "", ELECTED, masters, able, frozenset(map(str, alive)))
+            why = _why_not(seen, partition)
+            able[name] = frozenset() if why else frozenset({str(first)})
+            hindered[name] = why or f"broker {first}, its preferred replica, alone can lead it"
+        return Seen(seen.cluster_id, "", ELECTED, masters, able, frozenset(map(str, alive)), hindered)
 
     def ask_for(self, base: int, targets: Mapping[str, str]) -> Answer:
-        """See `MastersPort.ask_for`; a partition whose preferred replica is another one by now is refused."""
+        """See `MastersPort.ask_for`; who is not the preferred replica by now, or not in sync, is refused."""
         seen = self.observe(list(targets))
         wrong = {
-            name: Failure("NotPreferred", f"broker {node} is not its preferred replica, or not in sync", True)
+            name: Failure("NotElected", seen.hindered.get(name, "is not there any more"), True)
             for name, node in targets.items()
             if node not in seen.able.get(name, frozenset())
         }
@@ -65,9 +66,17 @@ def partition_of(name: str) -> TopicPartition:
     return TopicPartition(topic, int(number))
 
 
-def _moving(seen: Observation, partition: TopicPartition) -> bool:
-    """Whether its replicas are on the way elsewhere: which of them is preferred is about to change."""
-    return partition in seen.reassignments
+def _why_not(seen: Observation, partition: TopicPartition) -> str:
+    """Why a partition's preferred replica cannot lead it now; empty where it can."""
+    place = seen.placements[partition]
+    first = place.replicas[0]
+    if partition in seen.reassignments:
+        return "its replicas are being moved"  # which of them is preferred is about to change
+    if first not in seen.alive:
+        return f"broker {first}, its preferred replica, does not answer"
+    if first not in place.in_sync:
+        return f"broker {first}, its preferred replica, is not in sync"
+    return ""
 
 
 @contextmanager

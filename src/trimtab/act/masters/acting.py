@@ -50,13 +50,12 @@ def prepare(plan: MastersPlan, seen: Seen, rebase: bool) -> Prepared:
 
 def warnings(port: MastersPort, prepared: Prepared, settings: TakeoverSettings) -> list[str]:
     """Takeovers that would have to wait are told beforehand."""
-    able = prepared.seen.able
-    return [
-        f"{step.group}: node {step.target} is down or behind now; it is waited for, "
-        f"{settings.broker_grace_seconds:g} s"
-        for step in prepared.steps
-        if step.target not in able.get(step.group, frozenset())
-    ]
+    seen, found = prepared.seen, []
+    for step in prepared.steps:
+        if step.target not in seen.able.get(step.group, frozenset()):
+            why = seen.hindered.get(step.group, f"node {step.target} is down or behind")
+            found.append(f"{step.group}: {why} now; it is waited for, {settings.broker_grace_seconds:g} s")
+    return found
 
 
 def receipt(entry: Entry, state: TakeoverState, sense: object) -> MastersReceipt:

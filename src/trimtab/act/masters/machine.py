@@ -84,7 +84,8 @@ class MastersMachine(PublishingMachine[MastersPort, TakeoverState]):
             if step.group not in state.seen.masters:
                 blocked[step.number] = Blocked("is not there any more", for_good=True)
             elif step.target not in state.seen.able.get(step.group, frozenset()):
-                blocked[step.number] = Blocked(f"node {step.target} is down, or behind in {step.group}")
+                usual = f"node {step.target} is down, or behind in {step.group}"
+                blocked[step.number] = Blocked(state.seen.hindered.get(step.group, usual))
             elif record.not_before > state.now:
                 blocked[step.number] = Blocked(
                     record.reason or "is tried again soon", in_the_way=True, until=record.not_before

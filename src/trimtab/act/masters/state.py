@@ -62,6 +62,9 @@ class Seen:
         Group to the nodes that could be its master now.
     alive
         Nodes that answer.
+    hindered
+        Group to why no other node can be its master now, where the system tells more than that they are down
+        or behind.
     """
 
     cluster: str
@@ -70,6 +73,7 @@ class Seen:
     masters: Mapping[str, str | None]
     able: Mapping[str, frozenset[str]] = field(default_factory=dict)
     alive: frozenset[str] = frozenset()
+    hindered: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)

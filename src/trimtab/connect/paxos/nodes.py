@@ -16,6 +16,7 @@ from typing import Any, Final, TypeVar
 from trimtab.connect.paxos.settings import PaxosConnection
 from trimtab.files.atomic import write_atomically
 from trimtab.files.masters.configuration import NodeConfiguration, read_configuration
+from trimtab.files.masters.envelope import opened
 from trimtab.files.masters.frames import HEAD, MOST_BYTES, TornError, decoded, encoded
 from trimtab.files.masters.greeting import HANDSHAKE_BYTES, answer_to, hello_of, judged
 from trimtab.files.masters.map import read_map, write_map
@@ -89,7 +90,7 @@ class PaxosNodes:
                 self._introduce(line, client, node, until)
                 line.sendall(b"".join(encoded((group, AskReport(client))) for group in range(groups)))
                 while len(found) < groups:
-                    group, message = _message(line, MOST_BYTES, until)
+                    group, message = opened(_message(line, MOST_BYTES, until))
                     if isinstance(message, Report):
                         found[group] = message
         except (OSError, TornError, InputError) as error:

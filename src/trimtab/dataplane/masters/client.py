@@ -12,7 +12,8 @@ from trimtab.dataplane.masters.cluster import MastersCluster
 from trimtab.dataplane.masters.handshake import Speaker
 from trimtab.dataplane.masters.links import Link
 from trimtab.files.masters.frames import encoded
-from trimtab.model.errors import ConnectError
+from trimtab.model.errors import ConnectError, InputError
+from trimtab.online.masters.bounds import NAME_BYTES, name_bytes
 from trimtab.online.masters.messages import Send
 
 
@@ -26,9 +27,15 @@ class Client:
     ----------
     patience_seconds
         What is not answered for that long fails with `ConnectError`; None for never.
+
+    Raises
+    ------
+    InputError
+        If the name of the topic is too long.
     """
 
     def __init__(self, cluster: MastersCluster, topic: str, patience_seconds: float | None) -> None:
+        check_name("a topic", topic)
         self._cluster, self._topic, self._patience = cluster, topic, patience_seconds
         self._client = secrets.token_hex(8)
         self._group = cluster.group_of(topic)
@@ -114,4 +121,19 @@ class Client:
         return ConnectError(
             f"{what} of topic {self._topic} was not answered in {self._patience:g} s by cluster "
             f"{self._cluster.cluster}: {nodes}; a majority of the nodes must run, under this very name"
+        )
+
+
+def check_name(what: str, name: str) -> None:
+    """Refuse a name that no node takes.
+
+    Raises
+    ------
+    InputError
+        If it is too long.
+    """
+    if name_bytes(name) > NAME_BYTES:
+        raise InputError(
+            f"the name of {what} has {name_bytes(name):,} bytes, expected {NAME_BYTES} or fewer: choose a "
+            "shorter one"
         )

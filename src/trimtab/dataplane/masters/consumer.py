@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from typing import Any, NamedTuple
 
-from trimtab.dataplane.masters.client import Client
+from trimtab.dataplane.masters.client import Client, check_name
 from trimtab.dataplane.masters.cluster import MastersCluster
 from trimtab.online.masters.messages import OffsetKept, Pulled, Send
 from trimtab.online.masters.reading import Reading
@@ -37,6 +37,11 @@ class Consumer(Client):
         Messages that may wait here for the program.
     patience_seconds
         If no master answers for that long, the program gets a `ConnectError`; None for never.
+
+    Raises
+    ------
+    InputError
+        If its name, or that of the topic, is too long.
     """
 
     def __init__(
@@ -48,6 +53,7 @@ class Consumer(Client):
         most: int = 200,
         patience_seconds: float | None = 60.0,
     ) -> None:
+        check_name("a consumer", name)
         super().__init__(cluster, topic, patience_seconds)
         self._reading = Reading(
             self._client,

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Any, Final, NamedTuple, TypeVar
 
+from trimtab.dataplane.masters.complaints import Complaints
 from trimtab.extras import missing_extra_named
 from trimtab.model.errors import ConnectError
 
@@ -18,6 +18,15 @@ OPTIONS: Final = {
     "grpc.initial_reconnect_backoff_ms": 100,
     "grpc.max_reconnect_backoff_ms": 1000,
 }
+_LARGER: Final = "set its --max-request-bytes to 1572864, the default, or more"
+REMEDIES: Final = {
+    "database space exceeded": "it is full, and takes nothing more: have it compact and defragment (etcdctl "
+    "compact, etcdctl defrag) or raise its --quota-backend-bytes, then etcdctl alarm disarm",
+    "request is too large": _LARGER,
+    "received message larger than max": _LARGER,
+}
+"""Of what etcd says itself, in part, to what is to be done about it."""
+DOWN: Final = "a majority of its members must run"
 Answer = TypeVar("Answer")
 
 
@@ -78,6 +87,7 @@ class EtcdClient:
         self._watch: Any = None
         self._turning: set[asyncio.Task[None]] = set()
         self._told = ""
+        self._complaints = Complaints()
         self.does = self._clients[0].transactions
         """Comparisons and operations of transactions."""
 
@@ -132,7 +142,8 @@ class EtcdClient:
     def _turn(self, at: int, error: Exception) -> str:
         """Go on with the next member; a sentence on why."""
         what = str(error) or f"no answer in {self._timeout:g} s"
-        told = f"etcd at {self._endpoints[at]} fails ({what}): a majority of its members must run"
+        remedy = next((then for said, then in REMEDIES.items() if said in what), DOWN)
+        told = f"etcd at {self._endpoints[at]} fails ({what}): {remedy}"
         if at == self._at:
             self._at = (at + 1) % len(self._endpoints)
             if self._watch is not None and len(self._endpoints) > 1:
@@ -141,7 +152,8 @@ class EtcdClient:
                 task.add_done_callback(self._turning.discard)
         if told != self._told:
             self._told = told
-            print(told, file=sys.stderr, flush=True)
+            # Reads go through while it is full, and each next write fails anew.
+            self._complaints.tell(told)
         return told
 
     async def _end(self, watch: Any) -> None:

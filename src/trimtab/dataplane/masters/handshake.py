@@ -8,16 +8,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from trimtab.dataplane.masters.lives import Lives
+from trimtab.files.masters.configuration import Shared
 from trimtab.files.masters.frames import HEAD, TornError, decoded, encoded
 from trimtab.files.masters.greeting import (
     FORMAT,
     HANDSHAKE_BYTES,
     NONCE_BYTES,
+    agree,
     answer_to,
     called,
     hello_of,
     judged,
+    life_of,
+    may_be_told,
     proof,
+    refusal,
     right,
     who_speaks,
 )
@@ -39,11 +45,17 @@ class Speaker:
         The number of a node, or the name of a client.
     keys
         Its own, of the cluster's guard.
+    life
+        Of a node: a number that no other life of it has.
+    shared
+        Of a node: what all must have alike.
     """
 
     cluster: str
     who: int | str
     keys: Keys
+    life: int = 0
+    shared: Shared = ()
 
 
 async def message(reader: asyncio.StreamReader, most_bytes: int) -> Any:
@@ -70,47 +82,72 @@ async def introduce(
     Raises
     ------
     InputError
-        If the node is not who it should be.
+        If the node is not who it should be, or refuses.
     TornError, IncompleteReadError, OSError
-        If it speaks otherwise, or refuses.
+        If it speaks otherwise, or goes.
     """
-    hello = hello_of(speaker.cluster, speaker.who, to)
+    hello = hello_of(speaker.cluster, speaker.who, to, speaker.life, speaker.shared)
     writer.write(encoded(hello))
-    challenge = await message(reader, HANDSHAKE_BYTES)
+    try:
+        challenge = await message(reader, HANDSHAKE_BYTES)
+    except asyncio.IncompleteReadError:
+        # So do versions before the third, and nodes with a secret where the cluster is another one.
+        raise InputError(
+            f"node {to} closed the connection without an answer: probably another version of trimtab runs "
+            "there, or a node of another cluster; it says why on its side"
+        ) from None
     writer.write(answer_to(hello, challenge, speaker.keys.secret, to))
     judged(await message(reader, HANDSHAKE_BYTES), hello, challenge, speaker.keys.secret, to)
 
 
 async def meet(
-    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, speaker: Speaker, addresses: Sequence[str]
+    reader: asyncio.StreamReader,
+    writer: asyncio.StreamWriter,
+    speaker: Speaker,
+    addresses: Sequence[str],
+    lives: Lives,
 ) -> int | str:
     """Begin a connection that came to a node; who it is from.
 
     Raises
     ------
     InputError
-        If it is of another version or cluster, for another node, or cannot prove who it is.
+        If it is of another version or cluster, for another node, cannot prove who it is, or is a node that
+        goes by other settings or runs already; where that is no secret, the caller is told as well.
     TornError, IncompleteReadError, OSError
         If it is none of ours, or ends.
     """
     hello = await message(reader, HANDSHAKE_BYTES)
-    assert isinstance(speaker.who, int)
-    who = who_speaks(hello, speaker.cluster, speaker.who, len(addresses))
+    secret = speaker.keys.secret
+    try:
+        assert isinstance(speaker.who, int)
+        who = who_speaks(hello, speaker.cluster, speaker.who, len(addresses))
+    except InputError as error:
+        if may_be_told(hello, secret):
+            writer.write(refusal(str(error)))
+        raise
     challenge = (FORMAT, secrets.token_bytes(NONCE_BYTES))
     writer.write(encoded(challenge))
     match await message(reader, HANDSHAKE_BYTES):
-        case (bytes(given),) if right(given, speaker.keys.secret, "caller", hello, challenge):
+        case (bytes(given),) if right(given, secret, "caller", hello, challenge):
             pass
         case (b"",):
             raise InputError(f"{called(who)} gave no proof of the secret: set its secret_file; refused")
-        case _ if not speaker.keys.secret:
+        case _ if not secret:
             raise InputError(f"{called(who)} has a secret, and this node has none: refused")
         case _:
             raise InputError(f"{called(who)} has another secret: correct its secret_file; refused")
-    if isinstance(who, int) and speaker.keys.serving is not None and speaker.keys.verify_hostname:
-        certificate: Mapping[str, Any] | None = writer.get_extra_info("peercert")
-        host, _, _ = addresses[who].rpartition(":")
-        if not names_host(certificate, host):
-            raise InputError(f"node {who} has a certificate that does not name {host}, its host: refused")
-    writer.write(encoded((proof(speaker.keys.secret, "node", hello, challenge),)))
+    if isinstance(who, int):
+        if speaker.keys.serving is not None and speaker.keys.verify_hostname:
+            certificate: Mapping[str, Any] | None = writer.get_extra_info("peercert")
+            host, _, _ = addresses[who].rpartition(":")
+            if not names_host(certificate, host):
+                raise InputError(f"node {who} has a certificate that does not name {host}, its host: refused")
+        try:
+            agree(hello, speaker.shared, speaker.who)
+            lives.admit(who, life_of(hello), writer)
+        except InputError as error:
+            writer.write(refusal(str(error)))
+            raise
+    writer.write(encoded((proof(secret, "node", hello, challenge),)))
     return who

@@ -5,18 +5,22 @@ from __future__ import annotations
 import asyncio
 import secrets
 import sys
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from trimtab.dataplane.masters import clock
 from trimtab.dataplane.masters.complaints import Complaints
 from trimtab.dataplane.masters.etcd import EtcdClient
 from trimtab.dataplane.masters.handshake import HANDSHAKE_SECONDS, Speaker, meet
-from trimtab.dataplane.masters.links import Link, messages_of
+from trimtab.dataplane.masters.links import Link, messages_of, watch
+from trimtab.dataplane.masters.lives import Lives
+from trimtab.dataplane.masters.notices import Notices
 from trimtab.dataplane.masters.slots import EtcdSlots
+from trimtab.dataplane.masters.terms import outlast
 from trimtab.files.masters.configuration import NodeConfiguration, read_configuration
-from trimtab.files.masters.frames import TornError, encoded
+from trimtab.files.masters.frames import MOST_BYTES, TornError, encoded
+from trimtab.files.masters.greeting import called
 from trimtab.files.masters.log import NodeLog
 from trimtab.files.masters.map import MapFile
 from trimtab.files.masters.segments import DiskError
@@ -28,6 +32,8 @@ from trimtab.online.masters.slots import Ask, Fact, Order
 
 CLIENT_BYTES: Final = 16 << 20
 """What waits for a client that reads nothing; answers beyond that are dropped, and asked for again."""
+CLIENT_FRAME_BYTES: Final = 1 << 20
+"""Of what a client says at once: a message that is too large by less is refused by a verdict of its own."""
 MAP_SECONDS: Final = 0.5
 """Between two looks at the file of the ideal map."""
 
@@ -38,9 +44,18 @@ class NodeProcess:
     def __init__(self, configuration: NodeConfiguration) -> None:
         self._configuration, self._nodes = configuration, len(configuration.addresses)
         self._complaints = Complaints()
-        self._speaker = Speaker(configuration.cluster, configuration.node, configuration.guard.opened())
+        self._notices = Notices(configuration.node, configuration.settings)
+        self._speaker = Speaker(
+            configuration.cluster,
+            configuration.node,
+            configuration.guard.opened(),
+            life=secrets.randbits(62),
+            shared=configuration.shared,
+        )
+        self._lives = Lives(2 * configuration.settings.renewal_seconds)
         self._speaker.keys.tell_failures(self._closed)
         self._log = NodeLog(Path(configuration.folder) / "log", configuration.cluster, configuration.node)
+        outlast(Path(configuration.folder), configuration.settings)
         self._core = self._begun(self._log.recovered)
         self._log.recovered.clear()
         self._store: EtcdSlots | None = None
@@ -48,9 +63,10 @@ class NodeProcess:
             # Members are asked in turn, each node begins with another.
             seconds = configuration.settings.propose_seconds
             client = EtcdClient(configuration.etcd, configuration.node, seconds)
-            self._store = EtcdSlots(client, configuration.cluster, configuration.groups, self._tell)
+            cluster, groups, shared = configuration.cluster, configuration.groups, configuration.shared
+            self._store = EtcdSlots(client, cluster, groups, self._tell, shared)
         self._links = {
-            number: Link(address, self._speaker, number)
+            number: Link(address, self._speaker, number, refused=self._refused)
             for number, address in enumerate(configuration.addresses)
             if number != configuration.node
         }
@@ -71,7 +87,7 @@ class NodeProcess:
             self._nodes,
             told.groups,
             life=secrets.randbits(62),
-            now=time.monotonic(),
+            now=clock.lease_clock(),
             settings=told.settings,
             written=written,
             engine=ENGINES[told.engine],
@@ -152,15 +168,17 @@ class NodeProcess:
             self._failed.set()
 
     def _handle(self, fact: Fact) -> None:
+        self._notices.looked(clock.lease_clock())
         facts = [fact]
         while facts:
-            for order in self._core.handle(time.monotonic(), facts.pop(0)):
+            for order in self._core.handle(clock.lease_clock(), facts.pop(0)):
                 own = self._perform(order)
                 if own is not None:
                     facts.append(own)
+        self._notices.compared(self._core.maps)
         if self._timer is not None:
             self._timer.cancel()
-        delay = max(0.0, self._core.due() - time.monotonic())
+        delay = max(0.0, self._core.due() - clock.lease_clock())
         self._timer = asyncio.get_running_loop().call_later(delay, self._tell, Due())
 
     def _perform(self, order: Order) -> Fact | None:
@@ -179,9 +197,14 @@ class NodeProcess:
     def _send(self, order: Send) -> Fact | None:
         if order.to == self._configuration.node:
             return Received(order.to, order.group, order.message)
-        frame = encoded((order.group, order.message))
+        try:
+            frame = encoded((order.group, order.message))
+        except InputError as error:
+            self._complaints.tell(f"a message of group {order.group} to {order.to} is left out: {error}")
+            return None
         if isinstance(order.to, int):
-            self._links[order.to].send(frame)
+            if order.to in self._links:  # a peer may have named a node that there is not
+                self._links[order.to].send(frame)
         else:
             writer = self._clients.get(order.to)
             if writer is not None and writer.transport.get_write_buffer_size() < CLIENT_BYTES:
@@ -211,6 +234,9 @@ class NodeProcess:
     def _closed(self, why: str) -> None:
         self._complaints.tell(f"a connection is closed: {why}")
 
+    def _refused(self, why: str) -> None:
+        self._complaints.tell(f"this node does not take part everywhere: {why}")
+
     async def _compact(self) -> None:
         """Keep the log bounded, beside everything else."""
         while True:
@@ -231,19 +257,25 @@ class NodeProcess:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         who: int | str | None = None
         try:
+            watch(writer)
             async with asyncio.timeout(HANDSHAKE_SECONDS):
-                who = await meet(reader, writer, self._speaker, self._configuration.addresses)
+                addresses = self._configuration.addresses
+                who = await meet(reader, writer, self._speaker, addresses, self._lives)
             if isinstance(who, str):
                 self._clients[who] = writer
-            async for group, told in messages_of(reader):
+            most = CLIENT_FRAME_BYTES if isinstance(who, str) else MOST_BYTES
+            async for group, told in messages_of(reader, most):
+                self._lives.heard(who)
                 self._tell(Received(who, group, told))
         except (asyncio.IncompleteReadError, OSError):
             pass  # whoever called has gone, or said nothing for long
         except (TornError, InputError, TypeError, ValueError) as error:
-            self._closed(str(error) or "what came is no frame")
+            whose = "" if who is None else f"{called(who)}: "
+            self._closed(whose + (str(error) or "what came is no frame"))
         finally:
             if isinstance(who, str) and self._clients.get(who) is writer:
                 del self._clients[who]
+            self._lives.left(who, writer)
             writer.close()
 
 

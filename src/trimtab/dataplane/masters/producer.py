@@ -5,16 +5,15 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 from trimtab.dataplane.masters.client import Client
 from trimtab.dataplane.masters.cluster import MastersCluster
 from trimtab.model.errors import ConnectError, InputError
+from trimtab.online.masters.bounds import PAYLOAD_BYTES
+from trimtab.online.masters.entries import Record
 from trimtab.online.masters.messages import Published, Send
 from trimtab.online.masters.sending import Sending
-
-PAYLOAD_BYTES: Final = 1 << 16
-"""Of one message, at most."""
 
 
 class Producer(Client):
@@ -36,6 +35,11 @@ class Producer(Client):
     name
         Under it the messages are counted. Drawn anew for each producer: numbers of another life are not known
         here.
+
+    Raises
+    ------
+    InputError
+        If the name of the topic is too long.
     """
 
     def __init__(
@@ -59,7 +63,7 @@ class Producer(Client):
         self._room = asyncio.Semaphore(window)
         self._futures: dict[int, asyncio.Future[int]] = {}
         self._heard_at = float("-inf")
-        self._failed: ConnectError | None = None
+        self._failed: ConnectError | InputError | None = None
 
     async def send(self, payload: bytes) -> int:
         """Have a message stored; its sequence, from 1 on.
@@ -69,7 +73,7 @@ class Producer(Client):
         ConnectError
             If nobody acknowledged it in time: it may be stored or not.
         InputError
-            If it is too large.
+            If it is no bytes, or too large; or if a node refuses it, by a lower limit than is known here.
         """
         return await asyncio.shield(await self.post(payload))
 
@@ -81,8 +85,12 @@ class Producer(Client):
         ConnectError
             If the producer has failed before.
         InputError
-            If it is too large.
+            If it is no bytes, or too large; or if a node has refused one before.
         """
+        if not isinstance(payload, bytes | bytearray | memoryview):
+            raise InputError(
+                f"a message for topic {self._topic} is a {type(payload).__name__}, expected bytes: encode it"
+            )
         if len(payload) > PAYLOAD_BYTES:
             raise InputError(
                 f"a message for topic {self._topic} has {len(payload):,} bytes, expected {PAYLOAD_BYTES:,} "
@@ -112,13 +120,7 @@ class Producer(Client):
 
     def _woken(self, now: float) -> Sequence[Send]:
         if self._futures and self._patience is not None and now >= self._heard_at + self._patience:
-            self._failed = self._silence("a message")
-            self._sending.open.clear()
-            futures, self._futures = self._futures, {}
-            for future in futures.values():
-                self._room.release()
-                if not future.done():
-                    future.set_exception(self._failed)
+            self._fail(self._silence("a message"))
         return self._sending.go_on(now) if self._sending.due() <= now else ()
 
     def _heard(self, now: float, node: int, message: Any) -> Sequence[Send]:
@@ -129,7 +131,25 @@ class Producer(Client):
                 future = self._futures.pop(sequence)
                 if not future.done():
                     future.set_result(sequence)
+            if self._sending.unfit is not None and self._failed is None:
+                self._fail(self._refused(node, self._sending.open[self._sending.unfit]))
         return ()
+
+    def _refused(self, node: int, record: Record) -> InputError:
+        return InputError(
+            f"message {record.sequence} of topic {self._topic} has {len(record.payload):,} bytes, and node "
+            f"{node} refuses it for good: send it in parts, or run the same version of trimtab there and here"
+        )
+
+    def _fail(self, error: ConnectError | InputError) -> None:
+        """Nothing more of what is open will be known, or stored."""
+        self._failed = error
+        self._sending.open.clear()
+        futures, self._futures = self._futures, {}
+        for future in futures.values():
+            self._room.release()
+            if not future.done():
+                future.set_exception(error)
 
     def _lost(self, now: float, node: int) -> None:
         self._sending.lost(now, node)

@@ -10,7 +10,9 @@ from contextlib import suppress
 from typing import Any, Final
 
 from trimtab.dataplane.masters.etcd import EtcdClient, HistoryLostError, Pair
+from trimtab.files.masters.configuration import Shared
 from trimtab.files.masters.frames import TornError, encoded, frames
+from trimtab.files.masters.greeting import differences
 from trimtab.model.errors import ConnectError, InputError, NodeError
 from trimtab.online.masters.messages import Snapshot
 from trimtab.online.masters.slots import (
@@ -44,10 +46,21 @@ class EtcdSlots:
     ----------
     tell
         Takes a fact.
+    shared
+        What all nodes must have alike: the first to start writes it to `/trimtab-settings/CLUSTER`. To ask
+        one another does not do: nodes that cannot reach each other write the same logs.
     """
 
-    def __init__(self, client: EtcdClient, cluster: str, groups: int, tell: Callable[[Told], None]) -> None:
+    def __init__(
+        self,
+        client: EtcdClient,
+        cluster: str,
+        groups: int,
+        tell: Callable[[Told], None],
+        shared: Shared = (),
+    ) -> None:
         self._client, self._groups, self._tell = client, range(-1, groups), tell
+        self._cluster, self._shared = cluster, shared
         self._prefix = f"/trimtab/{cluster}/".encode()
         self._states = f"/trimtab-snapshots/{cluster}/".encode()
         self._revision = 0
@@ -63,13 +76,38 @@ class EtcdSlots:
         ------
         NodeError
             If what stands there is none of ours.
+        InputError
+            If the nodes that use these logs go by other settings.
         """
         while True:
             try:
+                await self._agree()
                 self._revision = await self._now()
                 return {group: await self._read(group, 1) for group in self._groups}
             except ConnectError:
                 await asyncio.sleep(AGAIN_SECONDS)
+
+    async def _agree(self) -> None:
+        """Write down what this node goes by, or compare it with what stands there."""
+        does, key = self._client.does, f"/trimtab-settings/{self._cluster}".encode()
+        made, answers = await self._client.transact(
+            [does.create(key) == 0], [does.put(key, encoded(self._shared))], [does.get(key)]
+        )
+        if made:
+            return
+        ((value, _),) = answers[0]
+        theirs = _value(key, bytes(value))
+        # What only one of two versions knows is not compared: it would have to be removed at each update.
+        known = {name for name, _ in theirs} & {name for name, _ in self._shared}
+        differs = differences(
+            *({name: one for name, one in side if name in known} for side in (self._shared, theirs))
+        )
+        if differs:
+            raise InputError(
+                f"this node goes by other settings than cluster {self._cluster} in etcd ({differs}): give "
+                f"all nodes the same; to change them, stop all nodes, remove etcd's key {key.decode()}, and "
+                "start them again"
+            )
 
     async def run(self) -> None:
         """Watch, for good; errors as in `start`."""

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
+from math import inf
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 
 from trimtab.files.masters.guard import Guard
+from trimtab.files.refusals import did_you_mean
 from trimtab.model.errors import InputError, SettingsError
 from trimtab.online.masters.settings import MasterSettings
 
 FORMAT: Final = "trimtab/masters-node/1"
 MOST_BATCH_BYTES: Final = 512 << 10
+Shared = tuple[tuple[str, Any], ...]
+"""Names and values that all nodes of a cluster must have alike."""
 ELECTIONS: Final = 2.0
 """Elections that etcd may need until a call comes through again: 2.03 s were measured with one of a second,
 .32 to .63 s with one of .3 s."""
@@ -69,6 +73,12 @@ class NodeConfiguration:
     secret_file: str = ""
 
     @property
+    def shared(self) -> Shared:
+        """What nodes tell one another before they talk. Addresses may differ: each calls by its own ways."""
+        counts = (("nodes", len(self.addresses)), ("groups", self.groups), ("engine", self.engine))
+        return counts + tuple(self.settings.shared.items())
+
+    @property
     def guard(self) -> Guard:
         """What guards its connections; errors as in `Guard`."""
         return Guard(
@@ -91,7 +101,9 @@ def read_configuration(path: Path) -> NodeConfiguration:
         If a bound of the protocol is not kept, with what the engine needs to choose again after a failure.
     """
     try:
-        found = msgspec.json.decode(path.read_bytes(), type=NodeConfiguration)
+        data = path.read_bytes()
+        _refuse_unknown(path, msgspec.json.decode(data))
+        found = msgspec.json.decode(data, type=NodeConfiguration)
     except (OSError, msgspec.DecodeError) as error:
         raise InputError(f"{path} cannot be read as a node's configuration: {error}") from None
     if found.format != FORMAT:
@@ -104,6 +116,11 @@ def read_configuration(path: Path) -> NodeConfiguration:
         raise InputError(f"{path} has members of etcd and engine {found.engine}, expected engine etcd")
     if found.groups < 1:
         raise InputError(f"{path} has {found.groups} groups, expected 1 or more")
+    if found.ideal and len(found.ideal) != found.groups:
+        raise InputError(
+            f"{path} has ideal nodes for {len(found.ideal)} groups, expected {found.groups}: name one for "
+            "each group, -1 for whoever likes"
+        )
     for place, node in enumerate(found.ideal):
         if not -1 <= node < len(found.addresses):
             known = len(found.addresses) - 1
@@ -113,8 +130,26 @@ def read_configuration(path: Path) -> NodeConfiguration:
     return found if found.engine == "embedded" else _on_etcd(path, found)
 
 
+def _refuse_unknown(path: Path, given: Any) -> None:
+    """A key that nobody reads was meant for something; another format may have others."""
+    if not isinstance(given, dict) or given.get("format") != FORMAT:
+        return
+    tables = (("", given, NodeConfiguration), ("settings.", given.get("settings"), MasterSettings))
+    for place, table, kind in tables:
+        known = [one.name for one in fields(kind)]
+        for name in table if isinstance(table, dict) else ():
+            if name not in known:
+                hint = did_you_mean(name, known, f"known are {', '.join(known)}", place)
+                raise InputError(f"{path} has key {place}{name}, which a node does not know: {hint}")
+
+
 def _on_etcd(path: Path, found: NodeConfiguration) -> NodeConfiguration:
     """With what etcd asks for; errors as in `read_configuration`."""
+    if not 0 < found.etcd_election_seconds < inf:
+        raise InputError(
+            f"{path} has etcd_election_seconds {found.etcd_election_seconds:g}, expected a number above 0: "
+            "name the --election-timeout of etcd"
+        )
     if not found.etcd:
         raise InputError(f"{path} has engine etcd and no members, expected etcd = [host:port, ...]")
     if "/" in found.cluster:

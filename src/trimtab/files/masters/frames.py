@@ -3,18 +3,20 @@
 A frame is the length of its body and the CRC-32 of it, four bytes each, lowest first, then the body. A
 message is an extension of MessagePack whose code is its number in `NUMBERED` and whose data are its fields as
 an array, by position; a ballot, a nonce and any list is an array. Numbers are never used again for something
-else, and other fields are another version of the formats that name them.
+else, and other fields are another version of the formats that name them. Whoever reads a message can rely on
+the types of its fields, but for the state in a `Snapshot`, which each log knows by itself.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final, NoReturn
 from zlib import crc32
 
 import msgspec
 
+from trimtab.files.masters.forms import fields_of, form_of
 from trimtab.model.errors import InputError
 from trimtab.online.masters import entries, messages
 
@@ -58,14 +60,35 @@ def _extension(code: int, data: memoryview) -> Any:
     if kind is None:
         raise InputError(f"message {code} is not known here, expected 1 to {max(NUMBERED)}: update this node")
     try:
-        return kind(*_tuples(_DECODER.decode(data)))
-    except TypeError as error:
-        raise InputError(
-            f"message {kind.__name__} has other fields here ({error}): update this node"
-        ) from None
+        fields = _FIELDS[kind](data)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        if kind is not entries.Record:
+            raise _other_fields(kind, error) from None
+        fields = _text_record(data, error)
+    if kind is messages.Snapshot:
+        slot, state = fields
+        fields = slot, tuple([_tuples(one) for one in state])
+    return tuple.__new__(kind, fields)
+
+
+def _text_record(data: memoryview, error: Exception) -> tuple[Any, ...]:
+    """A message whose payload is text: nodes took them before, so logs hold them."""
+    try:
+        fields: tuple[Any, ...] = _TEXT_RECORD(data)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        raise _other_fields(entries.Record, error) from None
+    return fields
+
+
+def _other_fields(kind: type, error: Exception) -> InputError:
+    return InputError(f"message {kind.__name__} has other fields here ({error}): update this node")
 
 
 _DECODER: Final = msgspec.msgpack.Decoder(ext_hook=_extension)
+_FIELDS: Final[dict[type, Callable[[memoryview], tuple[Any, ...]]]] = {
+    kind: msgspec.msgpack.Decoder(fields_of(kind), ext_hook=_extension).decode for kind in NUMBERED.values()
+}
+_TEXT_RECORD: Final = msgspec.msgpack.Decoder(form_of(tuple[str, str, int, str])).decode
 
 
 def encoded(value: Any) -> bytes:
@@ -98,7 +121,7 @@ def decoded(body: bytes | memoryview, crc: int) -> Any:
         raise TornError
     try:
         return _tuples(_DECODER.decode(body))
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         _unreadable(error)
 
 

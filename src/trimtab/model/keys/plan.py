@@ -137,6 +137,18 @@ class KeysPlan(Plan[RoutingMove]):
     bound: RoutingBound
     drains: tuple[Drain, ...] = ()
 
+    @property
+    def max_over_mean(self) -> tuple[float, float] | None:
+        """The fullest partition against their mean, before and after; None where nothing is told of them.
+
+        Before, partitions that the plan adds do not count.
+        """
+        before = [one.before_per_second for one in self.drains[: self.partitions - self.cost.partitions]]
+        after = [one.after_per_second for one in self.drains]
+        if not sum(before) or not sum(after):
+            return None
+        return max(before) * len(before) / sum(before), max(after) * len(after) / sum(after)
+
 
 def taken_back(plan: KeysPlan) -> KeysPlan:
     """The plan that leads back: routes as they were before; partitions that were added stay."""

@@ -137,6 +137,12 @@ class KeysSnapshot:
         """Key groups that there are."""
         return group_count(self.base)
 
+    @property
+    def keyless_share(self) -> float:
+        """Of the records read, those without a key; 0 where the reading does not tell."""
+        found = dict(self.quality.extra).get("x_keyless_share", 0.0)
+        return float(found) if isinstance(found, int | float) else 0.0
+
     def imbalance(self, rates: FloatArray | None = None) -> Imbalance:
         """The measures of the records that arrive, or of other rates, shape (partitions,).
 

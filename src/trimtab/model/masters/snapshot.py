@@ -138,6 +138,8 @@ class MastersSnapshot:
     def as_asked(self, asked: Mapping[str, Any]) -> MastersSnapshot:
         """The same with the weights and states that settings of a plan ask for.
 
+        The dead stay dead; nodes that are not there are passed over here, and refused where a plan is made.
+
         Parameters
         ----------
         asked

@@ -24,12 +24,19 @@ M: Final = 0x5BD1E995
 
 def hash_column(key: Column) -> Column:
     """The hash without its sign, 0 to 2**31 - 1; null for no key."""
-    text, length = F.hex(key), F.octet_length(key)
+    # Once for all words: Spark would take the whole key out of its row for each, hours for a megabyte.
+    return F.when(key.isNotNull(), _let(key, _hashed))
+
+
+def _hashed(key: Column) -> Column:
+    length = F.octet_length(key)
     words, rest = F.shiftright(length, 2), length % 4
 
     def number(first: Column, places: tuple[int, ...]) -> Column:
         """Bytes as one number, the one that stands last in memory first: little-endian."""
-        parts = [F.substr(text, (first * 8 + place).cast("int"), F.lit(2)) for place in places]
+        # Four bytes of the key, and then their text: in a text Spark looks for a place from its beginning.
+        text = F.hex(F.substr(key, (first * 4 + 1).cast("int"), F.lit(4)))
+        parts = [F.substr(text, F.lit(place), F.lit(2)) for place in places]
         return F.conv(F.concat(*parts), 16, 10).cast("bigint")
 
     def word(h: Column, at: Column) -> Column:
@@ -44,8 +51,7 @@ def hash_column(key: Column) -> Column:
         lambda h: F.when(rest > 0, _times(h.bitwiseXOR(tail))).otherwise(h),
     )
     stirred = _let(hashed, lambda h: _times(_shifted(h, 13)))
-    whole = _let(stirred, lambda h: _shifted(h, 15).bitwiseAND(F.lit(POSITIVE)))
-    return F.when(key.isNotNull(), whole)
+    return _let(stirred, lambda h: _shifted(h, 15).bitwiseAND(F.lit(POSITIVE)))
 
 
 def _let(value: Column, use: Callable[[Column], Column]) -> Column:

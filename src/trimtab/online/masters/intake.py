@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from math import inf
 
+from trimtab.online.masters.bounds import ENTRY_BYTES, UNFIT, fits, record_bytes
 from trimtab.online.masters.entries import Append, Record
 from trimtab.online.masters.lease import Lease
 from trimtab.online.masters.log import GroupLog
@@ -30,7 +31,7 @@ class Intake:
         self._state, self._lease, self._log, self._tally = state, lease, log, tally
         self.unanswered: dict[tuple[str, str, int], str] = {}
         self._batch: list[Record] = []
-        self._batch_bytes = 0
+        self._batch_bytes = self._entry_bytes = 0
         self._batch_until = inf
         self._held: deque[Publish] = deque()
         self._held_until = inf
@@ -58,7 +59,7 @@ class Intake:
         return acting or self._lease.held
 
     def publish(self, publish: Publish, *, handed_to: int | None, named_soon: bool) -> None:
-        """Batch a message, send it on, hold it, or say who is master.
+        """Batch a message, send it on, hold it, or say who is master or that nobody takes it.
 
         Parameters
         ----------
@@ -67,7 +68,9 @@ class Intake:
         named_soon
             Whether a takeover to this node goes on.
         """
-        if handed_to is not None:
+        if not fits(publish.record):
+            self._send_back(publish, UNFIT)
+        elif handed_to is not None:
             self._station.send(handed_to, self._number, Forward(publish))
         elif self.writes:
             self._take(publish)
@@ -77,13 +80,17 @@ class Intake:
             until = self._station.now + self._station.settings.propose_seconds
             self._held_until = min(self._held_until, until)
         else:
-            self._send_back(publish)
+            self._send_back(publish, "moved")
 
     def _take(self, publish: Publish) -> None:
-        record, settings = publish.record, self._station.settings
+        record, settings, size = publish.record, self._station.settings, record_bytes(publish.record)
+        # Many small messages take much more than their payloads.
+        if self._entry_bytes + size > ENTRY_BYTES:
+            self.flush()
         self.unanswered[record.topic, record.producer, record.sequence] = publish.client
         self._batch.append(record)
         self._batch_bytes += len(record.payload)
+        self._entry_bytes += size
         self._batch_until = min(self._batch_until, self._station.now + settings.batch_seconds)
         if self._batch_bytes >= settings.batch_bytes:
             self.flush()
@@ -94,14 +101,17 @@ class Intake:
             if self.writes:
                 self._take(publish)
             else:
-                self._send_back(publish)
+                self._send_back(publish, "moved")
 
     def flush(self) -> None:
         """Propose the batch."""
         if self._batch:
             self._tally.proposed(self._batch[0], self._station.now)
             self._log.propose(Append(self._state.fence, tuple(self._batch)))
-        self._batch, self._batch_bytes, self._batch_until = [], 0, inf
+        self._forget_batch()
+
+    def _forget_batch(self) -> None:
+        self._batch, self._batch_bytes, self._entry_bytes, self._batch_until = [], 0, 0, inf
 
     def applied(self, records: tuple[Record, ...], verdicts: tuple[str, ...]) -> None:
         """Answer for a batch, whoever proposed it."""
@@ -121,15 +131,14 @@ class Intake:
             for (topic, producer, sequence), client in self.unanswered.items():
                 self._tell(client, topic, producer, sequence, "moved")
             self.unanswered.clear()
-        self._batch.clear()
-        self._batch_until = inf
+        self._forget_batch()
         self._log.withdraw(Append)
         self._tally.fenced()
         self._release()
 
-    def _send_back(self, publish: Publish) -> None:
+    def _send_back(self, publish: Publish, verdict: str) -> None:
         record = publish.record
-        self._tell(publish.client, record.topic, record.producer, record.sequence, "moved")
+        self._tell(publish.client, record.topic, record.producer, record.sequence, verdict)
 
     def _tell(self, client: str, topic: str, producer: str, sequence: int, verdict: str) -> None:
         answer = Published(topic, producer, sequence, verdict, self._state.writer)

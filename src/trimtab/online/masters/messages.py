@@ -83,9 +83,11 @@ class Snapshot(NamedTuple):
 
 
 class Beat(NamedTuple):
-    """I am there, and do not want these groups for now."""
+    """I am there, and do not want these groups for now; and which ideal map I have, by its content."""
 
     muted: tuple[int, ...]
+    version: int
+    checksum: int
 
 
 class Probe(NamedTuple):

@@ -11,6 +11,7 @@ from trimtab.online.masters.challenge import Challenge
 from trimtab.online.masters.engines import EMBEDDED
 from trimtab.online.masters.group import Group
 from trimtab.online.masters.log import STORE, Engine
+from trimtab.online.masters.maps import Maps
 from trimtab.online.masters.messages import Beat, MapSeen, Received
 from trimtab.online.masters.settings import MasterSettings
 from trimtab.online.masters.slots import Fact, Order, Told
@@ -63,7 +64,7 @@ class Node:
         self.station = Station(node, nodes, life, settings, now)
         self.token = Token(self.station, engine.log)
         self.groups = [Group(self.station, number, engine.log) for number in range(groups)]
-        self.map = MapSeen(0, (NOBODY,) * groups)
+        self.maps = Maps(groups)
         self._heard = dict.fromkeys(range(nodes), now)
         self._muted_by: dict[int, tuple[int, ...]] = {}
         self._muted: dict[int, float] = {}
@@ -90,8 +91,7 @@ class Node:
         elif isinstance(fact, Told):
             self._told(fact)
         elif isinstance(fact, MapSeen):
-            if fact.version > self.map.version:
-                self.map = fact
+            self.maps.look(fact)
         else:
             self._go_on()
         if self.token.group != CLUSTER or self._challenged is not None:
@@ -115,6 +115,7 @@ class Node:
             return
         if isinstance(message, Beat):
             self._muted_by[sender] = message.muted
+            self.maps.heard(sender, message)
         else:
             self.token.log.received(sender, message)
 
@@ -137,7 +138,7 @@ class Node:
         if station.now >= self._beat_at:
             self._beat_at = station.now + station.settings.renewal_seconds / 2
             self._muted = {group: until for group, until in self._muted.items() if until > station.now}
-            station.tell_others(CLUSTER, Beat(tuple(sorted(self._muted))))
+            station.tell_others(CLUSTER, self.maps.beat(tuple(sorted(self._muted))))
             self._choose()
         for group in self.groups:
             if station.now >= self._dues[group.number]:
@@ -149,9 +150,9 @@ class Node:
 
     def _choose(self) -> None:
         """The smallest wrong group that can be put right: this node takes it over if it is its ideal."""
-        if self.token.group != CLUSTER or not self.token.lease.open:
+        if self.token.group != CLUSTER or not self.token.lease.open or self.disputed_by:
             return
-        for group, ideal in zip(self.groups, self.map.ideal, strict=False):
+        for group, ideal in zip(self.groups, self.maps.seen.ideal, strict=False):
             if not self._wrong(group, ideal) or not self._able(group.number, ideal):
                 continue
             if ideal == self.station.node:
@@ -166,10 +167,16 @@ class Node:
         """Whether an ideal node is alive, and has not failed at this group lately."""
         if ideal == self.station.node:
             return number not in self._muted
-        silent = self.station.now - self._heard.get(ideal, -inf)
-        return silent < 2 * self.station.settings.renewal_seconds and number not in self._muted_by.get(
-            ideal, ()
-        )
+        return self._alive(ideal) and number not in self._muted_by.get(ideal, ())
+
+    def _alive(self, node: int) -> bool:
+        silent = self.station.now - self._heard.get(node, -inf)
+        return silent < 2 * self.station.settings.renewal_seconds
+
+    @property
+    def disputed_by(self) -> list[int]:
+        """Nodes that are alive and have another map of the same version; nothing is taken over meanwhile."""
+        return [node for node in self.maps.disputed_by if self._alive(node)]
 
     def _hold_token(self) -> None:
         """Run the takeover for which this node holds the token; give it back when nothing is left of it."""
@@ -187,9 +194,10 @@ class Node:
         if token.group == CLUSTER:
             return
         group = self.groups[token.group]
-        ideal = self.map.ideal[group.number]
-        # The map may have changed while the token was asked for.
-        if not token.lease.held or ideal != self.station.node or not self._wrong(group, ideal):
+        ideal = self.maps.seen.ideal[group.number]
+        # The map may have changed while the token was asked for, or be disputed by now.
+        wrong = ideal == self.station.node and self._wrong(group, ideal) and not self.disputed_by
+        if not token.lease.held or not wrong:
             token.give_back()
             return
         self._challenged = group

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import inf
 
+from trimtab.online.masters.bounds import ENTRY_BYTES, offset_bytes
 from trimtab.online.masters.entries import Record, SyncOffsets
 from trimtab.online.masters.lease import Lease
 from trimtab.online.masters.log import GroupLog
@@ -72,10 +73,17 @@ class Readers:
         return True
 
     def sync_offsets(self) -> None:
-        """Propose the offsets that were handed in."""
-        if self.uploads and self._lease.held:
-            offsets = tuple((*key, offset) for key, (_, offset) in sorted(self.uploads.items()))
-            self._log.propose(SyncOffsets(self._state.fence, offsets))
+        """Propose the offsets that were handed in, in as many entries as they need."""
+        if not self.uploads or not self._lease.held:
+            return
+        offsets, size = list[tuple[str, str, int]](), 0
+        for key, (_, offset) in sorted(self.uploads.items()):
+            size += offset_bytes(*key)
+            if size > ENTRY_BYTES:
+                self._log.propose(SyncOffsets(self._state.fence, tuple(offsets)))
+                offsets, size = [], offset_bytes(*key)
+            offsets.append((*key, offset))
+        self._log.propose(SyncOffsets(self._state.fence, tuple(offsets)))
 
     def kept(self, offsets: tuple[tuple[str, str, int], ...]) -> None:
         """Offsets are chosen: tell whoever handed them in."""

@@ -7,6 +7,7 @@ from math import inf
 from typing import Any
 
 from trimtab.online.masters.acceptor import LEARNT, NO_BALLOT, Acceptor
+from trimtab.online.masters.bounds import entry_bytes
 from trimtab.online.masters.entries import Entry
 from trimtab.online.masters.messages import (
     Accept,
@@ -26,6 +27,8 @@ from trimtab.online.masters.proposer import Proposer
 from trimtab.online.masters.station import Station
 
 ENTRIES_AT_ONCE = 256
+BYTES_AT_ONCE = 16 << 20
+"""Entries are told up to so many bytes, and one at least: a frame has its limit."""
 
 
 class Replica:
@@ -193,8 +196,14 @@ class Replica:
             self._station.send(sender, self._group, Snapshot(self.applied, self._snapshot()))
             return
         last = min(self.applied, since + ENTRIES_AT_ONCE - 1)
-        entries = tuple(self.acceptor.accepted[slot][1] for slot in range(since, last + 1))
-        self._station.send(sender, self._group, Chosen(since, entries))
+        entries, size = list[Entry](), 0
+        for slot in range(since, last + 1):
+            entry = self.acceptor.accepted[slot][1]
+            size += entry_bytes(entry)
+            if entries and size > BYTES_AT_ONCE:
+                break
+            entries.append(entry)
+        self._station.send(sender, self._group, Chosen(since, tuple(entries)))
 
     def _learn(self, since: int, entries: tuple[Entry, ...]) -> None:
         for slot, entry in enumerate(entries, since):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import inf
 
+from trimtab.online.masters.bounds import UNFIT
 from trimtab.online.masters.entries import Record
 from trimtab.online.masters.messages import Publish, Published, Send
 
@@ -34,11 +35,14 @@ class Sending:
         Sequence to message, of those of which nobody has said that they are stored; in order.
     last
         The sequence given out last.
+    unfit
+        The sequence of an open message that no node takes; None if there is none. Nothing behind it will ever
+        be stored.
     """
 
     __slots__ = (
         "_again", "_asked_at", "_client", "_group", "_nodes", "_patience", "_producer", "_sent_again",
-        "_topic", "_try_at", "last", "master", "open",
+        "_topic", "_try_at", "last", "master", "open", "unfit",
     )  # fmt: skip
 
     def __init__(
@@ -58,6 +62,7 @@ class Sending:
         self._patience, self._again = patience_seconds, again_seconds
         self.open: dict[int, Record] = {}
         self.last = 0
+        self.unfit: int | None = None
         self._asked_at = self._try_at = inf
         self._sent_again = -inf
 
@@ -82,7 +87,9 @@ class Sending:
             if stored:
                 self._asked_at = now if self.open else inf
             return stored
-        if told.sequence in self.open:
+        if told.sequence in self.open and told.verdict == UNFIT:
+            self.unfit = told.sequence
+        elif told.sequence in self.open:
             # Others than the master answer what was forwarded to them, or was sent long ago.
             if told.verdict == "moved" and node == self.master:
                 self.master = told.master if told.master not in (-1, node) else self._next()

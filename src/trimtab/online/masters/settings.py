@@ -4,10 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
+from math import inf
+from typing import Final
 
 from trimtab.model.errors import SettingsError
 
 MOST_VOTERS = 5
+_ABOVE_ZERO: Final = (
+    "lease_seconds", "renewal_seconds", "failover_seconds", "propose_seconds", "retry_seconds",
+    "cycle_seconds", "sync_seconds",
+)  # fmt: skip
+_ZERO_TOO: Final = ("upload_seconds", "mute_seconds", "batch_seconds", "lag_entries")
+_SHARES: Final = ("drift", "margin")
+_LEAST: Final = {"batch_bytes": 1, "window": 1, "snapshot_entries": 2, "keep_bytes": 1}
+"""A log is cut off in its half, so that two entries are the fewest."""
+_SHARED: Final = ("lease_seconds", "drift", "margin", "cycle_seconds", "scheme", "keep_bytes")
 
 
 class Scheme(IntEnum):
@@ -87,8 +98,9 @@ class MasterSettings:
         Raises
         ------
         SettingsError
-            If a bound of the protocol is not kept.
+            If a value is out of range, or a bound of the protocol is not kept.
         """
+        self._check_ranges()
         least = 2 * self.renewal_seconds + 2 * self.failover_seconds
         if self.lease_seconds < least:
             raise SettingsError(
@@ -106,6 +118,26 @@ class MasterSettings:
                 f"masters.cycle_seconds is {self.cycle_seconds:g}, expected {least:g} or more (L + 2 R): "
                 "a takeover by the first scheme would not end in time; raise it"
             )
+
+    def _check_ranges(self) -> None:
+        # Written so that NaN, with which every comparison is false, is refused everywhere.
+        for name in _ABOVE_ZERO:
+            self._expect(name, 0 < getattr(self, name) < inf, "a finite number above 0")
+        for name in _ZERO_TOO:
+            self._expect(name, 0 <= getattr(self, name) < inf, "a finite number, 0 or more")
+        for name in _SHARES:
+            self._expect(name, 0 <= getattr(self, name) < 1, "a share, 0 or more and below 1")
+        for name, least in _LEAST.items():
+            self._expect(name, least <= getattr(self, name) < inf, f"a whole number, {least} or more")
+
+    def _expect(self, name: str, kept: bool, expected: str) -> None:
+        if not kept:
+            raise SettingsError(f"masters.{name} is {getattr(self, name):g}, expected {expected}: correct it")
+
+    @property
+    def shared(self) -> dict[str, float]:
+        """What nodes must have alike: with other terms two are masters, or keep other messages."""
+        return {name: getattr(self, name) for name in _SHARED}
 
     @property
     def own_seconds(self) -> float:

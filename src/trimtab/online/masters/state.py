@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
 
 from trimtab.online.masters.entries import Append, BeMaster, Entry, Record, SyncOffsets, TakeOver
 from trimtab.online.masters.settings import Scheme
@@ -14,6 +13,12 @@ READ_BYTES = 1 << 20
 KEEP_BYTES = 16 << 20
 RECORD_BYTES = 64
 """What a message takes beside its payload and its names, about."""
+Topic = tuple[str, int, tuple[Record, ...]]
+"""Its name, the offset of its first message, and its messages."""
+Count = tuple[str, str, int]
+"""A producer's last sequence in a topic, or a consumer's next offset there."""
+Whole = tuple[int, int, int, int, int, tuple[Topic, ...], tuple[Count, ...], tuple[Count, ...]]
+"""The whole state as a value: master, version, fence, ideal, life, topics, sequences, offsets."""
 
 
 class GroupState:
@@ -128,7 +133,7 @@ class GroupState:
             found.append(record)
         return offset, tuple(found)
 
-    def snapshot(self) -> tuple[Any, ...]:
+    def snapshot(self) -> Whole:
         """All of it as a value, the same on every node."""
         return (
             self.master,
@@ -143,10 +148,9 @@ class GroupState:
             tuple((*key, offset) for key, offset in sorted(self.offsets.items())),
         )
 
-    def restore(self, value: tuple[Any, ...]) -> None:
+    def restore(self, value: Whole) -> None:
         """The inverse of `snapshot`."""
-        self.master, self.version, self.fence, self.ideal, self.life, *rest = value
-        topics, sequences, offsets = rest
+        self.master, self.version, self.fence, self.ideal, self.life, topics, sequences, offsets = value
         self.topics = {topic: [Record(*record) for record in records] for topic, _, records in topics}
         self.begins = Counter({topic: begin for topic, begin, _ in topics})
         self._sizes = Counter({topic: sum(map(_bytes, records)) for topic, records in self.topics.items()})

@@ -6,8 +6,9 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from math import inf
-from typing import Any, Final
+from typing import Any
 
+from trimtab.online.masters.bounds import ENTRY_BYTES, entry_bytes
 from trimtab.online.masters.entries import Append, Entry, Nonce, SyncOffsets
 from trimtab.online.masters.log import STORE
 from trimtab.online.masters.messages import Snapshot
@@ -23,9 +24,6 @@ from trimtab.online.masters.slots import (
     Unknown,
 )
 from trimtab.online.masters.station import Station
-
-CREATE_BYTES: Final = 1 << 20
-"""Entries go into one transaction up to so many bytes, and one at least: etcd takes 1.5 MiB at once."""
 
 
 @dataclass(slots=True)
@@ -129,8 +127,9 @@ class StoredLog:
     def _create(self) -> None:
         settings, entries, size = self._station.settings, list[Entry](), 0
         while self._waiting and len(entries) < settings.window:
-            size += _bytes(self._waiting[0])
-            if entries and size > CREATE_BYTES:
+            # As large as one entry may be, for etcd takes no more at once.
+            size += entry_bytes(self._waiting[0])
+            if entries and size > ENTRY_BYTES:
                 break
             entries.append(self._waiting.popleft())
         asked = Create(self._station.nonce(), self.applied + 1, tuple(entries))
@@ -252,13 +251,3 @@ class StoredLog:
             # is made only behind it.
             cut = self.applied - max(1, settings.snapshot_entries // 2)
             self._station.ask(Ask(self._group, Keep(self.applied, cut, self._snapshot())))
-
-
-def _bytes(entry: Entry) -> int:
-    """What an entry takes, about."""
-    match entry:
-        case Append(_, records):
-            return sum(len(one.payload) + len(one.topic) + len(one.producer) + 32 for one in records)
-        case SyncOffsets(_, offsets):
-            return sum(len(consumer) + len(topic) + 16 for consumer, topic, _ in offsets)
-    return 64

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from itertools import islice, product
 from typing import Final
 
+from trimtab.model.keys.snapshot import KeysSnapshot
 from trimtab.model.level import ROUNDING
 
 INNER_MARGIN: Final = 0.9
@@ -51,6 +52,18 @@ class Board:
         """So many partitions: those that are kept, then the emptiest, each by ascending number of equals."""
         others = sorted(set(range(len(self.loads))) - set(kept), key=lambda one: (self.loads[one], one))
         return tuple(sorted((*kept, *others)[:count]))
+
+
+def board_of(snapshot: KeysSnapshot, count: int) -> Board:
+    """Partitions as they are, with so many of them; those that are added are empty."""
+    loads = [one.records_per_second for one in snapshot.partitions]
+    loads += [0.0] * (count - len(loads))
+    places = [one.partition for one in snapshot.groups]
+    rates = [one.records_per_second for one in snapshot.groups]
+    for key in snapshot.keys:
+        if key.partitions != (places[key.group],):
+            rates[key.group] = max(0.0, rates[key.group] - key.records_per_second)
+    return Board(loads, places, rates)
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ import numpy as np
 
 from trimtab.files.keys.settings import KeysSettings
 from trimtab.model.imbalance import Imbalance
+from trimtab.model.keys.naming import key_bytes
 from trimtab.model.keys.plan import (
     Drain,
     KeysPlan,
@@ -23,13 +24,16 @@ from trimtab.model.keys.plan import (
 from trimtab.model.keys.snapshot import RESOURCES, HotKey, KeysSnapshot
 from trimtab.model.level import ROUNDING, beyond, goals_of
 from trimtab.model.plan import Prediction, Problem, Verdict, settings_document
-from trimtab.plan.keys.levelling import Board, level
+from trimtab.plan.keys.levelling import INNER_MARGIN, Board, board_of, level
+from trimtab.plan.keys.problems import large_table, long_key, serial_key, unmet_goal
+from trimtab.plan.keys.table_room import SPLIT_KEY_BYTES, TableRoom
 
 
 @dataclass
 class Draft:
     """A plan in the making: changes in their order, what cannot be, and how many records a second move."""
 
+    room: TableRoom
     moves: list[RoutingMove] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     moved: float = 0.0
@@ -47,9 +51,9 @@ def plan_keys(snapshot: KeysSnapshot, settings: KeysSettings) -> KeysPlan:
     Groups move only where a goal is missed as it is, and then to nine tenths of ε; a key that is split stays
     so until it is down to `join_below`; so the next plan does not take back what this one did.
     """
-    draft = Draft()
+    draft = Draft(TableRoom.beside(snapshot))
     count = _partitions(snapshot, settings, draft)
-    board = _board(snapshot, count)
+    board = board_of(snapshot, count)
     before = snapshot.imbalance()
     _split(snapshot, settings, board, draft)
     bound = _bound(snapshot, settings, board.mean, count)
@@ -57,7 +61,7 @@ def plan_keys(snapshot: KeysSnapshot, settings: KeysSettings) -> KeysPlan:
         _move(snapshot, settings, board, draft)
     after = snapshot.imbalance(np.array(board.loads))
     for name, row in _missed(snapshot, settings, after):
-        draft.problems.append(_unmet(settings, after, name, row, board))
+        draft.problems.append(unmet_goal(snapshot, settings, after, name, row, board))
     moves = tuple(draft.moves)
     kinds = [move.kind for move in moves]
     return KeysPlan(
@@ -92,7 +96,11 @@ def plan_keys(snapshot: KeysSnapshot, settings: KeysSettings) -> KeysPlan:
 
 
 def _partitions(snapshot: KeysSnapshot, settings: KeysSettings, draft: Draft) -> int:
-    """How many partitions there are to be, by what consumers can do."""
+    """How many partitions there are to be, by what consumers can do.
+
+    Some are added above θ only, and then as many as nine tenths of θ ask for: else a load that grows would
+    ask for one more at each reading. None is ever taken away, so that a load that falls asks for nothing.
+    """
     count, one = len(snapshot.partitions), snapshot.consumer_capacity
     total = sum(part.records_per_second for part in snapshot.partitions)
     theta = settings.theta[0]
@@ -110,7 +118,8 @@ def _partitions(snapshot: KeysSnapshot, settings: KeysSettings, draft: Draft) ->
         draft.problems.append(Problem("add_consumers", text, needed, RESOURCES[0], dict(proof)))
         return count
     told += f", with a partition each, and there are {count}"
-    wanted = min(needed, max(count, settings.partitions_most))
+    roomy = ceil(total / (INNER_MARGIN * theta * one) - ROUNDING)
+    wanted = min(roomy, max(count, settings.partitions_most))
     since, pause = snapshot.added_seconds, settings.cooldown_seconds
     if wanted > count and since is not None and since < pause:
         told += (
@@ -120,6 +129,8 @@ def _partitions(snapshot: KeysSnapshot, settings: KeysSettings, draft: Draft) ->
         draft.problems.append(Problem("add_partitions", told, needed - count, RESOURCES[0], dict(proof)))
         return count
     if wanted > count:
+        if wanted > needed:
+            told += f"; {wanted} leave room to grow, each at {total / (wanted * one):.0%}"
         reason = RoutingReason("capacity", RESOURCES[0], told)
         draft.add(MoveKind.ADD, snapshot.topic, (count,), (wanted,), 0.0, reason)
     if wanted < needed:
@@ -128,17 +139,6 @@ def _partitions(snapshot: KeysSnapshot, settings: KeysSettings, draft: Draft) ->
             Problem("add_partitions", told + remedy, needed - wanted, RESOURCES[0], dict(proof))
         )
     return wanted
-
-
-def _board(snapshot: KeysSnapshot, count: int) -> Board:
-    loads = [one.records_per_second for one in snapshot.partitions]
-    loads += [0.0] * (count - len(loads))
-    places = [one.partition for one in snapshot.groups]
-    rates = [one.records_per_second for one in snapshot.groups]
-    for key in snapshot.keys:
-        if key.partitions != (places[key.group],):
-            rates[key.group] = max(0.0, rates[key.group] - key.records_per_second)
-    return Board(loads, places, rates)
 
 
 def _split(snapshot: KeysSnapshot, settings: KeysSettings, board: Board, draft: Draft) -> None:
@@ -151,11 +151,12 @@ def _split(snapshot: KeysSnapshot, settings: KeysSettings, board: Board, draft: 
     part = carries if capacity is None else settings.split_above * capacity
     join = settings.join_below / settings.split_above * part
     most = min(settings.split_most or len(board.loads), len(board.loads))
+    beyond_table: list[HotKey] = []
     for key in sorted(snapshot.keys, key=lambda one: (-one.records_per_second, one.key)):
         rate, now = key.records_per_second, key.partitions
         wanted = max(1, ceil(rate / part - ROUNDING), ceil(rate / carries - ROUNDING)) if rate > 0 else 1
         if snapshot.consumer_capacity is not None and rate > snapshot.consumer_capacity:
-            draft.problems.append(_serial(key, snapshot.consumer_capacity, min(wanted, most)))
+            draft.problems.append(serial_key(key, snapshot.consumer_capacity, min(wanted, most)))
         # One that is split stays as it is while it is not cold, and while it need not be split further.
         if wanted <= len(now) and not (len(now) > 1 and rate < join):
             continue
@@ -172,10 +173,22 @@ def _split(snapshot: KeysSnapshot, settings: KeysSettings, board: Board, draft: 
         after = home if count == 1 else _places(board, now, count, rate)
         if after == now:
             continue
+        # One that goes together again has its place in the table, and loses it.
+        size = len(key_bytes(key.key)) if len(after) > len(now) else 0
+        if size > SPLIT_KEY_BYTES:
+            draft.problems.append(long_key(key, size))
+            continue
+        if size and not draft.room.take_key(size, now, after):
+            beyond_table.append(key)
+            continue
         if now == home:
             board.rates[key.group] = max(0.0, board.rates[key.group] - rate)
         draft.moved += board.shift(now, after, rate)
         draft.add(MoveKind.KEY, key.key, now, after, rate, _key_reason(key, capacity, carries, len(after)))
+    if beyond_table:
+        draft.problems.append(
+            large_table(f"{len(beyond_table)} keys are not split, the first", beyond_table[0])
+        )
 
 
 def _places(board: Board, now: Places, count: int, rate: float) -> Places:
@@ -200,17 +213,6 @@ def _key_reason(key: HotKey, capacity: float | None, carries: float, count: int)
     return RoutingReason("hot_key", None, f"{told}: {each}")
 
 
-def _serial(key: HotKey, capacity: float, count: int) -> Problem:
-    return Problem(
-        "serial_key",
-        f"one key is more than one consumer can do serially: {key.key} gets {key.records_per_second:,.0f} "
-        f"records/s, a consumer does {capacity:,.0f}; over {count} partitions its records are received and "
-        "prepared side by side, but effects come one after the other: if these are what takes the time, no "
-        "table helps; divide the key, or make its effects cheaper",
-        proof={"records_per_second": key.records_per_second, "capacity": capacity},
-    )
-
-
 def _move(snapshot: KeysSnapshot, settings: KeysSettings, board: Board, draft: Draft) -> None:
     capacity, mean = snapshot.capacity, board.mean
     ceiling = inf if capacity is None else settings.theta[0] * capacity
@@ -221,7 +223,11 @@ def _move(snapshot: KeysSnapshot, settings: KeysSettings, board: Board, draft: D
     if capacity is not None and mean < settings.idle_usage * capacity:
         # ε is not asked where partitions are idle, but θ is.
         epsilon = inf
-    for one in level(board, epsilon, ceiling, settings.groups_most):
+    most = min(settings.groups_most, draft.room.groups)
+    shifts = level(board, epsilon, ceiling, most)
+    if len(shifts) == most < settings.groups_most:
+        draft.problems.append(large_table(f"only {most} key groups move"))
+    for one in shifts:
         goal = "theta" if one.source_load > ceiling else "epsilon"
         told = (
             f"partition {one.source} gets {one.source_load:,.0f} records/s, {one.source_load / mean:.2f} "
@@ -244,26 +250,11 @@ def _missed(snapshot: KeysSnapshot, settings: KeysSettings, found: Imbalance) ->
     return missed
 
 
-def _unmet(settings: KeysSettings, found: Imbalance, goal: str, row: int, board: Board) -> Problem:
-    if goal == "theta":
-        value, limit = f"{found.usage[row, 0]:.1%}", f"{settings.theta[0]:.0%}"
-    else:
-        value, limit = f"{found.deviation[row, 0]:.1%} from the mean", f"{settings.epsilon[0]:.0%}"
-    rates = [rate for rate, place in zip(board.rates, board.places, strict=True) if place == row]
-    largest = max(rates, default=0.0)
-    return Problem(
-        "unmet_goal",
-        f"partition {row}: {value} against {goal} {limit}: its largest key group has {largest:,.0f} "
-        f"records/s, and at most {settings.groups_most} groups move (keys.groups_most)",
-        resource=RESOURCES[0],
-    )
-
-
 def _verdict(draft: Draft) -> Verdict:
     kinds = {one.kind for one in draft.problems}
     if kinds & {"add_partitions", "add_consumers"}:
         return Verdict.INFEASIBLE
-    if kinds & {"unmet_goal", "hashed_keys"}:
+    if kinds & {"unmet_goal", "hashed_keys", "long_key", "large_table"}:
         return Verdict.IMPROVED
     return Verdict.LEVELLED if draft.moves else Verdict.LEVEL
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from trimtab.files.masters.settings import MastersSettings
+from trimtab.model.errors import PlanError
 from trimtab.model.level import ROUNDING
 from trimtab.model.masters.plan import (
     Mastership,
@@ -38,7 +39,14 @@ class Draft:
 
 
 def plan_masters(snapshot: MastersSnapshot, settings: MastersSettings) -> MastersPlan:
-    """The plan: the same for the same snapshot and settings; what cannot be done stands in its problems."""
+    """The plan: the same for the same snapshot and settings; what cannot be done stands in its problems.
+
+    Raises
+    ------
+    PlanError
+        If settings name a node that is not in the snapshot.
+    """
+    _refuse_unknown(snapshot, settings)
     seen = snapshot.as_asked(vars(settings))
     board, draft = Board(seen), Draft()
     bound = _bound(board, settings)
@@ -70,6 +78,18 @@ def plan_masters(snapshot: MastersSnapshot, settings: MastersSettings) -> Master
             f"{musts} must leave their nodes or have no master; the least that overloaded nodes must give",
         ),
     )
+
+
+def _refuse_unknown(snapshot: MastersSnapshot, settings: MastersSettings) -> None:
+    """Refuse nodes that are not there: passed over, they would make a plan say that all is level."""
+    there = [one.node for one in snapshot.nodes]
+    for name in ("drain", "muted", "weights"):
+        for node in getattr(settings, name):
+            if node not in there:
+                raise PlanError(
+                    f"masters.{name}: node {node} is not one of {', '.join(there)}, which the snapshot of "
+                    f"{snapshot.reference.taken_at} knows; correct it"
+                )
 
 
 def _leave(snapshot: MastersSnapshot, board: Board, draft: Draft) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
+from trimtab.model.keys.naming import key_shown
 from trimtab.model.keys.plan import KeysPlan, MoveKind, RoutingCost, RoutingMove
 from trimtab.model.keys.snapshot import RESOURCES, KeysSnapshot
 from trimtab.report.execution_text import comparison_lines, progress_line, text_of_receipt
@@ -25,8 +27,6 @@ if TYPE_CHECKING:
 NOTHING: Final = "–"
 PARTITION: Final = "partition"
 SHOWN: Final = 12
-KEY_SHOWN: Final = 40
-"""Characters of a key that tables show."""
 
 
 def plan_text(plan: KeysPlan, snapshot: KeysSnapshot | None = None, *, all_moves: bool = False) -> str:
@@ -42,6 +42,7 @@ def plan_text(plan: KeysPlan, snapshot: KeysSnapshot | None = None, *, all_moves
             *prediction_lines(
                 plan, RESOURCES, None if snapshot is None else len(snapshot.partitions), nominal=nominal
             ),
+            *_fullest_lines(plan),
             *_drain_lines(plan.drains),
         ],
         move_lines(
@@ -62,6 +63,8 @@ def _load(snapshot: KeysSnapshot) -> Iterator[str]:
         f"{counted(len(snapshot.partitions), 'partition')}, table {snapshot.version} over {snapshot.base}; "
         f"{extra.get('x_records_read', 0):,} records read, {extra.get('x_distinct_keys', 0):,} keys"
     )
+    if snapshot.keyless_share:
+        head += f", {snapshot.keyless_share:.1%} of the records without a key"
     measured = snapshot.imbalance()
     parts = snapshot.partitions
     counts = {
@@ -88,7 +91,7 @@ def _load(snapshot: KeysSnapshot) -> Iterator[str]:
         rows = [["key", "group", "records/s", "share", "consumer", "partitions"]]
         rows += [
             [
-                one.key if len(one.key) <= KEY_SHOWN else f"{one.key[:KEY_SHOWN]}…",
+                key_shown(one.key),
                 str(one.group),
                 f"{one.records_per_second:,.1f}",
                 f"{one.share:.1%}",
@@ -106,6 +109,12 @@ def _figure(value: float | None, form: str) -> str:
 
 def _places(places: tuple[int, ...]) -> str:
     return ", ".join(map(str, places))
+
+
+def _fullest_lines(plan: KeysPlan) -> Iterator[str]:
+    found = plan.max_over_mean
+    if found is not None:
+        yield f"  fullest partition: {found[0]:.2f} times the mean, {found[1]:.2f} after"
 
 
 def _drain_lines(drains: tuple[Drain, ...]) -> Iterator[str]:
@@ -144,12 +153,16 @@ def _cost(plan: KeysPlan) -> str:
 def _cells(move: RoutingMove) -> tuple[str, str, str]:
     if move.kind is MoveKind.ADD:
         return move.name, f"{move.before[0]} → {move.after[0]} partitions", ""
-    name = f"group {move.name}" if move.kind is MoveKind.GROUP else move.name[:KEY_SHOWN]
+    name = f"group {move.name}" if move.kind is MoveKind.GROUP else key_shown(move.name)
     return name, f"{_places(move.before)} → {_places(move.after)}", f"{move.records_per_second:,.0f}/s"
 
 
 def _change(move: RoutingMove) -> str:
-    return f"{move.kind} {move.name}: {_places(move.before)} → {_places(move.after)}"
+    name = key_shown(move.name)
+    if name != move.name:
+        # Two long keys may begin alike, and plans are compared by these lines.
+        name += f" {sha256(move.name.encode()).hexdigest()[:8]}"
+    return f"{move.kind} {name}: {_places(move.before)} → {_places(move.after)}"
 
 
 def forecast_text(
@@ -211,6 +224,7 @@ def glance_document(snapshot: KeysSnapshot) -> dict[str, Any]:
         "topic": snapshot.topic,
         "consumers": snapshot.consumers,
         "version": snapshot.version,
+        "keyless_share": snapshot.keyless_share,
         "measures": measures,
         "partitions": [asdict(one) for one in snapshot.partitions],
         "keys": [asdict(one) for one in snapshot.keys],

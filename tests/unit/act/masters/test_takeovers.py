@@ -10,6 +10,7 @@ import pytest
 
 from trimtab.act.execution.codec import Codecs
 from trimtab.act.execution.messages import Failure
+from trimtab.act.execution.state import Status
 from trimtab.act.journal import Journal
 from trimtab.act.masters.acting import ACTING, prepare, warnings
 from trimtab.act.masters.machine import MastersMachine
@@ -102,6 +103,44 @@ class Store:
         pass
 
 
+class Execution:
+    """An execution with its journal, which processes take up one after the other in virtual time."""
+
+    def __init__(
+        self, store: Store, plan: MastersPlan, folder: Path, settings: TakeoverSettings | None = None
+    ) -> None:
+        self.store, self.now = store, 1000.0
+        ready = prepare(plan, store.observe([move.group for move in plan.moves]), False)
+        chosen = TakeoverSettings() if settings is None else settings
+        state = ACTING.new_execution(ready.cluster_id, ready.steps, chosen, self.now)
+        codecs = Codecs({"masters": ACTING.codec}, unnamed="masters")
+        self.journal = Journal(folder / "journal.sqlite", codecs)
+        self.number = self.journal.create(state, "store", "{}", "test", {})
+        self.runner: Runner[TakeoverState]
+
+    def live(
+        self,
+        watch: Callable[[TakeoverState], None] | None = None,
+        meanwhile: Callable[[float], None] = lambda now: None,
+    ) -> TakeoverState:
+        """Take it up, and run it to its end."""
+
+        def sleep(seconds: float) -> None:
+            self.now += max(seconds, 0.01)
+            meanwhile(self.now)
+
+        machine = MastersMachine(self.store, lambda: self.now, None)
+        state = self.journal.state(self.number)
+        self.runner = Runner(
+            machine, self.journal, None, self.number, state, clock=lambda: self.now, sleep=sleep, watch=watch
+        )
+        return self.runner.run()
+
+    def when_asked(self, ask: Callable[[Runner[TakeoverState]], None]) -> Callable[[TakeoverState], None]:
+        """A watch that asks something of the runner once a takeover is under way."""
+        return lambda state: ask(self.runner) if state.active and state.status is Status.RUNNING else None
+
+
 def carried_out(
     store: Store,
     plan: MastersPlan,
@@ -110,19 +149,7 @@ def carried_out(
     meanwhile: Callable[[float], None] = lambda now: None,
 ) -> TakeoverState:
     """Prepared, journaled and run to its end in virtual time."""
-    now = [1000.0]
-
-    def sleep(seconds: float) -> None:
-        now[0] += max(seconds, 0.01)
-        meanwhile(now[0])
-
-    ready = prepare(plan, store.observe([move.group for move in plan.moves]), False)
-    chosen = TakeoverSettings() if settings is None else settings
-    state = ACTING.new_execution(ready.cluster_id, ready.steps, chosen, now[0])
-    with Journal(folder / "journal.sqlite", Codecs({"masters": ACTING.codec}, unnamed="masters")) as journal:
-        number = journal.create(state, "store", "{}", "test", {})
-        machine = MastersMachine(store, lambda: now[0], None)
-        return Runner(machine, journal, None, number, state, clock=lambda: now[0], sleep=sleep).run()
+    return Execution(store, plan, folder, settings).live(meanwhile=meanwhile)
 
 
 def test_a_few_are_asked_for_at_once(tmp_path: Path) -> None:
@@ -225,18 +252,86 @@ def test_a_group_that_is_gone_is_told(tmp_path: Path) -> None:
     """Nothing is asked for what does not exist."""
     store = Store(a="0", b="0")
     plan = a_plan(a=("0", "1"), b=("0", "2"))
-    seen = store.observe(["a", "b"])
-    ready = prepare(plan, seen, False)
+    execution = Execution(store, plan, tmp_path)
     del store.masters["a"]
-    state = ACTING.new_execution(ready.cluster_id, ready.steps, TakeoverSettings(), 1000.0)
-    with Journal(tmp_path / "j.sqlite", Codecs({"masters": ACTING.codec}, unnamed="masters")) as journal:
-        number = journal.create(state, "store", "{}", "test", {})
-        now = [1000.0]
-
-        def sleep(seconds: float) -> None:
-            now[0] += max(seconds, 0.01)
-
-        machine = MastersMachine(store, lambda: now[0], None)
-        ended = Runner(machine, journal, None, number, state, clock=lambda: now[0], sleep=sleep).run()
+    ended = execution.live()
     assert [record.state for record in ended.records] == ["failed", "done"]
     assert ended.records[0].reason == "is not there any more"
+
+
+ONE_BY_ONE = TakeoverSettings(masters=Handing(at_once=1))
+
+
+def two_steps(folder: Path, looks: int = 2) -> Execution:
+    """Two groups that are to leave node 0, one after the other."""
+    return Execution(Store(looks, a="0", b="0"), a_plan(a=("0", "1"), b=("0", "2")), folder, ONE_BY_ONE)
+
+
+def test_a_stop_lets_come_what_was_asked_for(tmp_path: Path) -> None:
+    """The takeover under way is watched to its end, the other one not begun; resuming brings it, too."""
+    execution = two_steps(tmp_path)
+    state = execution.live(execution.when_asked(Runner.stop))
+    assert (state.status, state.reason) == ("stopped", "stopped on request")
+    assert [record.state for record in state.records] == ["done", "pending"]
+    assert execution.store.asked == [{"a": "1"}]
+    state = execution.live()
+    assert state.status == "finished"
+    assert execution.store.asked == [{"a": "1"}, {"b": "2"}]
+    assert execution.store.masters == {"a": "1", "b": "2"}
+
+
+def test_a_cancel_takes_nothing_back(tmp_path: Path) -> None:
+    """A mastership that was asked for comes, and stays; nothing more is begun, and the journal says so."""
+    execution = two_steps(tmp_path)
+    state = execution.live(execution.when_asked(Runner.cancel))
+    assert (state.status, [record.state for record in state.records]) == ("cancelled", ["done", "pending"])
+    assert execution.store.asked == [{"a": "1"}]
+    assert execution.store.masters == {"a": "1", "b": "0"}
+    assert execution.journal.state(execution.number).status == "cancelled"
+
+
+def test_a_stop_does_not_wait_for_ever(tmp_path: Path) -> None:
+    """What was asked for and does not come is given up after its time, and not asked for again."""
+    execution = two_steps(tmp_path, looks=10**9)
+    state = execution.live(execution.when_asked(Runner.stop))
+    assert (state.status, [record.state for record in state.records]) == ("stopped", ["pending"] * 2)
+    assert execution.store.asked == [{"a": "1"}]
+    assert state.records[0].reason == "is not there after 60 s"
+    assert execution.now < 1000.0 + 60.0 + 5.0
+
+
+class Killed(BaseException):
+    """A process that ends in the middle."""
+
+
+def test_a_killed_execution_is_resumed(tmp_path: Path) -> None:
+    """It died behind its order, and the mastership came meanwhile: seen, not asked for again."""
+    execution = two_steps(tmp_path)
+
+    def dies(runner: Runner[TakeoverState]) -> None:
+        if execution.store.asked:
+            raise Killed
+
+    with pytest.raises(Killed):
+        execution.live(execution.when_asked(dies))
+    for _ in range(2):
+        execution.store.observe([])
+    state = execution.live()
+    assert (state.status, [record.state for record in state.records]) == ("finished", ["done"] * 2)
+    assert execution.store.asked == [{"a": "1"}, {"b": "2"}]
+
+
+def test_what_a_killed_execution_asked_for_in_vain_is_asked_for_again(tmp_path: Path) -> None:
+    """It died between writing its order down and giving it: nothing came, so the order is given now."""
+    execution = two_steps(tmp_path)
+
+    def dies(runner: Runner[TakeoverState]) -> None:
+        raise Killed
+
+    with pytest.raises(Killed):
+        execution.live(execution.when_asked(dies))
+    assert execution.store.asked == []
+    state = execution.live()
+    assert state.status == "finished"
+    assert execution.store.asked == [{"a": "1"}, {"b": "2"}]
+    assert execution.now < 1060.0  # not only when it should have been there

@@ -17,7 +17,7 @@ from trimtab.dataplane.masters import process
 from trimtab.dataplane.masters.cluster import MastersCluster
 from trimtab.dataplane.masters.consumer import Consumer
 from trimtab.dataplane.masters.process import NodeProcess
-from trimtab.dataplane.masters.producer import PAYLOAD_BYTES, Producer
+from trimtab.dataplane.masters.producer import Producer
 from trimtab.dataplane.masters.standings import ask_standings, masters_of
 from trimtab.files.masters import segments
 from trimtab.files.masters.configuration import FORMAT, NodeConfiguration
@@ -26,6 +26,7 @@ from trimtab.files.masters.map import write_map
 from trimtab.lab.sandbox.masters.sandbox import settings_for
 from trimtab.lab.sandbox.ports import free_ports
 from trimtab.model.errors import ConnectError, InputError, NodeError
+from trimtab.online.masters.bounds import PAYLOAD_BYTES
 from trimtab.online.masters.messages import MapSeen
 
 
@@ -145,13 +146,14 @@ def test_a_cluster_that_is_not_there_is_told_with_its_addresses() -> None:
 
 
 def test_another_clusters_nodes_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """They close the connection, and say why on their side."""
+    """They close the connection, and say why on both sides."""
 
     async def story() -> None:
         async with running(configuration(tmp_path)) as cluster:
             other = MastersCluster("other", cluster.addresses, 2)
             async with Producer(other, "t", patience_seconds=0.5) as producer:
-                with pytest.raises(ConnectError, match="the node closed the connection"):
+                sentence = "node 0 refuses: client .* is of cluster 'other', expected 'c': refused"
+                with pytest.raises(ConnectError, match=sentence):
                     await producer.send(b"")
 
     asyncio.run(story())

@@ -35,6 +35,15 @@ def configuration(folder: Path, **changes: Any) -> Path:
     [
         ({"format": "trimtab/masters-node/2"}, "has format 'trimtab/masters-node/2', expected"),
         ({"ideal": [0, 5]}, "names node 5 as ideal for group 1, expected 0 to 1, or -1"),
+        ({"ideal": [0]}, "has ideal nodes for 1 groups, expected 2: name one for each group"),
+        ({"setings": {}}, "has key setings, which a node does not know: did you mean settings"),
+        ({"adresses": []}, "has key adresses, .*: did you mean addresses"),
+        ({"x": 1}, "has key x, which a node does not know: known are format, cluster, node"),
+        (
+            {"settings": {"lease_secs": 7.0}},
+            "has key settings.lease_secs, which a node .*: did you mean settings.lease_seconds",
+        ),
+        ({"settings": {"window": 0}}, "masters.window is 0, expected a whole number, 1 or more: correct it"),
         ({"groups": "many"}, "cannot be read as a node's configuration"),
         ({"settings": {"lease_seconds": 4.0}}, "masters.lease_seconds is 4, expected 7 or more"),
         ({"settings": {"margin": 0.001}}, "masters.margin is 0.001, expected 0.01 or more"),
@@ -47,6 +56,7 @@ def configuration(folder: Path, **changes: Any) -> Path:
             {**ETCD, "settings": {"batch_bytes": 1 << 20}},
             "masters.batch_bytes is 1,048,576, expected 524,288",
         ),
+        ({**ETCD, "etcd_election_seconds": 0}, "has etcd_election_seconds 0, expected a number above 0"),
         # 2 R + 2 x failover, which takes two elections: 5 + 2 x 3.
         ({**ETCD, "etcd_election_seconds": 1.5}, "masters.lease_seconds is 10, expected 11 or more"),
     ],
@@ -82,25 +92,32 @@ def test_a_node_that_is_no_voter_is_refused(tmp_path: Path, changes: dict[str, A
     [
         (
             {0: "trimtab/masters-wire/1"},
-            "began in trimtab/masters-wire/1, expected trimtab/masters-wire/2: run the",
+            "began in trimtab/masters-wire/1, expected trimtab/masters-wire/3: run the",
         ),
-        ({0: "http"}, "did not begin as trimtab/masters-wire/2 does"),
+        ({0: "http"}, "did not begin as trimtab/masters-wire/3 does"),
         ({1: "other"}, "node 1 is of cluster 'other', expected 'c'"),
         ({2: 0}, "node 0 is none of this cluster"),
         ({2: 3}, "node 3 is none of this cluster, expected another of 3 nodes"),
         ({2: 0.5}, "did not begin as"),
-        ({2: "x" * 65}, "is none of this cluster"),
         ({3: 2}, "took this node for node 2, and it is node 0: correct the addresses"),
         ({4: "nonce"}, "did not begin as"),
+        ({5: "life"}, "did not begin as"),
+        ({6: "settings"}, "did not begin as"),
+        # A client has neither life nor settings.
+        ({2: "client"}, "did not begin as"),
     ],
 )
 def test_another_cluster_or_version_is_refused(changes: dict[int, Any], sentence: str) -> None:
     """The first message of a connection says who speaks to whom, of which cluster."""
-    hello = (FORMAT, "c", 1, 0, b"nonce")
+    hello = (FORMAT, "c", 1, 0, b"nonce", 7, ())
     with pytest.raises(InputError, match=f"{sentence}.*refused"):
         who_speaks(tuple(changes.get(place, value) for place, value in enumerate(hello)), "c", 0, 3)
     assert who_speaks(hello, "c", 0, 3) == 1
     assert who_speaks((FORMAT, "c", "client", 0, b""), "c", 0, 3) == "client"
+    with pytest.raises(InputError, match=r"is none of this cluster.*refused"):
+        who_speaks((FORMAT, "c", "x" * 65, 0, b""), "c", 0, 3)
+    with pytest.raises(InputError, match=f"did not begin as {FORMAT} does"):
+        who_speaks(hello[:5], "c", 0, 3)
 
 
 @pytest.mark.parametrize(

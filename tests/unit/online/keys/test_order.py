@@ -321,6 +321,43 @@ def test_what_was_lost_with_a_leader_is_waited_for_until_its_end_is_seen() -> No
     assert receiver.probed(3, 6, 6) == [Release(0, 0), Release(0, 1)]
 
 
+def test_a_fence_below_where_a_log_begins_is_passed() -> None:
+    """Retention deleted what it waited for: who is assigned that partition begins, and commits, above."""
+    receiver = Receiver()
+    assert receiver.assigned(0, 0) == [Commit(0, 0)]
+    assert receiver.arrived(0, 0, record(Stamp(1, ((1, 5),))), 0.0) == []
+    assert receiver.passed(1, 3) == []
+    assert receiver.assigned(1, 7) == [Commit(1, 7)]
+    assert receiver.passed(1, 7) == [Release(0, 0)]
+
+
+def test_a_fence_above_where_a_log_begins_is_waited_for() -> None:
+    """What retention has left goes first; what it cut off meanwhile is passed without a record."""
+    receiver = Receiver()
+    receiver.assigned(0, 0)
+    receiver.assigned(1, 7)
+    assert receiver.arrived(0, 0, record(Stamp(1, ((1, 9),))), 0.0) == []
+    assert receiver.passed(1, 7) == []
+    assert receiver.arrived(1, 7, record(group=1), 0.0) == [Release(1, 7)]
+    receiver.positioned(1, 12)
+    assert receiver.ticked(0.0) == [], "the one at 7 has not taken effect"
+    receiver.applied(1, 7)
+    assert receiver.ticked(0.1) == [Commit(1, 12)]
+    assert receiver.passed(1, 12) == [Release(0, 0)]
+
+
+def test_a_sequence_that_retention_deleted_is_searched_for_and_skipped() -> None:
+    """The second of a stream waits for the first, which is nowhere any more."""
+    receiver = Receiver(Guarding(delivery_seconds=120, gap_seconds=150))
+    receiver.assigned(0, 4)
+    one = record(Stamp(1, (), 2))
+    assert receiver.arrived(0, 4, one, 0.0) == [AskMark(one.stream)]
+    receiver.marked(one.stream, 0)
+    assert receiver.ticked(150.0) == [AskMark(one.stream), Search(one.stream, 1, 1)]
+    assert receiver.searched(one.stream, 1, None, 1) == [Skip(one.stream, 1, 1)]
+    assert receiver.marked(one.stream, 1) == [Release(0, 4)]
+
+
 def test_a_partition_that_is_revoked_is_forgotten() -> None:
     """What was early in it is its next owner's; what is done of it afterwards changes nothing."""
     receiver = Receiver()

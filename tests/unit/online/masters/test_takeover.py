@@ -347,7 +347,7 @@ def test_a_client_that_speaks_as_a_node_is_passed_over() -> None:
     """It may not ask for the token, nor say whom it wants no group of; and the node goes on."""
     bench = Bench()
     master = bench.elected()
-    for message in (Beat((0,)), Commit((1, 0), 1, 1), TakeToken(0, 0, (1, 1), 0)):
+    for message in (Beat((0,), 1, 7), Commit((1, 0), 1, 1), TakeToken(0, 0, (1, 1), 0)):
         bench.tell(master, Received("client", CLUSTER, message))
         bench.tell(master, Received("client", 0, message))
     bench.run(20.0)

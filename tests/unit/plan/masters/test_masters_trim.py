@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from support.master_snapshots import a_group, a_snapshot
 from trimtab.files.masters.settings import MastersSettings
+from trimtab.model.errors import PlanError
 from trimtab.model.masters.plan import MastersPlan
 from trimtab.model.masters.snapshot import NOBODY, MastersSnapshot, NodeState
 from trimtab.model.plan import Verdict
@@ -77,6 +78,27 @@ def test_a_muted_node_gets_nothing_though_it_is_empty() -> None:
     """What leaves node 0 goes to node 1, which has some already."""
     plan = plan_masters(a_snapshot(a_group(0, 0), a_group(1, 1)), MastersSettings(drain=("0",), muted=("2",)))
     assert moved(plan) == [("group 0", "0", "1")]
+
+
+@pytest.mark.parametrize(
+    ("name", "asked"), [("drain", ("9",)), ("muted", ("1", "9")), ("weights", {"9": 2.0})]
+)
+def test_a_node_that_is_not_there_is_refused(name: str, asked: object) -> None:
+    """Somebody who mistypes a node hears so, and not that all is level."""
+    level = a_snapshot(*(a_group(number, number) for number in range(3)))
+    told = (
+        rf"^masters.{name}: node 9 is not one of 0, 1, 2, which the snapshot of 2026-11-24T15:00:00Z knows; "
+    )
+    with pytest.raises(PlanError, match=told):
+        plan_masters(level, replace(MastersSettings(), **{name: asked}))
+
+
+def test_a_dead_node_may_be_named() -> None:
+    """It is in the snapshot: settings that stand while a node is down must not stop plans."""
+    dead = (NodeState.ALIVE, NodeState.ALIVE, NodeState.DEAD)
+    groups = [a_group(number, number % 2, able=(0, 1)) for number in range(4)]
+    settings = MastersSettings(drain=("2",), weights={"2": 3.0})
+    assert plan_masters(a_snapshot(*groups, states=dead), settings).verdict is Verdict.LEVEL
 
 
 def test_weights_are_shares() -> None:

@@ -13,7 +13,6 @@ from uuid import uuid4
 
 import msgspec
 
-from trimtab.dataplane import masters
 from trimtab.dataplane.masters.standings import ask_standings, masters_of
 from trimtab.extras import require
 from trimtab.files.atomic import write_atomically
@@ -265,5 +264,5 @@ class MastersSandbox(Sandbox[MastersState, Node, int]):
             return member_command(
                 state.etcd_program, member, state.etcd_ports, state.home(node.id), state.election_seconds
             )
-        # What `trimtab masters node --config FILE` runs, without the time that the command line takes.
-        return [sys.executable, "-m", masters.__name__, str(state.configuration(node.id))]
+        configuration = str(state.configuration(node.id))
+        return [sys.executable, "-m", "trimtab", "masters", "node", "--config", configuration]

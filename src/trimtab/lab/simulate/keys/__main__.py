@@ -17,18 +17,23 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m trimtab.lab.simulate.keys", description=__doc__)
     add_seeds(parser, default="0:1000")
     parser.add_argument("--records", type=int, default=1_000_000, help="of each seed: %(default)s")
+    parser.add_argument("--retention", action="store_true", help="cut logs past what is not consumed")
     asked = parser.parse_args()
-    sums, play = _Sums(asked.records), partial(_play, records=asked.records)
+    play = partial(_play, records=asked.records, retention=asked.retention)
+    sums = _Sums(asked.records, asked.retention)
     for seed, told in played(play, seeds_asked(asked), asked.processes, lambda: sums):
         if isinstance(told, Outcome):
             sums.add(told)
             if asked.seed is not None:
-                print(f"seed {seed}: {told}")
+                print(
+                    f"seed {seed}: {told}" + (f", {told.lost:,} lost by retention" if asked.retention else "")
+                )
             continue
         sums.broken += 1
         print(f"seed {seed}: {told}")
+        more = " --retention" if asked.retention else ""
         print(
-            f"  replay: python -m trimtab.lab.simulate.keys --seed {seed} --records {asked.records}",
+            f"  replay: python -m trimtab.lab.simulate.keys --seed {seed} --records {asked.records}{more}",
             flush=True,
         )
         if not asked.keep_going:
@@ -37,9 +42,9 @@ def main() -> int:
     return 1 if sums.broken else 0
 
 
-def _play(seed: int, *, records: int) -> tuple[int, Outcome | str]:
+def _play(seed: int, *, records: int, retention: bool) -> tuple[int, Outcome | str]:
     try:
-        return seed, simulate(seed, records)
+        return seed, simulate(seed, records, retention=retention)
     except ViolationError as error:
         return seed, str(error)
 
@@ -47,9 +52,9 @@ def _play(seed: int, *, records: int) -> tuple[int, Outcome | str]:
 class _Sums:
     """What came of all seeds so far."""
 
-    def __init__(self, records: int) -> None:
-        self._records, self._began = records, time.perf_counter()
-        self.played = self.broken = self.effects = self.doubled = self.tables = self.killed = 0
+    def __init__(self, records: int, retention: bool) -> None:
+        self._records, self._retention, self._began = records, retention, time.perf_counter()
+        self.lost = self.played = self.broken = self.effects = self.doubled = self.tables = self.killed = 0
 
     def add(self, told: Outcome) -> None:
         """Count one in."""
@@ -58,13 +63,15 @@ class _Sums:
         self.doubled += told.doubled
         self.tables += told.tables
         self.killed += told.killed
+        self.lost += told.lost
 
     def __str__(self) -> str:
         took = time.perf_counter() - self._began
+        cut = f"{self.lost:,} lost by retention, " if self._retention else ""
         return (
             f"{self.broken} broken; {self.played:,} seeds of {self._records:,} records each: "
             f"{self.effects:,} effects, {self.doubled:,} received again, {self.tables:,} tables, "
-            f"{self.killed:,} kills, in {took:.1f} s"
+            f"{self.killed:,} kills, {cut}in {took:.1f} s"
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass, field
 
 from trimtab.online.keys.order.messages import Record, Stream
@@ -27,6 +28,8 @@ class Effects:
         By producer and key, the numbers that the log has told to be there.
     doubled
         Records that came again and had no second effect.
+    deleted
+        By producer and key, the numbers that retention deleted before they took effect.
     """
 
     marks: dict[Stream, int] = field(default_factory=dict)
@@ -34,6 +37,7 @@ class Effects:
     numbers: dict[tuple[str, bytes], list[int]] = field(default_factory=dict)
     acknowledged: dict[tuple[str, bytes], list[int]] = field(default_factory=dict)
     doubled: int = 0
+    deleted: dict[tuple[str, bytes], set[int]] = field(default_factory=dict)
 
     def apply(self, partition: int, offset: int, record: Record, number: int) -> None:
         """Let a record take effect, unless it has done so.
@@ -70,6 +74,19 @@ class Effects:
                 )
             done.append(number)
 
+    def delete(self, record: Record, number: int) -> None:
+        """Retention has deleted a record; one that had not taken effect may be missing from now on."""
+        name = record.producer, record.key
+        done = self.numbers.get(name, [])
+        place = bisect_left(done, number)
+        if number and (place == len(done) or done[place] != number):
+            self.deleted.setdefault(name, set()).add(number)
+
+    @property
+    def lost(self) -> int:
+        """Records that retention deleted before they took effect, and that nobody had in hand."""
+        return sum(len(one.difference(self.numbers.get(name, ()))) for name, one in self.deleted.items())
+
     def skip(self, stream: Stream, first: int, last: int) -> int:
         """Set a stream's mark past what is nowhere, if nobody was quicker; the mark then."""
         if self.marks.get(stream, 0) == first - 1:
@@ -77,7 +94,7 @@ class Effects:
         return self.marks.get(stream, 0)
 
     def check_complete(self) -> None:
-        """Everything acknowledged has taken effect.
+        """Everything acknowledged has taken effect, but for what retention deleted before.
 
         Raises
         ------
@@ -85,7 +102,7 @@ class Effects:
             With how many of which key have not.
         """
         for name, numbers in self.acknowledged.items():
-            lost = set(numbers) - set(self.numbers.get(name, ()))
+            lost = set(numbers) - set(self.numbers.get(name, ())) - self.deleted.get(name, set())
             if lost:
                 raise ViolationError(
                     f"{len(lost)} acknowledged records of {name} are lost, first {min(lost)}"

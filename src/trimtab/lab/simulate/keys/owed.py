@@ -10,11 +10,14 @@ from trimtab.online.keys.order.messages import Record
 class Owed:
     """What earlier runs had acknowledged when a run began to follow a table: that takes effect first."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, retention: bool = False) -> None:
+        self._retention = retention
         self._owed: dict[str, tuple[int, dict[bytes, list[tuple[str, int]]]]] = {}
         self._followed: dict[tuple[str, bytes], int] = {}
         self._left: dict[str, int] = {}
         self._back: dict[str, int] = {}
+        self._all: dict[tuple[str, bytes], list[int]] = {}
+        self._known: dict[str, dict[tuple[str, bytes], int]] = {}
 
     def left_behind(self, name: str, version: int) -> None:
         """Whoever publishes took a run for dead; what it writes by older tables is owed to nobody."""
@@ -31,6 +34,8 @@ class Owed:
         run = self._owed.get(name[0])
         if from_the_first or (run is not None and entry.sent >= run[0]):
             self._followed[name] = entry.number
+            if self._retention:
+                self._all.setdefault(name, []).append(entry.number)
 
     def follows(self, producer: Producer) -> None:
         """Note what is owed to a run, once it follows a table; and that one follows again."""
@@ -44,6 +49,8 @@ class Owed:
                 if name in producer.before:
                     owed.setdefault(key, []).append((name, number))
             self._owed[producer.name] = producer.sent, owed
+            if self._retention:
+                self._known[producer.name] = {name: len(its) for name, its in self._all.items()}
 
     def check(self, entry: Entry, record: Record, effects: Effects) -> None:
         """A record takes effect.
@@ -57,7 +64,16 @@ class Owed:
         if entry.number and entry.sent >= begun:
             for name, number in owed.get(record.key, ()):
                 done = effects.numbers.get((name, record.key), ())
-                if not done or done[-1] < number:
+                last = done[-1] if done else 0
+                if last < number and not self._deleted(record.producer, (name, record.key), last, effects):
                     raise ViolationError(
                         f"{record} took effect before number {number} of the run before, {name}"
                     )
+
+    def _deleted(self, run: str, name: tuple[str, bytes], last: int, effects: Effects) -> bool:
+        """Whether retention deleted all that a run knew to be owed, above what took effect last."""
+        if not self._retention:
+            return False
+        known = self._all[name][: self._known[run][name]]
+        deleted = effects.deleted.get(name, ())
+        return all(number in deleted for number in known if number > last)

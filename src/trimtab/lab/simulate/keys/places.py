@@ -15,8 +15,8 @@ class Places:
         self._places: dict[Stream, dict[int, list[tuple[int, int]]]] = {}
         self._indexed = [0] * partitions
 
-    def found(self, search: Search, logs: Sequence[Sequence[Entry]], committed: Sequence[int]) -> int | None:
-        """The lowest sequence of those searched for that lies in what is not committed; None if none does."""
+    def found(self, search: Search, logs: Sequence[Sequence[Entry]], begins: Sequence[int]) -> int | None:
+        """The lowest sequence of those searched for that lies where logs are read; None for none."""
         for partition, log in enumerate(logs):
             for offset in range(self._indexed[partition], len(log)):
                 record = log[offset].record
@@ -26,6 +26,6 @@ class Places:
             self._indexed[partition] = len(log)
         places = self._places.get(search.stream, {})
         for sequence in range(search.first, search.last + 1):
-            if any(offset >= committed[partition] for partition, offset in places.get(sequence, ())):
+            if any(offset >= begins[partition] for partition, offset in places.get(sequence, ())):
                 return sequence
         return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from trimtab.lab.simulate.keys.clients import Entry
 from trimtab.lab.simulate.keys.publisher import Publisher
@@ -49,6 +49,8 @@ class Outcome:
         Changes of tables that took too long.
     killed
         Producers and consumers.
+    lost
+        Records that retention deleted before they took effect, and that did not.
     """
 
     records: int
@@ -59,12 +61,25 @@ class Outcome:
     settled: int
     given_up: int
     killed: int
+    lost: int = field(default=0, repr=False)
 
 
 def simulate(
-    seed: int, records: int, *, producers: int = 3, consumers: int = 3, partitions: int = 5, keys: int = 30
+    seed: int,
+    records: int,
+    *,
+    producers: int = 3,
+    consumers: int = 3,
+    partitions: int = 5,
+    keys: int = 30,
+    retention: bool = False,
 ) -> Outcome:
     """One run to its end, with the promises held against every effect and the whole.
+
+    Parameters
+    ----------
+    retention
+        Whether logs are cut past what consumers have not consumed, now and then.
 
     Raises
     ------
@@ -76,7 +91,9 @@ def simulate(
     weights = list(itertools.accumulate(1 / rank for rank in range(1, keys + 1)))
     plans = [chance.choices(names, cum_weights=weights, k=records // producers) for _ in range(producers)]
     settings = replace(SETTINGS, held_records=chance.choice((FEW_HELD, SETTINGS.held_records)))
-    world = World(partitions, consumers, plans, settings, chance.random)
+    world = World(partitions, consumers, plans, settings, chance.random, retention=retention)
+    # Of its own, so that what else happens is drawn as without retention.
+    cuts = random.Random(f"retention {seed}")
     publisher = Publisher(world, chance, names, names[:3])
     # Some twenty drawn tables a run, however short it is, and as many faults; more in long runs.
     steps = max(1, records // 50)
@@ -100,12 +117,14 @@ def simulate(
                 world.orphan(partition, chance.random() < 0.5)
         if chance.random() < rare:
             killed += _strike(world, chance, asleep)
+        if retention and cuts.random() < rare / 4:
+            _cut(world, cuts)
     world.settle()
     effects = sum(map(len, world.effects.numbers.values()))
     gave_up = sum(one.sender.gave_up for one in world.producers)
     return Outcome(
         records // producers * producers, effects, world.effects.doubled, held_most, publisher.version,
-        publisher.settled, gave_up, killed,
+        publisher.settled, gave_up, killed, world.effects.lost,
     )  # fmt: skip
 
 
@@ -163,3 +182,11 @@ def _strike(world: World, chance: random.Random, asleep: dict[tuple[str, int], f
                 world.fail(producer, world.producers[producer].flying.index(flying), chance.random() < 0.5)
                 break
     return int(which < 2)
+
+
+def _cut(world: World, cuts: random.Random) -> None:
+    """Retention: a partition's log begins anew somewhere in what is not committed, at most at its end."""
+    partition = cuts.randrange(len(world.logs))
+    low, end = max(world.begins[partition], world.committed[partition]), len(world.logs[partition])
+    # A few records or all of them: what waits behind them lies in this partition, or in others alone.
+    world.retain(partition, cuts.randint(low, cuts.choice((min(end, low + BATCH), end))))

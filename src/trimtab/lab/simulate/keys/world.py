@@ -44,6 +44,8 @@ class World:
         For each producer, the keys of the records that it will send, in order.
     chance
         Picks among equals.
+    retention
+        Whether logs may be cut.
     """
 
     def __init__(
@@ -53,10 +55,13 @@ class World:
         plans: Sequence[Sequence[bytes]],
         settings: Guarding,
         chance: Callable[[], float],
+        *,
+        retention: bool = False,
     ) -> None:
         self.settings, self.now = settings, 0.0
         self._chance = chance
         self.logs: list[list[Entry]] = [[] for _ in range(partitions)]
+        self.begins = [0] * partitions
         self.committed = [0] * partitions
         self.places = Places(partitions)
         self.owner = [partition % consumers for partition in range(partitions)]
@@ -65,7 +70,7 @@ class World:
         self.effects = Effects()
         self.producers = [self._producer(f"{one}", plan) for one, plan in enumerate(plans)]
         self.consumers = [Consumer(Receiver(settings)) for _ in range(consumers)]
-        self.owed = Owed()
+        self.owed = Owed(retention=retention)
         self.started = len(plans)
         for partition, owner in enumerate(self.owner):
             self._carry_out(self.consumers[owner], self.consumers[owner].receiver.assigned(partition, 0))
@@ -144,6 +149,14 @@ class World:
         if arrives:
             self.logs[partition].append(entry)
 
+    def retain(self, partition: int, begin: int) -> None:
+        """Retention deletes a log below an offset, whether anybody has consumed that or not."""
+        for offset in range(self.begins[partition], begin):
+            entry = self.logs[partition][offset]
+            if entry.record is not None:
+                self.effects.delete(entry.record, entry.number)
+        self.begins[partition] = max(self.begins[partition], begin)
+
     # -- consumers
 
     def poll(self, one: int, partition: int, count: int = 1) -> None:
@@ -152,6 +165,10 @@ class World:
         receiver = consumer.receiver
         if not receiver.room(partition, self.now):
             return
+        begin = self.begins[partition]
+        if receiver.lanes[partition].position < begin:
+            # The broker says that it is out of range, and the client goes on with the earliest there is.
+            receiver.positioned(partition, begin)
         position = receiver.lanes[partition].position
         for offset in range(position, min(position + count, len(log))):
             record = log[offset].record
@@ -190,7 +207,7 @@ class World:
         consumer = self.consumers[one] = Consumer(Receiver(self.settings))
         for partition, owner in enumerate(self.owner):
             if owner == one:
-                self._carry_out(consumer, consumer.receiver.assigned(partition, self.committed[partition]))
+                self._carry_out(consumer, consumer.receiver.assigned(partition, self._start(partition)))
 
     def hand_over(self, partition: int, to: int, told: bool = True) -> None:
         """A partition becomes another consumer's; who had it may sleep and not know of it."""
@@ -200,7 +217,7 @@ class World:
             self._revoke(before, partition)
         consumer = self.consumers[to]
         self._revoke(to, partition)
-        self._carry_out(consumer, consumer.receiver.assigned(partition, self.committed[partition]))
+        self._carry_out(consumer, consumer.receiver.assigned(partition, self._start(partition)))
 
     def wake(self, one: int) -> None:
         """A consumer learns which partitions are no longer its own."""
@@ -275,6 +292,10 @@ class World:
 
     # -- inside
 
+    def _start(self, partition: int) -> int:
+        """Where a consumer begins that gets a partition: its commit, or the log's begin if that is later."""
+        return max(self.committed[partition], self.begins[partition])
+
     def _producer(self, name: str, plan: Sequence[bytes] | deque[bytes]) -> Producer:
         count = len(self.logs)
         base = min(count, self.tables[0].base) if self.tables else count
@@ -325,7 +346,8 @@ class World:
                 mark = self.effects.marks.get(order.stream, 0)
                 self._carry_out(consumer, consumer.receiver.marked(order.stream, mark))
             elif isinstance(order, Search):
-                found = self.places.found(order, self.logs, self.committed)
+                begins = [self._start(one) for one in range(len(self.logs))]
+                found = self.places.found(order, self.logs, begins)
                 answer = consumer.receiver.searched(order.stream, order.first, found, order.last)
                 self._carry_out(consumer, answer)
             elif isinstance(order, Skip):

@@ -15,10 +15,13 @@ class Clock:
         Seconds of this clock in a true second.
     wall_offset
         What an operator or a time server has added to the wall clock, seconds; leaves the other alone.
+    reads_wall
+        Whether nodes read the wall clock: a mistake, by which checkers show that its jumps would be noticed.
     """
 
     rate: float = 1.0
     wall_offset: float = 0.0
+    reads_wall: bool = False
     _true: float = 0.0
     _local: float = 0.0
 
@@ -31,11 +34,13 @@ class Clock:
         return self.monotonic(true) + self.wall_offset
 
     def read(self, true: float) -> float:
-        """What nodes read."""
-        return self.monotonic(true)
+        """What nodes read, and so what their terms are counted in."""
+        return self.wall(true) if self.reads_wall else self.monotonic(true)
 
     def true(self, local: float) -> float:
-        """When it will show that, if its rate stays."""
+        """When nodes will read that, if its rate stays and nobody sets it."""
+        if self.reads_wall:
+            local -= self.wall_offset
         return self._true + (local - self._local) / self.rate
 
     def drift(self, true: float, rate: float) -> None:

@@ -91,7 +91,7 @@ class Masterships:
             self._world.note(f"node {machine.number} is master of group {group.number} by a takeover")
 
     def _sent(self, machine: Machine, nonce: Nonce) -> None:
-        now = machine.clock.monotonic(self._world.now)
+        now = machine.clock.read(self._world.now)
         self._sent_at.setdefault((machine.number, nonce), now)
 
     def _term(self, machine: Machine, group: Any) -> None:
@@ -116,12 +116,12 @@ class Masterships:
     def _holds_token(self, machine: Machine) -> bool:
         if machine.core is None:
             return False
-        return machine.clock.monotonic(self._world.now) < machine.core.token.lease.own_until
+        return machine.clock.read(self._world.now) < machine.core.token.lease.own_until
 
     def _held(self, machine: Machine, number: int) -> bool:
         if machine.core is None:
             return False
-        return machine.clock.monotonic(self._world.now) < machine.core.groups[number].lease.own_until
+        return machine.clock.read(self._world.now) < machine.core.groups[number].lease.own_until
 
     def _handing(
         self, machine: Machine, number: int, entry: TakeOver, ballot: Ballot = (0, 0), takeover_at: int = 0
@@ -178,7 +178,7 @@ class Masterships:
 
     def _pauses(self, machine: Machine, group: Group, *, due: bool) -> None:
         world, held = self._world, group.intake.held_since
-        settings, local = world.settings, machine.clock.monotonic(world.now)
+        settings, local = world.settings, machine.clock.read(world.now)
         most = settings.lease_seconds
         if settings.scheme is Scheme.AWAIT and group.state.ideal != NOBODY:
             most += settings.renewal_seconds
@@ -191,7 +191,7 @@ class Masterships:
 
     def _cycles(self, machine: Machine, group: Group, *, due: bool) -> None:
         world, key = self._world, (machine.number, group.number)
-        settings, local = world.settings, machine.clock.monotonic(world.now)
+        settings, local = world.settings, machine.clock.read(world.now)
         flags = self._flags.setdefault(key, {})
         for kind, cycle in (("incumbent", group.incumbent), ("challenge", group.challenge)):
             if cycle is None:
@@ -217,7 +217,7 @@ class Masterships:
         for other in self._world.machines:
             if other.core is None or not self._clocks_kept:
                 continue
-            local = other.clock.monotonic(self._world.now)
+            local = other.clock.read(self._world.now)
             for group in other.core.groups:
                 for cycle in (group.incumbent, group.challenge):
                     if cycle is not None and group.number != number and local < cycle.until:

@@ -5,9 +5,24 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
+from trimtab.online.masters.bounds import entry_bytes
 from trimtab.online.masters.entries import Entry
 from trimtab.online.masters.messages import Snapshot
-from trimtab.online.masters.slots import Ask, Create, Created, Keep, Kept, ReadFrom, Seen, Taken, Told
+from trimtab.online.masters.slots import (
+    Ask,
+    Create,
+    Created,
+    Keep,
+    Kept,
+    ReadFrom,
+    Seen,
+    Taken,
+    Told,
+    Unknown,
+)
+
+REQUEST_BYTES = 1536 << 10
+"""Of one transaction: etcd refuses a larger one, and always will, by an error that says nothing of slots."""
 
 
 class SlotStore:
@@ -40,6 +55,8 @@ class SlotStore:
 
     def _create(self, group: int, asked: Create) -> tuple[list[Told], list[Told]]:
         number, slot, entries = asked
+        if sum(map(entry_bytes, entries)) > REQUEST_BYTES:
+            return [Told(group, Unknown(number))], []
         slots = self.slots[group]
         wanted = range(slot, slot + len(entries))
         follows = slot - 1 in slots or (slot == 1 and group not in self.kept)

@@ -1,0 +1,82 @@
+"""Why a plan of the level `keys` falls short: what stands under its problems."""
+
+from __future__ import annotations
+
+from trimtab.files.keys.settings import KeysSettings
+from trimtab.model.imbalance import Imbalance
+from trimtab.model.keys.naming import key_shown
+from trimtab.model.keys.snapshot import RESOURCES, HotKey, KeysSnapshot
+from trimtab.model.plan import Problem
+from trimtab.plan.keys.levelling import Board, board_of
+from trimtab.plan.keys.table_room import SPLIT_KEY_BYTES, TABLE_BYTES
+
+
+def long_key(key: HotKey, size: int) -> Problem:
+    """A key that is to be split, and is too long for a table."""
+    return Problem(
+        "long_key",
+        f"key {key_shown(key.key)} is to be split and has {size:,} bytes, and a table names keys of "
+        f"{SPLIT_KEY_BYTES:,} at most, since every client reads the whole table: give its records a shorter "
+        "key",
+        proof={"key_bytes": size, "most_bytes": SPLIT_KEY_BYTES},
+    )
+
+
+def large_table(told: str, first: HotKey | None = None) -> Problem:
+    """What has no room in a table."""
+    named = "" if first is None else f" {key_shown(first.key)} with {first.records_per_second:,.0f} records/s"
+    return Problem(
+        "large_table",
+        f"{told}{named}: the table would have more than {TABLE_BYTES:,} bytes, and brokers take a record of "
+        "1,048,588 (message.max.bytes): lower pipeline.keys.keys_most or raise keys.split_above, so that "
+        "only the hottest are split",
+        proof={"most_bytes": TABLE_BYTES},
+    )
+
+
+def serial_key(key: HotKey, capacity: float, count: int) -> Problem:
+    """A key with which consumers keep up only if its effects cost little."""
+    return Problem(
+        "serial_key",
+        f"one key is more than one consumer can do serially: {key_shown(key.key)} gets "
+        f"{key.records_per_second:,.0f} records/s, a consumer does {capacity:,.0f}; over {count} partitions "
+        "its records are received and prepared side by side, but effects come one after the other: if these "
+        "are what takes the time, no table helps; divide the key, or make its effects cheaper",
+        proof={"records_per_second": key.records_per_second, "capacity": capacity},
+    )
+
+
+def unmet_goal(
+    snapshot: KeysSnapshot, settings: KeysSettings, found: Imbalance, goal: str, row: int, board: Board
+) -> Problem:
+    """A goal that is missed at its worst partition, and what fills that."""
+    if goal == "theta":
+        value, limit = f"{found.usage[row, 0]:.1%}", f"{settings.theta[0]:.0%}"
+    else:
+        value, limit = f"{found.deviation[row, 0]:.1%} from the mean", f"{settings.epsilon[0]:.0%}"
+    rates = [rate for rate, place in zip(board.rates, board.places, strict=True) if place == row]
+    largest, keyless = max(rates, default=0.0), _keyless(snapshot, row)
+    why = (
+        f"its largest key group has {largest:,.0f} records/s, and at most {settings.groups_most} groups move "
+        "(keys.groups_most)"
+    )
+    if keyless > largest:
+        why = (
+            f"{keyless:,.0f} of its {board.loads[row]:,.0f} records/s have no key: they go where their "
+            "producers send them, and no table moves them; give them keys, or spread them there"
+        )
+    return Problem(
+        "unmet_goal", f"partition {row}: {value} against {goal} {limit}: {why}", resource=RESOURCES[0]
+    )
+
+
+def _keyless(snapshot: KeysSnapshot, row: int) -> float:
+    """Records a second of a partition that no key group or split key accounts for, if any lack a key."""
+    if not snapshot.keyless_share or row >= len(snapshot.partitions):
+        return 0.0
+    board = board_of(snapshot, len(snapshot.partitions))
+    keyed = sum(rate for rate, place in zip(board.rates, board.places, strict=True) if place == row)
+    for key in snapshot.keys:
+        if key.partitions != (board.places[key.group],) and row in key.partitions:
+            keyed += key.records_per_second / len(key.partitions)
+    return board.loads[row] - keyed

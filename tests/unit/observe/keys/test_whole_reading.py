@@ -1,0 +1,129 @@
+"""A reading from records to snapshot and plan: keys that nobody may see, none at all, one too long."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from trimtab.connect.kafka.keyed_topic import ConsumersSeen, TopicSeen
+from trimtab.files.keys.plan import FORMAT as PLANS
+from trimtab.files.keys.settings import KeysSettings
+from trimtab.files.keys.snapshot import FORMAT
+from trimtab.model.keys.snapshot import KeysSnapshot
+from trimtab.observe.keys import reading
+from trimtab.observe.keys.pipeline import PIPELINE, KeysPipelineSettings
+from trimtab.observe.lake import Lake
+from trimtab.observe.pipeline import run_batch
+from trimtab.observe.spark_columns import frame_of
+from trimtab.plan.keys.trim import plan_keys
+from trimtab.report.keys.words import glance_text, plan_text
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+Records = Sequence[tuple[int, bytes | None]]
+"""Partition and key of each."""
+pytestmark = pytest.mark.spark
+
+
+class Topic:
+    """A topic of two partitions; between the looks all of its records come."""
+
+    topic = "orders"
+
+    def __init__(self, records: Records) -> None:
+        self.counts = [sum(place == one for place, _ in records) for one in (0, 1)]
+        self.looks = 0
+
+    def look(self) -> TopicSeen:
+        """A hundred of each that nobody reads, and then those."""
+        self.looks += 1
+        ends = {place: 100 + (self.looks > 1) * count for place, count in enumerate(self.counts)}
+        return TopicSeen("cluster", "id", {0: 0, 1: 0}, ends)
+
+    def consumers(self, name: str) -> ConsumersSeen:
+        """Nobody."""
+        return ConsumersSeen()
+
+    def published(self, topic_id: str) -> tuple[None, tuple[()]]:
+        """No table."""
+        return None, ()
+
+
+def read(
+    spark: SparkSession, records: Records, folder: Path, monkeypatch: pytest.MonkeyPatch, **settings: Any
+) -> tuple[KeysSnapshot, list[str]]:
+    """The snapshot of a topic with these records, and all that was said on the way."""
+    form = "partition int, key binary, bytes bigint, age_seconds double"
+    rows = [(place, key, 100, None) for place, key in records]
+    monkeypatch.setattr(reading, "_records", lambda *_: frame_of(spark, rows, form))
+    topic: Any = Topic(records)
+    lake, told = Lake(folder, PIPELINE), list[str]()
+    chosen = KeysPipelineSettings(sample_seconds=0.2, **settings)
+    one = reading.Reading(topic, chosen, "", lake, told.append)
+    one.look()
+    one.read(spark, {})
+    run_batch(spark, lake, chosen, say=told.append)
+    return FORMAT.read(lake.newest_snapshot()), told
+
+
+def test_hashed_keys_are_found_nowhere(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Not in raw samples, tables, the snapshot, the plan, or what anybody is told; only their keyed hash."""
+    salt, key = "a salt of sixteen bytes or more", b"customer-4711"
+    monkeypatch.setenv(reading.SALT, salt)
+    records: Records = [(0, key)] * 50 + [(1, b"customer-%d" % one) for one in range(20)]
+    found, told = read(spark, records, tmp_path, monkeypatch, hashed=True)
+    hashed = "hmac:" + hmac.digest(salt.encode(), key, "sha256").hex()[:16]
+    assert (found.hashed, found.keys[0].key) == (True, hashed)
+    plan = plan_keys(found, KeysSettings())
+    assert {"hashed_keys", "unmet_goal"} & {one.kind for one in plan.problems}
+    PLANS.write(plan, tmp_path / "plan.json")
+    texts = [*told, plan_text(plan, found), *map(str, glance_text(found)), *capfd.readouterr()]
+    files = [one for one in tmp_path.rglob("*") if one.is_file()]
+    for one in files:
+        assert b"customer-" not in one.read_bytes(), one
+    # Pages may be compressed.
+    rows = [str(pq.read_table(one).to_pylist()) for one in files if one.suffix == ".parquet"]
+    assert any(hashed in one for one in rows)
+    assert not [one for one in (*texts, *rows) if "customer-" in one or salt in one]
+
+
+def test_a_topic_without_any_key_is_read_and_planned(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing to hash, no hot key, nothing to move: status and plan say that there are no keys."""
+    found, _ = read(spark, [(0, None)] * 60 + [(1, None)] * 20, tmp_path, monkeypatch)
+    assert (found.keys, found.keyless_share) == ((), 1.0)
+    assert {one.records_per_second for one in found.groups} == {0.0}
+    assert [one.records_per_second > 0 for one in found.partitions] == [True, True]
+    assert "80 records read, 0 keys, 100.0% of the records without a key" in "\n".join(
+        map(str, glance_text(found))
+    )
+    plan = plan_keys(found, KeysSettings())
+    assert plan.moves == ()
+    assert "have no key: they go where their producers send them" in plan_text(plan, found)
+
+
+def test_a_key_of_a_megabyte_is_read_and_told_in_short(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is hot, and not split; what people see of it fits on a line."""
+    key = b"k" * 2**20
+    records: Records = [(0, key)] * 3 + [(1, b"user 1")]
+    found, _ = read(spark, records, tmp_path, monkeypatch)
+    assert found.keys[0].key == key.decode()
+    plan = plan_keys(found, KeysSettings())
+    assert "long_key" in {one.kind for one in plan.problems}
+    for text in (plan_text(plan, found), "\n".join(map(str, glance_text(found)))):
+        assert "k" * 40 + "… (1,048,576 characters)" in text
+        assert max(map(len, text.splitlines())) < 1000
+    PLANS.write(plan, tmp_path / "plan.json")
+    assert (tmp_path / "plan.json").stat().st_size < 100_000
