@@ -46,3 +46,19 @@ def test_text_that_does_not_stand_there_once_is_refused(old: str) -> None:
     """It would be another mutant than the one meant, or none."""
     with pytest.raises(ValueError, match="expected once"):
         MUTANTS[0]._replace(old=old).applied()
+
+
+@pytest.mark.parametrize(("tests", "seeds"), [((), 0), (("unit/model/test_imbalance.py",), 8)])
+def test_a_mutant_has_tests_or_seeds(tests: tuple[str, ...], seeds: int) -> None:
+    """With neither, all tests there are would run; of both only one would be asked."""
+    with pytest.raises(ValueError, match="expected some of one of the two"):
+        MUTANTS[0]._replace(tests=tests, seeds=seeds).asked_for()
+
+
+def test_seeds_of_a_table_are_for_mutants_without_tests_of_their_own() -> None:
+    """Those that no seed shows name the test that does."""
+    of = {mutant.name: mutant for mutant in MUTANTS}
+    shown = of["masters_lease-no_margin_for_drift"]
+    assert shown.seeds > 0 and not shown.tests and shown.quick
+    hidden = of["masters_lease-authority_comes_back_by_what_was_asked_before"]
+    assert hidden.tests and hidden.seeds == 0

@@ -33,6 +33,14 @@ def test_mutants_are_killed(arguments: tuple[str, ...]) -> None:
     assert done.stdout.count("killed ") >= len(CORE)
 
 
+def test_a_seed_of_the_simulation_that_catches_a_mutant_is_named() -> None:
+    """And the invariant that it broke: a rule of the protocol that is taken away shows there."""
+    done = mutants("masters_lease-no_margin_for_drift")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert ", caught by seed 0: I1 at " in done.stdout
+    assert "1 of 1 killed" in done.stdout
+
+
 def test_a_name_that_no_mutant_has_is_refused() -> None:
     """A misspelt name would otherwise be the best of news: nothing survived."""
     done = mutants("no-such-mutant")

@@ -101,6 +101,13 @@ class Bench:
             self.tell(node, Due())
         self.now = end
 
+    def run_until(self, so: Callable[[], object]) -> None:
+        """Let time pass until something is so; where a takeover never comes, a minute is enough to see it."""
+        end = self.now + 60.0
+        while not so():
+            assert self.now < end, "nothing of the kind within a minute"
+            self.run(0.01)
+
     def publish_map(self, *ideal: int, version: int = 1) -> None:
         """All nodes see a map."""
         for node in range(3):

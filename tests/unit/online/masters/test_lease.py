@@ -94,6 +94,14 @@ def test_others_leave_what_is_handed_over_alone_for_one_term_and_no_longer() -> 
     assert ideal.open
 
 
+def test_a_term_ends_when_it_is_handed_to_somebody_else() -> None:
+    """Also where this node is master still, since an earlier takeover of its own was chosen late."""
+    _, one = lease()
+    one.taken(0, one.asking(), NOW)
+    one.handed(ends_now=False)
+    assert not one.held
+
+
 def test_others_wait_longer_for_one_that_must_wait_itself() -> None:
     """It tries only when the old term is over and its turn comes: the others came first now and then."""
     station, other = lease()

@@ -175,6 +175,15 @@ def test_the_same_answer_twice_is_one() -> None:
     assert one.applied == []
 
 
+def test_an_answer_to_another_ballot_counts_for_nothing() -> None:
+    """What was accepted under an earlier one may have been another value."""
+    one = Learnt().leading()
+    round_, node = one.replica.proposer.ballot
+    for sender in (1, 2):
+        one.hear(sender, Accepted((round_ - 1, node), 1))
+    assert one.applied == []
+
+
 def test_a_proposer_that_is_outdone_proposes_batches_again_and_masterships_never() -> None:
     """What was under way may be chosen or not: a batch counts once, an old wish to be master must not."""
     one = Learnt().leading()

@@ -1,4 +1,4 @@
-"""All invariants of the protocol's page, told of everything; a broken one ends the run with a sentence."""
+"""I1 to I8 of the protocol's page, told of everything; a broken one ends the run with a sentence."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class ViolationError(Exception):
 
 
 class Checkers:
-    """I1 to I8 of the protocol's page, over all nodes at true time.
+    """I1 to I8 of the protocol's page, over all nodes at true time; `run` asks for I9 when all is over.
 
     Parameters
     ----------
