@@ -32,8 +32,8 @@ def publish(sequence: int) -> Publish:
     return Publish("client", Record("t", "p", sequence, b""))
 
 
-def proposes(message: Any, kind: type) -> bool:
-    """Whether a message asks to accept an entry of a kind."""
+def proposes(message: Any, kind: Any) -> bool:
+    """Whether a message asks to accept an entry of a kind, or of one of several."""
     return isinstance(message, Accept) and isinstance(message.entry, kind)
 
 
