@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.parquet as pq
 import pytest
 
-from trimtab.connect.kafka.keyed_topic import ConsumersSeen, TopicSeen
+from trimtab.connect.kafka.keyed_topic import ConsumersSeen, Published, TopicSeen
 from trimtab.files.keys.plan import FORMAT as PLANS
 from trimtab.files.keys.settings import KeysSettings
 from trimtab.files.keys.snapshot import FORMAT
@@ -51,9 +51,9 @@ class Topic:
         """Nobody."""
         return ConsumersSeen()
 
-    def published(self, topic_id: str) -> tuple[None, tuple[()]]:
+    def published(self, topic_id: str) -> Published:
         """No table."""
-        return None, ()
+        return Published()
 
 
 def read(
