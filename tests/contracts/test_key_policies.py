@@ -85,13 +85,13 @@ def test_its_name_is_the_one_in_the_catalogue(name: str) -> None:
 
 def test_a_policy_that_is_not_there_or_lacks_something_is_refused() -> None:
     """The error names the setting and what it may be, or what is missing."""
-    with pytest.raises(SettingsError, match="keys.policy is 'fair', expected one of hash, "):
+    with pytest.raises(SettingsError, match="^policy is 'fair', expected one of hash, "):
         policy_named("fair")
     with pytest.raises(SettingsError, match="'key_groups' goes by a routing table, and was given none"):
         policy_named("key_groups")
-    with pytest.raises(SettingsError, match="keys.batch_records is 0"):
+    with pytest.raises(SettingsError, match="^batch_records is 0"):
         policy_named("sticky", Given(batch_records=0))
-    with pytest.raises(SettingsError, match="keys.head is 1"):
+    with pytest.raises(SettingsError, match="^head is 1"):
         policy_named("d_choices", Given(head=1))
     with pytest.raises(SettingsError, match="keys.epsilon is 0"):
         policy_named("bounded_loads", Given(epsilon=0))

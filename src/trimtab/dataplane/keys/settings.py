@@ -58,10 +58,10 @@ class Following:
         for name in ("start_seconds", "read_seconds", "retry_seconds", "beat_seconds"):
             value = getattr(self, name)
             if not (isfinite(value) and value > 0):
-                raise SettingsError(f"keys.{name} is {value!r}, expected seconds above 0")
+                raise SettingsError(f"Following.{name} is {value!r}, expected seconds above 0")
         if self.base is not None and self.base < 1:
-            raise SettingsError(f"keys.base is {self.base}, expected 1 partition or more")
+            raise SettingsError(f"Following.base is {self.base}, expected 1 partition or more")
         if self.tables_topic is not None and self.table_file is not None:
             raise SettingsError(
-                f"keys: tables come from {self.tables_topic} and from {self.table_file}; name one place"
+                f"Following: tables come from {self.tables_topic} and from {self.table_file}; name one place"
             )

@@ -74,5 +74,5 @@ def policy_named(name: str, given: Given | None = None) -> KeyPolicy:
         If there is none of that name, or it was not given what it needs.
     """
     if name not in POLICIES:
-        raise SettingsError(f"keys.policy is {name!r}, expected one of {', '.join(POLICIES)}")
+        raise SettingsError(f"policy is {name!r}, expected one of {', '.join(POLICIES)}")
     return POLICIES[name](Given() if given is None else given)

@@ -79,4 +79,4 @@ class Ipooa:
 
 
 def _refused(name: str, value: object, expected: str) -> SettingsError:
-    return SettingsError(f"keys.ipooa.{name} is {value!r}, expected {expected}")
+    return SettingsError(f"Ipooa.{name} is {value!r}, expected {expected}")

@@ -75,7 +75,7 @@ class WChoices(PartialKeyGrouping):
     def __init__(self, head: float | None = None, counters: int | None = None) -> None:
         super().__init__()
         if head is not None and not 0 < head < 1:
-            raise SettingsError(f"keys.head is {head}, expected a share of the records above 0 and below 1")
+            raise SettingsError(f"head is {head}, expected a share of the records above 0 and below 1")
         self._head, self._counters = head, counters
         self.sketch: SpaceSaving | None = None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from trimtab.online.keys.consumption import literal, repaired
-from trimtab.online.keys.load import LoadView
+from trimtab.online.keys.load import LoadView, least
 from trimtab.online.keys.murmur2 import Hashes
 from trimtab.online.keys.policy import Chance
 from trimtab.online.keys.settings import Ipooa
@@ -76,7 +76,9 @@ class OverloadOptimisation:
         added = view.add()
         if added is not None:
             return added
-        return min([home, *tried], key=lambda one: self.isc(view, one))
+        among = [home, *tried]
+        # Where all are overloaded by far each ISC is 1: the first of them would be home for ever.
+        return among[least([self.isc(view, one) for one in among], range(len(among)), chance())]
 
     def _look(self, view: LoadView) -> None:
         self._looks = view.looks

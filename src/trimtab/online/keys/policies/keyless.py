@@ -64,7 +64,7 @@ class Sticky:
 
     def __init__(self, batch_records: int = BATCH_RECORDS) -> None:
         if batch_records < 1:
-            raise SettingsError(f"keys.batch_records is {batch_records}, expected 1 or more records")
+            raise SettingsError(f"batch_records is {batch_records}, expected 1 or more records")
         self._batch, self._left, self._place = batch_records, 0, 0
         self._hashes = Hashes()
 
