@@ -5,9 +5,11 @@ from __future__ import annotations
 import random
 import threading
 from collections.abc import Collection
+from functools import partial
 
 from trimtab.online.keys.catalogue import Given, policy_named
 from trimtab.online.keys.load import LoadView
+from trimtab.online.keys.policy import KeyPolicy
 
 
 class PolicyPartitioner:
@@ -24,12 +26,20 @@ class PolicyPartitioner:
         What it needs.
     seed
         Of ties, and of records without a key.
+
+    Raises
+    ------
+    SettingsError
+        If there is no such policy, or it was not given what it needs.
     """
 
     def __init__(self, policy: str = "hash", given: Given | None = None, seed: int | None = None) -> None:
-        self._policy = policy_named(policy, given)
-        self._view, self._chance = LoadView(1), random.Random(seed).random
-        self._lock = threading.Lock()
+        self._made = partial(policy_named, policy, given)
+        # One for each number of partitions: a producer may send to topics of several, by turns, and a policy
+        # keeps what it found of a view.
+        self._by_count: dict[int, tuple[KeyPolicy, LoadView]] = {}
+        self._chance, self._lock = random.Random(seed).random, threading.Lock()
+        self._made()
 
     def __call__(
         self, key: bytes | None, all_partitions: Collection[int], available: Collection[int] | None = None
@@ -46,7 +56,9 @@ class PolicyPartitioner:
             Those with a leader; a key must not change its partition with them, so that none asks for them.
         """
         with self._lock:
-            if len(all_partitions) != len(self._view):
-                self._view = LoadView(len(all_partitions))
-            place = self._policy.choose(key, self._view, self._chance)
+            known = self._by_count.get(len(all_partitions))
+            if known is None:
+                known = self._by_count[len(all_partitions)] = self._made(), LoadView(len(all_partitions))
+            policy, view = known
+            place = policy.choose(key, view, self._chance)
         return sorted(all_partitions)[place] if max(all_partitions) >= len(all_partitions) else place
