@@ -102,6 +102,7 @@ class Receiving:
         self._hashes, self._ticked, self._heard, self._asked = Hashes(), 0.0, True, False
         self._heard_at = self._committed_at = 0.0
         self._failed = False
+        self._unread: InputError | None = None
         self._assigned: tuple[int, ...] = ()
         self._paused: dict[int, bool] = {}
         self.follower = Follower(settings, topic, lambda *_: None, self._beat)
@@ -110,7 +111,7 @@ class Receiving:
             self.follower.stop()
             raise InputError(
                 f"topic {topic}: marks name it by its id, and the cluster did not tell it ("
-                f"{self.follower.trouble}); check keys.connection"
+                f"{self.follower.trouble}); check connection of Following"
             )
         self._topic_id = self.follower.seen.topic_id
 
@@ -145,7 +146,13 @@ class Receiving:
     def received(
         self, partition: int, offset: int, key: bytes | None, headers: Sequence[tuple[str, Any]], message: Any
     ) -> None:
-        """A record came; what is released by it waits until `turn`."""
+        """A record came; what is released by it waits until `turn`.
+
+        Raises
+        ------
+        InputError
+            If its stamp cannot be read: neither it nor what comes behind it takes effect, or is committed.
+        """
         lane = self._receiver.lanes.get(partition)
         if lane is None:
             return
@@ -154,7 +161,12 @@ class Receiving:
             return
         data = next((its for name, its in headers if name == HEADER), None) if headers else None
         subject = f"{self._topic}, partition {partition}, offset {offset}"
-        producer, stamp, fill = read_stamp(data, subject)
+        try:
+            producer, stamp, fill = read_stamp(data, subject)
+        except InputError as error:
+            # Its place in its key's order is unknown, and the client would go on behind it.
+            self._unread = error
+            raise
         group = KEYLESS if key is None else self._hashes[key] % GROUPS
         record = Record(producer, key or b"", group, stamp)
         self._messages[partition, offset] = record, fill, message
@@ -170,10 +182,12 @@ class Receiving:
         Raises
         ------
         InputError
-            If the topic was deleted and made anew.
+            If the topic was deleted and made anew, a handler failed, or a stamp could not be read.
         """
         if self.follower.recreated is not None:
             raise self._recreated()
+        if self._unread is not None:
+            raise self._unread
         if self._failed:
             raise InputError(
                 f"{self._topic}: a handler failed; make the consumer anew, and its record is done again"

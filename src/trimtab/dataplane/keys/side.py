@@ -7,6 +7,7 @@ first used.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Collection, Mapping
 from contextlib import suppress
@@ -20,6 +21,7 @@ from trimtab.files.keys.stamp import HEADER, read_stamp
 from trimtab.model.errors import InputError
 from trimtab.online.keys.order.messages import Search
 
+LOG = logging.getLogger("trimtab.keys")
 SEARCH_SECONDS: Final = 30.0
 """A search in what is not committed takes no longer; nothing is concluded from one that was cut off."""
 
@@ -177,7 +179,13 @@ class SideConnection:
 def _sequence(record: Any, search: Search) -> int | None:
     for name, data in record.headers:
         if name == HEADER:
-            producer, stamp, _ = read_stamp(data, f"partition {record.partition}, offset {record.offset}")
+            subject = f"{record.topic}, partition {record.partition}, offset {record.offset}"
+            try:
+                producer, stamp, _ = read_stamp(data, subject)
+            except InputError as error:
+                # Nobody can tell what it is; a gap that it kept open would keep its key waiting for ever.
+                LOG.warning("keys of %s: passed over in a search: %s", record.topic, error)
+                return None
             if (producer, record.key, stamp.epoch) == search.stream:
                 return stamp.sequence if search.first <= stamp.sequence <= search.last else None
     return None

@@ -1,4 +1,4 @@
-"""What a consumer is told to pause and to resume, without a broker."""
+"""What a consumer is told to pause and to resume, and what it cannot read, without a broker."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from trimtab.dataplane.keys.marks import InMemoryMarks
 from trimtab.dataplane.keys.receiving import Receiving
 from trimtab.dataplane.keys.settings import Following
 from trimtab.files.keys.stamp import HEADER, stamp_bytes
+from trimtab.model.errors import InputError
 from trimtab.online.keys.order.messages import Stamp
 from trimtab.online.keys.order.settings import Guarding
 
@@ -81,3 +82,22 @@ def test_a_partition_that_comes_back_is_told_anew(receiving: Receiving) -> None:
     receiving.revoked([0])
     receiving.assigned(0, 0)
     assert receiving.flow() == ([], [0])
+
+
+def test_a_stamp_that_cannot_be_read_ends_the_consumer_before_it(receiving: Receiving) -> None:
+    """Whoever steps on would commit the record behind it, and with that this one."""
+    handled: list[object] = []
+    receiving._handler = handled.append
+    receiving.received(0, 0, b"k", (), "before")
+    receiving.turn()
+    assert receiving.commits == {0: 1, 1: 0}
+    receiving.received(1, 0, b"k", (), "of another partition")
+    told = "orders, partition 0, offset 1: its header trimtab-order is not of version 1"
+    with pytest.raises(InputError, match=told):
+        receiving.received(0, 1, b"k", [(HEADER, b"forged")], None)
+    for _ in range(2):
+        receiving.received(0, 2, b"k", (), "behind")
+        with pytest.raises(InputError, match=told):
+            receiving.turn()
+    assert receiving.commits == {0: 1, 1: 0}
+    assert handled == ["before"]

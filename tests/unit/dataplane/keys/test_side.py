@@ -1,0 +1,98 @@
+"""What is found in records that nobody has committed, on a consumer that is made up."""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from typing import TYPE_CHECKING, Any
+
+from kafka import TopicPartition
+
+from trimtab.dataplane.keys import side as module
+from trimtab.dataplane.keys.side import SideConnection, Topic
+from trimtab.files.keys.stamp import HEADER, stamp_bytes
+from trimtab.online.keys.order.messages import Search, Stamp
+
+if TYPE_CHECKING:
+    import pytest
+
+Written = namedtuple("Written", "topic partition offset key headers")
+SEARCH = Search(("p", b"hot", 1), 2, 4)
+
+
+def written(offset: int, header: bytes, key: bytes = b"hot") -> Written:
+    """A record with that header."""
+    return Written("t", 0, offset, key, [("another", b"forged"), (HEADER, header)])
+
+
+def stamped(offset: int, sequence: int, **other: Any) -> Written:
+    """A record of the stream, or of nearly that one."""
+    given: dict[str, Any] = {"producer": "p", "epoch": 1, "key": b"hot"} | other
+    stamp = Stamp(given["epoch"], (), sequence)
+    return written(offset, stamp_bytes(given["producer"], stamp), given["key"])
+
+
+class Reader:
+    """A log."""
+
+    def __init__(self, records: list[Written]) -> None:
+        self._records, self._position = records, 0
+
+    def beginning_offsets(self, names: list[TopicPartition]) -> dict[TopicPartition, int]:
+        """From the first on."""
+        return dict.fromkeys(names, 0)
+
+    def assign(self, names: list[TopicPartition]) -> None:
+        """It has but one."""
+
+    def seek(self, name: TopicPartition, offset: int) -> None:
+        """Go there."""
+        self._position = offset
+
+    def poll(self, timeout_ms: int) -> dict[TopicPartition, list[Written]]:
+        """All that is left."""
+        found, self._position = self._records[self._position :], len(self._records)
+        return {TopicPartition("t", 0): found}
+
+    def position(self, name: TopicPartition) -> int:
+        """The next one."""
+        return self._position
+
+    def close(self, autocommit: bool) -> None:
+        """The end."""
+
+
+def searched(records: list[Written], monkeypatch: pytest.MonkeyPatch, committed: int = 0) -> int | None:
+    """What a search finds in a partition of these records."""
+    monkeypatch.setattr(module, "KafkaConsumer", lambda **_: Reader(records))
+    monkeypatch.setattr(SideConnection, "topic", lambda _: Topic("id", 1))
+    monkeypatch.setattr(SideConnection, "ends", lambda *_: {0: len(records)})
+    monkeypatch.setattr(SideConnection, "committed", lambda *_: {0: committed})
+    return SideConnection({}, "t").search("g", SEARCH)
+
+
+def test_the_lowest_that_is_missing_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of that stream, and of what is not committed."""
+    records = [stamped(0, 2), stamped(1, 5), stamped(2, 4), stamped(3, 3), stamped(4, 1)]
+    assert searched(records, monkeypatch) == 2
+    assert searched(records, monkeypatch, committed=1) == 3
+    assert searched(records, monkeypatch, committed=4) is None
+
+
+def test_what_is_of_another_stream_is_none_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another run, another key, another epoch, or no stamp at all."""
+    plain = Written("t", 0, 3, b"hot", [])
+    others = [stamped(0, 2, producer="q"), stamped(1, 2, key=b"h"), stamped(2, 2, epoch=2), plain]
+    assert searched(others, monkeypatch) is None
+
+
+def test_a_stamp_that_cannot_be_read_keeps_no_gap_open(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One header that somebody forged, or a newer version wrote, and no search would ever end."""
+    assert searched([written(0, b"forged"), stamped(1, 3)], monkeypatch) == 3
+    assert searched([written(0, b"forged")], monkeypatch) is None
+    told = [one.getMessage() for one in caplog.records]
+    assert len(told) == 2
+    assert all(
+        "t, partition 0, offset 0: its header trimtab-order is not of version 1" in one for one in told
+    )
