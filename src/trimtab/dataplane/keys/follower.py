@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from math import inf
 
 from kafka.errors import KafkaError
@@ -107,9 +108,16 @@ class Follower:
 
     def _looked_or_why(self) -> str | None:
         """Look, and let the table be followed; what stands against it."""
+        against = [self._tried(self._look)]
+        if self.seen is not None:
+            # Also by a table that was read before: what failed is filled in this turn too.
+            against.append(self._tried(partial(self._turn, self.table, self.seen, self._side)))
+        return "; ".join(why for why in against if why) or None
+
+    def _tried(self, step: Callable[[], str | None]) -> str | None:
+        """What a step says, or what it failed with."""
         try:
-            self._look()
-            return None if self.seen is None else self._turn(self.table, self.seen, self._side)
+            return step()
         except (InputError, KafkaError, OSError) as error:
             return str(error) or type(error).__name__
 

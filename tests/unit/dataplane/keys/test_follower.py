@@ -62,3 +62,29 @@ def test_tables_are_looked_at_however_much_is_asked(monkeypatch: pytest.MonkeyPa
     finally:
         follower.stop()
     assert cast("Side", follower._side).closed
+
+
+def test_a_turn_is_taken_though_no_table_can_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What failed is filled in it; a topic of tables that is away must not leave places open."""
+
+    class Away(Side):
+        def read(self, *_: object) -> dict[bytes, bytes]:
+            raise OSError("away")
+
+        def tell(self, *_: object) -> None:
+            """Nobody hears it."""
+
+    monkeypatch.setattr(module, "SideConnection", Away)
+    looks = threading.Semaphore(0)
+
+    def look(*_: object) -> str:
+        looks.release()
+        return "grown"
+
+    follower = Follower(Following({}, tables_topic="tables"), "t", look, beat)
+    follower.start()
+    try:
+        assert all(looks.acquire(timeout=30) for _ in range(2))
+        assert follower.trouble == "away; grown"
+    finally:
+        follower.stop()
