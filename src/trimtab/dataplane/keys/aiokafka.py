@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import time
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any, Final
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListener, TopicPartition
-from aiokafka.errors import KafkaError
+from aiokafka.errors import KafkaError, KafkaTimeoutError
 
+from trimtab.dataplane.keys.aiokafka_batches import Accumulator
 from trimtab.dataplane.keys.guide import Guide
 from trimtab.dataplane.keys.marks import Marks
 from trimtab.dataplane.keys.promises import kept_by_consumer, kept_by_producer
 from trimtab.dataplane.keys.receiving import Handler, Receiving
-from trimtab.dataplane.keys.sending import Headers, Serialised
+from trimtab.dataplane.keys.sending import Headers, Sending, Serialised
 from trimtab.dataplane.keys.settings import Following
-from trimtab.online.keys.order.messages import PLAIN
+from trimtab.online.keys.order.messages import PLAIN, Stamp
 
 FILL_SECONDS: Final = 5.0
 WAIT_SECONDS: Final = 0.005
@@ -55,10 +57,14 @@ class Producer(AIOKafkaProducer):  # type: ignore[misc]
         super().__init__(**config)
         self._topic, self._following = topic, following
         self._guide: Guide | None = None
+        self._batches = Accumulator.of(self, following.guarding.delivery_seconds)
+        self._keeping: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Connect, and read the routing table."""
         await super().start()
+        if self._batches is not None:
+            self._keeping = asyncio.create_task(self._batches.keep())
         outlet = _Outlet(self, self._topic, asyncio.get_running_loop())
         self._guide = await asyncio.to_thread(Guide, self._following, self._topic, "aiokafka", outlet)
 
@@ -78,6 +84,7 @@ class Producer(AIOKafkaProducer):  # type: ignore[misc]
         guide.check()
         sending = guide.sending
         data: bytes = self._serialised(key)
+        since = time.monotonic()
         begun = sending.try_begin(data)
         if begun is None:
             loop = asyncio.get_running_loop()
@@ -94,9 +101,7 @@ class Producer(AIOKafkaProducer):  # type: ignore[misc]
             given = data if self._key_serializer is None else Serialised(data)
             future = await super().send(topic, value, given, place, timestamp_ms, headers)
             if stamp.sequence:
-                future.add_done_callback(
-                    lambda done: sending.failed(data, stamp) if done.cancelled() or done.exception() else None
-                )
+                future = _in_time(future, sending, data, stamp, since)
             return future
         except BaseException:
             sending.failed(data, stamp)
@@ -109,7 +114,11 @@ class Producer(AIOKafkaProducer):  # type: ignore[misc]
         guide, self._guide = self._guide, None
         if guide is not None:
             await asyncio.to_thread(guide.close)
-        await super().stop()
+        try:
+            await super().stop()
+        finally:
+            if self._keeping is not None:
+                self._keeping.cancel()
 
     def _serialize(self, key: Any, value: Any, headers: Any) -> Any:
         if not isinstance(key, Serialised):
@@ -123,6 +132,31 @@ class Producer(AIOKafkaProducer):  # type: ignore[misc]
     def _serialised(self, key: Any) -> bytes:
         serializer = self._key_serializer
         return bytes(key if serializer is None else serializer(key))
+
+
+def _in_time(
+    of: asyncio.Future[Any], sending: Sending, key: bytes, stamp: Stamp, since: float
+) -> asyncio.Future[Any]:
+    """What a client promised of a record, but that an acknowledgement which comes too late is a failure."""
+    promised = asyncio.get_running_loop().create_future()
+
+    def done(_: object) -> None:
+        error = KafkaError("given up") if of.cancelled() else of.exception()
+        if error is None:
+            why = sending.late(since)
+            error = None if why is None else KafkaTimeoutError(why)
+        if error is not None:
+            sending.failed(key, stamp)
+        if promised.done():
+            # The application cancelled it; the record went on.
+            return
+        if error is None:
+            promised.set_result(of.result())
+        else:
+            promised.set_exception(error)
+
+    of.add_done_callback(done)
+    return promised
 
 
 class _Outlet:

@@ -107,13 +107,14 @@ class Producer(confluent_kafka.Producer):
                 sending.load[known] += 1
                 return
             self._guide.check()
+            since = time.monotonic()
             placed = sending.placed(data)
             if placed is not None:
-                self._hand_stamped(value, data, *placed, told, timestamp, headers)
+                self._hand_stamped(value, data, *placed, since, told, timestamp, headers)
                 return
         turn, place, stamp = sending.begin(data)
         try:
-            self._hand_stamped(value, data, place, stamp, told, timestamp, headers)
+            self._hand_stamped(value, data, place, stamp, since, told, timestamp, headers)
         finally:
             sending.end(turn)
 
@@ -129,6 +130,7 @@ class Producer(confluent_kafka.Producer):
         key: bytes,
         place: int,
         stamp: Stamp,
+        since: float,
         told: Delivered | None,
         timestamp: int,
         headers: Any,
@@ -139,7 +141,7 @@ class Producer(confluent_kafka.Producer):
             given = headers.items() if isinstance(headers, dict) else headers
             headers = [*given, header] if given else [header]
             if stamp.sequence:
-                delivered = partial(_delivered, sending, key, stamp, told)
+                delivered = partial(_delivered, sending, key, stamp, since, told)
         try:
             self._hand(self._topic, value, key, place, delivered, timestamp, headers)
         except BaseException:
@@ -165,8 +167,18 @@ class Producer(confluent_kafka.Producer):
 
 
 def _delivered(
-    sending: Sending, key: bytes, stamp: Stamp, told: Delivered | None, error: Any, message: Any
+    sending: Sending,
+    key: bytes,
+    stamp: Stamp,
+    since: float,
+    told: Delivered | None,
+    error: Any,
+    message: Any,
 ) -> None:
+    if error is None:
+        why = sending.late(since)
+        if why is not None:
+            error = KafkaError(KafkaError._MSG_TIMED_OUT, why)
     if error is not None:
         sending.failed(key, stamp)
     if told is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from typing import Final
 from uuid import uuid4
 
 from trimtab.dataplane.keys.follower import Follower
@@ -13,6 +14,9 @@ from trimtab.files.keys.heartbeat import Heartbeat
 from trimtab.files.keys.table import PublishedTable
 from trimtab.model.errors import InputError
 from trimtab.online.keys.order.sender import Sender
+
+CLOSE_SECONDS: Final = 5.0
+"""A client that refuses fills as it is closed gets so long to make room; who waits for them has its gap."""
 
 
 class Guide:
@@ -36,7 +40,7 @@ class Guide:
     """
 
     def __init__(self, settings: Following, topic: str, client: str, outlet: Outlet) -> None:
-        self._topic, self._client, self._outlet = topic, client, outlet
+        self._topic, self._client, self._outlet, self._base = topic, client, outlet, settings.base
         self._process = uuid4().hex
         self._sending: Sending | None = None
         self._settled = threading.Event()
@@ -68,7 +72,9 @@ class Guide:
     def close(self) -> None:
         """End the thread, and fill the places of what failed until now; the client is to be flushed then."""
         self.follower.stop()
-        self.sending.fill(self._outlet)
+        if self.sending.fill(self._outlet):
+            self._outlet.flush(CLOSE_SECONDS)
+            self.sending.fill(self._outlet)
 
     def _turn(self, table: PublishedTable | None, topic: Topic, side: SideConnection) -> str | None:
         sending = self._sending
@@ -76,7 +82,7 @@ class Guide:
             return None
         sending.fill(self._outlet)
         if table is None:
-            return None
+            return self._grown(topic, sending.base)
         if table.table.base != sending.base:
             return (
                 f"table {table.table.version} divides by {table.table.base} partitions, this producer by "
@@ -90,6 +96,19 @@ class Guide:
         followed = sending.follow(table.table, self._outlet, side.ends)
         self._settled.set()
         return None if followed else f"changing to table {table.table.version} was given up for now"
+
+    def _grown(self, topic: Topic, base: int) -> str | None:
+        """What to say while no table names the base and partitions were added: the next run divides by more.
+
+        Of a run before nothing is known: only who began before the partitions came can say it.
+        """
+        if self._base is not None or topic.partitions <= base:
+            return None
+        return (
+            f"topic {self._topic} has {topic.partitions} partitions now, and this producer's hash divides by "
+            f"the {base} that it began with; one that starts anew would divide by {topic.partitions}, and "
+            f"nearly all keys would move without order: give base={base} in Following, or publish a table"
+        )
 
     def _beat(self) -> Heartbeat:
         sending = self._sending

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
@@ -9,8 +10,10 @@ from typing import Any
 
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.consumer.subscription_state import ConsumerRebalanceListener
-from kafka.errors import KafkaError
+from kafka.errors import KafkaError, KafkaTimeoutError
+from kafka.future import Future
 from kafka.partitioner import Partitioner as PartitionerOfKafka
+from kafka.producer.future import FutureRecordMetadata
 from kafka.structs import OffsetAndMetadata
 
 from trimtab.dataplane.keys.guide import Guide
@@ -18,7 +21,7 @@ from trimtab.dataplane.keys.marks import Marks
 from trimtab.dataplane.keys.partitioners import PolicyPartitioner
 from trimtab.dataplane.keys.promises import kept_by_consumer, kept_by_producer
 from trimtab.dataplane.keys.receiving import Handler, Receiving
-from trimtab.dataplane.keys.sending import Headers, Serialised
+from trimtab.dataplane.keys.sending import STEP_SECONDS, Headers, Sending, Serialised
 from trimtab.dataplane.keys.settings import Following
 from trimtab.online.keys.order.messages import PLAIN
 
@@ -83,6 +86,7 @@ class Producer(KafkaProducer):  # type: ignore[misc]
         self._guide.check()
         sending = self._guide.sending
         data: bytes = self._serialize(self.config["key_serializer"], topic, headers, key)
+        since = time.monotonic()
         turn, place, stamp = sending.begin(bytes(data))
         try:
             if stamp is PLAIN:
@@ -90,6 +94,7 @@ class Producer(KafkaProducer):  # type: ignore[misc]
             headers = [*(headers or ()), sending.header(stamp)]
             future = super().send(topic, value, Serialised(data), headers, place, timestamp_ms)
             if stamp.sequence:
+                future = _InTime(future, sending, since)
                 future.add_errback(lambda _: sending.failed(data, stamp))
             return future
         except BaseException:
@@ -109,6 +114,39 @@ class Producer(KafkaProducer):  # type: ignore[misc]
         if isinstance(data, Serialised):
             return data.data
         return super()._serialize(serializer, topic, headers, data)
+
+
+class _InTime(FutureRecordMetadata):  # type: ignore[misc]
+    """What a client promised of a record, but that an acknowledgement which comes too late is a failure."""
+
+    __slots__ = ("_of", "_sending", "_since")
+
+    def __init__(self, of: FutureRecordMetadata, sending: Sending, since: float) -> None:
+        Future.__init__(self)
+        self._of, self._sending, self._since = of, sending, since
+        of.add_callback(self._acknowledged)
+        of.add_errback(self.failure)
+
+    def get(self, timeout: float | None = None) -> Any:
+        """Wait for it, as the client's own does."""
+        try:
+            self._of.get(timeout)
+        except KafkaError:
+            if not self._of.is_done:
+                raise
+        while not self.is_done:
+            # The client wakes who waits before it calls back: it is just about to.
+            time.sleep(STEP_SECONDS)
+        if self.exception is not None:
+            raise self.exception
+        return self.value
+
+    def _acknowledged(self, metadata: Any) -> None:
+        why = self._sending.late(self._since)
+        if why is None:
+            self.success(metadata)
+        else:
+            self.failure(KafkaTimeoutError(why))
 
 
 class _Outlet:

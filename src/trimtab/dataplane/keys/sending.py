@@ -19,6 +19,8 @@ Headers = list[tuple[str, bytes]]
 
 STEP_SECONDS = 0.002
 """Pause while records that were placed are handed to the client."""
+FILL_SECONDS = 1.0
+"""At a time: a client that refuses each one slowly keeps nobody from following tables."""
 
 
 class Serialised:
@@ -156,6 +158,23 @@ class Sending:
         if stamp.sequence:
             self._failures.append((key, stamp))
 
+    def late(self, since: float) -> str | None:
+        """Why a record counts as failed though it is acknowledged now; None where it does not.
+
+        Parameters
+        ----------
+        since
+            What `time.monotonic` said before the record was placed.
+        """
+        limit, age = self._sender.settings.delivery_seconds, time.monotonic() - since
+        if age <= limit:
+            return None
+        # No client stops a request that a socket holds: of a process that slept it is appended years later.
+        return (
+            f"acknowledged after {age:.0f} s, expected within {limit:g} s (delivery_seconds): consumers may "
+            "have gone on without it; send it again, or raise that and gap_seconds"
+        )
+
     # -- from the follower's thread
 
     def follow(
@@ -201,15 +220,20 @@ class Sending:
                 self._changed.notify_all()
         return self.version >= table.version
 
-    def fill(self, outlet: Outlet) -> None:
-        """Fill the places of records that failed."""
-        while self._failures:
+    def fill(self, outlet: Outlet) -> int:
+        """Fill the places of records that failed until now, each once; how many are left, refused again."""
+        # Refused at once, they come back while they are gone through: the next turn is early enough for them.
+        until = time.monotonic() + FILL_SECONDS
+        for _ in range(len(self._failures)):
             key, stamp = self._failures.popleft()
             with self.lock:
                 orders = self._sender.failed(key, stamp)
             for order in orders:
                 if isinstance(order, Fill):
                     self._fill(order, outlet)
+            if time.monotonic() >= until:
+                break
+        return len(self._failures)
 
     def _fill(self, order: Fill, outlet: Outlet) -> None:
         place = order.partitions[int(self._chance() * len(order.partitions))]

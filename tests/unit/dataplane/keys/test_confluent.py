@@ -1,4 +1,4 @@
-"""What confluent-kafka's consumer does with errors in its callbacks, without a broker."""
+"""What confluent-kafka's consumer does with errors in its callbacks, and what its producer warns of."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from trimtab.dataplane.keys import confluent as module
-from trimtab.dataplane.keys.confluent import Consumer
+from trimtab.dataplane.keys.confluent import Consumer, Producer
+from trimtab.dataplane.keys.settings import Following
+from trimtab.model.errors import SettingsError
 
 
 class Deaf:
@@ -105,3 +107,43 @@ def test_a_rebalance_while_it_closes_asks_nobody() -> None:
     deaf._assigned(deaf.client, [TopicPartition("orders", 0)])
     assert deaf.client.closed
     assert deaf._trouble is None
+
+
+class Led:
+    """As much of a `Guide` as a producer that sends nothing asks for."""
+
+    follower = sending = None
+
+    def __init__(self, *_: Any) -> None:
+        pass
+
+
+def made(config: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> Producer:
+    """A producer that never meets a broker."""
+    monkeypatch.setattr(module, "Guide", Led)
+    return Producer("orders", Following({}), {"bootstrap.servers": "localhost:1", "log_level": 0, **config})
+
+
+@pytest.mark.parametrize(
+    ("config", "warned"),
+    [({}, 0), ({"partitioner": "murmur2"}, 0), ({"partitioner": "consistent_random"}, 1)],
+)
+def test_another_partitioner_than_the_java_clients_is_warned_of(
+    config: dict[str, Any], warned: int, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The client's own default, given by name, sends a key elsewhere than a Java client does."""
+    made(config, monkeypatch)
+    told = [one.getMessage() for one in caplog.records if one.name == "trimtab.keys"]
+    assert len(told) == warned
+    assert all("partitioner is consistent_random: keys of other topics go elsewhere" in one for one in told)
+
+
+@pytest.mark.parametrize(
+    "config", [{"acks": 1}, {"enable.idempotence": False}, {"message.timeout.ms": 300_000}]
+)
+def test_a_producer_that_could_not_keep_order_is_refused(
+    config: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In librdkafka's words."""
+    with pytest.raises(SettingsError):
+        made(config, monkeypatch)

@@ -15,6 +15,9 @@ from trimtab.online.keys.order.settings import Guarding
 
 SPLIT = RoutingTable(1, 3, 3, {}, {b"hot": Route((0, 1, 2))})
 
+STUCK_SECONDS = 20.0
+"""Of a flush that nobody can hurry."""
+
 
 class Client:
     """Keeps what it is asked."""
@@ -102,18 +105,25 @@ def test_a_key_whose_route_changes_waits_and_all_others_do_not() -> None:
 
 
 def test_a_send_waits_no_longer_than_it_is_said_to() -> None:
-    """A flush that does not end is given up, and the record goes where the old table says."""
+    """A flush that does not end, whatever it was told, is given up, and the record goes by the old table."""
     one, client = sending(switch_seconds=0.2), Client()
     client.let.clear()
+
+    def stuck(seconds: float) -> bool:
+        client.flushing.set()
+        return client.let.wait(STUCK_SECONDS)
+
+    client.flush = stuck  # type: ignore[method-assign]
     thread = threading.Thread(target=one.follow, args=(SPLIT, client, ends))
     thread.start()
     assert client.flushing.wait(30)
     turn, _, stamp = one.begin(b"hot")
+    assert thread.is_alive(), "it came back before the flush did"
     one.end(turn)
     assert stamp is PLAIN
+    client.let.set()
     thread.join()
     assert one.version == 0
-    client.let.set()
     time.sleep(0.1)
     assert one.follow(SPLIT, client, ends), "it is tried again after a while"
 
@@ -153,10 +163,66 @@ def test_the_place_of_a_record_that_failed_is_filled_until_it_is() -> None:
     one.failed(b"hot", stamp)
     one.end(turn)
     client.failing = True
-    one.fill(client)
+    assert one.fill(client) == 1
+    assert not client.filled, "what is refused at once has to wait for the next turn"
+    assert one.fill(client) == 0
     ((key, partition, [(_, data)]),) = client.filled
     assert (key, read_stamp(data, "r")) == (b"hot", ("p", stamp, True))
     assert partition in (0, 1, 2)
+
+
+class Refusing(Client):
+    """A client whose topic is gone: it takes no record, and says so at once, or after a while."""
+
+    def __init__(self, slow: Callable[[], None] = lambda: None) -> None:
+        super().__init__()
+        self.asked, self._slow = 0, slow
+
+    def fill(self, key: bytes, partition: int, headers: Headers, failed: Callable[[], None]) -> None:
+        self.asked += 1
+        assert self.asked < 100, "for ever"
+        self._slow()
+        failed()
+
+
+def failures(one: Sending, count: int) -> None:
+    """So many records of a split key fail."""
+    for _ in range(count):
+        turn, _, stamp = one.begin(b"hot")
+        one.failed(b"hot", stamp)
+        one.end(turn)
+
+
+def test_a_client_that_always_refuses_is_asked_once_for_each_failure() -> None:
+    """In each turn again; in between the thread has tables to read and heartbeats to tell."""
+    one, client = sending(), Refusing()
+    one.follow(SPLIT, client, ends)
+    failures(one, 3)
+    assert one.fill(client) == 3
+    assert one.fill(client) == 3
+    assert client.asked == 6
+
+
+def test_a_client_that_refuses_slowly_is_asked_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each takes a minute: one a turn, and the others are not forgotten."""
+    now = [0.0]
+    monkeypatch.setattr("trimtab.dataplane.keys.sending.time.monotonic", lambda: now[0])
+
+    def slow() -> None:
+        now[0] += 60
+
+    one, client = sending(), Refusing(slow)
+    one.follow(SPLIT, client, ends)
+    failures(one, 3)
+    assert one.fill(client) == 3
+    assert client.asked == 1
+
+
+def test_what_is_acknowledged_too_late_is_not_taken_for_delivered() -> None:
+    """Of a process that slept, a socket still held the request: consumers had gone on without it."""
+    one = sending()
+    assert one.late(time.monotonic() - 119) is None
+    assert "expected within 120 s (delivery_seconds)" in str(one.late(time.monotonic() - 121))
 
 
 def test_ends_that_cannot_be_read_leave_the_old_table() -> None:
