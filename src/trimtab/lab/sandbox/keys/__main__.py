@@ -30,6 +30,7 @@ def main() -> int:
             return 1
     print(
         f"seed {given.seed}: {told.killed['produce']} producers, {told.killed['consume']} consumers killed, "
+        f"{told.paused['produce']} and {told.paused['consume']} paused, "
         f"{told.tables} tables, {told.acknowledged:,} records acknowledged, {told.effects:,} effects, "
         f"settled {told.settled_seconds:.1f} s after the last kill: 0 violations"
     )

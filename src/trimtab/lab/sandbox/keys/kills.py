@@ -1,8 +1,9 @@
-"""Kills at random moments while tables change, and what the effects say afterwards."""
+"""Kills and pauses at random moments while tables change, and what the effects say afterwards."""
 
 from __future__ import annotations
 
 import random
+import signal
 import sqlite3
 import sys
 import time
@@ -22,6 +23,10 @@ from trimtab.model.keys.routing import Route, RoutingTable
 from trimtab.online.keys.murmur2 import key_group
 
 PARTITIONS = 4
+PAUSED_SHARE = 0.5
+"""Of the kills, before which somebody is paused."""
+PAUSED_SECONDS = (1.0, 20.0)
+"""So that some sleep for longer than a session, than `delivery_seconds` and than `gap_seconds`."""
 SETTLE_SECONDS = 240.0
 """After the last kill, everything takes effect within it: gaps and sessions have their time-outs."""
 
@@ -34,6 +39,8 @@ class Told:
     ----------
     killed
         Processes killed, by role.
+    paused
+        How often a process was paused, by role.
     tables
         Published meanwhile.
     acknowledged, effects
@@ -43,6 +50,7 @@ class Told:
     """
 
     killed: dict[str, int] = field(default_factory=lambda: {"produce": 0, "consume": 0})
+    paused: dict[str, int] = field(default_factory=lambda: {"produce": 0, "consume": 0})
     tables: int = 0
     runs: int = 0
     acknowledged: int = 0
@@ -76,6 +84,8 @@ class Kills:
         self._slots = [("produce", client) for client in producers]
         self._slots += [("consume", client) for client in consumers]
         self._running: dict[int, processes.Process] = {}
+        # Drawn beside the rest: a seed's victims, moments and tables are the same without pauses.
+        self._naps, self._sleeping = random.Random(f"naps of {seed}"), dict[int, float]()
         self.runs: dict[int, list[str]] = defaultdict(list)
         self._admin: Any = KafkaAdminClient(bootstrap_servers=bootstrap)
         self._writer: Any = KafkaProducer(bootstrap_servers=bootstrap)
@@ -104,10 +114,15 @@ class Kills:
                     time.sleep(self._chance.uniform(0.0, 0.6))
                     self._publish()
                 time.sleep(self._chance.uniform(0.2, 1.5))
+                self._pause()
                 slot = self._chance.randrange(len(self._slots))
+                self._sleeping.pop(slot, None)
                 processes.kill([self._running[slot]])
                 self.told.killed[self._slots[slot][0]] += 1
                 self._start(slot)
+            while self._sleeping:
+                time.sleep(0.1)
+                self._wake()
             time.sleep(3)
             begun = time.monotonic()
             sending = [slot for slot, (role, _) in enumerate(self._slots) if role == "produce"]
@@ -115,6 +130,7 @@ class Kills:
             self._wait(self._all_committed, "everything is committed")
             self.told.settled_seconds = time.monotonic() - begun
         finally:
+            self._wake(time.monotonic() + PAUSED_SECONDS[1])
             processes.end(self._running.values(), 20)
             self.close()
         self.check()
@@ -161,6 +177,22 @@ class Kills:
         self._running[slot] = processes.spawn(
             command, self._folder, self._folder / f"log-{role}-{slot}", outlive=False
         )
+
+    def _pause(self) -> None:
+        """Wake who has slept for long enough; now and then, pause one that is awake."""
+        self._wake()
+        if self._naps.random() < PAUSED_SHARE:
+            slot, seconds = self._naps.randrange(len(self._slots)), self._naps.uniform(*PAUSED_SECONDS)
+            if slot not in self._sleeping:
+                self._running[slot].signal(signal.SIGSTOP)
+                self._sleeping[slot] = time.monotonic() + seconds
+                self.told.paused[self._slots[slot][0]] += 1
+
+    def _wake(self, now: float | None = None) -> None:
+        until = time.monotonic() if now is None else now
+        for slot in [one for one, when in self._sleeping.items() if when <= until]:
+            del self._sleeping[slot]
+            self._running[slot].signal(signal.SIGCONT)
 
     def _publish(self) -> None:
         """A table in which two groups are elsewhere, and the hot key is split, split otherwise, or whole."""
