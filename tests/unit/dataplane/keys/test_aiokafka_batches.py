@@ -112,6 +112,7 @@ def test_what_is_too_old_is_not_sent_again_and_numbers_begin_anew() -> None:
         place.own.reenqueue(batch)
         place.aged(121)
         await place.own.add_message(TopicPartition("t", 1), b"k", b"v", 1.0)
+        place.own._waiter_future = asyncio.get_running_loop().create_future()
         assert place.own.drain_by_nodes(set())[0] == {}, "first an id"
         assert place.own.waiter().done(), "the sender goes round again"
         assert isinstance(old.exception(), KafkaTimeoutError)

@@ -12,6 +12,7 @@ from trimtab.dataplane.keys import partitioners as module
 from trimtab.dataplane.keys.kafka_python import Partitioner
 from trimtab.dataplane.keys.partitioners import PolicyPartitioner
 from trimtab.model.errors import SettingsError
+from trimtab.online.keys.catalogue import Given
 from trimtab.online.keys.load import LoadView
 from trimtab.online.keys.murmur2 import murmur2
 
@@ -68,11 +69,13 @@ def test_topics_of_different_counts_take_turns_and_each_keeps_what_it_counted(
 
 
 def test_what_a_policy_found_in_one_topic_is_not_said_of_another() -> None:
-    """IPOOA keeps candidates by partition: those of 24 are none of three."""
-    partition = PolicyPartitioner("ipooa", seed=1)
-    for key in KEYS:
-        assert partition(key, range(24)) < 24
-        assert partition(key, range(3)) < 3
+    """The partition at which a batch without keys stays is one of 24; of three it is none."""
+    partition = PolicyPartitioner("sticky", Given(batch_records=1000), seed=1)
+    stays = {partition(None, range(24)) for _ in range(50)}
+    assert len(stays) == 1
+    assert stays.isdisjoint(range(3)), "another seed: this one shows nothing"
+    assert all(partition(None, range(3)) < 3 for _ in range(50))
+    assert {partition(None, range(24)) for _ in range(50)} == stays
 
 
 def test_a_policy_that_is_not_there_is_refused_at_once() -> None:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from trimtab.dataplane.keys import sending as module
 from trimtab.dataplane.keys.sending import Headers, Sending
 from trimtab.files.keys.stamp import HEADER, read_stamp
 from trimtab.model.keys.routing import Route, RoutingTable
@@ -110,7 +109,7 @@ def test_a_send_waits_no_longer_than_it_is_said_to() -> None:
     one, client = sending(switch_seconds=0.2), Client()
     client.let.clear()
 
-    def stuck(_: float) -> bool:
+    def stuck(seconds: float) -> bool:
         client.flushing.set()
         return client.let.wait(STUCK_SECONDS)
 
@@ -207,7 +206,7 @@ def test_a_client_that_always_refuses_is_asked_once_for_each_failure() -> None:
 def test_a_client_that_refuses_slowly_is_asked_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each takes a minute: one a turn, and the others are not forgotten."""
     now = [0.0]
-    monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr("trimtab.dataplane.keys.sending.time.monotonic", lambda: now[0])
 
     def slow() -> None:
         now[0] += 60

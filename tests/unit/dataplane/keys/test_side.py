@@ -26,7 +26,7 @@ def written(offset: int, header: bytes, key: bytes = b"hot") -> Written:
 
 def stamped(offset: int, sequence: int, **other: Any) -> Written:
     """A record of the stream, or of nearly that one."""
-    given = {"producer": "p", "epoch": 1, "key": b"hot"} | other
+    given: dict[str, Any] = {"producer": "p", "epoch": 1, "key": b"hot"} | other
     stamp = Stamp(given["epoch"], (), sequence)
     return written(offset, stamp_bytes(given["producer"], stamp), given["key"])
 
