@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from trimtab.model.keys.routing import RoutingTable
@@ -58,6 +58,10 @@ class Group:
     def down(self) -> bool:
         """Whether nobody of it is there: what it has not read yet, it reads when it comes back."""
         return not (self.assigned or self.rebalancing or self.untold)
+
+    def passed(self, begins: Sequence[int]) -> tuple[int, ...]:
+        """Offsets by partition below which nothing waits: committed, or before the log."""
+        return tuple(self.committed.get(part, begin) for part, begin in enumerate(begins))
 
     def without(self, parts: range, vouched: bool) -> frozenset[int]:
         """Those of the partitions that none of its members has, or of which none has committed anything.
@@ -161,19 +165,14 @@ class Seen:
 
     @property
     def passed(self) -> tuple[int, ...]:
-        """Offsets by partition below which nothing waits, in any group: committed, or before the log."""
-        return tuple(
-            min((group.committed.get(part, begin) for group in self.groups), default=begin)
-            for part, begin in enumerate(self.begins)
-        )
+        """Offsets by partition below which nothing waits, in any group."""
+        each = [group.passed(self.begins) for group in self.groups]
+        return tuple(map(min, zip(*each, strict=True))) if each else self.begins
 
     def not_passed(self, ends: tuple[int, ...]) -> tuple[str, ...]:
         """Groups of which something below these offsets may still wait."""
         return tuple(
             group.name
             for group in self.groups
-            if any(
-                group.committed.get(part, begin) < end
-                for part, (begin, end) in enumerate(zip(self.begins, ends, strict=False))
-            )
+            if any(done < end for done, end in zip(group.passed(self.begins), ends, strict=False))
         )

@@ -140,8 +140,8 @@ class NodeProcess:
             ideal = self._configuration.ideal
             self._tell(MapSeen(1, tuple(ideal)) if ideal else Due())
             if self._configuration.map:
-                watch = MapFile(Path(self._configuration.map), self._nodes, self._configuration.groups)
-                tasks.create_task(self._watch(watch))
+                file = MapFile(Path(self._configuration.map), self._nodes, self._configuration.groups)
+                tasks.create_task(self._watch(file))
 
     async def _until_failed(self) -> None:
         await self._failed.wait()

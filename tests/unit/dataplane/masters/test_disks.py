@@ -13,14 +13,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from support.masters_nodes import free_addresses, node_configuration, nodes_running
 from trimtab.dataplane.masters.cluster import MastersCluster
 from trimtab.dataplane.masters.consumer import Consumer
-from trimtab.dataplane.masters.process import NodeProcess
 from trimtab.dataplane.masters.producer import Producer
 from trimtab.dataplane.masters.standings import ask_standings, masters_of
-from trimtab.files.masters.configuration import FORMAT, NodeConfiguration
-from trimtab.lab.sandbox.masters.sandbox import settings_for
-from trimtab.lab.sandbox.ports import free_ports
 
 SMALL = 1
 """The node on the small disk, and ideal master of the only group."""
@@ -60,19 +57,10 @@ class Place:
     """
 
     def __init__(self, folder: Path, small: Path) -> None:
-        addresses = [f"127.0.0.1:{port}" for port in free_ports(3)]
+        addresses = free_addresses(3)
         self.cluster = MastersCluster("c", tuple(addresses), 1)
         self._given = [
-            NodeConfiguration(
-                format=FORMAT,
-                cluster="c",
-                node=node,
-                addresses=addresses,
-                folder=str((small if node == SMALL else folder) / f"node-{node}"),
-                groups=1,
-                ideal=[SMALL],
-                settings=settings_for(2.0),
-            )
+            node_configuration(small if node == SMALL else folder, node, addresses, ideal=[SMALL])
             for node in range(3)
         ]
         self.folder = self._given[SMALL].folder
@@ -82,15 +70,8 @@ class Place:
     @asynccontextmanager
     async def two_running(self) -> AsyncIterator[list[asyncio.Task[None]]]:
         """The others, until the end."""
-        tasks = [asyncio.create_task(NodeProcess(one).run()) for one in self._given if one.node != SMALL]
-        try:
+        async with nodes_running([one for one in self._given if one.node != SMALL]) as tasks:
             yield tasks
-        finally:
-            for task in tasks:
-                task.cancel()
-            for task in tasks:
-                with suppress(asyncio.CancelledError):
-                    await task
 
     @asynccontextmanager
     async def small_one(self) -> AsyncIterator[asyncio.subprocess.Process]:

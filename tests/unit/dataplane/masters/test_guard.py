@@ -12,19 +12,16 @@ from typing import Any
 import pytest
 from tests.support.authority import Authority
 
+from support.masters_nodes import cluster_of, free_addresses, node_configuration, nodes_running
 from trimtab.dataplane.masters.cluster import MastersCluster
 from trimtab.dataplane.masters.consumer import Consumer
 from trimtab.dataplane.masters.handshake import Speaker, introduce, message
-from trimtab.dataplane.masters.process import NodeProcess
 from trimtab.dataplane.masters.producer import Producer
 from trimtab.dataplane.masters.standings import ask_standings, masters_of
-from trimtab.files.masters.configuration import FORMAT, NodeConfiguration
 from trimtab.files.masters.frames import encoded
 from trimtab.files.masters.greeting import FORMAT as WIRE
 from trimtab.files.masters.greeting import HANDSHAKE_BYTES
 from trimtab.files.masters.guard import Guard, names_host
-from trimtab.lab.sandbox.masters.sandbox import settings_for
-from trimtab.lab.sandbox.ports import free_ports
 from trimtab.model.errors import ConnectError, InputError
 
 SECRET, OTHER = "correct horse battery", "wrong horse battery!"
@@ -50,32 +47,22 @@ def with_tls(authority: Authority, who: str, *hosts: str, secret: str = "") -> G
 @asynccontextmanager
 async def running(folder: Path, *guards: Guard) -> AsyncIterator[MastersCluster]:
     """A node for each guard; the cluster as a client without any knows it."""
-    addresses = [f"{HOST}:{port}" for port in free_ports(len(guards))]
-    nodes = []
-    for node, guard in enumerate(guards):
-        given = NodeConfiguration(
-            format=FORMAT,
-            cluster="c",
-            node=node,
-            addresses=addresses,
-            folder=str(folder / f"node-{node}"),
-            groups=1,
-            settings=settings_for(2.0),
+    addresses = free_addresses(len(guards))
+    given = [
+        node_configuration(
+            folder,
+            node,
+            addresses,
             tls_ca=guard.tls_ca,
             tls_certificate=guard.tls_certificate,
             tls_key=guard.tls_key,
             tls_verify_hostname=guard.tls_verify_hostname,
             secret_file=guard.secret_file,
         )
-        nodes.append(asyncio.create_task(NodeProcess(given).run()))
-    try:
-        yield MastersCluster("c", tuple(addresses), 1)
-    finally:
-        for task in nodes:
-            task.cancel()
-        for task in nodes:
-            with suppress(asyncio.CancelledError):
-                await task
+        for node, guard in enumerate(guards)
+    ]
+    async with nodes_running(given):
+        yield cluster_of(given[0])
 
 
 async def sent_and_read(cluster: MastersCluster) -> None:

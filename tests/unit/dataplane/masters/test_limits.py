@@ -12,6 +12,7 @@ from zlib import crc32
 import msgspec
 import pytest
 
+from support.masters_nodes import cluster_of, free_addresses, node_configuration, nodes_running
 from trimtab.dataplane.masters import links, process, producer
 from trimtab.dataplane.masters.cluster import MastersCluster
 from trimtab.dataplane.masters.consumer import Consumer
@@ -19,11 +20,9 @@ from trimtab.dataplane.masters.handshake import Speaker, introduce
 from trimtab.dataplane.masters.process import NodeProcess
 from trimtab.dataplane.masters.producer import Producer
 from trimtab.files.masters import frames
-from trimtab.files.masters.configuration import FORMAT, NodeConfiguration
+from trimtab.files.masters.configuration import NodeConfiguration
 from trimtab.files.masters.frames import HEAD, encoded
 from trimtab.files.masters.guard import Guard
-from trimtab.lab.sandbox.masters.sandbox import settings_for
-from trimtab.lab.sandbox.ports import free_ports
 from trimtab.model.errors import InputError
 from trimtab.online.masters.bounds import PAYLOAD_BYTES, UNFIT
 from trimtab.online.masters.entries import Nothing, Record
@@ -48,35 +47,18 @@ Line = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 def configuration(folder: Path, node: int, addresses: list[str]) -> NodeConfiguration:
     """A node of one group, whose leases are short."""
-    return NodeConfiguration(
-        format=FORMAT,
-        cluster="c",
-        node=node,
-        addresses=addresses,
-        folder=str(folder / f"node-{node}"),
-        groups=1,
-        settings=settings_for(1.0),
-    )
+    return node_configuration(folder, node, addresses, lease_seconds=1.0)
 
 
 @asynccontextmanager
 async def running(folder: Path, nodes: int = 1) -> AsyncIterator[MastersCluster]:
     """All nodes of a cluster but the last of several, which a test may play."""
-    addresses = [f"{HOST}:{port}" for port in free_ports(nodes)]
-    played_here = range(max(1, nodes - 1))
-    tasks = [
-        asyncio.create_task(NodeProcess(configuration(folder, node, addresses)).run()) for node in played_here
-    ]
-    await asyncio.sleep(0.1)
-    try:
-        yield MastersCluster("c", tuple(addresses), 1)
+    addresses = free_addresses(nodes)
+    given = [configuration(folder, node, addresses) for node in range(max(1, nodes - 1))]
+    async with nodes_running(given) as tasks:
+        await asyncio.sleep(0.1)
+        yield cluster_of(given[0])
         assert not any(task.done() for task in tasks)
-    finally:
-        for task in tasks:
-            task.cancel()
-        for task in tasks:
-            with suppress(asyncio.CancelledError):
-                await task
 
 
 async def begun(cluster: MastersCluster, who: int | str = "cl") -> Line:

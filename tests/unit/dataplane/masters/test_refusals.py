@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from support.masters_nodes import cluster_of, free_addresses, node_configuration, nodes_running
 from trimtab.dataplane.masters.cluster import MastersCluster
 from trimtab.dataplane.masters.handshake import Speaker, introduce, message
 from trimtab.dataplane.masters.lives import Lives
-from trimtab.dataplane.masters.process import NodeProcess
 from trimtab.dataplane.masters.producer import Producer
 from trimtab.dataplane.masters.standings import ask_standings
-from trimtab.files.masters.configuration import FORMAT, NodeConfiguration
+from trimtab.files.masters.configuration import NodeConfiguration
 from trimtab.files.masters.frames import encoded
 from trimtab.files.masters.greeting import FORMAT as WIRE
 from trimtab.files.masters.greeting import HANDSHAKE_BYTES, NONCE_BYTES, agree, differences, refusal
@@ -34,34 +34,15 @@ OLD = ("trimtab/masters-wire/2", "c", "somebody", 0, b"n" * NONCE_BYTES)
 
 def configurations(folder: Path, nodes: int = 3) -> list[NodeConfiguration]:
     """Of nodes on this machine."""
-    addresses = [f"{HOST}:{port}" for port in free_ports(nodes)]
-    return [
-        NodeConfiguration(
-            format=FORMAT,
-            cluster="c",
-            node=node,
-            addresses=addresses,
-            folder=str(folder / f"node-{node}"),
-            groups=1,
-            settings=settings_for(2.0),
-        )
-        for node in range(nodes)
-    ]
+    addresses = free_addresses(nodes)
+    return [node_configuration(folder, node, addresses) for node in range(nodes)]
 
 
 @asynccontextmanager
 async def running(*given: NodeConfiguration) -> AsyncIterator[MastersCluster]:
     """A process for each; the cluster as the first of them knows it."""
-    async with asyncio.timeout(STORY_SECONDS):
-        nodes = [asyncio.create_task(NodeProcess(one).run()) for one in given]
-        try:
-            yield MastersCluster("c", tuple(given[0].addresses), 1)
-        finally:
-            for task in nodes:
-                task.cancel()
-            for task in nodes:
-                with suppress(asyncio.CancelledError):
-                    await task
+    async with asyncio.timeout(STORY_SECONDS), nodes_running(given):
+        yield cluster_of(given[0])
 
 
 async def told(capsys: pytest.CaptureFixture[str], *sentences: str) -> None:

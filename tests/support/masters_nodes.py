@@ -1,0 +1,57 @@
+"""Nodes of the level `masters` in the process of a test, on this machine."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any, Final
+
+from trimtab.dataplane.masters.cluster import MastersCluster
+from trimtab.dataplane.masters.process import NodeProcess
+from trimtab.files.masters.configuration import FORMAT, NodeConfiguration
+from trimtab.lab.sandbox.masters.sandbox import settings_for
+from trimtab.lab.sandbox.ports import free_ports
+
+HOST: Final = "127.0.0.1"
+
+
+def free_addresses(nodes: int) -> list[str]:
+    """Where so many nodes may listen."""
+    return [f"{HOST}:{port}" for port in free_ports(nodes)]
+
+
+def node_configuration(
+    folder: Path, node: int, addresses: list[str], lease_seconds: float = 2.0, **more: Any
+) -> NodeConfiguration:
+    """A node of one group, whose leases are short."""
+    return NodeConfiguration(
+        format=FORMAT,
+        cluster="c",
+        node=node,
+        addresses=addresses,
+        folder=str(folder / f"node-{node}"),
+        groups=1,
+        settings=settings_for(lease_seconds),
+        **more,
+    )
+
+
+@asynccontextmanager
+async def nodes_running(given: Sequence[NodeConfiguration]) -> AsyncIterator[list[asyncio.Task[None]]]:
+    """A task for each, until the end."""
+    tasks = [asyncio.create_task(NodeProcess(one).run()) for one in given]
+    try:
+        yield tasks
+    finally:
+        for task in tasks:
+            task.cancel()
+        for task in tasks:
+            with suppress(asyncio.CancelledError):
+                await task
+
+
+def cluster_of(given: NodeConfiguration) -> MastersCluster:
+    """The cluster as a client knows it that has no guard."""
+    return MastersCluster("c", tuple(given.addresses), 1)
