@@ -48,6 +48,7 @@ PARTITIONS = 24
 VALUE = b"v" * 100
 HOTTEST = b"key-00000000"
 LIMIT = 0.9
+BATCH = 1_000
 QUEUED = 2_000_000
 """Records that confluent-kafka takes before it refuses more."""
 
@@ -96,6 +97,29 @@ def on_confluent(
                 producer.produce(TOPIC, value, key)
             if not number % 100:
                 producer.poll(0)
+        producer.flush()
+        end()
+        if hasattr(producer, "_guide"):
+            producer.close()
+
+    return run
+
+
+def in_batches(make: Callable[[], Any], settle: Callable[[Any], None] | None = None) -> Run:
+    """Send all by `produce_batch`, a thousand at a time."""
+
+    def run(keys: list[bytes]) -> None:
+        producer = make()
+        producer.list_topics(TOPIC)
+        if settle is not None and hasattr(producer, "_guide"):
+            settle(producer)
+        begin()
+        for first in range(0, len(keys), BATCH):
+            while len(producer) > QUEUED // 2:
+                producer.poll(0.01)
+            batch = [{"value": VALUE, "key": key} for key in keys[first : first + BATCH]]
+            assert producer.produce_batch(TOPIC, batch) == len(batch)
+            producer.poll(0)
         producer.flush()
         end()
         if hasattr(producer, "_guide"):
@@ -192,6 +216,12 @@ class BareConfluent(confluent_kafka.Producer):
         """As its own."""
         super().produce(topic, value, key, partition)
 
+    def produce_batch(  # type: ignore[override]
+        self, topic: str, messages: list[dict[str, Any]], partition: int = -1
+    ) -> int:
+        """As its own."""
+        return super().produce_batch(topic, messages, partition)
+
 
 CLOCK: list[float] = []
 
@@ -244,6 +274,14 @@ def producers(bootstrap: str, following: Following, tables: Tables) -> dict[str,
         "confluent-kafka": (200_000, confluent(VALUE)),
         "confluent-kafka, fences passed": (200_000, confluent(VALUE, tables.settle)),
         "confluent-kafka, fences passed, 2,000,000 records": (2_000_000, confluent(VALUE, tables.settle)),
+        "confluent-kafka, fences passed, 2,000,000 records in batches": (
+            2_000_000,
+            {
+                "own": in_batches(lambda: confluent_kafka.Producer(own)),
+                "bare": in_batches(lambda: BareConfluent(own)),
+                "ours": in_batches(lambda: ours_confluent.Producer(TOPIC, following, large), tables.settle),
+            },
+        ),
         "confluent-kafka, fences passed, 500,000 records of 1,000 bytes": (
             500_000,
             confluent(b"v" * 1000, tables.settle),

@@ -66,12 +66,19 @@ def test_each_keys_order_is_kept_while_tables_change_under_load(
     keys = [f"key {number}".encode() for number in range(40)]
 
     def load(records: int) -> None:
-        for number in range(records):
-            key = b"hot" if number % 2 else keys[number // 2 % len(keys)]
-            sent[key] += 1
-            sender.send(key, str(sent[key]).encode())
-            if not number % 20:
-                time.sleep(0.01)
+        """Twenty one by one, twenty as a batch."""
+        for first in range(0, records, 20):
+            some = []
+            for number in range(first, first + 20):
+                key = b"hot" if number % 2 else keys[number // 2 % len(keys)]
+                sent[key] += 1
+                some.append((key, str(sent[key]).encode()))
+            if first % 40:
+                sender.send_all(some)
+            else:
+                for key, value in some:
+                    sender.send(key, value)
+            time.sleep(0.01)
 
     def load_until_followed(version: int) -> None:
         wait_until(lambda: load(100) or sender.version == version, f"table {version} is followed")

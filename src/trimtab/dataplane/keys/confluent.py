@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
+from types import NoneType
 from typing import Any, Final
 
 import confluent_kafka
@@ -28,6 +30,12 @@ ASK_SECONDS: Final = 10.0
 BEGIN_SECONDS: Final = 60.0
 """Asked where a partition begins, again and again: its leader may just have died, the next be unknown."""
 AGAIN_SECONDS: Final = 0.2
+_FORM: Final = {
+    "value": (bytes, str, NoneType),
+    "key": (bytes, str, NoneType),
+    "partition": (int, NoneType),
+}
+"""What confluent-kafka (2.16) takes in a batch."""
 MOST_RECORDS: Final = 500
 """Records taken at a step."""
 
@@ -77,6 +85,7 @@ class Producer(confluent_kafka.Producer):
         self._guide = Guide(following, topic, "confluent-kafka", _Outlet(self, topic))
         self._follower, self._sending = self._guide.follower, self._guide.sending
         self._own = super().produce
+        self._own_batch: Callable[..., int] = super().produce_batch
 
     def produce(  # type: ignore[override]
         self,
@@ -117,6 +126,58 @@ class Producer(confluent_kafka.Producer):
             self._hand_stamped(value, data, place, stamp, since, told, timestamp, headers)
         finally:
             sending.end(turn)
+
+    def produce_batch(  # type: ignore[override]
+        self,
+        topic: str,
+        messages: list[dict[str, Any]],
+        partition: int = -1,
+        on_delivery: Delivered | None = None,
+        callback: Delivered | None = None,
+    ) -> int:
+        """As the client's own: how many were queued; of the others, `_error` says why.
+
+        The client's batches carry no headers: records with a stamp, and those whose key comes for the first
+        time, follow one by one. A batch that has a malformed record is refused whole.
+
+        Raises
+        ------
+        TypeError, NotImplementedError
+            If the client's own would refuse it.
+        """
+        told = on_delivery or callback
+        if topic != self._topic or partition != -1:
+            return self._own_batch(topic, messages, partition, told)
+        if not isinstance(messages, list):
+            raise TypeError(f"messages is {type(messages).__name__}, expected a list")
+        sending, queued = self._sending, 0
+        # It overlooks a partition that stands in a message, so that each partition is a batch to it.
+        batches: defaultdict[int, list[dict[str, Any]]] = defaultdict(list)
+        singly: list[dict[str, Any]] = []
+        with sending.lock:
+            self._guide.check()
+            for number, message in enumerate(messages):
+                key, given = _key_and_partition(number, message)
+                if key is None or given != -1:
+                    batches[given].append(message)
+                elif (known := sending.plain.get(key)) is None:
+                    singly.append(message)
+                else:
+                    sending.load[known] += 1
+                    batches[known].append(message)
+            for place, batch in batches.items():
+                queued += self._own_batch(topic, batch, place, told)
+        for message in singly:
+            try:
+                self.produce(
+                    topic, message.get("value"), message["key"], on_delivery=message.get("callback") or told
+                )
+                queued += 1
+            except BufferError as error:
+                message["_error"] = KafkaError(KafkaError._QUEUE_FULL, str(error))
+            except KafkaException as error:
+                message["_error"] = error.args[0]
+        return queued
 
     def close(self) -> bool:
         """Wait until what was sent is delivered or has failed, and end."""
@@ -164,6 +225,29 @@ class Producer(confluent_kafka.Producer):
         if timestamp:
             more["timestamp"] = timestamp
         self._own(topic, value, key, partition, **more)
+
+
+def _key_and_partition(number: int, message: Any) -> tuple[bytes | None, int]:
+    """Of a message of a batch; its form is what the client's own asks for."""
+    if message.__class__ is dict and len(message) == 2:
+        key = message.get("key")
+        if key.__class__ is bytes and message.get("value").__class__ is bytes:
+            return key, -1
+    if not isinstance(message, dict):
+        raise TypeError(f"message {number} of the batch is {type(message).__name__}, expected a dict")
+    for name, kinds in _FORM.items():
+        if not isinstance(message.get(name), kinds):
+            raise TypeError(
+                f"message {number} of the batch: its {name} is {type(message[name]).__name__}, "
+                f"expected {' or '.join(one.__name__ for one in kinds[:-1])}"
+            )
+    if message.get("timestamp") is not None:
+        raise NotImplementedError(
+            f"message {number} of the batch has a timestamp, which batches of this client cannot carry: "
+            "use produce"
+        )
+    key, given = message.get("key"), message.get("partition")
+    return key.encode() if isinstance(key, str) else key, -1 if given is None else given
 
 
 def _delivered(
