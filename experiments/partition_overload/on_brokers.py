@@ -165,7 +165,9 @@ def main() -> int:
     if given.out.exists():
         document = json.loads(given.out.read_text())
     rows: list[dict[str, Any]] = document["rows"]
-    learnt = {"learnt_seconds": given.learn, "rates": "timestamps", "worked_off": True}
+    learnt = {
+        "learnt_seconds": given.learn, "rates": "timestamps", "worked_off": True, "fences": "passed",
+    }  # fmt: skip
     asked = [
         {"row": name.strip(), "load": load, "producers": int(rate), "seconds": given.seconds,
          "seed": given.seed, **(learnt if name == GUARDED else {})}

@@ -72,6 +72,7 @@ def _table_of(row: dict[str, Any]) -> str:
         f"{row['learnt_seconds']:g} s",
         row.get("rates", ""),
         "worked off" if row.get("worked_off") else "",
+        "passed" if row.get("fences") == "passed" else "",
     ]
     return ", ".join(filter(None, told))
 
@@ -96,13 +97,13 @@ def measured(rows: Sequence[dict[str, Any]]) -> str:
 
 def papers(rows: Sequence[dict[str, Any]]) -> str:
     """The paper's comparison: its three measures in percent, and what they leave out."""
-    head = ["s", "C", "policy", "KCR", "KSDR", "KSCDR", "busiest broker, processor", "records, of brokers",
-            "of partitions", "partitions added", "p50", "p99", "overtaken", "load average"]  # fmt: skip
+    head = ["s", "C", "policy", "draw", "KCR", "KSDR", "KSCDR", "busiest broker, processor",
+            "records, of brokers", "of partitions", "partitions added", "p50", "p99", "overtaken", "load average"]  # fmt: skip
     lines = []
-    for row in sorted(rows, key=lambda one: (one["load"], one["producers"])):
+    for row in sorted(rows, key=lambda one: (one["load"], one["producers"], one["row"], one["seed"])):
         converged, brokers = row["converged_seconds"], row["broker_processors"]
         lines.append([
-            row["load"], f"{row['producers']:,}", row["row"].removeprefix("paper: "),
+            row["load"], f"{row['producers']:,}", row["row"].removeprefix("paper: "), str(row["seed"]),
             f"{statistics.mean(brokers):.1%}",
             f"{row['late']:.1%}", "never" if converged is None else f"{converged / row['seconds']:.0%}",
             f"{max(brokers):.1%}", f"{row['brokers_max_over_mean']:.2f}", f"{row['max_over_mean']:.2f}",

@@ -6,7 +6,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, Final
 
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.consumer.subscription_state import ConsumerRebalanceListener
@@ -24,6 +24,9 @@ from trimtab.dataplane.keys.receiving import Handler, Receiving
 from trimtab.dataplane.keys.sending import STEP_SECONDS, Headers, Sending, Serialised
 from trimtab.dataplane.keys.settings import Following
 from trimtab.online.keys.order.messages import PLAIN
+
+JOIN_SECONDS: Final = 1.0
+"""Waited for at a step while the consumer joins its group."""
 
 
 class Partitioner(PolicyPartitioner, PartitionerOfKafka):  # type: ignore[misc]
@@ -227,7 +230,8 @@ class Consumer:
     def step(self, seconds: float = 0.2) -> None:
         """Wait for records for so long, let what may take effect, and commit."""
         receiving = self.receiving
-        batches = self.client.poll(timeout_ms=int(receiving.patience(seconds) * 1000))
+        wait = JOIN_SECONDS if self._joins() else receiving.patience(seconds)
+        batches = self.client.poll(timeout_ms=int(wait * 1000))
         while self._gone:
             receiving.revoked(self._gone.popleft())
         for name, records in batches.items():
@@ -251,6 +255,19 @@ class Consumer:
             self._commit(dict(self.receiving.commits))
         self.client.close(autocommit=False)
         self.receiving.close()
+
+    def _joins(self) -> bool:
+        """Whether it is on its way into the group: a poll waits for that first.
+
+        A leader of the group that joins anew because partitions were added forgets that it does (up to
+        3.0.12) once it has assigned them all, if no poll waits for the end just then: it tells no heartbeat
+        any more, and others take over what it had. It is reminded, and its polls wait long enough.
+        """
+        coordinator = self.client._coordinator
+        if not getattr(coordinator, "rejoining", False):
+            return False
+        coordinator.request_rejoin()
+        return True
 
     def _begin_lanes(self) -> None:
         """Begin each new partition at its commit, or where its log begins, wherever the client had begun."""
