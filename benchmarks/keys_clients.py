@@ -78,9 +78,11 @@ def kafka_python(make: Callable[[], Any]) -> Run:
 
 
 def on_confluent(
-    make: Callable[[], Any], value: bytes = VALUE, settle: Callable[[Any], None] | None = None
+    make: Callable[[], Any],
+    send: Callable[[Any, list[bytes]], None],
+    settle: Callable[[Any], None] | None = None,
 ) -> Run:
-    """Send all, polling every hundred records, as its manual has it, and longer where its queue is full."""
+    """Send all, then wait."""
 
     def run(keys: list[bytes]) -> None:
         producer = make()
@@ -88,6 +90,19 @@ def on_confluent(
         if settle is not None and hasattr(producer, "_guide"):
             settle(producer)
         begin()
+        send(producer, keys)
+        producer.flush()
+        end()
+        if hasattr(producer, "_guide"):
+            producer.close()
+
+    return run
+
+
+def one_by_one(value: bytes) -> Callable[[Any, list[bytes]], None]:
+    """Poll every hundred records, as the client's manual has it, and longer where its queue is full."""
+
+    def send(producer: Any, keys: list[bytes]) -> None:
         for number, key in enumerate(keys):
             try:
                 producer.produce(TOPIC, value, key)
@@ -97,35 +112,18 @@ def on_confluent(
                 producer.produce(TOPIC, value, key)
             if not number % 100:
                 producer.poll(0)
-        producer.flush()
-        end()
-        if hasattr(producer, "_guide"):
-            producer.close()
 
-    return run
+    return send
 
 
-def in_batches(make: Callable[[], Any], settle: Callable[[Any], None] | None = None) -> Run:
-    """Send all by `produce_batch`, a thousand at a time."""
-
-    def run(keys: list[bytes]) -> None:
-        producer = make()
-        producer.list_topics(TOPIC)
-        if settle is not None and hasattr(producer, "_guide"):
-            settle(producer)
-        begin()
-        for first in range(0, len(keys), BATCH):
-            while len(producer) > QUEUED // 2:
-                producer.poll(0.01)
-            batch = [{"value": VALUE, "key": key} for key in keys[first : first + BATCH]]
-            assert producer.produce_batch(TOPIC, batch) == len(batch)
-            producer.poll(0)
-        producer.flush()
-        end()
-        if hasattr(producer, "_guide"):
-            producer.close()
-
-    return run
+def in_batches(producer: Any, keys: list[bytes]) -> None:
+    """By `produce_batch`, a thousand at a time."""
+    for first in range(0, len(keys), BATCH):
+        while len(producer) > QUEUED // 2:
+            producer.poll(0.01)
+        batch = [{"value": VALUE, "key": key} for key in keys[first : first + BATCH]]
+        assert producer.produce_batch(TOPIC, batch) == len(batch)
+        producer.poll(0)
 
 
 class Tables:
@@ -247,13 +245,16 @@ def producers(bootstrap: str, following: Following, tables: Tables) -> dict[str,
     }
     own = {**large, "partitioner": "murmur2_random"}
 
-    def confluent(value: bytes, settle: Callable[[Any], None] | None = None) -> dict[str, Run]:
+    def confluent(
+        send: Callable[[Any, list[bytes]], None], settle: Callable[[Any], None] | None = None
+    ) -> dict[str, Run]:
         return {
-            "own": on_confluent(lambda: confluent_kafka.Producer(own), value),
-            "bare": on_confluent(lambda: BareConfluent(own), value),
-            "ours": on_confluent(lambda: ours_confluent.Producer(TOPIC, following, large), value, settle),
+            "own": on_confluent(lambda: confluent_kafka.Producer(own), send),
+            "bare": on_confluent(lambda: BareConfluent(own), send),
+            "ours": on_confluent(lambda: ours_confluent.Producer(TOPIC, following, large), send, settle),
         }
 
+    small = one_by_one(VALUE)
     return {
         "kafka-python": (
             30_000,
@@ -271,20 +272,16 @@ def producers(bootstrap: str, following: Following, tables: Tables) -> dict[str,
                 "ours": on_aiokafka(lambda: ours_aiokafka.Producer(TOPIC, following, **same)),
             },
         ),
-        "confluent-kafka": (200_000, confluent(VALUE)),
-        "confluent-kafka, fences passed": (200_000, confluent(VALUE, tables.settle)),
-        "confluent-kafka, fences passed, 2,000,000 records": (2_000_000, confluent(VALUE, tables.settle)),
+        "confluent-kafka": (200_000, confluent(small)),
+        "confluent-kafka, fences passed": (200_000, confluent(small, tables.settle)),
+        "confluent-kafka, fences passed, 2,000,000 records": (2_000_000, confluent(small, tables.settle)),
         "confluent-kafka, fences passed, 2,000,000 records in batches": (
             2_000_000,
-            {
-                "own": in_batches(lambda: confluent_kafka.Producer(own)),
-                "bare": in_batches(lambda: BareConfluent(own)),
-                "ours": in_batches(lambda: ours_confluent.Producer(TOPIC, following, large), tables.settle),
-            },
+            confluent(in_batches, tables.settle),
         ),
         "confluent-kafka, fences passed, 500,000 records of 1,000 bytes": (
             500_000,
-            confluent(b"v" * 1000, tables.settle),
+            confluent(one_by_one(b"v" * 1000), tables.settle),
         ),
     }
 

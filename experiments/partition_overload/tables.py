@@ -72,7 +72,7 @@ def _table_of(row: dict[str, Any]) -> str:
         f"{row['learnt_seconds']:g} s",
         row.get("rates", ""),
         "worked off" if row.get("worked_off") else "",
-        "passed" if row.get("fences") == "passed" else "",
+        row.get("fences", ""),
     ]
     return ", ".join(filter(None, told))
 
@@ -98,7 +98,8 @@ def measured(rows: Sequence[dict[str, Any]]) -> str:
 def papers(rows: Sequence[dict[str, Any]]) -> str:
     """The paper's comparison: its three measures in percent, and what they leave out."""
     head = ["s", "C", "policy", "draw", "KCR", "KSDR", "KSCDR", "busiest broker, processor",
-            "records, of brokers", "of partitions", "partitions added", "p50", "p99", "overtaken", "load average"]  # fmt: skip
+            "records, of brokers", "of partitions", "partitions added", "p50", "p99", "overtaken",
+            "load average"]  # fmt: skip
     lines = []
     for row in sorted(rows, key=lambda one: (one["load"], one["producers"], one["row"], one["seed"])):
         converged, brokers = row["converged_seconds"], row["broker_processors"]
