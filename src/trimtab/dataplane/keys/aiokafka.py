@@ -131,7 +131,8 @@ class Producer(AIOKafkaProducer):  # type: ignore[misc]
 
     def _serialised(self, key: Any) -> bytes:
         serializer = self._key_serializer
-        return bytes(key if serializer is None else serializer(key))
+        data = key if serializer is None else serializer(key)
+        return data if data.__class__ is bytes else bytes(memoryview(data))
 
 
 def _in_time(
@@ -143,7 +144,7 @@ def _in_time(
     def done(_: object) -> None:
         error = KafkaError("given up") if of.cancelled() else of.exception()
         if error is None:
-            why = sending.late(since)
+            why = sending.late(time.monotonic() - since)
             error = None if why is None else KafkaTimeoutError(why)
         if error is not None:
             sending.failed(key, stamp)
@@ -164,6 +165,9 @@ class _Outlet:
 
     def __init__(self, producer: Producer, topic: str, loop: asyncio.AbstractEventLoop) -> None:
         self._producer, self._topic, self._loop = producer, topic, loop
+
+    def hands_over(self) -> bool:
+        return False
 
     def flush(self, seconds: float) -> bool:
         try:

@@ -78,7 +78,10 @@ class Guide:
 
     def _turn(self, table: PublishedTable | None, topic: Topic, side: SideConnection) -> str | None:
         sending = self._sending
-        if sending is None or self.follower.recreated is not None:
+        if sending is None:
+            return None
+        if self.follower.recreated is not None:
+            sending.forget()  # so that all records come by `check`
             return None
         sending.fill(self._outlet)
         if table is None:

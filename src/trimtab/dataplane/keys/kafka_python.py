@@ -145,7 +145,7 @@ class _InTime(FutureRecordMetadata):  # type: ignore[misc]
         return self.value
 
     def _acknowledged(self, metadata: Any) -> None:
-        why = self._sending.late(self._since)
+        why = self._sending.late(time.monotonic() - self._since)
         if why is None:
             self.success(metadata)
         else:
@@ -157,6 +157,9 @@ class _Outlet:
 
     def __init__(self, producer: Producer, topic: str) -> None:
         self._producer, self._topic = producer, topic
+
+    def hands_over(self) -> bool:
+        return False
 
     def flush(self, seconds: float) -> bool:
         try:

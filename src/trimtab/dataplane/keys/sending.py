@@ -43,6 +43,10 @@ class Outlet(Protocol):
 
     quiet: bool
 
+    def hands_over(self) -> bool:
+        """Whether a thread may have looked into `Sending.plain` without the lock, its record not sent yet."""
+        ...
+
     def flush(self, seconds: float) -> bool:
         """Wait until everything that was handed over is acknowledged or has failed; False if it is not."""
         ...
@@ -73,13 +77,13 @@ class Sending:
     Attributes
     ----------
     lock
-        Who holds it may hand a record of `plain`, or one that was `placed`, to the client at once, if that
-        never waits, and counts the former in `load`: no change of routes begins meanwhile. All others `begin`
-        and `end`.
+        Who holds it may hand a record that was `placed` to the client at once, if that never waits: no change
+        of routes begins meanwhile. All others `begin` and `end`.
     plain
-        Partitions of keys that go without a stamp, as far as they were met.
+        Partitions of keys that go without a stamp, as far as they were met. Whose outlet can tell when nobody
+        `hands_over` any more may look here without the lock, and counts in `load` what it sends.
     load
-        Records that went to each partition since the table was followed.
+        Records that went to each partition since the table was followed; always the same list.
     """
 
     def __init__(self, sender: Sender, process: str, partitions: int, retry_seconds: float) -> None:
@@ -144,6 +148,11 @@ class Sending:
         with self.lock:
             self._in_hand[turn] -= 1
 
+    def forget(self) -> None:
+        """Where keys go is to be asked for anew."""
+        with self.lock:
+            self.plain.clear()
+
     def give_up(self) -> None:
         """A change has taken too long for somebody who waits: on with the old table."""
         with self.lock:
@@ -158,21 +167,21 @@ class Sending:
         if stamp.sequence:
             self._failures.append((key, stamp))
 
-    def late(self, since: float) -> str | None:
+    def late(self, age_seconds: float) -> str | None:
         """Why a record counts as failed though it is acknowledged now; None where it does not.
 
         Parameters
         ----------
-        since
-            What `time.monotonic` said before the record was placed.
+        age_seconds
+            Passed since the record was placed.
         """
-        limit, age = self._sender.settings.delivery_seconds, time.monotonic() - since
-        if age <= limit:
+        limit = self._sender.settings.delivery_seconds
+        if age_seconds <= limit:
             return None
         # No client stops a request that a socket holds: of a process that slept it is appended years later.
         return (
-            f"acknowledged after {age:.0f} s, expected within {limit:g} s (delivery_seconds): consumers may "
-            "have gone on without it; send it again, or raise that and gap_seconds"
+            f"acknowledged after {age_seconds:.0f} s, expected within {limit:g} s (delivery_seconds): "
+            "consumers may have gone on without it; send it again, or raise that and gap_seconds"
         )
 
     # -- from the follower's thread
@@ -216,7 +225,7 @@ class Sending:
                     self._give_up()
                 if self.version == table.version:
                     # By what was sent since ever, all records of a split key would go to a new partition.
-                    self.load = [0.0] * len(self.load)
+                    self.load[:] = [0.0] * len(self.load)
                 self._changed.notify_all()
         return self.version >= table.version
 
@@ -246,7 +255,7 @@ class Sending:
 
     def _flush(self, before: int, outlet: Outlet, until: float) -> bool:
         """Whether everything placed until the change is with the client, and everything there is settled."""
-        while self._in_hand[before] and self._sender.changing:
+        while (self._in_hand[before] or outlet.hands_over()) and self._sender.changing:
             if time.monotonic() >= until:
                 return False
             time.sleep(STEP_SECONDS)

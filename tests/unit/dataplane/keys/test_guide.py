@@ -53,6 +53,10 @@ class Client:
     def __init__(self, deaf: bool = False) -> None:
         self.asked, self.room, self._deaf = 0, False, deaf
 
+    def hands_over(self) -> bool:
+        """Nobody does."""
+        return False
+
     def flush(self, seconds: float) -> bool:
         """There is room afterwards."""
         self.room = True
@@ -153,4 +157,6 @@ def test_a_topic_made_anew_is_sent_nothing() -> None:
     guide.follower.recreated = "other"
     with pytest.raises(InputError, match="deleted and made anew"):
         guide.check()
+    guide.sending.plain[b"cold"] = 1
     assert turn(guide, RoutingTable(1, 4, 4, {}, {}), partitions=4) is None
+    assert not guide.sending.plain, "who looks there first would not be refused"

@@ -1,4 +1,4 @@
-"""An acknowledgement that comes after the delivery time-out counts as a failure, with each client."""
+"""An acknowledgement that comes after the delivery time-out is a failure, with kafka-python and aiokafka."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ from typing import Any
 
 import pytest
 from aiokafka.errors import KafkaTimeoutError as TimeoutOfAiokafka
-from confluent_kafka import KafkaError as ErrorOfConfluent
 from kafka.errors import KafkaTimeoutError, NotLeaderForPartitionError
 from kafka.producer.future import FutureProduceResult, FutureRecordMetadata
 from kafka.structs import TopicPartition
 
-from trimtab.dataplane.keys import aiokafka, confluent, kafka_python
+from trimtab.dataplane.keys import aiokafka, kafka_python
 from trimtab.dataplane.keys.sending import Sending
 from trimtab.online.keys.order.messages import Stamp
 from trimtab.online.keys.order.sender import Sender
@@ -106,18 +105,3 @@ def test_aiokafka() -> None:
     assert awaited(in_time(), lambda of, _: of.set_exception(error)) == (error, [(b"hot", STAMP)])
     _, filled = awaited(in_time(), lambda of, given: given.cancel() and of.set_result(5))
     assert filled == []
-
-
-def test_confluent_kafka() -> None:
-    """The callback is told an error."""
-    for since, failed in ((in_time(), False), (too_late(), True)):
-        one = sending()
-        told: list[Any] = []
-        confluent._delivered(one, b"hot", STAMP, since, lambda *given, told=told: told.append(given), None, 5)
-        ((error, message),) = told
-        assert message == 5
-        assert failures(one) == [(b"hot", STAMP)] * failed
-        if failed:
-            assert error.code() == ErrorOfConfluent._MSG_TIMED_OUT
-        else:
-            assert error is None

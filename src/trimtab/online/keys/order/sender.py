@@ -83,13 +83,15 @@ class Sender:
         if known is not None:
             load[known] += 1
             return known, PLAIN
-        group = self._hashes[key] % self._groups
-        name: Name = key if key in self._trails or key in self.table.keys else group
-        if self._changing and (key in self._changing or (name == group and group in self._changing)):
+        name: Name = key
+        trail = self._trails.get(key)
+        if trail is None and key not in self.table.keys:
+            name = self._hashes[key] % self._groups
+            trail = self._trails.get(name)
+        if self._changing and (key in self._changing or name in self._changing):
             return None
-        trail = self._trails.get(name)
         if trail is None:
-            place, stamp = self.table.route(group, key).partitions[0], PLAIN
+            place, stamp = self.table.route(self.group(key), key).partitions[0], PLAIN
             self._remember(key, place)
         elif len(trail.partitions) == 1:
             place, stamp = trail.partitions[0], trail.stamp
