@@ -256,7 +256,8 @@ def _keys_clients() -> str:
         return ""
     body = [
         (name, f"{row['own_per_second']:,.0f}", f"{row['ours_per_second']:,.0f}", f"{row['ours_ratio']:.2f}",
-         f"{row['bare_ratio']:.2f}", *(f"{row[f'{one}_cpu_us']:.1f} µs" for one in ("own", "bare", "ours")))
+         f"{row['bare_ratio']:.2f}", f"{row['told_ratio']:.2f}" if "told_ratio" in row else "-",
+         *(f"{row[f'{one}_cpu_us']:.1f} µs" for one in ("own", "bare", "ours")))
         for name, row in rows["clients"].items()
     ]  # fmt: skip
     guard = [(name, f"{value:,.0f} ns") for name, value in rows["guard_ns"].items()]
@@ -267,7 +268,8 @@ def _keys_clients() -> str:
         "elsewhere, whose records carry a fence until it is passed: the same 100 bytes a record, unless "
         f"said, and settings, medians of {rows['rounds']} rounds of runs, processor time of the "
         f"whole process a record. Asked for: {rows['limit']:g} of the client's own. *Bare* is a subclass "
-        "whose send does nothing but call the client's: none that does more can be faster.\n\n"
+        "whose send does nothing but call the client's: none that does more can be faster. *Told* is the "
+        "client's own, which is given partition, header and callback of each record, thought up before.\n\n"
         + _table(
             (
                 "client",
@@ -275,6 +277,7 @@ def _keys_clients() -> str:
                 "ours",
                 "of its own",
                 "bare, of its own",
+                "told, of its own",
                 "its own, processor",
                 "bare",
                 "ours",

@@ -150,6 +150,20 @@ def test_cold_keys_lie_where_java_puts_them(place: Place, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("client", CLIENTS)
+def test_a_key_that_is_a_number_is_refused(place: Place, client: str) -> None:
+    """As each client does; as bytes it would be so many zeros."""
+    topic = place.topic(3)
+    with closing(Sender(client, place.bootstrap, topic, place.following)) as sender:
+        with pytest.raises((TypeError, AssertionError)):
+            sender.send(3, b"1")  # type: ignore[arg-type]
+        sender.send(b"3", b"1")
+    with closing(
+        KafkaConsumer(topic, bootstrap_servers=place.bootstrap, auto_offset_reset="earliest")
+    ) as found:
+        assert [one.key for one in next(iter(found.poll(30_000).values()))] == [b"3"]
+
+
+@pytest.mark.parametrize("client", CLIENTS)
 def test_without_a_readable_table_the_plain_hash_goes_on_and_says_so(
     place: Place, client: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
