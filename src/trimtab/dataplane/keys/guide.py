@@ -50,7 +50,7 @@ class Guide:
         count = seen.partitions if seen is not None else outlet.partitions(1)
         base = table.table.base if table is not None else settings.base or count
         sender = Sender(base, settings.guarding)
-        self.sending = self._sending = Sending(sender, self._process, count, settings.retry_seconds)
+        self.sending = self._sending = Sending(sender, self._process, settings.retry_seconds)
         if table is not None:
             # What earlier runs sent goes first only if this one reads a table before it sends.
             self._settled.wait(settings.start_seconds)

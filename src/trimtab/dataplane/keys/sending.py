@@ -69,8 +69,6 @@ class Sending:
         The order guard's producer side.
     process
         Name of this run.
-    partitions
-        That the topic has.
     retry_seconds
         A change that was given up is tried again after so long.
 
@@ -81,14 +79,12 @@ class Sending:
         of routes begins meanwhile. All others `begin` and `end`.
     plain
         Partitions of keys that go without a stamp, as far as they were met. Whose outlet can tell when nobody
-        `hands_over` any more may look here without the lock, and counts in `load` what it sends.
-    load
-        Records that went to each partition since the table was followed; always the same list.
+        `hands_over` any more may look here without the lock.
     """
 
-    def __init__(self, sender: Sender, process: str, partitions: int, retry_seconds: float) -> None:
+    def __init__(self, sender: Sender, process: str, retry_seconds: float) -> None:
         self.process, self._retry_seconds = process, retry_seconds
-        self._sender, self.plain, self.load = sender, sender.plain, [0.0] * partitions
+        self._sender, self.plain = sender, sender.plain
         self.lock = threading.Lock()
         self._changed = threading.Condition(self.lock)
         # Records placed and not yet in the client's hands, by whether the last change was even or odd.
@@ -126,7 +122,7 @@ class Sending:
         # A client may call back within its flush, and the application send from there.
         if self._flushing and self._flushing != threading.get_ident():
             return None
-        return self._sender.place(key, self.load, self._chance)
+        return self._sender.place(key, self._chance)
 
     def begin(self, key: bytes) -> tuple[int, int, Stamp]:
         """The same, waiting for a change for `switch_seconds` at most: then it is given up."""
@@ -199,8 +195,6 @@ class Sending:
         if outlet.partitions(table.partitions) < table.partitions:
             return False
         with self.lock:
-            # Records of the new table may be placed before this method has seen that it holds.
-            self.load.extend([0.0] * (table.partitions - len(self.load)))
             before, self._turn = self._turn, 1 - self._turn
             orders: list[SenderOrder] = self._sender.seen(table, now)
             self._flushing = threading.get_ident() if orders and outlet.quiet else 0
@@ -223,9 +217,6 @@ class Sending:
                 self._flushing = 0
                 if self._sender.changing:
                     self._give_up()
-                if self.version == table.version:
-                    # By what was sent since ever, all records of a split key would go to a new partition.
-                    self.load[:] = [0.0] * len(self.load)
                 self._changed.notify_all()
         return self.version >= table.version
 

@@ -10,10 +10,9 @@ from random import Random
 from typing import Protocol
 
 from trimtab.history.keys.consumers import Consumers
-from trimtab.history.keys.course import Course, Watch, World
+from trimtab.history.keys.course import Course, World
 from trimtab.history.keys.stream import KeyStream
 from trimtab.model.keys.routing import RoutingTable
-from trimtab.online.keys.load import LoadView
 from trimtab.online.keys.order.messages import (
     AskMark,
     Commit,
@@ -86,7 +85,6 @@ class Publisher(Protocol):
 @dataclass(slots=True)
 class _Producer:
     sender: Sender
-    view: LoadView
     chance: Random
     waiting: deque[int] = field(default_factory=deque)
 
@@ -99,7 +97,7 @@ class Guarded:
     stream
         What is sent.
     world
-        Partitions and consumers; producers see backlogs at each look.
+        Partitions and consumers; producers go by tables, and look at nothing.
     publisher
         Makes tables.
     publish_seconds
@@ -124,9 +122,7 @@ class Guarded:
         self.pace = Pace() if pace is None else pace
         self._consumers = Consumers(world.partitions, world.capacity)
         self._producers = [
-            _Producer(
-                Sender(world.partitions, settings), LoadView(world.partitions), Random(f"{world.seed} {one}")
-            )
+            _Producer(Sender(world.partitions, settings), Random(f"{world.seed} {one}"))
             for one in range(stream.producers)
         ]
         self._receivers = [Receiver(settings) for _ in range(world.partitions)]
@@ -150,7 +146,6 @@ class Guarded:
     def run(self) -> Course:
         """Send everything, and wait until all of it has taken effect."""
         producer_of = self.stream.producer_of_key()
-        self._watch = Watch(self.world)
         self._at(self._publish_seconds, "_publish")
         for place in range(self.world.partitions):
             self._at(self.pace.tick_seconds * (1 + place / self.world.partitions), "_tick", place)
@@ -168,15 +163,8 @@ class Guarded:
         heappush(self._events, (when, self._number, what, given))
 
     def _until(self, now: float) -> None:
-        events = self._events
-        while True:
-            looks, due = self._watch.next, events[0][0]
-            if looks <= min(now, due):
-                self._watch.look([one.view for one in self._producers], self._consumers, 0)
-            elif due <= now:
-                self._next()
-            else:
-                return
+        while self._events[0][0] <= now:
+            self._next()
 
     def _next(self) -> None:
         when, _, what, given = heappop(self._events)
@@ -187,12 +175,11 @@ class Guarded:
     def _send(self, now: float, index: int, one: int) -> None:
         producer = self._producers[one]
         key = self.stream.keys[self.stream.which[index]]
-        placed = producer.sender.place(key, producer.view.load, producer.chance.random)
+        placed = producer.sender.place(key, producer.chance.random)
         if placed is None:
             producer.waiting.append(index)
             return
         place, stamp = placed
-        self._watch.sent(place, 0)
         self._place[index] = place
         log = self._logs[place]
         record = Record(f"{one}", key, producer.sender.group(key), stamp)

@@ -25,7 +25,7 @@ from trimtab.online.keys.order.sender import Sender
 class Led:
     """As much of a `Guide` as a producer that sends nothing asks for."""
 
-    sending = Sending(Sender(4), "p", 4, 1.0)
+    sending = Sending(Sender(4), "p", 1.0)
 
     def __init__(self, *_: Any) -> None:
         pass
@@ -70,7 +70,7 @@ class Batches:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, room: int = 100) -> None:
         self.told: list[tuple[bytes, bytes, int, str]] = []
-        self.sending = Sending(Sender(4), "p", 4, 1.0)
+        self.sending = Sending(Sender(4), "p", 1.0)
         table = RoutingTable(1, 4, 4, {GROUP_OF_MOVED: Route((MOVED_TO,))}, {b"hot": Route((1, 3))})
         sender = self.sending._sender
         sender.seen(table, 0.0)
@@ -128,7 +128,6 @@ def test_a_batch_goes_where_the_table_says(monkeypatch: pytest.MonkeyPatch) -> N
     assert [one[1::2] for one in found if one[0] == b"hot"] == [(b"3", "own")] * 2 + [(b"6", "all")] * 2
     assert {one[2] for one in found if one[0] == b"hot"} <= {1, 3}
     assert batches.sending._sender._trails[b"hot"].sequence == 4, "the batch's records are numbered"
-    assert sum(batches.sending.load) == 10, "all count but those with a partition of their own"
 
 
 def test_what_a_batch_has_no_room_for_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -195,7 +194,6 @@ def test_all_that_a_plain_record_carries_reaches_the_client(monkeypatch: pytest.
             producer.produce("orders", b"1", COLD, timestamp=5, headers={"a": b"b"}, **callback)
     assert [(one[:4], one[6:]) for one in given] == [(("orders", b"1", COLD, COLD_AT), (5, {"a": b"b"}))] * 4
     assert all(told in one[4:6] for one in given)
-    assert batches.sending.load[COLD_AT] == 4
     del producer._own
     producer._own = super(Producer, producer).produce
     producer.produce("orders", b"2", COLD, -1, told, 5, {"a": b"b"})
@@ -327,7 +325,7 @@ class Settled:
 @pytest.mark.parametrize("age_seconds", [1.0, 121.0])
 def test_what_is_acknowledged_too_late_is_told_as_an_error(waited: bool, age_seconds: float) -> None:
     """By the client's clock; of a record that had to wait, by ours from before."""
-    sending = Sending(Sender(3), "p", 3, 1.0)
+    sending = Sending(Sender(3), "p", 1.0)
     stamp = Stamp(1, ((0, 7),), 7)
     header = module._header_type(sending)(sending.header(stamp)[1])
     since = time.monotonic() - age_seconds if waited else None

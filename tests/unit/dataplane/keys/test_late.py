@@ -33,7 +33,7 @@ def too_late() -> float:
 
 def sending() -> Sending:
     """Of a producer with the time-outs that are set by default."""
-    return Sending(Sender(3), "p", 3, 1.0)
+    return Sending(Sender(3), "p", 1.0)
 
 
 def failures(one: Sending) -> list[tuple[bytes, Stamp]]:

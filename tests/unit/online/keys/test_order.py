@@ -41,7 +41,7 @@ def table(
 
 def placed(sender: Sender) -> tuple[int, Stamp] | None:
     """Where the key's next record goes."""
-    return sender.place(KEY, [0.0] * 4, lambda: 0.0)
+    return sender.place(KEY, lambda: 0.0)
 
 
 def test_a_sender_without_a_table_is_the_plain_hash() -> None:
@@ -54,7 +54,7 @@ def test_a_change_of_tables_step_by_step() -> None:
     sender = Sender(4)
     assert sender.seen(table(7, 3), 0.0) == [Flush(7)]
     assert placed(sender) is None
-    other = sender.place(b"other", [0.0] * 4, lambda: 0.0)
+    other = sender.place(b"other", lambda: 0.0)
     assert other is not None
     assert sender.flushed(7) == [ReadEnds(7, (HOME,))]
     assert placed(sender) is None
@@ -126,24 +126,23 @@ def test_a_split_key_counts_its_records_from_one() -> None:
     assert sender.flushed(1) == [ReadEnds(1, places)]
     sender.ends_read(1, dict.fromkeys(places, 5), 0.0)
     fence = tuple((place, 5) for place in places)
-    load = [0.0] * 4
-    found = [sender.place(KEY, load, lambda: 0.0) for _ in range(3)]
+    found = [sender.place(KEY, lambda: 0.0) for _ in range(3)]
     assert found == [(1, Stamp(1, fence, 1)), (2, Stamp(1, fence, 2)), (1, Stamp(1, fence, 3))]
     assert sender.failed(KEY, Stamp(1, fence, 2)) == [Fill(KEY, Stamp(1, fence, 2), (1, 2))]
     assert sender.failed(KEY, PLAIN) == []
     # Passed: the fence is no longer carried, the stream goes on.
     assert sender.seen(table(2, 1, 2, passed=5), 0.0) == []
-    assert sender.place(KEY, load, lambda: 0.0) == (2, Stamp(1, (), 4))
+    assert sender.place(KEY, lambda: 0.0) == (2, Stamp(1, (), 4))
 
 
 def test_a_split_key_goes_to_its_partitions_in_runs() -> None:
-    """Three records to the emptier one, and the next three to what is the emptier one then."""
+    """Three to one, three to the next; the first is drawn, or all producers would go in step."""
     sender = Sender(4, Guarding(run_records=3))
     sender.seen(table(1, 1, 2), 0.0)
     sender.flushed(1)
     sender.ends_read(1, {HOME: 0, 1: 0, 2: 0}, 0.0)
-    load = [0.0, 5.0, 4.0, 0.0]
-    found = [sender.place(KEY, load, lambda: 0.0) for _ in range(7)]
+    draws = iter([0.5])
+    found = [sender.place(KEY, lambda: next(draws)) for _ in range(7)]
     assert [one and one[0] for one in found] == [2, 2, 2, 1, 1, 1, 2]
     assert [one and one[1].sequence for one in found] == [1, 2, 3, 4, 5, 6, 7]
 

@@ -82,8 +82,7 @@ class Producer(confluent_kafka.Producer):
         self._topic = topic
         self._guide = Guide(following, topic, "confluent-kafka", _Outlet(self, topic))
         self._sending = self._guide.sending
-        self._plain, self._load = self._sending.plain, self._sending.load
-        self._header = _header_type(self._sending)
+        self._plain, self._header = self._sending.plain, _header_type(self._sending)
         self._own: Callable[..., None] = super().produce
         self._own_batch: Callable[..., int] = super().produce_batch
 
@@ -108,7 +107,6 @@ class Producer(confluent_kafka.Producer):
                 place = None
             if place is not None:
                 self._own(topic, value, key, place, on_delivery, callback, timestamp, headers)
-                self._load[place] += 1
                 return
         self._produce(topic, value, key, partition, on_delivery or callback, timestamp, headers)
 
@@ -148,7 +146,6 @@ class Producer(confluent_kafka.Producer):
                 elif (known := plain.get(key)) is None:
                     singly.append(message)
                 else:
-                    self._load[known] += 1
                     batches[known].append(message)
             for place, batch in batches.items():
                 queued += self._own_batch(topic, batch, place, told)

@@ -26,7 +26,6 @@ class Producer:
 
     name: str
     sender: Sender
-    load: list[float]
     to_send: deque[bytes]
     flying: list[deque[Entry]]
     numbers: dict[bytes, int] = field(default_factory=dict)

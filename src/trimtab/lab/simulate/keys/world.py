@@ -82,7 +82,7 @@ class World:
         producer, done = self.producers[one], 0
         while producer.to_send and done < count:
             key = producer.to_send[0]
-            placed = producer.sender.place(key, producer.load, self._chance)
+            placed = producer.sender.place(key, self._chance)
             if placed is None:
                 break
             producer.to_send.popleft()
@@ -219,6 +219,10 @@ class World:
         self._revoke(to, partition)
         self._carry_out(consumer, consumer.receiver.assigned(partition, self._start(partition)))
 
+    def owns(self, partition: int) -> Consumer:
+        """Whose a partition is."""
+        return self.consumers[self.owner[partition]]
+
     def wake(self, one: int) -> None:
         """A consumer learns which partitions are no longer its own."""
         for partition in list(self.consumers[one].receiver.lanes):
@@ -300,7 +304,7 @@ class World:
         count = len(self.logs)
         base = min(count, self.tables[0].base) if self.tables else count
         flying: list[deque[Entry]] = [deque() for _ in range(count)]
-        return Producer(name, Sender(base, self.settings), [0.0] * count, deque(plan), flying)
+        return Producer(name, Sender(base, self.settings), deque(plan), flying)
 
     def _fly(self, producer: Producer, partition: int, record: Record, number: int) -> None:
         producer.flying[partition].append(Entry(record, number, producer.sent, self.now))

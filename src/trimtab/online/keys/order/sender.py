@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from trimtab.model.keys.routing import Route, RoutingTable, group_count
-from trimtab.online.keys.load import least
 from trimtab.online.keys.murmur2 import LONGEST_KEPT_BYTES, MOST_KEPT, Hashes
 from trimtab.online.keys.order.messages import PLAIN, Fence, Fill, Flush, ReadEnds, SenderOrder, Stamp
 from trimtab.online.keys.order.settings import Guarding
@@ -28,14 +27,14 @@ class Trail:
         Of its route.
     sequence
         Of its last record, if it is split.
-    place
-        Where that one went.
+    turn
+        Which of the partitions that one went to.
     """
 
     stamp: Stamp
     partitions: tuple[int, ...]
     sequence: int = 0
-    place: int = -1
+    turn: int = 0
 
 
 class Sender:
@@ -77,11 +76,14 @@ class Sender:
         """The key group of a key."""
         return self._hashes[key] % self._groups
 
-    def place(self, key: bytes, load: list[float], chance: Chance) -> tuple[int, Stamp] | None:
-        """Partition and stamp of a key's next record; None where it must wait for the change of tables."""
+    def place(self, key: bytes, chance: Chance) -> tuple[int, Stamp] | None:
+        """Partition and stamp of a key's next record; None where it must wait for the change of tables.
+
+        The runs of a split key go to its partitions in turn, from any of them on: equal parts are what the
+        plan levelled.
+        """
         known = self.plain.get(key)
         if known is not None:
-            load[known] += 1
             return known, PLAIN
         name: Name = key
         trail = self._trails.get(key)
@@ -97,11 +99,11 @@ class Sender:
             place, stamp = trail.partitions[0], trail.stamp
         else:
             if trail.sequence % self.settings.run_records == 0:
-                trail.place = least(load, trail.partitions, chance())
+                count = len(trail.partitions)
+                trail.turn = (trail.turn + 1) % count if trail.sequence else int(chance() * count)
             trail.sequence += 1
-            place = trail.place
+            place = trail.partitions[trail.turn]
             stamp = Stamp(trail.stamp.epoch, trail.stamp.fence, trail.sequence)
-        load[place] += 1
         return place, stamp
 
     def _remember(self, key: bytes, place: int) -> None:
