@@ -167,7 +167,7 @@ def main() -> int:
     rows: list[dict[str, Any]] = document["rows"]
     learnt = {
         "learnt_seconds": given.learn, "rates": "timestamps", "worked_off": True, "fences": "passed",
-        "runs": "in turn",
+        "runs": "in turn", "bound": "3.9 σ",
     }  # fmt: skip
     asked = [
         {"row": name.strip(), "load": load, "producers": int(rate), "seconds": given.seconds,

@@ -73,6 +73,8 @@ def _table_of(row: dict[str, Any]) -> str:
         row.get("rates", ""),
         "worked off" if row.get("worked_off") else "",
         row.get("fences", ""),
+        row.get("runs", ""),
+        row.get("bound", ""),
     ]
     return ", ".join(filter(None, told))
 

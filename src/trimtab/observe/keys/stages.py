@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 BUSY_SECONDS: Final = 5.0
 """A consumer with more work waiting than it does in so long is at its limit."""
 CHANCE: Final = 3.0
-"""Standard deviations of a count by which two rates may differ, and be the same."""
+"""Standard deviations of a count by which two rates may differ, and be the same; see `brokers`."""
 
 
 def brokers(cleaned: DataFrame, settings: KeysPipelineSettings) -> DataFrame:
@@ -30,7 +30,9 @@ def brokers(cleaned: DataFrame, settings: KeysPipelineSettings) -> DataFrame:
 
     What arrives is told by two looks at offsets, some ten seconds apart: 130 records tell it to 9 %.
     Timestamps of the records that were read reach further back, and tell it better as long as nothing has
-    changed: where the looks found what they would lead to expect, within `CHANCE`, they count.
+    changed: where the looks found what they would lead to expect, within chance, they count. Of n partitions
+    the one furthest off is some sqrt(2 ln n) deviations away, so that the bound is the square root of
+    `CHANCE`² + 2 ln n: else one in fifteen looks at 24 partitions takes chance for a change.
 
     Consumers are taken for alike. One can do what those did that had more than `BUSY_SECONDS` of work waiting
     in some partition at both ends of an interval, over all such intervals of `capacity_seconds`: the mean,
@@ -59,8 +61,10 @@ def brokers(cleaned: DataFrame, settings: KeysPipelineSettings) -> DataFrame:
     came = F.col("end_offset") - F.col("_end_offset")
     steady = F.col("recent_records") / F.col("recent_seconds")
     expected = steady * seconds
+    others = F.count(F.lit(1)).over(Window.partitionBy("cluster", "tick"))
+    deviations = F.sqrt(F.lit(CHANCE**2) + 2 * F.log(others))
     same = (F.col("recent_seconds") > seconds) & (
-        F.abs(came - expected) <= F.lit(CHANCE) * F.sqrt(F.greatest(expected, F.lit(1.0)))
+        F.abs(came - expected) <= deviations * F.sqrt(F.greatest(expected, F.lit(1.0)))
     )
     rated = judged.withColumns(
         {
