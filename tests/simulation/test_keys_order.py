@@ -87,7 +87,7 @@ def test_seeded_faults_keep_the_promises(seed: int) -> None:
     assert found.effects >= 0.9 * found.records
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(5))
 def test_what_retention_deletes_is_all_that_is_lost(seed: int) -> None:
     """Logs are cut past what nobody has consumed: fences and sequences that wait for it wait no longer."""
     found = simulate(seed, 20_000, retention=True)
