@@ -72,9 +72,7 @@ def _table_of(row: dict[str, Any]) -> str:
         f"{row['learnt_seconds']:g} s",
         row.get("rates", ""),
         "worked off" if row.get("worked_off") else "",
-        row.get("fences", ""),
-        row.get("runs", ""),
-        row.get("bound", ""),
+        *(row.get(what, "") for what in ("fences", "runs", "bound")),
     ]
     return ", ".join(filter(None, told))
 

@@ -61,12 +61,12 @@ def brokers(cleaned: DataFrame, settings: KeysPipelineSettings) -> DataFrame:
     came = F.col("end_offset") - F.col("_end_offset")
     steady = F.col("recent_records") / F.col("recent_seconds")
     expected = steady * seconds
-    others = F.count(F.lit(1)).over(Window.partitionBy("cluster", "tick"))
-    deviations = F.sqrt(F.lit(CHANCE**2) + 2 * F.log(others))
+    tick, consumer = (Window.partitionBy("cluster", "tick", *more) for more in ((), ("_member",)))
+    deviations = F.sqrt(F.lit(CHANCE**2) + 2 * F.log("_partitions"))
     same = (F.col("recent_seconds") > seconds) & (
         F.abs(came - expected) <= deviations * F.sqrt(F.greatest(expected, F.lit(1.0)))
     )
-    rated = judged.withColumns(
+    rated = judged.withColumn("_partitions", F.count(F.lit(1)).over(tick)).withColumns(
         {
             "records_load": F.when(sound(), F.when(same, steady).otherwise(came / seconds)),
             "served_per_second": F.when(sound(), done / seconds),
@@ -77,7 +77,6 @@ def brokers(cleaned: DataFrame, settings: KeysPipelineSettings) -> DataFrame:
         }
     )
     # Each row stands for a share of its consumer, so that sums over rows are sums over consumers.
-    tick, consumer = (Window.partitionBy("cluster", "tick", *more) for more in ((), ("_member",)))
     part = rated.withColumn("_part", 1 / F.count(F.lit(1)).over(consumer))
     some = F.max("_busy").over(consumer)
     worked = part.withColumns(
@@ -91,7 +90,7 @@ def brokers(cleaned: DataFrame, settings: KeysPipelineSettings) -> DataFrame:
     if settings.capacity_per_second:
         one = F.lit(float(settings.capacity_per_second))
     measured = worked.withColumn("consumer_capacity", one)
-    known = F.col("consumer_capacity") * F.sum("_part").over(tick) / F.count(F.lit(1)).over(tick)
+    known = F.col("consumer_capacity") * F.sum("_part").over(tick) / F.col("_partitions")
     everything = F.greatest(F.lit(1.0), F.sum("records_load").over(tick))
     waiting = F.col("end_offset") - F.greatest(F.col("committed_offset"), F.col("begin_offset"))
     return conform(

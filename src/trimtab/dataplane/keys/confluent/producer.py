@@ -22,7 +22,7 @@ from trimtab.dataplane.keys.guide import Guide
 from trimtab.dataplane.keys.promises import kept_by_producer
 from trimtab.dataplane.keys.sending import Headers, Sending
 from trimtab.dataplane.keys.settings import Following
-from trimtab.files.keys.stamp import HEADER, read_stamp, stamp_bytes
+from trimtab.files.keys.stamp import read_stamp
 from trimtab.online.keys.order.messages import PLAIN, Stamp
 
 LOG = logging.getLogger("trimtab.keys")
@@ -208,12 +208,10 @@ class Producer(confluent_kafka.Producer):
         since: float | None = None,
     ) -> None:
         if stamp is not PLAIN:
-            header = self._header(stamp_bytes(self._sending.process, stamp))
-            if headers:
-                given = headers.items() if isinstance(headers, dict) else headers
-                headers = [*given, (HEADER, header)]
-            else:
-                headers = [(HEADER, header)]
+            name, data = self._sending.header(stamp)
+            header = self._header(data)
+            given = headers.items() if isinstance(headers, dict) else headers or ()
+            headers = [*given, (name, header)]
             if stamp.sequence:
                 told = header if told is None and since is None else partial(header, told=told, since=since)
         try:

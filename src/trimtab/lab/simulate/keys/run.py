@@ -189,7 +189,8 @@ def _strike(world: World, chance: random.Random, asleep: dict[tuple[str, int], f
 def _cut(world: World, cuts: random.Random) -> None:
     """Retention: a partition's log begins anew somewhere in what is not committed, at most at its end."""
     partition = cuts.randrange(len(world.logs))
-    if any(partition in one.receiver.lanes for one in world.consumers if one is not world.owns(partition)):
+    owner = world.consumers[world.owner[partition]]
+    if any(partition in one.receiver.lanes for one in world.consumers if one is not owner):
         # Who was replaced and does not know it lets what is cut take effect too late, a limit that is known.
         return
     low, end = max(world.begins[partition], world.committed[partition]), len(world.logs[partition])

@@ -219,10 +219,6 @@ class World:
         self._revoke(to, partition)
         self._carry_out(consumer, consumer.receiver.assigned(partition, self._start(partition)))
 
-    def owns(self, partition: int) -> Consumer:
-        """Whose a partition is."""
-        return self.consumers[self.owner[partition]]
-
     def wake(self, one: int) -> None:
         """A consumer learns which partitions are no longer its own."""
         for partition in list(self.consumers[one].receiver.lanes):
