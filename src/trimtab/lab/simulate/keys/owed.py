@@ -62,7 +62,8 @@ class Owed:
         """
         begun, owed = self._owed.get(record.producer, (0, {}))
         if entry.number and entry.sent >= begun:
-            for name, number in owed.get(record.key, ()):
+            # What has taken effect once has for all records that follow.
+            for name, number in owed.pop(record.key, ()):
                 done = effects.numbers.get((name, record.key), ())
                 last = done[-1] if done else 0
                 if last < number and not self._deleted(record.producer, (name, record.key), last, effects):

@@ -87,9 +87,10 @@ class Receiver:
     @property
     def held(self) -> int:
         """Records received that may not take effect yet."""
-        behind = sum(len(queue) for lane in self.lanes.values() for queue in lane.behind.values())
-        fenced = sum(len(queue) for lane in self.lanes.values() for queue in lane.fenced.values())
-        return behind + fenced + sum(map(len, self._early.values()))
+        held = sum(map(len, self._early.values()))
+        for lane in self.lanes.values():
+            held += sum(map(len, lane.behind.values())) + sum(map(len, lane.fenced.values()))
+        return held
 
     def room(self, partition: int, now: float) -> bool:
         """Whether more of a partition is to be fetched; see `Guarding.held_records`."""
@@ -240,11 +241,13 @@ class Receiver:
 
     def _passes(self, held: Held) -> bool:
         fence: Fence = held.record.stamp.fence
-        passed = self._passed
-        return all(
-            passed.get(partition, 0) >= offset or (held.partition, held.offset, partition) in self._forgiven
-            for partition, offset in fence
-        )
+        for partition, offset in fence:
+            if (
+                self._passed.get(partition, 0) < offset
+                and (held.partition, held.offset, partition) not in self._forgiven
+            ):
+                return False
+        return True
 
     def _release(self, held: Held) -> list[ReceiverOrder]:
         self._records[held.partition, held.offset] = held.record
