@@ -62,6 +62,9 @@ class Producer(confluent_kafka.Producer):
         If `acks`, idempotence or the delivery time-out break what order rests on.
     """
 
+    # Found a tenth of a microsecond sooner than in a dictionary, all of a call's together.
+    __slots__ = ("_guide", "_header", "_own", "_own_batch", "_plain", "_sending", "_topic")
+
     def __init__(self, topic: str, following: Following, config: Mapping[str, Any]) -> None:
         limit_ms = int(following.guarding.delivery_seconds * 1000)
         config = {
@@ -187,7 +190,8 @@ class Producer(confluent_kafka.Producer):
             self._guide.check()
             placed = sending.placed(data)
             if placed is not None:
-                self._hand(value, data, *placed, told, timestamp, headers)
+                place, stamp = placed
+                self._hand(value, data, place, stamp, told, timestamp, headers)
                 return
         since = time.monotonic()
         turn, place, stamp = sending.begin(data)
@@ -210,8 +214,10 @@ class Producer(confluent_kafka.Producer):
         if stamp is not PLAIN:
             name, data = self._sending.header(stamp)
             header = self._header(data)
-            given = headers.items() if isinstance(headers, dict) else headers or ()
-            headers = [*given, (name, header)]
+            if not headers:
+                headers = [(name, header)]
+            else:
+                headers = [*(headers.items() if isinstance(headers, dict) else headers), (name, header)]
             if stamp.sequence:
                 told = header if told is None and since is None else partial(header, told=told, since=since)
         try:
