@@ -37,7 +37,7 @@ class PolicyPartitioner:
         self._made = partial(policy_named, policy, given)
         # One for each number of partitions: a producer may send to topics of several, by turns, and a policy
         # keeps what it found of a view.
-        self._by_count: dict[int, tuple[KeyPolicy, LoadView]] = {}
+        self._by_count: dict[int, tuple[KeyPolicy, LoadView, range]] = {}
         self._chance, self._lock = random.Random(seed).random, threading.Lock()
         self._made()
 
@@ -56,9 +56,13 @@ class PolicyPartitioner:
             Those with a leader; a key must not change its partition with them, so that none asks for them.
         """
         with self._lock:
-            known = self._by_count.get(len(all_partitions))
+            count = len(all_partitions)
+            known = self._by_count.get(count)
             if known is None:
-                known = self._by_count[len(all_partitions)] = self._made(), LoadView(len(all_partitions))
-            policy, view = known
+                known = self._by_count[count] = self._made(), LoadView(count), range(count)
+            policy, view, whole = known
             place = policy.choose(key, view, self._chance)
-        return sorted(all_partitions)[place] if max(all_partitions) >= len(all_partitions) else place
+        # A range is told from another at once; a set or a list is gone through.
+        if all_partitions == whole or max(all_partitions) < count:
+            return place
+        return sorted(all_partitions)[place]

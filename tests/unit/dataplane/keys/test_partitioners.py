@@ -37,6 +37,7 @@ def test_partitions_with_a_gap_are_taken_in_their_order() -> None:
     partition = PolicyPartitioner("hash")
     assert {partition(key, [9, 2, 5]) for key in KEYS} == {2, 5, 9}
     assert all(partition(key, [9, 2, 5]) == (2, 5, 9)[java(key, 3)] for key in KEYS)
+    assert all(partition(key, range(2, 5)) == 2 + java(key, 3) for key in KEYS)
 
 
 def test_kafka_python_3_asks_an_object() -> None:
