@@ -7,7 +7,8 @@ and only the split key has stamps, for seconds on end, and with larger records.
 Each round of runs sends the same records, one run after the other, under the same settings (acks=all,
 idempotent); the order of them changes with each round, since whatever else runs on the machine changes
 too. The third is a subclass whose send does nothing but call the client's: what any Python around it costs.
-With confluent-kafka a fourth is the client's own again, which is given what the guard has to give: partition,
+A fourth is the client's own with our partitioner alone, by the same table: split keys lose their order then.
+With confluent-kafka a fifth is the client's own again, which is given what the guard has to give: partition,
 header and callback of each record, thought up before. No guard that costs nothing at all would be faster.
 Processor time is that of the whole process: the client's threads, and those that follow tables.
 """
@@ -25,7 +26,7 @@ import time
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import aiokafka
 import confluent_kafka
@@ -36,6 +37,7 @@ from trimtab.dataplane.keys import aiokafka as ours_aiokafka
 from trimtab.dataplane.keys import confluent as ours_confluent
 from trimtab.dataplane.keys import kafka_python as ours_kafka_python
 from trimtab.dataplane.keys.marks import InMemoryMarks, Marks
+from trimtab.dataplane.keys.partitioners import PolicyPartitioner
 from trimtab.dataplane.keys.receiving import Receiving
 from trimtab.dataplane.keys.settings import Following
 from trimtab.files.keys.stamp import HEADER, stamp_bytes
@@ -43,6 +45,7 @@ from trimtab.files.keys.table import PublishedTable, write_table
 from trimtab.lab.sandbox.kafka import KafkaSandbox
 from trimtab.lab.sandbox.keys.clients import Effects
 from trimtab.model.keys.routing import Route, RoutingTable
+from trimtab.online.keys.catalogue import Given
 from trimtab.online.keys.murmur2 import key_group
 from trimtab.online.keys.order.messages import Stamp
 
@@ -57,6 +60,7 @@ QUEUED = 2_000_000
 """Records that confluent-kafka takes before it refuses more."""
 
 Run = Callable[[list[bytes]], None]
+P = TypeVar("P", bound=PolicyPartitioner)
 
 
 def draws(count: int) -> list[bytes]:
@@ -144,6 +148,25 @@ def told(value: bytes) -> Callable[[Any, list[bytes]], None]:
                 producer.poll(0)
 
     return send
+
+
+def by_partitioner(value: bytes) -> Callable[[Any, list[bytes]], None]:
+    """The same, with the partition that our partitioner says; it keeps no order."""
+    partitioner, partitions = without_order(PolicyPartitioner), range(PARTITIONS)
+
+    def send(producer: Any, keys: list[bytes]) -> None:
+        for number, key in enumerate(keys):
+            producer.produce(TOPIC, value, key, partitioner(key, partitions))
+            if not number % 100:
+                producer.poll(0)
+
+    return send
+
+
+def without_order(kind: type[P]) -> P:
+    """A partitioner by the same table."""
+    table = RoutingTable(1, PARTITIONS, PARTITIONS, MOVED, {HOTTEST: Route((0, 1, 2, 3))})
+    return kind("key_groups", Given(table=table), seed=1)
 
 
 def in_batches(producer: Any, keys: list[bytes]) -> None:
@@ -284,7 +307,11 @@ def producers(bootstrap: str, following: Following, tables: Tables) -> dict[str,
 
     def sized(value: bytes) -> dict[str, Run]:
         run = confluent(one_by_one(value), tables.settle)
-        return {**run, "told": on_confluent(lambda: confluent_kafka.Producer(own), told(value))}
+        return {
+            **run,
+            "partitioner": on_confluent(lambda: confluent_kafka.Producer(own), by_partitioner(value)),
+            "told": on_confluent(lambda: confluent_kafka.Producer(own), told(value)),
+        }
 
     small = one_by_one(VALUE)
     return {
@@ -294,6 +321,9 @@ def producers(bootstrap: str, following: Following, tables: Tables) -> dict[str,
                 "own": kafka_python(lambda: KafkaProducer(**same)),
                 "bare": kafka_python(lambda: BareKafkaPython(**same)),
                 "ours": kafka_python(lambda: ours_kafka_python.Producer(TOPIC, following, **same)),
+                "partitioner": kafka_python(
+                    lambda: KafkaProducer(partitioner=without_order(ours_kafka_python.Partitioner), **same)
+                ),
             },
         ),
         "aiokafka": (
@@ -302,6 +332,9 @@ def producers(bootstrap: str, following: Following, tables: Tables) -> dict[str,
                 "own": on_aiokafka(lambda: aiokafka.AIOKafkaProducer(**same)),
                 "bare": on_aiokafka(lambda: BareAiokafka(**same)),
                 "ours": on_aiokafka(lambda: ours_aiokafka.Producer(TOPIC, following, **same)),
+                "partitioner": on_aiokafka(
+                    lambda: aiokafka.AIOKafkaProducer(partitioner=without_order(PolicyPartitioner), **same)
+                ),
             },
         ),
         "confluent-kafka": (200_000, confluent(small)),

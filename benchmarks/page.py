@@ -254,9 +254,10 @@ def _keys_clients() -> str:
     rows = _rows("keys_clients")
     if rows is None:
         return ""
+    beside = ("ours", "partitioner", "bare", "told")
     body = [
-        (name, f"{row['own_per_second']:,.0f}", f"{row['ours_per_second']:,.0f}", f"{row['ours_ratio']:.2f}",
-         f"{row['bare_ratio']:.2f}", f"{row['told_ratio']:.2f}" if "told_ratio" in row else "-",
+        (name, f"{row['own_per_second']:,.0f}", f"{row['ours_per_second']:,.0f}",
+         *(f"{row[f'{one}_ratio']:.2f}" if f"{one}_ratio" in row else "-" for one in beside),
          *(f"{row[f'{one}_cpu_us']:.1f} µs" for one in ("own", "bare", "ours")))
         for name, row in rows["clients"].items()
     ]  # fmt: skip
@@ -269,13 +270,15 @@ def _keys_clients() -> str:
         f"said, and settings, medians of {rows['rounds']} rounds of runs, processor time of the "
         f"whole process a record. Asked for: {rows['limit']:g} of the client's own. *Bare* is a subclass "
         "whose send does nothing but call the client's: none that does more can be faster. *Told* is the "
-        "client's own, which is given partition, header and callback of each record, thought up before.\n\n"
+        "client's own, which is given partition, header and callback of each record, thought up before; "
+        "*partitioner* is its own with our partitioner alone, by the same table, which keeps no order.\n\n"
         + _table(
             (
                 "client",
                 "its own, records/s",
                 "ours",
                 "of its own",
+                "partitioner, of its own",
                 "bare, of its own",
                 "told, of its own",
                 "its own, processor",
