@@ -26,7 +26,7 @@ import time
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import aiokafka
 import confluent_kafka
@@ -53,6 +53,7 @@ TOPIC = "benchmark"
 PARTITIONS = 24
 VALUE = b"v" * 100
 HOTTEST = b"key-00000000"
+SPLIT = {HOTTEST: Route((0, 1, 2, 3))}
 MOVED = {group: Route((group % 23,)) for group in range(0, 1032, 10)}
 LIMIT = 0.9
 BATCH = 1_000
@@ -60,7 +61,6 @@ QUEUED = 2_000_000
 """Records that confluent-kafka takes before it refuses more."""
 
 Run = Callable[[list[bytes]], None]
-P = TypeVar("P", bound=PolicyPartitioner)
 
 
 def draws(count: int) -> list[bytes]:
@@ -152,7 +152,7 @@ def told(value: bytes) -> Callable[[Any, list[bytes]], None]:
 
 def by_partitioner(value: bytes) -> Callable[[Any, list[bytes]], None]:
     """The same, with the partition that our partitioner says; it keeps no order."""
-    partitioner, partitions = without_order(PolicyPartitioner), range(PARTITIONS)
+    partitioner, partitions = without_order(), range(PARTITIONS)
 
     def send(producer: Any, keys: list[bytes]) -> None:
         for number, key in enumerate(keys):
@@ -163,10 +163,9 @@ def by_partitioner(value: bytes) -> Callable[[Any, list[bytes]], None]:
     return send
 
 
-def without_order(kind: type[P]) -> P:
+def without_order(kind: type[PolicyPartitioner] = PolicyPartitioner) -> PolicyPartitioner:
     """A partitioner by the same table."""
-    table = RoutingTable(1, PARTITIONS, PARTITIONS, MOVED, {HOTTEST: Route((0, 1, 2, 3))})
-    return kind("key_groups", Given(table=table), seed=1)
+    return kind("key_groups", Given(table=RoutingTable(1, PARTITIONS, PARTITIONS, MOVED, SPLIT)), seed=1)
 
 
 def in_batches(producer: Any, keys: list[bytes]) -> None:
@@ -189,8 +188,7 @@ class Tables:
     def publish(self, passed: tuple[int, ...]) -> None:
         """The same routes again, with what has taken effect."""
         self._version += 1
-        split = {HOTTEST: Route((0, 1, 2, 3))}
-        table = RoutingTable(self._version, PARTITIONS, PARTITIONS, MOVED, split, passed)
+        table = RoutingTable(self._version, PARTITIONS, PARTITIONS, MOVED, SPLIT, passed)
         write_table(PublishedTable(TOPIC, self._topic_id, table), self._file)
 
     def settle(self, producer: Any) -> None:
@@ -333,7 +331,7 @@ def producers(bootstrap: str, following: Following, tables: Tables) -> dict[str,
                 "bare": on_aiokafka(lambda: BareAiokafka(**same)),
                 "ours": on_aiokafka(lambda: ours_aiokafka.Producer(TOPIC, following, **same)),
                 "partitioner": on_aiokafka(
-                    lambda: aiokafka.AIOKafkaProducer(partitioner=without_order(PolicyPartitioner), **same)
+                    lambda: aiokafka.AIOKafkaProducer(partitioner=without_order(), **same)
                 ),
             },
         ),

@@ -148,6 +148,7 @@ def test_order_outlives_a_leader_and_transactions_beside(
     load(200)
     sender.close()
     beside.close()
+    assert beside.taken_back
     wait_until(lambda: effects.count() >= (sent + beside.sent).total(), "everything has taken effect")
     for taker in takers:
         taker.close()
