@@ -17,13 +17,21 @@ class Verdict(StrEnum):
     LEVELLED = "levelled"
     """Every goal holds after the moves."""
     IMPROVED = "improved"
-    """Some goal does not hold after the moves; the plan's `problems` say which, and why. A hard one only
-    where that is not proven impossible: left out by a limit on moves or bytes, or not found."""
+    """The moves help, but some soft goal (ε, even numbers, even log dirs) does not hold after them; the plan's
+    `problems` name it and its cause. Every request and every hard limit holds."""
+    INCOMPLETE = "incomplete"
+    """A request or a hard limit is not met after the moves, or goals are missed and the plan has no move. No
+    proof shows that it is impossible; the plan's `problems` name what remains and why."""
     OVERLOADED = "overloaded"
     """What must move (off dead or draining brokers, out of crowded racks) lifts a broker above θ that was not
     above it, of a resource other than disk; not proven to be unavoidable."""
     INFEASIBLE = "infeasible"
     """Some hard limit cannot be met by any plan; the plan's `problems` proves it."""
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the plan does all that was requested: `trimtab plan` exits with 0, else with 3."""
+        return self in (Verdict.LEVEL, Verdict.LEVELLED, Verdict.IMPROVED)
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,7 @@ VERDICTS = {
     Verdict.LEVEL: "level: every goal holds already, nothing to do",
     Verdict.LEVELLED: "levelled: every goal holds after these {move}s",
     Verdict.IMPROVED: "improved: some goals still do not hold after these {move}s (see problems)",
+    Verdict.INCOMPLETE: "incomplete: not every goal and request is met after this plan (see problems)",
     Verdict.OVERLOADED: "overloaded: a broker ends above theta that was not above it (see problems)",
     Verdict.INFEASIBLE: "infeasible: no plan can meet some hard limit (see problems)",
 }

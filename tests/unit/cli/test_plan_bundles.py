@@ -109,7 +109,7 @@ def test_settings_are_taken_and_slips_refused(
 ) -> None:
     """One line on standard error, nothing written."""
     out = tmp_path / "plan.json"
-    assert run("plan", "bundles", "--snapshot", snapshot, "--set", "bundles.max_unloads=0", "--out", out) == 0
+    assert run("plan", "bundles", "--snapshot", snapshot, "--set", "bundles.max_unloads=0", "--out", out) == 3
     assert read_bundle_plan(out).moves == ()
     capsys.readouterr()
     for words, said in (
@@ -219,7 +219,7 @@ def test_what_has_no_capacity_is_named(tmp_path: Path, capsys: pytest.CaptureFix
     capacity[:, 3] = np.inf
     path = tmp_path / "s.json"
     write_bundles_snapshot(replace(found, brokers=replace(found.brokers, capacity=capacity)), path)
-    assert run("plan", "bundles", "--snapshot", path) == 0
+    assert run("plan", "bundles", "--snapshot", path) == 3
     assert "not limited, so not levelled: message rate (33% from the mean)" in capsys.readouterr().out
     write_bundles_snapshot(found, tmp_path / "t.json")
     assert run("plan", "bundles", "--snapshot", tmp_path / "t.json") == 0

@@ -19,7 +19,6 @@ from trimtab.levels.level import PlanAsked
 from trimtab.levels.planning import opened_plan, plan_level
 from trimtab.levels.settings import execution_settings, read_settings
 from trimtab.model.errors import InputError
-from trimtab.model.plan import Verdict
 from trimtab.report.formats import duration_text, fitted
 from trimtab.report.saying import announce_compilation, say, warn
 
@@ -51,7 +50,7 @@ def plan(level: Level, asked: PlanAsked, out: Path | None, form: str, *, all_mov
         warn(warning)
     if out is not None:
         say(f"plan written to {out}")
-    if planned.plan.verdict in (Verdict.INFEASIBLE, Verdict.OVERLOADED) and planned.binding:
+    if not planned.plan.verdict.is_complete and planned.binding:
         raise typer.Exit(3)
 
 

@@ -255,7 +255,7 @@ def _verdict(draft: Draft) -> Verdict:
     if kinds & {"add_partitions", "add_consumers"}:
         return Verdict.INFEASIBLE
     if kinds & {"unmet_goal", "hashed_keys", "long_key", "large_table"}:
-        return Verdict.IMPROVED
+        return Verdict.IMPROVED if draft.moves else Verdict.INCOMPLETE
     return Verdict.LEVELLED if draft.moves else Verdict.LEVEL
 
 

@@ -238,5 +238,5 @@ def _verdict(draft: Draft) -> Verdict:
     if "no_target" in kinds:
         return Verdict.INFEASIBLE
     if kinds:
-        return Verdict.IMPROVED
+        return Verdict.IMPROVED if draft.takeovers else Verdict.INCOMPLETE
     return Verdict.LEVELLED if draft.takeovers else Verdict.LEVEL

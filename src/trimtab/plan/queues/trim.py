@@ -45,7 +45,7 @@ def plan_queues(snapshot: QueuesSnapshot, settings: QueuesSettings) -> QueuesPla
         seed=0,
         settings=settings_document(settings, RESOURCES),
         snapshot=snapshot.reference,
-        verdict=_verdict(moves, problems),
+        verdict=_verdict(bool(moves or orders), problems),
         moves=moves,
         predicted=Prediction(before.measures(), after.measures()),
         problems=problems,
@@ -58,10 +58,10 @@ def plan_queues(snapshot: QueuesSnapshot, settings: QueuesSettings) -> QueuesPla
     )
 
 
-def _verdict(moves: tuple[Publication, ...], problems: tuple[Problem, ...]) -> Verdict:
+def _verdict(any_change: bool, problems: tuple[Problem, ...]) -> Verdict:
     if problems:
-        return Verdict.IMPROVED
-    return Verdict.LEVELLED if moves else Verdict.LEVEL
+        return Verdict.IMPROVED if any_change else Verdict.INCOMPLETE
+    return Verdict.LEVELLED if any_change else Verdict.LEVEL
 
 
 def _assignments(snapshot: QueuesSnapshot, moves: tuple[Publication, ...]) -> tuple[Standing, ...]:

@@ -26,7 +26,13 @@ class Judgement:
 
 
 def judgement_of(
-    problems: Sequence[Problem], *, proven: bool, overloads: bool, any_move: bool, cuts: tuple[Problem, ...]
+    problems: Sequence[Problem],
+    *,
+    proven: bool,
+    overloads: bool,
+    any_move: bool,
+    cuts: tuple[Problem, ...],
+    incomplete: bool = False,
 ) -> Judgement:
     """The verdict on a placement.
 
@@ -34,6 +40,8 @@ def judgement_of(
     ----------
     proven
         Some of the problems no plan can solve.
+    incomplete
+        Some of the problems are about a request or a hard limit.
     overloads
         A broker is above θ after the moves that was not before.
     any_move
@@ -43,7 +51,10 @@ def judgement_of(
     """
     if not problems:
         return Judgement(Verdict.LEVELLED if any_move else Verdict.LEVEL, (), True)
-    verdict = Verdict.OVERLOADED if overloads else Verdict.IMPROVED
+    # A plan that changes nothing improves nothing.
+    verdict = Verdict.INCOMPLETE if incomplete or not any_move else Verdict.IMPROVED
+    if overloads:
+        verdict = Verdict.OVERLOADED
     return Judgement(Verdict.INFEASIBLE if proven else verdict, (*cuts, *problems), False)
 
 

@@ -156,7 +156,7 @@ def test_the_part_of_a_split_key_is_not_without_a_key() -> None:
 def test_a_topic_without_any_key_is_planned() -> None:
     """Nothing to move, and why."""
     plan = plan_keys(without_keys(100.0, 10.0, 10.0, 10.0, groups={}), SETTINGS)
-    assert (plan.moves, plan.verdict) == ((), Verdict.IMPROVED)
+    assert (plan.moves, plan.verdict) == ((), Verdict.INCOMPLETE)
     assert "100 of its 100 records/s have no key" in problem(plan, "unmet_goal").text
     level = plan_keys(without_keys(10.0, 10.0, 10.0, 10.0, groups={}), SETTINGS)
     assert (level.moves, level.problems, level.verdict) == ((), (), Verdict.LEVEL)

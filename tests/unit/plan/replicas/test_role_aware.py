@@ -355,7 +355,7 @@ def test_where_replicas_run_out_the_print_says_add_brokers_and_proves_nothing() 
     assert (opinion.resource, opinion.count, opinion.proof) == ("disk", None, {})
     assert "on 2 of 3 brokers, the first being 1," in opinion.text
     assert "no proof" in opinion.text
-    assert plan.verdict == Verdict.IMPROVED
+    assert plan.verdict == Verdict.INCOMPLETE
     assert [problem.kind for problem in plan.problems] == ["unmet_goal", "add_brokers"]
 
 
