@@ -38,7 +38,9 @@ _NAMED = re.compile(
 )
 _LABELLED = re.compile(r"kafka_server_brokertopicmetrics_count(?:_total)?")
 """The agent without rules keeps the meter's name in a label."""
-_RATE = re.compile(r"(?:\w+_)?kafka_server_brokertopicmetrics_(?:total_)?([a-z]+?)(?:persec)?(?:_[a-z]*rate)?")
+_RATE = re.compile(
+    r"(?:\w+_)?kafka_server_brokertopicmetrics_(?:total_)?([a-z]+?)(?:persec)?(?:_[a-z]*rate)?"
+)
 """Names of rates and of meters without the suffix of a counter: never read, but named where one is missed."""
 _CPU_NS = re.compile(r"(?:java_lang_operatingsystem|jvm_os)_processcputime(?:_total)?")
 _PROCESSORS = re.compile(r"(?:java_lang_operatingsystem|jvm_os)_availableprocessors")
@@ -150,7 +152,10 @@ class BrokerCounters:
         return BrokerCounters(kept, {}, self.dropped, causes, self.refusal, self.unread_topics)
 
     def lacking(self) -> str:
-        """What of the needed counters is not there, why, and what that means; empty if all are."""
+        """What of the needed counters an endpoint lacks, why, and what that means; empty if it has all.
+
+        A sentence whose subject, the endpoint, is left out.
+        """
         if self.refusal:
             return f"{self.refusal}: CPU is not levelled and bytes of all brokers are estimated"
         names = [name for name in NEEDED_FOR_CPU + NEEDED_FOR_BYTES if name not in self.broker]
@@ -159,7 +164,7 @@ class BrokerCounters:
             lost = ["CPU is not levelled"] * any(name in NEEDED_FOR_CPU for name in names)
             lost += ["bytes of all brokers are estimated"] * any(name in NEEDED_FOR_BYTES for name in names)
             listed = ", ".join(f"{one} ({self.causes[one]})" if one in self.causes else one for one in names)
-            sentences.append(f"without {listed}: {' and '.join(lost)}; {RULES}")
+            sentences.append(f"answers without {listed}: {' and '.join(lost)}; {RULES}")
         if self.unread_topics:
             sentences.append(self.unread_topics)
         return "; ".join(sentences)
@@ -208,7 +213,7 @@ def read_exposition(text: str, cluster: Cluster | None = None) -> BrokerCounters
             causes[column] = f"only with labels that are not understood: {', '.join(sorted(names))}"
     unread = sorted({one for column in TOPIC_COLUMNS for one in strange.get(column, ())})
     told = (
-        f"counters with the label {', '.join(unread)} are not read: if it names the topic, "
+        f"has counters with the label {', '.join(unread)}, which are not read: if it names the topic, "
         "set collect.topic_label"
         if unread
         else ""
@@ -273,9 +278,7 @@ def _topic_label(samples: Sequence[_Sample], cluster: Cluster) -> str:
     return verified[0] if len(verified) == 1 else "topic"
 
 
-def _of_one_broker(
-    samples: list[_Sample], topic_label: str, cluster: Cluster
-) -> tuple[list[_Sample], str]:
+def _of_one_broker(samples: list[_Sample], topic_label: str, cluster: Cluster) -> tuple[list[_Sample], str]:
     """The samples of the broker whose endpoint this is, or why they cannot be told from those of others."""
     values: dict[str, dict[str, None]] = {}
     for sample in samples:
@@ -330,22 +333,24 @@ def _is_address(host: str) -> bool:
 
 
 def _constant_labels(samples: Sequence[_Sample], topic_label: str) -> frozenset[str]:
-    """Labels that say nothing, since every counter of traffic has them with one value.
+    """Labels that say nothing: those of the target, with one value, and those that all of traffic has.
 
-    That alone does not tell them from the label of the only topic: a label of an unknown name counts as
+    One value alone does not tell a label from that of the only topic: a label of an unknown name counts as
     constant only where it stands beside the topic's.
     """
+    values: dict[str, set[str]] = {}
+    for sample in samples:
+        for name, value in sample.labels.items():
+            values.setdefault(name, set()).add(value)
+    known = _TARGET_LABELS | _ID_LABELS | _HOST_LABELS
     traffic = [one.labels for one in samples if one.column in TRAFFIC_COLUMNS]
-    every = traffic or [one.labels for one in samples]
-    if not every:
-        return frozenset()
-    shared = {name for name in every[0] if name != topic_label}
-    beside = any(topic_label in labels for labels in every)
+    beside = any(topic_label in labels for labels in traffic)
     return frozenset(
         name
-        for name in shared
-        if (beside or name in _TARGET_LABELS or name in _ID_LABELS or name in _HOST_LABELS)
-        and all(labels.get(name) == every[0][name] for labels in every)
+        for name, found in values.items()
+        if name != topic_label
+        and len(found) == 1
+        and (name in known or (beside and all(name in labels for labels in traffic)))
     )
 
 
@@ -366,9 +371,7 @@ def _meaning(name: str) -> _Meaning | None:
         return lambda _: _Found("handler_idle_fraction")
     if _IDLE_LABELLED.fullmatch(name):
         return lambda labels: (
-            _Found("handler_idle_fraction")
-            if "idlepercent" in labels.pop("name", "").lower()
-            else None
+            _Found("handler_idle_fraction") if "idlepercent" in labels.pop("name", "").lower() else None
         )
     return None
 
