@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
+from time import sleep
 from typing import TYPE_CHECKING, Final
 
 from trimtab.connect.kafka.client import open_admin, reach
@@ -108,7 +108,7 @@ def _metrics(collector: Collector, endpoints: int) -> Iterator[Finding]:
     first = {broker: one for broker, one in collector.readings.items() if broker not in faults}
     outcomes: dict[int, Comparison] = {}
     for _ in range(READINGS) if first else ():
-        time.sleep(READING_SECONDS)
+        sleep(READING_SECONDS)
         collector.sample()
         outcomes |= {
             broker: compare(before, collector.readings[broker])
@@ -118,7 +118,11 @@ def _metrics(collector: Collector, endpoints: int) -> Iterator[Finding]:
         # A burst between two readings of one instant weighs less in a longer interval.
         if all(one.outcome in (Outcome.AGREES, Outcome.IDLE) for one in outcomes.values()):
             break
-    faults |= {broker: text for broker, text in collector.unmetered.items() if broker not in faults}
+    faults |= {
+        broker: f"{text}. Until then {WITHOUT}"
+        for broker, text in collector.unmetered.items()
+        if broker not in faults and broker not in collector.readings
+    }
     unconfirmed = {
         broker: text for broker in first if broker not in faults and (text := _unconfirmed(outcomes[broker]))
     }
