@@ -26,8 +26,7 @@ TRAFFIC_COLUMNS: Final = tuple(_TRAFFIC.values())
 BROKER_COLUMNS = ("cpu_time_ns", "processors", "handler_idle_fraction", *TRAFFIC_COLUMNS)
 _COUNTERS: Final = ("cpu_time_ns", *TRAFFIC_COLUMNS)
 
-NEEDED_FOR_CPU: Final = ("cpu_time_ns",)
-NEEDED_FOR_BYTES: Final = ("bytes_in_total", "bytes_out_total", "replication_bytes_in_total")
+_NEEDED: Final = ("cpu_time_ns", "bytes_in_total", "bytes_out_total", "replication_bytes_in_total")
 RULES: Final = "give it the rules of docs/how-to/collect.md"
 
 # Exporters append _count or _total to a Count attribute; version 1 of the agent appends _total to every
@@ -158,11 +157,14 @@ class BrokerCounters:
         """
         if self.refusal:
             return f"{self.refusal}: CPU is not levelled and bytes of all brokers are estimated"
-        names = [name for name in NEEDED_FOR_CPU + NEEDED_FOR_BYTES if name not in self.broker]
+        names = [name for name in _NEEDED if name not in self.broker]
         sentences = []
         if names:
-            lost = ["CPU is not levelled"] * any(name in NEEDED_FOR_CPU for name in names)
-            lost += ["bytes of all brokers are estimated"] * any(name in NEEDED_FOR_BYTES for name in names)
+            lost = ["CPU is not levelled"] * ("cpu_time_ns" in names)
+            if "bytes_in_total" in names or "replication_bytes_in_total" in names:
+                lost.append("bytes of all brokers are estimated")
+            elif "bytes_out_total" in names:
+                lost.append("bytes out of the broker are not known")
             listed = ", ".join(f"{one} ({self.causes[one]})" if one in self.causes else one for one in names)
             sentences.append(f"answers without {listed}: {' and '.join(lost)}; {RULES}")
         if self.unread_topics:
@@ -201,7 +203,8 @@ def read_exposition(text: str, cluster: Cluster | None = None) -> BrokerCounters
     # The sort is stable: of equally good sources the first one counts.
     for sample in sorted(samples, key=lambda one: one.second):
         topic = sample.labels.get(label, "")
-        others = [name for name in sample.labels if name != label and name not in constant]
+        plain = len(sample.labels) == bool(topic)
+        others = [] if plain else [one for one in sample.labels if one != label and one not in constant]
         if others:
             strange.setdefault(sample.column, set()).update(others)
         elif not topic:

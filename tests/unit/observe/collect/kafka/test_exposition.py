@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from trimtab.observe.collect.kafka.exposition import Cluster, read_exposition
+from trimtab.observe.collect.kafka.exposition import BrokerCounters, Cluster, read_exposition
 
 BY_RULES = """\
 # HELP kafka_server_brokertopicmetrics_bytesin_total Attribute exposed for management
@@ -218,6 +218,15 @@ def test_a_topic_label_with_a_value_that_is_no_topic_is_not_taken() -> None:
     found = read_exposition(OTHER_LABEL, Cluster(topics={"orders"}))
     assert found.topics == {}
     assert found.unread_topics
+
+
+def test_what_is_lost_is_said_as_it_is() -> None:
+    """Bytes out alone cost bytes out; bytes in cost the counters of all brokers."""
+    counters = {"cpu_time_ns": 1.0, "bytes_in_total": 1.0, "replication_bytes_in_total": 1.0}
+    told = BrokerCounters(counters).lacking()
+    assert told.startswith("answers without bytes_out_total: bytes out of the broker are not known; give it")
+    told = BrokerCounters({"cpu_time_ns": 1.0, "bytes_out_total": 1.0}).lacking()
+    assert "bytes_in_total, replication_bytes_in_total: bytes of all brokers are estimated; give it" in told
 
 
 def test_labels_that_every_sample_has_are_passed_over() -> None:
