@@ -176,6 +176,14 @@ class BundlesSnapshot:
     usage: str = "measured"
 
     @property
+    def claims(self) -> dict[str, tuple[str, ...]]:
+        """Bundles that several brokers report as theirs, each with these brokers; they may not be moved."""
+        told = dict(self.quality.extra).get("x_bundles_at_several_brokers")
+        if not isinstance(told, dict):
+            return {}
+        return {str(key): tuple(map(str, one)) for key, one in told.items() if isinstance(one, list | tuple)}
+
+    @property
     def row_names(self) -> tuple[str, ...]:
         """Names of the rows of `imbalance().usage`: Pulsar's ids of the brokers."""
         return self.brokers.name

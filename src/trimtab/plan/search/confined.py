@@ -6,15 +6,18 @@ plan helps.
 """
 
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from trimtab.model.level import ROUNDING
-from trimtab.model.load import BoolArray, FloatArray, IntArray
+from trimtab.model.load import BoolArray, FloatArray
 
 MOST_PAIRS = 250_000
 """Pairs of different loads and places up to which all unions of loads are looked at, not each set alone."""
+
+Indices = NDArray[np.signedinteger[Any]]
 
 
 class Confined(NamedTuple):
@@ -30,8 +33,8 @@ class Confined(NamedTuple):
         Of all of them together; `load` is more than `room`.
     """
 
-    loads: IntArray
-    places: IntArray
+    loads: Indices
+    places: Indices
     load: float
     room: float
 
@@ -55,7 +58,7 @@ def confined(load: FloatArray, room: FloatArray, allowed: BoolArray) -> list[Con
         return []
     sets, kind = np.unique(allowed[rows], axis=0, return_inverse=True)
     kind = kind.reshape(-1)
-    amount = np.bincount(kind, weights=load[rows], minlength=len(sets))
+    amount: FloatArray = np.bincount(kind, weights=load[rows], minlength=len(sets)).astype(np.float64)
     found: list[tuple[BoolArray, BoolArray]] = []
     for places in sets[np.argsort(sets.sum(axis=1), kind="stable")]:
         inside = ~(sets & ~places).any(axis=1)
@@ -65,7 +68,7 @@ def confined(load: FloatArray, room: FloatArray, allowed: BoolArray) -> list[Con
     taken = np.any([places for _, places in found], axis=0) if found else np.zeros(len(room), dtype=np.bool_)
     if sets.size <= MOST_PAIRS:
         for inside in _components(_left_over(amount, room, sets), sets):
-            places = sets[inside].any(axis=0)
+            places = np.asarray(sets[inside].any(axis=0))
             if not (places & taken).any() and _too_much(amount[inside], room[places]):
                 found.append((inside, places))
     found.sort(key=lambda one: int(one[1].sum()))
