@@ -31,7 +31,7 @@ class BundlesSettings:
         limit.
     excluded_namespaces
         Names or glob patterns of namespaces whose bundles are not moved to level the cluster.
-    evacuate_excluded
+    evacuate_excluded_namespaces
         Whether bundles of excluded namespaces leave brokers that are not in service.
     unowned
         `leave`: bundles that nobody owns are left to Pulsar, which places them when they are looked up;
@@ -57,7 +57,7 @@ class BundlesSettings:
     max_unloads: int | None = None
     max_sessions: int | None = None
     excluded_namespaces: tuple[str, ...] = ()
-    evacuate_excluded: bool = True
+    evacuate_excluded_namespaces: bool = True
     unowned: str = "leave"
     outside_policy: str = "leave"
     split: bool = True

@@ -122,6 +122,8 @@ def _board(
     wanted = load
     if homeless is not None and len(homeless):
         wanted = load + np.where(
-            problem.counted, problem.arrays.use[homeless].sum(axis=0) / problem.counted.sum(axis=0), 0.0
+            problem.counted,
+            problem.arrays.use[homeless].sum(axis=0) / np.maximum(problem.counted.sum(axis=0), 1),
+            0.0,
         )
     return new_board(problem.arrays, place, load * problem.arrays.inverse, problem.limits(wanted, margin))

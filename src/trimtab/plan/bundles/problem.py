@@ -153,7 +153,7 @@ def problem_data(snapshot: BundlesSnapshot, settings: BundlesSettings) -> Proble
     owned = bundles.owner != NO_OWNER
     leaving = owned & ~in_service[bundles.owner]
     claimed = np.array([key in snapshot.claims for key in bundles.key], dtype=np.bool_)
-    stays = excluded & ~leaving if settings.evacuate_excluded else excluded
+    stays = excluded & ~leaving if settings.evacuate_excluded_namespaces else excluded
     movable = bundles.movable & ~system & ~claimed & ~stays
     outside = owned & ~leaving & ~system & ~claimed & ~allowed[kind, bundles.owner]
     outside &= ~_on_secondary(snapshot, outside)
