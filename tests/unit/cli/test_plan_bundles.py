@@ -322,3 +322,27 @@ def test_status_shows_what_a_snapshot_finds(tmp_path: Path, capsys: pytest.Captu
     assert run("status", "--lake", tmp_path, "--json") == 0
     (finding,) = json.loads(capsys.readouterr().out)["findings"]
     assert (finding["kind"], len(finding["proof"]["bundles"])) == ("outside_policy", 2)
+
+
+def test_the_extensible_managers_splits_and_placement_are_in_plans(
+    reports: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Owners split after four reports in a row; what TransferShedder leaves open gets a destination."""
+    words = ["plan", "bundles", "--reports", reports, "--strategy", "TransferShedder"]
+    run(*words)
+    assert "and would be split" in capsys.readouterr().out
+    run(*words, "--ticks", 3)
+    text = capsys.readouterr().out
+    assert "stays whole: not above a limit in enough cycles in a row" in text
+    assert "and would be split" not in text
+    open_ = ["--set", "loadBalancerTransferEnabled=false"]
+    open_ += ["--set", "loadBalancerSheddingConditionHitCountThreshold=0"]
+    out = tmp_path / "plan.json"
+    run(*words, "--ticks", 1, *open_, "--out", out)
+    assert read_bundle_plan(out).moves == ()
+    placed = ["--placement", "extensions.LeastResourceUsageWithWeight"]
+    run(*words, "--ticks", 1, *open_, *placed, "--out", out)
+    moves = read_bundle_plan(out).moves
+    assert moves
+    assert all(move.target not in (None, move.source) for move in moves)
+    assert "placed by extensions.LeastResourceUsageWithWeight" in moves[0].reason.text
