@@ -15,6 +15,7 @@ import numpy as np
 from trimtab.model.bundles.policies import IsolationPolicy
 from trimtab.model.bundles.range import namespace_of
 from trimtab.model.bundles.snapshot import RESOURCES, UNITS
+from trimtab.model.level import exceeds
 from trimtab.model.load import BoolArray, FloatArray, IntArray, resource_name
 from trimtab.model.plan import Problem
 from trimtab.plan.bundles.problem import ProblemData
@@ -109,8 +110,8 @@ def reach_of(problem: ProblemData, *, grace: bool) -> Reach:
     sets = np.array(rows, dtype=np.bool_).reshape(len(rows), brokers)
     # What may be nowhere is no load of these brokers.
     if len(rows):
-        reachable = np.asarray(sets.any(axis=1))
-        of[(of >= 0) & ~reachable[of]] = -1
+        nowhere = np.flatnonzero(~sets.any(axis=1))
+        of[np.isin(of, nowhere)] = -1
     return Reach(sets, of, fixed)
 
 
@@ -148,10 +149,50 @@ def _of_theta(problem: ProblemData, reach: Reach, over: BoolArray, found: Causes
             ratio = (one.load - one.room) / float(problem.capacity[one.places, column].sum())
             if key not in worst or ratio > worst[key][0]:
                 worst[key] = ratio, column, one
+    if not grace:
+        _of_fixed(problem, reach, over, explained, found)
     found.over[:] = explained
     for _, column, one in worst.values():
         problems = found.until if grace else found.proven
         problems.append(_too_small(problem, reach, column, one, grace=grace))
+
+
+def _of_fixed(
+    problem: ProblemData, reach: Reach, over: BoolArray, explained: BoolArray, found: Causes
+) -> None:
+    """Brokers that are above θ by load that does not move alone; for each resource the worst column."""
+    with np.errstate(invalid="ignore"):
+        usage = np.where(problem.counted, reach.fixed / problem.capacity, 0.0)
+    stuck = over & exceeds(usage, problem.goals.theta)
+    explained |= stuck
+    for row in np.flatnonzero(stuck.any(axis=1)).tolist():
+        columns = np.flatnonzero(stuck[row])
+        for resource in sorted(set((columns % len(RESOURCES)).tolist())):
+            mine = columns[columns % len(RESOURCES) == resource]
+            column = int(mine[usage[row, mine].argmax()])
+            view, name = problem.column_name(column)
+            base = float(problem.snapshot.brokers.base[row, resource])
+            stays = int(((problem.arrays.home == row) & ~problem.arrays.movable).sum())
+            broker, theta = problem.snapshot.brokers.name[row], float(problem.goals.theta[column])
+            found.proven.append(
+                Problem(
+                    "unmovable_load",
+                    f"{name} in {view}: {usage[row, column]:.1%} of broker {broker} does not move, more than "
+                    f"theta {100 * theta:g}%: {base:.6g} {UNITS[name]} are of no bundle, the rest of "
+                    f"{_some(stays, 'bundle')} of system or excluded namespaces, or reported by several "
+                    "brokers",
+                    resource=name,
+                    proof={
+                        "goal": "theta",
+                        "view": view,
+                        "broker": broker,
+                        "usage": float(usage[row, column]),
+                        "theta": theta,
+                        "base": base,
+                        "bundles": stays,
+                    },
+                )
+            )
 
 
 def _room(problem: ProblemData, reach: Reach, column: int, usage: float | FloatArray) -> FloatArray:

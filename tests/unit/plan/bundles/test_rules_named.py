@@ -78,6 +78,16 @@ def test_what_excluded_bundles_leave_of_a_broker_counts() -> None:
     assert planned(snapshot).verdict is not Verdict.INFEASIBLE
 
 
+def test_a_broker_that_is_too_full_by_what_stays_is_proven_infeasible() -> None:
+    """90 units of excluded bundles, beside one that could leave: no plan brings the broker to 80."""
+    snapshot = small_snapshot([0, 0, 0, 1], [45, 45, 5, 10], namespaces=["keep/n", "keep/n", "o/n", "o/n"])
+    plan = planned(snapshot, replace(WIDE, excluded_namespaces=("keep/*",)))
+    assert plan.verdict is Verdict.INFEASIBLE
+    found = of_kind(plan, "unmovable_load")
+    assert {one.resource for one in found} == {"cpu", "bandwidth_in", "bandwidth_out", "message_rate"}
+    assert (found[0].proof["bundles"], found[0].proof["usage"]) == (2, pytest.approx(0.9))
+
+
 def test_epsilon_that_a_policy_forbids_names_the_policy() -> None:
     """The last broker may have no bundle at all: nothing that could be tried is claimed to have failed."""
     snapshot = small_snapshot([0, 0, 1, 1], [10] * 4, brokers=3, policies=only("t/n", "b0", "b1"))
