@@ -5,7 +5,7 @@ import numpy as np
 from trimtab.model.bundles.policies import is_heartbeat_or_sla
 from trimtab.model.bundles.range import namespace_of
 from trimtab.model.bundles.snapshot import RESOURCES, UNITS
-from trimtab.model.level import beyond
+from trimtab.model.level import beyond, exceeds, percent_beyond
 from trimtab.model.load import BoolArray, FloatArray, IntArray
 from trimtab.model.plan import Problem
 from trimtab.plan.bundles.diagnosis import hot_problems
@@ -41,7 +41,7 @@ def judge(problem: ProblemData, place: IntArray, any_move: bool, cut: Problem | 
     return judgement_of(
         problems,
         proven=bool(impossible or proven),
-        overloads=bool((over & ~(before > asked.theta)).any()),
+        overloads=bool((over & ~exceeds(before, asked.theta)).any()),
         any_move=any_move,
         cuts=() if cut is None else (cut,),
     )
@@ -141,12 +141,13 @@ def _unmet(
         value, view = float(measure[worst, column]), problem.column_name(column)[0]
         broker = problem.snapshot.brokers.name[int(worst)]
         number = int(out[:, columns].any(axis=1).sum())
+        figure = percent_beyond(value, limit[column])
         who = "1 broker stays" if number == 1 else f"{number} brokers stay"
         said = (
-            f"above theta {100 * limit[column]:g}%, the worst {broker} at {value:.2%} in {view}"
+            f"above theta {100 * limit[column]:g}%, the worst {broker} at {figure} in {view}"
             if goal == "theta"
             else f"more than {100 * limit[column]:g}% from the mean {mean[column]:.2%}, "
-            f"the worst {broker} by {value:.2%} in {view}"
+            f"the worst {broker} by {figure} in {view}"
         )
         found.append(
             Problem(

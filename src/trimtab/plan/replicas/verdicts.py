@@ -3,7 +3,7 @@
 import numpy as np
 
 from trimtab.model.imbalance import Imbalance
-from trimtab.model.level import beyond
+from trimtab.model.level import beyond, exceeds, percent_beyond
 from trimtab.model.load import BoolArray, FloatArray, IntArray
 from trimtab.model.plan import Problem
 from trimtab.model.replicas.resources import RESOURCES, UNITS
@@ -15,7 +15,7 @@ from trimtab.plan.replicas.placement import Placement
 from trimtab.plan.replicas.problem import ProblemData
 from trimtab.plan.replicas.topic_verdicts import TopicPair, topic_problems
 from trimtab.plan.replicas.unlawful import hard_problems
-from trimtab.plan.search.verdicts import ROUNDING, Judgement, judgement_of, too_few_brokers
+from trimtab.plan.search.verdicts import Judgement, judgement_of, too_few_brokers
 
 
 def judge(
@@ -56,8 +56,8 @@ def judge(
         impossible, unmet = hard_problems(problem, place, lead, load)
     led = (lead >= 0) & _borne(problem, place, lead)
     above, off = beyond(after.usage, after.deviation, after.mean, problem.goals)
-    theta = np.array(problem.settings.theta) * (1 + ROUNDING)
-    lifted = after.counted & (after.usage > theta) & ~(before.usage > theta)
+    theta = np.array(problem.settings.theta)
+    lifted = after.counted & exceeds(after.usage, theta) & ~exceeds(before.usage, theta)
     if problem.resizes:
         # Whoever is above θ without this plan is for another.
         above = above & lifted
@@ -105,8 +105,8 @@ def _capacity(
             Problem(
                 "unmet_goal",
                 f"{name}: {_brokers(int(over.sum()), 'stay')} above theta {100 * theta:g}%, the worst broker "
-                f"{problem.snapshot.brokers.id[worst]} at {after.usage[worst, r]:.2%}; no move that was "
-                "tried helps",
+                f"{problem.snapshot.brokers.id[worst]} at {percent_beyond(after.usage[worst, r], theta)}; "
+                "no move that was tried helps",
                 resource=name,
                 proof={
                     "goal": "theta",
@@ -139,7 +139,7 @@ def _indivisible(problem: ProblemData, r: int, limit: float, goal: str, led: Boo
     smallest = float(arrays.inverse[service, r].min())
     use = np.where(led, arrays.use[:, 1, r], 0.0) * smallest
     p = int(np.argmax(use))
-    if use[p] <= limit * (1 + ROUNDING):
+    if not exceeds(use[p], limit):
         return None
     name, topic, number = RESOURCES[r], parts.topics[parts.topic[p]], int(parts.number[p])
     return Problem(
@@ -184,7 +184,8 @@ def _deviation(problem: ProblemData, after: Imbalance, off: BoolArray, led: Bool
                 "unmet_goal",
                 f"{name}: {_brokers(int(out.sum()), 'deviate')} by more than {100 * epsilon:g}% from the "
                 f"mean {mean[r]:.2%}, the worst broker {problem.snapshot.brokers.id[worst]} by "
-                f"{after.deviation[worst, r]:.2%}; no move or exchange that was tried helps within the rules",
+                f"{percent_beyond(after.deviation[worst, r], epsilon)}; no move or exchange that was tried "
+                "helps within the rules",
                 resource=name,
                 proof={
                     "goal": "epsilon",

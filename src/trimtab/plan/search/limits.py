@@ -4,14 +4,15 @@ from typing import NamedTuple
 
 import numpy as np
 
+from trimtab.model.level import ROUNDING
 from trimtab.model.load import BoolArray, FloatArray
 
 MARGIN = 0.9
 """The search aims at this share of ε: the room between keeps it out of dead ends, and the trimming gives it
 back."""
 
-WITHIN = 1 - 1e-8
-"""A goal that a plan claims to hold must hold in somebody else's arithmetic too."""
+WITHIN = 1 + ROUNDING / 2
+"""A search keeps within half of the tolerance: the sums of a board differ from those of a judge by less."""
 
 THETA_WEIGHT = 100.0
 
