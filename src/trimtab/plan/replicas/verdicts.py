@@ -13,6 +13,7 @@ from trimtab.plan.replicas.dir_way import DirWay
 from trimtab.plan.replicas.factor_verdicts import factor_problems
 from trimtab.plan.replicas.placement import Placement
 from trimtab.plan.replicas.problem import ProblemData
+from trimtab.plan.replicas.share_problems import must_be_uneven, must_exceed_theta
 from trimtab.plan.replicas.topic_verdicts import TopicPair, topic_problems
 from trimtab.plan.replicas.unlawful import hard_problems
 from trimtab.plan.search.verdicts import Judgement, judgement_of, too_few_brokers
@@ -96,7 +97,11 @@ def _capacity(
         over = above[:, r]
         if not over.any():
             continue
-        why = _too_few_brokers(problem, load, r) or _indivisible(problem, r, theta, "theta", led)
+        why = (
+            _too_few_brokers(problem, load, r)
+            or must_exceed_theta(problem, r)
+            or _indivisible(problem, r, theta, "theta", led)
+        )
         if why is not None:
             proven.append(why)
             continue
@@ -170,6 +175,15 @@ def _deviation(problem: ProblemData, after: Imbalance, off: BoolArray, led: Bool
         if not out.any():
             continue
         limit = float(mean[r]) * (1 + epsilon)
+        uneven = must_be_uneven(problem, r)
+        if uneven is not None:
+            found.append(uneven)
+            # What rules bring about is explained; what they do not is not.
+            most, least = (each[:, r] for each in problem.shares.stretch)
+            usage = after.usage[:, r] / mean[r]
+            out = out & (exceeds(usage, most * (1 + epsilon)) | exceeds(least * (1 - epsilon), usage))
+            if not out.any():
+                continue
         why = (
             (_indivisible(problem, r, limit, "epsilon", led) or _too_few_replicas(problem, r))
             if problem.fixed_mean[r]
@@ -179,13 +193,14 @@ def _deviation(problem: ProblemData, after: Imbalance, off: BoolArray, led: Bool
             found.append(why)
             continue
         worst = int(np.argmax(np.where(out, after.deviation[:, r], -1.0)))
+        middle = f"the {'mean' if uneven is None else 'lawful range around the mean'} {mean[r]:.2%}"
         found.append(
             Problem(
                 "unmet_goal",
-                f"{name}: {_brokers(int(out.sum()), 'deviate')} by more than {100 * epsilon:g}% from the "
-                f"mean {mean[r]:.2%}, the worst broker {problem.snapshot.brokers.id[worst]} by "
-                f"{percent_beyond(after.deviation[worst, r], epsilon)}; no move or exchange that was tried "
-                "helps within the rules",
+                f"{name}: {_brokers(int(out.sum()), 'deviate')} by more than {100 * epsilon:g}% from {middle}, "
+                f"the worst broker {problem.snapshot.brokers.id[worst]} by "
+                f"{percent_beyond(after.deviation[worst, r], epsilon)} from the mean; no move or exchange that was "
+                "tried helps within the rules",
                 resource=name,
                 proof={
                     "goal": "epsilon",
