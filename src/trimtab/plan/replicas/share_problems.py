@@ -52,8 +52,8 @@ def must_be_uneven(problem: ProblemData, r: int) -> Problem | None:
     return Problem(
         "conflicting_constraints",
         f"{name}: {_described(problem, found)}: on average at least {found.usage / mean - 1:.1%} above the "
-        f"mean {mean:.2%}, and all other brokers at least {rest(found):.1%} below it, epsilon {100 * epsilon:g}%. "
-        f"{_remedy(kind, which, 'brokers')}",
+        f"mean {mean:.2%}, and all other brokers at least {rest(found):.1%} below it (epsilon "
+        f"{100 * epsilon:g}%). {_remedy(kind, which, 'brokers')}",
         resource=name,
         proof={
             "goal": "epsilon",

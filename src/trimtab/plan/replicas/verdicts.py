@@ -197,10 +197,10 @@ def _deviation(problem: ProblemData, after: Imbalance, off: BoolArray, led: Bool
         found.append(
             Problem(
                 "unmet_goal",
-                f"{name}: {_brokers(int(out.sum()), 'deviate')} by more than {100 * epsilon:g}% from {middle}, "
-                f"the worst broker {problem.snapshot.brokers.id[worst]} by "
-                f"{percent_beyond(after.deviation[worst, r], epsilon)} from the mean; no move or exchange that was "
-                "tried helps within the rules",
+                f"{name}: {_brokers(int(out.sum()), 'deviate')} by more than {100 * epsilon:g}% from "
+                f"{middle}, the worst broker {problem.snapshot.brokers.id[worst]} by "
+                f"{percent_beyond(after.deviation[worst, r], epsilon)} from the mean; no move or exchange "
+                "that was tried helps within the rules",
                 resource=name,
                 proof={
                     "goal": "epsilon",
