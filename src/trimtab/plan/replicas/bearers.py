@@ -104,9 +104,8 @@ class Bearers:
             return bare
         mean = mean_of(borne[brokers:, :width], self.hosts.capacity, self.hosts.counted)
         asked = self.host_goals
-        counted, epsilon = self.hosts.counted, asked.epsilon * share
-        reach = self._of_hosts(stretch, width)
-        rows = limits_around(mean, counted, asked.theta, epsilon, asked.idle, reach)
+        counted, reach = self.hosts.counted, self._of_hosts(stretch, width)
+        rows = limits_around(mean, counted, asked.theta, asked.epsilon, asked.idle, reach, share)
         top = np.where(np.isfinite(rows.theta), self.host_theta * WITHIN, np.inf)
         rows = rows._replace(
             theta=top, high=np.where(rows.theta > rows.high, rows.high, np.minimum(rows.high, top))
@@ -129,7 +128,7 @@ class Bearers:
         counted = np.isfinite(capacity) & self.snapshot.brokers.in_service[:, None]
         mean = np.nan_to_num(mean_of(numbers, capacity, counted))
         goals = number_goals(self.settings)
-        bounds = limits_around(mean, counted, goals.theta, goals.epsilon * share, 0.0, stretch)
+        bounds = limits_around(mean, counted, goals.theta, goals.epsilon, 0.0, stretch, share)
         whole = np.asarray(goals.whole) & (mean > 0)
         return bounds._replace(
             high=np.where(whole, np.maximum(bounds.high, np.ceil(mean)), bounds.high),

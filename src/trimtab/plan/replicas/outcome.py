@@ -56,7 +56,7 @@ def plan_of(
     problem: ProblemData,
     strategy: str,
     placement: Placement,
-    cut: Problem | None = None,
+    limits: tuple[Problem, ...] = (),
     path: Path | None = None,
 ) -> Plan:
     """Steps, reasons, cost, predictions and verdict of a placement.
@@ -65,8 +65,8 @@ def plan_of(
 
     Parameters
     ----------
-    cut
-        Says that limits left out a part of the placement.
+    limits
+        Say that limits left out a part of the placement.
     path
         The way to the placement, if it is known already.
     """
@@ -81,7 +81,7 @@ def plan_of(
     path, orders, left_out = _in_preferred_order(problem, path, len(moves))
     moves += orders
     cost = cost_of(moves)
-    cuts = tuple(one for one in (cut, path.way.cut, held_back(problem, path.held)) if one is not None)
+    cuts = tuple(one for one in (*limits, path.way.cut, held_back(problem, path.held)) if one is not None)
     first = beside_of(snapshot, settings, load_before, problem.arrays.home, problem.first_leader)
     last = beside_of(snapshot, settings, path.load, path.replicas, path.replica_leader)
     beside = tuple(zip(first, last, strict=True))

@@ -165,8 +165,8 @@ class ProblemData:
         goals = self.goals
         mean, width = self.mean(load), load.shape[1]
         most, least = self.shares.stretch
-        stretch, epsilon = (most[:, :width], least[:, :width]), goals.epsilon * share
-        return limits_around(mean, self.counted, goals.theta, epsilon, goals.idle, stretch)
+        stretch = most[:, :width], least[:, :width]
+        return limits_around(mean, self.counted, goals.theta, goals.epsilon, goals.idle, stretch, share)
 
     @cached_property
     def shares(self) -> Shares:

@@ -39,6 +39,8 @@ def must_be_uneven(problem: ProblemData, r: int) -> Problem | None:
     if found is None or others is None:
         return None
     total, capacity = shares.total(r)
+    if total <= 0.0:
+        return None
     mean = total / capacity
 
     def rest(of: Prefix) -> float:

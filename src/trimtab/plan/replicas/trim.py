@@ -9,17 +9,19 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from trimtab.model.plan import Problem
 from trimtab.model.replicas.plan import Plan
 from trimtab.model.replicas.settings import ReplicasSettings
 from trimtab.model.replicas.snapshot import ReplicasSnapshot
 from trimtab.plan.replicas.annealing import anneal
 from trimtab.plan.replicas.board import ReplicasBoard, new_board, set_topics
-from trimtab.plan.replicas.budget import within_budget
+from trimtab.plan.replicas.budget import breaks_rules, within_budget
 from trimtab.plan.replicas.descent import level, send_home
 from trimtab.plan.replicas.factor import resized
 from trimtab.plan.replicas.headroom import given_way
 from trimtab.plan.replicas.outcome import Path, path_of, plan_of
 from trimtab.plan.replicas.placement import Placement
+from trimtab.plan.replicas.price import worthwhile
 from trimtab.plan.replicas.problem import ProblemData, problem_data
 from trimtab.plan.replicas.repair import repair
 from trimtab.plan.replicas.topics import SPREAD, topic_potential, topic_table
@@ -43,9 +45,10 @@ def plan(snapshot: ReplicasSnapshot, settings: ReplicasSettings) -> Plan:
     if settings.replication_factor:
         return resized(snapshot, settings)
     problem = problem_data(snapshot, settings)
-    path = _passable(problem, searched(problem))
+    path, dear = _passable(problem)
     kept, cut = within_budget(problem, path.placement)
-    return plan_of(problem, "trim", kept, cut, path if cut is None else None)
+    cuts = tuple(one for one in (dear, cut) if one is not None)
+    return plan_of(problem, "trim", kept, cuts, path if cut is None else None)
 
 
 def searched(problem: ProblemData) -> Placement:
@@ -53,12 +56,20 @@ def searched(problem: ProblemData) -> Placement:
     return given_way(problem, _searched(problem), _searched)
 
 
-def _passable(problem: ProblemData, placement: Placement) -> Path:
-    """The way to a placement; where disks are too full for a part of it, the way to another one.
+def _worthwhile(problem: ProblemData) -> tuple[Placement, Problem | None]:
+    """The placement that a search ends with, without the copies that cost too much; and what says so."""
+    placement = searched(problem)
+    lawful = repaired(problem) if breaks_rules(problem).any() else problem.home
+    return worthwhile(problem, lawful, placement)
+
+
+def _passable(problem: ProblemData) -> tuple[Path, Problem | None]:
+    """The way to the placement found; where disks are too full for a part of it, the way to another one.
 
     Copies wait for one another where disks are nearly full: each would fill its destination before what makes
     room there has gone. What is held back stays home in the next search, which levels by other moves.
     """
+    placement, cut = _worthwhile(problem)
     best = path = path_of(problem, placement)
     held = np.zeros(len(problem.arrays.movable), dtype=np.bool_)
     for _ in range(DETOURS):
@@ -68,10 +79,11 @@ def _passable(problem: ProblemData, placement: Placement) -> Path:
             break
         held[blocked] = True
         rest = replace(problem, arrays=problem.arrays._replace(movable=problem.arrays.movable & ~held))
-        path = path_of(problem, searched(rest))
+        placement, dear = _worthwhile(rest)
+        path = path_of(problem, placement)
         if _rating(problem, path.placement).key < _rating(problem, best.placement).key:
-            best = path
-    return best
+            best, cut = path, dear
+    return best, cut
 
 
 def _searched(problem: ProblemData) -> Placement:

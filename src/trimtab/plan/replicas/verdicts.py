@@ -16,6 +16,7 @@ from trimtab.plan.replicas.problem import ProblemData
 from trimtab.plan.replicas.share_problems import must_be_uneven, must_exceed_theta
 from trimtab.plan.replicas.topic_verdicts import TopicPair, topic_problems
 from trimtab.plan.replicas.unlawful import hard_problems
+from trimtab.plan.search.limits import needed_stretch
 from trimtab.plan.search.verdicts import Judgement, judgement_of, too_few_brokers
 
 
@@ -62,8 +63,13 @@ def judge(
     if problem.resizes:
         # Whoever is above θ without this plan is for another.
         above = above & lifted
-    proven, open_ = _capacity(problem, load, after, above, led)
-    level = _deviation(problem, after, off, led)
+    tried = (
+        "a limit, named apart, left out what would help"
+        if cuts
+        else "no move or exchange that was tried helps"
+    )
+    proven, open_ = _capacity(problem, load, after, above, led, tried)
+    level = _deviation(problem, after, off, led, tried)
     too_full, uneven = dir_problems(problem, placement, way)
     further, missed, lifts = beside_problems(problem, beside)
     short, uneven_topics = topic_problems(topics)
@@ -88,7 +94,7 @@ def _borne(problem: ProblemData, place: IntArray, lead: IntArray) -> BoolArray:
 
 
 def _capacity(
-    problem: ProblemData, load: FloatArray, after: Imbalance, above: BoolArray, led: BoolArray
+    problem: ProblemData, load: FloatArray, after: Imbalance, above: BoolArray, led: BoolArray, tried: str
 ) -> tuple[list[Problem], list[Problem]]:
     """Brokers above θ: what is proven impossible, and what is only not achieved."""
     proven, open_ = [], []
@@ -111,7 +117,7 @@ def _capacity(
                 "unmet_goal",
                 f"{name}: {_brokers(int(over.sum()), 'stay')} above theta {100 * theta:g}%, the worst broker "
                 f"{problem.snapshot.brokers.id[worst]} at {percent_beyond(after.usage[worst, r], theta)}; "
-                "no move that was tried helps",
+                f"{tried}",
                 resource=name,
                 proof={
                     "goal": "theta",
@@ -165,7 +171,9 @@ def _indivisible(problem: ProblemData, r: int, limit: float, goal: str, led: Boo
     )
 
 
-def _deviation(problem: ProblemData, after: Imbalance, off: BoolArray, led: BoolArray) -> list[Problem]:
+def _deviation(
+    problem: ProblemData, after: Imbalance, off: BoolArray, led: BoolArray, tried: str
+) -> list[Problem]:
     """Brokers outside ε of the mean."""
     found = []
     mean = after.mean
@@ -179,7 +187,8 @@ def _deviation(problem: ProblemData, after: Imbalance, off: BoolArray, led: Bool
         if uneven is not None:
             found.append(uneven)
             # What rules bring about is explained; what they do not is not.
-            most, least = (each[:, r] for each in problem.shares.stretch)
+            stretch = needed_stretch(problem.shares.stretch, problem.goals.epsilon[r])
+            most, least = (each[:, r] for each in stretch)
             usage = after.usage[:, r] / mean[r]
             out = out & (exceeds(usage, most * (1 + epsilon)) | exceeds(least * (1 - epsilon), usage))
             if not out.any():
@@ -199,8 +208,8 @@ def _deviation(problem: ProblemData, after: Imbalance, off: BoolArray, led: Bool
                 "unmet_goal",
                 f"{name}: {_brokers(int(out.sum()), 'deviate')} by more than {100 * epsilon:g}% from "
                 f"{middle}, the worst broker {problem.snapshot.brokers.id[worst]} by "
-                f"{percent_beyond(after.deviation[worst, r], epsilon)} from the mean; no move or exchange "
-                "that was tried helps within the rules",
+                f"{percent_beyond(after.deviation[worst, r], epsilon)} from the mean; {tried} "
+                "within the rules",
                 resource=name,
                 proof={
                     "goal": "epsilon",

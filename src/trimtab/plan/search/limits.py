@@ -47,6 +47,12 @@ Each of shape (brokers, columns).
 """
 
 
+def needed_stretch(stretch: Stretch, epsilon: FloatArray) -> Stretch:
+    """The stretch where it is more than ε; 1 where ε can be asked around the mean itself."""
+    most, least = stretch
+    return np.where(most > 1 + epsilon, most, 1.0), np.where(least < 1 - epsilon, least, 1.0)
+
+
 def limits_around(
     mean: FloatArray,
     counted: BoolArray,
@@ -54,6 +60,7 @@ def limits_around(
     epsilon: FloatArray,
     idle: FloatArray | float,
     stretch: Stretch | None = None,
+    share: float = 1.0,
 ) -> Limits:
     """The bounds around a mean.
 
@@ -66,15 +73,17 @@ def limits_around(
     idle
         Mean utilisation below which a column is not levelled, of all columns or of shape (columns,).
     stretch
-        Where rules keep brokers from the mean: ε then reaches from the mean, and from what is lawful, and θ
-        as far as it must.
+        Where rules keep brokers further from the mean than ε, ε reaches from what is lawful, and θ as far as
+        it must.
+    share
+        Of ε: the width of the band.
     """
     mean = np.nan_to_num(mean)
-    most, least = (np.ones(1), np.ones(1)) if stretch is None else stretch
+    most, least = (np.ones(1), np.ones(1)) if stretch is None else needed_stretch(stretch, epsilon)
     asked = counted & (mean > 0)
     levelled = asked & (mean >= idle) & np.isfinite(epsilon)
     top = np.where(asked, np.maximum(theta, np.where(most > 1, mean * most, 0.0)), np.inf) * WITHIN
-    epsilon = epsilon * WITHIN
+    epsilon = epsilon * share * WITHIN
     with np.errstate(divide="ignore", invalid="ignore"):
         high = np.minimum(top, np.where(levelled, mean * most * (1 + epsilon), np.inf))
         low = np.where(levelled, mean * least * (1 - epsilon), -np.inf)
