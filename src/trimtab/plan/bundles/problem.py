@@ -121,7 +121,9 @@ class ProblemData:
         The mean is taken from the load, so it should be that of the ownership aimed at.
         """
         goals = self.goals
-        return limits_around(self.mean(load), self.counted, goals.theta, goals.epsilon * share, goals.idle)
+        return limits_around(
+            self.mean(load), self.counted, goals.theta, goals.epsilon, goals.idle, share=share
+        )
 
     def fixed_mean(self, placed: bool) -> BoolArray:
         """Shape (columns,): whether the mean is the same for all plans.

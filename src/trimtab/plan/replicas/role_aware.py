@@ -64,7 +64,7 @@ def plan(snapshot: ReplicasSnapshot, settings: ReplicasSettings) -> Plan:
     problem = problem_data(snapshot, settings)
     run = _leveled(problem)
     kept, cut = within_budget(problem, Placement(run.board.place, run.board.lead))
-    plan = plan_of(problem, "role_aware", kept, cut)
+    plan = plan_of(problem, "role_aware", kept, () if cut is None else (cut,))
     switches = {
         "literal": settings.role_aware.literal,
         "repairs": [name for name in REPAIRS if name in run.repairs],
