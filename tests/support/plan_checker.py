@@ -16,6 +16,9 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 RESOURCES = ("cpu", "disk", "network_in", "network_out")
+COMPLETE = ("level", "levelled", "improved")
+VERDICTS = (*COMPLETE, "incomplete", "overloaded", "infeasible")
+VERBS = ("drain", "demote", "fix_offline", "to_disks", "replication_factor")
 TOP_LEVEL = {
     *("format", "level", "strategy", "seed", "settings", "snapshot", "verdict", "moves", "assignments"),
     *("predicted", "cost", "bound", "problems"),
@@ -38,10 +41,12 @@ def check_files(snapshot: Path, plan: Path) -> list[str]:
 
 def check(snapshot: dict, plan: dict) -> list[str]:
     """What is wrong with a plan; empty if nothing is."""
-    return _Judge(snapshot, plan).faults()
+    return Judge(snapshot, plan).faults()
 
 
-class _Judge:
+class Judge:
+    """The moves of a plan, played one by one on its snapshot, and what is wrong on the way and at the end."""
+
     def __init__(self, snapshot: dict, plan: dict) -> None:
         self.plan = plan
         self.found: list[str] = []
@@ -50,6 +55,8 @@ class _Judge:
         asked |= {number: "new" for number in self.settings.get("add") or []}
         self.demoted = set(self.settings.get("demote") or [])
         self.resized = dict(self.settings.get("replication_factor") or {})
+        verb = any(self.settings.get(name) for name in VERBS)
+        self.verb_alone = verb and not (self.settings.get("rebalance") or self.settings.get("add"))
         self.brokers = {
             broker["id"]: broker
             if broker["state"] == "dead"
@@ -61,6 +68,7 @@ class _Judge:
         self.out_of_service = {
             number for number, broker in self.brokers.items() if broker["state"] in ("dead", "draining")
         }
+        self.drained = {number for number, one in self.brokers.items() if one["state"] == "draining"}
         self.dirs = {
             number: {log_dir["path"]: log_dir["state"] for log_dir in broker.get("log_dirs", [])}
             for number, broker in self.brokers.items()
@@ -156,7 +164,7 @@ class _Judge:
         if key not in self.partitions:
             self.fault(f"{what}: there is no such partition")
             return
-        if any(fnmatchcase(move["topic"], pattern) for pattern in self.settings.get("excluded_topics") or []):
+        if self.excluded(key) and not self.evacuates(key, move):
             self.fault(f"{what}: the topic is excluded")
         if move["target"] not in self.brokers:
             self.fault(f"{what}: there is no such target")
@@ -630,6 +638,48 @@ class _Judge:
     def excluded(self, key: tuple) -> bool:
         return any(fnmatchcase(key[0], pattern) for pattern in self.settings.get("excluded_topics") or [])
 
+    def stays(self, key: tuple) -> bool:
+        """Excluded, also from the evacuation of brokers that are dead, draining or demoted."""
+        return self.excluded(key) and bool(self.settings.get("excluded_topics_stay"))
+
+    def must_leave(self, key: tuple) -> set[int]:
+        """Brokers whose replica of a partition has to go elsewhere, by the snapshot and the request."""
+        return {b for b in self.first_list[key] if b in self.out_of_service or self._offline_first(key, b)}
+
+    def must_hand_over(self, key: tuple) -> bool:
+        """Whether the partition needs another leader than it has."""
+        leader = self.first_leader[key]
+        return leader is None or leader in self.demoted or leader in self.must_leave(key)
+
+    def heirs(self, key: tuple) -> list[int]:
+        """Replicas that may be given the role at once: in sync, and open for leaders."""
+        return [
+            broker
+            for broker in self.first_list[key]
+            if broker in self._in_sync(self.partitions[key]) and self.may_lead(broker)
+        ]
+
+    def may_lead(self, broker: int) -> bool:
+        """Whether a broker may be given leaders."""
+        closed = self.settings.get("excluded_brokers_for_leaders") or []
+        return (
+            broker not in self.out_of_service
+            and broker not in self.demoted
+            and broker not in closed
+            and self.brokers[broker]["state"] != "no_leaders"
+        )
+
+    def evacuates(self, key: tuple, move: dict) -> bool:
+        """Whether a move of an excluded topic is one that dead, draining or demoted brokers need."""
+        if self.stays(key):
+            return False
+        if move["kind"] == "leader":
+            return self.must_hand_over(key) or move["source"] in self.must_leave(key)
+        if move["kind"] == "replica":
+            alone = move["source"] in self.demoted and self.must_hand_over(key) and not self.heirs(key)
+            return move["source"] in self.must_leave(key) or alone
+        return False
+
     def wanted(self, key: tuple) -> int:
         """The number of replicas that a partition is to have: a name goes before patterns."""
         asked, has = self.resized, len(self.first_list[key])
@@ -687,10 +737,9 @@ class _Judge:
     def placement_faults(self, lists: dict, leaders: dict, moved: bool) -> list[str]:
         """What breaks a hard goal of placement."""
         faults = []
-        goals = self.settings["goals"]
         dirs_alone = self.settings.get("to_disks") and not self.settings["fix_offline"]
         for key, brokers in lists.items():
-            if self.excluded(key) or dirs_alone:
+            if self.stays(key) or dirs_alone:
                 continue
             if gone := [broker for broker in brokers if broker in self.out_of_service]:
                 faults.append(f"{key} has replicas on {gone}, dead or draining")
@@ -702,9 +751,11 @@ class _Judge:
                 path = self.dir_of.get((key, broker)) if moved else self._first_dir(key, broker)
                 if self.dirs[broker].get(path) == "offline":
                     faults.append(f"{key} has a replica in the offline dir {path} of broker {broker}")
-            for goal in ("rack", "host"):
-                if goal in goals and self._crowded(goal, brokers):
-                    faults.append(f"{key} on {brokers} crowds a {goal}")
+            faults += [
+                f"{key} on {brokers} crowds a {goal}"
+                for goal in ("rack", "host")
+                if goal in self.settings["goals"] and not self.excluded(key) and self._crowded(goal, brokers)
+            ]
         return faults
 
     def _first_dir(self, key: tuple, broker: int) -> str | None:
@@ -814,8 +865,8 @@ class _Judge:
         for number in (*(self.settings.get("drain") or []), *self.demoted, *added):
             if number not in self.brokers:
                 self.fault(f"broker {number} is named in the settings, and not there")
-        if self.settings.get("fix_offline") and {"theta", "epsilon"} & set(self.settings["goals"]):
-            self.fault(f"fix_offline, with goals {self.settings['goals']}")
+        if self.verb_alone and "epsilon" in self.settings["goals"]:
+            self.fault(f"no rebalance is asked for, with goals {self.settings['goals']}")
         dirs_alone = self.settings.get("to_disks") and not self.settings["fix_offline"]
         if dirs_alone and any(move["kind"] != "log_dir" for move in self.plan["moves"]):
             self.fault("to_disks, but something else than a log dir changes")
@@ -849,42 +900,41 @@ class _Judge:
         else:
             hard = self.placement_faults(self.list, self.leader, moved=True)
             over, off = self.level_faults(self.list, self.leader)
-        everything = hard + over + off + self.dir_faults() + self.order_faults() + self.number_faults()
-        everything += [fault for faults in self.host_faults(self.list, self.leader) for fault in faults]
-        if verdict not in ("level", "levelled", "improved", "overloaded", "infeasible"):
+        full_hosts, off_hosts = self.host_faults(self.list, self.leader)
+        full_dirs = [fault for fault in self.dir_faults() if fault.endswith("> θ")]
+        soft = off + off_hosts + [fault for fault in self.dir_faults() if fault not in full_dirs]
+        soft += self.order_faults() + self.number_faults()
+        limits = over + full_hosts + full_dirs
+        everything = hard + limits + soft
+        if verdict not in VERDICTS:
             self.fault(f"verdict is {verdict}")
         if verdict == "level" and self.plan["moves"]:
             self.fault("verdict is level, with moves")
-        if verdict == "levelled" and not self.plan["moves"]:
-            self.fault("verdict is levelled, without moves")
-        if verdict in ("level", "levelled") and everything:
-            self.fault(f"verdict is {verdict}, but {everything[0]} ({len(everything)} such)")
-        if verdict in ("improved", "overloaded") and hard:
+        if verdict in ("levelled", "improved") and not self.plan["moves"]:
+            self.fault(f"verdict is {verdict}, without moves")
+        asked = self.asked_for(hard)
+        if verdict in ("level", "levelled") and (asked + limits + soft):
+            found = asked + limits + soft
+            self.fault(f"verdict is {verdict}, but {found[0]} ({len(found)} such)")
+        if verdict == "improved" and (asked + limits):
+            self.fault(f"verdict is improved, but {(asked + limits)[0]} ({len(asked + limits)} such)")
+        if verdict in ("incomplete", "overloaded") and hard:
             self.check_left_open(problems)
-        if lifted and verdict not in ("overloaded", "infeasible"):
+        if lifted and verdict in COMPLETE:
             self.fault(f"verdict is {verdict}, but {lifted[0]}, which was not ({len(lifted)} such)")
         if verdict == "overloaded" and not lifted:
             self.fault("verdict is overloaded, but nobody is above θ who was not")
-        if verdict in ("improved", "overloaded", "infeasible"):
+        if verdict not in ("level", "levelled"):
             if not everything:
                 self.fault(f"verdict is {verdict}, but every goal holds")
             if not problems:
                 self.fault(f"verdict is {verdict}, without any problem named")
+        if verdict == "incomplete" and self.plan["moves"] and everything and not hard + limits:
+            self.fault(f"verdict is incomplete, but only {soft[0]} ({len(soft)} such) and there are moves")
         if verdict == "infeasible" and not any(problem.get("proof") for problem in problems):
             self.fault("verdict is infeasible, without proof")
         for problem in problems:
-            if not problem.get("kind") or not problem.get("text"):
-                self.fault(f"problem {problem} has no kind or text")
-            if problem["kind"] == "add_brokers" and not (
-                isinstance(problem.get("count"), int) and problem["count"] > 0
-            ):
-                self.fault(f"add_brokers without a count: {problem}")
-            if (
-                problem["kind"] == "add_brokers"
-                and problem.get("resource") in RESOURCES
-                and "choices" not in problem["proof"]
-            ):
-                self.check_add_brokers(problem)
+            self.check_problem(problem)
         if self.resized:
             self.check_too_few(problems)
             return
@@ -895,9 +945,49 @@ class _Judge:
         few = [problem for problem in problems if problem["kind"] == "add_partitions"]
         for problem in few:
             self.check_add_partitions(problem)
-        full_hosts = self.host_faults(self.list, self.leader)[0]
         if verdict == "infeasible" and not (over or short or few or full_hosts):
             self.check_could_be_placed()
+
+    def check_problem(self, problem: dict) -> None:
+        """A problem has a kind, a text, and for brokers to add a number that is needed."""
+        if not problem.get("kind") or not problem.get("text"):
+            self.fault(f"problem {problem} has no kind or text")
+        if problem["kind"] != "add_brokers":
+            return
+        if not (isinstance(problem.get("count"), int) and problem["count"] > 0):
+            self.fault(f"add_brokers without a count: {problem}")
+        if problem.get("resource") in RESOURCES and "choices" not in problem["proof"]:
+            self.check_add_brokers(problem)
+
+    def asked_for(self, hard: list[str]) -> list[str]:
+        """Of what breaks a hard goal in the end, what the request covers.
+
+        A verb alone leaves racks and hosts of partitions alone that it does not change, and a demotion leaves
+        alone what is dead or offline.
+        """
+        if not self.verb_alone or self.resized:
+            return hard
+        found: list[str] = []
+        changed = {key for key in self.list if set(self.list[key]) != set(self.first_list[key])}
+        for key in self.list:
+            own = self.placement_faults({key: self.list[key]}, self.leader, moved=True)
+            crowds = [fault for fault in own if " crowds a " in fault]
+            was = [goal for goal in ("rack", "host") if self._crowded(goal, self.first_list[key])]
+            found += [
+                fault
+                for fault in crowds
+                if key in changed and not any(fault.endswith(f" crowds a {goal}") for goal in was)
+            ]
+            found += [
+                fault
+                for fault in own
+                if fault not in crowds
+                if self.settings.get("fix_offline")
+                or self.settings.get("drain")
+                or "is to lead nothing" in fault
+                or any(broker in self.drained for broker in self.list[key])
+            ]
+        return found
 
     def lifted(self) -> list[str]:
         """Brokers above θ in the end that were not above it."""
@@ -974,14 +1064,15 @@ class _Judge:
             self.fault(f"verdict is infeasible, as {fault}, but {list(place or ())} would do")
 
     def check_left_open(self, problems: list[dict]) -> None:
-        """Improved, with hard goals broken: they are named as open, and they are not proven impossible."""
-        if not any(problem["kind"] == "unmet_goal" for problem in problems):
-            self.fault("verdict is improved, a hard goal is broken, and no unmet_goal says so")
+        """Hard goals are broken, and no proof is given: they are named, and there is no simple proof."""
+        verdict = self.plan["verdict"]
+        if not any(problem["kind"] in ("unmet_goal", "limit_reached") for problem in problems):
+            self.fault(f"verdict is {verdict}, a hard goal is broken, and no unmet_goal says so")
         if self.resized:
             return
         for fault, place in self.unsound():
             if place is None:
-                self.fault(f"verdict is improved, but {fault}, and no brokers would do")
+                self.fault(f"verdict is {verdict}, but {fault}, and no brokers would do")
 
     def sound_place(self, key: tuple) -> tuple | None:
         """Brokers that may hold the partition by every hard goal, found by trying all."""

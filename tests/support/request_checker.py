@@ -1,0 +1,442 @@
+"""An independent judge of requests: all that a plan was asked for is done, for no more bytes than it takes.
+
+Beside `plan_checker`, which plays the moves and holds the ends against the goals, this one counts what a
+request (drain, demote, fix_offline, replication_factor, evacuation of dead brokers) leaves undone, looks for
+simple proofs that an input is beyond every plan, and holds the bytes against those that the request needs. It
+knows the published formats alone, and uses nothing but the standard library.
+"""
+
+import itertools
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable
+
+from support.plan_checker import COMPLETE, RESOURCES, Judge
+
+PRICE = 1.1
+"""A verb may copy so many times the bytes that it needs."""
+
+BARELY = 1 + 1e-9
+
+Key = tuple[str, int]
+
+
+class RequestJudge(Judge):
+    """A plan against its snapshot, its request and its exit code.
+
+    Parameters
+    ----------
+    code
+        The exit code of `trimtab plan replicas`; None where only a plan was made.
+    witness
+        Finds some placement that does all that is asked, and the bytes that it copies; None where it finds
+        none. `strict` asks for θ of every broker, else only that none is lifted above θ.
+    """
+
+    def __init__(
+        self,
+        snapshot: dict,
+        plan: dict,
+        code: int | None = None,
+        witness: Callable[["RequestJudge", bool], float | None] | None = None,
+    ) -> None:
+        super().__init__(snapshot, plan)
+        self.code = code
+        self.witness = witness
+        self.first_dir_held = self.dir_held()
+
+    def faults(self) -> list[str]:
+        """What is wrong; each fault begins with its kind, in brackets."""
+        found = [f"[plan] {fault}" for fault in super().faults()]
+        self.found = []
+        for kind, check in (
+            ("exit code", self.check_exit_code),
+            ("incomplete", self.check_complete),
+            ("counts", self.check_counts),
+            ("impossible", self.check_impossible),
+            ("possible", self.check_possible),
+            ("bytes", self.check_bytes),
+            ("needless", self.check_needless),
+            ("limits", self.check_limits),
+        ):
+            check()
+            found += [f"[{kind}] {fault}" for fault in self.found]
+            self.found = []
+        return found
+
+    # ------------------------------------------------------------ what is asked for
+
+    @property
+    def dirs_alone(self) -> bool:
+        """Only log dirs are asked for: nothing leaves its broker."""
+        return bool(self.settings.get("to_disks")) and not self.settings.get("fix_offline")
+
+    @property
+    def evacuates_all(self) -> bool:
+        """Dead brokers, offline log dirs and partitions without leader are part of what is asked for."""
+        if self.resized or self.dirs_alone:
+            return False
+        return not self.verb_alone or bool(self.settings.get("fix_offline") or self.settings.get("drain"))
+
+    @property
+    def theta_asked(self) -> bool:
+        return "theta" in self.settings["goals"] and not self.resized
+
+    def undone(self) -> dict[str, Counter]:
+        """What the request leaves undone: by kind, how many partitions, replicas and leaders."""
+        found: dict[str, Counter] = {}
+
+        def count(kind: str, unit: str, number: int) -> None:
+            if number:
+                found.setdefault(kind, Counter())[unit] += number
+
+        for key, held in self.list.items():
+            if self.stays(key):
+                continue
+            if self.resized:
+                wrong = len(held) != self.wanted(key)
+                count("replication_factor", "partitions", wrong)
+                continue
+            if self.dirs_alone:
+                continue
+            drained = [broker for broker in held if broker in self.drained]
+            count("drain", "replicas", len(drained))
+            count("drain", "partitions", bool(drained))
+            count("drain", "leaders", self.leader[key] in self.drained)
+            count("demote", "leaders", self.leader[key] in self.demoted - self.drained)
+            if not self.evacuates_all:
+                continue
+            dead = [broker for broker in held if broker in self.dead]
+            count("dead", "replicas", len(dead))
+            count("dead", "partitions", bool(dead))
+            offline = [b for b in held if self.dirs[b].get(self.dir_of.get((key, b))) == "offline"]
+            count("offline", "replicas", len(offline))
+            count("offline", "partitions", bool(offline))
+            count("leader", "partitions", self.leader[key] is None)
+        return found
+
+    def over_theta(self, lists: dict, leaders: dict) -> set[tuple[int, str]]:
+        """Brokers in service above θ of a resource."""
+        _, usage, _ = self.measures(lists, leaders)
+        theta = self._limit("theta")
+        return {(broker, name) for (broker, name), used in usage.items() if used > theta[name] * BARELY}
+
+    # ------------------------------------------------------------ exit code and counts
+
+    def check_exit_code(self) -> None:
+        verdict = self.plan["verdict"]
+        if self.code is not None and self.code != (0 if verdict in COMPLETE else 3):
+            self.fault(f"verdict {verdict} ends with exit code {self.code}")
+
+    def check_complete(self) -> None:
+        """A plan that is complete by its verdict leaves nothing undone and no broker above θ."""
+        if self.plan["verdict"] not in COMPLETE:
+            return
+        for kind, counts in self.undone().items():
+            self.fault(f"verdict {self.plan['verdict']}, but {kind}: {dict(counts)} undone")
+        over = self.over_theta(self.list, self.leader)
+        if not self.theta_asked:
+            over -= self.over_theta(self.first_list, self.first_leader)
+        if over and "theta" in self.settings["goals"]:
+            self.fault(f"verdict {self.plan['verdict']}, but {len(over)} above θ, as {sorted(over)[0]}")
+
+    def check_counts(self) -> None:
+        """What is undone is counted in the problems, kind by kind."""
+        if self.plan["verdict"] in COMPLETE:
+            return
+        told = [_numbers(problem.get("proof", {})) for problem in self.plan["problems"]]
+        for kind, counts in self.undone().items():
+            if not _is_sum(set(counts.values()), told):
+                self.fault(f"{kind}: {dict(counts)} undone, and no problems count that")
+
+    # ------------------------------------------------------------ impossible or possible
+
+    def check_impossible(self) -> None:
+        """Inputs that a simple proof shows to be beyond every plan are called so."""
+        proof = next(self.proofs(), None)
+        if proof is not None and self.plan["verdict"] != "infeasible":
+            self.fault(f"verdict {self.plan['verdict']}, but {proof}")
+
+    def check_possible(self) -> None:
+        """Nothing is called impossible, or left undone without a limit, where a placement does it all."""
+        verdict = self.plan["verdict"]
+        if self.witness is None or verdict in COMPLETE or self.dirs_alone or self.resized:
+            return
+        if verdict == "incomplete" and not (self.undone() or self.over_theta(self.list, self.leader)):
+            return
+        if verdict == "infeasible" and not self.hard_goals_alone():
+            return
+        copied = self.witness(self, True)
+        if copied is None:
+            return
+        if verdict == "infeasible":
+            self.fault(f"verdict infeasible, but a placement does all that is asked for {copied:g} bytes")
+        elif self.unlimited(copied):
+            self.fault(f"verdict {verdict}, but a placement does all that is asked for {copied:g} bytes")
+
+    def hard_goals_alone(self) -> bool:
+        """Whether all that the problems prove is about requests, θ, racks and hosts."""
+        soft = ("epsilon", "topic_leaders", "topic_replicas", "log_dirs")
+        proven = [one for one in self.plan["problems"] if one.get("proof") and one["kind"] != "unmet_goal"]
+        return not all(one["proof"].get("goal") in soft for one in proven)
+
+    def unlimited(self, copied: float) -> bool:
+        """Whether the limits of the request leave room for so many bytes, and for any number of moves."""
+        most = self.settings.get("max_bytes")
+        return self.settings.get("max_moves") is None and (most is None or copied <= most)
+
+    def proofs(self) -> Iterable[str]:
+        """Simple proofs that no plan does what is asked, each as a sentence."""
+        if self.dirs_alone or self.resized:
+            return
+        yield from self.lost()
+        yield from self.too_many_replicas()
+        if self.theta_asked:
+            yield from self.too_much()
+            yield from self.too_big()
+        if self.theta_asked or self.settings.get("fix_offline"):
+            yield from self.too_crowded()
+
+    def lost(self) -> Iterable[str]:
+        """Replicas that must leave, and nobody in sync to copy from."""
+        for key, row in self.partitions.items():
+            if self.stays(key) or self._in_sync(row):
+                continue
+            leaving = self.must_leave(key) & (self.out_of_service if self.evacuates_all else self.drained)
+            if leaving and self.first_leader[key] not in set(self.first_list[key]) - self.must_leave(key):
+                yield f"{key} must leave {sorted(leaving)}, and no replica in sync is online"
+
+    def open_brokers(self) -> set[int]:
+        """Brokers that may be given replicas."""
+        closed = set(self.settings.get("excluded_brokers_for_replicas") or [])
+        return {
+            number
+            for number, broker in self.brokers.items()
+            if broker["state"] not in ("dead", "draining", "no_new_replicas") and number not in closed
+            if not self.dirs[number] or "online" in self.dirs[number].values()
+        }
+
+    def too_many_replicas(self) -> Iterable[str]:
+        """Replicas that must leave, of partitions with more replicas than brokers are there for them."""
+        for key, held in self.first_list.items():
+            leaving = {b for b in held if b in (self.out_of_service if self.evacuates_all else self.drained)}
+            may_hold = self.open_brokers() | (set(held) - self.out_of_service)
+            if not self.stays(key) and leaving and len(held) > len(may_hold):
+                yield f"{key} has {len(held)} replicas, and {len(may_hold)} brokers may hold it"
+
+    def too_much(self) -> Iterable[str]:
+        """More load in all than θ of all capacity."""
+        theta = self._limit("theta")
+        for name in RESOURCES:
+            rooms = [self.brokers[number].get("capacity", {}).get(name) for number in self.serving()]
+            if not rooms or None in rooms:
+                continue
+            needed = sum(self.least_load(key, name) for key in self.partitions)
+            if needed > theta[name] * sum(rooms) * (1 + 1e-6):
+                yield f"{name} of {needed:g} is more than θ of all brokers, {theta[name] * sum(rooms):g}"
+
+    def least_load(self, key: Key, name: str) -> float:
+        """Load that a partition puts on brokers in service, whatever the plan."""
+        row, held = self.partitions[key], self.first_list[key]
+        if self.stays(key) or not self._in_sync(row) or not self.evacuates_all:
+            held = [broker for broker in held if broker not in self.out_of_service]
+            if self.stays(key) or self.first_leader[key] not in held:
+                return min(row["leader_load"][name], row["follower_load"][name]) * len(held)
+        return row["leader_load"][name] + row["follower_load"][name] * (len(held) - 1)
+
+    def too_big(self) -> Iterable[str]:
+        """A partition that fills every broker above θ."""
+        theta = self._limit("theta")["disk"]
+        rooms = [self.brokers[number].get("capacity", {}).get("disk", math.inf) for number in self.serving()]
+        for key, row in self.partitions.items():
+            placed = rooms and self._in_sync(row) and not self.stays(key) and self.evacuates_all
+            if placed and self.size(key) > theta * max(rooms) * (1 + 1e-6):
+                yield f"{key} of {self.size(key):g} bytes is more than θ of any disk, {max(rooms):g}"
+
+    def too_crowded(self) -> Iterable[str]:
+        """Brokers that must hold more than θ of their disks, since the others take one copy each at most.
+
+        The others are the biggest few brokers, or all brokers outside one rack, of which each rack takes so
+        many copies as its rule allows.
+        """
+        if not self.evacuates_all:
+            return
+        serving = sorted(
+            self.serving(), key=lambda number: self.brokers[number].get("capacity", {}).get("disk", math.inf)
+        )
+        for most in range(1, min(4, len(serving))):
+            small = serving[: len(serving) - most]
+            needed = sum(
+                max(0, len(self.first_list[key]) - most) * self.size(key) for key in self.whole_partitions()
+            )
+            room = self.disk_limit(small)
+            if needed > room * (1 + 1e-6):
+                yield f"{needed:g} bytes must lie outside the {most} biggest brokers, and {room:g} may"
+        if "rack" in self.settings["goals"] and not self.verb_alone:
+            yield from self.crowded_racks(serving)
+
+    def disk_limit(self, brokers: list[int]) -> float:
+        """Bytes that brokers may hold in the end: θ of their disks, or what they hold, where θ is no goal."""
+        held = self.load(self.first_list, self.first_leader)
+        theta = self._limit("theta")["disk"]
+        rooms = {b: theta * self.brokers[b].get("capacity", {}).get("disk", math.inf) for b in brokers}
+        if self.theta_asked:
+            return sum(rooms.values())
+        return sum(max(room, held[broker]["disk"]) for broker, room in rooms.items())
+
+    def crowded_racks(self, serving: list[int]) -> Iterable[str]:
+        racks = {number: self._place("rack", number) for number in serving}
+        for rack in sorted(set(racks.values())):
+            inside = [number for number in serving if racks[number] == rack]
+            needed = 0.0
+            for key in self.whole_partitions():
+                if self.excluded(key):
+                    continue
+                copies = len(self.first_list[key])
+                cap = math.ceil(copies / len(set(racks.values())))
+                elsewhere = sum(
+                    min(cap, size) for one, size in Counter(racks.values()).items() if one != rack
+                )
+                needed += max(0, copies - elsewhere) * self.size(key)
+            room = self.disk_limit(inside)
+            if needed > room * (1 + 1e-6):
+                yield f"rack {rack} must hold {needed:g} bytes by the rule of racks, and {room:g} may"
+
+    def whole_partitions(self) -> Iterable[Key]:
+        """Partitions all of whose replicas are in service in the end, if all that is asked is done."""
+        return [key for key, row in self.partitions.items() if self._in_sync(row) and not self.stays(key)]
+
+    # ------------------------------------------------------------ bytes
+
+    def needed_bytes(self) -> float:
+        """Bytes of all replicas that the request moves, adds, or rebuilds."""
+        total = 0.0
+        for key, held in self.first_list.items():
+            if self.stays(key):
+                continue
+            if self.resized:
+                total += max(0, self.wanted(key) - len(held)) * self.size(key)
+                continue
+            leaving = self.must_leave(key) & (self.must_leave(key) if self.evacuates_all else self.drained)
+            copies = len(leaving)
+            led = self.first_leader[key]
+            if not copies and led in self.demoted and not self.heirs(key):
+                copies = 1
+            total += copies * self.size(key)
+        return total
+
+    def check_bytes(self) -> None:
+        """A verb alone copies what it needs, or what keeps every broker below θ, and no more."""
+        if not self.verb_alone or self.dirs_alone:
+            return
+        copied, needed = self.plan["cost"]["bytes"], self.needed_bytes()
+        if copied <= PRICE * needed + len(self.partitions):
+            return
+        if self.resized:
+            self.fault(f"{copied:g} bytes are copied, {needed:g} are to be added")
+            return
+        least = None if self.witness is None else self.witness(self, self.theta_asked)
+        if least is not None and copied > PRICE * max(least, needed) + len(self.partitions):
+            self.fault(f"{copied:g} bytes are copied, {needed:g} must move, {least:g} would do")
+
+    def check_needless(self) -> None:
+        """A demotion copies no partition of which a replica in sync can lead, where no θ asks for it."""
+        if not self.verb_alone or self.over_theta(self.first_list, self.first_leader):
+            return
+        if self.resized or self.dirs_alone:
+            return
+        arrived = {key for key in self.list if set(self.list[key]) - set(self.first_list[key])}
+        needless = [
+            key
+            for key in sorted(arrived)
+            if not self.must_leave(key) and (self.first_leader[key] not in self.demoted or self.heirs(key))
+        ]
+        if not needless:
+            return
+        # θ may ask for one all the same, where the request alone would pass it.
+        least = None if self.witness is None else self.witness(self, self.theta_asked)
+        if least is not None and least <= self.needed_bytes() * BARELY and not self.settings.get("drain"):
+            spent = sum(self.size(key) for key in needless)
+            self.fault(f"{len(needless)} partitions are copied needlessly, as {needless[0]}: {spent:g} bytes")
+
+    # ------------------------------------------------------------ limits
+
+    def check_limits(self) -> None:
+        """Under limits the request comes first, and roles that cost nothing are handed over."""
+        most_bytes, most_moves = self.settings.get("max_bytes"), self.settings.get("max_moves")
+        if (most_bytes is None and most_moves is None) or self.resized or self.dirs_alone:
+            return
+        undone = self.undone()
+        if not undone:
+            return
+        free = self.free_roles() if most_moves is None or len(self.plan["moves"]) < most_moves else []
+        if free:
+            self.fault(f"{len(free)} leaders could be handed over for nothing, as that of {free[0]}")
+        other = [
+            move for move in self.plan["moves"] if not self.serves_request((move["topic"], move["partition"]))
+        ]
+        if other and self.free_roles() and most_moves is not None:
+            self.fault(f"{len(other)} moves serve no request, and the leader of {self.free_roles()[0]} stays")
+
+    def serves_request(self, key: Key) -> bool:
+        return bool(self.must_leave(key)) or self.must_hand_over(key)
+
+    def free_roles(self) -> list[Key]:
+        """Partitions still led from where they must not be, of which an heir would stay below θ as leader."""
+        load = self.load(self.list, self.leader)
+        theta = self._limit("theta")
+        found = []
+        for key, row in self.partitions.items():
+            leader = self.leader[key]
+            wrong = leader in self.drained | self.demoted or (leader is None and self.evacuates_all)
+            if not wrong or self.stays(key):
+                continue
+            heirs = [
+                broker
+                for broker in self.list[key]
+                if broker in self.in_sync[key] and self.may_lead(broker) and broker in self.first_list[key]
+            ]
+            for heir in heirs:
+                room = self.brokers[heir].get("capacity", {})
+                fits = all(
+                    load[heir][name] + row["leader_load"][name] - row["follower_load"][name]
+                    <= theta[name] * room.get(name, math.inf) * (1 - 1e-9)
+                    for name in RESOURCES
+                )
+                if fits:
+                    found.append(key)
+                    break
+        return found
+
+
+def _numbers(proof: object) -> set[int]:
+    """All whole numbers in a proof."""
+    if isinstance(proof, bool):
+        return set()
+    if isinstance(proof, int):
+        return {proof}
+    if isinstance(proof, dict):
+        return set().union(*(_numbers(one) for one in proof.values()))
+    if isinstance(proof, list):
+        return set().union(*(_numbers(one) for one in proof))
+    return set()
+
+
+def _is_sum(wanted: set[int], told: list[set[int]]) -> bool:
+    """Whether some number wanted is a sum of one number from each of some problems."""
+    few = [numbers for numbers in told if numbers][:8]
+    for size in range(1, len(few) + 1):
+        for chosen in itertools.combinations(few, size):
+            if any(sum(one) in wanted for one in itertools.product(*chosen)):
+                return True
+    return False
+
+
+def check_request(
+    snapshot: dict,
+    plan: dict,
+    code: int | None = None,
+    witness: Callable[[RequestJudge, bool], float | None] | None = None,
+) -> list[str]:
+    """What is wrong with a plan, its verdict and its exit code; empty if nothing is."""
+    return RequestJudge(snapshot, plan, code, witness).faults()
