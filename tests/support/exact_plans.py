@@ -68,21 +68,16 @@ def cheapest(brokers: list[dict], partitions: list[dict], level: bool) -> float 
     return float(solver.getObjectiveValue())
 
 
-def witness(judge: RequestJudge, strict: bool) -> float | None:
+def witness(judge: RequestJudge) -> float | None:
     """Bytes of the cheapest placement that does all that a request asks for, None if none is found.
 
     Only placements count that any order of copies reaches: brokers that receive have room for all that
     arrives before anything leaves, in one log dir.
-
-    Parameters
-    ----------
-    strict
-        No broker is above θ in the end; else none is that was not.
     """
     brokers = sorted(judge.serving())
     if len(brokers) * len(judge.partitions) > MOST_CELLS:
         return None
-    return _Program(judge, brokers, strict).solved()
+    return _Program(judge, brokers).solved()
 
 
 MOST_CELLS = 400
@@ -92,8 +87,8 @@ MOST_CELLS = 400
 class _Program:
     """A mixed-integer program of who holds and who leads each partition; all variables are 0 or 1."""
 
-    def __init__(self, judge: RequestJudge, brokers: list[int], strict: bool) -> None:
-        self.judge, self.brokers, self.strict = judge, brokers, strict
+    def __init__(self, judge: RequestJudge, brokers: list[int]) -> None:
+        self.judge, self.brokers = judge, brokers
         self.holds: dict[tuple[Any, int], int] = {}
         self.leads: dict[tuple[Any, int], int] = {}
         self.costs: list[float] = []
@@ -146,16 +141,13 @@ class _Program:
     def _partition(self, key: Any) -> bool:
         """Its variables and its rules of placement; False where it can be held or led by nobody."""
         judge, row = self.judge, self.judge.partitions[key]
-        first, leaving = judge.first_list[key], judge.must_leave(key)
-        if not judge.evacuates_all:
-            leaving &= judge.drained
-        if judge.stays(key):
-            leaving = set()
+        first, led = judge.first_list[key], judge.first_leader[key]
+        leaving = judge.must_leave(key) if judge.evacuates_all else set()
         stays = [broker for broker in first if broker not in leaving]
-        wrong = judge.must_hand_over(key) and not judge.stays(key)
+        wrong = judge.must_hand_over(key) if judge.evacuates_all else led in judge.demoted
         source = judge._in_sync(row)
         fixed = judge.stays(key) or not source
-        if leaving and fixed:
+        if fixed and (leaving or (wrong and judge.stays(key))):
             return False
         held = []
         for broker in self.brokers:
@@ -178,7 +170,7 @@ class _Program:
     def _leader(self, key: Any, wrong: bool, source: set[int]) -> bool:
         judge = self.judge
         first, led = judge.first_list[key], judge.first_leader[key]
-        if judge.stays(key) or (not wrong and led not in self.brokers):
+        if not wrong and led not in self.brokers:
             return True
         if led is None and not judge.evacuates_all:
             return True
@@ -222,7 +214,7 @@ class _Program:
                 if name not in capacity:
                     continue
                 limit = theta[name] * capacity[name]
-                if not (self.strict and judge.theta_asked):
+                if not judge.theta_asked:
                     limit = max(limit, before[broker][name])
                 row: dict[int, float] = {}
                 for key in keys:

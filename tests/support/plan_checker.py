@@ -18,7 +18,6 @@ from pathlib import Path
 RESOURCES = ("cpu", "disk", "network_in", "network_out")
 COMPLETE = ("level", "levelled", "improved")
 VERDICTS = (*COMPLETE, "incomplete", "overloaded", "infeasible")
-VERBS = ("drain", "demote", "fix_offline", "to_disks", "replication_factor")
 TOP_LEVEL = {
     *("format", "level", "strategy", "seed", "settings", "snapshot", "verdict", "moves", "assignments"),
     *("predicted", "cost", "bound", "problems"),
@@ -55,8 +54,9 @@ class Judge:
         asked |= {number: "new" for number in self.settings.get("add") or []}
         self.demoted = set(self.settings.get("demote") or [])
         self.resized = dict(self.settings.get("replication_factor") or {})
-        verb = any(self.settings.get(name) for name in VERBS)
-        self.verb_alone = verb and not (self.settings.get("rebalance") or self.settings.get("add"))
+        evacuates = (self.settings.get("drain") or self.demoted) and not self.settings.get("add")
+        verb = evacuates or any(self.settings.get(name) for name in ("fix_offline", "to_disks"))
+        self.verb_alone = bool(verb and not self.settings.get("rebalance")) or bool(self.resized)
         self.brokers = {
             broker["id"]: broker
             if broker["state"] == "dead"
@@ -640,7 +640,7 @@ class Judge:
 
     def stays(self, key: tuple) -> bool:
         """Excluded, also from the evacuation of brokers that are dead, draining or demoted."""
-        return self.excluded(key) and bool(self.settings.get("excluded_topics_stay"))
+        return self.excluded(key) and not self.settings.get("evacuate_excluded_topics", True)
 
     def must_leave(self, key: tuple) -> set[int]:
         """Brokers whose replica of a partition has to go elsewhere, by the snapshot and the request."""
@@ -739,7 +739,7 @@ class Judge:
         faults = []
         dirs_alone = self.settings.get("to_disks") and not self.settings["fix_offline"]
         for key, brokers in lists.items():
-            if self.stays(key) or dirs_alone:
+            if dirs_alone:
                 continue
             if gone := [broker for broker in brokers if broker in self.out_of_service]:
                 faults.append(f"{key} has replicas on {gone}, dead or draining")
@@ -900,12 +900,13 @@ class Judge:
         else:
             hard = self.placement_faults(self.list, self.leader, moved=True)
             over, off = self.level_faults(self.list, self.leader)
+            over = lifted if self.verb_alone else over
         full_hosts, off_hosts = self.host_faults(self.list, self.leader)
         full_dirs = [fault for fault in self.dir_faults() if fault.endswith("> θ")]
         soft = off + off_hosts + [fault for fault in self.dir_faults() if fault not in full_dirs]
         soft += self.order_faults() + self.number_faults()
         limits = over + full_hosts + full_dirs
-        everything = hard + limits + soft
+        everything = hard + limits + soft + self.level_faults(self.list, self.leader)[0]
         if verdict not in VERDICTS:
             self.fault(f"verdict is {verdict}")
         if verdict == "level" and self.plan["moves"]:
@@ -959,11 +960,23 @@ class Judge:
         if problem.get("resource") in RESOURCES and "choices" not in problem["proof"]:
             self.check_add_brokers(problem)
 
+    @property
+    def dirs_alone(self) -> bool:
+        """Only log dirs are asked for: nothing leaves its broker."""
+        return bool(self.settings.get("to_disks")) and not self.settings.get("fix_offline")
+
+    @property
+    def evacuates_all(self) -> bool:
+        """Dead brokers, offline log dirs and partitions without leader are part of what is asked for."""
+        others = ("drain", "fix_offline", "add", "rebalance")
+        demotes_alone = self.demoted and not any(self.settings.get(name) for name in others)
+        return not (self.resized or self.dirs_alone or demotes_alone)
+
     def asked_for(self, hard: list[str]) -> list[str]:
         """Of what breaks a hard goal in the end, what the request covers.
 
-        A verb alone leaves racks and hosts of partitions alone that it does not change, and a demotion leaves
-        alone what is dead or offline.
+        A verb alone leaves racks and hosts of partitions alone that it does not change, and a demotion alone
+        what is dead or offline.
         """
         if not self.verb_alone or self.resized:
             return hard
@@ -982,10 +995,7 @@ class Judge:
                 fault
                 for fault in own
                 if fault not in crowds
-                if self.settings.get("fix_offline")
-                or self.settings.get("drain")
-                or "is to lead nothing" in fault
-                or any(broker in self.drained for broker in self.list[key])
+                if self.evacuates_all or "is to lead nothing" in fault
             ]
         return found
 

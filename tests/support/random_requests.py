@@ -254,10 +254,10 @@ def request(seed: int, document: Document, known: frozenset[str]) -> Document:
         has = max(len(row["replicas"]) for row in partitions if fnmatchcase(row["topic"], name))
         more = chance.choice([has + 1, has + 1, has + 2, len(ids) + 1])
         asked["replication_factor"] = {name: more if "up" in verb else max(1, has - 1)}
-    if asked and "rebalance" in known and chance.random() < 0.25:
+    alone = "to_disks" in asked or "replication_factor" in asked
+    if asked and not alone and "rebalance" in known and chance.random() < 0.25:
         asked["rebalance"] = True
-    named = set(asked.get("replication_factor", ()))
-    _exclusions(chance, asked, [one for one in topics if one not in named], ids, known)
+    _exclusions(chance, asked, topics, ids, known)
     _limits(chance, asked, partitions)
     if chance.random() < 0.15:
         asked["theta"] = chance.choice([0.6, 0.7, 0.95, 1.0])
@@ -274,10 +274,16 @@ def _exclusions(
     chance: random.Random, asked: Document, topics: list[str], ids: list[int], known: frozenset[str]
 ) -> None:
     if chance.random() < 0.3:
-        names = [name for name in ("__*", "__consumer_offsets", "clicks", "orders") if _meets(name, topics)]
+        resized = asked.get("replication_factor", {})
+        names = [
+            name
+            for name in ("__*", "__consumer_offsets", "clicks", "orders")
+            if _meets(name, topics) and not any(fnmatchcase(topic, name) for topic in resized)
+        ]
         if names:
             asked["excluded_topics"] = sorted(chance.sample(names, min(len(names), chance.choice([1, 1, 2]))))
-            asked |= {name: True for name in known & STAYING if chance.random() < 0.3}
+            if STAYS in known and chance.random() < 0.25:
+                asked[STAYS] = False
     for use in ("leaders", "replicas"):
         if chance.random() < 0.07:
             asked[f"excluded_brokers_for_{use}"] = sorted(
@@ -285,8 +291,8 @@ def _exclusions(
             )
 
 
-STAYING = frozenset({"excluded_topics_stay"})
-"""Settings by which excluded topics stay on brokers that are dead or to be emptied."""
+STAYS = "evacuate_excluded_topics"
+"""The setting by which excluded topics leave brokers that are dead or to be emptied."""
 
 
 def _meets(name: str, topics: list[str]) -> bool:
@@ -301,9 +307,28 @@ def _limits(chance: random.Random, asked: Document, partitions: list[Document]) 
         asked["max_moves"] = chance.choice([0, 1, 2, 5, 20, 500])
 
 
+FLAGS = ("drain", "demote", "add", "fix_offline", "to_disks", "rebalance", "replication_factor")
+
+
 def overrides(asked: Document) -> list[str]:
     """The request as words of `--set`."""
     return [f"replicas.{name}={_toml(value)}" for name, value in asked.items()]
+
+
+def arguments(asked: Document) -> list[str]:
+    """The request as arguments of `trimtab plan replicas`: verbs by their flags, the rest by `--set`."""
+    words: list[str] = []
+    for name, value in asked.items():
+        flag = f"--{name.replace('_', '-')}"
+        if name not in FLAGS:
+            words += ["--set", f"replicas.{name}={_toml(value)}"]
+        elif value is True:
+            words.append(flag)
+        elif isinstance(value, dict):
+            words += [one for topic, number in value.items() for one in (flag, f"{topic}={number}")]
+        else:
+            words += [flag, ",".join(map(str, value))]
+    return words
 
 
 def _toml(value: Any) -> str:

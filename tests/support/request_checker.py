@@ -30,7 +30,7 @@ class RequestJudge(Judge):
         The exit code of `trimtab plan replicas`; None where only a plan was made.
     witness
         Finds some placement that does all that is asked, and the bytes that it copies; None where it finds
-        none. `strict` asks for θ of every broker, else only that none is lifted above θ.
+        none.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class RequestJudge(Judge):
         snapshot: dict,
         plan: dict,
         code: int | None = None,
-        witness: Callable[["RequestJudge", bool], float | None] | None = None,
+        witness: Callable[["RequestJudge"], float | None] | None = None,
     ) -> None:
         super().__init__(snapshot, plan)
         self.code = code
@@ -67,20 +67,9 @@ class RequestJudge(Judge):
     # ------------------------------------------------------------ what is asked for
 
     @property
-    def dirs_alone(self) -> bool:
-        """Only log dirs are asked for: nothing leaves its broker."""
-        return bool(self.settings.get("to_disks")) and not self.settings.get("fix_offline")
-
-    @property
-    def evacuates_all(self) -> bool:
-        """Dead brokers, offline log dirs and partitions without leader are part of what is asked for."""
-        if self.resized or self.dirs_alone:
-            return False
-        return not self.verb_alone or bool(self.settings.get("fix_offline") or self.settings.get("drain"))
-
-    @property
     def theta_asked(self) -> bool:
-        return "theta" in self.settings["goals"] and not self.resized
+        """No broker may be above θ in the end; else none may be that was not."""
+        return "theta" in self.settings["goals"] and not self.verb_alone
 
     def undone(self) -> dict[str, Counter]:
         """What the request leaves undone: by kind, how many partitions, replicas and leaders."""
@@ -91,21 +80,19 @@ class RequestJudge(Judge):
                 found.setdefault(kind, Counter())[unit] += number
 
         for key, held in self.list.items():
-            if self.stays(key):
-                continue
             if self.resized:
                 wrong = len(held) != self.wanted(key)
                 count("replication_factor", "partitions", wrong)
                 continue
             if self.dirs_alone:
                 continue
+            count("demote", "leaders", self.leader[key] in self.demoted - self.drained)
+            if not self.evacuates_all:
+                continue
             drained = [broker for broker in held if broker in self.drained]
             count("drain", "replicas", len(drained))
             count("drain", "partitions", bool(drained))
             count("drain", "leaders", self.leader[key] in self.drained)
-            count("demote", "leaders", self.leader[key] in self.demoted - self.drained)
-            if not self.evacuates_all:
-                continue
             dead = [broker for broker in held if broker in self.dead]
             count("dead", "replicas", len(dead))
             count("dead", "partitions", bool(dead))
@@ -166,7 +153,7 @@ class RequestJudge(Judge):
             return
         if verdict == "infeasible" and not self.hard_goals_alone():
             return
-        copied = self.witness(self, True)
+        copied = self.witness(self)
         if copied is None:
             return
         if verdict == "infeasible":
@@ -191,10 +178,9 @@ class RequestJudge(Judge):
             return
         yield from self.lost()
         yield from self.too_many_replicas()
-        if self.theta_asked:
+        if self.evacuates_all and "theta" in self.settings["goals"]:
             yield from self.too_much()
             yield from self.too_big()
-        if self.theta_asked or self.settings.get("fix_offline"):
             yield from self.too_crowded()
 
     def lost(self) -> Iterable[str]:
@@ -202,7 +188,7 @@ class RequestJudge(Judge):
         for key, row in self.partitions.items():
             if self.stays(key) or self._in_sync(row):
                 continue
-            leaving = self.must_leave(key) & (self.out_of_service if self.evacuates_all else self.drained)
+            leaving = self.must_leave(key) & self.out_of_service if self.evacuates_all else set()
             if leaving and self.first_leader[key] not in set(self.first_list[key]) - self.must_leave(key):
                 yield f"{key} must leave {sorted(leaving)}, and no replica in sync is online"
 
@@ -219,21 +205,18 @@ class RequestJudge(Judge):
     def too_many_replicas(self) -> Iterable[str]:
         """Replicas that must leave, of partitions with more replicas than brokers are there for them."""
         for key, held in self.first_list.items():
-            leaving = {b for b in held if b in (self.out_of_service if self.evacuates_all else self.drained)}
+            leaving = set(held) & self.out_of_service if self.evacuates_all else set()
             may_hold = self.open_brokers() | (set(held) - self.out_of_service)
             if not self.stays(key) and leaving and len(held) > len(may_hold):
                 yield f"{key} has {len(held)} replicas, and {len(may_hold)} brokers may hold it"
 
     def too_much(self) -> Iterable[str]:
-        """More load in all than θ of all capacity."""
-        theta = self._limit("theta")
+        """More load in all than all brokers may carry."""
         for name in RESOURCES:
-            rooms = [self.brokers[number].get("capacity", {}).get(name) for number in self.serving()]
-            if not rooms or None in rooms:
-                continue
             needed = sum(self.least_load(key, name) for key in self.partitions)
-            if needed > theta[name] * sum(rooms) * (1 + 1e-6):
-                yield f"{name} of {needed:g} is more than θ of all brokers, {theta[name] * sum(rooms):g}"
+            room = self.limit(self.serving(), name)
+            if needed > room * (1 + 1e-6):
+                yield f"{name} of {needed:g} is more than all brokers may carry, {room:g}"
 
     def least_load(self, key: Key, name: str) -> float:
         """Load that a partition puts on brokers in service, whatever the plan."""
@@ -245,13 +228,12 @@ class RequestJudge(Judge):
         return row["leader_load"][name] + row["follower_load"][name] * (len(held) - 1)
 
     def too_big(self) -> Iterable[str]:
-        """A partition that fills every broker above θ."""
-        theta = self._limit("theta")["disk"]
-        rooms = [self.brokers[number].get("capacity", {}).get("disk", math.inf) for number in self.serving()]
+        """A partition that is more than any broker may hold."""
+        most = max((self.limit([number], "disk") for number in self.serving()), default=math.inf)
         for key, row in self.partitions.items():
-            placed = rooms and self._in_sync(row) and not self.stays(key) and self.evacuates_all
-            if placed and self.size(key) > theta * max(rooms) * (1 + 1e-6):
-                yield f"{key} of {self.size(key):g} bytes is more than θ of any disk, {max(rooms):g}"
+            placed = self._in_sync(row) and not self.stays(key)
+            if placed and self.size(key) > most * (1 + 1e-6):
+                yield f"{key} of {self.size(key):g} bytes is more than any disk may hold, {most:g}"
 
     def too_crowded(self) -> Iterable[str]:
         """Brokers that must hold more than θ of their disks, since the others take one copy each at most.
@@ -259,8 +241,6 @@ class RequestJudge(Judge):
         The others are the biggest few brokers, or all brokers outside one rack, of which each rack takes so
         many copies as its rule allows.
         """
-        if not self.evacuates_all:
-            return
         serving = sorted(
             self.serving(), key=lambda number: self.brokers[number].get("capacity", {}).get("disk", math.inf)
         )
@@ -269,20 +249,20 @@ class RequestJudge(Judge):
             needed = sum(
                 max(0, len(self.first_list[key]) - most) * self.size(key) for key in self.whole_partitions()
             )
-            room = self.disk_limit(small)
+            room = self.limit(small, "disk")
             if needed > room * (1 + 1e-6):
                 yield f"{needed:g} bytes must lie outside the {most} biggest brokers, and {room:g} may"
         if "rack" in self.settings["goals"] and not self.verb_alone:
             yield from self.crowded_racks(serving)
 
-    def disk_limit(self, brokers: list[int]) -> float:
-        """Bytes that brokers may hold in the end: θ of their disks, or what they hold, where θ is no goal."""
+    def limit(self, brokers: list[int], name: str) -> float:
+        """What brokers may carry in the end: θ of it, or what they do, where nobody has to come down to θ."""
         held = self.load(self.first_list, self.first_leader)
-        theta = self._limit("theta")["disk"]
-        rooms = {b: theta * self.brokers[b].get("capacity", {}).get("disk", math.inf) for b in brokers}
+        theta = self._limit("theta")[name]
+        rooms = {b: theta * self.brokers[b].get("capacity", {}).get(name, math.inf) for b in brokers}
         if self.theta_asked:
             return sum(rooms.values())
-        return sum(max(room, held[broker]["disk"]) for broker, room in rooms.items())
+        return sum(max(room, held[broker][name]) for broker, room in rooms.items())
 
     def crowded_racks(self, serving: list[int]) -> Iterable[str]:
         racks = {number: self._place("rack", number) for number in serving}
@@ -298,7 +278,7 @@ class RequestJudge(Judge):
                     min(cap, size) for one, size in Counter(racks.values()).items() if one != rack
                 )
                 needed += max(0, copies - elsewhere) * self.size(key)
-            room = self.disk_limit(inside)
+            room = self.limit(inside, "disk")
             if needed > room * (1 + 1e-6):
                 yield f"rack {rack} must hold {needed:g} bytes by the rule of racks, and {room:g} may"
 
@@ -317,8 +297,7 @@ class RequestJudge(Judge):
             if self.resized:
                 total += max(0, self.wanted(key) - len(held)) * self.size(key)
                 continue
-            leaving = self.must_leave(key) & (self.must_leave(key) if self.evacuates_all else self.drained)
-            copies = len(leaving)
+            copies = len(self.must_leave(key)) if self.evacuates_all else 0
             led = self.first_leader[key]
             if not copies and led in self.demoted and not self.heirs(key):
                 copies = 1
@@ -335,7 +314,7 @@ class RequestJudge(Judge):
         if self.resized:
             self.fault(f"{copied:g} bytes are copied, {needed:g} are to be added")
             return
-        least = None if self.witness is None else self.witness(self, self.theta_asked)
+        least = None if self.witness is None else self.witness(self)
         if least is not None and copied > PRICE * max(least, needed) + len(self.partitions):
             self.fault(f"{copied:g} bytes are copied, {needed:g} must move, {least:g} would do")
 
@@ -354,7 +333,7 @@ class RequestJudge(Judge):
         if not needless:
             return
         # θ may ask for one all the same, where the request alone would pass it.
-        least = None if self.witness is None else self.witness(self, self.theta_asked)
+        least = None if self.witness is None else self.witness(self)
         if least is not None and least <= self.needed_bytes() * BARELY and not self.settings.get("drain"):
             spent = sum(self.size(key) for key in needless)
             self.fault(f"{len(needless)} partitions are copied needlessly, as {needless[0]}: {spent:g} bytes")
@@ -388,7 +367,8 @@ class RequestJudge(Judge):
         found = []
         for key, row in self.partitions.items():
             leader = self.leader[key]
-            wrong = leader in self.drained | self.demoted or (leader is None and self.evacuates_all)
+            lost = leader is None or leader in self.drained
+            wrong = leader in self.demoted or (lost and self.evacuates_all)
             if not wrong or self.stays(key):
                 continue
             heirs = [
@@ -436,7 +416,7 @@ def check_request(
     snapshot: dict,
     plan: dict,
     code: int | None = None,
-    witness: Callable[[RequestJudge, bool], float | None] | None = None,
+    witness: Callable[[RequestJudge], float | None] | None = None,
 ) -> list[str]:
     """What is wrong with a plan, its verdict and its exit code; empty if nothing is."""
     return RequestJudge(snapshot, plan, code, witness).faults()
