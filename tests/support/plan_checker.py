@@ -860,7 +860,7 @@ class Judge:
             self.fault(f"literal, and repaired by {switches['repairs']}")
 
     def check_maintenance(self) -> None:
-        """Named brokers are there; `add` fills these alone, `fix_offline` leaves alone what is not broken."""
+        """Named brokers are there; `add` fills these alone."""
         added = set(self.settings.get("add") or [])
         for number in (*(self.settings.get("drain") or []), *self.demoted, *added):
             if number not in self.brokers:
@@ -876,9 +876,6 @@ class Judge:
             arrived = set(self.list[key]) - set(first)
             if added and arrived - added:
                 self.fault(f"{key} is copied to {arrived}, and {added} are to be filled")
-            changed = arrived or self.leader[key] != self.first_leader[key]
-            if self.settings.get("fix_offline") and changed:
-                self.fault(f"fix_offline, but {key} moves, which had nothing to be fixed")
 
     def is_opinion(self, problem: dict) -> bool:
         """The source's "add brokers" wherever replicas run out, unless the repair `proof` is in force."""
@@ -913,7 +910,7 @@ class Judge:
             self.fault("verdict is level, with moves")
         if verdict in ("levelled", "improved") and not self.plan["moves"]:
             self.fault(f"verdict is {verdict}, without moves")
-        asked = self.asked_for(hard)
+        asked = hard if self.resized else [fault for key in self.list for fault in self.asked_for(key)]
         if verdict in ("level", "levelled") and (asked + limits + soft):
             found = asked + limits + soft
             self.fault(f"verdict is {verdict}, but {found[0]} ({len(found)} such)")
@@ -972,32 +969,27 @@ class Judge:
         demotes_alone = self.demoted and not any(self.settings.get(name) for name in others)
         return not (self.resized or self.dirs_alone or demotes_alone)
 
-    def asked_for(self, hard: list[str]) -> list[str]:
-        """Of what breaks a hard goal in the end, what the request covers.
+    def asked_for(self, key: tuple) -> list[str]:
+        """What breaks a hard goal in the end of a partition, as far as the request covers it.
 
         A verb alone leaves racks and hosts of partitions alone that it does not change, and a demotion alone
         what is dead or offline.
         """
-        if not self.verb_alone or self.resized:
-            return hard
-        found: list[str] = []
-        changed = {key for key in self.list if set(self.list[key]) != set(self.first_list[key])}
-        for key in self.list:
-            own = self.placement_faults({key: self.list[key]}, self.leader, moved=True)
-            crowds = [fault for fault in own if " crowds a " in fault]
-            was = [goal for goal in ("rack", "host") if self._crowded(goal, self.first_list[key])]
-            found += [
-                fault
-                for fault in crowds
-                if key in changed and not any(fault.endswith(f" crowds a {goal}") for goal in was)
-            ]
-            found += [
-                fault
-                for fault in own
-                if fault not in crowds
-                if self.evacuates_all or "is to lead nothing" in fault
-            ]
-        return found
+        own = self.placement_faults({key: self.list[key]}, self.leader, moved=True)
+        if not self.verb_alone:
+            return own
+        changed = set(self.list[key]) != set(self.first_list[key])
+        newly = [
+            f" crowds a {goal}"
+            for goal in ("rack", "host")
+            if changed and not self._crowded(goal, self.first_list[key])
+        ]
+        return [
+            fault
+            for fault in own
+            if (fault.endswith(tuple(newly)) if " crowds a " in fault else self.evacuates_all)
+            or "is to lead nothing" in fault
+        ]
 
     def lifted(self) -> list[str]:
         """Brokers above θ in the end that were not above it."""
@@ -1046,10 +1038,12 @@ class Judge:
             copies = len(row["replicas"])
             asked = goal in self.settings["goals"]
             allowed = math.ceil(copies / len({place(number) for number in service})) if asked else copies
-            others = {place(number) for number in service} - {label}
-            elsewhere = sum(
-                min(allowed, sum(place(number) == other for number in service)) for other in others
-            )
+            elsewhere = 0
+            for other in {place(number) for number in service} - {label}:
+                there = sum(place(number) == other for number in service)
+                # A verb alone leaves a crowd where it is.
+                was = sum(place(broker) == other for broker in set(row["replicas"]) & set(service))
+                elsewhere += min(max(allowed, was) if self.verb_alone else allowed, there)
             size = max(row[role]["disk"] for role in ("leader_load", "follower_load"))
             needed += max(0, copies - elsewhere) * size
         room = proof["theta"] * sum(self.brokers[number]["capacity"]["disk"] for number in here)
@@ -1062,7 +1056,7 @@ class Judge:
         """Partitions that break a hard goal in the end, and brokers that would do, capacity aside."""
         found = []
         for key in self.partitions:
-            if hard := self.placement_faults({key: self.list[key]}, self.leader, moved=True):
+            if hard := self.asked_for(key):
                 found.append((hard[0], self.sound_place(key)))
         return found
 
@@ -1096,7 +1090,9 @@ class Judge:
         }
         # What an offline dir lost can come back to another dir of its broker, by way of some other.
         open_dir = {broker for broker, dirs in self.dirs.items() if not dirs or "online" in dirs.values()}
-        stays = set(row["replicas"]) - self.out_of_service - (offline - open_dir)
+        stays = set(row["replicas"])
+        if self.evacuates_all:
+            stays -= self.out_of_service | (offline - open_dir)
         receives = {
             broker
             for broker in open_dir
@@ -1118,9 +1114,10 @@ class Judge:
                     and (broker in self._in_sync(row) or broker not in row["replicas"] or broker in offline)
                 )
             ]
-            if leads and not any(
-                goal in goals and self._crowded(goal, list(place)) for goal in ("rack", "host")
-            ):
+            crowds = [goal for goal in ("rack", "host") if goal in goals and self._crowded(goal, list(place))]
+            if self.verb_alone or self.excluded(key):
+                crowds = [goal for goal in crowds if not self._crowded(goal, row["replicas"])]
+            if leads and not crowds:
                 return place
         return None
 

@@ -96,7 +96,12 @@ class RequestJudge(Judge):
             dead = [broker for broker in held if broker in self.dead]
             count("dead", "replicas", len(dead))
             count("dead", "partitions", bool(dead))
-            offline = [b for b in held if self.dirs[b].get(self.dir_of.get((key, b))) == "offline"]
+            offline = [
+                broker
+                for broker in held
+                if broker not in self.out_of_service
+                and self.dirs[broker].get(self.dir_of.get((key, broker))) == "offline"
+            ]
             count("offline", "replicas", len(offline))
             count("offline", "partitions", bool(offline))
             count("leader", "partitions", self.leader[key] is None)
@@ -128,13 +133,36 @@ class RequestJudge(Judge):
             self.fault(f"verdict {self.plan['verdict']}, but {len(over)} above θ, as {sorted(over)[0]}")
 
     def check_counts(self) -> None:
-        """What is undone is counted in the problems, kind by kind."""
+        """What is undone is counted in the problems: broker by broker, where it is about brokers."""
         if self.plan["verdict"] in COMPLETE:
             return
-        told = [_numbers(problem.get("proof", {})) for problem in self.plan["problems"]]
+        told = [problem.get("proof", {}) for problem in self.plan["problems"]]
         for kind, counts in self.undone().items():
-            if not _is_sum(set(counts.values()), told):
-                self.fault(f"{kind}: {dict(counts)} undone, and no problems count that")
+            if kind not in ("drain", "dead", "offline", "demote"):
+                if not _is_sum(counts["partitions"], [_numbers(proof) for proof in told]):
+                    self.fault(f"{kind}: {dict(counts)} undone, and no problems count that")
+                continue
+            for broker, left in self.left_on_brokers(kind).items():
+                if not any(proof.get("broker") == broker and left.items() <= proof.items() for proof in told):
+                    self.fault(f"{kind}: {left} left on broker {broker}, and no problem counts that")
+
+    def left_on_brokers(self, kind: str) -> dict[int, dict[str, int]]:
+        """Replicas and leaders that are left where they must not be, by broker."""
+        found: dict[int, dict[str, int]] = {}
+        for key, held in self.list.items():
+            for broker in held:
+                offline = self.dirs[broker].get(self.dir_of.get((key, broker))) == "offline"
+                left = {
+                    "drain": broker in self.drained,
+                    "dead": broker in self.dead,
+                    "offline": offline and broker not in self.out_of_service,
+                    "demote": broker in self.demoted and self.leader[key] == broker,
+                }
+                if left[kind]:
+                    one = found.setdefault(broker, {"replicas": 0, "leaders": 0})
+                    one["replicas"] += kind != "demote"
+                    one["leaders"] += self.leader[key] == broker
+        return found
 
     # ------------------------------------------------------------ impossible or possible
 
@@ -402,14 +430,15 @@ def _numbers(proof: object) -> set[int]:
     return set()
 
 
-def _is_sum(wanted: set[int], told: list[set[int]]) -> bool:
-    """Whether some number wanted is a sum of one number from each of some problems."""
+def _is_sum(wanted: int, told: list[set[int]]) -> bool:
+    """Whether a number is a sum of one number from each of some problems."""
     few = [numbers for numbers in told if numbers][:8]
-    for size in range(1, len(few) + 1):
-        for chosen in itertools.combinations(few, size):
-            if any(sum(one) in wanted for one in itertools.product(*chosen)):
-                return True
-    return False
+    return any(
+        sum(one) == wanted
+        for size in range(1, len(few) + 1)
+        for chosen in itertools.combinations(few, size)
+        for one in itertools.product(*chosen)
+    )
 
 
 def check_request(
