@@ -676,7 +676,7 @@ class Judge:
         if move["kind"] == "leader":
             return self.must_hand_over(key) or move["source"] in self.must_leave(key)
         if move["kind"] == "replica":
-            alone = move["source"] in self.demoted and self.must_hand_over(key) and not self.heirs(key)
+            alone = self.first_leader[key] in self.demoted and not self.heirs(key)
             return move["source"] in self.must_leave(key) or alone
         return False
 
@@ -937,13 +937,20 @@ class Judge:
             self.check_too_few(problems)
             return
         self.check_worsened(over)
-        short = [problem for problem in problems if "choices" in problem.get("proof", {})]
+        crowds = [problem for problem in problems if "copies_a_broker" in problem.get("proof", {})]
+        for problem in crowds:
+            self.check_crowded_brokers(problem)
+        short = [
+            problem
+            for problem in problems
+            if "choices" in problem.get("proof", {}) and "where" in problem["proof"]
+        ]
         for problem in short:
             self.check_short_of_room(problem)
         few = [problem for problem in problems if problem["kind"] == "add_partitions"]
         for problem in few:
             self.check_add_partitions(problem)
-        if verdict == "infeasible" and not (over or short or few or full_hosts):
+        if verdict == "infeasible" and not (over or short or few or crowds or full_hosts):
             self.check_could_be_placed()
 
     def check_problem(self, problem: dict) -> None:
@@ -1002,13 +1009,7 @@ class Judge:
 
     def check_too_few(self, problems: list[dict]) -> None:
         """So many replicas were asked that no brokers are there for them: counted anew."""
-        closed = set(self.settings.get("excluded_brokers_for_replicas") or [])
-        open_ = {
-            number
-            for number, broker in self.brokers.items()
-            if broker["state"] not in ("dead", "draining", "no_new_replicas") and number not in closed
-            if not self.dirs[number] or "online" in self.dirs[number].values()
-        }
+        open_ = self.open_brokers()
         told = {p["proof"]["replication_factor"] for p in problems if "replication_factor" in p["proof"]}
         short = {
             self.wanted(key)
@@ -1042,7 +1043,8 @@ class Judge:
             for other in {place(number) for number in service} - {label}:
                 there = sum(place(number) == other for number in service)
                 # A verb alone leaves a crowd where it is.
-                was = sum(place(broker) == other for broker in set(row["replicas"]) & set(service))
+                staying = set(row["replicas"]) - self.must_leave(key)
+                was = sum(place(broker) == other for broker in staying)
                 elsewhere += min(max(allowed, was) if self.verb_alone else allowed, there)
             size = max(row[role]["disk"] for role in ("leader_load", "follower_load"))
             needed += max(0, copies - elsewhere) * size
@@ -1052,11 +1054,48 @@ class Judge:
                 f"{where} must hold {needed:g} bytes, {proof['needed_bytes']:g} told, {room:g} allowed"
             )
 
+    def check_crowded_brokers(self, problem: dict) -> None:
+        """Brokers that must hold more than they may, since the others take one copy of each partition."""
+        proof = problem["proof"]
+        big, small = set(proof["biggest_brokers"]), set(proof["other_brokers"])
+        if big & small or big | small != set(self.serving()):
+            self.fault(f"one copy a broker: {sorted(big)} and {sorted(small)} are not the brokers in service")
+        needed = sum(
+            max(0, len(self.first_list[key]) - len(big)) * self.size(key)
+            for key, row in self.partitions.items()
+            if self._in_sync(row) or self.first_leader[key] is not None
+        )
+        room = sum(self.most_bytes(broker) for broker in small)
+        if proof["needed_bytes"] > needed * (1 + 1e-6) or needed <= room:
+            self.fault(
+                f"brokers {sorted(small)} must hold {needed:g} bytes, {proof['needed_bytes']:g} told, "
+                f"{room:g} allowed"
+            )
+
+    def most_bytes(self, broker: int) -> float:
+        """The most that a broker may hold in the end: θ of its disk, or what it holds already."""
+        capacity = self.brokers[broker].get("capacity", {}).get("disk", math.inf)
+        held = self.load(self.first_list, self.first_leader)[broker]["disk"]
+        if broker not in self.open_brokers():
+            return held
+        room = self._limit("theta")["disk"] * capacity
+        return max(room, held) if self.verb_alone or "theta" not in self.settings["goals"] else room
+
+    def open_brokers(self) -> set[int]:
+        """Brokers that may be given replicas."""
+        closed = set(self.settings.get("excluded_brokers_for_replicas") or [])
+        return {
+            number
+            for number, broker in self.brokers.items()
+            if broker["state"] not in ("dead", "draining", "no_new_replicas") and number not in closed
+            if not self.dirs[number] or "online" in self.dirs[number].values()
+        }
+
     def unsound(self) -> list[tuple[str, tuple | None]]:
         """Partitions that break a hard goal in the end, and brokers that would do, capacity aside."""
         found = []
         for key in self.partitions:
-            if hard := self.asked_for(key):
+            if not self.stays(key) and (hard := self.asked_for(key)):
                 found.append((hard[0], self.sound_place(key)))
         return found
 

@@ -220,16 +220,6 @@ class RequestJudge(Judge):
             if leaving and self.first_leader[key] not in set(self.first_list[key]) - self.must_leave(key):
                 yield f"{key} must leave {sorted(leaving)}, and no replica in sync is online"
 
-    def open_brokers(self) -> set[int]:
-        """Brokers that may be given replicas."""
-        closed = set(self.settings.get("excluded_brokers_for_replicas") or [])
-        return {
-            number
-            for number, broker in self.brokers.items()
-            if broker["state"] not in ("dead", "draining", "no_new_replicas") and number not in closed
-            if not self.dirs[number] or "online" in self.dirs[number].values()
-        }
-
     def too_many_replicas(self) -> Iterable[str]:
         """Replicas that must leave, of partitions with more replicas than brokers are there for them."""
         for key, held in self.first_list.items():
@@ -285,6 +275,8 @@ class RequestJudge(Judge):
 
     def limit(self, brokers: list[int], name: str) -> float:
         """What brokers may carry in the end: θ of it, or what they do, where nobody has to come down to θ."""
+        if name == "disk":
+            return sum(self.most_bytes(broker) for broker in brokers)
         held = self.load(self.first_list, self.first_leader)
         theta = self._limit("theta")[name]
         rooms = {b: theta * self.brokers[b].get("capacity", {}).get(name, math.inf) for b in brokers}
