@@ -57,6 +57,7 @@ class RequestJudge(Judge):
             ("possible", self.check_possible),
             ("bytes", self.check_bytes),
             ("needless", self.check_needless),
+            ("price", self.check_price),
             ("limits", self.check_limits),
         ):
             check()
@@ -357,6 +358,70 @@ class RequestJudge(Judge):
         if least is not None and least <= self.needed_bytes() * BARELY and not self.settings.get("drain"):
             spent = sum(self.size(key) for key in needless)
             self.fault(f"{len(needless)} partitions are copied needlessly, as {needless[0]}: {spent:g} bytes")
+
+    def check_price(self) -> None:
+        """Copies for ε cost at most `max_copied_per_gain`: as a whole, and where ε is missed each alone.
+
+        The price is the share of all data that is copied, divided by the fall of the sum of N·σ.
+        """
+        if self.verb_alone or "epsilon" not in self.settings["goals"] or not self.plan["cost"]["bytes"]:
+            return
+        limits = ("max_bytes", "max_moves")
+        if any(self.settings.get(name) is not None for name in limits):
+            return
+        most = self.settings.get("max_copied_per_gain")
+        if most is None:
+            self.fault("copies are made for ε, and the plan states no price for them")
+            return
+        everything = sum(self.size(key) * len(held) for key, held in self.first_list.items())
+        end = self.unevenness(self.list, self.leader)
+        free = [key for key in self.list if not self.is_needed(key)]
+        within = not self.over_theta(self.first_list, self.first_leader)
+        if len(free) == len(self.list) and within and everything:
+            gain = self.unevenness(self.first_list, self.first_leader) - end
+            share = self.plan["cost"]["bytes"] / everything
+            if share > most * gain * (1 + 1e-6) + 1e-9:
+                self.fault(
+                    f"{share:.4%} of all data is copied for a gain of {gain:.6f}, at a price of {most:g}"
+                )
+        if not self.level_faults(self.list, self.leader)[1]:
+            return
+        for key in free:
+            arrived = set(self.list[key]) - set(self.first_list[key])
+            lists = {**self.list, key: self.first_list[key]}
+            leaders = {**self.leader, key: self.first_leader[key]}
+            if not arrived or self.lifts(lists, leaders):
+                continue
+            gain = self.unevenness(lists, leaders) - end
+            share = len(arrived) * self.size(key) / everything
+            if share > most * gain * (1 + 1e-6) + 1e-9:
+                self.fault(f"{key}: {share:.4%} of all data for a gain of {gain:.6f}, at a price of {most:g}")
+
+    def is_needed(self, key: Key) -> bool:
+        """Whether a partition must change: its replicas, its leader, or the racks and hosts that it is on."""
+        crowds = any(
+            goal in self.settings["goals"] and self._crowded(goal, self.first_list[key])
+            for goal in ("rack", "host")
+        )
+        return crowds or self.serves_request(key)
+
+    def lifts(self, lists: dict, leaders: dict) -> bool:
+        """Whether a broker is above θ, and higher than at the end of the plan."""
+        _, usage, _ = self.measures(lists, leaders)
+        _, end, _ = self.measures(self.list, self.leader)
+        theta = self._limit("theta")
+        return any(
+            used > max(theta[name], end[broker, name]) * BARELY for (broker, name), used in usage.items()
+        )
+
+    def unevenness(self, lists: dict, leaders: dict) -> float:
+        """The sum of N·σ over the resources that ε is asked of."""
+        figures, usage, _ = self.measures(lists, leaders)
+        return sum(
+            sigma * sum(resource == name for _, resource in usage)
+            for name, sigma in figures["sigma"].items()
+            if not self._idle(name, self.list, self.leader)
+        )
 
     # ------------------------------------------------------------ limits
 
