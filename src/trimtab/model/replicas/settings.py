@@ -116,9 +116,10 @@ class ReplicasSettings:
         The number of replicas asked of topics, by name or glob pattern; a name goes before patterns. Only the
         partitions of these topics change then: replicas are added, or dropped, and nothing else moves.
     min_gain_per_copy
-        Copies for ε are left out that gain less: the fall of (N·σ)², summed over the resources that ε is
-        asked of, divided by twice the share of all data that is copied. Of one copy it is about the
-        difference between the deviations of source and destination. 0: every copy that helps is made.
+        Where a plan cannot meet every goal, copies for ε are left out that gain less: the fall of (N·σ)²,
+        summed over the resources that ε is asked of, divided by twice the share of all data that is copied.
+        Of one copy it is about the difference between the deviations of its source and its destination. 0:
+        every copy that helps is made.
     max_bytes, max_moves
         Limits to the whole plan, copies between brokers and between log dirs together; None is no limit.
     seed
@@ -151,7 +152,7 @@ class ReplicasSettings:
     fix_offline: bool = False
     to_disks: bool = False
     replication_factor: Mapping[str, int] = field(default_factory=dict, metadata=IF_GIVEN)
-    min_gain_per_copy: float = 0.05
+    min_gain_per_copy: float = 0.2
     max_bytes: int | None = None
     max_moves: int | None = None
     seed: int = 0

@@ -7,8 +7,9 @@ destination: a broker 15 % above the mean and one 5 % below it give .2. It does 
 cluster, nor on what is uneven elsewhere. A copy from a broker that is out of ε to one below the mean gains at
 least ε, less its own size; an exchange of two replicas of nearly the same load gains almost nothing.
 
-`min_gain_per_copy` is the least gain. A plan that meets every goal is judged as a whole. Of a plan that does
-not, or gains too little, each copy is judged, alone and with the copy that came in exchange. θ has no price:
+`min_gain_per_copy` is the least gain. The default is .2: the width of the band of ε, from its upper edge to
+its lower one. A plan that meets every goal has no price, because ε says what it is for. Of a plan that does
+not, each copy is judged, alone and with the copy that came in exchange, and then the whole. θ has no price:
 no copy is left out that keeps a broker below it.
 """
 
@@ -48,7 +49,7 @@ def worthwhile(
     limits, usage = problem.limits(borne), borne * problem.bearers.inverse
     gain = _unevenness(problem, limits, _usage(problem, lawful)) - _unevenness(problem, limits, usage)
     paid = float(extra.sum()) / total
-    if potential(limits, usage) <= NEGLIGIBLE and 2 * least * paid <= gain:
+    if potential(limits, usage) <= NEGLIGIBLE:
         return placement, None
     pruning = _Pruning(problem, lawful, limits, usage, placement, extra / total, least)
     pruning.leave_out()
