@@ -115,9 +115,11 @@ class ReplicasSettings:
     replication_factor
         The number of replicas asked of topics, by name or glob pattern; a name goes before patterns. Only the
         partitions of these topics change then: replicas are added, or dropped, and nothing else moves.
-    max_copied_per_gain
-        The most that copies for ε may cost: the share of all data that is copied, divided by the fall of the
-        sum of N·σ over the resources that ε is asked of (`trimtab.plan.replicas.price`).
+    min_gain_per_copy
+        Where a plan cannot meet every goal, copies for ε are left out that gain less: the fall of (N·σ)²,
+        summed over the resources that ε is asked of, divided by twice the share of all data that is copied.
+        Of one copy it is about the difference between the deviations of its source and its destination. 0:
+        every copy that helps is made.
     max_bytes, max_moves
         Limits to the whole plan, copies between brokers and between log dirs together; None is no limit.
     seed
@@ -150,7 +152,7 @@ class ReplicasSettings:
     fix_offline: bool = False
     to_disks: bool = False
     replication_factor: Mapping[str, int] = field(default_factory=dict, metadata=IF_GIVEN)
-    max_copied_per_gain: float = 0.5
+    min_gain_per_copy: float = 0.2
     max_bytes: int | None = None
     max_moves: int | None = None
     seed: int = 0
