@@ -80,6 +80,7 @@ def plan(document: Document, verdict: str, moves: list[Document], **settings: ob
             "goals": goals,
             "excluded_topics": [],
             "evacuate_excluded_topics": True,
+            "min_gain_per_copy": 0.05,
             "fix_offline": False,
             **settings,
         },
@@ -183,7 +184,17 @@ def impossible() -> tuple[Document, Document]:
     return document, made
 
 
-SOUND = (drained, demoted, stopped, impossible)
+def levelled() -> tuple[Document, Document]:
+    """Broker 1 holds two replicas more than the mean, broker 4 two fewer: one copy helps both."""
+    rows = [partition(n, [1 + n % 6], 5) for n in range(12) if 1 + n % 6 != 4]
+    rows += [partition(n, [1], 5) for n in (20, 21)]
+    document = snapshot(three_racks(), rows)
+    made = plan(document, "levelled", [replica(20, 1, 4, 5), replica(21, 1, 4, 5)])
+    made["settings"]["epsilon"] = dict.fromkeys(("cpu", "disk", "network_in", "network_out"), 0.5)
+    return document, with_figures(document, made)
+
+
+SOUND = (levelled, drained, demoted, stopped, impossible)
 
 
 @pytest.mark.parametrize("scene", SOUND)
@@ -304,6 +315,18 @@ def excluded(document: Document, made: Document) -> None:
     made["settings"] |= {"excluded_topics": ["t"], "evacuate_excluded_topics": False}
 
 
+def exchanged(document: Document, made: Document) -> None:
+    """Two brokers change replicas of the same size instead."""
+    for move, other in zip(made["moves"], (replica(0, 1, 2, 5), replica(1, 2, 1, 5)), strict=True):
+        move |= other
+    with_figures(document, made)
+
+
+def unpriced(document: Document, made: Document) -> None:
+    """The plan does not say what copies for ε may cost."""
+    del made["settings"]["min_gain_per_copy"]
+
+
 PLANTED = {
     "a move dropped": (drained, drop_move, "[plan] assignment"),
     "a drain cut short": (drained, drop_move_and_figures, "[incomplete]"),
@@ -328,6 +351,8 @@ PLANTED = {
     "a wrong sum": (drained, cost, "[plan] cost.bytes"),
     "a wrong prediction": (drained, prediction, "[plan] predicted.after"),
     "a disk above θ": (drained, full(4, 40), "fills the disk of broker 4"),
+    "copies that gain nothing": (levelled, exchanged, "[price]"),
+    "no price stated": (levelled, unpriced, "[price]"),
     "an excluded topic moved": (drained, excluded, "the topic is excluded"),
 }
 

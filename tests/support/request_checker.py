@@ -360,29 +360,28 @@ class RequestJudge(Judge):
             self.fault(f"{len(needless)} partitions are copied needlessly, as {needless[0]}: {spent:g} bytes")
 
     def check_price(self) -> None:
-        """Copies for ε cost at most `max_copied_per_gain`: as a whole, and where ε is missed each alone.
+        """Copies for ε gain at least `min_gain_per_copy`: as a whole, and where ε is missed each alone.
 
-        The price is the share of all data that is copied, divided by the fall of the sum of N·σ.
+        The gain is the fall of the unevenness, divided by twice the share of all data that is copied.
         """
         if self.verb_alone or "epsilon" not in self.settings["goals"] or not self.plan["cost"]["bytes"]:
             return
-        limits = ("max_bytes", "max_moves")
-        if any(self.settings.get(name) is not None for name in limits):
+        if any(self.settings.get(name) is not None for name in ("max_bytes", "max_moves")):
             return
-        most = self.settings.get("max_copied_per_gain")
-        if most is None:
+        least = self.settings.get("min_gain_per_copy")
+        if least is None:
             self.fault("copies are made for ε, and the plan states no price for them")
             return
-        everything = sum(self.size(key) * len(held) for key, held in self.first_list.items())
         end = self.unevenness(self.list, self.leader)
+        everything = sum(self.size(key) * len(held) for key, held in self.first_list.items())
         free = [key for key in self.list if not self.is_needed(key)]
         within = not self.over_theta(self.first_list, self.first_leader)
-        if len(free) == len(self.list) and within and everything:
-            gain = self.unevenness(self.first_list, self.first_leader) - end
+        if len(free) == len(self.list) and within:
+            fall = self.unevenness(self.first_list, self.first_leader) - end
             share = self.plan["cost"]["bytes"] / everything
-            if share > most * gain * (1 + 1e-6) + 1e-9:
+            if fall < 2 * least * share * (1 - 1e-6) - 1e-9:
                 self.fault(
-                    f"{share:.4%} of all data is copied for a gain of {gain:.6f}, at a price of {most:g}"
+                    f"{share:.4%} of all data is copied for a gain of {fall / share / 2:.4f}, not {least}"
                 )
         if not self.level_faults(self.list, self.leader)[1]:
             return
@@ -390,12 +389,14 @@ class RequestJudge(Judge):
             arrived = set(self.list[key]) - set(self.first_list[key])
             lists = {**self.list, key: self.first_list[key]}
             leaders = {**self.leader, key: self.first_leader[key]}
-            if not arrived or self.lifts(lists, leaders):
-                continue
-            gain = self.unevenness(lists, leaders) - end
             share = len(arrived) * self.size(key) / everything
-            if share > most * gain * (1 + 1e-6) + 1e-9:
-                self.fault(f"{key}: {share:.4%} of all data for a gain of {gain:.6f}, at a price of {most:g}")
+            if not share or self.lifts(lists, leaders):
+                continue
+            fall = self.unevenness(lists, leaders) - end
+            if fall < 2 * least * share * (1 - 1e-6) - 1e-9:
+                self.fault(
+                    f"{key}: {share:.4%} of all data for a gain of {fall / share / 2:.4f}, not {least}"
+                )
 
     def is_needed(self, key: Key) -> bool:
         """Whether a partition must change: its replicas, its leader, or the racks and hosts that it is on."""
@@ -415,10 +416,10 @@ class RequestJudge(Judge):
         )
 
     def unevenness(self, lists: dict, leaders: dict) -> float:
-        """The sum of N·σ over the resources that ε is asked of."""
+        """The mean of γ² over the brokers, (N·σ)², summed over the resources that ε is asked of."""
         figures, usage, _ = self.measures(lists, leaders)
         return sum(
-            sigma * sum(resource == name for _, resource in usage)
+            (sigma * sum(resource == name for _, resource in usage)) ** 2
             for name, sigma in figures["sigma"].items()
             if not self._idle(name, self.list, self.leader)
         )
