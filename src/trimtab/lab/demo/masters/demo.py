@@ -86,8 +86,11 @@ def _told(
     pipeline: Pipeline,
     folder: Path,
 ) -> bool:
-    # Whoever is master stays it: nobody says yet who is to be.
-    sandbox.publish([-1] * GROUPS)
+    sandbox.publish([NOBODY] * GROUPS)
+    screen.say(
+        "an empty ideal map is published: no group has an ideal node, so a node that comes back takes no\n"
+        "masterships back. With the sandbox's own map it would take back its own after a lease"
+    )
     nodes = PaxosNodes(PaxosConnection(sandbox.state.configuration(VICTIM)))
     lake = Lake(folder / "lake", PIPELINE)
     watch = Watch(nodes, lake, pace.interval_seconds)
@@ -117,7 +120,10 @@ def _told(
         sandbox.restart(VICTIM)
         time.sleep(pace.lease_seconds + pace.measured_seconds)
         before = watch.masters[-1][1]
-        screen.say(f"it is back, has caught up, and idles: masters by node {before}")
+        screen.say(
+            f"it is back, has caught up, and is master of nothing, as the map is empty: masters by node "
+            f"{before}"
+        )
         screen.step("Work out what each group costs, with Spark, and plan")
         planned = time.time()
         snapshot = _snapshot(pipeline, lake, nodes.cluster)
