@@ -11,6 +11,12 @@ import tempfile
 import traceback
 from typing import IO
 
+# Imported once, not by each child: packages of the base.
+import kafka  # noqa: F401
+import numba  # noqa: F401
+import pyarrow.parquet  # noqa: F401
+import rich.table  # noqa: F401
+
 from trimtab.cli.app import main
 
 LONGEST_SECONDS = 120

@@ -106,7 +106,7 @@ def _told(
             f"ms in the median, 99 % within {usual[1] * 1000:.0f} ms; masters by node {watch.masters[-1][1]}"
         )
         screen.step(f"Kill node {VICTIM} with -9")
-        killed = time.time()
+        killed, usual_masters = time.time(), watch.masters[-1][1]
         sandbox.kill(VICTIM)
         moved = awaited(watch, lambda by: by[VICTIM] == 0 and sum(by) == GROUPS, "two minutes after a death")
         time.sleep(2.0)
@@ -115,6 +115,8 @@ def _told(
             f"the others are masters of all {moved - killed:.1f} s later: {watch.masters[-1][1]}; the "
             f"longest wait of a message was {failover:.1f} s"
         )
+        if heir_text(usual_masters, watch.masters[-1][1]):
+            screen.say(heir_text(usual_masters, watch.masters[-1][1]))
         screen.step("Start it again")
         restarted = time.time()
         sandbox.restart(VICTIM)
@@ -185,6 +187,21 @@ def _told(
     (out / "result.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     screen.say(f"{', '.join(map(str, pictures))}, plan.json and result.json in {out}; no process, no data")
     return receipt.status == "finished" and max(after) < max(before) and longest < failover
+
+
+def heir_text(before: Sequence[int], after: Sequence[int]) -> str:
+    """Why the next node by number got all masterships of the dead one; empty if it did not.
+
+    Nodes try for a group without a master in turn, a part of the renewal period apart. The turn after the dead
+    node's is that of the next node (`online.masters.group`).
+    """
+    heir = (VICTIM + 1) % NODES
+    if after[heir] - before[heir] != before[VICTIM] or not before[VICTIM]:
+        return ""
+    return (
+        f"node {heir} got all {before[VICTIM]}: nodes try in turn for a group without a master, and after "
+        f"node {VICTIM}'s turn comes node {heir}'s"
+    )
 
 
 def awaited(watch: Watch, holds: Callable[[list[int]], bool], when: str) -> float:
