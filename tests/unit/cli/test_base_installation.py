@@ -36,7 +36,7 @@ status                                   |             | orders
 status --bootstrap 127.0.0.1:1           |             | can be reached
 status --pulsar-admin http://127.0.0.1:1 | pulsar      |
 snapshot export --out snapshot.json      |             | snapshot.json
-plan replicas --snapshot snapshot.json --out plan.json --set replicas.epsilon=0.95 | | plan written to plan.json
+plan replicas --snapshot snapshot.json --out plan.json --set replicas.epsilon=0.95 | | written to plan.json
 plan bundles                             |             | no snapshot
 plan queues                              |             | no snapshot
 plan keys                                |             | no snapshot

@@ -26,7 +26,7 @@ def test_the_most_is_held_against_the_mean_of_all_nodes() -> None:
 
 
 def test_the_heir_of_a_dead_node_is_explained_only_where_it_took_all() -> None:
-    """Four masterships go to node 1; or are shared, or went to node 2, which the order of turns does not say."""
+    """Four masterships go to node 1; or they are shared, or go to node 2, against the order of turns."""
     assert heir_text([4, 4, 4], [0, 8, 4]).startswith("node 1 got all 4: nodes try in turn")
     assert heir_text([4, 4, 4], [0, 6, 6]) == heir_text([4, 4, 4], [0, 4, 8]) == ""
     assert heir_text([0, 8, 4], [0, 8, 4]) == ""

@@ -192,8 +192,8 @@ def _told(
 def heir_text(before: Sequence[int], after: Sequence[int]) -> str:
     """Why the next node by number got all masterships of the dead one; empty if it did not.
 
-    Nodes try for a group without a master in turn, a part of the renewal period apart. The turn after the dead
-    node's is that of the next node (`online.masters.group`).
+    Nodes try in turn for a group without a master, a part of the renewal period apart. After the dead node's
+    turn comes that of the next node (`online.masters.group`).
     """
     heir = (VICTIM + 1) % NODES
     if after[heir] - before[heir] != before[VICTIM] or not before[VICTIM]:
