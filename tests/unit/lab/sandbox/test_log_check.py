@@ -67,8 +67,8 @@ def test_what_retention_removed_is_known_by_who_read_it_or_by_its_place():
     assert found.ok
     assert (found.read_back, found.read_by_consumers, found.by_place) == (5, 4, 1)
     assert found.text("records") == (
-        "every one of 10 confirmed records is accounted for: 9 once and in order (5 read back from the log, 4 "
-        "read by consumers before retention removed them), 1 removed unread, known by their offsets alone"
+        "every one of 10 confirmed records is accounted for: 9 once and in order (5 read back from the log, "
+        "4 read by consumers before retention removed them), 1 removed unread, known by their offsets alone"
     )
 
 
