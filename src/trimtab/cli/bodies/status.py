@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -129,6 +130,9 @@ def show(seen: Look, *, watch: bool, as_json: bool) -> None:
 
 
 def _watch(seen: Look) -> None:
+    if not Console().is_terminal:
+        _follow(seen)
+        return
     with (
         suppress(KeyboardInterrupt),
         Live(console=Console(highlight=False), auto_refresh=False, vertical_overflow="visible") as live,
@@ -139,4 +143,22 @@ def _watch(seen: Look) -> None:
             except ObserveError as error:
                 # The pipeline may publish its first tables while we wait.
                 live.update(f"[yellow]![/] {error}", refresh=True)
+            time.sleep(WATCH_SECONDS)
+
+
+def _follow(seen: Look) -> None:
+    """Print what there is whenever it changes, where nothing can be drawn over: a pipe or a file."""
+    console, last = Console(highlight=False), ""
+    with suppress(KeyboardInterrupt):
+        while True:
+            with console.capture() as captured:
+                try:
+                    for part in seen()[1]:
+                        console.print(part, soft_wrap=isinstance(part, str))
+                except ObserveError as error:
+                    console.print(f"waiting: {error}", soft_wrap=True, markup=False)
+            if (now := captured.get()) != last:
+                typer.echo(now, nl=False)
+                sys.stdout.flush()
+                last = now
             time.sleep(WATCH_SECONDS)
