@@ -74,6 +74,11 @@ class ExecutionSettings(Patience):
                 raise SettingsError(f"execution.{name} is {getattr(self, name)}: it must be 0 to below 1")
 
     @property
+    def follows_headroom(self) -> bool:
+        """Whether the throttle follows what the brokers' networks have left."""
+        return self.throttle == "auto"
+
+    @property
     def fixed_rate(self) -> float | None:
         """Bytes per second when a number was asked for; None for `auto` and `none`."""
         if self.throttle in ("auto", "none"):

@@ -19,10 +19,11 @@ from trimtab.observe.collect.kafka.collector import Collector
 from trimtab.observe.collect.kafka.placement import read_placement
 from trimtab.observe.collect.kafka.prometheus import endpoints, scrape
 from trimtab.observe.collect.kafka.rights import rights
+from trimtab.observe.collect.settings import CapacitySettings, unknown_ids
 
 if TYPE_CHECKING:
     from trimtab.connect.kafka.settings import KafkaConnection
-    from trimtab.observe.collect.settings import CapacitySettings, CollectSettings
+    from trimtab.observe.collect.settings import CollectSettings
 
 PART: Final = "Kafka"
 THREADS: Final = 32
@@ -43,6 +44,9 @@ def check(
         with _asker(connection) as asker:
             yield from rights(asker, settings.patience_seconds, PART)
             yield from _exporters(asker, settings)
+            known = {broker.id for broker in read_placement(asker, settings.patience_seconds).brokers}
+            for fault in unknown_ids(replace(settings, hosts={}), CapacitySettings(), known):
+                yield missing(PART, "metrics", fault)
             collector = Collector(asker, replace(settings, prometheus=None, client_samples=()), capacity)
             try:
                 yield from _sampled(collector.sample(), capacity)
