@@ -25,8 +25,10 @@ class Connection:
         The table of settings that describes it.
     tls_ca
         PEM file of the authorities that we trust; the system's own list when absent.
-    tls_certificate, tls_key
-        PEM files of our certificate and its key, where brokers ask for one.
+    tls_certificate
+        PEM file of our certificate, where brokers ask for one.
+    tls_key
+        PEM file of the key of `tls_certificate`.
     tls_verify_hostname
         Whether the broker's certificate must name the host we called.
     """

@@ -18,8 +18,10 @@ class BrokerCapacity:
     ----------
     cpu_cores
         Cores, or the limit of its container.
-    network_in_bytes_per_second, network_out_bytes_per_second
-        Of its network interface, or what may be used of it.
+    network_in_bytes_per_second
+        What its network interface receives at most, or what may be used of it.
+    network_out_bytes_per_second
+        What its network interface sends at most, or what may be used of it.
     disk_bytes
         Instead of the sum that its log dirs report; spread evenly over them. Kafka only.
     message_rate_per_second

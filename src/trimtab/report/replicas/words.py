@@ -61,6 +61,7 @@ def plan_text(plan: Plan, snapshot: ReplicasSnapshot | None = None, *, all_moves
     serving = None if snapshot is None else int(snapshot.brokers.in_service.sum())
     nominal = () if snapshot is None else snapshot.quality.nominal_capacity
     idle = [] if snapshot is None else idle_resources(plan, snapshot.imbalance(), nominal)
+    plan, requested = _with_goals_asked(plan), _requested(plan)
     return text_of_plan(
         plan,
         () if snapshot is None else _load(snapshot, told),
@@ -78,7 +79,48 @@ def plan_text(plan: Plan, snapshot: ReplicasSnapshot | None = None, *, all_moves
             cells=_cells,
             all_moves=all_moves,
         ),
+        requested=requested,
     )
+
+
+LIMIT_GOALS = ("theta", "epsilon")
+
+
+def _goals_of(plan: Plan) -> list[str]:
+    """The goals that a plan is judged by; one that changes replication factors levels nothing."""
+    goals = plan.settings.get("goals", LIMIT_GOALS)
+    asked = [str(goal) for goal in goals] if isinstance(goals, list | tuple) else []
+    return [goal for goal in asked if goal != "epsilon" or not plan.settings.get("replication_factor")]
+
+
+def _with_goals_asked(plan: Plan) -> Plan:
+    """The plan with the limits of those goals alone, for the row of goals."""
+    goals = _goals_of(plan)
+    left = {k: v for k, v in plan.settings.items() if k not in LIMIT_GOALS or k in goals}
+    return replace(plan, settings=left)
+
+
+def _requested(plan: Plan) -> str:
+    """What a plan was asked for, where evenness of load is not among it; else empty."""
+    goals = _goals_of(plan)
+    if "epsilon" in goals:
+        return ""
+    words = {"drain": "empty {}", "demote": "no leader on {}", "add": "fill {}"}
+    parts = []
+    for name, form in words.items():
+        brokers: Any = plan.settings.get(name) or ()
+        if brokers:
+            noun = "broker" if len(brokers) == 1 else "brokers"
+            parts.append(form.format(f"{noun} {', '.join(map(str, brokers))}"))
+    factors: Any = plan.settings.get("replication_factor") or {}
+    parts += [f"{number} replicas of {topic}" for topic, number in factors.items()]
+    parts += ["repair what is offline"] * bool(plan.settings.get("fix_offline"))
+    parts += ["level log dirs"] * bool(plan.settings.get("to_disks"))
+    held = [
+        goal.replace("_", " ") for goal in goals if goal != "log_dirs" or not plan.settings.get("to_disks")
+    ]
+    parts += [f"goals: {', '.join(held)}"] * bool(held)
+    return "; ".join(parts) or "no goal"
 
 
 def _beside_lines(plan: Plan, nominal: Collection[str]) -> list[str]:
