@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from trimtab.act.acting import AnyActing
     from trimtab.files.binding import Section
     from trimtab.files.plan_format import PlanFormat
+    from trimtab.files.settings import Override
     from trimtab.files.snapshot_format import SnapshotFormat
     from trimtab.files.store import Place
     from trimtab.model.finding import Finding
@@ -85,8 +86,10 @@ class Option:
         return self.flag.removeprefix("--").replace("-", "_")
 
 
-def words_of(options: Iterable[Option], given: Mapping[str, Any]) -> tuple[str, ...]:
-    """The options given that are a short way to write a setting, as overrides `section.key=value`."""
+def words_of(options: Iterable[Option], given: Mapping[str, Any]) -> tuple[Override, ...]:
+    """The options given that are a short way to write a setting, as overrides of that setting."""
+    from trimtab.files.settings import Override
+
     words = []
     for option in options:
         value = given.get(option.name)
@@ -95,7 +98,8 @@ def words_of(options: Iterable[Option], given: Mapping[str, Any]) -> tuple[str, 
                 _require_whole_numbers(option, value)
             text = ",".join(value) if isinstance(value, list) else str(value)
             text = _table_of(option, value) if option.table else text
-            words.append(f"{option.setting}={'true' if value is True else text}")
+            typed = option.flag if value is True else f"{option.flag} {_typed(value)}"
+            words.append(Override(f"{option.setting}={'true' if value is True else text}", typed))
     return tuple(words)
 
 
@@ -104,6 +108,10 @@ def _require_whole_numbers(option: Option, words: Iterable[str]) -> None:
     for word in words:
         if not all(part.strip().isascii() and part.strip().isdigit() for part in word.split(",")):
             raise SettingsError(f"{option.flag} {word}: expected broker numbers, like 5 or 5,7")
+
+
+def _typed(value: object) -> str:
+    return " ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def _table_of(option: Option, words: Iterable[str]) -> str:
