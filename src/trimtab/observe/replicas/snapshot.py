@@ -73,6 +73,7 @@ def snapshot_at(moment: Moment[ReplicasPipelineSettings]) -> ReplicasSnapshot:
         ("x_window_seconds", settings.window_seconds),
         ("x_extrapolated_share", loads.extrapolated_share),
         ("x_partitions_without_rates", loads.unknown),
+        ("x_partitions_estimated", loads.estimated),
         ("x_cpu_base", settings.cpu_base),
         *coming.quality,
     ]

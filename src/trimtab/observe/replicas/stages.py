@@ -66,7 +66,7 @@ def _profiled(settings: ReplicasPipelineSettings) -> bool:
 STAGES: Final = (
     Stage(rates, {"cleaned": lambda s: s.gap}, nearest=True),
     Stage(growth, {"rates": here}),
-    Stage(traffic, {"growth": lambda s: s.learning, "rates": here}, before=("growth",)),
+    Stage(traffic, {"growth": lambda s: max(s.learning, s.gap), "rates": here}, before=("growth",)),
     Stage(brokers, {"rates": here, "traffic": here}),
     Stage(clients, {"rates": lambda s: s.collapse}),
     Stage(imbalance, {"brokers": here, "clients": here}),
