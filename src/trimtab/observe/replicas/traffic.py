@@ -196,15 +196,18 @@ def traffic(
         shared.withColumns(
             {
                 "_since": F.unix_micros("tick") - F.col("elapsed_us"),
+                "_read_bytes": F.when(
+                    F.col("elapsed_us").isNotNull() & ~F.col("_unread"), F.coalesce("_out", F.lit(0))
+                ),
                 "_bytes_in": F.round(F.col("_counted_in") * per_row * by_bytes_in),
                 "_bytes_out": F.round(F.col("_counted_out") * per_row * by_bytes_out),
             }
         ).withColumns(
             {
                 "counted": F.col("_bytes_in").isNotNull(),
-                "read_bytes": F.when(~F.col("_unread"), F.coalesce("_out", F.lit(0))),
+                "read_bytes": F.col("_read_bytes"),
                 "bytes_in": F.coalesce("_bytes_in", "log_bytes"),
-                "bytes_out": F.coalesce("_bytes_out", "_out"),
+                "bytes_out": F.coalesce("_bytes_out", "_read_bytes"),
                 "flags": F.col("flags").bitwiseOR(flagged_where(spans | F.col("_unread"), Flag.MISSED)),
                 "extrapolated": F.col("extrapolated") | spans,
             }
@@ -267,7 +270,7 @@ def _with_weight(
     ordered = Window.partitionBy(*_PARTITION).orderBy(F.unix_micros("tick"))
     recent = ordered.rangeBetween(*over)
     grown, records = (F.sum(name).over(recent) for name in _SUMMED)
-    readers = F.max("readers").over(ordered.rangeBetween(1 - settings.gap, 0))
+    readers = F.max("readers").over(ordered.rangeBetween(-settings.gap, 0))
     stock = F.when(F.col("records_kept") > 0, F.col("size_bytes") / F.col("records_kept"))
     weighed = rows.withColumns(
         {
@@ -306,7 +309,7 @@ def _with_sums_before(
         F.max("tick").alias("tick"), *(F.sum(name).alias(name) for name in _SUMMED)
     )
     rows = growth.unionByName(sums.withColumn("_kept", F.lit(False)), allowMissingColumns=True)
-    reading = before.where(is_inside("tick", [(first - settings.gap + 1, first)]) & (F.col("readers") > 0))
+    reading = before.where(is_inside("tick", [(first - settings.gap, first)]) & (F.col("readers") > 0))
     if first == last:
         reading = reading.groupBy(*_PARTITION).agg(
             F.max("tick").alias("tick"), F.max("readers").alias("readers")

@@ -140,9 +140,7 @@ def attributed(windows: DataFrame, cpu_model: DataFrame) -> DataFrame:
     )
     followed = F.col("_per_follower_in") * F.col("follower_in")
     disk = F.col("disk.latest")
-    leader = F.struct(
-        led, disk, F.col("leader_in"), F.coalesce("out", F.when(F.col("leader_in").isNotNull(), 0.0))
-    )
+    leader = F.struct(led, disk, F.col("leader_in"), F.col("out"))
     follower = F.struct(followed, disk, F.col("follower_in"), F.when(F.col("follower_in").isNotNull(), 0.0))
     followers = F.greatest(F.size("in_sync") - 1, F.lit(0))
     return conform(
