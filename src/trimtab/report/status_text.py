@@ -193,8 +193,8 @@ def _remarks(status: ClusterStatus, now: datetime.datetime, carrier: str) -> Ite
             "collector was ahead"
         )
     for name, what in (
-        ("x_partitions_without_rates", "have no rates: their network load counts as 0"),
-        ("x_partitions_estimated", "have no counters, unlike the others: their network load is estimated"),
+        ("x_partitions_without_rates", "without rates: network load counts as 0"),
+        ("x_partitions_estimated", "without counters, which others have: network load is estimated"),
     ):
         if number := quality.get(name):
             yield f"[yellow]![/] {counted(number, 'partition')} {what}"
