@@ -113,11 +113,15 @@ def _foretell(
 
 def doubts_of(snapshot: SnapshotReference, age_seconds: float) -> list[str]:
     """See `doubts`: with the executions that the state folder knows, which is not made for that."""
-    entries: list[Entry] = []
+    return doubts(snapshot, known_executions(), time.time(), age_seconds)
+
+
+def known_executions() -> list[Entry]:
+    """The executions that the state folder knows, which is not made for that."""
     if os.access(state_folder() / JOURNAL_FILE, os.R_OK | os.W_OK):
         with suppress(TrimtabError), open_store() as store:
-            entries = store.journal.entries()
-    return doubts(snapshot, entries, time.time(), age_seconds)
+            return store.journal.entries()
+    return []
 
 
 def settings_of(level: Level, where: Where) -> Settings:
