@@ -319,9 +319,7 @@ def _level_of_plan(plan: Plan[Any]) -> Level:
         If it is no plan.
     """
     if not isinstance(plan, Plan):
-        raise InputError(
-            f"{type(plan).__name__} is no plan: make one by trimtab.make_plan or read a file"
-        )
+        raise InputError(f"{type(plan).__name__} is no plan: make one by trimtab.make_plan or read a file")
     return level_named(plan.level, "the plan's level")
 
 
