@@ -15,12 +15,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from trimtab.extras import require
-from trimtab.files.refusals import did_you_mean
 from trimtab.files.snapshot_format import format_of
 from trimtab.levels import LEVELS, Level, level_named
 from trimtab.levels.planning import opened_plan, planner_of
 from trimtab.levels.settings import read_settings
-from trimtab.model.errors import InputError, TrimtabError
+from trimtab.model.errors import InputError, TrimtabError, did_you_mean
 from trimtab.model.imbalance import Imbalance
 from trimtab.model.plan import Plan
 from trimtab.model.snapshot import SnapshotReference
