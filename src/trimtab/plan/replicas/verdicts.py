@@ -83,6 +83,7 @@ def judge(
         overloads=("theta" in problem.settings.goals and bool(lifted.any())) or lifts,
         any_move=any_move,
         cuts=cuts,
+        incomplete=bool(unmet or open_) or any("peak_usage" in one.proof for one in missed),
     )
 
 
