@@ -59,8 +59,9 @@ def worthwhile(
         return placement, None
     return Placement(pruning.place, pruning.lead), Problem(
         "limit_reached",
-        f"copies of {pruning.saved:.2%} of all data, {pruning.saved * total:.6g} bytes, are left out: their "
-        f"gain is {pruning.lost / (2 * pruning.saved):.4f}, and replicas.min_gain_per_copy is {least:g}",
+        f"copies of {pruning.saved:.2%} of all data, {pruning.saved * total:.6g} bytes, are left out: "
+        f"their gain is {max(pruning.lost, 0.0) / (2 * pruning.saved):.4f}, less than "
+        f"replicas.min_gain_per_copy {least:g}",
         proof={
             "bytes": pruning.saved * total,
             "copied_share": pruning.saved,

@@ -63,11 +63,7 @@ def judge(
     if problem.resizes:
         # Whoever is above θ without this plan is for another.
         above = above & lifted
-    tried = (
-        "a limit, named apart, left out what would help"
-        if cuts
-        else "no move or exchange that was tried helps"
-    )
+    tried = _tried(cuts)
     proven, open_ = _capacity(problem, load, after, above, led, tried)
     level = _deviation(problem, after, off, led, tried)
     too_full, uneven = dir_problems(problem, placement, way)
@@ -83,7 +79,17 @@ def judge(
         overloads=("theta" in problem.settings.goals and bool(lifted.any())) or lifts,
         any_move=any_move,
         cuts=cuts,
+        incomplete=bool(unmet or open_) or any("peak_usage" in one.proof for one in missed),
     )
+
+
+def _tried(cuts: tuple[Problem, ...]) -> str:
+    """Why the plan does no more for a goal that it misses."""
+    if not cuts:
+        return "no move or exchange that was tried helps"
+    if all("min_gain_per_copy" in cut.proof for cut in cuts):
+        return "no move or exchange that was tried helps enough for its bytes"
+    return "a limit, named apart, left out what would help"
 
 
 def _borne(problem: ProblemData, place: IntArray, lead: IntArray) -> BoolArray:
