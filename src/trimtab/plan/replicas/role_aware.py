@@ -142,7 +142,7 @@ class _Run:
             board,
             repairs,
             np.zeros(len(ORDER)),
-            np.where("theta" in settings.goals, np.array(settings.theta), np.inf),
+            np.where("theta" in settings.goals and not settings.is_scoped, np.array(settings.theta), np.inf),
             # Finite where it is not asked: infinitely often a mean of zero is no number.
             np.where("epsilon" in settings.goals, np.array(settings.epsilon), 1e300),
             np.zeros(problem.counted.shape, dtype=np.bool_),

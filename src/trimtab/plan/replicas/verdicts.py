@@ -14,7 +14,7 @@ from trimtab.plan.replicas.factor_verdicts import factor_problems
 from trimtab.plan.replicas.placement import Placement
 from trimtab.plan.replicas.problem import ProblemData
 from trimtab.plan.replicas.topic_verdicts import TopicPair, topic_problems
-from trimtab.plan.replicas.unlawful import hard_problems
+from trimtab.plan.replicas.unlawful import NOTHING_KEPT, Kept, hard_problems
 from trimtab.plan.search.verdicts import ROUNDING, Judgement, judgement_of, too_few_brokers
 
 
@@ -28,6 +28,7 @@ def judge(
     cuts: tuple[Problem, ...] = (),
     beside: tuple[Pair, ...] = (),
     topics: TopicPair | None = None,
+    kept: Kept = NOTHING_KEPT,
 ) -> Judgement:
     """Hold a final placement against the goals.
 
@@ -47,18 +48,21 @@ def judge(
         Hosts and numbers, where goals ask for them.
     topics
         Numbers of topics, where goals are about some.
+    kept
+        Partitions that stay for limits, or for want of room on the way.
     """
     place, lead = placement
     before, after = measured
     if problem.resizes:
-        impossible, unmet = factor_problems(problem, place, lead)
+        impossible, unmet = factor_problems(problem, place, lead, kept)
     else:
-        impossible, unmet = hard_problems(problem, place, lead, load)
+        impossible, unmet = hard_problems(problem, place, lead, load, kept)
     led = (lead >= 0) & _borne(problem, place, lead)
     above, off = beyond(after.usage, after.deviation, after.mean, problem.goals)
+    off &= ~(problem.relieved & (after.usage < after.mean))
     theta = np.array(problem.settings.theta) * (1 + ROUNDING)
     lifted = after.counted & (after.usage > theta) & ~(before.usage > theta)
-    if problem.resizes:
+    if problem.resizes or problem.scoped:
         # Whoever is above θ without this plan is for another.
         above = above & lifted
     proven, open_ = _capacity(problem, load, after, above, led)
@@ -76,6 +80,7 @@ def judge(
         overloads=("theta" in problem.settings.goals and bool(lifted.any())) or lifts,
         any_move=any_move,
         cuts=cuts,
+        incomplete=bool(unmet or open_ or too_full),
     )
 
 
@@ -120,12 +125,17 @@ def _capacity(
 
 def _too_few_brokers(problem: ProblemData, load: FloatArray, r: int) -> Problem | None:
     """The total is more than all brokers together may carry: how many more of their kind it takes."""
-    if not problem.fixed_mean[r]:
+    if not problem.fixed_mean[r] or (problem.scoped and not _all_below_theta(problem, r)):
         return None
     name, counted = RESOURCES[r], problem.counted[:, r]
     capacity = problem.snapshot.brokers.capacity[counted, r]
     theta = problem.settings.theta[r]
     return too_few_brokers(name, name, UNITS[name], load[counted, r], capacity, theta, {})
+
+
+def _all_below_theta(problem: ProblemData, r: int) -> bool:
+    """Whether no broker is above θ in the snapshot; one that is may stay so where a plan is scoped."""
+    return bool((problem.first_usage[problem.counted[:, r], r] <= problem.settings.theta[r]).all())
 
 
 def _indivisible(problem: ProblemData, r: int, limit: float, goal: str, led: BoolArray) -> Problem | None:
