@@ -158,7 +158,8 @@ def held_back(problem: ProblemData, rows: IntArray) -> Problem | None:
         number, more, stay, their = "1 partition", "", "stays where it is", "its"
     return Problem(
         "limit_reached",
-        f"{number} ({parts.topics[parts.topic[p]]}-{parts.number[p]}{more}) {stay}: {their} copies would fill a disk above theta, at the end or on the way",
+        f"{number} ({parts.topics[parts.topic[p]]}-{parts.number[p]}{more}) {stay}: {their} copies would "
+        "fill a disk above theta, at the end or on the way",
         resource="disk",
         proof={"partitions": len(rows), "theta": problem.settings.theta[DISK]},
     )
