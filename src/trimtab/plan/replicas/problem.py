@@ -159,7 +159,8 @@ class ProblemData:
     @property
     def fixed_mean(self) -> BoolArray:
         """Shape (resources,): every broker in service counts, so the mean is the same for all plans."""
-        return np.asarray((self.counted == self.snapshot.brokers.in_service[:, None]).all(axis=0))
+        every = (self.counted == self.snapshot.brokers.in_service[:, None]).all(axis=0)
+        return np.asarray(every & ~self.relieved.any(axis=0))
 
     def arrived(self, place: IntArray) -> BoolArray:
         """Shape of `place`: replicas on brokers that do not hold the partition in the snapshot."""
@@ -174,8 +175,8 @@ class ProblemData:
         return self.bearers.load(self.load(placement), placement.place, placement.leader)
 
     def mean(self, load: FloatArray) -> FloatArray:
-        """B̄ under a load, shape (resources,); NaN where no broker counts."""
-        return mean_of(load, self.snapshot.brokers.capacity, self.counted)
+        """B̄ under a load, shape (resources,), without what demoted brokers need not use; NaN for no broker."""
+        return mean_of(load, self.snapshot.brokers.capacity, self.counted & ~self.relieved)
 
     def limits(self, borne: FloatArray, share: float = 1.0) -> Limits:
         """The bounds around the mean under a load, with `share` of ε (1: the goal itself).
@@ -196,6 +197,7 @@ class ProblemData:
         found = limits_around(self.mean(load), self.counted, goals.theta, goals.epsilon * share, goals.idle)
         # A broker that leads nothing cannot carry its share of what leaders carry.
         found.low[self.relieved] = -np.inf
+        found.high[self.relieved] = found.theta[self.relieved]
         if not self.scoped:
             return found
         # A broker that is above θ already need not come down, and must not rise.

@@ -1,5 +1,7 @@
 """The goals held against a final placement, and for what it misses, the numbers that prove why."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from trimtab.model.imbalance import Imbalance
@@ -58,8 +60,8 @@ def judge(
     else:
         impossible, unmet = hard_problems(problem, place, lead, load, kept)
     led = (lead >= 0) & _borne(problem, place, lead)
+    after = _without_relieved(problem, load, after)
     above, off = beyond(after.usage, after.deviation, after.mean, problem.goals)
-    off &= ~(problem.relieved & (after.usage < after.mean))
     theta = np.array(problem.settings.theta) * (1 + ROUNDING)
     lifted = after.counted & (after.usage > theta) & ~(before.usage > theta)
     if problem.resizes or problem.scoped:
@@ -82,6 +84,17 @@ def judge(
         cuts=cuts,
         incomplete=bool(unmet or open_ or too_full),
     )
+
+
+def _without_relieved(problem: ProblemData, load: FloatArray, after: Imbalance) -> Imbalance:
+    """The measures that ε is held against: demoted brokers are left out where leaders make the load."""
+    if not problem.relieved.any():
+        return after
+    mean = problem.mean(load)
+    counted = after.counted & ~problem.relieved & (mean > 0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        deviation = np.where(counted, np.abs(after.usage - mean) / mean, 0.0)
+    return replace(after, mean=mean, deviation=deviation)
 
 
 def _borne(problem: ProblemData, place: IntArray, lead: IntArray) -> BoolArray:
