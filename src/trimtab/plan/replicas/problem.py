@@ -175,7 +175,7 @@ class ProblemData:
         return self.bearers.load(self.load(placement), placement.place, placement.leader)
 
     def mean(self, load: FloatArray) -> FloatArray:
-        """B̄ under a load, shape (resources,), without what demoted brokers need not use; NaN for no broker."""
+        """B̄ under a load, shape (resources,), without `relieved`; NaN where no broker counts."""
         return mean_of(load, self.snapshot.brokers.capacity, self.counted & ~self.relieved)
 
     def limits(self, borne: FloatArray, share: float = 1.0) -> Limits:
