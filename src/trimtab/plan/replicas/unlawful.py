@@ -73,6 +73,13 @@ def hard_problems(
         full, explained = [holders], explained | (left & arrays.movable)
     totals = _remaining(problem, remain, leader, demoted & ~left)
     fixed = problem.excluded & ~arrays.movable & ~problem.orphaned
+    if (leaderless & (left | explained | fixed)).any():
+        number = int(leaderless.sum())
+        text = (
+            f"{counted(number)} ({named(problem, leaderless)}) {'has' if number == 1 else 'have'} no leader"
+        )
+        proof: dict[str, object] = {"goal": "leader", "partitions": number}
+        totals.append(Problem("unmet_goal", f"{text} after this plan", proof=proof))
     broken = (left | leaderless | demoted | crowded["rack"] | crowded["host"]) & ~explained & ~fixed
     if not broken.any():
         return full, [*totals, *_excluded(problem, (left | leaderless | demoted) & fixed)]
@@ -110,7 +117,7 @@ def hard_problems(
                     f"that runs holds {'it' if which.sum() == 1 else 'them'} in sync, so there is nothing to "
                     "copy from"
                 )
-            proof: dict[str, object] = {f"{name}s": groups, "goal": name}
+            proof = {f"{name}s": groups, "goal": name}
             proven.append(_conflict(problem, which, why, proof))
         open_ += undone.problems(crowded[name] & rest, "still {crowd} a " + name, name)
     return proven, open_
