@@ -43,6 +43,9 @@ def _check(settings: ReplicasSettings, refuse: Refuse) -> None:
     for name in ("add", "demote", "drain"):
         if any(asked.count(broker) > 1 for broker in getattr(settings, name)):
             refuse(name, list(getattr(settings, name)), "each broker once, in one of drain, demote and add")
+    for name in ("to_disks", "replication_factor"):
+        if settings.rebalance and getattr(settings, name):
+            refuse("rebalance", True, f"false beside {name}: a plan for the one, then a plan for the other")
     factors = dict(settings.replication_factor)
     if not all(0 < factor < 2**15 for factor in factors.values()) or not all(factors):
         refuse("replication_factor", factors, "numbers of replicas above 0, by topic or pattern")

@@ -26,7 +26,8 @@ GOALS: Final = {
     "name says",
 }
 """Goals that a plan can be asked for, by name. Emptying dead and draining brokers and offline log dirs, and
-giving leaderless partitions a leader, is always part of a plan."""
+giving leaderless partitions a leader, is part of a plan unless it is for `demote`, `to_disks` or
+`replication_factor` alone."""
 
 DEFAULT_GOALS: Final = ("rack", "host", "theta", "epsilon", "log_dirs")
 
@@ -101,7 +102,10 @@ class ReplicasSettings:
         Goals to meet; the order in which they are named does not matter. Those that are not in the default
         are asked for by name.
     excluded_topics
-        Names or glob patterns of topics whose replicas and leaders stay where they are.
+        Names or glob patterns of topics whose replicas and leaders are not levelled.
+    evacuate_excluded_topics
+        True: replicas of excluded topics leave dead and draining brokers and offline log dirs, and their
+        leaders leave demoted brokers. False: they stay there, and the plan counts them as left behind.
     excluded_brokers_for_leaders
         Broker ids that are given no further leaderships.
     excluded_brokers_for_replicas
@@ -114,7 +118,11 @@ class ReplicasSettings:
         Broker ids to be filled, as if the snapshot called them `new`: what need not move is copied to them
         alone.
     fix_offline
-        True: only what must move does. Of the goals, `rack` and `host` remain, and no disk is filled above θ.
+        True: only offline replicas, replicas on draining brokers and leaderless partitions change, besides
+        what `drain` and `demote` name.
+    rebalance
+        True: `drain`, `demote` and `fix_offline` also level the cluster. False: such a plan makes only the
+        moves that the request needs, and those that keep brokers under θ which the request would lift above.
     to_disks
         True: replicas move between the log dirs of their broker alone; nothing leaves its broker, but for
         what `fix_offline` asks for beside it.
@@ -153,12 +161,14 @@ class ReplicasSettings:
     min_leaders_per_topic: Mapping[str, int] = field(default_factory=dict, metadata=ON_LEAST)
     goals: tuple[str, ...] = DEFAULT_GOALS
     excluded_topics: tuple[str, ...] = ()
+    evacuate_excluded_topics: bool = True
     excluded_brokers_for_leaders: tuple[int, ...] = ()
     excluded_brokers_for_replicas: tuple[int, ...] = ()
     drain: tuple[int, ...] = ()
     demote: tuple[int, ...] = ()
     add: tuple[int, ...] = ()
     fix_offline: bool = False
+    rebalance: bool = field(default=False, metadata=IF_GIVEN)
     to_disks: bool = False
     replication_factor: Mapping[str, int] = field(default_factory=dict, metadata=IF_GIVEN)
     min_gain_per_copy: float = 0.2
@@ -167,3 +177,15 @@ class ReplicasSettings:
     seed: int = 0
     time_budget_seconds: float = 0.0
     role_aware: RoleAwareSettings = field(default_factory=RoleAwareSettings)
+
+    @property
+    def is_scoped(self) -> bool:
+        """Whether the plan makes only the moves that a request needs, and levels nothing else."""
+        evacuates = bool(self.drain or self.demote) and not self.add
+        return (evacuates or self.fix_offline or self.to_disks) and not self.rebalance
+
+    @property
+    def demotes_only(self) -> bool:
+        """Whether the only request is `demote`, so that no replica has to leave its broker."""
+        asked = self.drain or self.fix_offline or self.to_disks or self.add or self.rebalance
+        return bool(self.demote) and not asked

@@ -8,6 +8,9 @@ from trimtab.model.replicas.settings import ReplicasSettings
 from trimtab.model.replicas.snapshot import BrokerState, ReplicasSnapshot
 from trimtab.model.replicas.topics import matched
 
+SCOPED_GOALS = ("rack", "host", "theta")
+"""The goals that remain of a plan which makes only the moves that a request needs."""
+
 
 def as_asked(
     snapshot: ReplicasSnapshot, settings: ReplicasSettings
@@ -44,8 +47,9 @@ def as_asked(
             raise PlanError(
                 f"min_leaders_per_topic: no topic of the snapshot of {at} is {pattern}; correct it"
             )
-    if settings.fix_offline or settings.to_disks:
-        kept = [goal for goal in settings.goals if settings.fix_offline and goal in ("rack", "host")]
+    if settings.is_scoped:
+        asked = settings.fix_offline or not settings.to_disks
+        kept = [goal for goal in settings.goals if asked and goal in SCOPED_GOALS]
         settings = replace(settings, goals=(*kept, *(("log_dirs",) if settings.to_disks else ())))
     return with_load(snapshot.as_asked(asdict(settings)), settings.load), settings
 
