@@ -263,11 +263,9 @@ def _placeable(
     """Shape of `rows`: whether some plan could place the partition by every hard rule."""
     borne, wide = problem.borne(Placement(place, lead)), problem.wide
     # Racks and hosts are not asked of excluded topics.
-    caps = {
-        name: np.where(problem.excluded, UNBOUNDED, getattr(wide, name)).astype(np.int32)
-        for name in ("rack_cap", "host_cap")
-    }
-    wide = wide._replace(**caps)
+    rack_cap = np.where(problem.excluded, UNBOUNDED, wide.rack_cap).astype(np.int32)
+    host_cap = np.where(problem.excluded, UNBOUNDED, wide.host_cap).astype(np.int32)
+    wide = wide._replace(rack_cap=rack_cap, host_cap=host_cap)
     board = new_board(wide, place, lead, borne * wide.inverse, problem.limits(borne))
     leaders = problem.home.leader[rows]
     found = np.zeros(len(rows), dtype=np.bool_)
