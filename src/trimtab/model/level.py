@@ -4,7 +4,7 @@ A cluster is level where no broker that counts is above θ, and none further tha
 asked of what is used too little. σ and η tell how even it is, and decide nothing.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -14,6 +14,18 @@ from trimtab.model.imbalance import Imbalance
 from trimtab.model.load import BoolArray, FloatArray
 
 ROUNDING = 1e-9
+"""Relative: a value above its limit by no more than this share of the limit is equal to it."""
+
+
+def exceeds(value: FloatArray | float, limit: FloatArray | float) -> BoolArray:
+    """Whether a value is above a limit by more than rounding: exactly θ and exactly ε hold."""
+    return np.asarray(value > np.asarray(limit) * (1 + ROUNDING))
+
+
+def percent_beyond(value: float, limit: float) -> str:
+    """A value above its limit in percent, with two digits or as many as tell it from the limit."""
+    texts = (f"{value:.{digits}%}" for digits in range(2, 9))
+    return next((text for text in texts if float(text[:-1]) / 100 > limit * (1 + ROUNDING)), f"{value:.8%}")
 
 
 class Goals(NamedTuple):
@@ -50,7 +62,8 @@ def beyond(
         B̄, shape (resources,); NaN where it is not known: then ε is asked.
     """
     near = np.asarray(goals.whole) & (np.abs(usage - mean) < 1)
-    return usage > goals.theta, (deviation > goals.epsilon) & ~(mean < goals.idle) & ~near
+    off = exceeds(deviation, goals.epsilon) & ~(mean < goals.idle) & ~near
+    return exceeds(usage, goals.theta), off
 
 
 class Breach(NamedTuple):
@@ -63,6 +76,12 @@ class Breach(NamedTuple):
     value: float
     limit: float
     brokers: int
+
+
+def missed_beside(others: Iterable[Breach], known: Iterable[Breach]) -> tuple[Breach, ...]:
+    """Those of `others` whose goal and resource none of `known` is about."""
+    told = {(breach.goal, breach.resource) for breach in known}
+    return tuple(breach for breach in others if (breach.goal, breach.resource) not in told)
 
 
 class Within(NamedTuple):
@@ -134,7 +153,7 @@ class Beside:
     def beyond(self) -> tuple[BoolArray, BoolArray]:
         """Who is above θ, and who is further than ε from the mean; shape of `measured.usage`."""
         one = self.measured
-        above = one.counted & (one.usage > self.theta * (1 + ROUNDING))
+        above = one.counted & exceeds(one.usage, self.theta)
         return above, one.counted & beyond(one.usage, one.deviation, one.mean, self.goals)[1]
 
     def breaches(self) -> tuple[Breach, ...]:
@@ -160,7 +179,8 @@ class Beside:
 class Standing:
     """A snapshot's load by view, held against goals as a planner does; `nominal`: without known capacity.
 
-    `within` is about parts of brokers, where brokers have several.
+    `within` is about parts of brokers, where brokers have several. `sampled` are goals that the brokers' own
+    samples miss though the snapshot holds them: whoever judges by either must know of both.
     """
 
     taken_at: str
@@ -170,6 +190,7 @@ class Standing:
     breaches: tuple[Breach, ...]
     within: Within | None = None
     beside: tuple[Judged, ...] = ()
+    sampled: tuple[Breach, ...] = ()
 
 
 def out_of_service(snapshot: Any, asked: Mapping[str, object]) -> frozenset[int | str]:

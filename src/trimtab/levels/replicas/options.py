@@ -10,7 +10,14 @@ from trimtab.levels.spark import MASTER
 
 
 def _brokers(name: str, help: str) -> Option:
-    return Option(f"--{name}", f"{help} (replicas.{name}).", list[str], [], setting=f"replicas.{name}")
+    return Option(
+        f"--{name}",
+        f"{help} (replicas.{name}).",
+        list[str],
+        [],
+        setting=f"replicas.{name}",
+        whole_numbers=True,
+    )
 
 
 PLAN: Final = (

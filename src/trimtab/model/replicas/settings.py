@@ -68,9 +68,12 @@ class ReplicasSettings:
     load
         The load that the plan is made for: `recent`, or `peak` or `forecast` of the coming day
         (`trimtab.model.replicas.coming`).
-    settle_hours, settle_price
-        To copy a replica of a partition of which one came within so many hours is deemed as dear as so many
-        times its bytes, where the snapshot tells when replicas came; 0 hours: it is not.
+    settle_hours
+        How long a partition that received a replica counts as moved lately, where the snapshot says when
+        replicas came; 0: never.
+    settle_price
+        A partition that received a replica in the last `settle_hours` costs so many times its bytes to copy
+        again.
     theta
         Highest utilisation allowed, per resource (in the order of `RESOURCES`), 0 < θ <= 1.
     epsilon
@@ -78,9 +81,12 @@ class ReplicasSettings:
     idle_usage
         ε is not asked of a resource that brokers use less than this share of on average: nothing is copied to
         level disks that are one part in a thousand full. Of a resource without known capacity it is asked.
-    host_theta, host_epsilon
-        The same for hosts that bear load of their own (goal `host_load`); a resource that is not named has θ
-        or ε of the brokers.
+    host_theta
+        Highest utilisation allowed of a host that bears load of its own (goal `host_load`); a resource that
+        is not named has that of `theta`.
+    host_epsilon
+        Highest deviation allowed of such a host from the hosts' mean; a resource that is not named has that
+        of `epsilon`.
     host_capacity
         For the goal `host_load`: what a host can carry where that is less than its brokers together, by host
         and resource (cores, bytes, bytes per second). It goes before what the snapshot declares.
@@ -123,8 +129,16 @@ class ReplicasSettings:
     replication_factor
         The number of replicas asked of topics, by name or glob pattern; a name goes before patterns. Only the
         partitions of these topics change then: replicas are added, or dropped, and nothing else moves.
-    max_bytes, max_moves
-        Limits to the whole plan, copies between brokers and between log dirs together; None is no limit.
+    min_gain_per_copy
+        Where a plan cannot meet every goal, copies for ε are left out that gain less: the fall of (N·σ)²,
+        summed over the resources that ε is asked of, divided by twice the share of all data that is copied.
+        Of one copy it is about the difference between the deviations of its source and its destination. 0:
+        every copy that helps is made.
+    max_bytes
+        Most bytes that the whole plan copies, between brokers and between log dirs together; None is no
+        limit.
+    max_moves
+        Most moves of the whole plan; None is no limit.
     seed
         For strategies that draw; the same seed gives the same plan.
     time_budget_seconds
@@ -157,6 +171,7 @@ class ReplicasSettings:
     rebalance: bool = field(default=False, metadata=IF_GIVEN)
     to_disks: bool = False
     replication_factor: Mapping[str, int] = field(default_factory=dict, metadata=IF_GIVEN)
+    min_gain_per_copy: float = 0.2
     max_bytes: int | None = None
     max_moves: int | None = None
     seed: int = 0

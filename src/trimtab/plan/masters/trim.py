@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from trimtab.files.masters.settings import MastersSettings
-from trimtab.model.errors import PlanError
-from trimtab.model.level import ROUNDING
+from trimtab.model.errors import refuse_unknown_names
+from trimtab.model.level import ROUNDING, exceeds
 from trimtab.model.masters.plan import (
     Mastership,
     MastersPlan,
@@ -84,12 +84,9 @@ def _refuse_unknown(snapshot: MastersSnapshot, settings: MastersSettings) -> Non
     """Refuse nodes that are not there: passed over, they would make a plan say that all is level."""
     there = [one.node for one in snapshot.nodes]
     for name in ("drain", "muted", "weights"):
-        for node in getattr(settings, name):
-            if node not in there:
-                raise PlanError(
-                    f"masters.{name}: node {node} is not one of {', '.join(there)}, which the snapshot of "
-                    f"{snapshot.reference.taken_at} knows; correct it"
-                )
+        refuse_unknown_names(
+            f"masters.{name}", getattr(settings, name), "node", there, snapshot.reference.taken_at
+        )
 
 
 def _leave(snapshot: MastersSnapshot, board: Board, draft: Draft) -> None:
@@ -161,8 +158,7 @@ def _level(snapshot: MastersSnapshot, settings: MastersSettings, board: Board, d
 
 def _off(board: Board, settings: MastersSettings) -> BoolArray:
     """Shape (nodes, resources): further than ε from its share."""
-    found: BoolArray = np.abs(board.usage - 1) > np.array(settings.epsilon) * (1 + ROUNDING)
-    return found
+    return exceeds(np.abs(board.usage - 1), np.array(settings.epsilon))
 
 
 def _unmet(
@@ -171,7 +167,7 @@ def _unmet(
     found = []
     for place, name in enumerate(RESOURCES):
         off = np.abs(board.usage[:, place] - 1)
-        if not off.size or not snapshot.groups or off.max() <= settings.epsilon[place] * (1 + ROUNDING):
+        if not off.size or not snapshot.groups or not exceeds(off.max(), settings.epsilon[place]):
             continue
         node = int(off.argmax())
         largest = int(board.share[:, place].argmax())

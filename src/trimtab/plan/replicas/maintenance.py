@@ -2,7 +2,7 @@
 
 from dataclasses import asdict, replace
 
-from trimtab.model.errors import PlanError
+from trimtab.model.errors import PlanError, refuse_unknown_names
 from trimtab.model.replicas.coming import with_load
 from trimtab.model.replicas.settings import ReplicasSettings
 from trimtab.model.replicas.snapshot import BrokerState, ReplicasSnapshot
@@ -23,6 +23,7 @@ def as_asked(
         If a broker or a host is not in the snapshot, or a broker to be filled is dead.
     """
     brokers, at = snapshot.brokers, snapshot.reference.taken_at
+    _refuse_unknown(snapshot, settings)
     state = dict(zip(brokers.id.tolist(), brokers.state.tolist(), strict=True))
     for name in ("drain", "demote", "add"):
         for broker in getattr(settings, name):
@@ -51,3 +52,13 @@ def as_asked(
         kept = [goal for goal in settings.goals if asked and goal in SCOPED_GOALS]
         settings = replace(settings, goals=(*kept, *(("log_dirs",) if settings.to_disks else ())))
     return with_load(snapshot.as_asked(asdict(settings)), settings.load), settings
+
+
+def _refuse_unknown(snapshot: ReplicasSnapshot, settings: ReplicasSettings) -> None:
+    """Refuse names that the snapshot does not have: an exclusion that excludes nothing has no effect."""
+    topics, brokers = snapshot.partitions.topics, snapshot.brokers.id.tolist()
+    at = snapshot.reference.taken_at
+    for name in ("excluded_topics", "levelled_topics"):
+        refuse_unknown_names(f"replicas.{name}", getattr(settings, name), "topic", topics, at)
+    for name in ("excluded_brokers_for_leaders", "excluded_brokers_for_replicas"):
+        refuse_unknown_names(f"replicas.{name}", getattr(settings, name), "broker", brokers, at)

@@ -194,6 +194,32 @@ def test_a_broker_that_is_not_there_is_refused(name: str) -> None:
         planned([partition("a", 0, [1])], brokers=there, add=(2,))
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "told"),
+    [
+        ("excluded_topics", ("__consumer_offset",), "no topic __consumer_offset; .*mean __consumer_offsets"),
+        ("levelled_topics", ("nope",), "no topic nope; .*correct the name or take it out"),
+        ("excluded_brokers_for_leaders", (42,), "no broker 42; it has 1, 2, 3"),
+        ("excluded_brokers_for_replicas", (42,), "no broker 42; it has 1, 2, 3"),
+    ],
+)
+@pytest.mark.parametrize("strategy", LEVELS["replicas"].planners)
+def test_a_name_that_meets_nothing_is_refused(strategy: str, name: str, value: tuple, told: str) -> None:
+    """An exclusion with a slip would exclude nothing, and what it is to keep would move."""
+    made = snapshot(
+        [broker(b, capacity=FULL) for b in (1, 2, 3)], [partition("__consumer_offsets", 0, [1, 2])]
+    )
+    planner = planner_of(LEVELS["replicas"], strategy)
+    with pytest.raises(PlanError, match=f"replicas.{name}: the snapshot of .* has {told}"):
+        planner(made, ReplicasSettings(**{name: value}))
+
+
+def test_a_pattern_may_meet_nothing() -> None:
+    """`__*` is right for clusters that have such topics and for those that have none."""
+    plan = planned([partition("a", 0, [1, 2])], excluded_topics=("__*", "x[0-9]", "y?"))
+    assert plan.settings["excluded_topics"] == ["__*", "x[0-9]", "y?"]
+
+
 def test_a_broker_has_one_part() -> None:
     """Emptied or filled, not both."""
     with pytest.raises(SettingsError, match="each broker once, in one of drain, demote and add"):
