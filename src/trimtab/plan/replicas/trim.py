@@ -79,7 +79,8 @@ def _passable(problem: ProblemData) -> tuple[Path, Problem | None]:
         if not len(blocked):
             break
         held[blocked] = True
-        rest = replace(problem, arrays=problem.arrays._replace(movable=problem.arrays.movable & ~held))
+        arrays = problem.arrays._replace(movable=problem.arrays.movable & ~held)
+        rest = replace(problem, arrays=arrays, free=problem.free & ~held)
         placement, dear = _worthwhile(rest)
         path = path_of(problem, placement)
         if _rating(problem, path.placement).key < _rating(problem, best.placement).key:

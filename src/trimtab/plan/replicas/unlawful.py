@@ -8,6 +8,7 @@ import numpy as np
 from trimtab.model.load import BoolArray, FloatArray, IntArray
 from trimtab.model.plan import Problem
 from trimtab.model.replicas.snapshot import BrokerState
+from trimtab.plan.replicas.arrays import UNBOUNDED
 from trimtab.plan.replicas.board import new_board
 from trimtab.plan.replicas.headroom import no_room, too_few_holders
 from trimtab.plan.replicas.lawful import find_places
@@ -87,8 +88,6 @@ def hard_problems(
     lost[broken] = problem.orphaned[broken] | ~_placeable(
         problem, place, lead, load, np.flatnonzero(broken).astype(np.int32)
     )
-    # What excluded replicas prevent is no proof: they might move.
-    lost &= ~problem.excluded | problem.orphaned
     proven = [*full, *_left_behind(problem, left & lost), *_leaderless(problem, leaderless & lost & ~left)]
     open_ = [*totals, *_excluded(problem, (left | leaderless | demoted) & fixed)]
     undone = _Undone(problem, place, load, kept)
@@ -263,6 +262,10 @@ def _placeable(
 ) -> BoolArray:
     """Shape of `rows`: whether some plan could place the partition by every hard rule."""
     borne, wide = problem.borne(Placement(place, lead)), problem.wide
+    # Racks and hosts are not asked of excluded topics.
+    rack_cap = np.where(problem.excluded, UNBOUNDED, wide.rack_cap).astype(np.int32)
+    host_cap = np.where(problem.excluded, UNBOUNDED, wide.host_cap).astype(np.int32)
+    wide = wide._replace(rack_cap=rack_cap, host_cap=host_cap)
     board = new_board(wide, place, lead, borne * wide.inverse, problem.limits(borne))
     leaders = problem.home.leader[rows]
     found = np.zeros(len(rows), dtype=np.bool_)
