@@ -168,7 +168,7 @@ def test_slightly_uneven_racks_are_levelled_all_the_same() -> None:
 
 def test_a_drained_broker_makes_racks_uneven() -> None:
     """The other broker of its rack must hold a replica of everything, and the plan says so."""
-    plan = trim.plan(racks(2, 2, 2), ReplicasSettings(drain=(5,)))
+    plan = trim.plan(racks(2, 2, 2), ReplicasSettings(drain=(5,), rebalance=True))
     told = [one.text for one in plan.problems if one.resource == "disk"]
     assert any("rack r2 has 1 broker left (4) and must hold 1 replica of every partition" in t for t in told)
 
