@@ -334,7 +334,7 @@ def _compared(rows: dict[str, Any]) -> str:
         "the others make everything anew; and because both go on over several machines.\n"
         + _picture(
             draw_pipeline(of, rows["points"]),
-            "why Spark: batch, live, and how it grows",
+            "engines compared: batch, live, and how Spark grows with partitions",
         )
     )
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import settings
 
 from clusters import CLUSTERS, SHARED, cluster_of, end_unused
+from flaky import cause_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,7 +34,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """The order in which tests are begun: those on real brokers first, since they wait more than they work.
 
     The demos come last of them and the planner's own tests next; the last test of a run should be a short
-    one. A test with real servers and processes that fails is repeated once: see `pytest_terminal_summary`.
+    one. A test of the list in `flaky.py` that fails is run again once: see `pytest_terminal_summary`.
     """
     for item in items:
         marked = next((name for name in CLUSTERS if item.get_closest_marker(name)), "")
@@ -42,7 +43,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                 f"{item.nodeid} is marked {marked or 'for no cluster'}, and tests/clusters.py has it under "
                 f"{cluster_of(item.nodeid) or 'none'}: correct one of the two"
             )
-        if marked or item.nodeid.startswith("tests/integration/"):
+        if cause_of(item.nodeid) is not None:
             item.add_marker(pytest.mark.flaky(reruns=1))
     if not config.getoption("--long"):
         left_out = [item for item in items if item.get_closest_marker("long")]
@@ -52,13 +53,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Show whole what went wrong in tests that failed once, whether or not they passed when repeated.
+    """Show every failure after which a test was run again, whole and with its cause in `flaky.py`.
 
-    A server that pauses on a machine without breath must not refuse a change of something else, yet each
-    such failure is a question about trimtab first, and must be seen.
+    It is shown whether or not the second run passed: each such failure is a question about trimtab first.
     """
     for report in terminalreporter.stats.get("rerun", ()):
-        terminalreporter.section(f"failed, and was repeated: {report.nodeid}", yellow=True)
+        terminalreporter.section(f"failed, and was run again: {report.nodeid}", yellow=True)
+        terminalreporter.write_line(f"known cause: {cause_of(report.nodeid)}")
         terminalreporter.write_line(report.longreprtext)
 
 

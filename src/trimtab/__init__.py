@@ -1,10 +1,8 @@
 """trimtab: small moves that keep message clusters level.
 
 The names of `__all__` are the public Python face; docs/python.md shows them and says what is stable. They are
-imported when asked for, so that `import trimtab` costs next to nothing.
+imported when asked for, so that `import trimtab` costs next to nothing; `__init__.pyi` gives their types.
 """
-
-from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
 
@@ -28,26 +26,6 @@ __all__ = [
     "write_plan",
     "write_snapshot",
 ]
-
-if TYPE_CHECKING:
-    from trimtab.api import (
-        Plan,
-        Snapshot,
-        make_plan,
-        measures,
-        moves,
-        plan_text,
-        predicted,
-        read_plan,
-        read_snapshot,
-        replay,
-        tables,
-        usage,
-        write_plan,
-        write_snapshot,
-    )
-    from trimtab.levels import LEVELS, Level
-    from trimtab.model.errors import TrimtabError
 
 
 def __getattr__(name: str) -> object:

@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from enum import Enum
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -18,7 +19,7 @@ from trimtab.files.snapshot_format import format_of
 from trimtab.levels import LEVELS, Level, level_named
 from trimtab.levels.planning import opened_plan, planner_of
 from trimtab.levels.settings import read_settings
-from trimtab.model.errors import InputError, TrimtabError
+from trimtab.model.errors import InputError, TrimtabError, did_you_mean
 from trimtab.model.imbalance import Imbalance
 from trimtab.model.plan import Plan
 from trimtab.model.snapshot import SnapshotReference
@@ -65,8 +66,9 @@ def read_snapshot(path: str | Path) -> Snapshot:
     InputError
         If there is none, or it is malformed or contradicts itself.
     """
+    place = _path("path", path)
     formats = {level.snapshot().name: level.snapshot() for level in LEVELS.values()}
-    snapshot: Snapshot = formats[format_of(Path(path), tuple(formats))].read(Path(path))
+    snapshot: Snapshot = formats[format_of(place, tuple(formats))].read(place)
     return snapshot
 
 
@@ -78,7 +80,9 @@ def write_snapshot(snapshot: Snapshot, path: str | Path) -> SnapshotReference:
     InputError
         If the place cannot be written.
     """
-    reference: SnapshotReference = _level_of_snapshot(snapshot).snapshot().write(snapshot, Path(path))
+    reference: SnapshotReference = (
+        _level_of_snapshot(snapshot).snapshot().write(snapshot, _path("path", path))
+    )
     return reference
 
 
@@ -111,7 +115,7 @@ def make_plan(
     """
     level = _level_of_snapshot(snapshot)
     words = [word for name, value in overrides.items() for word in _words(f"{level.name}.{name}", value)]
-    file = None if settings is None else Path(settings)
+    file = None if settings is None else _path("settings", settings)
     asked = read_settings(file, words, {}).of(level.settings())
     name = strategy if strategy is not None else getattr(asked, "strategy", next(iter(level.planners)))
     found: Plan[Any] = planner_of(level, name)(snapshot, asked)
@@ -126,7 +130,7 @@ def read_plan(path: str | Path) -> Plan[Any]:
     InputError
         If it is no plan, or its moves, assignments and cost contradict each other.
     """
-    level, document = opened_plan(Path(path))
+    level, document = opened_plan(_path("path", path))
     found: Plan[Any] = level.plan().from_document(document)
     return found
 
@@ -139,7 +143,7 @@ def write_plan(plan: Plan[Any], path: str | Path) -> None:
     InputError
         If the place cannot be written.
     """
-    _level_of_plan(plan).plan().write(plan, Path(path))
+    _level_of_plan(plan).plan().write(plan, _path("path", path))
 
 
 def plan_text(plan: Plan[Any], snapshot: Snapshot | None = None, *, all_moves: bool = False) -> str:
@@ -149,12 +153,24 @@ def plan_text(plan: Plan[Any], snapshot: Snapshot | None = None, *, all_moves: b
     ----------
     all_moves
         Every move, instead of the first of each group.
+
+    Raises
+    ------
+    InputError
+        If it is no plan, or the snapshot is of another level.
     """
-    return _level_of_plan(plan).words().plan_text(plan, snapshot, all_moves=all_moves)
+    level = _level_of_plan(plan)
+    if snapshot is not None and _level_of_snapshot(snapshot) is not level:
+        other = _level_of_snapshot(snapshot).name
+        raise InputError(
+            f"the plan is of level {level.name}, and the snapshot of {other}: give the plan's own"
+        )
+    return level.words().plan_text(plan, snapshot, all_moves=all_moves)
 
 
 def moves(plan: Plan[Any]) -> DataFrame:
     """The moves of a plan in order, a row each; the fields of its reason stand in columns `reason_...`."""
+    _level_of_plan(plan)
     return _frames()([dict(_flat("", move)) for move in plan.moves])
 
 
@@ -166,6 +182,7 @@ def predicted(plan: Plan[Any]) -> DataFrame:
     DataFrame
         Columns `sigma_before`, `sigma_after`, and the same for `worst_deviation` and `peak_usage`; fractions.
     """
+    _level_of_plan(plan)
     before, after = plan.predicted.before, plan.predicted.after
     columns = {
         f"{name}_{when}": getattr(measured, name)
@@ -184,6 +201,7 @@ def measures(snapshot: Snapshot) -> DataFrame:
         Columns `mean` (utilisation), `sigma`, `worst_deviation`, `peak_usage`, as `docs/glossary.md` defines
         them; NaN where no broker limits the resource.
     """
+    _level_of_snapshot(snapshot)
     found = snapshot.imbalance()
     columns = {name: getattr(found, name) for name in ("mean", "sigma", "worst_deviation", "peak_usage")}
     return _frames()(columns, index=list(found.resources)).rename_axis("resource")
@@ -197,6 +215,7 @@ def usage(snapshot: Snapshot) -> DataFrame:
     DataFrame
         Fractions of capacity; NaN where a broker is out of service or does not limit the resource.
     """
+    _level_of_snapshot(snapshot)
     found = snapshot.imbalance()
     frame = _frames()(found.usage, index=list(snapshot.row_names), columns=list(found.resources))
     return frame.where(found.counted).rename_axis("broker")
@@ -233,7 +252,15 @@ def replay(
     if chosen.figures is None or (level is None and len(replayed) > 1):
         names = " or ".join(one.name for one in replayed)
         raise InputError(f"level is {level!r}, and recordings are replayed of {names}: name one")
-    rows = chosen.figures()(Path(recording), strategies, **asked)
+    if isinstance(strategies, str):
+        raise InputError(f"strategies is {strategies!r}, expected a list of names: write [{strategies!r}]")
+    figures = chosen.figures()
+    choices = [name for name, one in signature(figures).parameters.items() if one.kind is one.KEYWORD_ONLY]
+    for name in asked:
+        if name not in choices:
+            hint = did_you_mean(name, choices, f"choose of {', '.join(choices)}")
+            raise InputError(f"{name} is no choice of replays of {chosen.name}: {hint}")
+    rows = figures(_path("recording", recording), strategies, **asked)
     return _frames().from_dict(rows, orient="index").rename_axis("strategy")
 
 
@@ -283,7 +310,29 @@ def _frames() -> type[DataFrame]:
 
 
 def _level_of_plan(plan: Plan[Any]) -> Level:
+    """The level of a plan.
+
+    Raises
+    ------
+    InputError
+        If it is no plan.
+    """
+    if not isinstance(plan, Plan):
+        raise InputError(f"{type(plan).__name__} is no plan: make one by trimtab.make_plan or read a file")
     return level_named(plan.level, "the plan's level")
+
+
+def _path(name: str, value: object) -> Path:
+    """A path that a caller gave.
+
+    Raises
+    ------
+    InputError
+        If it is neither text nor a path.
+    """
+    if not isinstance(value, str | Path):
+        raise InputError(f"{name} is of type {type(value).__name__}, expected text or a Path")
+    return Path(value)
 
 
 def _words(name: str, value: object) -> Iterator[str]:
@@ -292,7 +341,12 @@ def _words(name: str, value: object) -> Iterator[str]:
         for key, inner in value.items():
             yield from _words(f"{name}.{key}", inner)
     else:
-        yield f"{name}={json.dumps(value)}"
+        try:
+            yield f"{name}={json.dumps(value)}"
+        except (TypeError, ValueError):
+            raise InputError(
+                f"{name} is of type {type(value).__name__}, expected a number, text, switch, list or table"
+            ) from None
 
 
 def _flat(prefix: str, value: Any) -> Iterator[tuple[str, object]]:

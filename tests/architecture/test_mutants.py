@@ -41,6 +41,14 @@ def test_no_two_mutants_are_the_same() -> None:
     assert len({(mutant.file, mutant.old, mutant.new) for mutant in MUTANTS}) == len(MUTANTS)
 
 
+@pytest.mark.parametrize("blocks", [1, 10, 37])
+def test_a_rotation_leaves_no_mutant_out(blocks: int) -> None:
+    """So many landings in a row run every mutant once."""
+    block = script().block
+    ran = [mutant for number in range(blocks) for mutant in block(MUTANTS, number, blocks)]
+    assert ran == MUTANTS
+
+
 @pytest.mark.parametrize("old", ["text that stands nowhere", "ORDER", ""])
 def test_text_that_does_not_stand_there_once_is_refused(old: str) -> None:
     """It would be another mutant than the one meant, or none."""

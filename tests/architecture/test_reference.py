@@ -1,5 +1,6 @@
 """The reference pages say what the code does."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,3 +13,17 @@ def test_settings_and_commands_are_up_to_date() -> None:
     command = [sys.executable, ROOT / "scripts" / "reference", "--check"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_no_two_settings_have_one_sentence() -> None:
+    """A sentence that two keys of a table share says of neither what it alone does."""
+    shared, meanings = [], {}
+    for line in (ROOT / "docs" / "reference" / "settings.md").read_text(encoding="utf-8").splitlines():
+        if line.startswith("## "):
+            meanings = {}
+        elif found := re.fullmatch(r"\| `(\w+)` \| .* \| (.+) \|", line):
+            key, meaning = found.groups()
+            if meaning in meanings:
+                shared.append(f"{meanings[meaning]}, {key}: {meaning}")
+            meanings[meaning] = key
+    assert shared == []

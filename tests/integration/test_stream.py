@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.parquet
 import pytest
 
-from synthetic_telemetry import SyntheticCluster, dirtied, land
+from support.telemetry_stories import Story, drawn_faults
+from synthetic_telemetry import SyntheticCluster, dirtied, land, land_by_tick
 from trimtab.connect.kafka.client import admin_client, producer
 from trimtab.connect.kafka.settings import KafkaConnection
 from trimtab.lab.sandbox.kafka.topics import delete_topics
@@ -118,6 +119,26 @@ def test_stream_and_batch_agree_to_the_bit(spark: SparkSession, history: Lake, t
     assert sum(line.startswith("batch") for line in told) >= 4
     assert any(str(broken) in line for line in told), "a file cut short is named, and does not end the stream"
     assert_same(lake, history)
+
+
+def test_stream_and_batch_agree_on_gaps_and_executions(spark: SparkSession, tmp_path: Path) -> None:
+    """Scrapes and commits that are missed, brokers that do not answer, leaderships that move: tick after tick
+    the same tables as at once. Some micro-batches hold one tick, some three.
+    """
+    lakes = [Lake(tmp_path / name, REPLICAS) for name in ("stream", "batch")]
+    settings = ReplicasPipelineSettings(learning_seconds=600, fit_windows=5)
+    seeds = [seed for seed in range(40) if drawn_faults(seed).transfers and drawn_faults(seed).unread][:2]
+    for lake in lakes:
+        for seed in seeds:
+            story = Story(f"seed-{seed}", seed, drawn_faults(seed))
+            land_by_tick(story.table(), lake.raw, f"seed-{seed}")
+        for path in lake.raw.glob("*/*.parquet"):
+            number = int(path.stem[-5:]) + 1
+            os.utime(path, (number, number))
+    run_batch(spark, lakes[1], settings)
+    for most in (2, 6):
+        run_stream(spark, lakes[0], settings, Source(most_per_batch=most), once=True)
+    assert_same(*lakes)
 
 
 def test_killed_stream_loses_and_doubles_nothing(history: Lake, tmp_path: Path) -> None:

@@ -1,7 +1,6 @@
 """Runs of `trimtab demo --quick`, and what their results must show."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -11,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from support.installations import runtime
+
 EPSILON, THETA = 0.10, 0.80
 ATTEMPTS = 2
 """A machine that was too busy for one measurement gets one more chance."""
@@ -18,7 +19,7 @@ FILES = ["plan.json", "result.json"]
 
 
 def start_demo(state: Path, out: Path, *level: str) -> subprocess.Popen[str]:
-    """`trimtab demo --quick`, as a shell would start it."""
+    """`trimtab demo --quick`, as a shell would start it in the environment that `make demo` builds."""
     return subprocess.Popen(
         [
             sys.executable,
@@ -26,7 +27,7 @@ def start_demo(state: Path, out: Path, *level: str) -> subprocess.Popen[str]:
             "from trimtab.cli.app import main; main()",
             *("demo", *level, "--quick", "--out", str(out)),
         ],
-        env=os.environ | {"TRIMTAB_STATE": str(state), "PYTHONUNBUFFERED": "1"},
+        env=runtime() | {"TRIMTAB_STATE": str(state), "PYTHONUNBUFFERED": "1"},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

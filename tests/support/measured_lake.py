@@ -37,7 +37,10 @@ def rows_at(
                 "cluster": "orders",
                 "tick": tick,
                 "resource": name,
+                "brokers": len(brokers),
                 "complete": complete,
+                "measured": complete,
+                "traffic_collapse": None,
                 "mean": float(found.mean[0]) if complete else None,
                 "sigma": float(found.sigma[0]) if complete else None,
                 "by_broker": [
@@ -46,6 +49,7 @@ def rows_at(
                         "load": one,
                         "capacity": capacity,
                         "usage": None if one is None or capacity is None else one / capacity,
+                        "share": float(found.share[place, 0]) if complete else None,
                         "deviation": float(found.deviation[place, 0]) if complete else None,
                     }
                     for place, (broker, one) in enumerate(zip(brokers, load, strict=True))

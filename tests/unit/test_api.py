@@ -4,6 +4,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -156,8 +157,45 @@ def test_mistakes_are_told_as_everywhere() -> None:
         trimtab.replay("nowhere.jsonl", ["trim"], level="replicas")
 
 
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda plan: trimtab.plan_text(1), r"int is no plan: make one by trimtab\.make_plan"),
+        (lambda plan: trimtab.write_plan(None, "plan.json"), "NoneType is no plan"),
+        (lambda plan: trimtab.moves("plan.json"), "str is no plan"),
+        (lambda plan: trimtab.predicted(SNAPSHOTS["replicas"]), "ReplicasSnapshot is no plan"),
+        (lambda plan: trimtab.plan_text(plan, SNAPSHOTS["bundles"]), "plan is of level replicas.*of bundles"),
+        (lambda plan: trimtab.plan_text(plan, "snapshot.json"), "str is no snapshot"),
+        (lambda plan: trimtab.measures(plan), "ReplicasPlan is no snapshot"),
+        (lambda plan: trimtab.usage(3), "int is no snapshot"),
+        (lambda plan: trimtab.read_snapshot(3), "path is of type int, expected text or a Path"),
+        (lambda plan: trimtab.read_plan(None), "path is of type NoneType, expected text or a Path"),
+        (lambda plan: trimtab.make_plan(SNAPSHOTS["replicas"], 3), "settings is of type int, expected text"),
+        (
+            lambda plan: trimtab.make_plan(SNAPSHOTS["replicas"], epsilon=object()),
+            "replicas.epsilon is of type",
+        ),
+        (
+            lambda plan: trimtab.replay("r.jsonl", "trim"),
+            r"strategies is 'trim', expected a list.*\['trim'\]",
+        ),
+        (
+            lambda plan: trimtab.replay("r.jsonl", ["trim"], foo=1),
+            "foo is no choice of replays of bundles.*seed",
+        ),
+        (lambda plan: trimtab.replay("r.jsonl", ["trim"], varaint="x"), "did you mean variant"),
+        (lambda plan: trimtab.replay(3, ["trim"]), "recording is of type int"),
+    ],
+)
+def test_wrong_arguments_are_errors_that_a_user_can_mend(call: Any, said: str) -> None:
+    """A call with a value of the wrong kind, as one writes it by mistake; no fault of trimtab's."""
+    plan = trimtab.make_plan(SNAPSHOTS["replicas"], epsilon=0.99, theta=1.0)
+    with pytest.raises(trimtab.TrimtabError, match=said):
+        call(plan)
+
+
 def test_without_pandas_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """Plans are made without it; DataFrames are not."""
     monkeypatch.setattr(extras, "find_spec", lambda name: None)
-    with pytest.raises(trimtab.TrimtabError, match=r"pip install 'trimtab\[pandas\]'"):
+    with pytest.raises(trimtab.TrimtabError, match=r"\(extra pandas\).* pip install .*'pandas<3'"):
         trimtab.measures(SNAPSHOTS["replicas"])

@@ -76,7 +76,7 @@ class Prepared:
     steps: tuple[Any, ...]
 
 
-def steps_left(prepared: Prepared, settings: object) -> tuple[Any, ...]:
+def steps_left(prepared: Prepared, settings: object, sense: object) -> tuple[Any, ...]:
     """The forecast of a level whose steps need no batches: the steps themselves."""
     return prepared.steps
 
@@ -115,9 +115,10 @@ class Acting(Generic[PortT, PlanT, SettingsT, StateT]):
         Holds a plan against what was seen; the last argument is whether to leave out what has changed since,
         instead of refusing the plan.
     forecast
-        Batch after batch of a prepared plan under settings of the level.
+        Batch after batch of a prepared plan under settings of the level, by the load that `sense` gives.
     warnings, warnings_again
-        What is worth saying before an execution begins, besides `doubts`, and before one is gone on with.
+        What is worth saying before an execution begins, by its forecast and besides `doubts`, and before one
+        is gone on with.
     new_execution
         The state before the first look of a cluster's execution of these steps, at that time.
     with_settings
@@ -134,8 +135,8 @@ class Acting(Generic[PortT, PlanT, SettingsT, StateT]):
     settings: type[SettingsT]
     look: Callable[[PortT, PlanT], tuple[str, Any]]
     prepare: Callable[[PlanT, Any, bool], Prepared]
-    forecast: Callable[[Prepared, SettingsT], Any]
-    warnings: Callable[[PortT, Prepared, SettingsT], list[str]]
+    forecast: Callable[[Prepared, SettingsT, Any], Any]
+    warnings: Callable[[PortT, Prepared, SettingsT, Any], list[str]]
     new_execution: Callable[[str, tuple[Any, ...], SettingsT, float], StateT]
     machine: Callable[[PortT, Callable[[], float], Any], Machine[Any, StateT]]
     receipt: Callable[[Entry, StateT, Any], Receipt[Any]]

@@ -49,13 +49,10 @@ COMPLETING = "_TRIMTAB_COMPLETE"
 class _LazyGroup(TyperGroup):
     """A group that lists its commands from `COMMANDS` and imports only the one that is called."""
 
-    def list_commands(self, ctx: Context) -> list[str]:
-        """Names in the order of the table."""
-        return list(COMMANDS)
-
-    def get_command(self, ctx: Context, cmd_name: str) -> Command | None:
-        """A name with its line of help, enough for the list of commands."""
-        return TyperCommand(cmd_name, help=COMMANDS[cmd_name][1]) if cmd_name in COMMANDS else None
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        # A name with its line of help is enough for the list of commands and for suggestions.
+        self.commands = {name: TyperCommand(name, help=text) for name, (_, text) in COMMANDS.items()}
 
     def resolve_command(self, ctx: Context, args: list[str]) -> tuple[str | None, Command | None, list[str]]:
         """The command that is called, now imported."""

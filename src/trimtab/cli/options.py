@@ -15,6 +15,7 @@ from trimtab.model.errors import InputError
 
 if TYPE_CHECKING:
     from trimtab.cli.bodies.where import Where
+    from trimtab.files.settings import Overrides
 
 LAKE = typer.Option(
     None,
@@ -100,7 +101,7 @@ def lake_path(given: Path | None) -> Place:
     return lake_place(given)
 
 
-def where_of(lake: Path | None, settings: Path | None, overrides: list[str], given: dict[str, Any]) -> Where:
+def where_of(lake: Path | None, settings: Path | None, overrides: Overrides, given: dict[str, Any]) -> Where:
     """The cluster, the lake and the settings of a command, as it was given them."""
     from trimtab.cli.bodies.where import Where
 

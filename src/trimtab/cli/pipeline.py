@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -22,6 +22,9 @@ from trimtab.cli.options import (
     with_options,
 )
 from trimtab.levels import Part, spark
+
+if TYPE_CHECKING:
+    from trimtab.files.settings import Overrides
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -88,7 +91,7 @@ def stream(
 app.command()(with_options(stream, [*reading_options(), *_BOOTSTRAP]))
 
 
-def _spark(overrides: list[str], master: str | None, heavy: bool) -> list[str]:
+def _spark(overrides: list[str], master: str | None, heavy: bool) -> Overrides:
     """The overrides, after those that options about Spark are a short way to write."""
     return [*spark.spark_words({"master": master, "heavy": heavy}), *overrides]
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, TypeVar
 
-from trimtab.files.binding import Given, bind, convert, origin_of
+from trimtab.files.binding import Given, Section, bind, convert, origin_of
 from trimtab.files.settings import Settings
 from trimtab.model.errors import SettingsError
 
@@ -25,8 +25,10 @@ class Connection:
         The table of settings that describes it.
     tls_ca
         PEM file of the authorities that we trust; the system's own list when absent.
-    tls_certificate, tls_key
-        PEM files of our certificate and its key, where brokers ask for one.
+    tls_certificate
+        PEM file of our certificate, where brokers ask for one.
+    tls_key
+        PEM file of the key of `tls_certificate`.
     tls_verify_hostname
         Whether the broker's certificate must name the host we called.
     """
@@ -104,6 +106,7 @@ def connection_of(
     said = {key: Given(value, f"option for {key}") for key, value in options.items() if value is not None}
     table = {**settings.given(section), **said}
     file_key = f"{secret}_file"
+    Section(section, kind, further=(file_key,)).check_keys(table, settings.folder)
     if file_key in said:
         table.pop(secret, None)
     file, given = table.pop(file_key, None), table.get(secret)
@@ -117,7 +120,7 @@ def connection_of(
         raise SettingsError(
             f"{section}.{first[0]} is missing: {first[1]}, or in the [{section}] table of trimtab.toml"
         )
-    found = bind(kind, table, section, settings.folder, also=(file_key,))
+    found = bind(kind, table, section, settings.folder)
     for key in TLS_FILES:
         if (path := getattr(found, key)) is not None:
             _check_there(section, key, path)

@@ -11,8 +11,8 @@ from typing import Any, Generic, NoReturn, TypeVar
 
 import msgspec
 
-from trimtab.files.refusals import did_you_mean, shape_of, shown
-from trimtab.model.errors import SettingsError
+from trimtab.files.refusals import shape_of, shown
+from trimtab.model.errors import SettingsError, did_you_mean
 
 T = TypeVar("T")
 
@@ -70,6 +70,8 @@ class Section(Generic[T]):
         Names that such a table may hold, in the order of the tuples.
     check
         Refuses values out of range.
+    further
+        Keys of files that hold the value of another key; they are no fields of `kind`.
     """
 
     name: str
@@ -77,6 +79,7 @@ class Section(Generic[T]):
     per_resource: tuple[str, ...] = ()
     resources: tuple[str, ...] = ()
     check: Callable[[T, Refuse], None] = lambda settings, refuse: None
+    further: tuple[str, ...] = ()
 
     def bound(self, table: Table, folder: Path) -> T:
         """The settings of a table.
@@ -100,6 +103,20 @@ class Section(Generic[T]):
         self.check(settings, refuse)
         return settings
 
+    def check_keys(self, table: Table, folder: Path) -> None:
+        """Check names and types alone: keys that `kind` requires may be absent.
+
+        Raises
+        ------
+        SettingsError
+            If a key is unknown or a value has the wrong type.
+        """
+        own = {key: given for key, given in table.items() if key not in self.further}
+        values_of(self.kind, own, self.name, folder, self.further)
+        for key in self.further:
+            if key in table:
+                convert(table[key], Path, f"{self.name}.{key}", folder)
+
     def _by_resource(self, key: str, given: "Given | Table", usual: T, folder: Path) -> tuple[float, ...]:
         """One number a resource; those that a table leaves out are as usual."""
         dotted = f"{self.name}.{key}"
@@ -118,13 +135,13 @@ class Section(Generic[T]):
     @property
     def key_paths(self) -> list[tuple[str, ...]]:
         """Every key, also those of nested tables."""
-        return key_paths(self.kind) + [
-            (key, resource) for key in self.per_resource for resource in self.resources
-        ]
+        by_resource = [(key, resource) for key in self.per_resource for resource in self.resources]
+        return key_paths(self.kind) + by_resource + [(key,) for key in self.further]
 
 
-Sections = Mapping[str, Section[Any] | None]
-"""The tables that a settings file may hold, by name; None for one that the room which reads it binds."""
+Sections = Mapping[str, Section[Any] | Callable[[], Section[Any]] | None]
+"""The tables that a settings file may hold, by name. A function makes a section that is bound only where a
+value is given for it; None stands for a section that the caller binds itself."""
 
 
 def check_fractions(settings: object, refuse: Refuse) -> None:
@@ -173,6 +190,13 @@ def bind(kind: type[T], table: Table, section: str, folder: Path, also: tuple[st
     SettingsError
         If a key is unknown, a value has the wrong type, or `kind` itself refuses the values.
     """
+    return kind(**values_of(kind, table, section, folder, also))
+
+
+def values_of(
+    kind: type[T], table: Table, section: str, folder: Path, also: tuple[str, ...] = ()
+) -> dict[str, Any]:
+    """The values of a section by field; parameters and errors as in `bind`, `kind` itself is not made."""
     fields = {field.name: field for field in dataclasses.fields(typing.cast("Any", kind))}
     hints = typing.get_type_hints(kind)
     bound: dict[str, Any] = {}
@@ -190,7 +214,7 @@ def bind(kind: type[T], table: Table, section: str, folder: Path, also: tuple[st
             bound[name] = bind(typing.cast("type[Any]", hints[name]), given, dotted, folder)
         else:
             bound[name] = convert(given, hints[name], dotted, folder, secret=not fields[name].repr)
-    return kind(**bound)
+    return bound
 
 
 def convert(given: "Given | Table", kind: Any, dotted: str, folder: Path, *, secret: bool = False) -> Any:

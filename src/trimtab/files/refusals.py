@@ -3,7 +3,6 @@
 import difflib
 import json
 import re
-from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -80,12 +79,6 @@ def unknown_field(where: str, at: str, name: str, names: tuple[str, ...]) -> Inp
     close = difflib.get_close_matches(name, names, n=1)
     hint = f'did you mean "{close[0]}"? ' if close else ""
     return InputError(f'{where}: {at} has an unknown field "{name}"; {hint}fields of your own begin with x_')
-
-
-def did_you_mean(name: str, known: Iterable[str], otherwise: str, before: str = "") -> str:
-    """The nearest of the known names, after `before`, as a question; other words where none is near."""
-    close = difflib.get_close_matches(name, list(known), n=1)
-    return f"did you mean {before}{close[0]}?" if close else otherwise
 
 
 def one_of_words(*words: str) -> msgspec.Meta:

@@ -5,20 +5,39 @@ Every key `[section] key` is also `--set section.key=value`, and environment var
 
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import MISSING, Field, dataclass, fields, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from trimtab.files.binding import Given, Section, Sections, Table, bind, key_paths, plain_table, unknown_key
 from trimtab.files.reading import read_bytes
-from trimtab.files.refusals import did_you_mean
-from trimtab.model.errors import SettingsError
+from trimtab.model.errors import SettingsError, did_you_mean
 
 T = TypeVar("T")
 Words = tuple[tuple[tuple[str, ...], Given], ...]
 """Values of the command line for one section, each with the path of its key."""
 
 DEFAULT_FILE = "trimtab.toml"
+
+
+@dataclass(frozen=True)
+class Override:
+    """One setting that an option of a command stands for.
+
+    Attributes
+    ----------
+    word
+        `section.key=value`, as `--set` takes it.
+    origin
+        The option as it was typed, for messages.
+    """
+
+    word: str
+    origin: str
+
+
+Overrides = Sequence[str | Override]
+"""Settings of the command line: words of `--set`, and options that stand for a setting."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +84,22 @@ class Settings:
         """
         return section.bound(self._merged(section.name, section.key_paths), self.folder)
 
+    def is_given(self, name: str) -> bool:
+        """Whether any value is given for a section."""
+        prefix = f"TRIMTAB_{name.upper()}_"
+        named = any(variable.startswith(prefix) for variable in self._environment)
+        return named or bool(self._words.get(name)) or name in self._file
+
+    def check_keys(self, section: Section[Any]) -> None:
+        """Check the names and types of a section's values, whether or not it is complete.
+
+        Raises
+        ------
+        SettingsError
+            If a key is unknown or a value has the wrong type.
+        """
+        section.check_keys(self._merged(section.name, section.key_paths), self.folder)
+
     def without_one(self, name: str) -> Iterator[tuple[str, "Settings"]]:
         """The values that were given for a section, each as messages name it, and the settings without it."""
         for path in _leaves(self._file.get(name, {})):
@@ -95,15 +130,20 @@ class Settings:
         for variable, given in self._environment.items():
             if variable.startswith(prefix):
                 path = _path_of(variable, variable[len(prefix) :], paths)
-                _put(table, section, self._sections.get(section), path, given)
+                _put(table, section, self._eager(section), path, given)
         for path, given in self._words.get(section, ()):
-            _put(table, section, self._sections.get(section), path, given)
+            _put(table, section, self._eager(section), path, given)
         return table
+
+    def _eager(self, name: str) -> Section[Any] | None:
+        """The section of a level; None for those that are made on request, which have no key per resource."""
+        found = self._sections.get(name)
+        return found if isinstance(found, Section) else None
 
 
 def load_settings(
     path: Path | None,
-    overrides: Sequence[str],
+    overrides: Overrides,
     environ: Mapping[str, str],
     sections: Sections,
 ) -> Settings:
@@ -115,8 +155,8 @@ def load_settings(
         The settings file; None for that of `TRIMTAB_SETTINGS`, else `trimtab.toml` in the working folder if
         there is one, else none.
     overrides
-        Each `section.key=value`, as given to `--set`; the value is read as TOML, or as plain text where it is
-        none.
+        Each `section.key=value`, as given to `--set`, or an option that stands for one; the value is read as
+        TOML, or as plain text where it is none.
     environ
         The environment.
     sections
@@ -128,8 +168,31 @@ def load_settings(
         If the file is no TOML, a section or key is unknown, or a value has the wrong type or is out of range.
     """
     unchecked = read_unchecked(path, overrides, environ, sections)
-    levels = {name: unchecked.bound(one) for name, one in sections.items() if one is not None}
+    levels: dict[str, Any] = {}
+    for name, one in sections.items():
+        if isinstance(one, Section):
+            levels[name] = unchecked.bound(one)
+        elif one is not None and unchecked.is_given(name):
+            check_section(unchecked, one())
     return replace(unchecked, levels=levels)
+
+
+def check_section(settings: Settings, section: Section[T]) -> T | None:
+    """The section bound; where a file may give it in part, its keys are checked and it is None.
+
+    Raises
+    ------
+    SettingsError
+        If a key is unknown or a value does not fit.
+    """
+    if any(_is_required(field) for field in fields(cast("Any", section.kind))):
+        settings.check_keys(section)
+        return None
+    return settings.bound(section)
+
+
+def _is_required(field: Field[Any]) -> bool:
+    return field.default is MISSING and field.default_factory is MISSING
 
 
 def _refuse(fault: SettingsError) -> None:
@@ -138,7 +201,7 @@ def _refuse(fault: SettingsError) -> None:
 
 def read_unchecked(
     path: Path | None,
-    overrides: Sequence[str],
+    overrides: Overrides,
     environ: Mapping[str, str],
     sections: Sections,
     tell: Callable[[SettingsError], None] = _refuse,
@@ -208,13 +271,14 @@ def _given(value: object, origin: str) -> Given | Table:
     return Given(value, origin)
 
 
-def _override(text: str, sections: Sections) -> tuple[str, tuple[str, ...], Given]:
-    dotted, equals, value = text.partition("=")
+def _override(given: str | Override, sections: Sections) -> tuple[str, tuple[str, ...], Given]:
+    one = Override(given, f"--set {given}") if isinstance(given, str) else given
+    dotted, equals, value = one.word.partition("=")
     section, *keys = dotted.strip().split(".")
     if not equals or not keys or not all(keys):
-        raise SettingsError(f"--set {text}: expected section.key=value, like --set replicas.epsilon=0.1")
-    _check_section(f"--set {text}", section, sections)
-    return section, tuple(keys), Given(value.strip(), f"--set {text}", as_text=True)
+        raise SettingsError(f"{one.origin}: expected section.key=value, like --set replicas.epsilon=0.1")
+    _check_section(one.origin, section, sections)
+    return section, tuple(keys), Given(value.strip(), one.origin, as_text=True)
 
 
 def _check_section(origin: str, name: str, known: Sections) -> None:

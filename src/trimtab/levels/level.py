@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from trimtab.act.acting import AnyActing
     from trimtab.files.binding import Section
     from trimtab.files.plan_format import PlanFormat
+    from trimtab.files.settings import Override
     from trimtab.files.snapshot_format import SnapshotFormat
     from trimtab.files.store import Place
     from trimtab.model.finding import Finding
@@ -66,6 +67,8 @@ class Option:
         The setting, `section.key`, that the option is a short way to write; None where it is not one.
     table
         The setting is a table of numbers: each word is `NAME=NUMBER`.
+    whole_numbers
+        Each word is a whole number, or several with commas between.
     """
 
     flag: str
@@ -75,6 +78,7 @@ class Option:
     least: float | None = None
     setting: str | None = None
     table: bool = False
+    whole_numbers: bool = False
 
     @property
     def name(self) -> str:
@@ -82,16 +86,32 @@ class Option:
         return self.flag.removeprefix("--").replace("-", "_")
 
 
-def words_of(options: Iterable[Option], given: Mapping[str, Any]) -> tuple[str, ...]:
-    """The options given that are a short way to write a setting, as overrides `section.key=value`."""
+def words_of(options: Iterable[Option], given: Mapping[str, Any]) -> tuple[Override, ...]:
+    """The options given that are a short way to write a setting, as overrides of that setting."""
+    from trimtab.files.settings import Override
+
     words = []
     for option in options:
         value = given.get(option.name)
         if option.setting is not None and value not in (None, False, []):
+            if option.whole_numbers:
+                _require_whole_numbers(option, value)
             text = ",".join(value) if isinstance(value, list) else str(value)
             text = _table_of(option, value) if option.table else text
-            words.append(f"{option.setting}={'true' if value is True else text}")
+            typed = option.flag if value is True else f"{option.flag} {_typed(value)}"
+            words.append(Override(f"{option.setting}={'true' if value is True else text}", typed))
     return tuple(words)
+
+
+def _require_whole_numbers(option: Option, words: Iterable[str]) -> None:
+    """Refuse a word by the option that was typed, not by the setting that it stands for."""
+    for word in words:
+        if not all(part.strip().isascii() and part.strip().isdigit() for part in word.split(",")):
+            raise SettingsError(f"{option.flag} {word}: expected broker numbers, like 5 or 5,7")
+
+
+def _typed(value: object) -> str:
+    return " ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def _table_of(option: Option, words: Iterable[str]) -> str:

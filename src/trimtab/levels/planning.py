@@ -9,6 +9,7 @@ from typing import Any
 
 from trimtab.files.document import JsonDocument
 from trimtab.files.plan_format import level_of, open_plan
+from trimtab.files.settings import Overrides
 from trimtab.files.store import Place
 from trimtab.levels import LEVELS, ROWS
 from trimtab.levels.level import Level, PlanAsked, Planned, Planner, words_of
@@ -28,7 +29,7 @@ def plan_level(level: Level, asked: PlanAsked) -> Planned:
     if level.planning is not None:
         return level.planning()(asked)
     options = () if level.plan_options is None else level.plan_options()
-    words = (*asked.words, *words_of(options, asked.own))
+    words: Overrides = (*asked.words, *words_of(options, asked.own))
     settings = read_settings(asked.settings, words, os.environ).of(level.settings())
     if asked.strategy is not None:
         settings = replace(settings, strategy=asked.strategy)

@@ -2,23 +2,81 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import fields
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, get_type_hints
 
-from trimtab.files.binding import Sections
-from trimtab.files.settings import Settings, load_settings
-from trimtab.levels import LEVELS, Level, systems
+from trimtab.files.binding import Refuse, Section, Sections
+from trimtab.files.settings import Overrides, Settings, load_settings
+from trimtab.levels import LEVELS, Level, System, systems
+
+
+def connection_section(system: System) -> Section[Any]:
+    """The table of a system: the keys of its connection, and the file of each secret."""
+    kind = get_type_hints(system.connection())["return"]
+    files = tuple(f"{field.name}_file" for field in fields(kind) if not field.repr)
+    return Section(system.name, kind, further=files)
+
+
+def _collect_section() -> Section[Any]:
+    from trimtab.observe.collect.settings import CollectSettings
+
+    return Section("collect", CollectSettings)
+
+
+def _capacity_section() -> Section[Any]:
+    from trimtab.observe.collect.settings import CapacitySettings
+
+    return Section("capacity", CapacitySettings)
+
+
+def _lake_section() -> Section[Any]:
+    from trimtab.observe.settings import LakeSettings
+
+    return Section("lake", LakeSettings)
+
+
+def _pipeline_section() -> Section[Any]:
+    from trimtab.observe.level_pipeline import settings_of
+
+    def check(found: Any, refuse: Refuse) -> None:
+        settings_of(found, [level.pipeline() for level in LEVELS.values()])
+
+    return Section("pipeline", pipeline_table(), check=check)
+
+
+def _spark_section() -> Section[Any]:
+    from trimtab.observe.session import SessionSettings
+
+    return Section("spark", SessionSettings)
+
+
+def _execution_section() -> Section[Any]:
+    from trimtab.act.execution.settings import of_level
+
+    def check(found: Any, refuse: Refuse) -> None:
+        for level in LEVELS.values():
+            of_level(found, level.acting().settings)
+
+    return Section("execution", execution_table(), check=check)
+
 
 SECTIONS: Final[Sections] = {
     **{level.name: level.settings() for level in LEVELS.values()},
-    **dict.fromkeys(system.name for system in systems()),
-    **dict.fromkeys(("collect", "capacity", "lake", "pipeline", "spark", "execution")),
+    **{system.name: partial(connection_section, system) for system in systems()},
+    "collect": _collect_section,
+    "capacity": _capacity_section,
+    "lake": _lake_section,
+    "pipeline": _pipeline_section,
+    "spark": _spark_section,
+    "execution": _execution_section,
 }
-"""By name; None for a table that is bound by the room that reads it."""
+"""By name. Those of the levels are always bound, the others only where a value is given for them."""
 
 
-def read_settings(file: Path | None, overrides: Sequence[str], environ: Mapping[str, str]) -> Settings:
+def read_settings(file: Path | None, overrides: Overrides, environ: Mapping[str, str]) -> Settings:
     """The settings in force: defaults, then the file, then the environment, then overrides.
 
     Raises

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from trimtab.levels.level import Option, words_of
 
 if TYPE_CHECKING:
-    from trimtab.files.settings import Settings
+    from trimtab.files.settings import Override, Settings
     from trimtab.observe.session import SessionSettings
 
 MASTER: Final = Option(
@@ -24,8 +24,8 @@ HEAVY: Final = Option(
 )
 
 
-def spark_words(given: Mapping[str, Any]) -> tuple[str, ...]:
-    """Those of `MASTER` and `HEAVY` that are given, as overrides `section.key=value`."""
+def spark_words(given: Mapping[str, Any]) -> tuple[Override, ...]:
+    """Those of `MASTER` and `HEAVY` that are given, as overrides of settings."""
     return words_of((MASTER, HEAVY), given)
 
 

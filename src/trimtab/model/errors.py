@@ -5,6 +5,12 @@ be shown to an operator as it is. An infeasible plan is a result (`trimtab.model
 exception.
 """
 
+import difflib
+from collections.abc import Iterable
+
+LISTED = 12
+"""A message lists all known names where there are at most so many."""
+
 
 class TrimtabError(Exception):
     """The root of the errors that end a command; shown without a traceback.
@@ -41,6 +47,41 @@ class PlanError(TrimtabError):
     """A planner was asked for something it does not offer."""
 
     exit_code = 2
+
+
+def did_you_mean(name: str, known: Iterable[str], otherwise: str, before: str = "") -> str:
+    """The nearest of the known names, after `before`, as a question; other words where none is near."""
+    close = difflib.get_close_matches(name, list(known), n=1)
+    return f"did you mean {before}{close[0]}?" if close else otherwise
+
+
+def refuse_unknown_names(
+    setting: str, names: Iterable[str | int], kind: str, known: Iterable[str | int], taken_at: str
+) -> None:
+    """Refuse a setting that names what the snapshot does not have; a glob pattern may match nothing.
+
+    Parameters
+    ----------
+    setting
+        Its dotted name.
+    kind
+        What it names: `topic`, `broker`.
+    known
+        Everything of that kind in the snapshot.
+    taken_at
+        The time of the snapshot.
+
+    Raises
+    ------
+    PlanError
+        For the first name that the snapshot does not have.
+    """
+    there = {str(one): None for one in known}
+    for name in map(str, names):
+        if name not in there and not set(name) & set("*?["):
+            listed = f"; it has {', '.join(there)}" if len(there) <= LISTED else ""
+            hint = did_you_mean(name, there, "correct the name or take it out")
+            raise PlanError(f"{setting}: the snapshot of {taken_at} has no {kind} {name}{listed}; {hint}")
 
 
 class ActError(TrimtabError):

@@ -4,7 +4,7 @@ A cluster is level where no broker that counts is above θ, and none further tha
 asked of what is used too little. σ and η tell how even it is, and decide nothing.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -76,6 +76,12 @@ class Breach(NamedTuple):
     value: float
     limit: float
     brokers: int
+
+
+def missed_beside(others: Iterable[Breach], known: Iterable[Breach]) -> tuple[Breach, ...]:
+    """Those of `others` whose goal and resource none of `known` is about."""
+    told = {(breach.goal, breach.resource) for breach in known}
+    return tuple(breach for breach in others if (breach.goal, breach.resource) not in told)
 
 
 class Within(NamedTuple):
@@ -173,7 +179,8 @@ class Beside:
 class Standing:
     """A snapshot's load by view, held against goals as a planner does; `nominal`: without known capacity.
 
-    `within` is about parts of brokers, where brokers have several.
+    `within` is about parts of brokers, where brokers have several. `sampled` are goals that the brokers' own
+    samples miss though the snapshot holds them: whoever judges by either must know of both.
     """
 
     taken_at: str
@@ -183,6 +190,7 @@ class Standing:
     breaches: tuple[Breach, ...]
     within: Within | None = None
     beside: tuple[Judged, ...] = ()
+    sampled: tuple[Breach, ...] = ()
 
 
 def out_of_service(snapshot: Any, asked: Mapping[str, object]) -> frozenset[int | str]:

@@ -65,7 +65,8 @@ QUALITY: Final[Columns] = (
 )
 
 _IMBALANCE: Final[Columns] = columns(
-    "cluster string, tick timestamp, resource string, brokers int, complete boolean, mean double, "
+    "cluster string, tick timestamp, resource string, brokers int, complete boolean, measured boolean, "
+    "mean double, "
     "sigma double, worst_deviation double, peak_usage double, traffic_collapse boolean"
 )
 

@@ -29,6 +29,8 @@ def by_fixed_shares(shares: Sequence[float]) -> Divide:
     return lambda total: np.where(total > 0, np.array(shares), 0.0)
 
 
+_LEAST_R2 = 0.5
+"""A fit that explains less than half of what varies is no model of it."""
 _ROWS_PER_CAUSE = 3
 """A fit with fewer rows than this for each unknown would describe noise."""
 
@@ -59,7 +61,7 @@ class CpuFit:
 
 
 def fit_cpu(cores: FloatArray, carried: FloatArray, divide: Divide) -> CpuFit:
-    """Fit CPU to load; fall back to fixed shares where the rows cannot tell.
+    """Fit CPU to load; fall back to fixed shares where the rows cannot tell, or the fit explains too little.
 
     Every subset of causes is solved by least squares and the best one without a negative coefficient is
     taken: with three causes that is exact non-negative least squares in eight small solutions, with four in
@@ -104,7 +106,7 @@ def fit_cpu(cores: FloatArray, carried: FloatArray, divide: Divide) -> CpuFit:
     cost[list(chosen)] = solution[1:] / scale[list(chosen)]
     spread = float(((y - y.mean()) ** 2).sum())
     r2 = 1.0 - best_error / spread if spread > 0 else 0.0
-    if not (cost > 0).any():
+    if not (cost > 0).any() or r2 < _LEAST_R2:
         return by_shares(y, x, divide)
     return CpuFit(MEASURED, cost, float(solution[0]), r2, len(y))
 
@@ -142,8 +144,8 @@ def fits_of(
     Parameters
     ----------
     told
-        `cluster`, `end` (microseconds), `broker`, `cores`, and each of `causes`, in that order of the first
-        three.
+        `cluster`, `end` (microseconds), `broker`, `cores`, `counted`, and each of `causes`, in that order of
+        the first three. Where some rows of a fit are `counted`, the others, made of estimates, are left out.
     causes
         Names of columns.
     reach
@@ -163,6 +165,7 @@ def fits_of(
     names, broker = np.unique(told["broker"].to_numpy(), return_inverse=True)
     name_of = names.tolist()
     cores = told["cores"].to_numpy().astype(float)
+    counted = told["counted"].to_numpy().astype(bool)
     carried = (
         np.column_stack([told[cause].to_numpy().astype(float) for cause in causes])
         if len(told)
@@ -175,6 +178,7 @@ def fits_of(
         for at in np.unique(ends):
             low, high = np.searchsorted(ends, [at - reach + 1, at + 1])
             near = of_cluster[low:high]
+            near = near[counted[near]] if counted[near].any() else near
             fit = fit_cpu(cores[near], carried[near], divide)
             base = []
             for one in np.unique(broker[near]):

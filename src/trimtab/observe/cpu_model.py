@@ -35,7 +35,7 @@ def fitted(
     ----------
     windows
         With `cluster`, `window_end`, `kind`, `broker` and `cpu`, reaching `fit_windows` further back than the
-        windows wanted.
+        windows wanted; and `counted`, where a level tells counters from estimates.
     causes
         What brokers carry, per second, by the name of its column in the table made.
     columns
@@ -48,6 +48,7 @@ def fitted(
         F.unix_micros("window_end").alias("end"),
         "broker",
         F.col("cpu.mean").alias("cores"),
+        (F.col("counted") if "counted" in windows.columns else F.lit(True)).alias("counted"),
         *(carried.alias(name) for name, carried in causes.items()),
     )
     order = [(name, "ascending") for name in ("cluster", "end", "broker")]

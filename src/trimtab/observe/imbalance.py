@@ -19,7 +19,13 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 
-def imbalance(brokers: DataFrame, resources: Sequence[str], broker: str) -> DataFrame:
+def imbalance(
+    brokers: DataFrame,
+    resources: Sequence[str],
+    broker: str,
+    measured: Column | None = None,
+    estimated: Sequence[str] = (),
+) -> DataFrame:
     """The measures of any level's brokers per (cluster, tick, resource), but for `traffic_collapse`.
 
     Parameters
@@ -31,7 +37,10 @@ def imbalance(brokers: DataFrame, resources: Sequence[str], broker: str) -> Data
         Their names.
     broker
         Type of the column `broker`.
+    measured, estimated
+        Whether a broker's loads of the resources `estimated` come from counters; None: no load is estimated.
     """
+    counted = F.lit(True) if measured is None else F.min(F.coalesce(measured, F.lit(False)))
     one = F.struct(
         F.col("broker"),
         *(
@@ -43,13 +52,15 @@ def imbalance(brokers: DataFrame, resources: Sequence[str], broker: str) -> Data
     )
     # Sorted, so that sums of doubles are made in the order of broker ids whatever the order of rows was.
     members = F.array_sort(F.collect_list(one))
-    ticks = brokers.groupBy("cluster", "tick").agg(members.alias("members"))
+    ticks = brokers.groupBy("cluster", "tick").agg(members.alias("members"), counted.alias("_counted"))
     rows = ticks.select(
         "cluster",
         "tick",
+        "_counted",
         F.explode(F.array(*(_of_resource(name) for name in resources))).alias("row"),
-    ).select("cluster", "tick", "row.resource", "row.loads")
-    return _measured(rows, broker)
+    ).select("cluster", "tick", "row.resource", "row.loads", "_counted")
+    counts = F.col("_counted") | ~F.col("resource").isin(*estimated) if estimated else F.lit(True)
+    return _measured(rows, broker).withColumn("measured", F.col("complete") & counts)
 
 
 def imbalance_table(brokers: DataFrame, resources: Sequence[str]) -> DataFrame:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from trimtab.files.store import move, remove_folder
 from trimtab.observe.parquet import source_of
 from trimtab.observe.spark_address import spark_address
-from trimtab.observe.tables import check_found
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -42,6 +41,8 @@ def land_rows(raw: DataFrame, rows: int, folder: Place, name: str) -> None:
     """
     from pyspark.sql import Observation
     from pyspark.sql import functions as F
+
+    from trimtab.observe.tables import check_found  # imports Spark; housekeeping imports this module without
 
     making = folder / f".{name}"
     remove_folder(making)

@@ -6,11 +6,14 @@ latter two make pyarrow load pandas, which takes longer than all of `trimtab sta
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from trimtab.observe.lake import microseconds
 from trimtab.observe.parquet import finished_files, source_of
 
 if TYPE_CHECKING:
@@ -25,13 +28,22 @@ Row = dict[str, Any]
 
 
 def newest_rows(
-    lake: Lake, entries: tuple[Entry, ...], columns: tuple[str, ...], cluster: str, ticks: int
+    lake: Lake,
+    entries: tuple[Entry, ...],
+    columns: tuple[str, ...],
+    cluster: str,
+    ticks: int,
+    last: datetime.datetime | None = None,
 ) -> dict[int, list[Row]]:
     """A cluster's rows of its newest `ticks` at most, by tick (microseconds since the epoch), ascending.
 
-    The entries are those of a table that has the columns `cluster` and `tick`; rows hold `columns`.
+    The entries are those of a table that has the columns `cluster` and `tick`; rows hold `columns`. Ticks
+    after `last` do not count.
     """
     found: dict[int, list[Row]] = {}
+    if last is not None:
+        end = microseconds(last) + 1
+        entries = tuple(replace(one, end=min(one.end, end)) for one in entries if one.begin < end)
     for entry in sorted(entries, key=lambda entry: entry.end, reverse=True):
         for path in finished_files(lake.tables / entry.path):
             for tick, row in _newest_of(path, entry, columns, cluster, ticks):

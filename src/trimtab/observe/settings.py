@@ -55,8 +55,10 @@ class PipelineSettings:
 
     Attributes
     ----------
-    window_seconds, slide_seconds
-        Length of a window and distance between the ends of two; the length is a multiple of the slide.
+    window_seconds
+        Length of a window; a multiple of `slide_seconds`.
+    slide_seconds
+        Time between the ends of two windows.
     lateness_seconds
         A sample received later than this after its tick is dropped, flagged and counted.
     gap_seconds

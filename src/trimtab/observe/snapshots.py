@@ -48,6 +48,9 @@ class Moment(Generic[SettingsT_co]):
         Those of the level.
     cluster, tick
         Which cluster, and which tick, microseconds.
+    ahead
+        The newest tick in the tables, where a clock that was ahead has stamped it: its samples are older than
+        those of `tick`.
     """
 
     lake: Lake
@@ -55,6 +58,7 @@ class Moment(Generic[SettingsT_co]):
     settings: SettingsT_co
     cluster: str
     tick: int
+    ahead: int | None = None
 
     @property
     def reference(self) -> SnapshotReference:
@@ -128,8 +132,11 @@ def write_snapshots(
     table: str,
     write: Callable[[Moment[SettingsT], Path], object],
     where: Any = None,
+    consistent: Callable[[Moment[SettingsT]], int] | None = None,
 ) -> list[Place]:
     """Write a snapshot of every cluster's newest tick, and remove those that are too old to keep.
+
+    Snapshots of later instants are removed too: a collector's clock was ahead when they were made.
 
     Parameters
     ----------
@@ -141,6 +148,8 @@ def write_snapshots(
         Writes the snapshot of a moment to a folder.
     where
         A `pyarrow.dataset` expression for rows of the table that count; None for all.
+    consistent
+        The tick of a moment's newest samples, where its own may be stamped by a clock that was ahead.
 
     Returns
     -------
@@ -149,11 +158,16 @@ def write_snapshots(
     """
     paths: list[Place] = []
     for cluster, tick in _newest_ticks(lake, manifest, settings, table, where).items():
-        path = _new_folder(lake, manifest, cluster, tick)
+        moment = Moment(lake, manifest, settings, cluster, tick)
+        if consistent is not None and (found := consistent(moment)) != tick:
+            moment = replace(moment, tick=found, ahead=tick)
+        path = _new_folder(lake, manifest, cluster, moment.tick)
         with uploaded(path) as made:
-            write(Moment(lake, manifest, settings, cluster, tick), made)
+            write(moment, made)
         paths.append(path)
         _remove_old(lake, cluster)
+        if moment.ahead is not None:
+            _remove_later(lake, cluster, path)
     return paths
 
 
@@ -219,6 +233,14 @@ def _new_folder(lake: Lake, manifest: Manifest, cluster: str, tick: int) -> Plac
     name = f"{instant(tick):%Y-%m-%dT%H:%M:%S.%fZ}"
     # More samples of a tick that has its snapshot already: a new folder, lest a reader lose the old one.
     return folder / (name if not (folder / name).exists() else f"{name}-{manifest.version:08d}")
+
+
+def _remove_later(lake: Lake, cluster: str, path: Place) -> None:
+    """Remove the snapshots of a cluster that are of later instants than the one just written."""
+    found = [entry for entry in lake.snapshot_folder(cluster).iterdir() if entry.name[0] != "."]
+    for later in [entry for entry in found if entry.name > path.name]:
+        if lake.has_as_snapshot(later):
+            remove_folder(later)
 
 
 def _remove_old(lake: Lake, cluster: str) -> None:

@@ -24,7 +24,7 @@ TICKS = 10
 SEEN = 15
 """A few more are read, because some may lack a broker."""
 
-_MEASURES = ("resource", "brokers", "complete", "traffic_collapse", "by_broker")
+_MEASURES = ("resource", "brokers", "complete", "measured", "traffic_collapse", "by_broker")
 _BROKER = ("broker", "host", "rack", "broker_state")
 """Columns of the table `brokers`, as far as a level has them."""
 
@@ -86,7 +86,8 @@ def read_status(lake: Lake, cluster: str | None = None) -> ClusterStatus:
     """
     tables = lake.manifest().tables
     name = lake.the_only_cluster() if cluster is None else cluster
-    rows = newest_rows(lake, tables.get("imbalance", ()), _MEASURES, name, SEEN) if name else {}
+    last = rightly_stamped(lake, name) if name else None
+    rows = newest_rows(lake, tables.get("imbalance", ()), _MEASURES, name, SEEN, last) if name else {}
     if not name or not rows:
         asked = f"cluster {name!r}" if name else "any cluster"
         raise ObserveError(
@@ -101,7 +102,7 @@ def read_status(lake: Lake, cluster: str | None = None) -> ClusterStatus:
             "broker: let `trimtab collect` run for a few ticks more, then the pipeline"
         )
     columns = tuple(column for column in _BROKER if column in dict(lake.level.tables["brokers"]))
-    states = _broker_states(newest_rows(lake, tables.get("brokers", ()), columns, name, 1))
+    states = _broker_states(newest_rows(lake, tables.get("brokers", ()), columns, name, 1, last))
     return _status(lake, name, found, ticks, known, states)
 
 
@@ -163,12 +164,15 @@ def _status(
         usage=_mean(usage),
         deviation=_mean(deviation),
         traffic_collapse=next((row["traffic_collapse"] for row in last.values()), None),
-        quality=_quality(lake, cluster),
+        quality=_quality(_meta(lake, cluster)),
     )
 
 
 def _complete(found: dict[int, dict[str, Row]], resources: tuple[str, ...]) -> tuple[list[int], list[str]]:
-    """The newest ticks at which all resources that are known at all are known, and these resources."""
+    """The newest ticks at which all resources that are known at all are known, and these resources.
+
+    Of those, ticks with counters go before others.
+    """
     known = [
         name for name in resources if any(rows[name]["complete"] for rows in found.values() if name in rows)
     ]
@@ -177,7 +181,8 @@ def _complete(found: dict[int, dict[str, Row]], resources: tuple[str, ...]) -> t
         for tick, rows in sorted(found.items())
         if known and all(name in rows and rows[name]["complete"] for name in known)
     ]
-    return whole[-TICKS:], known
+    measured = [tick for tick in whole if all(found[tick][name].get("measured", True) for name in known)]
+    return (measured or whole)[-TICKS:], known
 
 
 def _broker_states(rows: dict[int, list[Row]]) -> dict[int | str, BrokerState]:
@@ -190,11 +195,24 @@ def _broker_states(rows: dict[int, list[Row]]) -> dict[int | str, BrokerState]:
     }
 
 
-def _quality(lake: Lake, cluster: str) -> dict[str, Any]:
+def rightly_stamped(lake: Lake, cluster: str) -> datetime.datetime | None:
+    """The instant after which samples were stamped by a clock that was ahead; None where none were."""
+    meta = _meta(lake, cluster)
+    if not _quality(meta).get("x_samples_ahead_until"):
+        return None
+    return datetime.datetime.fromisoformat(meta["taken_at"])
+
+
+def _meta(lake: Lake, cluster: str) -> dict[str, Any]:
+    """The head of the newest snapshot; empty without one."""
     try:
         meta = json.loads((lake.newest_snapshot(cluster) / "meta.json").read_bytes())
     except (ObserveError, OSError, ValueError):
         return {}
+    return meta if isinstance(meta, dict) else {}
+
+
+def _quality(meta: dict[str, Any]) -> dict[str, Any]:
     quality = meta.get("quality")
     return quality if isinstance(quality, dict) else {}
 

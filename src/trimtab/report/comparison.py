@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from trimtab.model.imbalance import Measures
+    from trimtab.model.level import Breach
     from trimtab.report.measured import Measured
 
 COMPARABLE = 0.25
@@ -34,6 +35,8 @@ class Comparison:
         Those of the plan; ε is infinite where it is not asked.
     idle
         Resources that are used too little to be levelled.
+    planned
+        Goals that the newest snapshot misses, by which `status` and the next plan judge.
     """
 
     before: Measured
@@ -41,6 +44,7 @@ class Comparison:
     predicted: Measures
     goals: Goals
     idle: tuple[str, ...]
+    planned: tuple[Breach, ...] = ()
 
     @property
     def outcome(self) -> Outcome:
@@ -64,8 +68,8 @@ class Comparison:
 
     @property
     def exit_code(self) -> int:
-        """0 if every goal holds under a load like that of before, else 1."""
-        return 1 if self.outcome.unmet or self.not_comparable else 0
+        """0 if every goal holds under a load like that of before, by samples and by snapshot; else 1."""
+        return 1 if self.outcome.unmet or self.planned or self.not_comparable else 0
 
     def conclusion(self) -> str:
         """What is true, in one line."""
@@ -77,6 +81,15 @@ class Comparison:
                 told = f"It helped: {_named(outcome.improved)} became more even. {told}"
             elif outcome.worse:
                 told = f"This did not help: {_named(outcome.worse)} became less even. {told}"
+        elif self.planned:
+            missed = ", ".join(
+                f"{resource_name(one.resource)} ({abs(one.value):.1%}, {one.goal} {one.limit:.1%})"
+                for one in self.planned
+            )
+            told = (
+                "Every goal holds by the samples since the execution, but not by the snapshot that plans use,"
+                f" which looks back longer: {missed}. `trimtab status` shows it."
+            )
         elif judge(before, before, self.goals).unmet:
             told = "Levelled: every goal holds, by measurement."
         else:
@@ -136,6 +149,7 @@ class Comparison:
             },
             "load_change": self.load_change,
             "not_comparable": list(self.not_comparable),
+            "missed_by_snapshot": [one._asdict() for one in self.planned],
             "outcome": asdict(self.outcome),
             "conclusion": self.conclusion(),
             "exit_code": self.exit_code,

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from trimtab.model.imbalance import Measures, imbalance
+from trimtab.model.level import Breach, beyond
+from trimtab.model.level import Goals as Limits
 from trimtab.model.load import FloatArray
 from trimtab.report.formats import broker_name
 from trimtab.report.terminal_heatmap import Cells
@@ -106,6 +108,58 @@ class Measured:
             capacity=self.capacity[:, counted],
         )
 
+    def as_planned(self, snapshot: Any) -> Measured:
+        """The same load as plans hold it: against the capacities of a snapshot, without idle CPU.
+
+        No move takes away what a broker's CPU does without load, so plans count neither it nor the capacity
+        that it takes. As it is where loads are not told, or the snapshot has no such brokers.
+        """
+        if self.load is None or not hasattr(snapshot, "partitions"):
+            return self
+        place = {name: row for row, name in enumerate(snapshot.row_names)}
+        if not all(broker in place for broker in self.brokers):
+            return self
+        rows = [place[broker] for broker in self.brokers]
+        base = np.zeros(self.load.shape[1:])
+        quality, extra = dict(snapshot.quality.extra), dict(snapshot.extra)
+        if quality.get("x_cpu_base") == "apart":
+            for name, idle in extra.get("x_base_load", {}).items():
+                column = self.resources.index(name)
+                base[:, column] = [float(idle.get(str(broker), 0.0)) for broker in self.brokers]
+        load = np.maximum(self.load - base, 0.0)
+        known = np.isfinite(load).all(axis=(0, 1))
+        capacity = np.where(known, snapshot.brokers.capacity[rows], np.inf)
+        limited = np.broadcast_to(capacity, load.shape)
+        everyone = np.ones(len(rows), dtype=np.bool_)
+        each = [imbalance(np.where(known, one, 0.0), capacity, everyone, self.resources) for one in load]
+        counted = each[0].counted
+        return replace(
+            self,
+            usage=np.where(counted, np.array([one.usage for one in each]), np.nan),
+            mean=np.array([one.mean for one in each]),
+            deviation=np.where(counted, np.array([one.deviation for one in each]), np.nan),
+            sigma=np.array([one.sigma for one in each]),
+            load=load,
+            capacity=np.where(counted, limited, np.nan),
+        )
+
+    def breaches(self, goals: Limits) -> tuple[Breach, ...]:
+        """The goals that the mean load misses, each with its worst broker."""
+        usage, signed = self.usage.mean(axis=0), self.signed_deviation()
+        held = np.nan_to_num(usage), np.nan_to_num(np.abs(signed)), self.mean.mean(axis=0)
+        above, apart = beyond(*held, goals)
+        found = []
+        for column, name in enumerate(self.resources):
+            for goal, out, values, limits in (
+                ("theta", above[:, column], usage[:, column], goals.theta),
+                ("epsilon", apart[:, column], signed[:, column], goals.epsilon),
+            ):
+                if out.any():
+                    row = int(np.where(out, np.abs(values), -1.0).argmax())
+                    figures = float(values[row]), float(limits[column]), int(out.sum())
+                    found.append(Breach(goal, name, self.brokers[row], "", *figures))
+        return tuple(found)
+
     def measures(self) -> Measures:
         """σ averaged over the instants, the worst γ of their mean, the highest B at any instant.
 
@@ -133,6 +187,20 @@ class Measured:
         usage = usage.mean(axis=0)
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.asarray(np.where(mean > 0, (usage - mean) / mean, 0.0 * usage))
+
+    def noise(self) -> dict[str, float]:
+        """How far the difference of two such measurements may be off by chance, parts of the mean.
+
+        Two standard errors of the difference of two means over as many instants, of the broker that varies
+        most. Sizes do not vary by chance: they are left out.
+        """
+        if self.instants < 2:
+            return {}
+        values = self.usage
+        with np.errstate(invalid="ignore", divide="ignore"):
+            error = values.std(axis=0, ddof=1) / np.sqrt(self.instants) / self.mean.mean(axis=0)
+        worst = 2 * np.sqrt(2) * error.max(axis=0)
+        return {name: value for name, value in self._by_name(worst).items() if name != "disk"}
 
     def cells(self, heading: str = "") -> Cells:
         """A panel of a heat map: mean usage, coloured by its deviation."""
@@ -165,7 +233,9 @@ def complete_ticks(rows: Rows, resources: Iterable[str]) -> tuple[list[datetime.
         for tick, found in rows.items()
         if known and all(name in found and found[name]["complete"] for name in known)
     )
-    return ticks, known
+    # A mean of counters and of estimates would be neither.
+    measured = [tick for tick in ticks if all(rows[tick][name].get("measured", True) for name in known)]
+    return measured or ticks, known
 
 
 def measured_at(

@@ -34,6 +34,12 @@ VERDICTS = {
     Verdict.INFEASIBLE: "infeasible: no plan can meet some hard limit (see problems)",
 }
 
+NARROW_VERDICTS = {
+    Verdict.LEVEL: "level: what was requested is so already, nothing to do ({requested})",
+    Verdict.LEVELLED: "levelled: what was requested is done after these {move}s ({requested})",
+}
+"""Of plans for which the evenness of load was no goal."""
+
 MoveT = TypeVar("MoveT")
 
 
@@ -45,6 +51,7 @@ def text_of_plan(
     prediction: Iterable[str],
     moves: Iterable[str],
     move: str = "move",
+    requested: str = "",
 ) -> str:
     """The whole text of a plan of any level, lines parted by line breaks.
 
@@ -58,8 +65,12 @@ def text_of_plan(
         Lines under their headings; of moves none where there are none.
     move
         The noun for one of them.
+    requested
+        What was requested, where that is not to level the cluster; the verdict's sentence names it.
     """
-    lines = [*load, f"Plan by {plan.strategy}: {VERDICTS[plan.verdict].format(move=move)}"]
+    verdicts = {**VERDICTS, **NARROW_VERDICTS} if requested else VERDICTS
+    verdict = verdicts[plan.verdict].format(move=move, requested=requested)
+    lines = [*load, f"Plan by {plan.strategy}: {verdict}"]
     if plan.moves:
         lines += [f"cost: {cost}", *([f"bound: {bound}"] if bound else ())]
     lines += ["", "Predicted:", *prediction, *moves, *_problem_lines(plan.problems)]
@@ -185,6 +196,8 @@ def prediction_lines(
 
     Parameters
     ----------
+    plan
+        Its settings hold `theta` and `epsilon` where they are goals.
     brokers
         The number in service, which η depends on; None where it is not known.
     idle, nominal
@@ -196,10 +209,12 @@ def prediction_lines(
         known = name in before.sigma and name in after.sigma
         cells = _figures(before, after, name) if known else ["–"] * 7
         rows.append([resource_name(name), *(["–"] * 2 + cells[2:] if name in nominal else cells)])
-    theta, epsilon = (_one_limit(plan.settings.get(name)) for name in ("theta", "epsilon"))
-    if theta is not None and epsilon is not None:
-        eta = f"{sigma_threshold(epsilon, brokers):.4f}" if brokers else ""
-        rows.append(["goal", "", f"{theta:.1%}", "", f"{epsilon:.1%}", "", eta, ""])
+    limits = {name: _one_limit(plan.settings[name]) for name in ("theta", "epsilon") if name in plan.settings}
+    if limits and None not in limits.values():
+        theta, epsilon = limits.get("theta"), limits.get("epsilon")
+        eta = f"{sigma_threshold(epsilon, brokers):.4f}" if brokers and epsilon is not None else ""
+        shown = ["" if one is None else f"{one:.1%}" for one in (theta, epsilon)]
+        rows.append(["goal", "", shown[0], "", shown[1], "", eta, ""])
     lines = table_lines(rows, "lrrrrrrr")
     if idle:
         least = plan.settings["idle_usage"]

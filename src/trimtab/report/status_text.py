@@ -106,6 +106,7 @@ def status_document(
         "snapshot": None if isinstance(standing, str) else standing.taken_at,
         "resources": {} if isinstance(standing, str) else _resources(standing),
         **({} if isinstance(standing, str) else _within(standing)),
+        "missed_by_samples": [] if isinstance(standing, str) else [one._asdict() for one in standing.sampled],
         "brokers": [
             {
                 "id": broker.id,
@@ -196,6 +197,18 @@ def _remarks(status: ClusterStatus, now: datetime.datetime, carrier: str) -> Ite
     for broker in status.brokers:
         if broker.state != "alive":
             yield f"[red]![/] {broker_name(broker.id)} is {broker.state}"
+    quality = status.quality
+    if quality.get("x_samples_ahead_until"):
+        yield (
+            f"[yellow]![/] samples up to {quality['x_samples_ahead_until']} are not used: the clock of a "
+            "collector was ahead"
+        )
+    for name, what in (
+        ("x_partitions_without_rates", "without rates: network load counts as 0"),
+        ("x_partitions_estimated", "without counters, which others have: network load is estimated"),
+    ):
+        if number := quality.get(name):
+            yield f"[yellow]![/] {counted(number, 'partition')} {what}"
     if status.traffic_collapse:
         yield "[red]![/] clients are served less than half of what they offer"
     if (now - status.last_tick).total_seconds() > STALE_SECONDS:
@@ -216,14 +229,19 @@ def _verdict(status: ClusterStatus, standing: Standing | str, carrier: str, reme
             f"[red]![/] {inside.beyond} of {inside.number} {inside.name} are above θ, or further than ε from "
             f"the mean of their broker's. `trimtab plan {status.level}` levels them too."
         )
+    yield from (
+        f"[red]![/] {breach_text(breach, carrier)}, by the brokers' own samples; the snapshot, which "
+        "looks back longer, is within the goal"
+        for breach in standing.sampled
+    )
     further = [(one.kind, breach) for one in standing.beside for breach in one.breaches()]
     of_topics = [breach for kind, breach in further if kind == "topic"]
     yield from (f"[red]![/] {beside_text(kind, breach)}" for kind, breach in further if kind != "topic")
     yield from (f"[red]![/] {beside_text('topic', breach)}" for breach in of_topics[:TOPICS])
     if len(of_topics) > TOPICS:
         yield f"[red]![/] {len(of_topics) - TOPICS} more such numbers of topics; --json names them all"
-    if standing.breaches or further:
-        missed = [*(("", breach) for breach in standing.breaches), *further]
+    if standing.breaches or standing.sampled or further:
+        missed = [*(("", breach) for breach in (*standing.breaches, *standing.sampled)), *further]
         uneven = ", ".join(
             dict.fromkeys(
                 f"{resource_name(breach.goal if kind == 'topic' else breach.resource)}"

@@ -5,13 +5,20 @@ from __future__ import annotations
 import datetime
 from typing import TYPE_CHECKING
 
+from trimtab.observe.status import rightly_stamped
 from trimtab.report.measured import Measured, complete_ticks, measured_at, rows_of
 
 if TYPE_CHECKING:
     from trimtab.observe.lake import Lake
 
+LEAST = 3
+"""Figures of fewer samples are those of a moment."""
+
 FURTHEST = datetime.timedelta(days=1)
 """Samples from longer before say little of the load that was moved."""
+SETTLING = 2
+"""Ticks after an execution that do not count: the first interval began before its end, in the second
+followers catch up and caches fill."""
 SPARE = 3
 """So many times the ticks that are wanted are read, because some may lack a broker."""
 MICROSECOND = datetime.timedelta(microseconds=1)
@@ -42,6 +49,8 @@ def measured_between(
     """
     bounds = [one for one in (after, until and until - FURTHEST) if one is not None]
     begin = max(bounds) + MICROSECOND if bounds else None
+    if until is None and (newest := rightly_stamped(lake, cluster)) is not None:
+        until = newest
     end = None if until is None else until + MICROSECOND
     named = lake.table("imbalance", ["cluster", "tick"], since=begin, until=end)
     if not named.num_rows:

@@ -179,7 +179,7 @@ def test_without_java_and_spark_it_is_said_what_brings_them(
 
     def require(extra: str) -> None:
         assert extra in EXTRAS.values()
-        raise MissingExtraError(f"not installed: pip install 'trimtab[{extra}]'")
+        raise MissingExtraError(f"not installed: pip install the packages of {extra}")
 
     monkeypatch.setattr(jars_check, "require", require)
     monkeypatch.setenv("JAVA_HOME", "/nowhere")
@@ -187,7 +187,7 @@ def test_without_java_and_spark_it_is_said_what_brings_them(
     assert code == 1
     assert found["Java"][0] == found["Spark"][0] == "missing"
     assert "set JAVA_HOME" in found["Java"][1]
-    assert "pip install 'trimtab[spark]'" in found["Spark"][1]
+    assert "pip install the packages of spark" in found["Spark"][1]
 
 
 GROWTH = 1_000_000.0

@@ -212,7 +212,8 @@ def test_brokers_that_were_emptied_count_in_no_figure(
     lake_of(
         level, tmp_path / "lake", everywhere(level, (60.0, 30.0, 10.0)), everywhere(level, (50.0, 50.0, 0.0))
     )
-    emptied = snapshot([broker(one) for one in (1, 2, 3)], [partition("t", 0, [1, 2], load=(1, 1, 1, 1))])
+    brokers = [broker(one, capacity=(100.0,) * 4) for one in (1, 2, 3)]
+    emptied = snapshot(brokers, [partition("t", 0, [1, 2], load=(1, 1, 1, 1))])
     folder = Lake(tmp_path / "lake", level.pipeline()).snapshot_folder("orders") / "2026-11-21T12:05:00Z"
     folder.parent.mkdir(parents=True)
     write_snapshot(emptied, folder)
@@ -377,3 +378,70 @@ def test_fresh_samples_that_cannot_be_taken(
     code, _, told = run(capsys, "--live", *words)
     assert code == 2
     assert sentence in " ".join(told.split())
+
+
+def _snapshot_of(path: Path, loads: tuple[float, ...], idle: float = 0.0, taken: int = 300) -> None:
+    """A snapshot after the execution in which each broker leads a partition of this load."""
+    level = LEVELS["replicas"]
+    made = snapshot(
+        [broker(one, capacity=(100.0,) * 4) for one in BROKERS["replicas"]],
+        [
+            partition("t", place, [one], load=(load,) * 4)
+            for place, (one, load) in enumerate(zip(BROKERS["replicas"], loads, strict=True))
+        ],
+    )
+    at = NOON + datetime.timedelta(seconds=taken)
+    base = {"cpu": {str(one): idle for one in BROKERS["replicas"]}}
+    made = replace(
+        made,
+        reference=replace(made.reference, cluster="orders", taken_at=at.isoformat().replace("+00:00", "Z")),
+        quality=replace(made.quality, extra=(("x_cpu_base", "apart"),)),
+        extra=(("x_base_load", base),),
+    )
+    folder = Lake(path, level.pipeline()).snapshot_folder("orders") / f"{at:%Y-%m-%dT%H:%M:%S.%fZ}"
+    folder.parent.mkdir(parents=True)
+    write_snapshot(made, folder)
+
+
+def test_status_and_measure_do_not_contradict_each_other(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Samples and snapshot disagree, one way or the other: both commands name the goal that is missed. Where
+    they agree, both say that all is level.
+    """
+    level = LEVELS["replicas"]
+    journal(level, asked(level), BEGUN, ENDED)
+    cases = {"both": (EVEN, EVEN), "samples": (UNEVEN, EVEN), "snapshot": (EVEN, UNEVEN)}
+    for name, (samples, loads) in cases.items():
+        lake = tmp_path / name
+        # No more than ticks since the execution are judged, by either.
+        lake_of(level, lake, everywhere(level, UNEVEN), everywhere(level, samples))
+        _snapshot_of(lake, loads)
+        code, told, _ = run(capsys, "--lake", str(lake))
+        with pytest.raises(SystemExit):
+            main(["status", "--lake", str(lake)])
+        status = capsys.readouterr().out
+        level_by_both = name == "both"
+        assert (code == 0) == level_by_both, told
+        assert ("Levelled: every goal holds, by measurement." in told) == level_by_both
+        assert ("Everything that is measured is level." in status) == level_by_both, status
+        if name == "samples":
+            assert "by the brokers' own samples" in status
+            assert "network in (50.0% from the mean" in told
+        if name == "snapshot":
+            assert "not by the snapshot that plans use" in told
+            assert "network in (50.0%, epsilon 10.0%)" in told
+
+
+def test_idle_cpu_is_in_no_judgement(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Brokers take 40 of their 70, 68 and 66 without load: what moves can change is 30, 28 and 26."""
+    level = LEVELS["replicas"]
+    lake_of(
+        level, tmp_path / "lake", everywhere(level, UNEVEN), everywhere(level, EVEN, cpu=(70.0, 68.0, 66.0))
+    )
+    journal(level, asked(level), BEGUN, ENDED)
+    _snapshot_of(tmp_path / "lake", EVEN, idle=40.0)
+    _, told, _ = run(capsys, "--json")
+    after = json.loads(told)["after"]
+    assert after["peak_usage"]["cpu"] == pytest.approx(0.30)
+    assert after["worst_deviation"]["cpu"] == pytest.approx(2 / 28)

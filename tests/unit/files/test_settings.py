@@ -1,12 +1,15 @@
 """Settings: who wins, and which forms a value may take."""
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from trimtab.files.binding import Given, Refuse, Section
+from trimtab.files.binding import Given, Refuse, Section, Sections
 from trimtab.files.settings import load_settings
+from trimtab.levels.level import words_of
+from trimtab.levels.replicas.options import PLAN
 from trimtab.levels.settings import read_settings
 from trimtab.model.errors import SettingsError
 from trimtab.model.replicas.settings import ReplicasSettings
@@ -36,6 +39,9 @@ class OwnSection:
         """Refuse a share above one."""
         if self.share > 1:
             raise SettingsError(f"collect.share is {self.share}, expected at most 1; lower it")
+
+
+OWN: Sections = {"collect": None, "capacity": None}
 
 
 def written(tmp_path: Path, text: str) -> Path:
@@ -113,7 +119,8 @@ def test_another_room_binds_its_own_section(tmp_path: Path) -> None:
     """A section becomes the dataclass of the room that reads it; words take the type of their field."""
     path = written(tmp_path, '[collect]\nname = "5"\nfolder = "data"\n[collect.table]\na = 1\n')
     overrides = ["collect.name=7", "collect.limit=3", "collect.names=a", "collect.inner.depth=2"]
-    settings = read_settings(path, overrides, {"TRIMTAB_COLLECT_SHARE": "1", "TRIMTAB_COLLECT_ON": "true"})
+    environ = {"TRIMTAB_COLLECT_SHARE": "1", "TRIMTAB_COLLECT_ON": "true"}
+    settings = load_settings(path, overrides, environ, OWN)
     found = settings.section("collect", OwnSection)
     assert found == OwnSection(
         name="7",
@@ -142,10 +149,62 @@ def test_another_room_binds_its_own_section(tmp_path: Path) -> None:
     ],
 )
 def test_a_slip_in_a_section_is_named(override: str, told: str, tmp_path: Path) -> None:
-    """The room's own section is as strict as ours."""
-    settings = read_settings(written(tmp_path, ""), [override], {})
+    """The room's own section is as strict as ours, whether it is bound by the room or by the loader."""
+    settings = load_settings(written(tmp_path, ""), [override], {}, OWN)
     with pytest.raises(SettingsError, match=told):
         settings.section("collect", OwnSection)
+    with pytest.raises(SettingsError, match=told):
+        load_settings(
+            written(tmp_path, ""), [override], {}, {"collect": lambda: Section("collect", OwnSection)}
+        )
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("[kafka]\nbootstap = ['a:1']", "kafka.bootstap is not a setting; did you mean kafka.bootstrap?"),
+        ("[kafka]\ntimeout_seconds = 'soon'", "kafka.timeout_seconds is"),
+        ("[pulsar]\nadmn = 'http://a:1'", "did you mean pulsar.admin?"),
+        ("[redis]\npasword_file = 'p'", "did you mean redis.password_file?"),
+        ("[paxos]\nnod = 'n.json'", "did you mean paxos.node?"),
+        ("[collect]\nintervall_seconds = 30", "did you mean collect.interval_seconds?"),
+        ("[capacity]\ncpu_core = 8", "did you mean capacity.cpu_cores?"),
+        ("[capacity.brokers.1]\ncpu_core = 8", "did you mean capacity.brokers.1.cpu_cores?"),
+        ("[lake]\nraw_day = 1", "lake.raw_day is not a setting"),
+        ("[pipeline]\nwindow_second = 60", "did you mean pipeline.window_seconds?"),
+        ("[pipeline]\nwindow_seconds = 0", "give seconds between"),
+        ("[spark]\nmemry = '1g'", "did you mean spark.memory?"),
+        ("[execution]\nthrotle = 3", "did you mean execution.throttle?"),
+        ("[execution]\npoll_seconds = 0", "must be above 0"),
+        ("[keys]\nepsilom = 0.1", "did you mean keys.epsilon?"),
+    ],
+)
+def test_a_slip_in_any_section_is_named_whoever_reads_settings(text: str, told: str, tmp_path: Path) -> None:
+    """A verb that needs a section for nothing refuses its faults, too."""
+    with pytest.raises(SettingsError, match=re.escape(told)):
+        read_settings(written(tmp_path, text), [], {})
+
+
+def test_slips_of_the_command_line_and_the_environment_are_named_in_any_section() -> None:
+    """`--set` and variables are checked as the file is."""
+    with pytest.raises(SettingsError, match=r"--set execution.throtle=3: .* did you mean execution.throttle"):
+        read_settings(None, ["execution.throtle=3"], {})
+    with pytest.raises(SettingsError, match="did you mean TRIMTAB_KAFKA_BOOTSTRAP"):
+        read_settings(None, [], {"TRIMTAB_KAFKA_BOOTSTAP": "a:1"})
+
+
+def test_a_cluster_that_is_not_needed_may_be_told_in_part(tmp_path: Path) -> None:
+    """Without its address, with a secret in a file that is elsewhere, and keys of the user's own."""
+    text = "[kafka]\nuser = 'u'\npassword_file = 'not-here'\nx_note = 1\n"
+    found = read_settings(written(tmp_path, text), [], {"TRIMTAB_KAFKA_PASSWORD": "p"})
+    assert found.table("kafka")["user"] == "u"
+
+
+def test_an_option_is_named_as_it_was_typed() -> None:
+    """An option that is short for a setting is not told as `--set`."""
+    words = words_of(PLAN, {"drain": ["1,x"]})
+    with pytest.raises(SettingsError, match="^--drain 1,x: replicas.drain"):
+        read_settings(None, words, {})
 
 
 def test_a_room_may_take_its_section_raw(tmp_path: Path) -> None:

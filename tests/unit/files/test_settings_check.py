@@ -55,10 +55,11 @@ def test_words_and_variables_are_to_blame_too(tmp_path: Path) -> None:
 
 
 def test_what_is_missing_cannot_be_left_out(tmp_path: Path) -> None:
-    """No single value is to blame: the fault is told once, and there is no connection."""
-    found = checked(tmp_path, "[kafka]\nclient_id = 'x'\nusr = 'y'\n", "kafka")
-    assert len(found.faults) == 1
-    assert found.faults[0].startswith("kafka.bootstrap is missing")
+    """No single value is to blame: the fault is named once, after unknown keys; there is no connection."""
+    found = checked(tmp_path, "[kafka]\nclient_id = 'x'\nbootstap = ['y:1']\n", "kafka")
+    assert len(found.faults) == 2
+    assert found.faults[0].endswith("kafka.bootstap is not a setting; did you mean kafka.bootstrap?")
+    assert found.faults[1].startswith("kafka.bootstrap is missing")
     assert found.value is None
 
 

@@ -67,6 +67,16 @@ def test_too_few_rows_fall_back_to_fixed_shares_of_the_whole_cpu() -> None:
     assert base_cores(fit, cores, load) == 0.0
 
 
+def test_a_fit_that_explains_nothing_is_not_used() -> None:
+    """CPU that does not follow the load: costs of next to nothing would say that no move changes anything."""
+    rng = np.random.default_rng(5)
+    load = 1e6 * (1 + 0.002 * rng.normal(size=(60, 3)))
+    cores = 0.256 * (1 + 0.01 * rng.normal(size=60))
+    fit = fit_cpu(cores, load, SHARES)
+    assert fit.method == "shares"
+    np.testing.assert_allclose((load @ fit.cost).mean(), cores.mean())
+
+
 def test_share_of_an_absent_cause_goes_to_the_others() -> None:
     """Without consumers the CPU is what producing and replicating cost."""
     load = carried(3)

@@ -216,4 +216,4 @@ def test_an_export_by_command_names_the_extra_it_lacks(
     with pytest.raises(SystemExit) as ended:
         main(words)
     assert ended.value.code
-    assert "pip install 'trimtab[delta]'" in capsys.readouterr().err
+    assert "(extra delta), which is not installed" in capsys.readouterr().err

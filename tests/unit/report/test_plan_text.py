@@ -1,5 +1,6 @@
 """What a plan's text claims: no more than was proven."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -46,6 +47,38 @@ def test_shares_of_a_made_up_capacity_are_not_shown_and_idle_resources_are_named
     plan = trim.plan(made, ReplicasSettings())
     text = plan_text(plan, made)
     assert "(+100%)" in text
+    reasons = [move.reason.text for move in plan.moves]
+    assert "network in 0.0 B/s -> 1.0 B/s, limit 1.8 B/s; broker 1 4.0 B/s -> 3.0 B/s" in reasons[0]
+    assert not any("%" in one for one in reasons)
     assert "40%" not in text
     assert "not levelled, used below 1% on average: disk" in text
     assert "no capacity declared, so only compared between brokers: network in, network out" in text
+
+
+@pytest.mark.parametrize(
+    ("settings", "shown", "told"),
+    [
+        ({}, "80.0%.*10.0%", "every goal holds"),
+        ({"goals": ("rack", "theta")}, r"80.0% +$", "what was requested .*goals: rack, theta"),
+        (
+            {"demote": (1,), "goals": ("rack",)},
+            None,
+            "what was requested .*no leader on broker 1; goals: rack",
+        ),
+        ({"fix_offline": True, "drain": (3,)}, None, "what was requested .*empty broker 3; repair what is"),
+        ({"replication_factor": {"t": 2}}, r"80.0% +$", "what was requested .*2 replicas of t; goals: rack"),
+    ],
+)
+def test_only_goals_that_were_asked_for_are_shown(settings: dict, shown: str | None, told: str) -> None:
+    """A plan that levels nothing has no row for epsilon, and its sentence names what it was asked for."""
+    brokers = [broker(b, capacity=(100.0,) * 4) for b in (1, 2, 3)]
+    made = snapshot(brokers, [partition("t", p, [1 + p % 2, 2 - p % 2], load=(1, 1, 1, 1)) for p in range(6)])
+    plan = trim.plan(made, ReplicasSettings(**settings))
+    text = plan_text(plan, made)
+    rows = [line for line in text.splitlines() if line.strip().startswith("goal ")]
+    assert (len(rows) == 1) == ("theta" in plan.settings["goals"]) == (shown is not None)
+    if shown is not None:
+        assert re.search(shown, rows[0] + " ")
+    if plan.verdict in (Verdict.LEVEL, Verdict.LEVELLED):
+        assert re.search(told, text)
+        assert ("every goal holds" in text) == (not settings)

@@ -106,6 +106,21 @@ def test_a_level_cluster_is_told_so(tmp_path: Path) -> None:
     assert "not level" not in text
 
 
+def test_a_gap_and_a_clock_that_was_ahead_are_told(tmp_path: Path) -> None:
+    """Whoever reads figures must know how much of them is estimated, and what is not used."""
+    status = status_of(tmp_path, UNEVEN)
+    told = {
+        "x_partitions_without_rates": 1,
+        "x_partitions_estimated": 12,
+        "x_samples_ahead_until": "2026-11-21T12:20:00Z",
+    }
+    text = printed(replace(status, quality=status.quality | told)).replace("\n", " ")
+    assert "1 partition have no rates" not in text
+    assert "1 partition without rates: network load counts as 0" in text
+    assert "12 partitions without counters, which others have: network load is estimated" in text
+    assert "samples up to 2026-11-21T12:20:00Z are not used: the clock of a collector was ahead" in text
+
+
 def test_what_is_left_alone_is_not_called_level(tmp_path: Path) -> None:
     """An idle resource may be far from even: no goal is missed, and it is named."""
     idle = {1: (0.4, 0.3, 0.2, 0.009), 2: (0.4, 0.3, 0.2, 0.0), 3: (0.4, 0.3, 0.2, 0.0)}

@@ -30,7 +30,7 @@ def prepare(plan: BundlePlan, seen: BundlesSeen, rebase: bool) -> Prepared:
     return Prepared(plan, seen.cluster, seen, comparison, steps_of(plan, comparison))
 
 
-def warnings(port: BundlesPort, prepared: Prepared, settings: UnloadSettings) -> list[str]:
+def warnings(port: BundlesPort, prepared: Prepared, settings: UnloadSettings, expected: object) -> list[str]:
     """See `Acting.warnings`: silent brokers, bundles with more clients than a minute allows."""
     found = []
     if prepared.seen.silent:
@@ -86,7 +86,7 @@ ACTING = Acting(
     settings=UnloadSettings,
     look=look,
     prepare=prepare,
-    forecast=lambda prepared, settings: forecast(prepared.steps, settings),
+    forecast=lambda prepared, settings, sense: forecast(prepared.steps, settings),
     warnings=warnings,
     new_execution=new_execution,
     sense=sense,

@@ -20,10 +20,16 @@ class Patience:
     ----------
     table
         Name of the level's own table; empty where there is none.
-    poll_seconds, check_seconds
-        How often progress, and how often the whole cluster, is looked at while a batch runs.
-    attempts, backoff_seconds, backoff_maximum_seconds
-        How often a refused step is tried, and the pause before the second attempt; it doubles each time.
+    poll_seconds
+        Time between two looks at the steps of a batch that runs.
+    check_seconds
+        Time between two looks at the whole cluster while a batch runs.
+    attempts
+        How often a refused step is tried.
+    backoff_seconds
+        Pause before the second attempt of a step; it doubles for each further attempt.
+    backoff_maximum_seconds
+        Longest pause before a further attempt.
     broker_grace_seconds
         How long a broker may be gone before the steps towards it are given up.
     foreign_wait_seconds

@@ -117,7 +117,7 @@ def _place(plan: KeysPlan) -> Place:
     return Place(plan.topic, str(tables or "kafka:trimtab-tables"), plan.consumers, plan.topic_id)
 
 
-def warnings(port: KeysPort, prepared: Prepared, settings: KeysSettings) -> list[str]:
+def warnings(port: KeysPort, prepared: Prepared, settings: KeysSettings, expected: object) -> list[str]:
     """What is worth saying; whoever would break the order of keys that move is refused here.
 
     Raises

@@ -48,7 +48,9 @@ def prepare(plan: MastersPlan, seen: Seen, rebase: bool) -> Prepared:
     return Prepared(plan, seen.cluster, seen, comparison, steps)
 
 
-def warnings(port: MastersPort, prepared: Prepared, settings: TakeoverSettings) -> list[str]:
+def warnings(
+    port: MastersPort, prepared: Prepared, settings: TakeoverSettings, expected: object
+) -> list[str]:
     """Takeovers that would have to wait are told beforehand."""
     seen, found = prepared.seen, []
     for step in prepared.steps:

@@ -67,7 +67,7 @@ def _weights(table: Table) -> dict[str, Value]:
     return {key: value for key, value in table.items() if key.startswith("weight/")}
 
 
-def warnings(port: QueuesPort, prepared: Prepared, settings: PublishSettings) -> list[str]:
+def warnings(port: QueuesPort, prepared: Prepared, settings: PublishSettings, expected: object) -> list[str]:
     """A way back is said to be one."""
     newer = prepared.seen.version - prepared.plan.version
     if newer > 0 and prepared.steps and not prepared.comparison.differences:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from trimtab.act.acting import Acting, Entry, Newest, Prepared
 from trimtab.act.execution.codec import Codec
-from trimtab.act.replicas.figures import forecast
+from trimtab.act.replicas.figures import Forecast, forecast
 from trimtab.act.replicas.machine import ReplicasMachine, new_execution
 from trimtab.act.replicas.port import ClusterPort, Observation, ThrottleConfig, TopicPartition
 from trimtab.act.replicas.prepare import (
@@ -18,7 +18,7 @@ from trimtab.act.replicas.sensing import LoadSense
 from trimtab.act.replicas.settings import ExecutionSettings
 from trimtab.act.replicas.state import ExecutionState
 from trimtab.act.replicas.steps import UNMEASURED, Step, StepRecord
-from trimtab.act.replicas.throttle import first_rate, warnings
+from trimtab.act.replicas.throttle import brokers_of, first_rate, warnings
 from trimtab.model.replicas.plan import MoveKind, ReplicasPlan
 from trimtab.model.replicas.receipt import ReplicaOutcome, ReplicasReceipt
 
@@ -42,9 +42,17 @@ def prepare(plan: ReplicasPlan, seen: Observation, rebase: bool) -> Prepared:
     return Prepared(plan, seen.cluster_id, seen, comparison, steps_of(plan, seen, comparison))
 
 
-def warnings_before(port: ClusterPort, prepared: Prepared, settings: ExecutionSettings) -> list[str]:
+def forecast_of(prepared: Prepared, settings: ExecutionSettings, sense: LoadSense | None) -> Forecast:
+    """See `Acting.forecast`."""
+    load = None if sense is None else sense.without_drops()
+    return forecast(prepared.steps, prepared.seen, prepared.seen.at, settings, load)
+
+
+def warnings_before(
+    port: ClusterPort, prepared: Prepared, settings: ExecutionSettings, expected: Forecast
+) -> list[str]:
     """See `Acting.warnings`: throttles that others have set."""
-    rate = first_rate(settings, {}, ())
+    rate = expected.rate_bytes_per_second
     # Without a throttle of ours nothing is replaced, and the right to read settings may be missing.
     default = ThrottleConfig() if rate is None else port.read_throttle([])
     return _of_throttles(port, prepared.steps, prepared.seen.alive, rate, default)
@@ -54,7 +62,13 @@ def warnings_again(port: ClusterPort, state: ExecutionState) -> list[str]:
     """See `Acting.warnings_again`: the brokers' own throttles; the rate for all brokers may be ours."""
     left = tuple(record.step for record in state.records if not record.ended)
     alive = port.observe((), (), wide=False).alive
-    return _of_throttles(port, left, alive, first_rate(state.settings, {}, ()), ThrottleConfig())
+    return _of_throttles(port, left, alive, _rate_again(state, state.settings), ThrottleConfig())
+
+
+def _rate_again(state: ExecutionState, settings: ExecutionSettings) -> float | None:
+    """The throttle that an execution is gone on with, by the load that it knew last."""
+    left = [record.step for record in state.records if not record.ended and record.step.added]
+    return first_rate(settings, state.load.headroom, brokers_of(left))
 
 
 def _of_throttles(
@@ -75,7 +89,7 @@ def with_settings(state: ExecutionState, settings: ExecutionSettings) -> Executi
         state,
         settings=settings,
         copies_per_broker=settings.copies_per_broker,
-        rate_bytes_per_second=first_rate(settings, {}, ()),
+        rate_bytes_per_second=_rate_again(state, settings),
     )
 
 
@@ -117,7 +131,7 @@ ACTING = Acting(
     settings=ExecutionSettings,
     look=look,
     prepare=prepare,
-    forecast=lambda prepared, settings: forecast(prepared.steps, prepared.seen, prepared.seen.at, settings),
+    forecast=forecast_of,
     warnings=warnings_before,
     warnings_again=warnings_again,
     new_execution=new_execution,

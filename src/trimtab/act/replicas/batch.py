@@ -11,7 +11,7 @@ from trimtab.act.replicas.port import Observation
 from trimtab.act.replicas.settings import ExecutionSettings
 from trimtab.act.replicas.state import ExecutionState
 from trimtab.act.replicas.steps import UNMEASURED, Phase, Step, StepKind, StepRecord, StepState
-from trimtab.act.replicas.throttle import first_rate, order_for_throttle
+from trimtab.act.replicas.throttle import brokers_of, first_rate, order_for_throttle
 from trimtab.model.replicas.resources import RESOURCES
 
 
@@ -193,14 +193,19 @@ def _take_strength(gains: Mapping[int, Vector], strength: dict[int, Vector]) -> 
             strength[broker] = tuple(left - max(0.0, more) for left, more in left_and_more)
 
 
+def with_first_rate(state: ExecutionState, batch: tuple[Step, ...]) -> ExecutionState:
+    """The state with the throttle that the first copies begin with; one that is set already stays."""
+    copies = [step for step in batch if step.kind is StepKind.COPY and step.added]
+    if not copies or state.rate_bytes_per_second is not None or state.settings.throttle == "none":
+        return state
+    rate = first_rate(state.settings, state.load.headroom, brokers_of(copies))
+    return replace(state, rate_bytes_per_second=rate)
+
+
 def begin(state: ExecutionState, batch: tuple[Step, ...]) -> tuple[ExecutionState, Command]:
     """Put the throttle in force, then ask Kafka for the batch."""
     between_brokers = [step for step in batch if step.kind is StepKind.COPY]
-    copies = [step for step in between_brokers if step.added]
-    if copies and state.rate_bytes_per_second is None and state.settings.throttle != "none":
-        brokers = {broker for step in copies for broker in (*step.added, *step.before)}
-        rate = first_rate(state.settings, state.load.headroom, brokers)
-        state = replace(state, rate_bytes_per_second=rate)
+    state = with_first_rate(state, batch)
     order = order_for_throttle(state, batch)
     if order is not None:
         return state, order

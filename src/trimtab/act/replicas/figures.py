@@ -3,27 +3,60 @@
 Batches, bytes and, with a throttle, time beforehand; bytes left, rate and time left while it runs.
 """
 
-from collections import Counter, deque
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import ceil, inf
+from typing import Final
 
 from trimtab.act.execution import state as execution
-from trimtab.act.replicas.batch import choose_batch
+from trimtab.act.replicas.batch import choose_batch, with_first_rate
+from trimtab.act.replicas.catch_up import ROOM
 from trimtab.act.replicas.machine import new_execution
+from trimtab.act.replicas.messages import LoadSensed
 from trimtab.act.replicas.port import Observation, Placement
 from trimtab.act.replicas.reconcile import reconcile
 from trimtab.act.replicas.settings import ExecutionSettings
 from trimtab.act.replicas.state import ExecutionState
 from trimtab.act.replicas.steps import Step, StepKind, StepRecord, StepState
-from trimtab.act.replicas.throttle import next_copies_per_broker
+from trimtab.act.replicas.throttle import (
+    NetworkPath,
+    brokers_of,
+    free_network,
+    next_copies_per_broker,
+    next_rate,
+    rate_ceiling,
+    tightest_path,
+)
+from trimtab.model.replicas.resources import NETWORK_IN
+
+BURST_SECONDS: Final = 10.0
+WINDOW_SECONDS: Final = 11.0
+"""Kafka measures a throttled rate over a window. What the rate allows in ten seconds passes at once; then
+nothing does until the window has moved on (`replication.quota.window.num` = 11)."""
+LOOKS_LEAST: Final = 2
+"""The end of the shortest copy is seen at the second look at it."""
+LOOKS_MAX: Final = 100
+"""By so many looks at the cluster the rate of a throttle has reached its ceiling."""
+SENSINGS_MAX: Final = 20
+"""The load is predicted anew before each of so many batches; later batches use the last prediction."""
 
 
 @dataclass(frozen=True, slots=True)
 class BatchForecast:
-    """One batch: its steps, and the bytes that the busiest broker takes in or gives."""
+    """One batch.
+
+    Attributes
+    ----------
+    rate_bytes_per_second
+        The throttle at its beginning, per broker; None without a throttle.
+    seconds
+        Its duration; None if it is not known beforehand.
+    """
 
     steps: tuple[Step, ...]
-    busiest_broker_bytes: int
+    rate_bytes_per_second: float | None
+    seconds: float | None
 
     @property
     def bytes(self) -> int:
@@ -33,54 +66,172 @@ class BatchForecast:
 
 @dataclass(frozen=True)
 class Forecast:
-    """All batches in order, and the steps that could not be begun as things are now, with why."""
+    """All batches in order, and the steps that could not be begun as things are now, with why.
+
+    Attributes
+    ----------
+    limit
+        The network path that sets the throttle of the first batch; None where it is not derived from one.
+    """
 
     batches: tuple[BatchForecast, ...]
     blocked: tuple[tuple[Step, str], ...]
+    limit: NetworkPath | None = None
 
     @property
     def bytes(self) -> int:
         """Bytes copied in all."""
         return sum(batch.bytes for batch in self.batches)
 
-    def seconds(self, rate_bytes_per_second: float | None) -> float | None:
-        """Time the copies take at a throttle: the busiest broker's bytes at that rate, batch after batch.
+    @property
+    def rate_bytes_per_second(self) -> float | None:
+        """The throttle of the first batch that has one."""
+        return next((rate for one in self.batches if (rate := one.rate_bytes_per_second) is not None), None)
 
-        None without throttle: how fast the brokers can copy is not known beforehand. Kafka lets about ten
-        seconds' worth pass before a throttle bites, so short copies are quicker than told.
-        """
-        if rate_bytes_per_second is None:
-            return None
-        return sum(batch.busiest_broker_bytes / rate_bytes_per_second for batch in self.batches)
+    @property
+    def seconds(self) -> float | None:
+        """Duration of all batches; None if that of any is not known beforehand."""
+        seconds = [batch.seconds for batch in self.batches]
+        return None if None in seconds else sum(one for one in seconds if one is not None)
 
 
-def forecast(steps: Sequence[Step], seen: Observation, now: float, settings: ExecutionSettings) -> Forecast:
-    """Choose batch after batch as the execution will, if every step goes well."""
+def forecast(
+    steps: Sequence[Step],
+    seen: Observation,
+    now: float,
+    settings: ExecutionSettings,
+    sense: Callable[[tuple[StepRecord, ...], float], LoadSensed] | None = None,
+) -> Forecast:
+    """Choose batch after batch as the execution will, if every step goes well and none is dropped.
+
+    Parameters
+    ----------
+    sense
+        Predicts the load before a batch, as the execution senses it; None where no load is known.
+    """
     state = replace(new_execution(seen.cluster_id, steps, settings, now), seen=seen)
-    batches = []
-    while (choice := choose_batch(state)).batch:
-        batches.append(BatchForecast(choice.batch, _busiest(choice.batch)))
+    windows: dict[tuple[str, int], _Window] = {}
+    elapsed = 0.0
+    batches: list[BatchForecast] = []
+    limit = None
+    while True:
+        if sense is not None and len(batches) < SENSINGS_MAX:
+            state = replace(state, load=sense(state.records, state.now))
+        choice = choose_batch(state)
+        if not choice.batch:
+            break
+        state = with_first_rate(state, choice.batch)
+        copies = [step for step in choice.batch if step.kind is StepKind.COPY and step.added]
+        rate = state.rate_bytes_per_second if copies else None
+        if copies and limit is None and settings.follows_headroom:
+            limit = tightest_path(state.load.headroom, brokers_of(copies))
+        state, seconds = _copied_by(state, choice.batch, windows, elapsed)
+        elapsed += seconds or 0.0
+        batches.append(BatchForecast(choice.batch, rate, seconds))
         chosen = {step.number for step in choice.batch}
         done = [replace(r, state=StepState.DONE) if r.step.number in chosen else r for r in state.records]
         seen = _after(seen, choice.batch)
         state = replace(state, seen=seen, records=tuple(reconcile(r, seen, now, settings) for r in done))
         if any(step.kind is not StepKind.LEAD for step in choice.batch):
-            copies = next_copies_per_broker(settings, state.copies_per_broker, healthy=True)
-            state = replace(state, copies_per_broker=copies)
+            most = next_copies_per_broker(settings, state.copies_per_broker, healthy=True)
+            state = replace(state, copies_per_broker=most)
     blocked = [(r.step, choice.blocked.get(r.step.number)) for r in state.records]
-    return Forecast(tuple(batches), tuple((step, why.reason) for step, why in blocked if why is not None))
+    told = tuple((step, why.reason) for step, why in blocked if why is not None)
+    return Forecast(tuple(batches), told, limit)
 
 
-def _busiest(batch: Sequence[Step]) -> int:
-    load: Counter[int] = Counter()
-    for step in batch:
-        if step.kind is StepKind.COPY:
-            each = step.bytes // max(1, len(step.added))
-            for broker in step.added:
-                load[broker] += each
-            for broker in step.removed:
-                load[broker] += each
-    return max(load.values(), default=0)
+@dataclass
+class _Window:
+    """The quota window of a path into or out of a broker: its begin, and the bytes that passed since."""
+
+    begun: float = -inf
+    passed: float = 0.0
+
+    def passes(self, now: float, whole: float, rate: float) -> float:
+        """The time at which so many bytes have passed under a throttle."""
+        if now >= self.begun + WINDOW_SECONDS:
+            self.begun, self.passed = now, 0.0
+        full = BURST_SECONDS * rate
+        windows = max(0, ceil((self.passed + whole) / full) - 1)
+        self.passed = self.passed + whole - windows * full
+        end = self.begun + windows * WINDOW_SECONDS if windows else now
+        self.begun += windows * WINDOW_SECONDS
+        return end
+
+
+def _copied_by(
+    state: ExecutionState, batch: Sequence[Step], windows: dict[tuple[str, int], _Window], now: float
+) -> tuple[ExecutionState, float | None]:
+    """The state after a batch with the throttle's rate as it is then, and the batch's seconds.
+
+    What is written to the partitions meanwhile is copied, too. The rate changes at each look at the whole
+    cluster, by the same rule as in the execution.
+
+    Parameters
+    ----------
+    windows
+        The quota window of each path; brought up to date.
+    now
+        Seconds since the execution began.
+    """
+    settings, poll = state.settings, state.settings.poll_seconds
+    copies = [step for step in batch if step.kind is StepKind.COPY and step.added]
+    if not copies:
+        return state, 0.0 if batch[0].kind is StepKind.LEAD else LOOKS_LEAST * poll
+    rate = state.rate_bytes_per_second
+    if rate is None:
+        return state, None
+    left, written = _paths(copies, state)
+    brokers, headroom = brokers_of(copies), state.load.headroom
+    ceiling = rate_ceiling(settings, headroom, brokers)
+    needed = min(ROOM * max(written.values()), free_network(headroom, brokers))
+
+    def later(rate: float, looks: float) -> float:
+        for _ in range(min(int(looks), LOOKS_MAX)):
+            after = next_rate(settings, rate, ceiling, healthy=True, needed=needed)
+            assert after is not None
+            if after == rate:
+                break
+            rate = after
+        return rate
+
+    def seconds_at(rate: float, windows: Mapping[tuple[str, int], _Window]) -> float:
+        ends = [
+            windows[path].passes(now, whole / (1 - written[path] / rate), rate)
+            for path, whole in left.items()
+        ]
+        return max(LOOKS_LEAST, ceil((max(ends) - now) / poll)) * poll
+
+    rate = min(rate, later(rate, 1))
+    if max(written.values()) >= rate:
+        rate = later(rate, LOOKS_MAX)
+        if max(written.values()) >= rate:
+            return state, None
+    for path in left:
+        windows.setdefault(path, _Window())
+    tried = {path: replace(windows[path]) for path in left}
+    end = later(rate, seconds_at(rate, tried) / settings.check_seconds)
+    seconds = seconds_at((rate + end) / 2, windows)
+    return replace(state, rate_bytes_per_second=end), seconds
+
+
+def _paths(
+    copies: Iterable[Step], state: ExecutionState
+) -> tuple[dict[tuple[str, int], float], dict[tuple[str, int], float]]:
+    """Bytes to copy, and bytes per second written meanwhile, by direction and broker."""
+    left: dict[tuple[str, int], float] = {}
+    written: dict[tuple[str, int], float] = {}
+    for step in copies:
+        each = step.bytes / len(step.added)
+        placement = state.seen.placements[step.partition]
+        source = placement.leader if placement.leader is not None else step.before[0]
+        gains = state.load.gains.get(step.number, {})
+        for broker in step.added:
+            rate = gains[broker][NETWORK_IN] if broker in gains else 0.0
+            for path in (("in", broker), ("out", source)):
+                left[path] = left.get(path, 0.0) + each
+                written[path] = written.get(path, 0.0) + rate
+    return left, written
 
 
 def _after(seen: Observation, batch: Sequence[Step]) -> Observation:

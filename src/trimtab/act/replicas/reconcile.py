@@ -13,7 +13,13 @@ from trimtab.act.replicas.port import Observation, Placement, TopicPartition
 from trimtab.act.replicas.settings import ExecutionSettings
 from trimtab.act.replicas.state import ExecutionState
 from trimtab.act.replicas.steps import Phase, StepKind, StepRecord, StepState
-from trimtab.act.replicas.throttle import free_network, next_copies_per_broker, next_rate, rate_ceiling
+from trimtab.act.replicas.throttle import (
+    brokers_of,
+    free_network,
+    next_copies_per_broker,
+    next_rate,
+    rate_ceiling,
+)
 
 
 def observed(state: ExecutionState, event: ClusterObserved) -> ExecutionState:
@@ -53,7 +59,7 @@ def _pace(state: ExecutionState, *, copies_ended: bool) -> ExecutionState:
         copies = next_copies_per_broker(state.settings, copies, healthy=not trouble)
     rate = state.rate_bytes_per_second
     if wide and any(record.step.kind is StepKind.COPY for record in state.active):
-        brokers = {b for r in state.active for b in (*r.step.added, *r.step.before)}
+        brokers = brokers_of(record.step for record in state.active)
         headroom = state.load.headroom
         ceiling = rate_ceiling(state.settings, headroom, brokers)
         needed = min(ROOM * rate_to_keep_up(state.active, state.seen), free_network(headroom, brokers))

@@ -44,12 +44,17 @@ class LoadSense:
         *,
         drop: bool = True,
     ) -> None:
+        self._plan = plan
         self._planned = planned
         self._newest = newest
         self._drop = drop
         self._asked = plan.settings
         self._goals = Goals.of(plan.settings, RESOURCES)
         self._moves = {move.order: move for move in plan.moves}
+
+    def without_drops(self) -> "LoadSense":
+        """The same, which looks for no steps to drop: for a forecast of all steps."""
+        return LoadSense(self._plan, self._planned, self._newest, drop=False)
 
     def measures(self, records: tuple[StepRecord, ...], begun_at: float) -> tuple[Measures, str]:
         """σ, worst γ and peak under the placement that the steps have reached, and where the load is from."""
@@ -162,8 +167,9 @@ class View:
         return goals.violated(self.snapshot.imbalance(self.replicas, self.leader))
 
     def headroom(self) -> dict[int, Headroom]:
-        """Free network of every broker."""
-        free = np.maximum(self.snapshot.brokers.capacity - self.load(), 0.0)
+        """Free network of every broker; infinite where no capacity is known."""
+        known = ~np.isin(RESOURCES, self.snapshot.quality.nominal_capacity)
+        free = np.where(known, np.maximum(self.snapshot.brokers.capacity - self.load(), 0.0), np.inf)
         return {
             id: Headroom(float(free[index, NETWORK_IN]), float(free[index, NETWORK_OUT]))
             for id, index in self.broker.items()

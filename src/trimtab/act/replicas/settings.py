@@ -15,13 +15,17 @@ class ExecutionSettings(Patience):
     throttle
         `auto` (what the brokers' networks have left, else `throttle_start_bytes_per_second`, then adapted
         while running), `none`, or bytes per second.
-    throttle_start_bytes_per_second, throttle_minimum_bytes_per_second
-        Where `auto` begins when no head-room is known, and the least it goes down to.
+    throttle_start_bytes_per_second
+        Rate that `auto` begins with where no head-room is known.
+    throttle_minimum_bytes_per_second
+        Lowest rate that `auto` goes down to.
     throttle_headroom_fraction
         Share of a broker's free network that copies may take.
-    copies_per_broker, copies_per_broker_maximum
-        How many copies a broker may take part in at once, as source or as destination, at first and at most;
-        one more after every quiet batch of copies, half as many after trouble.
+    copies_per_broker
+        How many copies a broker may take part in at once at first, as source or as destination; one more
+        after every quiet batch of copies, half as many after trouble.
+    copies_per_broker_maximum
+        How many copies a broker may take part in at once at most.
     copies_per_cluster
         How many partitions may be copied at once.
     leaders_per_batch
@@ -72,6 +76,11 @@ class ExecutionSettings(Patience):
         for name in ("throttle_headroom_fraction", "disk_reserve_fraction"):
             if not 0 <= getattr(self, name) < 1:
                 raise SettingsError(f"execution.{name} is {getattr(self, name)}: it must be 0 to below 1")
+
+    @property
+    def follows_headroom(self) -> bool:
+        """Whether the throttle follows what the brokers' networks have left."""
+        return self.throttle == "auto"
 
     @property
     def fixed_rate(self) -> float | None:

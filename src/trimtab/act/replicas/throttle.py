@@ -1,7 +1,7 @@
 """The replication throttle: ours, what was there before us, and how its rate follows the cluster's health."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from trimtab.act.execution.messages import Command, CommandFailed, Failure
 from trimtab.act.execution.state import Status
@@ -93,16 +93,38 @@ def rate_ceiling(
     return max(settings.throttle_minimum_bytes_per_second, settings.throttle_headroom_fraction * tightest)
 
 
+@dataclass(frozen=True, slots=True)
+class NetworkPath:
+    """One direction of a broker's network, and the bytes per second that are free in it."""
+
+    broker: int
+    resource: str
+    free_bytes_per_second: float
+
+
+def tightest_path(headroom: Mapping[int, Headroom], brokers: Iterable[int]) -> NetworkPath | None:
+    """The path of these brokers that has the least room; None where no limit is known."""
+    paths = [
+        NetworkPath(broker, name, free)
+        for broker in sorted(set(brokers) & headroom.keys())
+        for name, free in (
+            ("network_in", headroom[broker].network_in),
+            ("network_out", headroom[broker].network_out),
+        )
+        if free < float("inf")
+    ]
+    return min(paths, key=lambda path: path.free_bytes_per_second, default=None)
+
+
 def free_network(headroom: Mapping[int, Headroom], brokers: Iterable[int]) -> float:
     """The room of the tightest of these brokers, bytes per second; infinite where no limit is known."""
-    return min(
-        (
-            min(headroom[broker].network_in, headroom[broker].network_out)
-            for broker in brokers
-            if broker in headroom
-        ),
-        default=float("inf"),
-    )
+    tightest = tightest_path(headroom, brokers)
+    return float("inf") if tightest is None else tightest.free_bytes_per_second
+
+
+def brokers_of(steps: Iterable[Step]) -> frozenset[int]:
+    """The brokers whose network copies may use: the old replicas, any of which may lead, and the new ones."""
+    return frozenset(broker for step in steps for broker in (*step.added, *step.before))
 
 
 def next_rate(

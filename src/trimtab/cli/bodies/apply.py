@@ -60,8 +60,10 @@ def apply(
         free = partial(store.refuse_if_taken, port, settings=how, say=say)
         prepared = prepare(acting, port, plan, rebase=rebase, refuse_if_taken=free)
         warnings = doubts(plan.snapshot, store.journal.entries(), time.time(), how.plan_age_seconds)
-        warnings += acting.warnings(port, prepared, how)
-        _foretell(level, prepared, how, warnings, dry_run=dry_run, as_json=as_json)
+        sense = acting.sense(plan, newest_of(level, where.lake, plan.snapshot.cluster), how)
+        expected = acting.forecast(prepared, how, sense)
+        warnings += acting.warnings(port, prepared, how, expected)
+        _foretell(level, prepared, expected, how, warnings, dry_run=dry_run, as_json=as_json)
         if dry_run:
             return
         if not prepared.steps:
@@ -76,7 +78,7 @@ def apply(
             how,
             level.plan().to_bytes(plan).decode("utf-8"),
             facts={"plan": str(path.absolute()), "strategy": plan.strategy},
-            sense=acting.sense(plan, newest_of(level, where.lake, plan.snapshot.cluster), how),
+            sense=sense,
             run=lambda make: run_watched(make, words.progress_line(), cancelling=words.cancelling),
             say=say,
         )
@@ -86,10 +88,16 @@ def apply(
 
 
 def _foretell(
-    level: Level, prepared: Prepared, how: Any, warnings: list[str], *, dry_run: bool, as_json: bool
+    level: Level,
+    prepared: Prepared,
+    forecast: Any,
+    how: Any,
+    warnings: list[str],
+    *,
+    dry_run: bool,
+    as_json: bool,
 ) -> None:
     """Say what would happen: every step, and on request as JSON, where nothing else is to happen."""
-    forecast = level.acting().forecast(prepared, how)
     cluster, cluster_id = prepared.plan.snapshot.cluster, prepared.cluster_id
     if dry_run and as_json:
         told = {"cluster": cluster, "cluster_id": cluster_id, "forecast": msgspec.to_builtins(forecast)}
@@ -105,11 +113,15 @@ def _foretell(
 
 def doubts_of(snapshot: SnapshotReference, age_seconds: float) -> list[str]:
     """See `doubts`: with the executions that the state folder knows, which is not made for that."""
-    entries: list[Entry] = []
+    return doubts(snapshot, known_executions(), time.time(), age_seconds)
+
+
+def known_executions() -> list[Entry]:
+    """The executions that the state folder knows, which is not made for that."""
     if os.access(state_folder() / JOURNAL_FILE, os.R_OK | os.W_OK):
         with suppress(TrimtabError), open_store() as store:
-            entries = store.journal.entries()
-    return doubts(snapshot, entries, time.time(), age_seconds)
+            return store.journal.entries()
+    return []
 
 
 def settings_of(level: Level, where: Where) -> Settings:

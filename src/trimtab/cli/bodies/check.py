@@ -16,18 +16,16 @@ import typer
 from trimtab.cli.bodies.where import Where
 from trimtab.files.folder_check import folder_findings
 from trimtab.files.places import state_folder
-from trimtab.files.settings import Settings, read_unchecked, settings_file
+from trimtab.files.settings import Settings, check_section, read_unchecked, settings_file
 from trimtab.files.settings_check import bound
 from trimtab.jars.check import spark_findings
 from trimtab.levels import LEVELS, System, systems
-from trimtab.levels.settings import SECTIONS, execution_settings, execution_table, pipeline_table
+from trimtab.levels.settings import SECTIONS, execution_table
 from trimtab.model.errors import SettingsError, TrimtabError
 from trimtab.model.finding import Finding, broken, exit_code_of, fine, missing
 from trimtab.observe.collect.settings import CapacitySettings, CollectSettings
 from trimtab.observe.lake import Lake
 from trimtab.observe.lake_age import lake_age
-from trimtab.observe.level_pipeline import settings_of
-from trimtab.observe.settings import LakeSettings
 from trimtab.report.check_text import check_lines, lake_finding
 from trimtab.report.formats import fitted
 
@@ -86,18 +84,13 @@ def _settings(where: Where, done: Callable[[_Read], None]) -> Iterator[Finding]:
     except SettingsError as error:
         yield broken(PART, "file", str(error))
         return
-    kinds: dict[str, Callable[[Settings], Any]] = {
-        "collect": lambda one: one.section("collect", CollectSettings),
-        "capacity": lambda one: one.section("capacity", CapacitySettings),
-        "lake": lambda one: one.section("lake", LakeSettings),
-        "pipeline": lambda one: settings_of(
-            one.section("pipeline", pipeline_table()), [level.pipeline() for level in LEVELS.values()]
-        ),
-        "execution": lambda one: [execution_settings(one, level) for level in LEVELS.values()],
-    }
-    kinds |= {level.name: partial(Settings.bound, section=level.settings()) for level in LEVELS.values()}
     asked = [one for one in systems() if where.given[one.address.name] is not None]
     asked = asked or [one for one in systems() if settings.given(one.name)]
+    kinds: dict[str, Callable[[Settings], Any]] = {
+        name: partial(check_section, section=section() if callable(section) else section)
+        for name, section in SECTIONS.items()
+        if section is not None
+    }
     kinds |= {system.name: partial(where.connection, system) for system in asked}
     made = {}
     for section, bind in kinds.items():
@@ -118,7 +111,7 @@ def _settings(where: Where, done: Callable[[_Read], None]) -> Iterator[Finding]:
         _Read(
             made["collect"] or CollectSettings(),
             made["capacity"] or CapacitySettings(),
-            (made["execution"] or [execution_table()()])[0].plan_age_seconds,
+            (made["execution"] or execution_table()()).plan_age_seconds,
             [(one, made[one.name]) for one in asked if made[one.name] is not None],
         )
     )

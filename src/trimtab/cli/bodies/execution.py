@@ -70,7 +70,7 @@ def _take_up(request: str | None, execution: int | None, where: Where, *, as_jso
         settings = settings_of(level, where)
         how = execution_settings(settings, level)
         # Unless told otherwise here, it goes on with the settings that it was begun with.
-        told = any(word.startswith("execution.") for word in where.overrides)
+        told = any(isinstance(word, str) and word.startswith("execution.") for word in where.overrides)
         plan = level.plan().from_bytes(store.journal.path, store.journal.plan(entry.id).encode("utf-8"))
         line = words.progress_line()
         connection = where.connection(level.system_of(plan), settings)

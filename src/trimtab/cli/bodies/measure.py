@@ -22,18 +22,17 @@ from trimtab.files.head import duration
 from trimtab.files.store import Place
 from trimtab.levels import Level, level_named
 from trimtab.model.errors import InputError, ObserveError
-from trimtab.model.level import out_of_service
+from trimtab.model.level import out_of_service, standing_of
 from trimtab.observe.lake import Lake
 from trimtab.report.comparison import Comparison, asked_goals
 from trimtab.report.formats import clock_text, fitted
 from trimtab.report.saying import say
-from trimtab.report.stretch import measured_between
+from trimtab.report.stretch import LEAST, SETTLING, measured_between
 
 if TYPE_CHECKING:
+    from trimtab.model.level import Breach
     from trimtab.report.measured import Measured
 
-LEAST = 3
-"""Figures of fewer samples are those of a moment."""
 NOTHING_BEFORE = "there is nothing to compare with; let `trimtab collect` run before the next plan"
 COLLECT = f"`trimtab collect --ticks {LEAST + 3}`, then `trimtab pipeline run`, or give --live"
 
@@ -74,7 +73,7 @@ def measure(
         )
     with fresh_or_kept(level, where, seconds) as lake:
         after = _after(entry, level, lake, ticks, period, fresh=seconds is not None)
-        found = _compared(level, plan, where, lake, before, after)
+        found = _compared(level, plan, where, lake, before, after, period)
     if plot is not None:
         _draw(found, plot, entry, spent)
     if as_json:
@@ -131,8 +130,9 @@ def _after(entry: Entry, level: Level, lake: Place, ticks: int, period: Stretch,
         If there are too few.
     """
     end, until = period
-    # Two intervals: the first began before the end, in the second followers catch up and caches fill.
-    after = measured_between(Lake(lake, level.pipeline()), entry.cluster, ticks, end, until, settling=2)
+    after = measured_between(
+        Lake(lake, level.pipeline()), entry.cluster, ticks, end, until, settling=SETTLING
+    )
     if after is None or after.instants < LEAST:
         remedy = "give more seconds with --for" if fresh else COLLECT
         raise _too_few(lake, entry, after, f"after it ended ({clock_text(end.timestamp())})", remedy)
@@ -140,7 +140,7 @@ def _after(entry: Entry, level: Level, lake: Place, ticks: int, period: Stretch,
 
 
 def _compared(
-    level: Level, plan: Any, where: Where, lake: Place, before: Measured, after: Measured
+    level: Level, plan: Any, where: Where, lake: Place, before: Measured, after: Measured, period: Stretch
 ) -> Comparison:
     newest = newest_of(level, lake, plan.snapshot.cluster)()
     left_out = frozenset() if newest is None else out_of_service(newest[1], plan.settings)
@@ -148,8 +148,14 @@ def _compared(
     left_out |= set(before.brokers) ^ set(after.brokers)
     before, after = before.without(left_out), after.without(left_out)
     usual = where.read().of(level.settings())
+    planned: tuple[Breach, ...] = ()
+    if newest is not None:
+        before, after = before.as_planned(newest[1]), after.as_planned(newest[1])
+        # What `status` judges by: the two must not contradict each other.
+        if period[1] is None and newest[0] >= after.ticks[-1].timestamp():
+            planned = standing_of(newest[1], usual).breaches
     goals, idle = asked_goals(plan.settings, usual, after)
-    return Comparison(before, after, plan.predicted.after, goals, idle)
+    return Comparison(before, after, plan.predicted.after, goals, idle, planned)
 
 
 def _sampled(found: Comparison) -> list[str]:

@@ -35,7 +35,8 @@ def plan(level: Level, asked: PlanAsked, out: Path | None, form: str, *, all_mov
     if out is not None:
         level.plan().write(planned.plan, out)
     reference = planned.plan.snapshot
-    how = execution_settings(read_settings(asked.settings, (), os.environ), level)
+    words = [word for word in asked.words if word.partition(".")[0].strip() == "execution"]
+    how = execution_settings(read_settings(asked.settings, words, os.environ), level)
     warnings = doubts_of(reference, how.plan_age_seconds)
     age = time.time() - datetime.fromisoformat(reference.taken_at).timestamp()
     if form == "json":

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import datetime
 import json
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import typer
@@ -18,12 +20,13 @@ from trimtab.files.settings import Settings
 from trimtab.files.store import Place
 from trimtab.levels import LEVELS, Level, System
 from trimtab.model.errors import InputError, ObserveError, SettingsError
-from trimtab.model.level import Standing, standing_of
+from trimtab.model.level import Breach, Standing, missed_beside, out_of_service, standing_of
 from trimtab.model.plan import Problem
 from trimtab.observe.collect.settings import CollectSettings
 from trimtab.observe.lake import Lake
-from trimtab.observe.status import ClusterStatus, read_statuses
+from trimtab.observe.status import TICKS, ClusterStatus, read_statuses
 from trimtab.report.status_text import finding_lines, status_document, status_text
+from trimtab.report.stretch import LEAST, SETTLING, measured_between
 
 WATCH_SECONDS = 2.0
 
@@ -71,11 +74,32 @@ def _judged(
     """How level the newest snapshot is, as a plan sees it, or why that is not known; and what it shows."""
     level = LEVELS[status.level]
     try:
-        newest = Lake(lake, level.pipeline()).newest_snapshot(status.cluster)
-        snapshot, asked = level.snapshot().read(newest), settings.of(level.settings())
+        home = Lake(lake, level.pipeline())
+        snapshot = level.snapshot().read(home.newest_snapshot(status.cluster))
+        asked = settings.of(level.settings())
+        found = standing_of(snapshot, asked)
+        standing = replace(found, sampled=_missed_by_samples(home, status.cluster, snapshot, asked, found))
     except (InputError, ObserveError) as error:
         return str(error), ()
-    return standing_of(snapshot, asked), () if level.findings is None else level.findings()(snapshot, asked)
+    return standing, () if level.findings is None else level.findings()(snapshot, asked)
+
+
+def _missed_by_samples(
+    lake: Lake, cluster: str, snapshot: Any, settings: Any, standing: Standing
+) -> tuple[Breach, ...]:
+    """Goals that the samples since the last execution miss, as `measure` has them, and the snapshot holds."""
+    if not hasattr(snapshot, "partitions"):
+        return ()
+    # The journal is a database, which most looks at a cluster do not need.
+    from trimtab.cli.bodies.apply import known_executions
+
+    ended = [one.ended_at or one.created_at for one in known_executions() if one.cluster == cluster]
+    after = datetime.datetime.fromtimestamp(max(ended), datetime.UTC) if ended else None
+    found = measured_between(lake, cluster, TICKS, after, None, settling=SETTLING)
+    if found is None or found.instants < LEAST:
+        return ()
+    seen = found.without(out_of_service(snapshot, vars(settings))).as_planned(snapshot)
+    return missed_beside(seen.breaches(standing.goals), standing.breaches)
 
 
 def _of_brokers(system: System, where: Where, *, every: bool) -> Look:
@@ -129,6 +153,9 @@ def show(seen: Look, *, watch: bool, as_json: bool) -> None:
 
 
 def _watch(seen: Look) -> None:
+    if not Console().is_terminal:
+        _follow(seen)
+        return
     with (
         suppress(KeyboardInterrupt),
         Live(console=Console(highlight=False), auto_refresh=False, vertical_overflow="visible") as live,
@@ -139,4 +166,22 @@ def _watch(seen: Look) -> None:
             except ObserveError as error:
                 # The pipeline may publish its first tables while we wait.
                 live.update(f"[yellow]![/] {error}", refresh=True)
+            time.sleep(WATCH_SECONDS)
+
+
+def _follow(seen: Look) -> None:
+    """Print what there is whenever it changes, where nothing can be drawn over: a pipe or a file."""
+    console, last = Console(highlight=False), ""
+    with suppress(KeyboardInterrupt):
+        while True:
+            with console.capture() as captured:
+                try:
+                    for part in seen()[1]:
+                        console.print(part, soft_wrap=isinstance(part, str))
+                except ObserveError as error:
+                    console.print(f"waiting: {error}", soft_wrap=True, markup=False)
+            if (now := captured.get()) != last:
+                typer.echo(now, nl=False)
+                sys.stdout.flush()
+                last = now
             time.sleep(WATCH_SECONDS)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from trimtab.files.settings import Settings
+from trimtab.files.settings import Override, Overrides, Settings
 from trimtab.files.store import Place
 from trimtab.levels import System, systems
 from trimtab.levels.settings import read_settings
@@ -31,11 +31,11 @@ class Where:
 
     lake: Place
     settings: Path | None
-    overrides: Sequence[str]
+    overrides: Overrides
     given: Mapping[str, Any]
 
-    def read(self, *words: str) -> Settings:
-        """The settings in force, with further words of `section.key=value`."""
+    def read(self, *words: str | Override) -> Settings:
+        """The settings in force, with further settings that options stand for."""
         return read_settings(self.settings, (*self.overrides, *words), os.environ)
 
     def connection(self, system: System, settings: Settings) -> Any:

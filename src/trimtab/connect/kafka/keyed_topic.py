@@ -234,33 +234,44 @@ class KeyedTopic:
 
     def _words(self) -> tuple[list[bytes], list[tuple[bytes, float]]]:
         """All texts of the topic's table, the last one last, and the last of each heartbeat with its time."""
+        own, told = table.record_key(self.topic), heartbeat.record_key(self.topic, "")
+        texts: list[bytes] = []
+        words: dict[bytes, tuple[bytes, float]] = {}
+        for key, value, at in self._records():
+            if key == own:
+                texts = [] if value is None else [*texts, value]
+            elif value is None:
+                words.pop(key, None)
+            elif key.startswith(told):
+                words[key] = value, at
+        return texts, list(words.values())
+
+    def records(self) -> list[tuple[bytes, bytes | None, float]]:
+        """Records of the topic of tables: key, value, and the record's own time in seconds since 1970."""
+        with _told(self.tables_topic or ""):
+            return list(self._records())
+
+    def _records(self) -> Iterator[tuple[bytes, bytes | None, float]]:
+        """Records of the topic of tables in their order; those without a key are left out."""
         from kafka import TopicPartition
 
         if self.tables_topic is None or self._described(self.tables_topic) is None:
-            return [], []
+            return
         place = TopicPartition(self.tables_topic, 0)
         client = consumer(self._connection, enable_auto_commit=False)
-        own, told = table.record_key(self.topic), heartbeat.record_key(self.topic, "")
         try:
             client.assign([place])
             client.seek_to_beginning(place)
             end = client.end_offsets([place])[place]
-            texts: list[bytes] = []
-            words: dict[bytes, tuple[bytes, float]] = {}
             limit = time.monotonic() + READ_SECONDS
             while client.position(place) < end:
                 for one in client.poll(timeout_ms=500).get(place, ()):
-                    if one.key == own:
-                        texts = [] if one.value is None else [*texts, one.value]
-                    elif one.value is None:
-                        words.pop(one.key, None)
-                    elif one.key is not None and one.key.startswith(told):
-                        words[one.key] = one.value, one.timestamp / 1000
+                    if one.key is not None:
+                        yield one.key, one.value, one.timestamp / 1000
                 if time.monotonic() > limit:
                     raise ConnectError(
                         f"topic {self.tables_topic} was not read in {READ_SECONDS:g} s: are its brokers well?"
                     )
-            return texts, list(words.values())
         finally:
             client.close(autocommit=False)
 

@@ -26,8 +26,10 @@ class KafkaConnection(Connection):
         `PLAINTEXT`, `SSL`, `SASL_PLAINTEXT` or `SASL_SSL`.
     sasl_mechanism
         `PLAIN`, `SCRAM-SHA-256` or `SCRAM-SHA-512`, for the two SASL protocols.
-    user, password
-        For the two SASL protocols.
+    user
+        Name that brokers are shown under the two SASL protocols.
+    password
+        Password of `user`.
     client_id
         The name brokers see, for their quotas and logs.
     timeout_seconds

@@ -1,8 +1,12 @@
 """A broker for taskiq whose queues are level by work: `LevelledBroker`."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trimtab.extras import missing_extra_named
+
+if TYPE_CHECKING:
+    from trimtab.dataplane.queues.broker import LevelledBroker
+    from trimtab.dataplane.queues.refusals import QueuesFullError, retry_after_seconds
 
 _PLACES = {
     "LevelledBroker": "broker",

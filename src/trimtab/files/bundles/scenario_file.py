@@ -8,8 +8,8 @@ import msgspec
 from msgspec import Meta, Struct
 
 from trimtab.files.reading import read_bytes
-from trimtab.files.refusals import did_you_mean, shape_of, shown
-from trimtab.model.errors import SettingsError
+from trimtab.files.refusals import shape_of, shown
+from trimtab.model.errors import SettingsError, did_you_mean
 
 T = TypeVar("T", bound=Struct)
 

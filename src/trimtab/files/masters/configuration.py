@@ -10,8 +10,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from trimtab.files.masters.guard import Guard
-from trimtab.files.refusals import did_you_mean
-from trimtab.model.errors import InputError, SettingsError
+from trimtab.model.errors import InputError, SettingsError, did_you_mean
 from trimtab.online.masters.settings import MasterSettings
 
 FORMAT: Final = "trimtab/masters-node/1"

@@ -27,8 +27,8 @@ def _check(settings: ReplicasSettings, refuse: Refuse) -> None:
             refuse(name, list(getattr(settings, name)), "broker ids, 0 or more")
     if not 1 <= settings.settle_price <= 1000:
         refuse("settle_price", settings.settle_price, "1 to 1000")
-    if not 0 <= settings.max_copied_per_gain < float("inf"):
-        refuse("max_copied_per_gain", settings.max_copied_per_gain, "a number, 0 or more")
+    if not 0 <= settings.min_gain_per_copy <= 100:
+        refuse("min_gain_per_copy", settings.min_gain_per_copy, "0 to 100")
     if settings.load not in LOADS:
         refuse("load", settings.load, f"one of {', '.join(LOADS)}")
     for goal in settings.goals:
@@ -43,6 +43,9 @@ def _check(settings: ReplicasSettings, refuse: Refuse) -> None:
     for name in ("add", "demote", "drain"):
         if any(asked.count(broker) > 1 for broker in getattr(settings, name)):
             refuse(name, list(getattr(settings, name)), "each broker once, in one of drain, demote and add")
+    for name in ("to_disks", "replication_factor"):
+        if settings.rebalance and getattr(settings, name):
+            refuse("rebalance", True, f"false beside {name}: a plan for the one, then a plan for the other")
     factors = dict(settings.replication_factor)
     if not all(0 < factor < 2**15 for factor in factors.values()) or not all(factors):
         refuse("replication_factor", factors, "numbers of replicas above 0, by topic or pattern")

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from trimtab.lab.demo.sampling import Period
     from trimtab.lab.sandbox.log_check import LogCheck
+    from trimtab.model.imbalance import Measures
     from trimtab.model.load import FloatArray
     from trimtab.report.before_after import Outcome
     from trimtab.report.measured import Measured
@@ -45,6 +46,24 @@ def show_map(screen: Screen, epsilon: FloatArray, before: Measured, after: Measu
     )
     for left, right in panels:
         screen.table(terminal_heatmap(names, left, right, columns=columns, epsilon=epsilon))
+
+
+def misses(outcome: Outcome, predicted: Measures, after: Measures, goals: Goals) -> list[str]:
+    """The goals that are missed: by how much, and what the plan predicted."""
+    lines = []
+    for name in outcome.unmet:
+        off, peak = after.worst_deviation[name], after.peak_usage.get(name, 0.0)
+        if off > goals.epsilon[name]:
+            lines.append(
+                f"{resource_name(name)}: {off:.1%} from the mean, goal {goals.epsilon[name]:.1%}; the plan "
+                f"predicted {predicted.worst_deviation.get(name, float('nan')):.1%}"
+            )
+        if peak > goals.theta[name]:
+            lines.append(
+                f"{resource_name(name)}: peak {peak:.1%}, goal {goals.theta[name]:.0%}; the plan predicted "
+                f"{predicted.peak_usage.get(name, float('nan')):.1%}"
+            )
+    return lines
 
 
 def judgement(outcome: Outcome, verdict: Verdict, log: LogCheck) -> str:

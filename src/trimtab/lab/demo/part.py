@@ -127,8 +127,8 @@ class Demo(ABC, Generic[SandboxT, SnapshotT, PlanT, ReceiptT]):
         """The snapshot of a file or folder."""
 
     @abstractmethod
-    def plan(self, snapshot: SnapshotT) -> PlanT:
-        """The plan."""
+    def plan(self, snapshot: SnapshotT, noise: Mapping[str, float]) -> PlanT:
+        """The plan; `noise` is how far a broker's measured mean may be off by chance, parts of the mean."""
 
     @abstractmethod
     def plan_text(self, plan: PlanT, snapshot: SnapshotT) -> str:

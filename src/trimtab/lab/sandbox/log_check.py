@@ -74,11 +74,15 @@ class LogCheck:
         ways = {
             "read back from the log": self.read_back,
             "read by consumers before retention removed them": self.read_by_consumers,
-            "removed unread, known by their offsets": self.by_place,
         }
         told = [f"{count:,} {way}" for way, count in ways.items() if count]
-        return f"every one of {self.confirmed:,} confirmed {records} is there, once and in order" + (
-            f" ({', '.join(told)})" if told else ""
+        parts = []
+        if told:
+            parts.append(f"{self.read_back + self.read_by_consumers:,} once and in order ({', '.join(told)})")
+        if self.by_place:
+            parts.append(f"{self.by_place:,} removed unread, known by their offsets alone")
+        return f"every one of {self.confirmed:,} confirmed {records} is accounted for" + (
+            f": {', '.join(parts)}" if parts else ""
         )
 
 

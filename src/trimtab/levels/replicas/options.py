@@ -10,7 +10,14 @@ from trimtab.levels.spark import MASTER
 
 
 def _brokers(name: str, help: str) -> Option:
-    return Option(f"--{name}", f"{help} (replicas.{name}).", list[str], [], setting=f"replicas.{name}")
+    return Option(
+        f"--{name}",
+        f"{help} (replicas.{name}).",
+        list[str],
+        [],
+        setting=f"replicas.{name}",
+        whole_numbers=True,
+    )
 
 
 PLAN: Final = (
@@ -19,10 +26,17 @@ PLAN: Final = (
     _brokers("add", "New brokers to fill: what need not move is copied to them alone"),
     Option(
         "--fix-offline",
-        "Move only what must: off dead, drained and demoted brokers, failed dirs, crowded racks and hosts.",
+        "Move only what must: replicas off dead and drained brokers and failed dirs, and lost leaders.",
         bool,
         False,
         setting="replicas.fix_offline",
+    ),
+    Option(
+        "--rebalance",
+        "Also level the cluster, beside --drain, --demote or --fix-offline.",
+        bool,
+        False,
+        setting="replicas.rebalance",
     ),
     Option(
         "--to-disks",

@@ -26,9 +26,10 @@ class BundlesSettings:
         known capacity it is asked.
     grace_seconds
         A bundle does not go back to a broker that it left within this time.
-    max_unloads, max_sessions
-        Limits to the whole plan: how many unloads, and how many clients they may disconnect; none is no
-        limit.
+    max_unloads
+        Most unloads of the whole plan; none is no limit.
+    max_sessions
+        Most clients that the whole plan may disconnect; none is no limit.
     excluded_namespaces
         Names or glob patterns of namespaces whose bundles are not moved to level the cluster.
     evacuate_excluded_namespaces

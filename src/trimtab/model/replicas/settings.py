@@ -26,7 +26,8 @@ GOALS: Final = {
     "name says",
 }
 """Goals that a plan can be asked for, by name. Emptying dead and draining brokers and offline log dirs, and
-giving leaderless partitions a leader, is always part of a plan."""
+giving leaderless partitions a leader, is part of a plan unless it is for `demote`, `to_disks` or
+`replication_factor` alone."""
 
 DEFAULT_GOALS: Final = ("rack", "host", "theta", "epsilon", "log_dirs")
 
@@ -67,9 +68,12 @@ class ReplicasSettings:
     load
         The load that the plan is made for: `recent`, or `peak` or `forecast` of the coming day
         (`trimtab.model.replicas.coming`).
-    settle_hours, settle_price
-        To copy a replica of a partition of which one came within so many hours is deemed as dear as so many
-        times its bytes, where the snapshot tells when replicas came; 0 hours: it is not.
+    settle_hours
+        How long a partition that received a replica counts as moved lately, where the snapshot says when
+        replicas came; 0: never.
+    settle_price
+        A partition that received a replica in the last `settle_hours` costs so many times its bytes to copy
+        again.
     theta
         Highest utilisation allowed, per resource (in the order of `RESOURCES`), 0 < θ <= 1.
     epsilon
@@ -77,9 +81,12 @@ class ReplicasSettings:
     idle_usage
         ε is not asked of a resource that brokers use less than this share of on average: nothing is copied to
         level disks that are one part in a thousand full. Of a resource without known capacity it is asked.
-    host_theta, host_epsilon
-        The same for hosts that bear load of their own (goal `host_load`); a resource that is not named has θ
-        or ε of the brokers.
+    host_theta
+        Highest utilisation allowed of a host that bears load of its own (goal `host_load`); a resource that
+        is not named has that of `theta`.
+    host_epsilon
+        Highest deviation allowed of such a host from the hosts' mean; a resource that is not named has that
+        of `epsilon`.
     host_capacity
         For the goal `host_load`: what a host can carry where that is less than its brokers together, by host
         and resource (cores, bytes, bytes per second). It goes before what the snapshot declares.
@@ -95,7 +102,10 @@ class ReplicasSettings:
         Goals to meet; the order in which they are named does not matter. Those that are not in the default
         are asked for by name.
     excluded_topics
-        Names or glob patterns of topics whose replicas and leaders stay where they are.
+        Names or glob patterns of topics whose replicas and leaders are not levelled.
+    evacuate_excluded_topics
+        True: replicas of excluded topics leave dead and draining brokers and offline log dirs, and their
+        leaders leave demoted brokers. False: they stay there, and the plan counts them as left behind.
     excluded_brokers_for_leaders
         Broker ids that are given no further leaderships.
     excluded_brokers_for_replicas
@@ -108,18 +118,27 @@ class ReplicasSettings:
         Broker ids to be filled, as if the snapshot called them `new`: what need not move is copied to them
         alone.
     fix_offline
-        True: only what must move does. Of the goals, `rack` and `host` remain, and no disk is filled above θ.
+        True: only offline replicas, replicas on draining brokers and leaderless partitions change, besides
+        what `drain` and `demote` name.
+    rebalance
+        True: `drain`, `demote` and `fix_offline` also level the cluster. False: such a plan makes only the
+        moves that the request needs, and those that keep brokers under θ which the request would lift above.
     to_disks
         True: replicas move between the log dirs of their broker alone; nothing leaves its broker, but for
         what `fix_offline` asks for beside it.
     replication_factor
         The number of replicas asked of topics, by name or glob pattern; a name goes before patterns. Only the
         partitions of these topics change then: replicas are added, or dropped, and nothing else moves.
-    max_copied_per_gain
-        The most that copies for ε may cost: the share of all data that is copied, divided by the fall of the
-        sum of N·σ over the resources that ε is asked of (`trimtab.plan.replicas.price`).
-    max_bytes, max_moves
-        Limits to the whole plan, copies between brokers and between log dirs together; None is no limit.
+    min_gain_per_copy
+        Where a plan cannot meet every goal, copies for ε are left out that gain less: the fall of (N·σ)²,
+        summed over the resources that ε is asked of, divided by twice the share of all data that is copied.
+        Of one copy it is about the difference between the deviations of its source and its destination. 0:
+        every copy that helps is made.
+    max_bytes
+        Most bytes that the whole plan copies, between brokers and between log dirs together; None is no
+        limit.
+    max_moves
+        Most moves of the whole plan; None is no limit.
     seed
         For strategies that draw; the same seed gives the same plan.
     time_budget_seconds
@@ -142,17 +161,31 @@ class ReplicasSettings:
     min_leaders_per_topic: Mapping[str, int] = field(default_factory=dict, metadata=ON_LEAST)
     goals: tuple[str, ...] = DEFAULT_GOALS
     excluded_topics: tuple[str, ...] = ()
+    evacuate_excluded_topics: bool = True
     excluded_brokers_for_leaders: tuple[int, ...] = ()
     excluded_brokers_for_replicas: tuple[int, ...] = ()
     drain: tuple[int, ...] = ()
     demote: tuple[int, ...] = ()
     add: tuple[int, ...] = ()
     fix_offline: bool = False
+    rebalance: bool = field(default=False, metadata=IF_GIVEN)
     to_disks: bool = False
     replication_factor: Mapping[str, int] = field(default_factory=dict, metadata=IF_GIVEN)
-    max_copied_per_gain: float = 0.5
+    min_gain_per_copy: float = 0.2
     max_bytes: int | None = None
     max_moves: int | None = None
     seed: int = 0
     time_budget_seconds: float = 0.0
     role_aware: RoleAwareSettings = field(default_factory=RoleAwareSettings)
+
+    @property
+    def is_scoped(self) -> bool:
+        """Whether the plan makes only the moves that a request needs, and levels nothing else."""
+        evacuates = bool(self.drain or self.demote) and not self.add
+        return (evacuates or self.fix_offline or self.to_disks) and not self.rebalance
+
+    @property
+    def demotes_only(self) -> bool:
+        """Whether the only request is `demote`, so that no replica has to leave its broker."""
+        asked = self.drain or self.fix_offline or self.to_disks or self.add or self.rebalance
+        return bool(self.demote) and not asked

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 
-from trimtab.model.errors import SettingsError
+from trimtab.model.errors import SettingsError, did_you_mean
 
 
 @dataclass(frozen=True)
@@ -18,8 +18,10 @@ class BrokerCapacity:
     ----------
     cpu_cores
         Cores, or the limit of its container.
-    network_in_bytes_per_second, network_out_bytes_per_second
-        Of its network interface, or what may be used of it.
+    network_in_bytes_per_second
+        What its network interface receives at most, or what may be used of it.
+    network_out_bytes_per_second
+        What its network interface sends at most, or what may be used of it.
     disk_bytes
         Instead of the sum that its log dirs report; spread evenly over them. Kafka only.
     message_rate_per_second
@@ -71,7 +73,8 @@ class CapacitySettings(BrokerCapacity):
 def _check(subject: str, declared: Mapping[str, float | None]) -> None:
     for key, value in declared.items():
         if key not in KEYS:
-            raise SettingsError(f"{subject}.{key} is not a setting: known are {', '.join(KEYS)}")
+            hint = did_you_mean(key, KEYS, f"known are {', '.join(KEYS)}", f"{subject}.")
+            raise SettingsError(f"{subject}.{key} is not a setting; {hint}")
         if value is not None and not 0 < value < float("inf"):
             raise SettingsError(f"{subject}.{key} is {value}: write a number above 0, or leave it out")
 
@@ -170,3 +173,39 @@ class CollectSettings:
     def patience_seconds(self) -> float:
         """The time-out in force."""
         return min(10.0, self.interval_seconds / 3) if self.timeout_seconds is None else self.timeout_seconds
+
+
+def unknown_ids(settings: CollectSettings, capacity: CapacitySettings, known: Collection[int]) -> list[str]:
+    """A sentence for each broker id that the settings name and a Kafka cluster does not have.
+
+    Parameters
+    ----------
+    known
+        Ids of all brokers of the cluster, also of those that are down.
+    """
+    exporters = settings.prometheus if isinstance(settings.prometheus, dict) else {}
+    found = []
+    for section, table in (
+        ("capacity.brokers", [name for name in capacity.brokers if name.isdigit()]),
+        ("collect.hosts", settings.hosts),
+        ("collect.prometheus", exporters),
+    ):
+        for name in table:
+            if int(name) not in known:
+                hint = _nearest(name, map(str, sorted(known)), section)
+                found.append(f"{section}.{name}: the cluster has no broker {name}; {hint}")
+    return found
+
+
+def unknown_addresses(capacity: CapacitySettings, known: Collection[str]) -> list[str]:
+    """A sentence for each address in `[capacity.brokers]` at which no broker of a Pulsar cluster serves."""
+    return [
+        f"capacity.brokers.{name}: no broker {name} is in service; "
+        f"{_nearest(name, known, 'capacity.brokers')}"
+        for name in capacity.brokers
+        if not name.isdigit() and name not in known
+    ]
+
+
+def _nearest(name: str, known: Iterable[str], section: str) -> str:
+    return did_you_mean(name, known, "correct it or take it out", f"{section}.")

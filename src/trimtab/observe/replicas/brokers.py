@@ -26,6 +26,10 @@ _COUNTED = (
     "produce_requests",
     "fetch_requests",
 )
+_MILLI = 1000
+"""Estimates are summed as whole thousandths of bytes per second, which add up alike in any order."""
+_ESTIMATES = {"led_in": "log_bytes", "led_out": "read_bytes", "followed_in": "log_bytes"}
+"""Columns of `traffic`, by what brokers carry of them. Topic counters stay out: not all brokers have them."""
 _TOLD = ("host", "rack", "broker_state", "flags", "previous_tick")
 _CAPACITIES = ("cpu_capacity", "network_in_capacity", "network_out_capacity")
 
@@ -35,7 +39,8 @@ def brokers(rates: DataFrame, traffic: DataFrame) -> DataFrame:
 
     One row per broker that is a member at that tick or in sync for a partition. Where some broker's counters
     are not to be had, all brokers' bytes are the growth of the logs it holds and what groups commit of those
-    it leads, which its disks and offsets tell; CPU then stays absent.
+    it leads, which its disks and offsets tell; CPU then stays absent. What a partition of a broker carried
+    may not be known; then neither is what the broker carried.
     """
     gathered = _gathered(_own(rates), _carried(traffic))
     live = F.coalesce(F.col("broker_state") != "fenced", F.lit(True))
@@ -48,7 +53,9 @@ def brokers(rates: DataFrame, traffic: DataFrame) -> DataFrame:
 
     def counted_or(counter: str, estimate: str) -> Column:
         # A member without any partition carries nothing; one whose own sample is missing is not known to.
-        estimated = F.coalesce(F.col(estimate), F.lit(0))
+        interval = F.unix_micros("tick") - F.unix_micros("previous_tick")
+        pace = F.when(~F.coalesce(F.col(f"{estimate}_unknown"), F.lit(False)), F.coalesce(estimate, F.lit(0)))
+        estimated = F.round(pace * (interval / (SECOND * _MILLI)))
         return F.when(told, F.when(F.col("metered"), F.col(counter)).otherwise(estimated))
 
     return conform(
@@ -89,22 +96,27 @@ def _own(rates: DataFrame) -> DataFrame:
 
 
 def _carried(traffic: DataFrame) -> DataFrame:
-    """Bytes of the partitions that each broker leads and follows."""
+    """Paces of the partitions that each broker leads and follows, and whether some are not known."""
+    paces = {
+        f"_{name}": F.round(F.col(name) * (SECOND * _MILLI / F.col("elapsed_us"))).cast("bigint")
+        for name in sorted(set(_ESTIMATES.values()))
+    }
     # A partition without a leader lists its last in-sync replica although that broker is gone.
     holder = traffic.where("leader is not null").select(
         "cluster",
         "tick",
         "leader",
-        "log_bytes",
-        F.col("bytes_in").alias("produced"),
-        F.col("bytes_out").alias("consumed"),
+        *(pace.alias(name) for name, pace in paces.items()),
         F.explode("in_sync").alias("broker"),
     )
     leads = F.col("broker") == F.col("leader")
+    carries = {"led_in": leads, "led_out": leads, "followed_in": ~leads}
     return holder.groupBy("cluster", "tick", "broker").agg(
-        F.sum(F.when(leads, F.col("produced"))).alias("led_in"),
-        F.sum(F.when(leads, F.col("consumed"))).alias("led_out"),
-        F.sum(F.when(~leads, F.col("log_bytes"))).alias("followed_in"),
+        *(F.sum(F.when(carries[name], F.col(f"_{of}"))).alias(name) for name, of in _ESTIMATES.items()),
+        *(
+            F.max(carries[name] & F.col(f"_{of}").isNull()).alias(f"{name}_unknown")
+            for name, of in _ESTIMATES.items()
+        ),
     )
 
 
@@ -129,7 +141,11 @@ def _gathered(own: DataFrame, carried: DataFrame) -> DataFrame:
             F.sum(F.when(F.col("kind") == "replica", F.col("size_bytes"))).alias("held_bytes"),
             F.sum(F.when(F.col("kind") == "log_dir", F.col("disk_total_bytes"))).alias("disk_capacity"),
             F.count(F.when(F.col("kind") == "log_dir", F.lit(1))).alias("dirs"),
-            *(F.first(name, ignorenulls=True).alias(name) for name in ("led_in", "led_out", "followed_in")),
+            *(
+                F.first(name, ignorenulls=True).alias(name)
+                for estimate in _ESTIMATES
+                for name in (estimate, f"{estimate}_unknown")
+            ),
         )
     )
 

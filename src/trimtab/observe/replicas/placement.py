@@ -15,6 +15,8 @@ from trimtab.model.replicas.snapshot import NOBODY, Brokers, BrokerState, LogDir
 from trimtab.observe.columns import SECOND
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
     from trimtab.observe.settings import PipelineSettings
@@ -150,6 +152,49 @@ def placement_at(moment: Moment[PipelineSettings]) -> Placement:
     return Placement(
         Brokers(ids, tuple(host), tuple(rack), np.array(state, dtype=np.int8), limits), dirs, partitions, size
     )
+
+
+_DAY = 86400 * SECOND
+"""How far a clock may have been ahead for its samples to be told from those of a new cluster."""
+_HOLES = 8
+"""Holes between ticks that are looked at, the newest first."""
+
+
+def consistent_tick(moment: Moment[PipelineSettings]) -> int:
+    """The tick of the newest samples of a cluster: an earlier one where a clock was ahead.
+
+    The offsets of logs only grow, so they tell the order of two ticks whatever their clocks say. Samples that
+    were stamped ahead of time come after a hole, with offsets below those before it; or they lie between the
+    others. A cluster that was made anew under the same name has lower offsets than any before: it is not
+    ahead.
+    """
+    told = moment.rows("quality", moment.tick - _DAY, None, ("tick",), pc.field("kind") == "partition")
+    ticks = np.unique(told["tick"].cast(pa.int64()).to_numpy()) if told.num_rows else np.zeros(0, np.int64)
+    if len(ticks) < 3:
+        return moment.tick
+    apart = np.diff(ticks)
+    holes = np.flatnonzero(apart > 1.5 * np.median(apart))[::-1][:_HOLES] + 1
+    oldest = _offsets(moment, int(ticks[0]))
+    newest = len(ticks)
+    for place in dict.fromkeys([len(ticks) - 1, *holes.tolist()]):
+        before, after = _offsets(moment, int(ticks[place - 1])), _offsets(moment, int(ticks[place]))
+        if _are_behind(after, before) and not _are_behind(after, oldest):
+            newest = place
+    return int(ticks[newest - 1])
+
+
+def _offsets(moment: Moment[PipelineSettings], tick: int) -> dict[tuple[str, int], int]:
+    rows = moment.rows(
+        "rates", tick, tick, ("topic", "partition", "end_offset"), pc.field("kind") == "partition"
+    )
+    columns = (rows[name].to_pylist() for name in ("topic", "partition", "end_offset"))
+    return {(topic, number): end for topic, number, end in zip(*columns, strict=True) if end is not None}
+
+
+def _are_behind(one: Mapping[tuple[str, int], int], other: Mapping[tuple[str, int], int]) -> bool:
+    """Whether more offsets of `one` are below those of `other` than above."""
+    common = one.keys() & other.keys()
+    return sum(one[key] < other[key] for key in common) > sum(one[key] > other[key] for key in common)
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,7 +15,7 @@ from trimtab.observe.replicas.schemas import COUNTERS, DELTAS, RATES, STATE
 from trimtab.observe.spark_columns import conform, flagged_where, sound
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
     from trimtab.observe.settings import PipelineSettings
 
@@ -57,7 +57,8 @@ def _changes(
     state = [name for name in STATE if name in values]
     needed = dict.fromkeys((*KEYS, "sampled_at", "flags", "leader", *deltas, *state))
     entity = Window.partitionBy(*_ENTITY).orderBy("tick")
-    before = {name: F.lag(name).over(entity) for name in ("tick", "sampled_at", "leader", *deltas)}
+    placed = [name for name in ("in_sync", "adding") if name in values]
+    before = {name: F.lag(name).over(entity) for name in ("tick", "sampled_at", "leader", *placed, *deltas)}
     paired = accepted.select(*needed, *(column.alias(f"_before_{name}") for name, column in before.items()))
 
     tick = F.unix_micros("tick")
@@ -86,6 +87,7 @@ def _changes(
             **changes,
             "previous_tick": F.when(F.col("_near"), F.col("_before_tick")),
             "previous_leader": F.when(F.col("_near"), F.col("_before_leader")),
+            "complete_before": _complete_before() if placed else F.lit(None).cast("array<int>"),
             "elapsed_us": F.when(sound(), F.coalesce("_by_clock", by_tick)),
         }
     ).select(
@@ -94,10 +96,20 @@ def _changes(
         "flags",
         "previous_tick",
         "previous_leader",
+        "complete_before",
         "elapsed_us",
         *deltas.values(),
         *state,
     )
+
+
+def _complete_before() -> Column:
+    """The brokers whose replica was complete at the sample before; null where the same ones still are."""
+    none = F.array().cast("array<int>")
+    before, now = (
+        F.array_except(f"{prefix}in_sync", F.coalesce(f"{prefix}adding", none)) for prefix in ("_before_", "")
+    )
+    return F.when(F.col("_near") & ~before.eqNullSafe(now), before)
 
 
 def _ticks(accepted: DataFrame) -> DataFrame:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from statistics import fmean
+from math import fsum
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,11 +31,14 @@ class RoleLoads:
     method
         Where CPU comes from: `measured`, `shares` or `absent`.
     valid_share
-        Mean share of the windows that measured intervals cover.
+        Share of the time from the oldest to the newest window used that measured intervals cover, over all
+        partitions. Where a partition has windows with counters, the others cover nothing.
     extrapolated_share
         Share of (partition, window) pairs that are partly extrapolated.
     unknown
         Partitions without any window: their rates count as 0.
+    estimated
+        Partitions whose rates come from logs and offsets, though those of others come from counters.
     begin
         Start of the oldest window used, microseconds.
     ends
@@ -48,6 +51,7 @@ class RoleLoads:
     valid_share: float
     extrapolated_share: float
     unknown: int
+    estimated: int
     begin: int
     ends: list[int]
 
@@ -57,7 +61,7 @@ def role_loads(
 ) -> RoleLoads:
     """The load value of every partition's roles at a tick; `model` is of `newest_cpu_fit`, maybe empty."""
     settings, tick = moment.settings, moment.tick
-    columns = ("topic", "partition", "leader_load", "follower_load", "valid_share", "extrapolated")
+    columns = ("topic", "partition", "leader_load", "follower_load", "valid_share", "counted", "extrapolated")
     rows, end = moment.windows("attributed", settings.windows, columns)
     number = len(placement.partitions)
     ends = np.unique(end)
@@ -65,6 +69,7 @@ def role_loads(
     used = (closed if len(closed) else ends)[-settings.windows :]
     leader = np.full((len(used), number, len(RESOURCES)), np.nan)
     follower = leader.copy()
+    counted = np.zeros((len(used), number), dtype=bool)
     valid = extrapolated = 0.0
     if len(used):
         counts = np.isin(end, used)
@@ -75,8 +80,19 @@ def role_loads(
         for loads, name in ((leader, "leader_load"), (follower, "follower_load")):
             loads[at, place[known]] = fields_of(rows, name, RESOURCES)[known]
         if known.any():
-            # Rows come in the order of the files that they lie in; rounded once, the mean is the same in any.
-            valid = fmean(rows["valid_share"].to_numpy()[known].tolist())
+            covered = np.zeros((len(used), number))
+            covered[at, place[known]] = rows["valid_share"].to_numpy()[known]
+            counted[at, place[known]] = rows["counted"].to_numpy(zero_copy_only=False)[known]
+            # A mean of counters and estimates would be neither: a partition's counters go before.
+            passed = counted.any(axis=0) & ~counted
+            covered[passed] = 0.0
+            leader[..., [NETWORK_IN, NETWORK_OUT]] = np.where(
+                passed[..., None], np.nan, leader[..., [NETWORK_IN, NETWORK_OUT]]
+            )
+            seen = np.unique(place[known])
+            spanned = (used[-1] - used[0]) // settings.slide + 1
+            # Rows come in the order of the files that they lie in; rounded once, the sum is the same in any.
+            valid = fsum(covered[:, seen].ravel().tolist()) / (len(seen) * int(spanned))
             extrapolated = float(rows["extrapolated"].to_numpy(zero_copy_only=False)[known].mean())
     if model:
         # The newest fit has seen most: the windows' own would mix costs, and fixed shares at the start.
@@ -91,6 +107,15 @@ def role_loads(
     clean = [np.nan_to_num(one, nan=0.0, posinf=0.0, neginf=0.0) for one in value]
     method = model.get("method", "absent")
     begin = int(used[0]) - settings.window if len(used) else tick
+    estimated = int((~counted.any(axis=0)).sum()) - unknown if counted.any() else 0
     return RoleLoads(
-        clean[0], clean[1], method, valid, extrapolated, unknown, begin, [int(one) for one in used]
+        clean[0],
+        clean[1],
+        method,
+        valid,
+        extrapolated,
+        unknown,
+        estimated,
+        begin,
+        [int(one) for one in used],
     )

@@ -47,6 +47,7 @@ RATES: Final[Columns] = (
     *((name, kind) for name, kind in FORM.columns if name in FORM.keys),
     *columns("sampled_at timestamp, previous_tick timestamp, elapsed_us bigint, flags int"),
     ("previous_leader", "int"),
+    ("complete_before", "array<int>"),
     *((name, "bigint") for name in DELTAS.values()),
     *_STATE,
 )
@@ -56,11 +57,13 @@ _PARTITION: Final[Columns] = columns(
     "in_sync array<int>, elapsed_us bigint, size_bytes bigint, records_in bigint, records_out bigint"
 )
 
-GROWTH: Final[Columns] = _PARTITION + columns("records_kept bigint, growth_bytes bigint, flags int")
+GROWTH: Final[Columns] = _PARTITION + columns(
+    "previous_leader int, readers int, records_kept bigint, growth_bytes bigint, flags int"
+)
 
 TRAFFIC: Final[Columns] = _PARTITION + columns(
-    "log_bytes bigint, bytes_in bigint, bytes_out bigint, bytes_per_record double, flags int, "
-    "extrapolated boolean"
+    "log_bytes bigint, read_bytes bigint, bytes_in bigint, bytes_out bigint, bytes_per_record double, "
+    "flags int, counted boolean, extrapolated boolean"
 )
 
 BROKERS: Final[Columns] = columns(
@@ -82,7 +85,7 @@ WINDOWS: Final[Columns] = columns(
     "cluster string, window_end timestamp, kind string, broker int, topic string, partition int, "
     f"leader int, replicas array<int>, in_sync array<int>, cpu {STATISTICS}, disk {STATISTICS}, "
     f"network_in {STATISTICS}, network_out {STATISTICS}, leader_in double, follower_in double, "
-    "requests double, samples int, valid_share double, extrapolated boolean"
+    "requests double, samples int, valid_share double, counted boolean, extrapolated boolean"
 )
 
 CPU_MODEL: Final[Columns] = columns(
@@ -103,7 +106,7 @@ ROLE_LOAD: Final = "struct<cpu:double,disk:double,network_in:double,network_out:
 ATTRIBUTED: Final[Columns] = columns(
     "cluster string, window_end timestamp, topic string, partition int, leader int, "
     f"replicas array<int>, in_sync array<int>, leader_load {ROLE_LOAD}, follower_load {ROLE_LOAD}, "
-    "replication_out double, cpu_method string, valid_share double, extrapolated boolean"
+    "replication_out double, cpu_method string, valid_share double, counted boolean, extrapolated boolean"
 )
 
 HOURS: Final[Columns] = columns(

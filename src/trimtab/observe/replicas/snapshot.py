@@ -18,7 +18,7 @@ from trimtab.observe.columns import SECOND
 from trimtab.observe.cpu_fit import newest_cpu_fit
 from trimtab.observe.lake import instant
 from trimtab.observe.replicas.coming import coming_loads, held_seconds
-from trimtab.observe.replicas.placement import placement_at
+from trimtab.observe.replicas.placement import consistent_tick, placement_at
 from trimtab.observe.replicas.role_loads import role_loads
 from trimtab.observe.snapshots import Moment, write_snapshots
 
@@ -35,7 +35,7 @@ def write_newest_snapshots(lake: Lake, manifest: Manifest, settings: ReplicasPip
     def write(moment: Moment[ReplicasPipelineSettings], path: Path) -> None:
         write_snapshot(snapshot_at(moment), path)
 
-    return write_snapshots(lake, manifest, settings, "growth", write)
+    return write_snapshots(lake, manifest, settings, "growth", write, consistent=consistent_tick)
 
 
 def snapshot_at(moment: Moment[ReplicasPipelineSettings]) -> ReplicasSnapshot:
@@ -73,9 +73,12 @@ def snapshot_at(moment: Moment[ReplicasPipelineSettings]) -> ReplicasSnapshot:
         ("x_window_seconds", settings.window_seconds),
         ("x_extrapolated_share", loads.extrapolated_share),
         ("x_partitions_without_rates", loads.unknown),
+        ("x_partitions_estimated", loads.estimated),
         ("x_cpu_base", settings.cpu_base),
         *coming.quality,
     ]
+    if moment.ahead is not None:
+        extra.append(("x_samples_ahead_until", instant(moment.ahead).isoformat().replace("+00:00", "Z")))
     if nominal:
         # No capacity is known: all brokers get the same large one, so σ and γ are levelled and θ cannot bind.
         extra.append(("x_nominal_capacity", list(nominal)))

@@ -45,7 +45,9 @@ def imbalance(brokers: DataFrame, clients: DataFrame) -> DataFrame:
         "network_out": F.col("bytes_out") * per_second,
     }
     live = brokers.where("live").withColumns({f"{name}_load": load for name, load in loads.items()})
-    measured = measures.imbalance(live, RESOURCES, "int")
+    measured = measures.imbalance(
+        live, RESOURCES, "int", F.col("network_measured"), ("network_in", "network_out")
+    )
     collapse = clients.select("cluster", "tick", "traffic_collapse")
     return conform(measured.join(collapse, on=["cluster", "tick"], how="left"), IMBALANCE)
 
@@ -66,7 +68,7 @@ def _profiled(settings: ReplicasPipelineSettings) -> bool:
 STAGES: Final = (
     Stage(rates, {"cleaned": lambda s: s.gap}, nearest=True),
     Stage(growth, {"rates": here}),
-    Stage(traffic, {"growth": lambda s: s.learning, "rates": here}, before=("growth",)),
+    Stage(traffic, {"growth": lambda s: max(s.learning, s.gap), "rates": here}, before=("growth",)),
     Stage(brokers, {"rates": here, "traffic": here}),
     Stage(clients, {"rates": lambda s: s.collapse}),
     Stage(imbalance, {"brokers": here, "clients": here}),

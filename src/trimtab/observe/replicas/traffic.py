@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from trimtab.observe.columns import Flag
 from trimtab.observe.replicas.schemas import GROWTH, TRAFFIC
-from trimtab.observe.spark_columns import conform, flagged_where, is_flagged, is_inside, scaled, sound
+from trimtab.observe.spark_columns import conform, flagged_where, is_flagged, is_inside, sound
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -31,6 +31,7 @@ _OF_PARTITION = (
     "previous_tick",
     "leader",
     "previous_leader",
+    "complete_before",
     "replicas",
     "in_sync",
     "adding",
@@ -41,10 +42,11 @@ _OF_PARTITION = (
 def growth(rates: DataFrame, samples: int = 0) -> DataFrame:
     """The growth of each partition's log in an interval, as its own and its replicas' samples tell.
 
-    One row per partition and tick: the largest growth over the replicas that are complete. A replica whose
-    size was read early in the interval shows less, a future replica or one being copied shows the copy. Every
-    figure is scaled from the time between its own two samples to the interval between the ticks, so that
-    partitions add up.
+    One row per partition and tick: the largest growth over the replicas that were complete at both ends of
+    the interval. A replica whose size was read early in the interval shows less, a future replica or one that
+    was copied in the interval shows the copy. Every figure is scaled from the time between its own two
+    samples to the interval of the partition's row, so that a row holds one interval and partitions add up.
+    `readers` counts the groups that commit; `records_out` is null where the reads of one are not known.
 
     Parameters
     ----------
@@ -92,24 +94,37 @@ def _gathered(rates: DataFrame, samples: int) -> DataFrame:
         F.col("broker").alias("_broker"),
         F.when(F.col("kind") == "replica", F.col("size_bytes")).alias("_bytes"),
         F.when((F.col("kind") == "replica") & sound(), F.col("growth_bytes") * per_us).alias("_per_us"),
+        F.col("previous_tick").alias("_told_since"),
         # Doubles would add up differently in another order: groups are rounded before they are summed.
-        F.when(F.col("kind") == "group", scaled("records_out")).alias("_read"),
+        F.when((F.col("kind") == "group") & sound(), F.col("records_out")).alias("_read"),
+        F.when(F.col("kind") == "group", F.col("elapsed_us")).alias("_read_us"),
         (F.col("kind") == "replica").alias("_is_replica"),
+        (F.col("kind") == "group").alias("_is_group"),
     )
     # What is looked up by hash must fit into memory; putting both sides in order spills.
     how = "shuffle_hash" if samples <= _MOST_BY_HASH else "merge"
     joined = own.hint(how).join(told, on="_key", how="left")
     member = F.array_contains("_in_sync", F.col("_broker"))
     complete = member & ~F.array_contains("_copying", F.col("_broker"))
+    # A longer interval than the partition's may hold the copy of a replica that is complete since.
+    was = F.coalesce(F.array_contains("complete_before", F.col("_broker")), F.lit(True)) & F.coalesce(
+        F.col("_told_since") >= F.col("previous_tick"), F.lit(True)
+    )
+    interval = F.unix_micros("_key.tick") - F.unix_micros("previous_tick")
+    unread = F.col("_is_group") & F.col("_read").isNull()
     return (
         joined.groupBy(*own.columns)
         .agg(
             F.max(F.when(complete, F.col("_bytes"))).alias("_complete_bytes"),
             F.max("_bytes").alias("_held_bytes"),
-            F.max(F.when(complete, F.col("_per_us"))).alias("_grown"),
-            F.max(F.col("_is_replica") & ~member).alias("_outsider"),
-            F.sum("_read").alias("records_out"),
+            F.max(F.when(complete & was, F.col("_per_us"))).alias("_grown"),
+            F.max(F.col("_is_replica") & ~(member & was)).alias("_outsider"),
+            F.count_if("_is_group").alias("readers"),
+            F.max(unread).alias("_unread"),
+            F.max(F.col("_is_group") & (F.col("_told_since") < F.col("previous_tick"))).alias("_spans"),
+            F.sum(F.round(F.col("_read") * (interval / F.col("_read_us")))).alias("_records_out"),
         )
+        .withColumn("records_out", F.when(~F.coalesce("_unread", F.lit(False)), F.col("_records_out")))
         .select("*", "_key.*")
     )
 
@@ -123,6 +138,7 @@ def _flags_of_growth() -> Column:
         .bitwiseOR(flagged_where(dropped, Flag.CUT))
         .bitwiseOR(flagged_where((F.size("_copying") > 0) | F.col("_outsider"), Flag.COPYING))
         .bitwiseOR(flagged_where(moved, Flag.LEADER_CHANGED))
+        .bitwiseOR(flagged_where(F.coalesce("_spans", F.lit(False)), Flag.MISSED))
     )
 
 
@@ -138,7 +154,8 @@ def traffic(
     Bytes in are the log's growth; where retention or compaction cut the log, new records times the
     partition's learned bytes per record. Bytes out are the records that groups committed times bytes per
     record, a lower bound. Both are then weights by which the leader's own counters for the topic are split,
-    where a metrics endpoint gives those.
+    where a metrics endpoint gives those (`counted`). Bytes out are null where some group's commits are not
+    known at this tick and were within `gap_seconds` before.
 
     Parameters
     ----------
@@ -150,35 +167,87 @@ def traffic(
         Two instants (microseconds since 1970) between which all rows to be made lie, both included.
     """
     weighed = _with_estimates(_with_weight(growth, settings, growth_before, span))
+    changes = growth if growth_before is None else growth.unionByName(growth_before)
+    joined = weighed.join(_counters(rates, changes), on=["cluster", "tick", "topic", "leader"], how="left")
+    led = Window.partitionBy("cluster", "tick", "topic", "leader")
+    shared = joined.withColumns(
+        {
+            "_led": F.count(F.lit(1)).over(led),
+            "_grew": F.count("log_bytes").over(led),
+            "_offset": F.count("records_in").over(led),
+            "_all_bytes": F.sum("log_bytes").over(led),
+            "_all_records": F.sum("records_in").over(led),
+            "_all_out": F.sum("_out").over(led),
+            "_all_read": F.min(~F.col("_unread")).over(led),
+        }
+    )
+    # Where one sibling is not known, the others would be given what it carried.
+    by_bytes_in = F.when(F.col("_grew") == F.col("_led"), _share("log_bytes", "_all_bytes")).when(
+        F.col("_offset") == F.col("_led"), _share("records_in", "_all_records")
+    )
+    # Consumers that commit nothing leave no weights: then what is written is what is read.
+    by_bytes_out = F.when(
+        F.col("_all_read"), F.when(F.col("_all_out") > 0, _share("_out", "_all_out")).otherwise(by_bytes_in)
+    )
+    # A counter's change belongs to the counter's own interval: a row gets the part of its own.
+    per_row = F.col("elapsed_us") / F.col("_counted_us")
+    spans = F.coalesce(F.col("_counted_since") < F.col("_since"), F.lit(False))
+    return conform(
+        shared.withColumns(
+            {
+                "_since": F.unix_micros("tick") - F.col("elapsed_us"),
+                "_read_bytes": F.when(
+                    F.col("elapsed_us").isNotNull() & ~F.col("_unread"), F.coalesce("_out", F.lit(0))
+                ),
+                "_bytes_in": F.round(F.col("_counted_in") * per_row * by_bytes_in),
+                "_bytes_out": F.round(F.col("_counted_out") * per_row * by_bytes_out),
+            }
+        ).withColumns(
+            {
+                "counted": F.col("_bytes_in").isNotNull(),
+                "read_bytes": F.col("_read_bytes"),
+                "bytes_in": F.coalesce("_bytes_in", "log_bytes"),
+                "bytes_out": F.coalesce("_bytes_out", "_read_bytes"),
+                "flags": F.col("flags").bitwiseOR(flagged_where(spans | F.col("_unread"), Flag.MISSED)),
+                "extrapolated": F.col("extrapolated") | spans,
+            }
+        ),
+        TRAFFIC,
+    )
+
+
+def _counters(rates: DataFrame, growth: DataFrame) -> DataFrame:
+    """Changes of the topic counters of brokers, each with the interval that it spans.
+
+    A counter belongs to the partitions that its broker leads. Where a leadership of the topic came or went in
+    the counter's interval, it belongs to partitions of which some are not led there now: it is left out.
+    """
     counted = rates.where("kind = 'topic_broker'").select(
         "cluster",
         "tick",
         "topic",
         F.col("broker").alias("leader"),
-        scaled("bytes_in").alias("_counted_in"),
-        scaled("bytes_out").alias("_counted_out"),
+        F.unix_micros("previous_tick").alias("_counted_since"),
+        F.col("elapsed_us").alias("_counted_us"),
+        F.when(sound(), F.col("bytes_in")).alias("_counted_in"),
+        F.when(sound(), F.col("bytes_out")).alias("_counted_out"),
     )
-    joined = weighed.join(counted, on=["cluster", "tick", "topic", "leader"], how="left")
-    led = Window.partitionBy("cluster", "tick", "topic", "leader")
-    shared = joined.withColumns(
-        {
-            "_all_in": F.sum("log_bytes").over(led),
-            "_all_out": F.sum("_out").over(led),
-            "_led": F.count(F.lit(1)).over(led),
-        }
+    # A partition that is seen for the first time may have carried bytes before its first sample.
+    moves = growth.where(is_flagged(Flag.LEADER_CHANGED | Flag.GAP)).select(
+        "cluster",
+        "topic",
+        F.explode(F.array("leader", "previous_leader")).alias("leader"),
+        F.unix_micros("tick").alias("_moved"),
     )
-    by_bytes_in = _share("log_bytes", "_all_in")
-    # Consumers that commit nothing leave no weights: then what is written is what is read.
-    by_bytes_out = F.when(F.col("_all_out") > 0, _share("_out", "_all_out")).otherwise(by_bytes_in)
-    return conform(
-        shared.withColumns(
-            {
-                "bytes_in": F.coalesce(F.round(F.col("_counted_in") * by_bytes_in), "log_bytes"),
-                "bytes_out": F.coalesce(F.round(F.col("_counted_out") * by_bytes_out), "_out"),
-            }
-        ),
-        TRAFFIC,
+    moves = moves.where("leader is not null").distinct().alias("moves")
+    within = (
+        (F.col("counted.cluster") == F.col("moves.cluster"))
+        & (F.col("counted.topic") == F.col("moves.topic"))
+        & (F.col("counted.leader") == F.col("moves.leader"))
+        & (F.col("moves._moved") > F.col("counted._counted_since"))
+        & (F.col("moves._moved") <= F.unix_micros("counted.tick"))
     )
+    return counted.alias("counted").join(moves, within, "left_anti")
 
 
 def _with_weight(
@@ -196,12 +265,20 @@ def _with_weight(
         rows = _taught(growth if before is None else growth.unionByName(before))
         over = (1 - settings.learning, 0)
     else:
-        rows = _with_sums_before(_taught(growth), _taught(before), span, settings.learning)
+        rows = _with_sums_before(_taught(growth), _taught(before), span, settings)
         over = (Window.unboundedPreceding, 0)
-    recent = Window.partitionBy(*_PARTITION).orderBy(F.unix_micros("tick")).rangeBetween(*over)
+    ordered = Window.partitionBy(*_PARTITION).orderBy(F.unix_micros("tick"))
+    recent = ordered.rangeBetween(*over)
     grown, records = (F.sum(name).over(recent) for name in _SUMMED)
+    readers = F.max("readers").over(ordered.rangeBetween(-settings.gap, 0))
     stock = F.when(F.col("records_kept") > 0, F.col("size_bytes") / F.col("records_kept"))
-    weighed = rows.withColumn("bytes_per_record", F.coalesce(F.when(records > 0, grown / records), stock))
+    weighed = rows.withColumns(
+        {
+            "bytes_per_record": F.coalesce(F.when(records > 0, grown / records), stock),
+            "_unread": (F.col("readers") < readers)
+            | (F.col("records_out").isNull() & (F.col("readers") > 0)),
+        }
+    )
     return weighed.where("_kept")
 
 
@@ -217,7 +294,7 @@ def _taught(growth: DataFrame) -> DataFrame:
 
 
 def _with_sums_before(
-    growth: DataFrame, before: DataFrame, span: tuple[int, int], learning: int
+    growth: DataFrame, before: DataFrame, span: tuple[int, int], settings: ReplicasPipelineSettings
 ) -> DataFrame:
     """Rows whose running sums are those over `learning`, with fewer rows to put in order than lie there.
 
@@ -226,11 +303,20 @@ def _with_sums_before(
     stream that is a row or two a partition instead of sixty.
     """
     first, last = span
+    learning = settings.learning
     seen = before.where(is_inside("tick", [(first - learning + 1, first)]))
     sums = seen.groupBy(*_PARTITION).agg(
         F.max("tick").alias("tick"), *(F.sum(name).alias(name) for name in _SUMMED)
     )
     rows = growth.unionByName(sums.withColumn("_kept", F.lit(False)), allowMissingColumns=True)
+    reading = before.where(is_inside("tick", [(first - settings.gap, first)]) & (F.col("readers") > 0))
+    if first == last:
+        reading = reading.groupBy(*_PARTITION).agg(
+            F.max("tick").alias("tick"), F.max("readers").alias("readers")
+        )
+    rows = rows.unionByName(
+        reading.select(*_PARTITION, "tick", "readers", F.lit(False).alias("_kept")), allowMissingColumns=True
+    )
     if first == last:
         return rows
     out_of_sight = seen.where(is_inside("tick", [(first - learning + 1, last - learning + 1)])).select(

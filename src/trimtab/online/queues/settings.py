@@ -30,8 +30,10 @@ class Scheduling:
     cycle_seconds
         T: the time without overload after which queues are levelled all the same; the end of the cycle is
         the forecast's horizon.
-    light, overload
-        β and α: a queue is light below the one and overloaded above the other, moderate on and between them.
+    light
+        A queue with less than this is light (β of the paper).
+    overload
+        A queue with more than this is overloaded (α of the paper); from `light` up to it, moderate.
     limits
         The unit of both: `share` of the queue's capacity, `messages`, or `seconds` of work, as a worker
         needs them to drain the queue.

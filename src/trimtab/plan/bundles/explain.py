@@ -4,14 +4,14 @@ from collections.abc import Callable
 
 from trimtab.model.bundles.plan import BundleReason
 from trimtab.model.bundles.range import namespace_of
-from trimtab.model.bundles.snapshot import RESOURCES, BundlesSnapshot
+from trimtab.model.bundles.snapshot import RESOURCES, UNITS, BundlesSnapshot
 from trimtab.model.load import IntArray, resource_name
 from trimtab.plan.bundles.confinement import policy_text
 from trimtab.plan.bundles.hot import Excess
 from trimtab.plan.bundles.problem import ProblemData
 from trimtab.plan.bundles.splitting import Cut
 from trimtab.plan.bundles.steps import DRAIN_GOAL, UNOWNED_GOAL
-from trimtab.plan.search.reasons import ROOM_GOAL, THETA_GOAL, Reasons, change, rejections
+from trimtab.plan.search.reasons import ROOM_GOAL, THETA_GOAL, Reasons, Scale, change, limit_text, rejections
 
 RULES = ("by policy or service", "left within the grace time", "for passing a limit")
 """Reasons not to be a destination, in the order of their codes in `steps`."""
@@ -33,6 +33,12 @@ def narrator(
         choices = brokers - (2 if source[k] >= 0 else 1)
         return rejections(choices, f"other{'s' * (choices != 1)}", rejected[k], RULES)
 
+    def scale_of(row: int, resource: str) -> Scale | None:
+        if resource not in problem.snapshot.quality.nominal_capacity:
+            return None
+        capacity = problem.snapshot.brokers.capacity[row, RESOURCES.index(resource)]
+        return Scale(float(capacity), UNITS[resource])
+
     def by_load(k: int) -> BundleReason:
         before, after, limit = measure[k]
         view, resource = problem.column_name(column[k])
@@ -43,10 +49,11 @@ def narrator(
             aim = "makes room"
         where = resource_name(resource) + (f" in {view}" if several else "")
         bounded = limit if abs(limit) != float("inf") else None
-        bound = "" if bounded is None else f", limit {limit:.1%}"
+        scales = [scale_of(row, resource) for row in (broker[k], there)]
+        bound = "" if bounded is None else f", limit {limit_text(limit, scales[0])}"
         text = (
-            f"broker {what} {aim}: {where} {change(before, after)}{bound}; "
-            f"broker {names[there]} {change(*other[k])}; {others(k)}"
+            f"broker {what} {aim}: {where} {change(before, after, scales[0])}{bound}; "
+            f"broker {names[there]} {change(other[k][0], other[k][1], scales[1])}; {others(k)}"
         )
         named = "theta" if goal[k] == THETA_GOAL else "epsilon"
         return BundleReason(named, resource, view, what, before, after, bounded, text)

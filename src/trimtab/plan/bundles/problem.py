@@ -15,6 +15,7 @@ from trimtab.model.bundles.policies import DEFAULT_DOMAIN, ClusterMetadata, is_s
 from trimtab.model.bundles.range import namespace_of
 from trimtab.model.bundles.settings import BundlesSettings
 from trimtab.model.bundles.snapshot import NO_OWNER, RESOURCES, BundlesSnapshot
+from trimtab.model.errors import refuse_unknown_names
 from trimtab.model.imbalance import mean_of
 from trimtab.model.level import Goals, goals_of
 from trimtab.model.load import BoolArray, FloatArray, IntArray
@@ -145,6 +146,13 @@ def problem_data(snapshot: BundlesSnapshot, settings: BundlesSettings) -> Proble
     in_service = brokers.in_service
     namespaces = [namespace_of(key) for key in bundles.key]
     distinct = sorted(set(namespaces))
+    refuse_unknown_names(
+        "bundles.excluded_namespaces",
+        settings.excluded_namespaces,
+        "namespace",
+        distinct,
+        snapshot.reference.taken_at,
+    )
     number = {name: index for index, name in enumerate(distinct)}
     of = np.fromiter((number[name] for name in namespaces), dtype=np.int32, count=len(namespaces))
     system = np.array([is_system_namespace(name) for name in distinct], dtype=np.bool_)[of]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from trimtab.files.masters.settings import MastersSettings
-from trimtab.model.errors import PlanError
+from trimtab.model.errors import refuse_unknown_names
 from trimtab.model.level import ROUNDING, exceeds
 from trimtab.model.masters.plan import (
     Mastership,
@@ -84,12 +84,9 @@ def _refuse_unknown(snapshot: MastersSnapshot, settings: MastersSettings) -> Non
     """Refuse nodes that are not there: passed over, they would make a plan say that all is level."""
     there = [one.node for one in snapshot.nodes]
     for name in ("drain", "muted", "weights"):
-        for node in getattr(settings, name):
-            if node not in there:
-                raise PlanError(
-                    f"masters.{name}: node {node} is not one of {', '.join(there)}, which the snapshot of "
-                    f"{snapshot.reference.taken_at} knows; correct it"
-                )
+        refuse_unknown_names(
+            f"masters.{name}", getattr(settings, name), "node", there, snapshot.reference.taken_at
+        )
 
 
 def _leave(snapshot: MastersSnapshot, board: Board, draft: Draft) -> None:

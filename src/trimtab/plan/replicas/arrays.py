@@ -43,6 +43,8 @@ class Arrays(NamedTuple):
         Shape (partitions,): how many of its replicas one rack or host may hold.
     leaving
         Shape of `home`: the replica must leave its broker (dead, draining, offline dir).
+    staying
+        Shape of `home`: the replica stays on its broker, since its topic is excluded and its broker serves.
     host_row
         Shape (brokers,): row of `inverse` that is its host's, -1 where hosts bear no load of their own.
     """
@@ -62,6 +64,7 @@ class Arrays(NamedTuple):
     rack_cap: IntArray
     host_cap: IntArray
     leaving: BoolArray
+    staying: BoolArray
     host_row: IntArray
 
 
@@ -112,3 +115,13 @@ def group_cap(goal: str, settings: ReplicasSettings, factor: NDArray[np.int32], 
     if goal not in settings.goals or groups == 0:
         return np.full(len(factor), UNBOUNDED, dtype=np.int32)
     return np.asarray(-(-factor // groups), dtype=np.int32)
+
+
+def raised_caps(cap: IntArray, group: IntArray, home: IntArray, stays: BoolArray) -> IntArray:
+    """Shape (partitions,): the caps, or the most that one group holds of the replicas in `stays` if more."""
+    of = np.where(stays, group[home], -1)
+    most = np.zeros(len(home), dtype=np.int32)
+    for column in range(of.shape[1]):
+        same = (of == of[:, column : column + 1]).sum(axis=1)
+        most = np.maximum(most, np.where(of[:, column] >= 0, same, 0)).astype(np.int32)
+    return np.maximum(cap, most)

@@ -15,7 +15,7 @@ from trimtab.plan.search.compiled import entry, leaf
 from trimtab.plan.search.limits import Limits
 
 RECEIVES, LEADS, RACK, HOST, HOST_ROW = range(5)
-READY, LEAVING = 1, 2
+READY, LEAVING, STAYING = 1, 2, 4
 RACK_CAP, HOST_CAP, PINNED, TOPIC = range(4)
 
 
@@ -35,7 +35,7 @@ class ReplicasBoard(NamedTuple):
     home
         Shape (partitions, width): broker of each slot in the snapshot, -1 in padding.
     flags
-        Shape of `home`: bits `READY` (in sync and online) and `LEAVING`.
+        Shape of `home`: bits `READY` (in sync and online), `LEAVING` and `STAYING`.
     rule
         Shape (partitions, 4): most replicas a rack, most replicas a host, slot that must stay, row of its
         topic (-1 where no goal is about it).
@@ -231,7 +231,9 @@ def new_board(
         size=arrays.price,
         seat=_columns(arrays.may_receive, arrays.may_lead, arrays.rack, arrays.host, arrays.host_row),
         home=arrays.home,
-        flags=np.ascontiguousarray(READY * arrays.home_ready + LEAVING * arrays.leaving, dtype=np.int32),
+        flags=np.ascontiguousarray(
+            READY * arrays.home_ready + LEAVING * arrays.leaving + STAYING * arrays.staying, dtype=np.int32
+        ),
         rule=_columns(arrays.rack_cap, arrays.host_cap, arrays.pinned, row),
         width=place.shape[1],
         band=blank_band(arrays.inverse),

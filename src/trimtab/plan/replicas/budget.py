@@ -1,10 +1,13 @@
 """A plan held to `max_bytes` and `max_moves`: what is worth least per byte and move is left out."""
 
+from typing import NamedTuple
+
 import numpy as np
 
 from trimtab.model.load import BoolArray, FloatArray, IntArray
 from trimtab.model.plan import Problem
 from trimtab.model.replicas.topics import LEADERS, REPLICAS
+from trimtab.plan.replicas.headroom import handed_over
 from trimtab.plan.replicas.moves import REPLICA_STEP, path_to
 from trimtab.plan.replicas.placement import Placement, crowding
 from trimtab.plan.replicas.problem import ProblemData
@@ -13,16 +16,29 @@ from trimtab.plan.search.budget import Amounts, Spending
 from trimtab.plan.search.limits import Limits, potential
 
 
-def within_budget(problem: ProblemData, placement: Placement) -> tuple[Placement, Problem | None]:
-    """The placement, or as much of it as the limits allow, and then the problem that says so."""
+class Cut(NamedTuple):
+    """The problem that says what limits left out, and the partitions that stay where they are for it."""
+
+    problem: Problem
+    partitions: IntArray
+
+
+def within_budget(problem: ProblemData, placement: Placement) -> tuple[Placement, Cut | None]:
+    """The placement, or as much of it as the limits allow, and then what they left out."""
     settings = problem.settings
     if settings.max_bytes is None and settings.max_moves is None:
         return placement, None
     chosen, copied, steps = _costs(problem, placement)
     spending = Spending(("bytes", "moves"), (copied, steps), (settings.max_bytes, settings.max_moves))
     total_bytes, total_moves = spending.total
-    cut = spending.cut(f"{total_bytes} bytes in {total_moves} moves")
-    return (placement if cut is None else _reverted(problem, placement, chosen, spending)), cut
+    moves = f"{total_moves} move{'s' if total_moves != 1 else ''}"
+    cut = spending.cut(f"{total_bytes} bytes in {moves}")
+    if cut is None:
+        return placement, None
+    kept = _reverted(problem, placement, chosen, spending)
+    kept = _with_free_leaders(problem, kept)
+    changed = (kept.place != placement.place).any(axis=1) | (kept.lead != placement.lead)
+    return kept, Cut(cut, np.asarray(np.flatnonzero(changed), dtype=np.int32))
 
 
 def _costs(problem: ProblemData, placement: Placement) -> tuple[IntArray, Amounts, Amounts]:
@@ -68,12 +84,24 @@ def _reverted(problem: ProblemData, placement: Placement, chosen: IntArray, spen
     )
 
 
+def _with_free_leaders(problem: ProblemData, kept: Placement) -> Placement:
+    """The placement with leaders handed over that need no copy, as many as `max_moves` allows."""
+    found = handed_over(problem, kept)
+    most = problem.settings.max_moves
+    if most is not None:
+        rows = np.flatnonzero(found.lead != kept.lead)
+        spare = max(most - len(path_to(problem, kept).steps.kind), 0)
+        lead = found.lead.copy()
+        lead[rows[spare:]] = kept.lead[rows[spare:]]
+        found = Placement(found.place, lead)
+    return found
+
+
 def breaks_rules(problem: ProblemData) -> BoolArray:
     """Shape (partitions,): the snapshot's own placement breaks a hard goal, so these go home last."""
     arrays = problem.arrays
     return np.asarray(
-        arrays.leaving.any(axis=1)
-        | (problem.home_lead < 0)
+        problem.needed
         | crowding(arrays.home, arrays.rack, arrays.rack_cap)
         | crowding(arrays.home, arrays.host, arrays.host_cap)
     )

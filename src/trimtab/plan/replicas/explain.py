@@ -6,12 +6,21 @@ from dataclasses import replace
 from trimtab.model.load import resource_name
 from trimtab.model.replicas.numbers import NUMBERS, numbers_asked
 from trimtab.model.replicas.plan import Reason
-from trimtab.model.replicas.resources import RESOURCES
+from trimtab.model.replicas.resources import RESOURCES, UNITS
 from trimtab.plan.replicas.moves import LEADER_STEP, Steps
 from trimtab.plan.replicas.problem import ProblemData
 from trimtab.plan.replicas.reasons import DEMOTE_GOAL, DRAIN_GOAL, HOST_GOAL, OFFLINE_GOAL, RACK_GOAL
 from trimtab.plan.replicas.topic_reasons import TOPIC_LEADERS_GOAL, TOPIC_REPLICAS_GOAL
-from trimtab.plan.search.reasons import EPSILON_GOAL, ROOM_GOAL, THETA_GOAL, Reasons, change, rejections
+from trimtab.plan.search.reasons import (
+    EPSILON_GOAL,
+    ROOM_GOAL,
+    THETA_GOAL,
+    Reasons,
+    Scale,
+    change,
+    limit_text,
+    rejections,
+)
 
 NAMES = {
     THETA_GOAL: "theta",
@@ -61,18 +70,30 @@ def narrator(
     added = problem.settings.add
     parts, asked = problem.snapshot.partitions, problem.topics
     rows, goals = len(ids), numbers_asked(problem.settings)
-    hosts = problem.bearers.hosts
+    hosts, nominal = problem.bearers.hosts, problem.snapshot.quality.nominal_capacity
 
     def called(row: int) -> str:
         return f"broker {ids[row]}" if hosts is None or row < rows else f"host {hosts.name[row - rows]}"
 
-    def change_of(column: int, pair: tuple[float, float]) -> str:
-        counts = column >= len(RESOURCES) and goals[column - len(RESOURCES)] != "potential_network_out"
-        return f"{pair[0]:.0f} -> {pair[1]:.0f}" if counts else change(*pair)
+    def resource_of(column: int) -> str | None:
+        """The resource that a column measures; None for one that counts."""
+        if column < len(RESOURCES):
+            return RESOURCES[column]
+        return "network_out" if goals[column - len(RESOURCES)] == "potential_network_out" else None
 
-    def limit_of(column: int, limit: float) -> str:
-        counts = column >= len(RESOURCES) and goals[column - len(RESOURCES)] != "potential_network_out"
-        return f"{limit:.6g}" if counts else f"{limit:.1%}"
+    def scale_of(row: int, column: int, name: str) -> Scale | None:
+        known = name not in nominal or problem.arrays.inverse[row, column] == 0
+        return None if known else Scale(1.0 / float(problem.arrays.inverse[row, column]), UNITS[name])
+
+    def change_of(row: int, column: int, pair: tuple[float, float]) -> str:
+        name = resource_of(column)
+        return (
+            f"{pair[0]:.0f} -> {pair[1]:.0f}" if name is None else change(*pair, scale_of(row, column, name))
+        )
+
+    def limit_of(row: int, column: int, limit: float) -> str:
+        name = resource_of(column)
+        return f"{limit:.6g}" if name is None else limit_text(limit, scale_of(row, column, name))
 
     def others(i: int) -> str:
         return rejections(len(ids) - 2, "others", rejected[i], RULES)
@@ -93,7 +114,7 @@ def narrator(
             relieved, of = what == source[i], what
         copy = departure.get((partition[i], source[i]), -1) if kind[i] == LEADER_STEP else -1
         if copy > i and (goal[i] == ROOM_GOAL or abs(after - before) < SEEN):
-            moved = f"{load_name} of {called(what)} {change_of(column, (before, after))}"
+            moved = f"{load_name} of {called(what)} {change_of(what, column, (before, after))}"
             moved = moved if before != after else "no load moves yet"
             text = (
                 f"broker {ids[source[i]]} hands the partition over, so that its replica can go to broker "
@@ -105,10 +126,10 @@ def narrator(
             aim = "makes room"
         then = f"; its replica follows to broker {ids[target[copy]]} (move {order[copy]})" if copy > i else ""
         tail = then if kind[i] == LEADER_STEP else f"; {others(i)}"
-        far = f"; {called(there)} {change_of(column, other[i])}" if there >= 0 else ""
+        far = f"; {called(there)} {change_of(there, column, other[i])}" if there >= 0 else ""
         bounded = limit if abs(limit) != float("inf") else None
-        bound = "" if bounded is None else f", limit {limit_of(column, limit)}"
-        load = f"{load_name} {change_of(column, (before, after))}{bound}"
+        bound = "" if bounded is None else f", limit {limit_of(what, column, limit)}"
+        load = f"{load_name} {change_of(what, column, (before, after))}{bound}"
         text = f"{called(what)} {aim}: {load}{far}{tail}"
         named = "host_load" if of_host else number or (NAMES[goal[i]] if goal[i] != ROOM_GOAL else fallback)
         if ids[target[i]] in problem.settings.add:

@@ -6,13 +6,13 @@ import numpy as np
 
 from trimtab.model.load import FloatArray, resource_name
 from trimtab.model.replicas.plan import Reason
-from trimtab.model.replicas.resources import RESOURCES
+from trimtab.model.replicas.resources import RESOURCES, UNITS
 from trimtab.model.replicas.snapshot import BrokerState
 from trimtab.plan.replicas.explain import RULES
 from trimtab.plan.replicas.factor_verdicts import GOAL
 from trimtab.plan.replicas.moves import LEADER_STEP, Steps
 from trimtab.plan.replicas.problem import ProblemData
-from trimtab.plan.search.reasons import Reasons, change, rejections
+from trimtab.plan.search.reasons import Reasons, Scale, change, rejections
 
 
 def factor_narrator(
@@ -72,9 +72,9 @@ class _Narrator:
             self.number[p] += 1
             what, side = target, 1.0
             why = f"broker {self.ids[target]} bears it best"
-        name, was, now = self._load(what, side * use)
         after = self.number[p]
-        text = f"{wanted} replicas asked for: {before} -> {after}; {why}: {name} {change(was, now)}"
+        load = self._load(what, side * use)
+        text = f"{wanted} replicas asked for: {before} -> {after}; {why}{load}"
         if side > 0:
             rejected = self.reasons.rejected[i].tolist()
             rejected[0] -= problem.vacancies - 1
@@ -87,11 +87,16 @@ class _Narrator:
         self.usage[b] += use[: len(RESOURCES)] * self.problem.arrays.inverse[b]
         return was, self.usage[b]
 
-    def _load(self, b: int, use: FloatArray) -> tuple[str, float, float]:
-        """The resource of the broker that changes most, and from what to what."""
+    def _load(self, b: int, use: FloatArray) -> str:
+        """The resource of the broker that changes most, before and after; nothing of a dead broker."""
+        if self.problem.snapshot.brokers.state[b] == BrokerState.DEAD:
+            return ""
         was, now = self._bear(b, use)
         r = int(np.argmax(np.abs(now - was)))
-        return resource_name(RESOURCES[r]), float(was[r]), float(now[r])
+        name, scale = RESOURCES[r], None
+        if name in self.problem.snapshot.quality.nominal_capacity:
+            scale = Scale(float(self.problem.snapshot.brokers.capacity[b, r]), UNITS[name])
+        return f": {resource_name(name)} {change(float(was[r]), max(0.0, float(now[r])), scale)}"
 
     def _state(self, p: int, b: int) -> str:
         """Why the replica of a broker goes first, or that its going levels best."""

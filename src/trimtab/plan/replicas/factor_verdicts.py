@@ -5,17 +5,17 @@ import numpy as np
 from trimtab.model.load import BoolArray, IntArray
 from trimtab.model.plan import Problem
 from trimtab.model.replicas.resources import DISK
-from trimtab.plan.replicas.headroom import ROUNDING, ceiling
+from trimtab.plan.replicas.headroom import ROUNDING, ceiling, too_few_holders
 from trimtab.plan.replicas.placement import Placement, crowding
 from trimtab.plan.replicas.problem import ProblemData
-from trimtab.plan.replicas.unlawful import counted, named
+from trimtab.plan.replicas.unlawful import Kept, counted, named
 from trimtab.plan.replicas.vacancies import unmet
 
 GOAL = "replication_factor"
 
 
 def factor_problems(
-    problem: ProblemData, place: IntArray, lead: IntArray
+    problem: ProblemData, place: IntArray, lead: IntArray, kept: Kept
 ) -> tuple[list[Problem], list[Problem]]:
     """Problems proven to be beyond every plan of this kind, and those that this one only leaves undone.
 
@@ -23,6 +23,8 @@ def factor_problems(
     ----------
     place, lead
         The placement in slots.
+    kept
+        What stays for limits, and for want of room on the way.
     """
     proven: list[Problem] = []
     open_: list[Problem] = []
@@ -41,19 +43,27 @@ def factor_problems(
     too_few, where = _too_few(problem, short)
     proven += where
     no_room = [] if where else _no_room(problem, short & ~too_few, place, lead)
+    if not where and not no_room and (short & ~too_few).any():
+        copies = np.where(problem.wanted > 0, problem.wanted, have).astype(np.int32)
+        one = too_few_holders(problem, copies)
+        no_room = [] if one is None else [one]
     proven += no_room
-    if not no_room and (rest := short & ~too_few).any():
-        text = (
-            "keep the replicas that they have: no broker was found that has room for one more on its disk, "
-            "or a limit on moves or bytes left them out; not proven impossible"
-        )
-        open_.append(_problem(problem, rest, "unmet_goal", text, proof={"goal": GOAL}))
-    if (rest := left & ~orphaned & ~short).any():
-        text = (
-            "keep the replicas that they have: no other replica in sync may lead, or a limit on moves left "
-            "them out"
-        )
-        open_.append(_problem(problem, rest, "unmet_goal", text, proof={"goal": GOAL}))
+    limited, held = (np.isin(np.arange(len(left)), rows) for rows in kept)
+    reasons = (
+        (limited, "a limit on moves or bytes left them out"),
+        (held, "their copies would fill a disk on the way"),
+    )
+    rest = (short & ~too_few) if not no_room else np.zeros_like(short)
+    dropped = left & ~orphaned & ~short
+    for which, why in (*reasons, (np.ones_like(left), "")):
+        for group, other in (
+            (rest, "no broker was found that has room for one more on its disk; not proven impossible"),
+            (dropped, "no other replica in sync may lead"),
+        ):
+            if (mine := group & which).any():
+                text = f"keep the replicas that they have: {why or other}"
+                open_.append(_problem(problem, mine, "unmet_goal", text, proof={"goal": GOAL}))
+        rest, dropped = rest & ~which, dropped & ~which
     for name in ("rack", "host"):
         open_ += _crowded(problem, place, left, name)
     return proven, open_

@@ -55,7 +55,11 @@ def given_way(
         Finds a placement of a problem.
     """
     rules = problem
-    for give, may in ((_spread_given, _spread_asked), (_staying, _must_leave)):
+    for give, may in (
+        (_spread_given, _spread_asked),
+        (_still_leading, _copied_to_lead),
+        (_staying, _must_leave),
+    ):
         for turn in range(ROUNDS):
             rows = _arrivals_in_excess(rules, placement, may(rules), 3.0**turn)
             if not len(rows):
@@ -93,14 +97,53 @@ def too_full(problem: ProblemData, steps: Steps) -> IntArray:
 def sent_home(problem: ProblemData, placement: Placement, rows: IntArray) -> Placement:
     """The placement with some partitions where the snapshot has them.
 
-    Whoever is in sync and may lead keeps a role that is without a leader there.
+    A leader that must leave, or that is missing, is still replaced by a replica in sync that may lead.
     """
-    arrays = problem.arrays
     place, lead = placement.place.copy(), placement.lead.copy()
-    place[rows], lead[rows] = arrays.home[rows], problem.home_lead[rows]
-    ready = arrays.home_ready[rows] & arrays.may_lead[arrays.home[rows]] & (arrays.home[rows] >= 0)
-    orphan = (lead[rows] < 0) & ready.any(axis=1) & arrays.movable[rows]
-    lead[rows[orphan]] = ready[orphan].argmax(axis=1)
+    place[rows], lead[rows] = problem.arrays.home[rows], problem.home_lead[rows]
+    return handed_over(problem, Placement(place, lead))
+
+
+def handed_over(problem: ProblemData, placement: Placement) -> Placement:
+    """The placement with leaders handed over where they stay on a broker that must lose them.
+
+    The new leader is a replica in sync that may lead, on the broker with most room below θ. A partition
+    without any leader gets one even if no broker has room; nothing is copied.
+    """
+    arrays, wide = problem.arrays, problem.wide
+    place, lead = placement.place, placement.lead.copy()
+    rows, slot = np.arange(len(lead)), np.maximum(lead, 0)
+    left = (lead >= 0) & arrays.leaving[rows, slot] & (place[rows, slot] == arrays.home[rows, slot])
+    waits = arrays.movable & (left | ((lead < 0) & (place >= 0).any(axis=1)))
+    if not waits.any():
+        return placement
+    more = wide.use[:, 1] - wide.use[:, 0]
+    start = np.where(lead >= 0, lead, np.where(problem.demoted, problem.first_lead, -1)).astype(np.int32)
+    borne = problem.borne(Placement(place, start))
+    usage, theta = borne * wide.inverse, problem.limits(borne).theta
+    order = np.flatnonzero(waits)
+    order = order[np.argsort(-more[order].max(axis=1), kind="stable")]
+    for p in order.tolist():
+        homes = arrays.home[p].tolist()
+        best, room = -1, -np.inf
+        for t, b in enumerate(place[p].tolist()):
+            at = homes.index(b) if b in homes else -1
+            if b < 0 or not arrays.may_lead[b] or (at >= 0 and not arrays.home_ready[p, at]):
+                continue
+            if at >= 0 and arrays.leaving[p, at]:
+                continue
+            after = usage[b] + more[p] * wide.inverse[b]
+            spare = float(np.where(more[p] > 0, theta[b] - after, np.inf).min())
+            if spare > room:
+                best, room = t, spare
+        if best < 0 or (room < 0 and start[p] >= 0):
+            continue
+        target = place[p, best]
+        usage[target] += more[p] * wide.inverse[target]
+        if start[p] >= 0:
+            source = place[p, start[p]]
+            usage[source] -= more[p] * wide.inverse[source]
+        lead[p] = best
     return Placement(place, lead)
 
 
@@ -110,11 +153,13 @@ def held_back(problem: ProblemData, rows: IntArray) -> Problem | None:
         return None
     parts = problem.snapshot.partitions
     p = int(rows[0])
+    number, more, stay, their = f"{len(rows)} partitions", ", ...", "stay where they are", "their"
+    if len(rows) == 1:
+        number, more, stay, their = "1 partition", "", "stays where it is", "its"
     return Problem(
         "limit_reached",
-        f"{len(rows)} partition{'s' if len(rows) != 1 else ''} ({parts.topics[parts.topic[p]]}-"
-        f"{parts.number[p]}{', ...' if len(rows) > 1 else ''}) stay where they are: their copies would fill "
-        "a disk above theta, at the end or on the way",
+        f"{number} ({parts.topics[parts.topic[p]]}-{parts.number[p]}{more}) {stay}: {their} copies would "
+        "fill a disk above theta, at the end or on the way",
         resource="disk",
         proof={"partitions": len(rows), "theta": problem.settings.theta[DISK]},
     )
@@ -175,7 +220,7 @@ def _shortage(
     sizes = np.bincount(group[brokers.in_service], minlength=int(group.max()) + 1)
     sizes[number] = 0
     elsewhere = np.minimum(sizes[None, :], cap[:, None]).sum(axis=1)
-    must = np.maximum((arrays.home >= 0).sum(axis=1) - elsewhere, 0) * arrays.movable
+    must = np.maximum((arrays.home >= 0).sum(axis=1) - elsewhere, 0) * problem.free
     needed, capacity = float((must * arrays.size).sum()), float(brokers.capacity[here, DISK].sum())
     if needed <= theta * capacity * ROUNDING:
         return None
@@ -221,13 +266,97 @@ def _shortage(
     )
 
 
+def too_few_holders(problem: ProblemData, copies: IntArray) -> Problem | None:
+    """The proof that no plan can place all copies within θ of the disks; None where there is none.
+
+    A broker holds at most one copy of a partition. So the k brokers with most room hold at most k copies of
+    each, and all further copies must find room on the other brokers.
+
+    Parameters
+    ----------
+    copies
+        Shape (partitions,): how many copies are to be placed on brokers in service.
+    """
+    brokers, arrays = problem.brokers, problem.arrays
+    if not _theta_asked(problem) or problem.bearers.hosts is not None:
+        return None
+    service = problem.snapshot.brokers.in_service[:brokers]
+    if not problem.counted[:brokers][service, DISK].all():
+        return None
+    capacity = problem.snapshot.brokers.capacity[:brokers, DISK]
+    held = problem.first_usage[:brokers, DISK] * capacity
+    room = np.where(arrays.may_receive[:brokers], ceiling(problem)[:brokers] * capacity, held)
+    ids = np.flatnonzero(service)
+    ids = ids[np.argsort(-room[ids], kind="stable")]
+    found = _most_short(arrays.size, copies, room[ids])
+    if found is None:
+        return None
+    biggest, needed, allowed = found
+    typical = float(np.median(capacity[ids]))
+    theta = problem.settings.theta[DISK]
+    more = 1
+    while more < MOST_ADDED:
+        with_more = np.sort(np.append(room[ids], [theta * typical] * more))[::-1]
+        if _most_short(arrays.size, copies, with_more) is None:
+            break
+        more += 1
+    names = [int(problem.snapshot.brokers.id[b]) for b in ids]
+    others = ", ".join(map(str, names[biggest:]))
+    few = f"broker {others}" if len(names) - biggest == 1 else f"brokers {others}"
+    without = ""
+    if biggest:
+        plural = "s" if biggest > 1 else ""
+        without = (
+            f"a broker holds at most one copy of a partition, so broker{plural} "
+            f"{', '.join(map(str, names[:biggest]))} hold{'' if biggest > 1 else 's'} at most {biggest} of "
+            "each; "
+        )
+    return Problem(
+        "conflicting_constraints",
+        f"disk: {without}{few} must hold {needed:.6g} bytes and may hold {allowed:.6g} within "
+        f"{100 * theta:g}% of a disk; add {more} broker{'s' if more > 1 else ''} of {typical:.6g} bytes, "
+        "empty fewer brokers, lower the replication factor, or raise theta.disk",
+        count=more,
+        resource="disk",
+        proof={
+            "goal": "theta",
+            "copies_a_broker": 1,
+            "biggest_brokers": names[:biggest],
+            "other_brokers": names[biggest:],
+            "needed_bytes": needed,
+            "allowed_bytes": allowed,
+            "theta": theta,
+        },
+    )
+
+
+MOST_ADDED = 100
+"""Most brokers that a proof proposes to add."""
+
+
+def _most_short(size: FloatArray, copies: IntArray, room: FloatArray) -> tuple[int, float, float] | None:
+    """The k, and the bytes needed and allowed outside the k brokers with most room; None where all fits.
+
+    Parameters
+    ----------
+    room
+        Shape (brokers,): bytes, descending.
+    """
+    worst: tuple[int, float, float] | None = None
+    for k in range(len(room)):
+        needed, allowed = float((size * np.maximum(copies - k, 0)).sum()), float(room[k:].sum())
+        if needed > allowed * ROUNDING and (worst is None or needed / allowed > worst[1] / worst[2]):
+            worst = k, needed, max(allowed, 1e-9)
+    return worst
+
+
 def _theta_asked(problem: ProblemData) -> bool:
     return "theta" in problem.settings.goals or problem.settings.fix_offline or problem.resizes
 
 
 def _hosts(problem: ProblemData) -> Hosts | None:
     """The hosts, if some declare a disk of their own, and anybody asks."""
-    if problem.bearers.hosts is None and not problem.settings.fix_offline:
+    if problem.bearers.hosts is None and not problem.scoped:
         return None
     hosts = hosts_of(problem.snapshot)
     return hosts if hosts is not None and hosts.declared[:, DISK].any() else None
@@ -292,6 +421,18 @@ def _spread_given(problem: ProblemData, rows: IntArray) -> ProblemData:
     for cap in caps.values():
         cap[rows] = UNBOUNDED
     return replace(problem, arrays=problem.arrays._replace(**caps))
+
+
+def _copied_to_lead(problem: ProblemData) -> BoolArray:
+    """Partitions of which a copy is made only because their leader is demoted."""
+    return np.asarray(problem.demoted & ~problem.arrays.leaving.any(axis=1))
+
+
+def _still_leading(problem: ProblemData, rows: IntArray) -> ProblemData:
+    """The problem with some demoted leaders left in place."""
+    movable, free, home_lead = problem.arrays.movable.copy(), problem.free.copy(), problem.home_lead.copy()
+    movable[rows], free[rows], home_lead[rows] = False, False, problem.first_lead[rows]
+    return replace(problem, arrays=problem.arrays._replace(movable=movable), free=free, home_lead=home_lead)
 
 
 def _must_leave(problem: ProblemData) -> BoolArray:

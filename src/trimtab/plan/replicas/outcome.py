@@ -14,6 +14,7 @@ from trimtab.model.replicas.resources import RESOURCES
 from trimtab.model.replicas.snapshot import BrokerState
 from trimtab.plan.replicas.beside import predicted_hosts, predicted_numbers
 from trimtab.plan.replicas.bounds import bound_of
+from trimtab.plan.replicas.budget import Cut
 from trimtab.plan.replicas.dir_bounds import log_dir_bound
 from trimtab.plan.replicas.dir_way import DirMove, DirWay, dir_way
 from trimtab.plan.replicas.explain import narrator
@@ -28,6 +29,7 @@ from trimtab.plan.replicas.schedule import schedule, urgency
 from trimtab.plan.replicas.topic_reasons import topic_reasons
 from trimtab.plan.replicas.topic_verdicts import predicted_topics, topic_pair
 from trimtab.plan.replicas.topics import topic_table
+from trimtab.plan.replicas.unlawful import NOTHING_KEPT, Kept
 from trimtab.plan.replicas.verdicts import judge
 from trimtab.plan.search.limits import Limits
 from trimtab.plan.search.reasons import Reasons, blank_reasons
@@ -56,7 +58,8 @@ def plan_of(
     problem: ProblemData,
     strategy: str,
     placement: Placement,
-    limits: tuple[Problem, ...] = (),
+    cut: Cut | None = None,
+    dear: Problem | None = None,
     path: Path | None = None,
 ) -> Plan:
     """Steps, reasons, cost, predictions and verdict of a placement.
@@ -65,8 +68,10 @@ def plan_of(
 
     Parameters
     ----------
-    limits
-        Say that limits left out a part of the placement.
+    cut
+        What limits on bytes and moves left out.
+    dear
+        Says that copies cost too much for what they gain, and are left out.
     path
         The way to the placement, if it is known already.
     """
@@ -81,14 +86,17 @@ def plan_of(
     path, orders, left_out = _in_preferred_order(problem, path, len(moves))
     moves += orders
     cost = cost_of(moves)
-    cuts = tuple(one for one in (*limits, path.way.cut, held_back(problem, path.held)) if one is not None)
+    limited = None if cut is None else cut.problem
+    left = (dear, limited, path.way.cut, held_back(problem, path.held))
+    cuts = tuple(one for one in left if one is not None)
+    kept = Kept(NOTHING_KEPT.by_limits if cut is None else cut.partitions, path.held)
     first = beside_of(snapshot, settings, load_before, problem.arrays.home, problem.first_leader)
     last = beside_of(snapshot, settings, path.load, path.replicas, path.replica_leader)
     beside = tuple(zip(first, last, strict=True))
     topics = topic_pair(problem, path.replicas, path.replica_leader)
     measured = (before, after)
     judgement = judge(
-        problem, path.placement, path.load, measured, path.way, bool(moves), cuts, beside, topics
+        problem, path.placement, path.load, measured, path.way, bool(moves), cuts, beside, topics, kept
     )
     if left_out is not None:
         judgement = with_problem(judgement, left_out)

@@ -1,14 +1,16 @@
 """The price of evenness: copies that bring too little for their bytes are left out of a plan.
 
-The *unevenness* of a placement is the sum of N·σ over the resources that ε is asked of: the root mean square
-of the brokers' deviations. The *gain* of copies is the fall of the unevenness, and their price the share of
-all data that is copied, divided by the gain. To level one resource completely, by copies from brokers above
-the mean to brokers below it, never costs more than half of the gain: what is misplaced is half of the mean
-deviation, and that is at most the root mean square. `max_copied_per_gain` limits the price.
+The *unevenness* of a placement is the mean of γ² over the brokers, summed over the resources that ε is asked
+of: (N·σ)² of each. The *gain* of copies is the fall of the unevenness, divided by twice the share of all data
+that they copy. Of one small copy it is the difference between the deviations of its source and of its
+destination: a broker 15 % above the mean and one 5 % below it give .2. It does not depend on the size of the
+cluster, nor on what is uneven elsewhere. A copy from a broker that is out of ε to one below the mean gains at
+least ε, less its own size; an exchange of two replicas of nearly the same load gains almost nothing.
 
-A plan that meets every goal is judged as a whole. Of a plan that does not, or whose price is too high, each
-copy is judged, alone and with the copy that came in exchange. θ has no price: no copy is left out that keeps
-a broker below it.
+`min_gain_per_copy` is the least gain. The default is .2: the width of the band of ε, from its upper edge to
+its lower one. A plan that meets every goal has no price, because ε says what it is for. Of a plan that does
+not, each copy is judged, alone and with the copy that came in exchange, and then the whole. θ has no price:
+no copy is left out that keeps a broker below it.
 """
 
 from dataclasses import dataclass
@@ -37,7 +39,7 @@ def worthwhile(
     lawful
         The placement after what must move: copies that it needs have no price.
     """
-    most, total = problem.settings.max_copied_per_gain, float(_held_bytes(problem).sum())
+    least, total = problem.settings.min_gain_per_copy, float(_held_bytes(problem).sum())
     if "epsilon" not in problem.settings.goals or not problem.bearers.plain or problem.topics is not None:
         return placement, None
     extra = _copied(problem, placement) - _copied(problem, lawful)
@@ -47,24 +49,25 @@ def worthwhile(
     limits, usage = problem.limits(borne), borne * problem.bearers.inverse
     gain = _unevenness(problem, limits, _usage(problem, lawful)) - _unevenness(problem, limits, usage)
     paid = float(extra.sum()) / total
-    if potential(limits, usage) <= NEGLIGIBLE and paid <= most * gain:
+    if potential(limits, usage) <= NEGLIGIBLE:
         return placement, None
-    pruning = _Pruning(problem, lawful, limits, usage, placement, extra / total, most)
+    pruning = _Pruning(problem, lawful, limits, usage, placement, extra / total, least)
     pruning.leave_out()
-    if paid - pruning.saved > most * (gain - pruning.lost):
-        pruning.leave_out_until(paid - most * gain)
+    if 2 * least * (paid - pruning.saved) > gain - pruning.lost:
+        pruning.leave_out_until(2 * least * paid - gain)
     if not pruning.saved:
         return placement, None
     return Placement(pruning.place, pruning.lead), Problem(
         "limit_reached",
-        f"copies of {pruning.saved:.2%} of all data, {pruning.saved * total:.6g} bytes, are left out: they "
-        f"lower the unevenness by {pruning.lost:.4f}, and replicas.max_copied_per_gain {most:g} allows "
-        f"{max(most * pruning.lost, 0.0):.2%} for that",
+        f"copies of {pruning.saved:.2%} of all data, {pruning.saved * total:.6g} bytes, are left out: "
+        f"their gain is {max(pruning.lost, 0.0) / (2 * pruning.saved):.4f}, less than "
+        f"replicas.min_gain_per_copy {least:g}",
         proof={
             "bytes": pruning.saved * total,
             "copied_share": pruning.saved,
-            "gain": pruning.lost,
-            "max_copied_per_gain": most,
+            "fall_of_unevenness": pruning.lost,
+            "gain": pruning.lost / (2 * pruning.saved),
+            "min_gain_per_copy": least,
         },
     )
 
@@ -89,7 +92,7 @@ def _asked(problem: ProblemData, limits: Limits) -> BoolArray:
 
 
 def _unevenness(problem: ProblemData, limits: Limits, usage: FloatArray) -> float:
-    """The sum of N·σ over the resources that ε is asked of."""
+    """The mean of γ² over the brokers, summed over the resources that ε is asked of."""
     counted = problem.counted
     each = np.where(counted, usage, 0.0)
     return _of_sums(counted.sum(axis=0), each.sum(axis=0), (each**2).sum(axis=0), _asked(problem, limits))
@@ -99,7 +102,7 @@ def _of_sums(number: FloatArray, first: FloatArray, second: FloatArray, asked: B
     """The unevenness from the numbers of brokers, and the sums of utilisations and of their squares."""
     with np.errstate(invalid="ignore", divide="ignore"):
         square = np.where(asked & (first > 0), number * second / first**2 - 1.0, 0.0)
-    return float(np.sqrt(np.maximum(square, 0.0)).sum())
+    return float(square.sum())
 
 
 @dataclass(eq=False)
@@ -111,7 +114,7 @@ class _Pruning:
     share
         Shape (partitions,): of all data, that is copied besides what must be.
     saved, lost
-        Share of data no longer copied, and gain no longer made.
+        Share of data no longer copied, and fall of the unevenness that this gives up.
     """
 
     problem: ProblemData
@@ -120,7 +123,7 @@ class _Pruning:
     usage: FloatArray
     placement: Placement
     share: FloatArray
-    most: float
+    least: float
     saved: float = 0.0
     lost: float = 0.0
 
@@ -143,25 +146,25 @@ class _Pruning:
         for _ in range(PASSES):
             before = len(self.left)
             for p in self._dearest():
-                if not self._try([p], self.most):
+                if not self._try([p], self.least):
                     for q in self._in_exchange(p):
-                        if self._try([p, q], self.most):
+                        if self._try([p, q], self.least):
                             break
             if len(self.left) == before:
                 return
 
     def leave_out_until(self, excess: float) -> None:
-        """Send home, dearest first, until the price of the rest is low enough.
+        """Send home, dearest first, until the rest gains enough.
 
         Parameters
         ----------
         excess
-            Share that is copied beyond what the gain of the whole allows.
+            Fall of the unevenness that the whole lacks.
         """
         for p in self._dearest():
-            if excess - self.saved + self.most * self.lost <= 0.0:
+            if excess - 2 * self.least * self.saved + self.lost <= 0.0:
                 return
-            self._try([p], 0.0)
+            self._try([p], np.inf)
 
     def _dearest(self) -> list[int]:
         worth = [(self._rise(self._after([p])) / self.share[p], p) for p in self.left]
@@ -195,15 +198,15 @@ class _Pruning:
         second = self.second + (now**2 - was**2).sum(axis=0)
         return _of_sums(self.number, first, second, self.asked) - self.unevenness
 
-    def _try(self, rows: list[int], most: float) -> bool:
-        """Send these home if they save more than `most` times the gain that is lost, and θ is kept."""
+    def _try(self, rows: list[int], least: float) -> bool:
+        """Send these home if they gain less than `least`, and θ is kept."""
         if any(p not in self.left for p in rows):
             return False
         after = self._after(rows)
         rise = self._rise(after)
         share = float(self.share[rows].sum())
         over = (after > np.maximum(self.limits.theta, self.usage)) & self.problem.counted
-        if share <= most * rise or over.any():
+        if 2 * least * share <= rise or over.any():
             return False
         for p in rows:
             self.place[p], self.lead[p] = self.lawful.place[p], self.lawful.lead[p]

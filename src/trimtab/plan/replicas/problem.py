@@ -9,7 +9,7 @@ from trimtab.model.imbalance import mean_of
 from trimtab.model.level import Goals, goals_of
 from trimtab.model.load import BoolArray, FloatArray, IntArray
 from trimtab.model.replicas.hosts import hosts_of
-from trimtab.model.replicas.resources import DISK, RESOURCES
+from trimtab.model.replicas.resources import CPU, DISK, NETWORK_OUT, RESOURCES
 from trimtab.model.replicas.settings import ReplicasSettings
 from trimtab.model.replicas.snapshot import NOBODY, BrokerState, ReplicasSnapshot
 from trimtab.model.replicas.topics import AskedTopics, asked_topics, matched
@@ -20,6 +20,7 @@ from trimtab.plan.replicas.arrays import (
     numbered_groups,
     on_offline_dirs,
     pinned_slots,
+    raised_caps,
     settling_price,
 )
 from trimtab.plan.replicas.bearers import Bearers, bearers_of
@@ -27,6 +28,9 @@ from trimtab.plan.replicas.maintenance import as_asked
 from trimtab.plan.replicas.placement import Placement
 from trimtab.plan.replicas.shares import Shares
 from trimtab.plan.search.limits import Limits, limits_around
+
+OF_LEADERS = (CPU, NETWORK_OUT)
+"""Resources of which a demoted broker need not use as much as the others."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +54,11 @@ class ProblemData:
         How many groups the brokers in service form.
     demoted
         Shape (partitions,): its leader is to lead nothing.
+    needed
+        Shape (partitions,): a replica must leave its broker, or the partition needs another leader, excluded
+        or not. Where a plan is scoped, `arrays.movable` holds only such partitions.
+    free
+        Shape (partitions,): levelling may move it, as its topic is not excluded and there is data to copy.
     bearers
         Rows and columns that are levelled besides brokers and resources, if any.
     wanted
@@ -71,6 +80,8 @@ class ProblemData:
     racks: int
     hosts: int
     demoted: BoolArray
+    needed: BoolArray
+    free: BoolArray
     bearers: Bearers
     wanted: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
     vacancies: int = 0
@@ -85,6 +96,25 @@ class ProblemData:
     def resizes(self) -> bool:
         """Whether the plan is for another replication factor, and for nothing else."""
         return len(self.wanted) > 0
+
+    @property
+    def scoped(self) -> bool:
+        """Whether the plan makes only the moves that a request needs."""
+        return self.settings.is_scoped and not self.resizes
+
+    @cached_property
+    def relieved(self) -> BoolArray:
+        """Shape (brokers, resources): demoted brokers, and the resources that mostly leaders use."""
+        asked = np.zeros_like(self.counted)
+        asked[np.isin(self.snapshot.brokers.id, self.settings.demote)] = [
+            r in OF_LEADERS for r in range(len(RESOURCES))
+        ]
+        return asked
+
+    @cached_property
+    def first_usage(self) -> FloatArray:
+        """Utilisations under the snapshot, shape (brokers, resources)."""
+        return self.load(Placement(self.arrays.home, self.first_lead)) * self.arrays.inverse
 
     @property
     def offline(self) -> BoolArray:
@@ -103,8 +133,9 @@ class ProblemData:
 
     @property
     def biggest_first(self) -> IntArray:
-        """All partitions, those of which a copy is dearest first."""
-        return np.argsort(-self.arrays.price, kind="stable").astype(np.int32)
+        """All partitions, those of which a copy is dearest first; partitions that only change leader last."""
+        only_demoted = self.demoted & ~self.arrays.leaving.any(axis=1)
+        return np.lexsort((-self.arrays.price, only_demoted)).astype(np.int32)
 
     @property
     def first_leader(self) -> IntArray:
@@ -129,7 +160,8 @@ class ProblemData:
     @property
     def fixed_mean(self) -> BoolArray:
         """Shape (resources,): every broker in service counts, so the mean is the same for all plans."""
-        return np.asarray((self.counted == self.snapshot.brokers.in_service[:, None]).all(axis=0))
+        every = (self.counted == self.snapshot.brokers.in_service[:, None]).all(axis=0)
+        return np.asarray(every & ~self.relieved.any(axis=0))
 
     def arrived(self, place: IntArray) -> BoolArray:
         """Shape of `place`: replicas on brokers that do not hold the partition in the snapshot."""
@@ -144,8 +176,8 @@ class ProblemData:
         return self.bearers.load(self.load(placement), placement.place, placement.leader)
 
     def mean(self, load: FloatArray) -> FloatArray:
-        """B̄ under a load, shape (resources,); NaN where no broker counts."""
-        return mean_of(load, self.snapshot.brokers.capacity, self.counted)
+        """B̄ under a load, shape (resources,), without `relieved`; NaN where no broker counts."""
+        return mean_of(load, self.snapshot.brokers.capacity, self.counted & ~self.relieved)
 
     def limits(self, borne: FloatArray, share: float = 1.0) -> Limits:
         """The bounds around the mean under a load, with `share` of ε (1: the goal itself).
@@ -166,7 +198,15 @@ class ProblemData:
         mean, width = self.mean(load), load.shape[1]
         most, least = self.shares.stretch
         stretch = most[:, :width], least[:, :width]
-        return limits_around(mean, self.counted, goals.theta, goals.epsilon, goals.idle, stretch, share)
+        found = limits_around(mean, self.counted, goals.theta, goals.epsilon, goals.idle, stretch, share)
+        # A broker that leads nothing cannot carry its share of what leaders carry.
+        found.low[self.relieved] = -np.inf
+        found.high[self.relieved] = found.theta[self.relieved]
+        if not self.scoped:
+            return found
+        # A broker that is above θ already need not come down, and must not rise.
+        theta = np.where(np.isfinite(found.theta), np.maximum(found.theta, self.first_usage), np.inf)
+        return found._replace(theta=theta, high=np.where(np.isfinite(found.high), theta, np.inf))
 
     @cached_property
     def shares(self) -> Shares:
@@ -208,8 +248,10 @@ def problem_data(snapshot: ReplicasSnapshot, settings: ReplicasSettings) -> Prob
     ready = online & parts.in_sync
     orphaned = (home_lead < 0) & ~ready.any(axis=1)
     excluded = excluded_partitions(snapshot, settings.excluded_topics)
+    evacuates = settings.evacuate_excluded_topics
     if settings.to_disks and not settings.fix_offline:
         excluded[:] = True
+        evacuates = False
     factor = parts.replication_factor
     rack, racks = numbered_groups(brokers.rack, brokers.in_service)
     host, hosts = numbered_groups(brokers.host, brokers.in_service)
@@ -217,8 +259,22 @@ def problem_data(snapshot: ReplicasSnapshot, settings: ReplicasSettings) -> Prob
         inverse = np.where(np.isfinite(brokers.capacity), 1.0 / brokers.capacity, 0.0)
     closed = (*settings.excluded_brokers_for_leaders, *settings.demote)
     may_lead = brokers.may_lead & ~np.isin(brokers.id, closed)
-    movable = ~excluded & ~orphaned
-    demoted = movable & (home_lead >= 0) & np.isin(brokers.id, settings.demote)[parts.leader]
+    leaving = held & (~brokers.in_service[home] | offline_dir)
+    leaderless = (home_lead < 0) & held.any(axis=1)
+    if settings.demotes_only:
+        leaving[:] = False
+        leaderless &= (ready & may_lead[home]).any(axis=1)
+    relieved = (home_lead >= 0) & np.isin(brokers.id, settings.demote)[parts.leader]
+    needed = leaving.any(axis=1) | leaderless | relieved
+    scoped = settings.is_scoped and not settings.replication_factor
+    free = ~excluded & ~orphaned
+    movable = np.where(excluded, evacuates & needed, needed | (not scoped)) & ~orphaned
+    demoted = movable & relieved
+    caps = {}
+    for name, group, groups in (("rack", rack, racks), ("host", host, hosts)):
+        cap = group_cap(name, settings, factor, groups)
+        # What stays is spread as before where nobody asks for more.
+        caps[name] = np.where(excluded | scoped, raised_caps(cap, group, home, held & ~leaving), cap)
     use = np.ascontiguousarray(np.stack([parts.follower_load, parts.leader_load], axis=1), dtype=np.float64)
     bearers = bearers_of(snapshot, settings, use, np.ascontiguousarray(inverse))
     arrays = Arrays(
@@ -236,9 +292,10 @@ def problem_data(snapshot: ReplicasSnapshot, settings: ReplicasSettings) -> Prob
         & has_online_dir(snapshot),
         rack=rack,
         host=host,
-        rack_cap=group_cap("rack", settings, factor, racks),
-        host_cap=group_cap("host", settings, factor, hosts),
-        leaving=np.ascontiguousarray(held & (~brokers.in_service[home] | offline_dir)),
+        rack_cap=np.ascontiguousarray(caps["rack"], dtype=np.int32),
+        host_cap=np.ascontiguousarray(caps["host"], dtype=np.int32),
+        leaving=np.ascontiguousarray(leaving),
+        staying=np.ascontiguousarray(held & excluded[:, None] & ~leaving),
         host_row=bearers.host_row,
     )
     counted = np.isfinite(brokers.capacity) & brokers.in_service[:, None]
@@ -254,6 +311,8 @@ def problem_data(snapshot: ReplicasSnapshot, settings: ReplicasSettings) -> Prob
         racks,
         hosts,
         demoted,
+        needed,
+        free,
         bearers,
         topics=asked_topics(snapshot, settings),
     )

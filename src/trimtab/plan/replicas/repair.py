@@ -12,6 +12,7 @@ from trimtab.plan.replicas.board import (
     RACK_CAP,
     READY,
     RECEIVES,
+    STAYING,
     give_lead,
     holds,
     home_slot,
@@ -153,6 +154,21 @@ def _lawful(g, p):
     return True
 
 
+@leaf
+def _stays(g, p, s):
+    """True if the slot's replica is at home and must stay there."""
+    return (g.flags[p, s] & STAYING) != 0 and g.place[p, s] == g.home[p, s]
+
+
+@leaf
+def _any_stays(g, p):
+    """True if the partition has replicas that must stay, so that its topic is excluded."""
+    for s in range(g.width):  # noqa: SIM110 - compiled code knows no generators
+        if g.flags[p, s] & STAYING:
+            return True
+    return False
+
+
 @entry
 def repair(g, order):
     """Make the placement lawful where it can be; what cannot be stays as it is.
@@ -177,10 +193,10 @@ def repair(g, order):
                 _relocate(g, p, s, ANY_SPREAD)
         for _ in range(g.width):
             for s in range(g.width):
-                if g.place[p, s] >= 0:
+                if g.place[p, s] >= 0 and not _stays(g, p, s):
                     over = spread(g.seat, g.rule, g.place, p, s, g.place[p, s])
                     if over > 0:
                         _relocate(g, p, s, over)
-        if not _lawful(g, p):
+        if not _lawful(g, p) and not _any_stays(g, p):
             # One replica at a time found no way: is there any? If not, as much as could be done stays.
             place_exactly(g, p, leader)

@@ -64,7 +64,7 @@ def plan(snapshot: ReplicasSnapshot, settings: ReplicasSettings) -> Plan:
     problem = problem_data(snapshot, settings)
     run = _leveled(problem)
     kept, cut = within_budget(problem, Placement(run.board.place, run.board.lead))
-    plan = plan_of(problem, "role_aware", kept, () if cut is None else (cut,))
+    plan = plan_of(problem, "role_aware", kept, cut)
     switches = {
         "literal": settings.role_aware.literal,
         "repairs": [name for name in REPAIRS if name in run.repairs],
@@ -143,7 +143,11 @@ class _Run:
             board,
             repairs,
             np.zeros(len(ORDER)),
-            np.where("theta" in settings.goals, np.array(settings.theta) * WITHIN, np.inf),
+            np.where(
+                "theta" in settings.goals and not settings.is_scoped,
+                np.array(settings.theta) * WITHIN,
+                np.inf,
+            ),
             # Finite where it is not asked: infinitely often a mean of zero is no number.
             np.where("epsilon" in settings.goals, np.array(settings.epsilon) * WITHIN, 1e300),
             np.zeros(problem.counted.shape, dtype=np.bool_),

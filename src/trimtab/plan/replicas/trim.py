@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from trimtab.model.load import BoolArray
 from trimtab.model.plan import Problem
 from trimtab.model.replicas.plan import Plan
 from trimtab.model.replicas.settings import ReplicasSettings
@@ -18,7 +19,7 @@ from trimtab.plan.replicas.board import ReplicasBoard, new_board, set_topics
 from trimtab.plan.replicas.budget import breaks_rules, within_budget
 from trimtab.plan.replicas.descent import level, send_home
 from trimtab.plan.replicas.factor import resized
-from trimtab.plan.replicas.headroom import given_way
+from trimtab.plan.replicas.headroom import given_way, handed_over
 from trimtab.plan.replicas.outcome import Path, path_of, plan_of
 from trimtab.plan.replicas.placement import Placement
 from trimtab.plan.replicas.price import worthwhile
@@ -47,13 +48,13 @@ def plan(snapshot: ReplicasSnapshot, settings: ReplicasSettings) -> Plan:
     problem = problem_data(snapshot, settings)
     path, dear = _passable(problem)
     kept, cut = within_budget(problem, path.placement)
-    cuts = tuple(one for one in (dear, cut) if one is not None)
-    return plan_of(problem, "trim", kept, cuts, path if cut is None else None)
+    return plan_of(problem, "trim", kept, cut, dear, path if cut is None else None)
 
 
 def searched(problem: ProblemData) -> Placement:
     """The placement that `trim` ends with; where a disk would be filled above θ, other rules give way."""
-    return given_way(problem, _searched(problem), _searched)
+    search = _scoped_search if problem.scoped else _searched
+    return handed_over(problem, given_way(problem, search(problem), search))
 
 
 def _worthwhile(problem: ProblemData) -> tuple[Placement, Problem | None]:
@@ -86,10 +87,37 @@ def _passable(problem: ProblemData) -> tuple[Path, Problem | None]:
     return best, cut
 
 
-def _searched(problem: ProblemData) -> Placement:
+def _scoped_search(problem: ProblemData) -> Placement:
+    """The placement after the moves that a request needs.
+
+    Other partitions change only if a broker would be above θ without that: first leaders, then replicas.
+    """
     lawful = repaired(problem)
+    touched = (lawful.place != problem.arrays.home).any(axis=1) | (lawful.lead != problem.home_lead)
+    closed = np.zeros_like(problem.arrays.may_receive)
+    leaders = replace(problem, arrays=problem.arrays._replace(may_receive=closed))
+    tries = [(problem, problem.free & touched), (leaders, problem.free), (problem, problem.free)]
+    if problem.settings.demotes_only:
+        tries[0] = (leaders, tries[0][1])
+    best, breach = lawful, np.inf
+    for rules, movable in tries:
+        found = _searched(rules, lawful, movable)
+        left = TrimSearch(problem, lawful, 0).rating(found).breach
+        if left < breach:
+            best, breach = found, left
+        if breach <= NEGLIGIBLE:
+            break
+    return best
+
+
+def _searched(
+    problem: ProblemData, lawful: Placement | None = None, movable: BoolArray | None = None
+) -> Placement:
+    """The best placement found from a lawful one, with changes to the movable partitions alone."""
+    lawful = repaired(problem) if lawful is None else lawful
     replicas = int((problem.arrays.home >= 0).sum())
-    search = TrimSearch(_settled(problem.filling, lawful), lawful, _changes(replicas))
+    settled = _settled(problem.filling, lawful, problem.free if movable is None else movable)
+    search = TrimSearch(settled, lawful, _changes(replicas))
     first = search.levelled(lawful, MARGIN, MOVE_COSTS[0])
     settings = problem.settings
     return improved(
@@ -120,7 +148,7 @@ def board_of(problem: ProblemData, start: Placement, share: float) -> ReplicasBo
     return new_board(arrays, *start, borne * arrays.inverse, limits, topics.row, table)
 
 
-def _settled(problem: ProblemData, lawful: Placement) -> ProblemData:
+def _settled(problem: ProblemData, lawful: Placement, movable: BoolArray) -> ProblemData:
     """The same problem, but pinned leaders that could be freed stay as `repair` left them.
 
     They needed a copy to hand over to, and a later change of that copy would leave them stranded again. So do
@@ -131,11 +159,7 @@ def _settled(problem: ProblemData, lawful: Placement) -> ProblemData:
     slot = np.maximum(pinned, 0)
     freed = (pinned >= 0) & problem.demoted
     freed |= (pinned >= 0) & (lawful.place[rows, slot] != problem.arrays.home[rows, slot])
-    movable = problem.arrays.movable & ~freed
-    if problem.settings.fix_offline:
-        # Random changes would trade places with what need not move, where that copies less in the end.
-        movable &= (lawful.place != problem.arrays.home).any(axis=1) | (lawful.lead != problem.home_lead)
-    return replace(problem, arrays=problem.arrays._replace(movable=movable))
+    return replace(problem, arrays=problem.arrays._replace(movable=movable & ~freed))
 
 
 def _rating(problem: ProblemData, placement: Placement) -> Rating:

@@ -1,11 +1,15 @@
 """Partitions that break a hard goal in the end, and whether any plan could have done better."""
 
+from dataclasses import dataclass
+from typing import NamedTuple
+
 import numpy as np
 
 from trimtab.model.load import BoolArray, FloatArray, IntArray
 from trimtab.model.plan import Problem
+from trimtab.model.replicas.snapshot import BrokerState
 from trimtab.plan.replicas.board import new_board
-from trimtab.plan.replicas.headroom import no_room
+from trimtab.plan.replicas.headroom import no_room, too_few_holders
 from trimtab.plan.replicas.lawful import find_places
 from trimtab.plan.replicas.placement import Placement, crowding
 from trimtab.plan.replicas.problem import ProblemData
@@ -14,8 +18,26 @@ NAMED = 5
 """Partitions named in a text; the proof counts them all."""
 
 
+class Kept(NamedTuple):
+    """Partitions that stay where they are for a reason that the planner knows.
+
+    Attributes
+    ----------
+    by_limits
+        `max_bytes` or `max_moves` left them out.
+    by_disks
+        Their copies would fill a disk on the way.
+    """
+
+    by_limits: IntArray
+    by_disks: IntArray
+
+
+NOTHING_KEPT = Kept(np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.int32))
+
+
 def hard_problems(
-    problem: ProblemData, place: IntArray, lead: IntArray, load: FloatArray
+    problem: ProblemData, place: IntArray, lead: IntArray, load: FloatArray, kept: Kept
 ) -> tuple[list[Problem], list[Problem]]:
     """Problems proven to be beyond every plan, and those that this one only leaves undone.
 
@@ -25,45 +47,215 @@ def hard_problems(
         The placement in slots.
     load
         Shape (brokers, resources): its load.
+    kept
+        What stays for limits, and for want of room on the way.
     """
-    arrays = problem.arrays
-    full, explained = no_room(problem, place)
-    asked = ~problem.excluded & ~explained
-    # What is excluded stays where it is because the operator says so; that breaks no goal.
-    left = asked & (arrays.leaving & (place == arrays.home)).any(axis=1)
-    demoted = asked & (lead < 0) & problem.demoted
-    leaderless = asked & (lead < 0) & (arrays.home >= 0).any(axis=1) & ~demoted
+    arrays, settings = problem.arrays, problem.settings
+    if settings.to_disks and not settings.fix_offline:
+        return [], []
+    remain = arrays.leaving & (place == arrays.home)
+    rows = np.arange(len(place))
+    leader = np.where(lead >= 0, place[rows, np.maximum(lead, 0)], problem.first_leader)
+    ids = problem.snapshot.brokers.id
+    held = (arrays.home >= 0).any(axis=1)
+    left = remain.any(axis=1)
+    demoted = (leader >= 0) & np.isin(ids, settings.demote)[leader] & problem.needed
+    led = (lead >= 0) & ~(left & problem.offline[rows, np.maximum(lead, 0)])
+    leaderless = held & ~led & ~demoted & problem.needed
+    asked = problem.free & ~left
     crowded = {
         "rack": asked & crowding(place, arrays.rack, arrays.rack_cap),
         "host": asked & crowding(place, arrays.host, arrays.host_cap),
     }
-    broken = left | leaderless | demoted | crowded["rack"] | crowded["host"]
+    full, explained = no_room(problem, place)
+    holders = too_few_holders(problem, _copies(problem)) if left.any() and not full else None
+    if holders is not None:
+        full, explained = [holders], explained | (left & arrays.movable)
+    totals = _remaining(problem, remain, leader, demoted & ~left)
+    fixed = problem.excluded & ~arrays.movable & ~problem.orphaned
+    if (leaderless & (left | explained | fixed)).any():
+        number = int(leaderless.sum())
+        text = (
+            f"{counted(number)} ({named(problem, leaderless)}) {'has' if number == 1 else 'have'} no leader"
+        )
+        proof: dict[str, object] = {"goal": "leader", "partitions": number}
+        totals.append(Problem("unmet_goal", f"{text} after this plan", proof=proof))
+    broken = (left | leaderless | demoted | crowded["rack"] | crowded["host"]) & ~explained & ~fixed
     if not broken.any():
-        return full, []
+        return full, [*totals, *_excluded(problem, (left | leaderless | demoted) & fixed)]
     lost = broken.copy()
     lost[broken] = problem.orphaned[broken] | ~_placeable(
         problem, place, lead, load, np.flatnonzero(broken).astype(np.int32)
     )
-    proven = [*full, *_left_behind(problem, left & lost), *_leaderless(problem, leaderless & lost)]
-    open_ = _open(problem, left & ~lost, "must leave their brokers and have not", "offline or drain")
-    open_ += _open(problem, leaderless & ~lost, "stay without a leader", "leader")
-    open_ += _open(problem, demoted & ~lost, "stay led by a broker that is to lead nothing", "demote")
-    if (demoted & lost).any():
+    # What excluded replicas prevent is no proof: they might move.
+    lost &= ~problem.excluded | problem.orphaned
+    proven = [*full, *_left_behind(problem, left & lost), *_leaderless(problem, leaderless & lost & ~left)]
+    open_ = [*totals, *_excluded(problem, (left | leaderless | demoted) & fixed)]
+    undone = _Undone(problem, place, load, kept)
+    rest = broken & ~lost
+    open_ += undone.problems(left & rest, "must leave {their} broker{s} and {have} not", "offline or drain")
+    open_ += undone.problems(leaderless & rest & ~left, "{stay} without a leader", "leader")
+    open_ += undone.problems(
+        demoted & rest & ~left, "{stay} led by a broker that is to lead nothing", "demote"
+    )
+    if (which := demoted & lost & ~left).any():
         why = (
-            "are led by a broker that is to lead nothing: no other replica in sync may lead, nor any broker "
-            "that could be given one by every hard rule"
+            f"{'is' if which.sum() == 1 else 'are'} led by a broker that is to lead nothing: no other "
+            "replica in sync may lead, nor any broker that could be given one by every hard rule"
         )
-        proven.append(_conflict(problem, demoted & lost, why, {"goal": "demote"}))
+        proven.append(_conflict(problem, which, why, {"goal": "demote"}))
     for name, groups in (("rack", problem.racks), ("host", problem.hosts)):
-        if (crowded[name] & lost).any():
+        if (which := crowded[name] & lost).any():
             why = (
-                f"crowd a {name}, and cannot be spread: there is nothing to copy from, or no brokers that "
-                f"may hold them keep to at most ceil(replicas / {groups}) a {name} and every other hard rule"
+                f"{'crowds' if which.sum() == 1 else 'crowd'} a {name}, and cannot be spread: no brokers "
+                f"that may hold {'it keep' if which.sum() == 1 else 'them keep'} to at most "
+                f"ceil(replicas / {groups}) a {name} and every other hard rule"
             )
-            proof: dict[str, object] = {f"{name}s": groups, "goal": name}
-            proven.append(_conflict(problem, crowded[name] & lost, why, proof))
-        open_ += _open(problem, crowded[name] & ~lost, f"still crowd a {name}", name)
+            if problem.orphaned[which].all():
+                why = (
+                    f"{'crowds' if which.sum() == 1 else 'crowd'} a {name}, and cannot be spread: no broker "
+                    f"that runs holds {'it' if which.sum() == 1 else 'them'} in sync, so there is nothing to "
+                    "copy from"
+                )
+            proof = {f"{name}s": groups, "goal": name}
+            proven.append(_conflict(problem, which, why, proof))
+        open_ += undone.problems(crowded[name] & rest, "still {crowd} a " + name, name)
     return proven, open_
+
+
+def _copies(problem: ProblemData) -> IntArray:
+    """Shape (partitions,): copies that brokers in service must hold once all that can leave has left."""
+    arrays = problem.arrays
+    held = arrays.home >= 0
+    stays = held & problem.snapshot.brokers.in_service[arrays.home]
+    found = np.where(arrays.movable, held.sum(axis=1), stays.sum(axis=1))
+    return np.asarray(found, dtype=np.int32)
+
+
+def _remaining(
+    problem: ProblemData, remain: BoolArray, leader: IntArray, demoted: BoolArray
+) -> list[Problem]:
+    """For each broker that is to be emptied or to lead nothing, what remains on it, counted and named."""
+    brokers, home = problem.snapshot.brokers, problem.arrays.home
+    found = []
+    for b in range(problem.brokers):
+        here = (remain & (home == b)).any(axis=1)
+        leads = (leader == b) & (here | demoted)
+        if not here.any() and not leads.any():
+            continue
+        what = []
+        if here.any():
+            what.append(f"holds {int(here.sum())} replica{'s' if here.sum() != 1 else ''}")
+        if leads.any():
+            what.append(f"leads {counted(int(leads.sum()))}")
+        number, state = int(brokers.id[b]), brokers.state[b]
+        goal = "drain" if state == BrokerState.DRAINING else "offline"
+        where = "which is to be emptied" if goal == "drain" else "in log dirs that are offline"
+        if state == BrokerState.DEAD:
+            where = "which is dead"
+        if not here.any():
+            goal, where = "demote", "which is to lead nothing"
+        text = f"broker {number}, {where}, still {' and '.join(what)} after this plan"
+        if where.startswith("in log"):
+            text = f"broker {number} still {' and '.join(what)} {where} after this plan"
+        proof: dict[str, object] = {
+            "goal": goal,
+            "broker": number,
+            "replicas": int(here.sum()),
+            "leaders": int(leads.sum()),
+            "first_partitions": names_of(problem, here | leads),
+        }
+        found.append(Problem("unmet_goal", f"{text} ({named(problem, here | leads)})", proof=proof))
+    return found
+
+
+def _excluded(problem: ProblemData, which: BoolArray) -> list[Problem]:
+    """Partitions that an exclusion keeps where they are."""
+    if not which.any():
+        return []
+    one = which.sum() == 1
+    text = (
+        f"{counted(int(which.sum()))} ({named(problem, which)}) {'stays' if one else 'stay'} because "
+        f"excluded_topics names {'its' if one else 'their'} topic{'' if one else 's'} and "
+        "evacuate_excluded_topics is false; set it to true to move what must move"
+    )
+    proof: dict[str, object] = {"goal": "excluded_topics", "partitions": int(which.sum())}
+    return [Problem("unmet_goal", text, proof=proof)]
+
+
+@dataclass(frozen=True, eq=False)
+class _Undone:
+    """Partitions for which there may be a way that this plan does not go, told by what is known of why."""
+
+    problem: ProblemData
+    place: IntArray
+    load: FloatArray
+    kept: Kept
+
+    def problems(self, which: BoolArray, what: str, goal: str) -> list[Problem]:
+        """The problems, one for each cause; `what` has places for words that depend on the number."""
+        found = []
+        rest = which.copy()
+        for cause, rows, text in (
+            ("limits", self._rows(self.kept.by_limits), "max_bytes or max_moves leaves no more"),
+            ("disk_on_the_way", self._rows(self.kept.by_disks), "a copy would fill a disk on the way"),
+            ("no_room", self._without_room(rest), self._room_text()),
+            ("search", np.ones(len(which), dtype=np.bool_), self._search_text()),
+        ):
+            mine = rest & rows
+            if mine.any():
+                found.append(self._problem(mine, what, goal, cause, text))
+            rest &= ~rows
+        return found
+
+    def _problem(self, which: BoolArray, what: str, goal: str, cause: str, why: str) -> Problem:
+        number = int(which.sum())
+        one = number == 1
+        said = what.format(
+            their="its" if one else "their",
+            s="" if one else "s",
+            have="has" if one else "have",
+            stay="stays" if one else "stay",
+            crowd="crowds" if one else "crowd",
+        )
+        text = f"{counted(number)} ({named(self.problem, which)}) {said}: {why}"
+        return Problem("unmet_goal", text, proof={"goal": goal, "partitions": number, "cause": cause})
+
+    def _rows(self, rows: IntArray) -> BoolArray:
+        found = np.zeros(len(self.place), dtype=np.bool_)
+        found[rows] = True
+        return found
+
+    def _without_room(self, which: BoolArray) -> BoolArray:
+        """Partitions whose leaving replicas find every open broker too full at the end of the plan."""
+        problem, found = self.problem, np.zeros(len(self.place), dtype=np.bool_)
+        arrays = problem.arrays
+        usage, theta = self.load * arrays.inverse, problem.bare_limits(self.load).theta
+        for p in np.flatnonzero(which).tolist():
+            if not (arrays.leaving[p] & (self.place[p] == arrays.home[p])).any():
+                continue
+            may = arrays.may_receive.copy()
+            may[self.place[p][self.place[p] >= 0]] = False
+            after = usage[may] + arrays.use[p, 0] * arrays.inverse[may]
+            found[p] = may.any() and bool((after > theta[may]).any(axis=1).all())
+        return found
+
+    def _room_text(self) -> str:
+        return (
+            "every broker that may receive replicas would pass theta with one more of them after this plan; "
+            "not completed, not proven impossible"
+        )
+
+    def _search_text(self) -> str:
+        settings = self.problem.settings
+        limits = ", ".join(
+            f"{name} {'none' if limit is None else limit}"
+            for name, limit in (("max_bytes", settings.max_bytes), ("max_moves", settings.max_moves))
+        )
+        return (
+            f"not completed, not proven impossible; the search with strategy {settings.strategy} found no "
+            f"way within theta and the rules of racks, hosts and leaders ({limits})"
+        )
 
 
 def _placeable(
@@ -137,19 +329,6 @@ def _leaderless(problem: ProblemData, without: BoolArray) -> list[Problem]:
     ]
 
 
-def _open(problem: ProblemData, which: BoolArray, what: str, goal: str) -> list[Problem]:
-    """Partitions for which there may be a way that this plan does not go."""
-    if not which.any():
-        return []
-    number = int(which.sum())
-    text = (
-        f"{counted(number)} ({named(problem, which)}) {what}; not proven impossible: a limit on moves "
-        "or bytes left it out, or it takes a way that the strategy does not know, such as back to a broker "
-        "whose log dir failed"
-    )
-    return [Problem("unmet_goal", text, proof={"goal": goal, "partitions": number})]
-
-
 def _conflict(problem: ProblemData, which: BoolArray, why: str, proof: dict[str, object]) -> Problem:
     number = int(which.sum())
     return Problem(
@@ -166,7 +345,10 @@ def counted(number: int) -> str:
 
 def named(problem: ProblemData, which: BoolArray) -> str:
     """The first few of some partitions by name."""
+    return ", ".join(names_of(problem, which)) + (", ..." if which.sum() > NAMED else "")
+
+
+def names_of(problem: ProblemData, which: BoolArray) -> list[str]:
+    """The names of the first few of some partitions."""
     parts = problem.snapshot.partitions
-    rows = np.flatnonzero(which)
-    names = ", ".join(f"{parts.topics[parts.topic[p]]}-{parts.number[p]}" for p in rows[:NAMED])
-    return names + (", ..." if len(rows) > NAMED else "")
+    return [f"{parts.topics[parts.topic[p]]}-{parts.number[p]}" for p in np.flatnonzero(which)[:NAMED]]

@@ -1,5 +1,7 @@
 """The goals held against a final placement, and for what it misses, the numbers that prove why."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from trimtab.model.imbalance import Imbalance
@@ -15,7 +17,7 @@ from trimtab.plan.replicas.placement import Placement
 from trimtab.plan.replicas.problem import ProblemData
 from trimtab.plan.replicas.share_problems import must_be_uneven, must_exceed_theta
 from trimtab.plan.replicas.topic_verdicts import TopicPair, topic_problems
-from trimtab.plan.replicas.unlawful import hard_problems
+from trimtab.plan.replicas.unlawful import NOTHING_KEPT, Kept, hard_problems
 from trimtab.plan.search.limits import needed_stretch
 from trimtab.plan.search.verdicts import Judgement, judgement_of, too_few_brokers
 
@@ -30,6 +32,7 @@ def judge(
     cuts: tuple[Problem, ...] = (),
     beside: tuple[Pair, ...] = (),
     topics: TopicPair | None = None,
+    kept: Kept = NOTHING_KEPT,
 ) -> Judgement:
     """Hold a final placement against the goals.
 
@@ -49,25 +52,24 @@ def judge(
         Hosts and numbers, where goals ask for them.
     topics
         Numbers of topics, where goals are about some.
+    kept
+        Partitions that stay for limits, or for want of room on the way.
     """
     place, lead = placement
     before, after = measured
     if problem.resizes:
-        impossible, unmet = factor_problems(problem, place, lead)
+        impossible, unmet = factor_problems(problem, place, lead, kept)
     else:
-        impossible, unmet = hard_problems(problem, place, lead, load)
+        impossible, unmet = hard_problems(problem, place, lead, load, kept)
     led = (lead >= 0) & _borne(problem, place, lead)
+    after = _without_relieved(problem, load, after)
     above, off = beyond(after.usage, after.deviation, after.mean, problem.goals)
     theta = np.array(problem.settings.theta)
     lifted = after.counted & exceeds(after.usage, theta) & ~exceeds(before.usage, theta)
-    if problem.resizes:
+    if problem.resizes or problem.scoped:
         # Whoever is above θ without this plan is for another.
         above = above & lifted
-    tried = (
-        "a limit, named apart, left out what would help"
-        if cuts
-        else "no move or exchange that was tried helps"
-    )
+    tried = _tried(cuts)
     proven, open_ = _capacity(problem, load, after, above, led, tried)
     level = _deviation(problem, after, off, led, tried)
     too_full, uneven = dir_problems(problem, placement, way)
@@ -83,7 +85,28 @@ def judge(
         overloads=("theta" in problem.settings.goals and bool(lifted.any())) or lifts,
         any_move=any_move,
         cuts=cuts,
+        incomplete=bool(unmet or open_ or too_full) or any("peak_usage" in one.proof for one in missed),
     )
+
+
+def _tried(cuts: tuple[Problem, ...]) -> str:
+    """Why the plan does no more for a goal that it misses."""
+    if not cuts:
+        return "no move or exchange that was tried helps"
+    if all("min_gain_per_copy" in cut.proof for cut in cuts):
+        return "no move or exchange that was tried helps enough for its bytes"
+    return "a limit, named apart, left out what would help"
+
+
+def _without_relieved(problem: ProblemData, load: FloatArray, after: Imbalance) -> Imbalance:
+    """The measures that ε is held against: demoted brokers are left out where leaders make the load."""
+    if not problem.relieved.any():
+        return after
+    mean = problem.mean(load)
+    counted = after.counted & ~problem.relieved & (mean > 0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        deviation = np.where(counted, np.abs(after.usage - mean) / mean, 0.0)
+    return replace(after, mean=mean, deviation=deviation)
 
 
 def _borne(problem: ProblemData, place: IntArray, lead: IntArray) -> BoolArray:
@@ -131,12 +154,17 @@ def _capacity(
 
 def _too_few_brokers(problem: ProblemData, load: FloatArray, r: int) -> Problem | None:
     """The total is more than all brokers together may carry: how many more of their kind it takes."""
-    if not problem.fixed_mean[r]:
+    if not problem.fixed_mean[r] or (problem.scoped and not _all_below_theta(problem, r)):
         return None
     name, counted = RESOURCES[r], problem.counted[:, r]
     capacity = problem.snapshot.brokers.capacity[counted, r]
     theta = problem.settings.theta[r]
     return too_few_brokers(name, name, UNITS[name], load[counted, r], capacity, theta, {})
+
+
+def _all_below_theta(problem: ProblemData, r: int) -> bool:
+    """Whether no broker is above θ in the snapshot; one that is may stay so where a plan is scoped."""
+    return bool((problem.first_usage[problem.counted[:, r], r] <= problem.settings.theta[r]).all())
 
 
 def _indivisible(problem: ProblemData, r: int, limit: float, goal: str, led: BoolArray) -> Problem | None:

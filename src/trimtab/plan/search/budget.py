@@ -72,9 +72,13 @@ class Spending:
         price = sum(each / max(most, 1.0) for each, most in zip(self.each, self.most, strict=True))
         order = np.lexsort((harm / np.maximum(price, 1e-12), needed)).tolist()
         left = [total - most for total, most in zip(self.total, self.most, strict=True)]
-        for _ in range(TRIES):
+        for turn in range(2 * TRIES):
             later = []
             for i in order:
+                if needed[i] and turn < TRIES:
+                    # Whatever is not needed goes first, also what has to wait for others.
+                    later.append(i)
+                    continue
                 if max(left) <= 0:
                     return True
                 too_much = any(excess > 0 and each[i] for excess, each in zip(left, self.each, strict=True))

@@ -66,10 +66,45 @@ def rejections(choices: int, others: str, rejected: Sequence[int], rules: Sequen
     return f"of {choices} {others} rejected: {', '.join(said) if said else 'none, all less suited'}"
 
 
-def change(before: float, after: float) -> str:
-    """Both in percent, in as many digits as tell them apart, from one to four."""
-    told = ((f"{before:.{digits}%}", f"{after:.{digits}%}") for digits in range(1, 5))
-    return next((f"{one} -> {other}" for one, other in told if one != other), f"stays {before:.1%}")
+class Scale(NamedTuple):
+    """The capacity that stands in for an unknown one, and the unit of the load that texts show instead."""
+
+    capacity: float
+    unit: str
+
+
+PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+
+
+def change(before: float, after: float, scale: Scale | None = None) -> str:
+    """A utilisation before and after, in as many digits as tell them apart, from one to four.
+
+    In percent of the capacity; where that is not known (`scale`), as a load in its unit.
+    """
+    factor, suffix = (100.0, "%") if scale is None else _unit(max(abs(before), abs(after)), scale)
+    told = ((f"{before * factor:.{digits}f}", f"{after * factor:.{digits}f}") for digits in range(1, 5))
+    return next(
+        (f"{one}{suffix} -> {other}{suffix}" for one, other in told if float(one) != float(other)),
+        f"stays {before * factor:.1f}{suffix}",
+    )
+
+
+def limit_text(limit: float, scale: Scale | None = None) -> str:
+    """A limit of utilisation, as `change` shows it."""
+    factor, suffix = (100.0, "%") if scale is None else _unit(abs(limit), scale)
+    return f"{limit * factor:.1f}{suffix}"
+
+
+def _unit(most: float, scale: Scale) -> tuple[float, str]:
+    """The factor and the suffix that show loads up to this utilisation."""
+    if not scale.unit.startswith("bytes"):
+        noun = scale.unit.partition(",")[0].replace(" per second", "/s")
+        return scale.capacity, f" {noun}"
+    per = "/s" if scale.unit.endswith("per second") else ""
+    for size, prefix in PREFIXES:
+        if most * scale.capacity >= size:
+            return scale.capacity / size, f" {prefix}B{per}"
+    return scale.capacity, f" B{per}"
 
 
 @leaf

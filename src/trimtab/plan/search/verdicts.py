@@ -97,6 +97,7 @@ def too_few_brokers(
         text=(
             f"{where}: the load of {total:.6g} {unit} is more than {100 * theta:g}% of the capacity of "
             f"{len(load)} brokers, {theta * most:.6g}; add {count} brokers of {typical:.6g} each"
+            f"{_doubt(total, most, unit)}"
         ),
         proof={
             **more,
@@ -107,3 +108,14 @@ def too_few_brokers(
             "capacity_of_an_added_broker": typical,
         },
     )
+
+
+DOUBTED = 2.0
+"""A load of more than so many times the capacity suggests that one of the two is in another unit."""
+
+
+def _doubt(total: float, most: float, unit: str) -> str:
+    """What to check where the load is far more than what brokers can carry."""
+    if total <= DOUBTED * most:
+        return ""
+    return f". The load is {total / most:.1f} times the capacity: check that the capacity is in {unit}"

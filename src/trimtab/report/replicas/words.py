@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from trimtab.model.load import resource_name
 from trimtab.model.replicas.coming import with_load
 from trimtab.model.replicas.plan import Move, MoveKind, Plan
 from trimtab.model.replicas.resources import RESOURCES
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from trimtab.act.replicas.settings import ExecutionSettings
     from trimtab.act.replicas.state import ExecutionState
     from trimtab.act.replicas.steps import Step
+    from trimtab.act.replicas.throttle import NetworkPath
     from trimtab.model.replicas.receipt import ReplicaOutcome, ReplicasReceipt
     from trimtab.observe.collect.kafka.glance import Glance
 
@@ -59,6 +61,7 @@ def plan_text(plan: Plan, snapshot: ReplicasSnapshot | None = None, *, all_moves
     serving = None if snapshot is None else int(snapshot.brokers.in_service.sum())
     nominal = () if snapshot is None else snapshot.quality.nominal_capacity
     idle = [] if snapshot is None else idle_resources(plan, snapshot.imbalance(), nominal)
+    plan, requested = _with_goals_asked(plan), _requested(plan)
     return text_of_plan(
         plan,
         () if snapshot is None else _load(snapshot, told),
@@ -76,7 +79,48 @@ def plan_text(plan: Plan, snapshot: ReplicasSnapshot | None = None, *, all_moves
             cells=_cells,
             all_moves=all_moves,
         ),
+        requested=requested,
     )
+
+
+LIMIT_GOALS = ("theta", "epsilon")
+
+
+def _goals_of(plan: Plan) -> list[str]:
+    """The goals that a plan is judged by; one that changes replication factors levels nothing."""
+    goals = plan.settings.get("goals", LIMIT_GOALS)
+    asked = [str(goal) for goal in goals] if isinstance(goals, list | tuple) else []
+    return [goal for goal in asked if goal != "epsilon" or not plan.settings.get("replication_factor")]
+
+
+def _with_goals_asked(plan: Plan) -> Plan:
+    """The plan with the limits of those goals alone, for the row of goals."""
+    goals = _goals_of(plan)
+    left = {k: v for k, v in plan.settings.items() if k not in LIMIT_GOALS or k in goals}
+    return replace(plan, settings=left)
+
+
+def _requested(plan: Plan) -> str:
+    """What a plan was asked for, where evenness of load is not among it; else empty."""
+    goals = _goals_of(plan)
+    if "epsilon" in goals:
+        return ""
+    words = {"drain": "empty {}", "demote": "no leader on {}", "add": "fill {}"}
+    parts = []
+    for name, form in words.items():
+        brokers: Any = plan.settings.get(name) or ()
+        if brokers:
+            noun = "broker" if len(brokers) == 1 else "brokers"
+            parts.append(form.format(f"{noun} {', '.join(map(str, brokers))}"))
+    factors: Any = plan.settings.get("replication_factor") or {}
+    parts += [f"{number} replicas of {topic}" for topic, number in factors.items()]
+    parts += ["repair what is offline"] * bool(plan.settings.get("fix_offline"))
+    parts += ["level log dirs"] * bool(plan.settings.get("to_disks"))
+    held = [
+        goal.replace("_", " ") for goal in goals if goal != "log_dirs" or not plan.settings.get("to_disks")
+    ]
+    parts += [f"goals: {', '.join(held)}"] * bool(held)
+    return "; ".join(parts) or "no goal"
 
 
 def _beside_lines(plan: Plan, nominal: Collection[str]) -> list[str]:
@@ -181,8 +225,6 @@ def _source(move: Move) -> str:
 
 def forecast_text(prepared: Prepared, expected: Forecast, settings: ExecutionSettings, every: bool) -> str:
     """Batch after batch, with every partition or not, bytes and time, and what of the plan is left out."""
-    from trimtab.act.replicas.throttle import first_rate
-
     lines = []
     shown = len(expected.batches) if every else SHOWN
     for number, batch in enumerate(expected.batches[:shown], 1):
@@ -195,8 +237,8 @@ def forecast_text(prepared: Prepared, expected: Forecast, settings: ExecutionSet
         lines.append(f"  and {len(expected.batches) - shown} more batches")
     if not expected.batches:
         lines.append("  nothing to do")
-    pace = _pace(expected, settings, first_rate(settings, {}, ()))
-    lines.append(f"  copies {bytes_text(expected.bytes)} in all; {pace}")
+    if expected.batches:
+        lines += [f"  {line}" for line in _pace(expected, settings)]
     compared = prepared.comparison
     lines += comparison_lines(compared.standing, compared.differences, "partitions are already as planned")
     lines += [f"  cannot begin as things are: {step}: {why}" for step, why in expected.blocked[:SHOWN]]
@@ -209,13 +251,44 @@ def _kind(step: Step) -> str:
     return "partitions with replicas dropped" if step.kind == "copy" and not step.added else KINDS[step.kind]
 
 
-def _pace(expected: Forecast, settings: ExecutionSettings, rate: float | None) -> str:
-    limits = f"at most {settings.copies_per_broker} copies a broker at first"
-    if rate is None or not expected.bytes:
-        return limits + ("" if not expected.bytes else ", no throttle")
-    seconds = expected.seconds(rate)
-    took = "" if seconds is None else f", at most about {duration_text(seconds)}"
-    return f"{limits}, throttle {bytes_text(rate)}/s a broker{took}"
+def _pace(expected: Forecast, settings: ExecutionSettings) -> Iterator[str]:
+    """Bytes and time of an execution, and what limits its pace."""
+    copies = [step for batch in expected.batches for step in batch.steps if step.added]
+    between_dirs = any(step.kind == "log_dir" for batch in expected.batches for step in batch.steps)
+    if not copies:
+        if between_dirs:
+            yield "copies nothing between brokers; the moves between log dirs take as long as the disks need"
+        else:
+            yield "copies nothing"
+        return
+    seconds = expected.seconds
+    if seconds is not None:
+        took = f"in about {duration_text(seconds)}"
+        took += ", the moves between log dirs not counted" if between_dirs else ""
+    elif expected.rate_bytes_per_second is None:
+        took = "the time is not known without a throttle"
+    else:
+        took = "the time is not known: more may be written to the partitions than the throttle lets through"
+    yield f"copies {bytes_text(expected.bytes)} in all, {took}"
+    batches = counted(len(expected.batches), "batch", "batches")
+    yield f"{batches}, at first at most {settings.copies_per_broker} copies a broker at once"
+    if expected.rate_bytes_per_second is not None:
+        rate = bytes_text(expected.rate_bytes_per_second)
+        yield f"throttle at first {rate}/s a broker{_limit(expected.limit, settings)}"
+
+
+def _limit(path: NetworkPath | None, settings: ExecutionSettings) -> str:
+    """The origin of a throttle."""
+    if not settings.follows_headroom:
+        return " (execution.throttle)"
+    if path is None:
+        return " (execution.throttle_start_bytes_per_second): no free network of these brokers is known"
+    room = f"broker {path.broker} has {bytes_text(path.free_bytes_per_second)}/s of "
+    room += f"{resource_name(path.resource)} left"
+    share = settings.throttle_headroom_fraction
+    if share * path.free_bytes_per_second < settings.throttle_minimum_bytes_per_second:
+        return f" (execution.throttle_minimum_bytes_per_second): {room}"
+    return f": {room}, and copies take {share:.0%} of it"
 
 
 def progress_of_execution() -> Callable[[ExecutionState], str]:

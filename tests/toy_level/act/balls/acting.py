@@ -52,8 +52,8 @@ ACTING = Acting(
     settings=BallsExecution,
     look=look,
     prepare=prepare,
-    forecast=lambda prepared, settings: prepared.steps,
-    warnings=lambda port, prepared, settings: [],
+    forecast=lambda prepared, settings, sense: prepared.steps,
+    warnings=lambda port, prepared, settings, expected: [],
     new_execution=lambda cluster, steps, settings, now: BallsState(
         settings=settings, cluster_id=cluster, records=tuple(BallRecord(step) for step in steps), now=now
     ),

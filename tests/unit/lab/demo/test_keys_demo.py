@@ -8,10 +8,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from trimtab.lab.demo.keys.demo import _helped
-from trimtab.lab.demo.keys.measuring import Records, records_in
+from trimtab.files.keys.heartbeat import Heartbeat, heartbeat_bytes
+from trimtab.files.keys.heartbeat import record_key as beat_key
+from trimtab.files.keys.table import PublishedTable, table_bytes
+from trimtab.files.keys.table import record_key as table_key
+from trimtab.lab.demo.keys.demo import _helped, followed_text
+from trimtab.lab.demo.keys.measuring import Records, following, records_in
 from trimtab.lab.demo.keys.picture import draw
 from trimtab.lab.demo.keys.world import CONSUMER_PER_SECOND, FULLEST, LAW, PARTITIONS, RATE, names_drawn
+from trimtab.model.keys.routing import RoutingTable
 
 
 def effects(path: Path, *rows: tuple[bytes, float, int, float]) -> Records:
@@ -62,6 +67,46 @@ def test_the_picture_is_drawn_from_every_record(tmp_path: Path) -> None:
     drawn = draw(found, tmp_path, periods, {"table published": 120.0}, 10.0, 1)
     assert [one.name for one in drawn] == ["demo-keys.svg", "demo-keys.png"]
     assert all(one.stat().st_size > 10_000 for one in drawn)
+
+
+def told(process: str, version: int, at: float) -> tuple[bytes, bytes, float]:
+    """A heartbeat as it stands on the topic of tables."""
+    beat = Heartbeat(
+        process=process, role="producer", client="kafka-python", topic="orders", topic_id="7", at=at,
+        version=version, partitions=2, wrapped=True,
+    )  # fmt: skip
+    return beat_key("orders", process), heartbeat_bytes(beat), at
+
+
+def table(version: int, at: float) -> tuple[bytes, bytes, float]:
+    """A table as it stands there."""
+    published = PublishedTable("orders", "7", RoutingTable(version, 2, 2))
+    return table_key("orders"), table_bytes(published), at
+
+
+def test_following_is_measured_from_the_records_own_times() -> None:
+    """Two processes follow table 1 after 0.25 s and 0.5 s; later heartbeats and table 2 change nothing."""
+    records = [
+        told("a", 0, 9.0), told("b", 0, 9.5), told("gone", 0, 9.6), table(1, 10.0), told("a", 1, 10.25),
+        (beat_key("orders", "gone"), None, 10.3), told("b", 1, 10.5), table(2, 20.0), told("a", 2, 20.25),
+    ]  # fmt: skip
+    found = following(records, "orders", 1)
+    assert found is not None
+    published_at, followed_at = found
+    assert (published_at, sorted(followed_at.values())) == (10.0, [10.25, 10.5])
+    assert followed_text(published_at, followed_at).startswith(
+        "all 2 producers and consumers followed it within 0.50 s"
+    )
+
+
+def test_what_was_not_measured_is_not_printed() -> None:
+    """A process that never follows, a table that is gone, and times that contradict each other."""
+    assert following([told("a", 0, 9.0), table(1, 10.0), told("b", 1, 10.5)], "orders", 1) is None
+    assert following([told("a", 1, 10.5)], "orders", 1) is None
+    assert following([table(1, 10.0)], "orders", 1) is None
+    for seconds in (-0.2, 0.0, 0.0001):
+        said = followed_text(10.0, {"a": 10.0 + seconds, "b": 10.5})
+        assert said == "all 2 producers and consumers follow it; their clocks do not tell how soon"
 
 
 @pytest.mark.parametrize("seed", [0, 5, 7])

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from support.master_snapshots import a_group, a_snapshot
-from trimtab.lab.demo.masters.demo import awaited, most_over_mean, queries_by_node
+from trimtab.lab.demo.masters.demo import awaited, heir_text, most_over_mean, queries_by_node
 from trimtab.model.errors import SandboxError
 from trimtab.model.masters.snapshot import NOBODY
 
@@ -23,6 +23,13 @@ def test_the_most_is_held_against_the_mean_of_all_nodes() -> None:
     assert most_over_mean([[6.0, 6.0, 0.0], [4.0, 4.0, 4.0], [0.0, 0.0, 0.0]]) == pytest.approx(
         [1.5, 1.0, 0.0]
     )
+
+
+def test_the_heir_of_a_dead_node_is_explained_only_where_it_took_all() -> None:
+    """Four masterships go to node 1; or they are shared, or go to node 2, against the order of turns."""
+    assert heir_text([4, 4, 4], [0, 8, 4]).startswith("node 1 got all 4: nodes try in turn")
+    assert heir_text([4, 4, 4], [0, 6, 6]) == heir_text([4, 4, 4], [0, 4, 8]) == ""
+    assert heir_text([0, 8, 4], [0, 8, 4]) == ""
 
 
 class Watched:

@@ -23,7 +23,7 @@ def test_a_whole_log_is_whole():
     found = checked([(0, 9, 100)])
     assert found.ok
     assert found.text("records") == (
-        "every one of 10 confirmed records is there, once and in order (10 read back from the log)"
+        "every one of 10 confirmed records is accounted for: 10 once and in order (10 read back from the log)"
     )
 
 
@@ -66,7 +66,10 @@ def test_what_retention_removed_is_known_by_who_read_it_or_by_its_place():
     found = checked([(5, 9, 105)], begin=105, read=[(1, 4, 101)])
     assert found.ok
     assert (found.read_back, found.read_by_consumers, found.by_place) == (5, 4, 1)
-    assert "4 read by consumers before retention removed them, 1 removed unread" in found.text("records")
+    assert found.text("records") == (
+        "every one of 10 confirmed records is accounted for: 9 once and in order (5 read back from the log, "
+        "4 read by consumers before retention removed them), 1 removed unread, known by their offsets alone"
+    )
 
 
 def test_a_double_that_retention_removed_leaves_a_gap():

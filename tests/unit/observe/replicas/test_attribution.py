@@ -82,12 +82,12 @@ def test_without_a_model_cpu_is_absent_and_the_rest_is_there(spark: SparkSession
         assert found.leader_load.network_out == 3000
 
 
-def test_unknown_reads_are_none_where_the_traffic_is_known_at_all(spark: SparkSession) -> None:
-    """Nobody reads the partition: nothing out, and CPU for what is produced alone. Where nothing is known of
-    it, nothing is said.
+def test_unknown_reads_are_not_taken_for_none(spark: SparkSession) -> None:
+    """Reads that are not known stay so, with CPU for what is produced alone. Where nothing is known of the
+    partition, nothing is said.
     """
     unread = roles(spark, window(network_out=None), MODEL).leader_load
-    assert (unread.network_out, unread.cpu) == (0.0, pytest.approx(1.0))
+    assert (unread.network_out, unread.cpu) == (None, pytest.approx(1.0))
     unknown = roles(spark, window(network_out=None, leader_in=None, follower_in=None), MODEL)
     assert unknown.leader_load[2:] == (None, None)
     assert unknown.follower_load[2:] == (None, None)

@@ -374,6 +374,112 @@ def test_counters_and_estimates_are_never_laid_side_by_side(spark: SparkSession)
     assert told[6:] == [(10_000, 0, False), (0, 10_000, False), (None, None, False)]
 
 
+def topic_counter(tick: int, broker: int, total: int, topic: str = "t") -> dict[str, Any]:
+    """A broker's counters of topic t: as much out as in."""
+    return sample(
+        tick, "topic_broker", broker=broker, topic=topic, bytes_in_total=total, bytes_out_total=total
+    )
+
+
+def test_a_leadership_that_left_leaves_its_bytes_to_nobody(spark: SparkSession) -> None:
+    """Broker 1 leads partitions 0 and 1, which take 10 and 90 kB a tick, until 1 moves to broker 2 within the
+    third interval. What broker 1 counted then is partly partition 1's: partition 0 has what its log gained,
+    said to be no counter's. Other topics, and the intervals before and after, are counted.
+    """
+    rows = []
+    for tick in range(5):
+        moved = 2 if tick >= 3 else 1
+        for number, leader, size in ((0, 1, 10_000), (1, moved, 90_000)):
+            placed = {"leader": leader, "partition": number}
+            rows += [partition(tick, 100 * tick, **placed)]
+            rows += [replica(tick, one, size * tick, partition=number) for one in (1, 2)]
+        rows += [partition(tick, 100 * tick, topic="u"), replica(tick, 1, 5_000 * tick, topic="u")]
+        # Half of the third interval's 90 kB had come before the move.
+        of_one = 200_000 * min(tick, 2) + (110_000 if tick >= 3 else 0) + (20_000 if tick >= 4 else 0)
+        of_two = (90_000 if tick >= 3 else 0) + (180_000 if tick >= 4 else 0)
+        rows += [topic_counter(tick, 1, of_one), topic_counter(tick, 2, of_two)]
+        rows += [topic_counter(tick, 1, 7_000 * tick, topic="u")]
+    found = {(row.topic, row.partition, row.tick): row for row in flow(spark, rows)}
+    ticks = sorted({tick for _, _, tick in found})
+
+    def told(topic: str, number: int) -> list[tuple[int | None, bool]]:
+        rows = [found[(topic, number, tick)] for tick in ticks[1:]]
+        return [(row.bytes_in, row.counted) for row in rows]
+
+    assert told("t", 0) == [(20_000, True), (20_000, True), (10_000, False), (20_000, True)]
+    assert told("t", 1) == [(180_000, True), (180_000, True), (90_000, False), (180_000, True)]
+    assert told("u", 0) == [(7_000, True)] * 4
+
+
+def test_a_counter_that_spans_several_ticks_is_scaled_to_one(spark: SparkSession) -> None:
+    """The exporter is away at two ticks: what it counted in thirty seconds is no ten seconds' traffic. Had a
+    leadership moved meanwhile, nobody could say whose bytes they are.
+    """
+    for moved in (False, True):
+        rows = []
+        for tick in range(5):
+            rows += [partition(tick, 100 * tick), replica(tick, 1, 10_000 * tick)]
+            leader = 2 if moved and tick < 3 else 1
+            rows += [partition(tick, 100 * tick, partition=1, leader=leader)]
+            rows += [replica(tick, 1, 10_000 * tick, partition=1)]
+            if tick in (0, 1, 4):
+                rows += [topic_counter(tick, 1, 40_000 * tick)]
+        found = [row for row in flow(spark, rows) if row.partition == 0]
+        expected = [(20_000, True), (10_000, False), (10_000, False), (20_000, True)]
+        if moved:
+            expected = [(40_000, True), (10_000, False), (10_000, False), (10_000, False)]
+        assert [(row.bytes_in, row.counted) for row in found[1:]] == expected
+        if not moved:
+            assert found[-1].flags & Flag.MISSED
+            assert found[-1].extrapolated
+
+
+def test_commits_that_are_not_known_are_not_none(spark: SparkSession) -> None:
+    """Two groups read everything, 20 kB a tick; the commits of one are not told at a tick, and span two then.
+    Nothing is said of that tick, and nothing is added to the next. Without counters, and with them: a sibling
+    whose commits are known does not get the other's share.
+    """
+    for counters in (False, True):
+        rows = []
+        for tick in range(5):
+            for number in (0, 1):
+                rows += [partition(tick, 100 * tick, partition=number)]
+                rows += [replica(tick, 1, 10_000 * tick, partition=number)]
+                for group in ("one", "two"):
+                    if (group, number, tick) != ("two", 0, 2):
+                        placed = {"topic": "t", "partition": number, "committed_offset": 100 * tick}
+                        rows += [sample(tick, "group", group=group, **placed)]
+            rows += [topic_counter(tick, 1, 40_000 * tick)] if counters else []
+        found = flow(spark, rows)
+        for number in (0, 1):
+            its = [row for row in found if row.partition == number][1:]
+            unknown = [None] if counters or number == 0 else [20_000]
+            if counters and number == 1:
+                unknown = [20_000]
+            assert [row.bytes_out for row in its] == [20_000, *unknown, 20_000, 20_000]
+            assert bool(its[1].flags & Flag.MISSED) == (number == 0)
+            assert bool(its[2].flags & Flag.MISSED) == (number == 0)
+
+
+def test_a_copy_that_ends_within_the_interval_is_no_growth(spark: SparkSession) -> None:
+    """Broker 3's replica is copied in the second interval and in sync at its end: what it gained was there
+    before. A replica that was told of last when it was being copied counts as little.
+    """
+    rows = []
+    for tick in range(4):
+        placed = {"replicas": [1, 2], "in_sync": [1, 2]}
+        if tick == 1:
+            placed = {"replicas": [1, 2, 3], "in_sync": [1, 2], "adding": [3]}
+        if tick >= 2:
+            placed = {"replicas": [1, 3], "in_sync": [1, 3], "adding": []}
+        rows += [partition(tick, 100 * tick, **placed), replica(tick, 1, 500_000 + 10_000 * tick)]
+        rows += [replica(tick, 3, 100_000)] if tick == 1 else []
+        rows += [replica(tick, 3, 500_000 + 10_000 * tick)] if tick >= 2 else []
+    found = flow(spark, rows)
+    assert [row.log_bytes for row in found[1:]] == [10_000] * 3
+    assert found[2].flags & Flag.COPYING
+
+
 def _local(at: datetime.datetime) -> datetime.datetime:
     """Spark hands instants to Python as naive local time."""
     return at.astimezone().replace(tzinfo=None)

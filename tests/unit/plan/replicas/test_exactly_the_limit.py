@@ -83,6 +83,17 @@ def test_what_is_further_is_not() -> None:
     assert off.all()
 
 
+def test_theta_missed_without_proof_is_incomplete() -> None:
+    """950 of 1,000 take two copies of 100 to get below 800, and one is allowed."""
+    brokers = [broker(id, capacity=(None, 1000.0, None, None)) for id in (1, 2)]
+    sizes = [(1, 100.0)] * 9 + [(1, 50.0), (2, 100.0)]
+    rows = [partition("t", p, [id], load=(0.0, size, 0.0, 0.0)) for p, (id, size) in enumerate(sizes)]
+    plan = trim.plan(snapshot(brokers, rows), ReplicasSettings(goals=("theta",), max_moves=1))
+    assert len(plan.moves) == 1
+    assert plan.verdict is Verdict.INCOMPLETE
+    assert any("a limit, named apart, left out what would help" in one.text for one in plan.problems)
+
+
 def test_texts_tell_a_value_from_its_limit() -> None:
     """Never "more than 10% by 10.00%"."""
     assert percent_beyond(0.1234567, 0.1) == "12.35%"

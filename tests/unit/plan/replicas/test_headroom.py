@@ -85,7 +85,9 @@ def test_a_broker_that_must_bear_more_than_theta_is_no_improvement() -> None:
         ],
     )
     assert plan.predicted.after.peak_usage["network_in"] == pytest.approx(1.0)
-    assert plan.verdict is Verdict.OVERLOADED
+    assert plan.verdict is Verdict.INFEASIBLE
+    told = next(one for one in plan.problems if one.proof.get("goal") == "theta")
+    assert "rack b has 1 broker left (3) and must hold 1 replica of every partition" in told.text
 
 
 @pytest.mark.parametrize("settings", SETTINGS, ids=["trim", "role_aware", "role_aware literal"])

@@ -118,7 +118,7 @@ class BundlesDemo(Demo[PulsarSandbox, BundlesSnapshot, BundlePlan, BundlesReceip
         """A snapshot of bundles."""
         return read_bundles_snapshot(path)
 
-    def plan(self, snapshot: BundlesSnapshot) -> BundlePlan:
+    def plan(self, snapshot: BundlesSnapshot, noise: Mapping[str, float]) -> BundlePlan:
         """By the settings that were given."""
         from trimtab.plan.bundles.trim import plan_bundles
 

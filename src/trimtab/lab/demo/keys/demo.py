@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -17,7 +18,7 @@ from trimtab.act.keys.state import RoutingState, StepKind
 from trimtab.connect.kafka.keyed_topic import TOPIC as KAFKA_TOPIC
 from trimtab.files.keys.plan import FORMAT as PLANS
 from trimtab.files.keys.settings import KeysSettings
-from trimtab.lab.demo.keys.measuring import Period, records_in
+from trimtab.lab.demo.keys.measuring import Period, following, records_in
 from trimtab.lab.demo.keys.picture import draw
 from trimtab.lab.demo.keys.world import (
     BROKERS,
@@ -43,6 +44,8 @@ from trimtab.report.keys.words import glance_text, plan_text, receipt_text
 from trimtab.report.tables import table_lines
 
 STEPS: Final = 8
+RESOLUTION_SECONDS: Final = 0.001
+"""Of the times of Kafka's records: a shorter or negative time says nothing."""
 
 
 @dataclass(frozen=True)
@@ -65,22 +68,23 @@ class Execution:
     ----------
     events
         What happened when, seconds since 1970.
+    version
+        Of the first table that was published; 0 before.
+    is_followed
+        Whether every producer and consumer was seen to follow it.
     """
 
     def __init__(self, screen: Screen) -> None:
         self._screen, self.events = screen, dict[str, float]()
+        self.version, self.is_followed = 0, False
 
     def watch(self, state: RoutingState) -> None:
         """Tell a state, and note what is new in it."""
         ended = {one.step.kind: one.ended_at for one in state.records if one.ended_at is not None}
-        if state.version and "table published" not in self.events:
-            self.events["table published"] = time.time()
+        if state.version and not self.version:
+            self.version = state.version
             self._screen.say(f"table {state.version} is published")
-        if (at := ended.get(StepKind.PUBLISH)) is not None and "all follow" not in self.events:
-            self.events["all follow"] = at
-            followers = len(state.seen.clients) if state.seen else 0
-            seconds = at - self.events["table published"]
-            self._screen.say(f"all {followers} producers and consumers go by it {seconds:.1f} s later")
+        self.is_followed = self.is_followed or StepKind.PUBLISH in ended
         if (at := ended.get(StepKind.SETTLE)) is not None:
             self.events.setdefault("settled", at)
         if state.seen is not None and state.version:
@@ -190,14 +194,32 @@ def _publish(screen: Screen, here: Scene, plan: KeysPlan) -> dict[str, float]:
     with open_port(here.connection, time.time) as port:
         text = PLANS.to_bytes(plan).decode()
         receipt = carry_out(ACTING, port, plan, text, ActSettings(), here.folder / "state", told.watch)
-    if "all follow" not in told.events:
+    if not told.is_followed:
         raise ActError(f"the table is not in force as planned: {receipt_text(receipt)}")
+    topic = here.loaded.topic
+    measured = following(topic.records(), topic.topic, told.version)
+    if measured is None:
+        raise ActError(f"table {told.version} or its followers' heartbeats are gone from topic {TABLES}")
+    published_at, followed_at = measured
+    told.events |= {"table published": published_at, "all follow": max(followed_at.values())}
+    screen.say(followed_text(published_at, followed_at))
     if "settled" in told.events:
         seconds = told.events["settled"] - told.events["table published"]
         screen.say(f"what was written before is done with, {seconds:.0f} s after the table was published")
     else:
         screen.say("what was written before is not done with yet: this machine is busy with other things")
     return told.events
+
+
+def followed_text(published_at: float, followed_at: Mapping[str, float]) -> str:
+    """How long producers and consumers took to follow a table, by the times of its record and theirs."""
+    seconds = [at - published_at for at in followed_at.values()]
+    number = f"all {len(seconds)} producers and consumers"
+    if min(seconds) < RESOLUTION_SECONDS:
+        return f"{number} follow it; their clocks do not tell how soon"
+    return (
+        f"{number} followed it within {max(seconds):.2f} s, by the times of the table's record and of theirs"
+    )
 
 
 def _checked(here: Scene) -> tuple[bool, str]:

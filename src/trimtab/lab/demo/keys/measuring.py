@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from trimtab.files.keys.heartbeat import read_heartbeat
+from trimtab.files.keys.heartbeat import record_key as beat_key
+from trimtab.files.keys.table import record_key as table_key
+from trimtab.files.keys.table import told_in
 from trimtab.history.keys.course import waiting
 from trimtab.model.load import FloatArray
 
@@ -67,6 +72,47 @@ class Records:
             "p50_seconds": self.delay_seconds(period, 0.5),
             "p99_seconds": self.delay_seconds(period, 0.99),
         }
+
+
+def following(
+    records: Iterable[tuple[bytes, bytes | None, float]], topic: str, version: int
+) -> tuple[float, dict[str, float]] | None:
+    """When a table was published and when each process followed it, by the times of the records themselves.
+
+    A process sends a heartbeat as soon as it follows another table, so no interval of looking is in these
+    figures.
+
+    Parameters
+    ----------
+    records
+        Of the topic of tables, in order: key, value and time in seconds since 1970.
+    topic
+        The topic that the table is of.
+    version
+        Of the table.
+
+    Returns
+    -------
+    tuple or None
+        The time of the table's record, and by process the time of its first heartbeat with this version or a
+        higher one. None if the table is not there, or if a living process has not followed it.
+    """
+    published_at: float | None = None
+    followed_at: dict[bytes, float | None] = {}
+    for key, value, at in records:
+        if key == table_key(topic) and value is not None:
+            if published_at is None and told_in(value)[0] == version:
+                published_at = at
+        elif key.startswith(beat_key(topic, "")):
+            beat = None if value is None else read_heartbeat(value)
+            if beat is None:
+                followed_at.pop(key, None)
+            elif followed_at.get(key) is None:
+                followed_at[key] = at if beat.version >= version else None
+    known = {key.decode(): at for key, at in followed_at.items() if at is not None}
+    if published_at is None or not known or len(known) < len(followed_at):
+        return None
+    return published_at, known
 
 
 def records_in(path: Path, partitions: int) -> Records:

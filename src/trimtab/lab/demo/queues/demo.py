@@ -107,11 +107,11 @@ class Scene:
         return 0.0 if published is None else published.weights.get(name, 0.0)
 
     def taken_up(self) -> float:
-        """Seconds until every process goes by what is published."""
-        begun, published = time.monotonic(), self.reader.published()
+        """Seconds from the publication of what is in force until every process was seen to follow it."""
+        published = self.reader.published()
         assert published is not None
         until(lambda: {one.version for one in self.reader.reports()} == {published.version})
-        return time.monotonic() - begun
+        return time.time() - published.published_at
 
 
 def until(holds: Callable[[], bool]) -> None:
@@ -212,8 +212,8 @@ def tell(screen: Screen, out: Path, seed: int, settings: QueuesSettings, *, quic
         taken = here.taken_up()
         screen.wide("\n".join(_weights_told(plan)))
         screen.say(
-            f"{len(receipt.done)} weights published; all {len(here.reader.reports())} processes go by them "
-            f"{taken:.1f} s later, none was restarted"
+            f"{len(receipt.done)} weights published; all {len(here.reader.reports())} processes were seen to "
+            f"follow them within {taken:.1f} s, none was restarted"
         )
         out.mkdir(parents=True, exist_ok=True)
         PLANS.write(plan, out / "plan.json")

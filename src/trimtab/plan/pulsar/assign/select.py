@@ -130,8 +130,7 @@ def assign(
 
     A destination set by an unload comes first, and only once; then the broker that the bundle is preallocated
     to; then `select_broker`, whose answer is preallocated: the bundle's long-term rate counts on that broker
-    from then on. A placement of the extensible manager goes by `select_broker_extensible`, which preallocates
-    nothing.
+    from then on.
 
     References
     ----------
@@ -146,9 +145,6 @@ def assign(
     if bundle in state.preallocated:
         broker = state.preallocated[bundle]
         return Placement(broker, (broker,), {"outcome": "already preallocated"}), view, state
-    if rules.placer.extensible:
-        chosen, state = select_broker_extensible(bundle, view, rules, state, chance)
-        return chosen, view, state
     chosen, state = select_broker(bundle, view, rules, state, chance)
     if chosen.broker is None:
         return chosen, view, state

@@ -1,0 +1,97 @@
+"""The public names with their exact types: a snapshot or a plan is of one of the levels.
+
+At run time `trimtab.api` finds the level by the value's kind, and names no level. `tests/unit/test_types.py`
+holds this file to it.
+"""
+
+from pathlib import Path
+from typing import TypeAlias, overload
+
+from trimtab.api import measures as measures
+from trimtab.api import moves as moves
+from trimtab.api import plan_text as plan_text
+from trimtab.api import predicted as predicted
+from trimtab.api import replay as replay
+from trimtab.api import tables as tables
+from trimtab.api import usage as usage
+from trimtab.api import write_plan as write_plan
+from trimtab.api import write_snapshot as write_snapshot
+from trimtab.levels import LEVELS as LEVELS
+from trimtab.levels import Level as Level
+from trimtab.model.bundles.plan import BundlePlan
+from trimtab.model.bundles.snapshot import BundlesSnapshot
+from trimtab.model.errors import TrimtabError as TrimtabError
+from trimtab.model.keys.plan import KeysPlan
+from trimtab.model.keys.snapshot import KeysSnapshot
+from trimtab.model.masters.plan import MastersPlan
+from trimtab.model.masters.snapshot import MastersSnapshot
+from trimtab.model.queues.plan import QueuesPlan
+from trimtab.model.queues.snapshot import QueuesSnapshot
+from trimtab.model.replicas.plan import ReplicasPlan
+from trimtab.model.replicas.snapshot import ReplicasSnapshot
+
+__version__: str
+__all__ = [
+    "LEVELS",
+    "Level",
+    "Plan",
+    "Snapshot",
+    "TrimtabError",
+    "__version__",
+    "make_plan",
+    "measures",
+    "moves",
+    "plan_text",
+    "predicted",
+    "read_plan",
+    "read_snapshot",
+    "replay",
+    "tables",
+    "usage",
+    "write_plan",
+    "write_snapshot",
+]
+
+Plan: TypeAlias = ReplicasPlan | BundlePlan | QueuesPlan | KeysPlan | MastersPlan
+Snapshot: TypeAlias = ReplicasSnapshot | BundlesSnapshot | QueuesSnapshot | KeysSnapshot | MastersSnapshot
+
+_Path: TypeAlias = str | Path
+
+def read_snapshot(path: _Path) -> Snapshot: ...
+def read_plan(path: _Path) -> Plan: ...
+@overload
+def make_plan(
+    snapshot: ReplicasSnapshot,
+    settings: _Path | None = None,
+    *,
+    strategy: str | None = None,
+    **overrides: object,
+) -> ReplicasPlan: ...
+@overload
+def make_plan(
+    snapshot: BundlesSnapshot,
+    settings: _Path | None = None,
+    *,
+    strategy: str | None = None,
+    **overrides: object,
+) -> BundlePlan: ...
+@overload
+def make_plan(
+    snapshot: QueuesSnapshot,
+    settings: _Path | None = None,
+    *,
+    strategy: str | None = None,
+    **overrides: object,
+) -> QueuesPlan: ...
+@overload
+def make_plan(
+    snapshot: KeysSnapshot, settings: _Path | None = None, *, strategy: str | None = None, **overrides: object
+) -> KeysPlan: ...
+@overload
+def make_plan(
+    snapshot: MastersSnapshot,
+    settings: _Path | None = None,
+    *,
+    strategy: str | None = None,
+    **overrides: object,
+) -> MastersPlan: ...

@@ -1,0 +1,31 @@
+"""`trimtab status --watch` where nothing can be drawn over."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from trimtab.cli.bodies import status
+from trimtab.model.errors import ObserveError
+
+if TYPE_CHECKING:
+    import pytest
+
+
+def test_an_empty_lake_is_told_once_and_then_what_comes(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Output goes to a file: it says what it waits for, once; then the load; each change once."""
+    answers = iter(["empty", "empty", "first", "first", "second", "end"])
+
+    def seen() -> Any:
+        match next(answers):
+            case "empty":
+                raise ObserveError("lake [lake] holds no load")
+            case "end":
+                raise KeyboardInterrupt
+            case answer:
+                return {}, [answer]
+
+    monkeypatch.setattr(status.time, "sleep", lambda seconds: None)
+    status.show(seen, watch=True, as_json=False)
+    assert capsys.readouterr().out == "waiting: lake [lake] holds no load\nfirst\nsecond\n"

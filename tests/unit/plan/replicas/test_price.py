@@ -1,0 +1,75 @@
+"""The price of copies for ε: by hand, and on clusters that pay too much without it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests.support.replica_clusters import broker, partition, snapshot
+
+from trimtab.model.replicas.settings import ReplicasSettings
+from trimtab.plan.replicas.placement import Placement
+from trimtab.plan.replicas.price import worthwhile
+from trimtab.plan.replicas.problem import ProblemData, problem_data
+
+
+def disks(*held: list[float], least: float = 0.05, room: float = 1000.0) -> ProblemData:
+    """Brokers that hold partitions of such sizes, one replica each; only disks have a capacity."""
+    brokers = [broker(id, capacity=(None, room, None, None)) for id in range(1, len(held) + 1)]
+    sizes = [(id, size) for id, of in enumerate(held, 1) for size in of]
+    rows = [partition("t", p, [id], load=(0.0, size, 0.0, 0.0)) for p, (id, size) in enumerate(sizes)]
+    return problem_data(snapshot(brokers, rows), ReplicasSettings(min_gain_per_copy=least))
+
+
+def moved(problem: ProblemData, to: dict[int, int]) -> Placement:
+    """The home placement, but for partitions that are on other brokers, by index."""
+    place = problem.arrays.home.copy()
+    for p, b in to.items():
+        place[p, 0] = b
+    return Placement(place, problem.home_lead.copy())
+
+
+def home_again(problem: ProblemData, kept: Placement) -> list[int]:
+    """Partitions that are not at home."""
+    return np.flatnonzero((kept.place != problem.arrays.home).any(axis=1)).tolist()
+
+
+def test_a_direct_copy_gains_the_difference_of_deviations() -> None:
+    """50, 20 and 20 of 90: 10 go from 66.7 % above to 33.3 % below the mean of 30.
+
+    Mean γ² falls from 2/9 to 2/27, by 4/27, for a ninth of the data: 4/27 / (2/9) is 2/3, which is the
+    difference of 1 less the copy's own third. Other disks stay out of ε, so that the copy is judged alone.
+    """
+    for least, kept in ((0.6, [0]), (0.7, [])):
+        problem = disks([10.0, 40.0], [20.0], [20.0], least=least)
+        found, cut = worthwhile(problem, problem.home, moved(problem, {0: 1}))
+        assert home_again(problem, found) == kept
+        assert (cut is None) == bool(kept)
+    assert cut is not None
+    assert cut.proof["gain"] == pytest.approx(2 / 3)
+    assert cut.proof["bytes"] == 10.0
+    assert "gain is 0.6667, less than replicas.min_gain_per_copy 0.7" in cut.text
+
+
+def test_an_exchange_of_equals_is_left_out_as_a_pair() -> None:
+    """30 against 29, next to an empty disk: to send home either alone would make things worse."""
+    problem = disks([30.0, 4.0], [26.0], [29.0, 1.0], [0.0], least=0.05)
+    swap = moved(problem, {0: 2, 3: 0})
+    found, cut = worthwhile(problem, problem.home, swap)
+    assert home_again(problem, found) == []
+    assert cut is not None
+    assert cut.proof["bytes"] == 59.0
+
+
+def test_theta_has_no_price() -> None:
+    """850 of 1,000 are above θ: what brings it below is kept at any price."""
+    problem = disks([100.0, 750.0], [100.0], [0.0], least=100.0)
+    found, cut = worthwhile(problem, problem.home, moved(problem, {0: 1}))
+    assert home_again(problem, found) == [0]
+    assert cut is None
+
+
+def test_no_price_keeps_every_copy() -> None:
+    """0 asks for none."""
+    problem = disks([30.0, 4.0], [26.0], [29.0, 1.0], [0.0], least=0.0)
+    swap = moved(problem, {0: 2, 3: 0})
+    assert home_again(problem, worthwhile(problem, problem.home, swap)[0]) == [0, 3]

@@ -1,0 +1,241 @@
+"""Requests do what they say and no more, and what remains undone is counted: brokers of 100 of everything."""
+
+import pytest
+
+from support.replica_clusters import broker, partition, snapshot
+from trimtab.levels.settings import read_settings
+from trimtab.model.errors import SettingsError
+from trimtab.model.plan import Problem, Verdict
+from trimtab.model.replicas.plan import MoveKind, Plan
+from trimtab.model.replicas.settings import ReplicasSettings
+from trimtab.plan.replicas import trim
+
+FULL = (100.0,) * 4
+DISK_ONLY = (None, 100.0, None, None)
+
+
+def planned(partitions: list, brokers: int | list = 3, **settings: object) -> Plan:
+    """A plan by `trim`."""
+    there = [broker(b, capacity=FULL) for b in range(1, brokers + 1)] if isinstance(brokers, int) else brokers
+    return trim.plan(snapshot(there, partitions), ReplicasSettings(**settings))  # type: ignore[arg-type]
+
+
+def left_on(plan: Plan, number: int) -> dict:
+    """The goal and the counts of the problem that is about a broker."""
+    proofs = [one.proof for one in plan.problems if one.proof.get("broker") == number]
+    assert len(proofs) == 1
+    return {name: proofs[0][name] for name in ("goal", "replicas", "leaders")}
+
+
+def told(plan: Plan, goal: str) -> Problem:
+    """The only problem with that goal in its proof."""
+    (found,) = [one for one in plan.problems if one.proof.get("goal") == goal]
+    return found
+
+
+EXCLUDED = [partition("__c", 0, [1, 2]), partition("__c", 1, [2, 1]), partition("a", 0, [1, 2])]
+
+
+def test_excluded_topics_leave_a_drained_broker() -> None:
+    """Broker 1 holds three replicas, two of them of an excluded topic: all go to broker 3."""
+    plan = planned(EXCLUDED, drain=(1,), excluded_topics=("__*",))
+    assert plan.verdict is Verdict.LEVELLED
+    assert {(a.topic, a.partition): set(a.after) for a in plan.assignments} == {
+        ("__c", 0): {2, 3},
+        ("__c", 1): {2, 3},
+        ("a", 0): {2, 3},
+    }
+
+
+@pytest.mark.parametrize("asked", [{}, {"fix_offline": True}])
+def test_excluded_topics_leave_a_dead_broker(asked: dict) -> None:
+    """Broker 1 is dead and led `__c-0`: broker 2 leads it, and broker 3 gets a copy of each partition."""
+    there = [broker(b, state="dead" if b == 1 else "alive", capacity=FULL) for b in (1, 2, 3)]
+    parts = [partition("__c", p, held, in_sync=[2]) for p, held in enumerate(([1, 2], [2, 1]))]
+    plan = planned(parts, there, excluded_topics=("__*",), **asked)
+    assert plan.verdict.is_complete
+    assert {a.partition: (set(a.after), a.leader_after) for a in plan.assignments} == {
+        0: ({2, 3}, 2),
+        1: ({2, 3}, 2),
+    }
+
+
+def test_a_healthy_replica_of_an_excluded_topic_stays() -> None:
+    """`__c` crowds rack y on brokers 2 and 3; only its replica on the drained broker 1 moves."""
+    there = [broker(b, rack=rack, capacity=FULL) for b, rack in enumerate("xyyxz", 1)]
+    plan = planned([partition("__c", 0, [1, 2, 3])], there, drain=(1,), excluded_topics=("__*",))
+    assert plan.verdict is Verdict.LEVELLED
+    assert [move.source for move in plan.moves] == [1]
+    assert {2, 3} < set(plan.assignments[0].after)
+
+
+def test_the_old_rule_keeps_excluded_topics_and_counts_them() -> None:
+    """Two replicas and one leader of `__c` stay on broker 1, and the plan is incomplete."""
+    plan = planned(EXCLUDED, drain=(1,), excluded_topics=("__*",), evacuate_excluded_topics=False)
+    assert plan.verdict is Verdict.INCOMPLETE
+    assert left_on(plan, 1) == {"goal": "drain", "replicas": 2, "leaders": 1}
+    assert (
+        "broker 1, which is to be emptied, still holds 2 replicas and leads 1 partition"
+        in plan.problems[0].text
+    )
+    assert told(plan, "excluded_topics").proof["partitions"] == 2
+    assert "max_moves" not in " ".join(one.text for one in plan.problems)
+
+
+def test_leaders_of_excluded_topics_leave_a_demoted_broker() -> None:
+    """Broker 1 leads two partitions, one of them excluded: two hand-overs, or one and a problem."""
+    parts = [partition("__c", 0, [1, 2]), partition("a", 0, [1, 2])]
+    plan = planned(parts, demote=(1,), excluded_topics=("__*",))
+    assert (plan.verdict, [m.kind for m in plan.moves]) == (Verdict.LEVELLED, [MoveKind.LEADER] * 2)
+    plan = planned(parts, demote=(1,), excluded_topics=("__*",), evacuate_excluded_topics=False)
+    assert (plan.verdict, len(plan.moves)) == (Verdict.INCOMPLETE, 1)
+    assert left_on(plan, 1) == {"goal": "demote", "replicas": 0, "leaders": 1}
+
+
+UNEVEN = [partition("a", p, [1, 2], load=(5, 5, 5, 5)) for p in range(8)]
+
+
+@pytest.mark.parametrize("asked", [{"demote": (1,)}, {"drain": (4,)}, {"fix_offline": True}])
+def test_a_request_levels_nothing(asked: dict) -> None:
+    """Brokers 1 and 2 hold everything and 3 nothing. No request is about that; a rebalance is."""
+    plan = planned(UNEVEN, brokers=4, **asked)
+    assert plan.cost.bytes == 0
+    assert plan.verdict.is_complete
+    assert "epsilon" not in plan.settings["goals"]
+    assert planned(UNEVEN, brokers=4, rebalance=True, **asked).cost.bytes > 0
+
+
+def test_a_demotion_repairs_neither_racks_nor_dead_brokers() -> None:
+    """`b` crowds rack y and lost its replica on the dead broker 5: neither is asked for."""
+    there = [
+        broker(b, rack=rack, state="dead" if b == 5 else "alive", capacity=FULL)
+        for b, rack in enumerate("xyyzw", 1)
+    ]
+    parts = [partition("a", 0, [1, 2]), partition("b", 0, [2, 3, 5], in_sync=[2, 3])]
+    plan = planned(parts, there, demote=(1,))
+    assert plan.verdict is Verdict.LEVELLED
+    assert [(move.kind, move.topic) for move in plan.moves] == [(MoveKind.LEADER, "a")]
+
+
+def test_a_broker_above_theta_is_for_another_plan() -> None:
+    """Broker 2 is 90 % full and stays so; broker 1 is emptied to broker 3, not to broker 2."""
+    there = [broker(b, capacity=DISK_ONLY) for b in (1, 2, 3)]
+    parts = [partition("a", p, [2], load=(0, 30, 0, 0)) for p in range(3)]
+    parts.append(partition("b", 0, [1], load=(0, 20, 0, 0)))
+    plan = planned(parts, there, drain=(1,))
+    assert plan.verdict is Verdict.LEVELLED
+    assert [(move.topic, move.target) for move in plan.moves] == [("b", 3)]
+
+
+def test_a_drain_keeps_other_brokers_below_theta() -> None:
+    """40 go from broker 1 to 3, which holds 60 and may hold 80: so 20 or more go on from 3 to 2."""
+    there = [broker(b, capacity=DISK_ONLY) for b in (1, 2, 3)]
+    parts = [partition("a", 0, [1, 2], load=(0, 40, 0, 0))]
+    parts += [partition("b", p, [3], load=(0, 20, 0, 0)) for p in range(3)]
+    plan = planned(parts, there, drain=(1,))
+    assert plan.verdict is Verdict.LEVELLED
+    assert plan.cost.bytes == 60
+    assert plan.predicted.after.peak_usage["disk"] <= 0.8
+
+
+def test_a_demotion_prefers_leaders_that_stay_below_theta() -> None:
+    """Broker 2 sends 70 of 100: a leader of 20 goes to broker 3, although it is later in the list."""
+    parts = [partition("a", 0, [1, 2, 3], load=(0, 1, 1, 20)), partition("b", 0, [2], load=(0, 1, 1, 70))]
+    plan = planned(parts, demote=(1,))
+    assert (plan.verdict, plan.cost.bytes) == (Verdict.LEVELLED, 0)
+    assert [(move.topic, move.target) for move in plan.moves] == [("a", 3)]
+
+
+def test_theta_is_kept_by_leaders_before_replicas_are_copied() -> None:
+    """Broker 2 must lead `a` (20) and sends 70: it hands `b` (30) over to broker 3, and nothing is copied."""
+    parts = [
+        partition("a", 0, [1, 2], load=(0, 1, 1, 20)),
+        partition("b", 0, [2, 3], load=(0, 1, 1, 30)),
+        partition("c", 0, [2], load=(0, 1, 1, 40)),
+    ]
+    plan = planned(parts, demote=(1,))
+    assert (plan.verdict, plan.cost.bytes) == (Verdict.LEVELLED, 0)
+    assert {(move.topic, move.target) for move in plan.moves} == {("a", 2), ("b", 3)}
+
+
+def test_without_bytes_every_free_leader_is_handed_over() -> None:
+    """Eleven leaders leave broker 1, which needs no bytes; levelling would need some."""
+    parts = [partition("a", p, [1, 2 + p % 2], load=(1, 5, 5, 5)) for p in range(11)]
+    parts += [partition("b", p, [2, 3], load=(1, 5, 5, 5)) for p in range(4)]
+    for rebalance in (False, True):
+        plan = planned(parts, brokers=4, demote=(1,), max_bytes=0, rebalance=rebalance)
+        assert plan.cost.bytes == 0
+        after = {(a.topic, a.partition): a.leader_after for a in plan.assignments}
+        assert all(after["a", p] != 1 for p in range(11))
+
+
+def test_a_drain_without_bytes_hands_its_leaders_over() -> None:
+    """Nothing may be copied: three replicas stay on broker 1, and none of them leads."""
+    parts = [partition("a", p, [1, 2]) for p in range(3)]
+    plan = planned(parts, drain=(1,), max_bytes=0)
+    assert plan.verdict is Verdict.INCOMPLETE
+    assert [move.kind for move in plan.moves] == [MoveKind.LEADER] * 3
+    assert left_on(plan, 1) == {"goal": "drain", "replicas": 3, "leaders": 0}
+    assert told(plan, "offline or drain").proof["cause"] == "limits"
+
+
+def test_a_drain_of_a_full_cluster_hands_its_leaders_over() -> None:
+    """Three disks of 78 % each: nothing fits anywhere, and broker 1 leads nothing all the same."""
+    there = [broker(b, capacity=DISK_ONLY) for b in (1, 2, 3)]
+    parts = [partition("a", p, [1 + p % 3, 1 + (p + 1) % 3], load=(0, 6.5, 0, 0)) for p in range(18)]
+    plan = planned(parts, there, drain=(1,))
+    assert plan.verdict is Verdict.INFEASIBLE
+    assert left_on(plan, 1) == {"goal": "drain", "replicas": 12, "leaders": 0}
+
+
+def two_big_brokers() -> tuple[list, list]:
+    """Disks of 25, 25, 50, 50, 200 and 200; 138 partitions of 1, a copy of each on a big broker at least."""
+    capacity = (25.0, 25.0, 50.0, 50.0, 200.0, 200.0)
+    there = [broker(b, capacity=(None, size, None, None)) for b, size in enumerate(capacity, 1)]
+    parts = [
+        partition("a", p, [5, 6] if p % 3 == 0 else [5 + p % 2, (1, 2, 3, 4, 3, 4)[p % 6]], load=(0, 1, 0, 0))
+        for p in range(138)
+    ]
+    return there, parts
+
+
+def test_one_copy_a_broker_proves_that_a_drain_has_no_room() -> None:
+    """Broker 6 takes one copy of each, so the small ones must hold 138 and may hold .8 of 150, 120."""
+    plan = planned(two_big_brokers()[1], two_big_brokers()[0], drain=(5,))
+    assert plan.verdict is Verdict.INFEASIBLE
+    (proof,) = [one for one in plan.problems if "copies_a_broker" in one.proof]
+    assert proof.proof["biggest_brokers"] == [6]
+    assert sorted(proof.proof["other_brokers"]) == [1, 2, 3, 4]
+    assert proof.proof["needed_bytes"] == 138
+    assert proof.proof["allowed_bytes"] == pytest.approx(120, rel=0.1)
+    assert proof.count == 1
+    assert "add 1 broker of 50 bytes" in proof.text
+    assert left_on(plan, 5)["replicas"] > 0
+
+
+def test_a_drain_goes_before_a_demotion() -> None:
+    """Broker 3 has room for one copy of 40: that of the drained broker 1, not of the demoted broker 2."""
+    there = [broker(b, capacity=DISK_ONLY) for b in (1, 2, 3)]
+    parts = [partition(name, 0, [b], load=(0, 40, 0, 0)) for name, b in (("a", 1), ("b", 2), ("c", 3))]
+    parts[1]["leader_load"] = parts[1]["follower_load"] = (0, 60, 0, 0)
+    plan = planned(parts, there, drain=(1,), demote=(2,))
+    assert [(move.topic, move.target) for move in plan.moves] == [("a", 3)]
+    assert not plan.verdict.is_complete
+    assert left_on(plan, 2) == {"goal": "demote", "replicas": 0, "leaders": 1}
+
+
+def test_a_demoted_broker_is_not_asked_for_what_leaders_carry() -> None:
+    """Network out of brokers 2 and 3 is even, and of broker 1 there is none: every goal holds."""
+    parts = [
+        partition("a", p, [1 + p % 3, 1 + (p + 1) % 3], load=(0, 5, 5, 5), follower=(0, 5, 5, 0))
+        for p in range(12)
+    ]
+    plan = planned(parts, demote=(1,), rebalance=True)
+    assert (plan.verdict, plan.cost.bytes) == (Verdict.LEVELLED, 0)
+
+
+@pytest.mark.parametrize("other", ["to_disks=true", "replication_factor={a=2}"])
+def test_a_rebalance_is_refused_where_nothing_else_may_move(other: str) -> None:
+    """Both requests leave every other replica where it is."""
+    with pytest.raises(SettingsError, match="rebalance"):
+        read_settings(None, ["replicas.rebalance=true", f"replicas.{other}"], {})
