@@ -26,13 +26,13 @@ BLOCK = 50
 COMMANDS = range(0, 2_000, 56)
 """Seeds that go through the command line as well."""
 
-CHANGES = 5_000
+CHANGES = 1_000
 """Random changes of one annealing. The search may end sooner here: a plan must be true however good it is."""
 
 
 @pytest.fixture(autouse=True)
 def short_search(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A search that takes a tenth of the usual time."""
+    """A search that takes a fraction of the usual time."""
     monkeypatch.setattr(trim, "LEAST_CHANGES", CHANGES)
     monkeypatch.setattr(trim, "MOST_CHANGES", 3 * CHANGES)
     yield

@@ -950,7 +950,7 @@ class Judge:
         few = [problem for problem in problems if problem["kind"] == "add_partitions"]
         for problem in few:
             self.check_add_partitions(problem)
-        if verdict == "infeasible" and not (over or short or few or crowds or full_hosts):
+        if verdict == "infeasible" and not (over or short or few or crowds or full_hosts or full_dirs):
             self.check_could_be_placed()
 
     def check_problem(self, problem: dict) -> None:
@@ -1060,11 +1060,12 @@ class Judge:
         big, small = set(proof["biggest_brokers"]), set(proof["other_brokers"])
         if big & small or big | small != set(self.serving()):
             self.fault(f"one copy a broker: {sorted(big)} and {sorted(small)} are not the brokers in service")
-        needed = sum(
-            max(0, len(self.first_list[key]) - len(big)) * self.size(key)
-            for key, row in self.partitions.items()
-            if self._in_sync(row) or self.first_leader[key] is not None
-        )
+        needed = 0.0
+        for key, row in self.partitions.items():
+            moves = self._in_sync(row) or self.first_leader[key] is not None
+            stay = len(set(self.first_list[key]) & small)
+            copies = max(0, len(self.first_list[key]) - len(big)) if moves else stay
+            needed += copies * self.size(key)
         room = sum(self.most_bytes(broker) for broker in small)
         if proof["needed_bytes"] > needed * (1 + 1e-6) or needed <= room:
             self.fault(
