@@ -21,8 +21,6 @@ from results import write_result
 from timing import time_call
 
 from support.bundle_views import update_bundles
-from support.extensible_manager import SplitState
-from support.extensible_manager import find_splits as find_splits_extensible
 from trimtab.history.bundles.replay import ReplayState, Scenario, first_state, step
 from trimtab.lab.simulate.bundle_instances import skewed_bundles
 from trimtab.lab.simulate.pulsar.recordings import RecordedCluster, recorded
@@ -32,10 +30,12 @@ from trimtab.model.bundles.settings import BundlesSettings
 from trimtab.model.bundles.snapshot import BundlesSnapshot
 from trimtab.plan.bundles.strategies import SHEDDERS, shedder
 from trimtab.plan.bundles.trim import plan_bundles
-from trimtab.plan.pulsar.assign.select import PlacementRules, select_broker
+from trimtab.plan.pulsar.assign.select import PlacementRules, select_broker, select_broker_extensible
 from trimtab.plan.pulsar.assign.state import AssignmentState
 from trimtab.plan.pulsar.averages import EMPTY_TABLE, BundleTable
 from trimtab.plan.pulsar.options import Options
+from trimtab.plan.pulsar.split.extensible import SplitState
+from trimtab.plan.pulsar.split.extensible import find_splits as find_splits_extensible
 from trimtab.plan.pulsar.split.modular import find_splits
 from trimtab.plan.pulsar.strategies import PLACERS, placer
 from trimtab.plan.pulsar.view import BrokerLoad, LoadView
@@ -125,7 +125,8 @@ def placements(tick: ReportTick, runs: int) -> list[dict[str, Any]]:
         def place(chosen: Any = chosen) -> object:
             rules = PlacementRules(chosen, Options())
             before = AssignmentState(chosen.initial)
-            return select_broker(bundle, fresh_view(tick, table), rules, before, np.random.default_rng(0))
+            select = select_broker_extensible if chosen.extensible else select_broker
+            return select(bundle, fresh_view(tick, table), rules, before, np.random.default_rng(0))
 
         rows.append(row(f"{name}: a bundle placed", place, runs))
     return rows

@@ -145,6 +145,51 @@ def test_every_kind_of_row_comes_from_a_cluster_under_load(
     assert {r["disk_total_bytes"] for r in rows if r["kind"] == "log_dir"} == {500_000_000}
 
 
+def checked(sandbox: KafkaSandbox, endpoints: dict[int, str], folder: Path) -> dict[str, tuple[str, str]]:
+    """Grade and sentence by subject, as `trimtab check` finds them with these endpoints."""
+    lines = "".join(f'{broker} = "{url}"\n' for broker, url in endpoints.items())
+    (folder / "trimtab.toml").write_text(f"[collect.prometheus]\n{lines}")
+    done = subprocess.run(
+        [*TRIMTAB, "check", "--json", "--bootstrap", sandbox.bootstrap, "--lake", str(folder / "lake")],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+        cwd=folder,
+        env=os.environ | {"TRIMTAB_STATE": str(folder / "state")},
+    )
+    assert done.returncode == 1, done.stderr  # the lake is empty, and some brokers lead nothing
+    findings = json.loads(done.stdout)["findings"]
+    return {one["subject"]: (one["grade"], one["told"]) for one in findings if one["part"] == "Kafka"} | {
+        "ticked": (
+            "",
+            next(
+                (one["told"] for one in findings if one["grade"] == "fine" and one["subject"] == "metrics"),
+                "",
+            ),
+        )
+    }
+
+
+def test_check_ticks_the_counters_that_follow_the_logs(
+    loaded: tuple[KafkaSandbox, Path], tmp_path: Path
+) -> None:
+    """Brokers that lead what is written are confirmed; with two exporters exchanged neither of them is."""
+    sandbox, truth = loaded
+    with COLLECTING.open(sandbox.connection, settings_of(sandbox, truth), CapacitySettings()) as collector:
+        rows = list(collector.sample().rows_of("partition"))
+    names = {topic.name for topic in WORKLOAD.topics}
+    leading = sorted({row["leader"] for row in rows if row["topic"] in names})
+    endpoints = dict(sandbox.prometheus_endpoints)
+    found = checked(sandbox, endpoints, tmp_path)
+    assert f"{len(leading)} of 6 endpoints: CPU time rises, and bytes in agree" in found["ticked"][1], found
+    assert not any(name.startswith("metrics of broker") for name in found), found
+    idle = next(broker for broker in endpoints if broker not in leading)
+    endpoints[leading[0]], endpoints[idle] = endpoints[idle], endpoints[leading[0]]
+    found = checked(sandbox, endpoints, tmp_path)
+    assert {f"metrics of broker {leading[0]}", f"metrics of broker {idle}"} <= found.keys(), found
+
+
 def test_a_killed_broker_is_marked_and_the_others_land(
     loaded: tuple[KafkaSandbox, Path], tmp_path: Path
 ) -> None:

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from support import extensible_manager as extensible
 from support.placement_views import load, view_of
 from support.pulsar_classes import THROWN, Asked, Rules, require_same
 from trimtab.model.bundles.policies import BrokerTraits, BundlePolicies, ClusterMetadata, IsolationPolicy
@@ -22,6 +21,7 @@ from trimtab.plan.pulsar.assign.candidates import (
     of_load_manager,
 )
 from trimtab.plan.pulsar.options import make_options
+from trimtab.plan.pulsar.split import extensible
 from trimtab.plan.pulsar.split.algorithms import ALGORITHMS, TopicTraffic
 from trimtab.plan.pulsar.view import LoadView
 

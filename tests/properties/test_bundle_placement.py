@@ -8,8 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support import extensible_manager as extensible
-from support.extensible_manager import SplitState
 from support.placement_views import bundle_key, known, load, view_of
 from trimtab.model.bundles.policies import BundlePolicies, ClusterMetadata, IsolationPolicy
 from trimtab.model.bundles.reports import BundleStats
@@ -17,6 +15,8 @@ from trimtab.plan.pulsar.assign.candidates import by_policies
 from trimtab.plan.pulsar.assign.select import PlacementRules, assign
 from trimtab.plan.pulsar.assign.state import AssignmentState, forget_preallocated
 from trimtab.plan.pulsar.options import VARIANTS, make_options
+from trimtab.plan.pulsar.split import extensible
+from trimtab.plan.pulsar.split.extensible import SplitState
 from trimtab.plan.pulsar.strategies import placer
 
 NAMES = [

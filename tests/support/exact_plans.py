@@ -1,8 +1,13 @@
 """The cheapest placement of a small cluster, solved exactly as a mixed-integer program by HiGHS."""
 
 import math
+from typing import Any
 
 import highspy
+import numpy as np
+
+from support.plan_checker import RESOURCES
+from support.request_checker import RequestJudge
 
 THETA, EPSILON = 0.8, 0.25
 
@@ -61,3 +66,181 @@ def cheapest(brokers: list[dict], partitions: list[dict], level: bool) -> float 
         assert solver.getModelStatus() == highspy.HighsModelStatus.kInfeasible
         return None
     return float(solver.getObjectiveValue())
+
+
+def witness(judge: RequestJudge) -> float | None:
+    """Bytes of the cheapest placement that does all that a request asks for, None if none is found.
+
+    Only placements count that any order of copies reaches: brokers that receive have room for all that
+    arrives before anything leaves, in one log dir.
+    """
+    brokers = sorted(judge.serving())
+    if len(brokers) * len(judge.partitions) > MOST_CELLS:
+        return None
+    return _Program(judge, brokers).solved()
+
+
+MOST_CELLS = 400
+"""Brokers times partitions of the biggest cluster that is solved."""
+
+
+class _Program:
+    """A mixed-integer program of who holds and who leads each partition; all variables are 0 or 1."""
+
+    def __init__(self, judge: RequestJudge, brokers: list[int]) -> None:
+        self.judge, self.brokers = judge, brokers
+        self.holds: dict[tuple[Any, int], int] = {}
+        self.leads: dict[tuple[Any, int], int] = {}
+        self.costs: list[float] = []
+        self.rows: list[tuple[float, float, dict[int, float]]] = []
+
+    def solved(self) -> float | None:
+        """The bytes copied."""
+        if not all(self._partition(key) for key in self.judge.partitions):
+            return None
+        self._loads()
+        if not self.costs:
+            return 0.0
+        if any(not row and not lower <= 0 <= upper for lower, upper, row in self.rows):
+            return None
+        biggest = max(*self.costs, 1.0)
+        solver = highspy.Highs()
+        for option, value in (("output_flag", False), ("mip_max_nodes", 500), ("threads", 1)):
+            solver.setOptionValue(option, value)
+        columns = range(len(self.costs))
+        none = np.zeros(0, dtype=np.int32)
+        costs = np.array(self.costs) / biggest
+        solver.addCols(
+            len(costs), costs, np.zeros(len(costs)), np.ones(len(costs)), 0, none, none, np.zeros(0)
+        )
+        solver.changeColsIntegrality(
+            len(costs), np.array(columns, dtype=np.int32), np.ones(len(costs), dtype=np.uint8)
+        )
+        starts = np.cumsum([0, *(len(row) for _, _, row in self.rows)])[:-1].astype(np.int32)
+        index = np.array([column for _, _, row in self.rows for column in row], dtype=np.int32)
+        values = np.array([value for _, _, row in self.rows for value in row.values()])
+        lower, upper = (np.array([row[end] for row in self.rows]) for end in (0, 1))
+        solver.addRows(len(self.rows), lower, upper, len(index), starts, index, values)
+        solver.run()
+        status, info = solver.getModelStatus(), solver.getInfo()
+        stopped = status in (
+            highspy.HighsModelStatus.kSolutionLimit,
+            highspy.HighsModelStatus.kIterationLimit,
+        )
+        if status != highspy.HighsModelStatus.kOptimal and not (stopped and info.primal_solution_status == 2):
+            return None
+        return float(info.objective_function_value) * biggest
+
+    def _variable(self, cost: float = 0.0) -> int:
+        self.costs.append(cost)
+        return len(self.costs) - 1
+
+    def _row(self, lower: float, upper: float, row: dict[int, float]) -> None:
+        self.rows.append((lower, upper, row))
+
+    def _partition(self, key: Any) -> bool:
+        """Its variables and its rules of placement; False where it can be held or led by nobody."""
+        judge, row = self.judge, self.judge.partitions[key]
+        first, led = judge.first_list[key], judge.first_leader[key]
+        leaving = judge.must_leave(key) if judge.evacuates_all else set()
+        stays = [broker for broker in first if broker not in leaving]
+        wrong = judge.must_hand_over(key) if judge.evacuates_all else led in judge.demoted
+        source = judge._in_sync(row)
+        fixed = judge.stays(key) or not source
+        if fixed and (leaving or (wrong and judge.stays(key))):
+            return False
+        held = []
+        for broker in self.brokers:
+            if broker in leaving or (broker not in stays and (fixed or broker not in judge.open_brokers())):
+                continue
+            variable = self._variable(0.0 if broker in first else judge.size(key))
+            self.holds[key, broker] = variable
+            held.append(variable)
+            alone = broker in judge.demoted and wrong and not judge.heirs(key)
+            if (judge.excluded(key) and broker in stays and not alone) or fixed:
+                self._row(1.0, 1.0, {variable: 1.0})
+        wanted = len(first) - sum(broker not in self.brokers for broker in stays)
+        if len(held) < wanted:
+            return False
+        self._row(wanted, wanted, dict.fromkeys(held, 1.0))
+        if not judge.excluded(key):
+            self._spread(key, first)
+        return self._leader(key, wrong, source)
+
+    def _leader(self, key: Any, wrong: bool, source: set[int]) -> bool:
+        judge = self.judge
+        first, led = judge.first_list[key], judge.first_leader[key]
+        if not wrong and led not in self.brokers:
+            return True
+        if led is None and not judge.evacuates_all:
+            return True
+        roles = []
+        for broker in self.brokers:
+            if (key, broker) not in self.holds:
+                continue
+            keeps = broker == led and not wrong
+            takes = judge.may_lead(broker) and (broker in source or broker not in first)
+            if not keeps and (not takes or (judge.excluded(key) and not wrong)):
+                continue
+            variable = self._variable()
+            self.leads[key, broker] = variable
+            self._row(-1.0, 0.0, {variable: 1.0, self.holds[key, broker]: -1.0})
+            roles.append(variable)
+        self._row(1.0, 1.0, dict.fromkeys(roles, 1.0))
+        return bool(roles)
+
+    def _spread(self, key: Any, first: list[int]) -> None:
+        judge = self.judge
+        for goal in ("rack", "host"):
+            if goal not in judge.settings["goals"]:
+                continue
+            places = {broker: judge._place(goal, broker) for broker in self.brokers}
+            cap = math.ceil(len(first) / max(1, len(set(places.values()))))
+            for place in sorted(set(places.values())):
+                inside = [b for b in self.brokers if places[b] == place and (key, b) in self.holds]
+                was = sum(judge._place(goal, broker) == place for broker in first)
+                most = max(cap, was) if judge.verb_alone else cap
+                if len(inside) > most:
+                    self._row(0.0, most, {self.holds[key, b]: 1.0 for b in inside})
+
+    def _loads(self) -> None:
+        judge = self.judge
+        theta = judge._limit("theta")
+        before = judge.load(judge.first_list, judge.first_leader)
+        for broker in self.brokers:
+            capacity = judge.brokers[broker].get("capacity", {})
+            keys = [key for key in judge.partitions if (key, broker) in self.holds]
+            for name in RESOURCES:
+                if name not in capacity:
+                    continue
+                limit = theta[name] * capacity[name]
+                if not judge.theta_asked:
+                    limit = max(limit, before[broker][name])
+                row: dict[int, float] = {}
+                for key in keys:
+                    loads = judge.partitions[key]
+                    follows, leads = loads["follower_load"][name], loads["leader_load"][name]
+                    row[self.holds[key, broker]] = follows / capacity[name]
+                    if (key, broker) in self.leads:
+                        row[self.leads[key, broker]] = (leads - follows) / capacity[name]
+                    elif judge.first_leader[key] == broker and key not in {one for one, _ in self.leads}:
+                        row[self.holds[key, broker]] = leads / capacity[name]
+                self._row(-math.inf, limit / capacity[name], row)
+            self._arrivals(broker, keys, before[broker]["disk"])
+
+    def _arrivals(self, broker: int, keys: list[Any], held: float) -> None:
+        """Room for all that arrives, in one log dir, before anything leaves."""
+        judge = self.judge
+        theta = judge._limit("theta")["disk"]
+        capacity = judge.brokers[broker].get("capacity", {}).get("disk", math.inf)
+        room = theta * capacity - held
+        dirs = [one for one in judge.brokers[broker].get("log_dirs", []) if one["state"] == "online"]
+        used = judge.first_dir_held
+        frees = [theta * one["capacity"] - used[broker, one["path"]] for one in dirs if "capacity" in one]
+        if frees and len(frees) == len(dirs):
+            room = min(room, max(frees))
+        arriving = [key for key in keys if broker not in judge.first_list[key]]
+        if arriving and not math.isinf(room):
+            scale = max(capacity, 1.0) if not math.isinf(capacity) else 1e12
+            row = {self.holds[key, broker]: judge.size(key) / scale for key in arriving}
+            self._row(-math.inf, max(0.0, room) / scale, row)

@@ -1,6 +1,10 @@
-"""Plan random snapshots and judge every plan by the independent checker.
+"""Plan random snapshots and judge every plan by the independent checkers.
 
     python tests/support/judge_plans.py 0 200 trim,role_aware replicas.epsilon=0.2
+    python tests/support/judge_plans.py 0 200 requests
+
+With `requests`, clusters and requests are those of `support.random_requests`; else snapshots are those of
+`support.random_snapshots`, planned by the strategies and settings that are named.
 
 Each plan is made in a child process of its own, so that a planner that hangs or crashes is one more finding.
 Findings of the same kind are counted together, with the seeds to repeat them by.
@@ -14,24 +18,63 @@ import signal
 import sys
 import tempfile
 import traceback
+from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 
+from support.exact_plans import witness
 from support.plan_checker import check
+from support.random_requests import cluster, overrides, request
 from support.random_snapshots import random_snapshot
+from support.request_checker import check_request
 from trimtab.files.replicas.plan import plan_bytes, read_plan
 from trimtab.files.replicas.snapshot import FORMAT
 from trimtab.levels import LEVELS
 from trimtab.levels.planning import planner_of
 from trimtab.levels.settings import read_settings
+from trimtab.model.errors import TrimtabError
+from trimtab.model.replicas.settings import ReplicasSettings
 
 SECONDS = 20
+
+REQUESTS = "requests"
+
+KNOWN = frozenset(field.name for field in fields(ReplicasSettings))
+"""Settings that there are."""
+
+
+def requested(seed: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The cluster and the request of a seed."""
+    document = cluster(seed)
+    return document, request(seed, document, KNOWN)
+
+
+def planned(document: dict[str, Any], asked: dict[str, Any]) -> bytes:
+    """The plan file that `trim` makes for a request."""
+    settings = read_settings(None, overrides(asked), {}).levels["replicas"]
+    snapshot = FORMAT.from_json(Path("random.json"), json.dumps(document).encode(), "0" * 64)
+    return plan_bytes(planner_of(LEVELS["replicas"], settings.strategy)(snapshot, settings))
+
+
+def judged_request(seed: int) -> tuple[str, list[str]]:
+    """Verdict of the plan for the request of a seed, and what is wrong with it."""
+    document, asked = requested(seed)
+    try:
+        plan = json.loads(planned(document, asked))
+    except TrimtabError as refusal:
+        return "refused", [f"[refused] {refusal}"]
+    except Exception:
+        return "exception", [traceback.format_exc().strip()]
+    return plan["verdict"], check_request(document, plan, None, witness)
 
 
 def judged(seed: int, strategy: str, overrides: list[str], folder: Path) -> tuple[str, list[str]]:
     """Verdict of one plan, and what is wrong with it."""
+    if strategy == REQUESTS:
+        return judged_request(seed)
     document = random_snapshot(seed)
     settings = read_settings(None, [f"replicas.strategy={strategy}", *overrides], {}).levels["replicas"]
     snapshot = FORMAT.from_json(Path("random.json"), json.dumps(document).encode(), "0" * 64)

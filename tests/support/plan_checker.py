@@ -16,6 +16,8 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 RESOURCES = ("cpu", "disk", "network_in", "network_out")
+COMPLETE = ("level", "levelled", "improved")
+VERDICTS = (*COMPLETE, "incomplete", "overloaded", "infeasible")
 TOP_LEVEL = {
     *("format", "level", "strategy", "seed", "settings", "snapshot", "verdict", "moves", "assignments"),
     *("predicted", "cost", "bound", "problems"),
@@ -38,10 +40,12 @@ def check_files(snapshot: Path, plan: Path) -> list[str]:
 
 def check(snapshot: dict, plan: dict) -> list[str]:
     """What is wrong with a plan; empty if nothing is."""
-    return _Judge(snapshot, plan).faults()
+    return Judge(snapshot, plan).faults()
 
 
-class _Judge:
+class Judge:
+    """The moves of a plan, played one by one on its snapshot, and what is wrong on the way and at the end."""
+
     def __init__(self, snapshot: dict, plan: dict) -> None:
         self.plan = plan
         self.found: list[str] = []
@@ -50,6 +54,9 @@ class _Judge:
         asked |= {number: "new" for number in self.settings.get("add") or []}
         self.demoted = set(self.settings.get("demote") or [])
         self.resized = dict(self.settings.get("replication_factor") or {})
+        evacuates = (self.settings.get("drain") or self.demoted) and not self.settings.get("add")
+        verb = evacuates or any(self.settings.get(name) for name in ("fix_offline", "to_disks"))
+        self.verb_alone = bool(verb and not self.settings.get("rebalance")) or bool(self.resized)
         self.brokers = {
             broker["id"]: broker
             if broker["state"] == "dead"
@@ -61,6 +68,7 @@ class _Judge:
         self.out_of_service = {
             number for number, broker in self.brokers.items() if broker["state"] in ("dead", "draining")
         }
+        self.drained = {number for number, one in self.brokers.items() if one["state"] == "draining"}
         self.dirs = {
             number: {log_dir["path"]: log_dir["state"] for log_dir in broker.get("log_dirs", [])}
             for number, broker in self.brokers.items()
@@ -156,7 +164,7 @@ class _Judge:
         if key not in self.partitions:
             self.fault(f"{what}: there is no such partition")
             return
-        if any(fnmatchcase(move["topic"], pattern) for pattern in self.settings.get("excluded_topics") or []):
+        if self.excluded(key) and not self.evacuates(key, move):
             self.fault(f"{what}: the topic is excluded")
         if move["target"] not in self.brokers:
             self.fault(f"{what}: there is no such target")
@@ -630,6 +638,48 @@ class _Judge:
     def excluded(self, key: tuple) -> bool:
         return any(fnmatchcase(key[0], pattern) for pattern in self.settings.get("excluded_topics") or [])
 
+    def stays(self, key: tuple) -> bool:
+        """Excluded, also from the evacuation of brokers that are dead, draining or demoted."""
+        return self.excluded(key) and not self.settings.get("evacuate_excluded_topics", True)
+
+    def must_leave(self, key: tuple) -> set[int]:
+        """Brokers whose replica of a partition has to go elsewhere, by the snapshot and the request."""
+        return {b for b in self.first_list[key] if b in self.out_of_service or self._offline_first(key, b)}
+
+    def must_hand_over(self, key: tuple) -> bool:
+        """Whether the partition needs another leader than it has."""
+        leader = self.first_leader[key]
+        return leader is None or leader in self.demoted or leader in self.must_leave(key)
+
+    def heirs(self, key: tuple) -> list[int]:
+        """Replicas that may be given the role at once: in sync, and open for leaders."""
+        return [
+            broker
+            for broker in self.first_list[key]
+            if broker in self._in_sync(self.partitions[key]) and self.may_lead(broker)
+        ]
+
+    def may_lead(self, broker: int) -> bool:
+        """Whether a broker may be given leaders."""
+        closed = self.settings.get("excluded_brokers_for_leaders") or []
+        return (
+            broker not in self.out_of_service
+            and broker not in self.demoted
+            and broker not in closed
+            and self.brokers[broker]["state"] != "no_leaders"
+        )
+
+    def evacuates(self, key: tuple, move: dict) -> bool:
+        """Whether a move of an excluded topic is one that dead, draining or demoted brokers need."""
+        if self.stays(key):
+            return False
+        if move["kind"] == "leader":
+            return self.must_hand_over(key) or move["source"] in self.must_leave(key)
+        if move["kind"] == "replica":
+            alone = self.first_leader[key] in self.demoted and not self.heirs(key)
+            return move["source"] in self.must_leave(key) or alone
+        return False
+
     def wanted(self, key: tuple) -> int:
         """The number of replicas that a partition is to have: a name goes before patterns."""
         asked, has = self.resized, len(self.first_list[key])
@@ -687,10 +737,9 @@ class _Judge:
     def placement_faults(self, lists: dict, leaders: dict, moved: bool) -> list[str]:
         """What breaks a hard goal of placement."""
         faults = []
-        goals = self.settings["goals"]
         dirs_alone = self.settings.get("to_disks") and not self.settings["fix_offline"]
         for key, brokers in lists.items():
-            if self.excluded(key) or dirs_alone:
+            if dirs_alone:
                 continue
             if gone := [broker for broker in brokers if broker in self.out_of_service]:
                 faults.append(f"{key} has replicas on {gone}, dead or draining")
@@ -702,9 +751,11 @@ class _Judge:
                 path = self.dir_of.get((key, broker)) if moved else self._first_dir(key, broker)
                 if self.dirs[broker].get(path) == "offline":
                     faults.append(f"{key} has a replica in the offline dir {path} of broker {broker}")
-            for goal in ("rack", "host"):
-                if goal in goals and self._crowded(goal, brokers):
-                    faults.append(f"{key} on {brokers} crowds a {goal}")
+            faults += [
+                f"{key} on {brokers} crowds a {goal}"
+                for goal in ("rack", "host")
+                if goal in self.settings["goals"] and not self.excluded(key) and self._crowded(goal, brokers)
+            ]
         return faults
 
     def _first_dir(self, key: tuple, broker: int) -> str | None:
@@ -809,13 +860,13 @@ class _Judge:
             self.fault(f"literal, and repaired by {switches['repairs']}")
 
     def check_maintenance(self) -> None:
-        """Named brokers are there; `add` fills these alone, `fix_offline` leaves alone what is not broken."""
+        """Named brokers are there; `add` fills these alone."""
         added = set(self.settings.get("add") or [])
         for number in (*(self.settings.get("drain") or []), *self.demoted, *added):
             if number not in self.brokers:
                 self.fault(f"broker {number} is named in the settings, and not there")
-        if self.settings.get("fix_offline") and {"theta", "epsilon"} & set(self.settings["goals"]):
-            self.fault(f"fix_offline, with goals {self.settings['goals']}")
+        if self.verb_alone and "epsilon" in self.settings["goals"]:
+            self.fault(f"no rebalance is asked for, with goals {self.settings['goals']}")
         dirs_alone = self.settings.get("to_disks") and not self.settings["fix_offline"]
         if dirs_alone and any(move["kind"] != "log_dir" for move in self.plan["moves"]):
             self.fault("to_disks, but something else than a log dir changes")
@@ -825,9 +876,6 @@ class _Judge:
             arrived = set(self.list[key]) - set(first)
             if added and arrived - added:
                 self.fault(f"{key} is copied to {arrived}, and {added} are to be filled")
-            changed = arrived or self.leader[key] != self.first_leader[key]
-            if self.settings.get("fix_offline") and changed:
-                self.fault(f"fix_offline, but {key} moves, which had nothing to be fixed")
 
     def is_opinion(self, problem: dict) -> bool:
         """The source's "add brokers" wherever replicas run out, unless the repair `proof` is in force."""
@@ -849,55 +897,106 @@ class _Judge:
         else:
             hard = self.placement_faults(self.list, self.leader, moved=True)
             over, off = self.level_faults(self.list, self.leader)
-        everything = hard + over + off + self.dir_faults() + self.order_faults() + self.number_faults()
-        everything += [fault for faults in self.host_faults(self.list, self.leader) for fault in faults]
-        if verdict not in ("level", "levelled", "improved", "overloaded", "infeasible"):
+            over = lifted if self.verb_alone else over
+        full_hosts, off_hosts = self.host_faults(self.list, self.leader)
+        full_dirs = [fault for fault in self.dir_faults() if fault.endswith("> θ")]
+        soft = off + off_hosts + [fault for fault in self.dir_faults() if fault not in full_dirs]
+        soft += self.order_faults() + self.number_faults()
+        limits = over + full_hosts + full_dirs
+        everything = hard + limits + soft + self.level_faults(self.list, self.leader)[0]
+        if verdict not in VERDICTS:
             self.fault(f"verdict is {verdict}")
         if verdict == "level" and self.plan["moves"]:
             self.fault("verdict is level, with moves")
-        if verdict == "levelled" and not self.plan["moves"]:
-            self.fault("verdict is levelled, without moves")
-        if verdict in ("level", "levelled") and everything:
-            self.fault(f"verdict is {verdict}, but {everything[0]} ({len(everything)} such)")
-        if verdict in ("improved", "overloaded") and hard:
+        if verdict in ("levelled", "improved") and not self.plan["moves"]:
+            self.fault(f"verdict is {verdict}, without moves")
+        asked = hard if self.resized else [fault for key in self.list for fault in self.asked_for(key)]
+        if verdict in ("level", "levelled") and (asked + limits + soft):
+            found = asked + limits + soft
+            self.fault(f"verdict is {verdict}, but {found[0]} ({len(found)} such)")
+        if verdict == "improved" and (asked + limits):
+            self.fault(f"verdict is improved, but {(asked + limits)[0]} ({len(asked + limits)} such)")
+        if verdict in ("incomplete", "overloaded") and hard:
             self.check_left_open(problems)
-        if lifted and verdict not in ("overloaded", "infeasible"):
+        if lifted and verdict in COMPLETE:
             self.fault(f"verdict is {verdict}, but {lifted[0]}, which was not ({len(lifted)} such)")
         if verdict == "overloaded" and not lifted:
             self.fault("verdict is overloaded, but nobody is above θ who was not")
-        if verdict in ("improved", "overloaded", "infeasible"):
+        if verdict not in ("level", "levelled"):
             if not everything:
                 self.fault(f"verdict is {verdict}, but every goal holds")
             if not problems:
                 self.fault(f"verdict is {verdict}, without any problem named")
+        if verdict == "incomplete" and self.plan["moves"] and everything and not hard + limits:
+            self.fault(f"verdict is incomplete, but only {soft[0]} ({len(soft)} such) and there are moves")
         if verdict == "infeasible" and not any(problem.get("proof") for problem in problems):
             self.fault("verdict is infeasible, without proof")
         for problem in problems:
-            if not problem.get("kind") or not problem.get("text"):
-                self.fault(f"problem {problem} has no kind or text")
-            if problem["kind"] == "add_brokers" and not (
-                isinstance(problem.get("count"), int) and problem["count"] > 0
-            ):
-                self.fault(f"add_brokers without a count: {problem}")
-            if (
-                problem["kind"] == "add_brokers"
-                and problem.get("resource") in RESOURCES
-                and "choices" not in problem["proof"]
-            ):
-                self.check_add_brokers(problem)
+            self.check_problem(problem)
         if self.resized:
             self.check_too_few(problems)
             return
         self.check_worsened(over)
-        short = [problem for problem in problems if "choices" in problem.get("proof", {})]
+        crowds = [problem for problem in problems if "copies_a_broker" in problem.get("proof", {})]
+        for problem in crowds:
+            self.check_crowded_brokers(problem)
+        short = [
+            problem
+            for problem in problems
+            if "choices" in problem.get("proof", {}) and "where" in problem["proof"]
+        ]
         for problem in short:
             self.check_short_of_room(problem)
         few = [problem for problem in problems if problem["kind"] == "add_partitions"]
         for problem in few:
             self.check_add_partitions(problem)
-        full_hosts = self.host_faults(self.list, self.leader)[0]
-        if verdict == "infeasible" and not (over or short or few or full_hosts):
+        if verdict == "infeasible" and not (over or short or few or crowds or full_hosts):
             self.check_could_be_placed()
+
+    def check_problem(self, problem: dict) -> None:
+        """A problem has a kind, a text, and for brokers to add a number that is needed."""
+        if not problem.get("kind") or not problem.get("text"):
+            self.fault(f"problem {problem} has no kind or text")
+        if problem["kind"] != "add_brokers":
+            return
+        if not (isinstance(problem.get("count"), int) and problem["count"] > 0):
+            self.fault(f"add_brokers without a count: {problem}")
+        if problem.get("resource") in RESOURCES and "choices" not in problem["proof"]:
+            self.check_add_brokers(problem)
+
+    @property
+    def dirs_alone(self) -> bool:
+        """Only log dirs are asked for: nothing leaves its broker."""
+        return bool(self.settings.get("to_disks")) and not self.settings.get("fix_offline")
+
+    @property
+    def evacuates_all(self) -> bool:
+        """Dead brokers, offline log dirs and partitions without leader are part of what is asked for."""
+        others = ("drain", "fix_offline", "add", "rebalance")
+        demotes_alone = self.demoted and not any(self.settings.get(name) for name in others)
+        return not (self.resized or self.dirs_alone or demotes_alone)
+
+    def asked_for(self, key: tuple) -> list[str]:
+        """What breaks a hard goal in the end of a partition, as far as the request covers it.
+
+        A verb alone leaves racks and hosts of partitions alone that it does not change, and a demotion alone
+        what is dead or offline.
+        """
+        own = self.placement_faults({key: self.list[key]}, self.leader, moved=True)
+        if not self.verb_alone:
+            return own
+        changed = set(self.list[key]) != set(self.first_list[key])
+        newly = [
+            f" crowds a {goal}"
+            for goal in ("rack", "host")
+            if changed and not self._crowded(goal, self.first_list[key])
+        ]
+        return [
+            fault
+            for fault in own
+            if (fault.endswith(tuple(newly)) if " crowds a " in fault else self.evacuates_all)
+            or "is to lead nothing" in fault
+        ]
 
     def lifted(self) -> list[str]:
         """Brokers above θ in the end that were not above it."""
@@ -910,13 +1009,7 @@ class _Judge:
 
     def check_too_few(self, problems: list[dict]) -> None:
         """So many replicas were asked that no brokers are there for them: counted anew."""
-        closed = set(self.settings.get("excluded_brokers_for_replicas") or [])
-        open_ = {
-            number
-            for number, broker in self.brokers.items()
-            if broker["state"] not in ("dead", "draining", "no_new_replicas") and number not in closed
-            if not self.dirs[number] or "online" in self.dirs[number].values()
-        }
+        open_ = self.open_brokers()
         told = {p["proof"]["replication_factor"] for p in problems if "replication_factor" in p["proof"]}
         short = {
             self.wanted(key)
@@ -946,10 +1039,13 @@ class _Judge:
             copies = len(row["replicas"])
             asked = goal in self.settings["goals"]
             allowed = math.ceil(copies / len({place(number) for number in service})) if asked else copies
-            others = {place(number) for number in service} - {label}
-            elsewhere = sum(
-                min(allowed, sum(place(number) == other for number in service)) for other in others
-            )
+            elsewhere = 0
+            for other in {place(number) for number in service} - {label}:
+                there = sum(place(number) == other for number in service)
+                # A verb alone leaves a crowd where it is.
+                staying = set(row["replicas"]) - self.must_leave(key)
+                was = sum(place(broker) == other for broker in staying)
+                elsewhere += min(max(allowed, was) if self.verb_alone else allowed, there)
             size = max(row[role]["disk"] for role in ("leader_load", "follower_load"))
             needed += max(0, copies - elsewhere) * size
         room = proof["theta"] * sum(self.brokers[number]["capacity"]["disk"] for number in here)
@@ -958,11 +1054,48 @@ class _Judge:
                 f"{where} must hold {needed:g} bytes, {proof['needed_bytes']:g} told, {room:g} allowed"
             )
 
+    def check_crowded_brokers(self, problem: dict) -> None:
+        """Brokers that must hold more than they may, since the others take one copy of each partition."""
+        proof = problem["proof"]
+        big, small = set(proof["biggest_brokers"]), set(proof["other_brokers"])
+        if big & small or big | small != set(self.serving()):
+            self.fault(f"one copy a broker: {sorted(big)} and {sorted(small)} are not the brokers in service")
+        needed = sum(
+            max(0, len(self.first_list[key]) - len(big)) * self.size(key)
+            for key, row in self.partitions.items()
+            if self._in_sync(row) or self.first_leader[key] is not None
+        )
+        room = sum(self.most_bytes(broker) for broker in small)
+        if proof["needed_bytes"] > needed * (1 + 1e-6) or needed <= room:
+            self.fault(
+                f"brokers {sorted(small)} must hold {needed:g} bytes, {proof['needed_bytes']:g} told, "
+                f"{room:g} allowed"
+            )
+
+    def most_bytes(self, broker: int) -> float:
+        """The most that a broker may hold in the end: θ of its disk, or what it holds already."""
+        capacity = self.brokers[broker].get("capacity", {}).get("disk", math.inf)
+        held = self.load(self.first_list, self.first_leader)[broker]["disk"]
+        if broker not in self.open_brokers():
+            return held
+        room = self._limit("theta")["disk"] * capacity
+        return max(room, held) if self.verb_alone or "theta" not in self.settings["goals"] else room
+
+    def open_brokers(self) -> set[int]:
+        """Brokers that may be given replicas."""
+        closed = set(self.settings.get("excluded_brokers_for_replicas") or [])
+        return {
+            number
+            for number, broker in self.brokers.items()
+            if broker["state"] not in ("dead", "draining", "no_new_replicas") and number not in closed
+            if not self.dirs[number] or "online" in self.dirs[number].values()
+        }
+
     def unsound(self) -> list[tuple[str, tuple | None]]:
         """Partitions that break a hard goal in the end, and brokers that would do, capacity aside."""
         found = []
         for key in self.partitions:
-            if hard := self.placement_faults({key: self.list[key]}, self.leader, moved=True):
+            if not self.stays(key) and (hard := self.asked_for(key)):
                 found.append((hard[0], self.sound_place(key)))
         return found
 
@@ -974,14 +1107,15 @@ class _Judge:
             self.fault(f"verdict is infeasible, as {fault}, but {list(place or ())} would do")
 
     def check_left_open(self, problems: list[dict]) -> None:
-        """Improved, with hard goals broken: they are named as open, and they are not proven impossible."""
-        if not any(problem["kind"] == "unmet_goal" for problem in problems):
-            self.fault("verdict is improved, a hard goal is broken, and no unmet_goal says so")
+        """Hard goals are broken, and no proof is given: they are named, and there is no simple proof."""
+        verdict = self.plan["verdict"]
+        if not any(problem["kind"] in ("unmet_goal", "limit_reached") for problem in problems):
+            self.fault(f"verdict is {verdict}, a hard goal is broken, and no unmet_goal says so")
         if self.resized:
             return
         for fault, place in self.unsound():
             if place is None:
-                self.fault(f"verdict is improved, but {fault}, and no brokers would do")
+                self.fault(f"verdict is {verdict}, but {fault}, and no brokers would do")
 
     def sound_place(self, key: tuple) -> tuple | None:
         """Brokers that may hold the partition by every hard goal, found by trying all."""
@@ -995,7 +1129,9 @@ class _Judge:
         }
         # What an offline dir lost can come back to another dir of its broker, by way of some other.
         open_dir = {broker for broker, dirs in self.dirs.items() if not dirs or "online" in dirs.values()}
-        stays = set(row["replicas"]) - self.out_of_service - (offline - open_dir)
+        stays = set(row["replicas"])
+        if self.evacuates_all:
+            stays -= self.out_of_service | (offline - open_dir)
         receives = {
             broker
             for broker in open_dir
@@ -1017,9 +1153,10 @@ class _Judge:
                     and (broker in self._in_sync(row) or broker not in row["replicas"] or broker in offline)
                 )
             ]
-            if leads and not any(
-                goal in goals and self._crowded(goal, list(place)) for goal in ("rack", "host")
-            ):
+            crowds = [goal for goal in ("rack", "host") if goal in goals and self._crowded(goal, list(place))]
+            if self.verb_alone or self.excluded(key):
+                crowds = [goal for goal in crowds if not self._crowded(goal, row["replicas"])]
+            if leads and not crowds:
                 return place
         return None
 

@@ -65,6 +65,15 @@ def seconds_of(time: str) -> float:
     return datetime.datetime.fromisoformat(time).timestamp()
 
 
+def unit_seconds(at: float) -> float:
+    """The unit of a number that stands for an instant: seconds, or since 1970 in milli-, micro-, nanoseconds.
+
+    Kafka's tools write milliseconds. As seconds they would be dates of thousands of years to come, so that
+    no number can be meant in two ways.
+    """
+    return next((unit for least, unit in ((1e17, 1e-9), (1e14, 1e-6), (1e11, 1e-3)) if at >= least), 1.0)
+
+
 def time_text(at: float) -> str:
     """An instant (seconds since 1970) in RFC 3339, to the microsecond, without zeros at the end."""
     text = datetime.datetime.fromtimestamp(at, datetime.UTC).isoformat().removesuffix("+00:00")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from trimtab.files.head import unit_seconds
 from trimtab.model.errors import InputError
 
 if TYPE_CHECKING:
@@ -71,13 +72,23 @@ def numbers(path: Path, name: str, column: Any) -> FloatArray:
     import pyarrow as pa
 
     try:
-        return np.asarray(column.cast(pa.float64()).fill_null(np.nan))
+        # Nanoseconds since 1970 have more digits than a float; a fault of 128 ns is none.
+        exact = not pa.types.is_integer(column.type)
+        return np.asarray(column.cast(pa.float64(), safe=exact).fill_null(np.nan))
     except pa.ArrowException as error:
         raise InputError(f"{path}: {name} holds what is no number ({error}); correct it there") from None
 
 
 def times(path: Path, column: Any) -> FloatArray:
-    """Seconds; of times without a zone since 1970, as UTC."""
+    """Seconds; of times without a zone since 1970, as UTC.
+
+    Numbers are seconds, or since 1970 milliseconds, microseconds or nanoseconds (`unit_seconds`).
+
+    Raises
+    ------
+    InputError
+        If there is what is no time, or if numbers are of different units.
+    """
     import pyarrow as pa
 
     if pa.types.is_string(column.type):
@@ -95,7 +106,18 @@ def times(path: Path, column: Any) -> FloatArray:
     if pa.types.is_timestamp(column.type):
         micros = column.cast(pa.timestamp("us", column.type.tz), safe=False).cast(pa.int64())
         return np.asarray(micros.cast(pa.float64(), safe=False).fill_null(np.nan)) / MICROSECONDS
-    return numbers(path, "time", column)
+    values = numbers(path, "time", column)
+    finite = values[np.isfinite(values)]
+    if not len(finite):
+        return values
+    least, most = float(finite.min()), float(finite.max())
+    unit = unit_seconds(most)
+    if unit != unit_seconds(least):
+        raise InputError(
+            f"{path}: time goes from {least:.15g} to {most:.15g}, expected one unit, seconds or milliseconds "
+            "since 1970; correct it there"
+        )
+    return values * unit if unit == 1.0 else values / round(1 / unit)
 
 
 def _table(path: Path, texts: Sequence[str]) -> pyarrow.Table:

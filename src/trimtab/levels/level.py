@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from trimtab.files.snapshot_format import SnapshotFormat
     from trimtab.files.store import Place
     from trimtab.model.finding import Finding
+    from trimtab.model.plan import Problem
     from trimtab.observe.collect.collecting import Collecting
     from trimtab.observe.collect.settings import CapacitySettings, CollectSettings
     from trimtab.observe.level_pipeline import LevelPipeline
@@ -264,6 +265,8 @@ class Level:
         What `trimtab NAME` runs, in a sentence, where the level has programs of its own (`trimtab.cli.NAME`).
     glance
         Observe: one look at a cluster without a lake, from a connection and the settings of collectors.
+    findings
+        Plan: what a snapshot shows under settings that breaks no goal and that an operator should know.
     reads, reading
         Observe: where Spark reads samples out of the system itself, the option that names what is read, and
         that reading: from a connection, the name, settings, those of the pipeline, a lake and who is told.
@@ -307,6 +310,7 @@ class Level:
     seats: tuple[Seat, ...] = ()
     programs: str = ""
     glance: Part[Callable[[Any, Any], Any]] | None = None
+    findings: Part[Callable[[Any, Any], list[Problem]]] | None = None
     reads: Option | None = None
     reading: Part[Callable[..., AbstractContextManager[Any]]] | None = None
     back: Part[Callable[[Any], Any]] | None = None

@@ -14,6 +14,18 @@ from trimtab.model.imbalance import Imbalance
 from trimtab.model.load import BoolArray, FloatArray
 
 ROUNDING = 1e-9
+"""Relative: a value above its limit by no more than this share of the limit is equal to it."""
+
+
+def exceeds(value: FloatArray | float, limit: FloatArray | float) -> BoolArray:
+    """Whether a value is above a limit by more than rounding: exactly θ and exactly ε hold."""
+    return np.asarray(value > np.asarray(limit) * (1 + ROUNDING))
+
+
+def percent_beyond(value: float, limit: float) -> str:
+    """A value above its limit in percent, with two digits or as many as tell it from the limit."""
+    texts = (f"{value:.{digits}%}" for digits in range(2, 9))
+    return next((text for text in texts if float(text[:-1]) / 100 > limit * (1 + ROUNDING)), f"{value:.8%}")
 
 
 class Goals(NamedTuple):
@@ -50,7 +62,8 @@ def beyond(
         B̄, shape (resources,); NaN where it is not known: then ε is asked.
     """
     near = np.asarray(goals.whole) & (np.abs(usage - mean) < 1)
-    return usage > goals.theta, (deviation > goals.epsilon) & ~(mean < goals.idle) & ~near
+    off = exceeds(deviation, goals.epsilon) & ~(mean < goals.idle) & ~near
+    return exceeds(usage, goals.theta), off
 
 
 class Breach(NamedTuple):
@@ -140,7 +153,7 @@ class Beside:
     def beyond(self) -> tuple[BoolArray, BoolArray]:
         """Who is above θ, and who is further than ε from the mean; shape of `measured.usage`."""
         one = self.measured
-        above = one.counted & (one.usage > self.theta * (1 + ROUNDING))
+        above = one.counted & exceeds(one.usage, self.theta)
         return above, one.counted & beyond(one.usage, one.deviation, one.mean, self.goals)[1]
 
     def breaches(self) -> tuple[Breach, ...]:

@@ -17,8 +17,8 @@ class Verdict(StrEnum):
     LEVELLED = "levelled"
     """Every goal holds after the moves."""
     IMPROVED = "improved"
-    """The moves help, but some soft goal (ε, even numbers, even log dirs) does not hold after them; the plan's
-    `problems` name it and its cause. Every request and every hard limit holds."""
+    """The moves help, but some soft goal (ε, even numbers, even log dirs) does not hold after them.
+    `problems` names it and its cause. Every request and every hard limit holds."""
     INCOMPLETE = "incomplete"
     """A request or a hard limit is not met after the moves, or goals are missed and the plan has no move. No
     proof shows that it is impossible; the plan's `problems` name what remains and why."""

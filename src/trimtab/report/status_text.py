@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from rich.markup import escape
 
 from trimtab.model.imbalance import sigma_threshold
 from trimtab.model.level import topic_breach_text
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from trimtab.model.level import Breach, Standing, Within
     from trimtab.model.load import FloatArray
+    from trimtab.model.plan import Problem
     from trimtab.observe.status import BrokerState, ClusterStatus
 
 SHOWN = 40
@@ -82,8 +84,16 @@ def status_text(
     yield from _verdict(status, standing, carrier, remedy)
 
 
+def finding_lines(findings: Sequence[Problem]) -> Iterator[str]:
+    """A line for each finding about a snapshot that breaks no goal."""
+    yield from (f"[yellow]![/] {escape(finding.text)}" for finding in findings)
+
+
 def status_document(
-    status: ClusterStatus, standing: Standing | str, now: datetime.datetime
+    status: ClusterStatus,
+    standing: Standing | str,
+    now: datetime.datetime,
+    findings: Sequence[Problem] = (),
 ) -> dict[str, Any]:
     """The same as plain JSON values; what is not known is null."""
     return {
@@ -109,6 +119,7 @@ def status_document(
             for row, broker in enumerate(status.brokers)
         ],
         **_beside(standing),
+        "findings": [{"kind": one.kind, "text": one.text, "proof": one.proof} for one in findings],
         "traffic_collapse": status.traffic_collapse,
         "quality": status.quality,
     }

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from trimtab.model.level import exceeds
 from trimtab.model.load import FloatArray
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ def cell_text(panel: Cells, row: int, column: int, epsilon: float) -> str:
     printed = "" if np.isnan(value) else f"{value:.0%} " if panel.percent else f"{value:,.0f} "
     if np.isnan(deviation):
         return printed.strip()
-    mark = " " if abs(deviation) <= epsilon else "▲" if deviation > 0 else "▼"
+    mark = " " if not exceeds(abs(deviation), epsilon) else "▲" if deviation > 0 else "▼"
     return f"{printed}{mark}{deviation:+4.0%}"
 
 

@@ -3,8 +3,9 @@
 import json
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import count
 from pathlib import Path
 from threading import Thread
 
@@ -19,17 +20,15 @@ from trimtab.cli.app import main
 from trimtab.extras import EXTRAS, MissingExtraError
 from trimtab.jars import check as jars_check
 from trimtab.levels import LEVELS, systems
+from trimtab.observe.collect.kafka import check as kafka_check
 from trimtab.observe.lake import Lake
 
-METRICS = """java_lang_operatingsystem_processcputime 5e9
-java_lang_operatingsystem_availableprocessors 4
-kafka_server_brokertopicmetrics_bytesin_total 10
-kafka_server_brokertopicmetrics_bytesout_total 20
-kafka_server_brokertopicmetrics_replicationbytesin_total 5
-"""
 CAPACITY = (
     "[capacity]\ncpu_cores = 8\nnetwork_in_bytes_per_second = 1e8\nnetwork_out_bytes_per_second = 1e8\n"
 )
+
+
+Pages = dict[str, str | Callable[[], str]]
 
 
 @pytest.fixture(autouse=True)
@@ -52,16 +51,16 @@ def kafka() -> Iterator[tuple[SimulatedKafka, str]]:
 
 
 @pytest.fixture
-def exporter() -> Iterator[dict[str, str]]:
+def exporter() -> Iterator[Pages]:
     """A metrics endpoint by path; what is not there answers 404."""
-    pages = {"/metrics": METRICS}
+    pages: dict[str, str | Callable[[], str]] = {}
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             found = pages.get(self.path)
             self.send_response(404 if found is None else 200)
             self.end_headers()
-            self.wfile.write((found or "").encode())
+            self.wfile.write((found() if callable(found) else found or "").encode())
 
         def log_message(self, *_: object) -> None:
             pass
@@ -191,25 +190,176 @@ def test_without_java_and_spark_it_is_said_what_brings_them(
     assert "pip install 'trimtab[spark]'" in found["Spark"][1]
 
 
+GROWTH = 1_000_000.0
+
+
+def metrics(cluster: SimulatedKafka, broker: int) -> Callable[[], str]:
+    """The exporter of a broker: its bytes in are what the logs hold that it leads; CPU runs on."""
+    cpu = count(5_000_000_000, 1_000_000)
+
+    def page() -> str:
+        led = sum(one.size_bytes for one in cluster.partitions.values() if one.leader == broker)
+        return (
+            f"java_lang_operatingsystem_processcputime {next(cpu)}\n"
+            f"java_lang_operatingsystem_availableprocessors 4\n"
+            f"kafka_server_brokertopicmetrics_bytesin_total {led}\n"
+            "kafka_server_brokertopicmetrics_bytesout_total 20\n"
+            "kafka_server_brokertopicmetrics_replicationbytesin_total 5\n"
+        )
+
+    return page
+
+
+@pytest.fixture
+def growing(kafka: tuple[SimulatedKafka, str], monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Each partition grows while `check` waits; the bytes are in the list."""
+    growth = [GROWTH]
+
+    def wait(_: float) -> None:
+        for one in kafka[0].partitions.values():
+            one.size_bytes += growth[0]
+
+    monkeypatch.setattr(kafka_check, "sleep", wait)
+    return growth
+
+
+@pytest.fixture
+def metered(
+    kafka: tuple[SimulatedKafka, str], exporter: Pages, growing: list[float], tmp_path: Path
+) -> Pages:
+    """Each of the brokers leads, and has an exporter at /ID that tells the truth."""
+    kafka[0].controller.create_topic("u", {0: [2, 1], 1: [3, 1]}, size_bytes=1e6)
+    (tmp_path / "trimtab.toml").write_text(
+        f'{CAPACITY}[collect]\nprometheus = "{exporter["address"]}/{{id}}"\n'
+    )
+    for broker in (1, 2, 3):
+        exporter[f"/{broker}"] = metrics(kafka[0], broker)
+    return exporter
+
+
+def changed(page: str | Callable[[], str], before: str, after: str) -> Callable[[], str]:
+    """A page with other rules."""
+
+    def other() -> str:
+        text = page() if callable(page) else page
+        assert before in text
+        return text.replace(before, after)
+
+    return other
+
+
 def test_a_sound_kafka_cluster(
     kafka: tuple[SimulatedKafka, str],
-    exporter: dict[str, str],
+    metered: Pages,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Every address, all rights, an endpoint a broker, a capacity each: only the lake is empty."""
-    (tmp_path / "trimtab.toml").write_text(f'{CAPACITY}[collect]\nprometheus = "{exporter["address"]}"\n')
+    """Every address, all rights, an endpoint a broker that two readings confirm, a capacity each."""
     code, found = checked(capsys, "--bootstrap", kafka[1])
     assert {name for name, (grade, _) in found.items() if grade != "fine"} == {"replicas"}
     assert code == 1
     assert all(found[address][1] == "answers over PLAINTEXT" for address in kafka[1].split(","))
     assert found["rights on the cluster"][1] == "Alter, Describe, DescribeConfigs, AlterConfigs"
-    assert found["rights on topics"][1] == "Describe, DescribeConfigs, AlterConfigs on all 1 that are seen"
-    assert found["metrics"][1] == "3 of 3 endpoints answer with CPU and byte counters"
+    assert found["rights on topics"][1] == "Describe, DescribeConfigs, AlterConfigs on all 2 that are seen"
+    assert found["metrics"][1].startswith(
+        "3 of 3 endpoints: CPU time rises, and bytes in agree with the growth"
+    )
+    assert "within 25%" in found["metrics"][1]
     assert found["capacity of CPU"][1] == found["capacity of network in"][1] == "declared for 3"
     assert found["capacity of disk"][1] == "told by its log dirs for 3"
     assert not (tmp_path / "lake").exists()
     assert not (tmp_path / "state").exists()
+
+
+def test_an_idle_cluster_is_not_verified(
+    kafka: tuple[SimulatedKafka, str],
+    metered: Pages,
+    growing: list[float],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Counters that stand still beside logs that stand still prove nothing."""
+    growing[0] = 0.0
+    code, found = checked(capsys, "--bootstrap", kafka[1])
+    assert found["metrics"] == (
+        "missing",
+        "not verified: no traffic on brokers 1, 2, 3; check again under load",
+    )
+    assert code == 1
+
+
+BYTES_IN = "kafka_server_brokertopicmetrics_bytesin_total"
+
+
+def test_counters_that_do_not_count(
+    kafka: tuple[SimulatedKafka, str], metered: Pages, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A rate that its type line betrays, one without a type line, and a counter of something else."""
+    metered["/1"] = changed(metered["/1"], BYTES_IN, f"# TYPE {BYTES_IN} gauge\n{BYTES_IN}")
+    rate = count(1_000_813)
+    metered["/2"] = lambda: (
+        f"process_cpu_seconds_total {next(rate)}\n{BYTES_IN} {next(rate)}\n"
+        + (
+            "kafka_server_brokertopicmetrics_bytesout_total 20\n"
+            "kafka_server_brokertopicmetrics_replicationbytesin_total 5\n"
+        )
+    )
+    true = metrics(kafka[0], 3)
+    metered["/3"] = lambda: "".join(
+        f"{BYTES_IN} {float(line.split()[1]) / 2}\n" if line.startswith(BYTES_IN) else f"{line}\n"
+        for line in true().splitlines()
+    )
+    code, found = checked(capsys, "--bootstrap", kafka[1])
+    assert code == 1
+    assert "metrics" not in found
+    gauge, hovering, half = (found[f"metrics of broker {broker}"][1] for broker in (1, 2, 3))
+    assert f"without bytes_in_total ({BYTES_IN} is a gauge by its # TYPE line): bytes of all brokers" in gauge
+    assert "no counter under a counter's name: in 0 s bytes_in_total changed by " in hovering
+    assert "grew by 2,000,000 bytes: bytes of all brokers are estimated" in hovering
+    assert "not verified: in 0 s bytes_in_total changed by 1,000,000, and the logs" in half
+    assert half.endswith("grew by 2,000,000 bytes")
+
+
+def test_topics_under_another_label(
+    kafka: tuple[SimulatedKafka, str],
+    metered: Pages,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Names of known topics are understood; others are told, with the setting."""
+    for broker in (1, 2, 3):
+        metered[f"/{broker}"] = changed(
+            metered[f"/{broker}"], BYTES_IN, f'{BYTES_IN}{{kafka_topic="t"}} 10\n{BYTES_IN}'
+        )
+    metered["/2"] = changed(metered["/2"], 'kafka_topic="t"', 'kafka_topic="gone"')
+    _, found = checked(capsys, "--bootstrap", kafka[1])
+    assert found["metrics"][1].startswith("2 of 3 endpoints: CPU time rises")
+    assert "if it names the topic, set collect.topic_label" in found["metrics of broker 2"][1]
+    _, found = checked(capsys, "--bootstrap", kafka[1], "--set", "collect.topic_label=kafka_topic")
+    assert found["metrics"][1].startswith("3 of 3 endpoints: CPU time rises")
+
+
+def test_one_address_for_all_brokers(
+    kafka: tuple[SimulatedKafka, str],
+    metered: Pages,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Split by a label with brokers' ids; refused where nothing tells them apart."""
+    metered["/all"] = metered["/1"]
+    (tmp_path / "trimtab.toml").write_text(f'[collect]\nprometheus = "{metered["address"]}/all"\n')
+    _, found = checked(capsys, "--bootstrap", kafka[1])
+    assert "metrics" not in found
+    assert (
+        "is the endpoint of brokers 1, 2, 3, and no label tells their counters apart"
+        in found["metrics of broker 2"][1]
+    )
+    pages = {broker: metrics(kafka[0], broker) for broker in (1, 2, 3)}
+    metered["/all"] = lambda: "".join(
+        f'{line.split()[0]}{{broker="{broker}"}} {line.split()[1]}\n'
+        for broker, page in pages.items()
+        for line in page().splitlines()
+    )
+    _, found = checked(capsys, "--bootstrap", kafka[1])
+    assert found["metrics"][1].startswith("3 of 3 endpoints: CPU time rises")
 
 
 def test_addresses_that_do_not_answer(
@@ -270,7 +420,7 @@ def test_rights_on_topics(kafka: tuple[SimulatedKafka, str], capsys: pytest.Capt
 
 def test_metrics_that_are_lacking(
     kafka: tuple[SimulatedKafka, str],
-    exporter: dict[str, str],
+    exporter: Pages,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -278,7 +428,7 @@ def test_metrics_that_are_lacking(
     _, found = checked(capsys, "--bootstrap", kafka[1])
     assert found["metrics"][1].startswith("no endpoint is set: CPU is not levelled")
     assert found["metrics"][1].endswith("set collect.prometheus")
-    exporter["/idle"] = METRICS.partition("\n")[2]
+    exporter["/idle"] = metrics(kafka[0], 2)().partition("\n")[2]
     (tmp_path / "trimtab.toml").write_text(
         f'[collect.prometheus]\n1 = "{exporter["address"]}/nothing"\n2 = "{exporter["address"]}/idle"\n'
     )

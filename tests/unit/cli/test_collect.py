@@ -5,10 +5,13 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from simulate.kafka.cluster import cluster_of
@@ -16,6 +19,8 @@ from simulate.kafka.server import SimulatedKafkaServer
 from trimtab.cli.app import main
 from trimtab.observe.lake import Lake
 from trimtab.observe.replicas.pipeline import PIPELINE as REPLICAS
+
+EXPOSITIONS = Path(__file__).parents[1] / "observe" / "collect" / "kafka" / "expositions"
 
 
 @pytest.fixture
@@ -126,4 +131,61 @@ def test_settings_may_come_from_a_file(
     assert run("--settings", str(tmp_path / "t.toml"), "--lake", str(tmp_path), "--ticks", "1") == 0
     err = capsys.readouterr().err
     assert "3 of 3 brokers, 0 of 1 endpoints, 16 rows" in err
-    assert "no metrics of broker 1: http://127.0.0.1:1/metrics: Connection refused" in err
+    assert "metrics of broker 1: http://127.0.0.1:1/metrics: Connection refused" in err
+
+
+@pytest.fixture
+def exposed(bootstrap: str, tmp_path: Path) -> Iterator[tuple[dict[str, str], Path]]:
+    """Pages of metrics by path, and settings that name /ID for each broker."""
+    pages: dict[str, str] = {}
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(pages[self.path].encode())
+
+        def log_message(self, *_: object) -> None:
+            return
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        settings = tmp_path / "t.toml"
+        settings.write_text(
+            f'[kafka]\nbootstrap = "{bootstrap}"\n[collect]\ninterval_seconds = 1\n'
+            f'prometheus = "http://127.0.0.1:{server.server_port}/{{id}}"\n'
+        )
+        yield pages, settings
+        server.shutdown()
+
+
+def test_counters_that_are_lacking_are_said_once(
+    exposed: tuple[dict[str, str], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Rates under counters' names on two brokers: one line for both, and nothing of them in the lake."""
+    pages, settings = exposed
+    name = "kafka_server_brokertopicmetrics_bytesin_total"
+    rates = (
+        f'# TYPE {name} gauge\n{name} 1000813.5\n{name}{{topic="t"}} 1000811\nprocess_cpu_seconds_total 2\n'
+    )
+    pages |= {"/1": rates, "/2": rates}
+    pages["/3"] = (EXPOSITIONS / "bitnami.txt").read_text()
+    assert run("--settings", str(settings), "--lake", str(tmp_path), "--ticks", "2") == 0
+    err = capsys.readouterr().err
+    told = [line for line in err.splitlines() if "metrics of broker" in line]
+    assert len(told) == 1
+    assert (
+        f"metrics of brokers 1, 2: the endpoint answers without bytes_in_total ({name} is a gauge by its "
+        "# TYPE line), bytes_out_total, replication_bytes_in_total: bytes of all brokers are estimated"
+        in told[0]
+    )
+    columns = ["kind", "broker", "bytes_in_total", "cpu_time_ns"]
+    rows = [
+        row
+        for path in Lake(tmp_path, REPLICAS).raw_files()
+        for row in pq.read_table(str(path), columns=columns).to_pylist()
+    ]
+    counted = {(one["broker"], one["bytes_in_total"]) for one in rows if one["kind"] == "broker"}
+    assert counted == {(1, None), (2, None), (3, 5_000_010)}
+    assert {one["broker"] for one in rows if one["kind"] == "topic_broker"} == {3}
+    assert all(one["cpu_time_ns"] for one in rows if one["kind"] == "broker")

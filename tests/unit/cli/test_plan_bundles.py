@@ -1,5 +1,6 @@
 """`trimtab plan bundles` and `trimtab plan show`, from outside."""
 
+import datetime
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from hand_written_tables import lake_with
 from support.bundle_snapshots import small_snapshot
 from support.bundle_views import key
 from support.recordings import skewed, tick, written
@@ -14,11 +16,14 @@ from synthetic_bundles import SyntheticPulsar
 from synthetic_telemetry import land
 from trimtab.cli.app import main
 from trimtab.files.bundles.plan import read_bundle_plan
-from trimtab.files.bundles.snapshot import write_bundles_snapshot
+from trimtab.files.bundles.snapshot import read_bundles_snapshot, write_bundles_snapshot
+from trimtab.model.bundles.snapshot import RESOURCES
 from trimtab.observe.bundles.pipeline import PIPELINE as BUNDLES
 from trimtab.observe.lake import Lake
 from trimtab.observe.replicas.pipeline import PIPELINE as REPLICAS
 from trimtab.plan.bundles.strategies import SHEDDERS
+
+CASES = Path(__file__).parents[1] / "plan" / "bundles" / "cases"
 
 
 def run(*arguments: object) -> int:
@@ -222,7 +227,7 @@ def test_what_has_no_capacity_is_named(tmp_path: Path, capsys: pytest.CaptureFix
     assert run("plan", "bundles", "--snapshot", path) == 3
     assert "not limited, so not levelled: message rate (33% from the mean)" in capsys.readouterr().out
     write_bundles_snapshot(found, tmp_path / "t.json")
-    assert run("plan", "bundles", "--snapshot", tmp_path / "t.json") == 0
+    assert run("plan", "bundles", "--snapshot", tmp_path / "t.json") == 3
     assert "not limited" not in capsys.readouterr().out
 
 
@@ -251,3 +256,93 @@ def test_brokers_out_of_service_and_unowned_bundles_are_shown(
     assert "out of service" in text
     assert "(1 unowned)" in text
     assert "drain, broker b0:8080" in text
+
+
+def test_a_policy_that_leaves_too_little_is_exit_code_3_with_the_policy(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The text names the policy and the number of brokers; the JSON has the figures."""
+    path = CASES / "isolated-to-one-broker.json"
+    assert run("plan", "bundles", "--snapshot", path) == 3
+    text = capsys.readouterr().out
+    assert "infeasible: no plan can meet some hard limit" in text
+    assert "by the isolation policy t/ns1 (primary b1.*)" in text
+    assert "it takes 3 such brokers: name 2 more of 1e+08 in the policy" in text
+    assert run("plan", "bundles", "--snapshot", path, "--json") == 3
+    plan = json.loads(capsys.readouterr().out)
+    assert plan["verdict"] == "infeasible"
+    assert {one["proof"].get("total") for one in plan["problems"]} >= {1.92e8, 9.6e7}
+
+
+def test_bundles_on_forbidden_brokers_fail_only_a_plan_that_should_move_them(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Named without exit code 3 where every goal holds; moved on request; exit code 3 if one cannot go."""
+    words = ["plan", "bundles", "--snapshot", CASES / "on-forbidden-brokers.json"]
+    words += ["--set", "bundles.epsilon=0.3"]
+    assert run(*words) == 0
+    assert "t/ns1/0x40000000_0x60000000 on b3:8080" in capsys.readouterr().out
+    assert run(*words, "--set", "bundles.outside_policy=move") == 0
+    assert "policy, broker b3:8080: 2 moves" in capsys.readouterr().out
+    moved = ["--set", "bundles.outside_policy=move", "--set", "bundles.max_unloads=1"]
+    assert run(*words, *moved) == 3
+    assert run(*words, "--set", "bundles.outside_policy=mov") == 2
+
+
+def test_a_bundle_at_two_brokers_is_named_in_plans_from_reports(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By trim and by Pulsar's strategies alike: both brokers, whatever is decided."""
+    brokers = skewed()
+    brokers["h2:8080"]["bundles"] = [*brokers["h2:8080"]["bundles"], key(1)]
+    path = written(tmp_path / "r.jsonl", [tick(minute, brokers) for minute in range(6)])
+    for words in ([], ["--strategy", "ThresholdShedder"]):
+        run("plan", "bundles", "--reports", path, *words)
+        assert f"{key(1)} reported by h1:8080 and h2:8080" in capsys.readouterr().out
+
+
+def test_status_shows_what_a_snapshot_finds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Bundles outside their policy, with the policy, in text and JSON."""
+    at = datetime.datetime(2026, 11, 26, 5, 0, tzinfo=datetime.UTC)
+    rows = [
+        {"cluster": "c", "tick": at, "broker": name, "broker_state": "alive", "cpu": 1.0, "cpu_capacity": 8.0}
+        for name in ("b1:8080", "b2:8080", "b3:8080")
+    ]
+    even = {"cluster": "c", "tick": at, "brokers": 3, "complete": True, "mean": 0.1, "by_broker": []}
+    measured = [{**even, "resource": name} for name in RESOURCES]
+    lake = lake_with(tmp_path, {"brokers": rows, "imbalance": measured}, BUNDLES)
+    folder = lake.snapshot_folder("c")
+    folder.mkdir(parents=True)
+    found = read_bundles_snapshot(CASES / "on-forbidden-brokers.json")
+    write_bundles_snapshot(found, folder / "20261126T050000Z")
+    assert run("status", "--lake", tmp_path) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "t/ns1/0x40000000_0x60000000 on b3:8080" in text
+    assert "the isolation policy t/.* (primary b1 b2) does not allow that" in text
+    assert run("status", "--lake", tmp_path, "--json") == 0
+    (finding,) = json.loads(capsys.readouterr().out)["findings"]
+    assert (finding["kind"], len(finding["proof"]["bundles"])) == ("outside_policy", 2)
+
+
+def test_the_extensible_managers_splits_and_placement_are_in_plans(
+    reports: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Owners split after four reports in a row; what TransferShedder leaves open gets a destination."""
+    words = ["plan", "bundles", "--reports", reports, "--strategy", "TransferShedder"]
+    run(*words)
+    assert "and would be split" in capsys.readouterr().out
+    run(*words, "--ticks", 3)
+    text = capsys.readouterr().out
+    assert "stays whole: not above a limit in enough cycles in a row" in text
+    assert "and would be split" not in text
+    open_ = ["--set", "loadBalancerTransferEnabled=false"]
+    open_ += ["--set", "loadBalancerSheddingConditionHitCountThreshold=0"]
+    out = tmp_path / "plan.json"
+    run(*words, "--ticks", 1, *open_, "--out", out)
+    assert read_bundle_plan(out).moves == ()
+    placed = ["--placement", "extensions.LeastResourceUsageWithWeight"]
+    run(*words, "--ticks", 1, *open_, *placed, "--out", out)
+    moves = read_bundle_plan(out).moves
+    assert moves
+    assert all(move.target not in (None, move.source) for move in moves)
+    assert "placed by extensions.LeastResourceUsageWithWeight" in moves[0].reason.text

@@ -14,6 +14,7 @@ from typing import Any, Final, TypeVar
 import numpy as np
 
 from trimtab.model.imbalance import Imbalance
+from trimtab.model.level import exceeds
 from trimtab.model.load import BoolArray, FloatArray
 
 INNER_MARGIN: Final = 0.9
@@ -48,8 +49,8 @@ class Goals:
 
     def violated(self, measured: Imbalance) -> BoolArray:
         """Shape (2, brokers, resources): whether θ, and ε with the inner margin, are broken."""
-        over = measured.counted & (measured.usage > self.theta)
-        return np.stack([over, measured.counted & (measured.deviation > INNER_MARGIN * self.epsilon)])
+        over = measured.counted & exceeds(measured.usage, self.theta)
+        return np.stack([over, measured.counted & exceeds(measured.deviation, INNER_MARGIN * self.epsilon)])
 
 
 def served_cells(

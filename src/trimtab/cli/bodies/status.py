@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -20,10 +20,11 @@ from trimtab.files.store import Place
 from trimtab.levels import LEVELS, Level, System
 from trimtab.model.errors import InputError, ObserveError, SettingsError
 from trimtab.model.level import Breach, Standing, missed_beside, out_of_service, standing_of
+from trimtab.model.plan import Problem
 from trimtab.observe.collect.settings import CollectSettings
 from trimtab.observe.lake import Lake
 from trimtab.observe.status import TICKS, ClusterStatus, read_statuses
-from trimtab.report.status_text import status_document, status_text
+from trimtab.report.status_text import finding_lines, status_document, status_text
 from trimtab.report.stretch import LEAST, SETTLING, measured_between
 
 WATCH_SECONDS = 2.0
@@ -46,8 +47,8 @@ def look(where: Where, cluster: str | None, *, every: bool) -> Look:
     def from_lake() -> tuple[dict[str, Any], Iterable[RenderableType]]:
         now = datetime.datetime.now(datetime.UTC)
         lakes = [Lake(where.lake, level.pipeline()) for level in LEVELS.values()]
-        found = [(one, _standing(one, where.lake, settings)) for one in read_statuses(lakes, cluster)]
-        documents = [status_document(*one, now) for one in found]
+        found = [(one, *_judged(one, where.lake, settings)) for one in read_statuses(lakes, cluster)]
+        documents = [status_document(*one[:2], now, one[2]) for one in found]
         texts = [part for one in found for part in (*_text(*one, now, every), "")][:-1]
         return documents[0] if len(documents) == 1 else {"clusters": documents}, texts
 
@@ -55,23 +56,32 @@ def look(where: Where, cluster: str | None, *, every: bool) -> Look:
 
 
 def _text(
-    status: ClusterStatus, standing: Standing | str, now: datetime.datetime, every: bool
+    status: ClusterStatus,
+    standing: Standing | str,
+    findings: Sequence[Problem],
+    now: datetime.datetime,
+    every: bool,
 ) -> Iterator[RenderableType]:
     level = LEVELS[status.level]
-    return status_text(status, standing, now, every, carrier=level.carrier, remedy=level.remedy)
+    yield from status_text(status, standing, now, every, carrier=level.carrier, remedy=level.remedy)
+    yield from finding_lines(findings)
 
 
-def _standing(status: ClusterStatus, lake: Place, settings: Settings) -> Standing | str:
-    """How level the newest snapshot is, as a plan sees it, or else why that is not known."""
+def _judged(
+    status: ClusterStatus, lake: Place, settings: Settings
+) -> tuple[Standing | str, Sequence[Problem]]:
+    """How level the newest snapshot is, as a plan sees it, or why that is not known; and what it shows."""
     level = LEVELS[status.level]
     try:
         home = Lake(lake, level.pipeline())
         snapshot = level.snapshot().read(home.newest_snapshot(status.cluster))
-        goals = settings.of(level.settings())
-        found = standing_of(snapshot, goals)
-        return replace(found, sampled=_missed_by_samples(home, status.cluster, snapshot, goals, found))
+        asked = settings.of(level.settings())
     except (InputError, ObserveError) as error:
-        return str(error)
+        return str(error), ()
+    standing = standing_of(snapshot, asked)
+    missed = _missed_by_samples(home, status.cluster, snapshot, asked, standing)
+    findings = () if level.findings is None else level.findings()(snapshot, asked)
+    return replace(standing, sampled=missed), findings
 
 
 def _missed_by_samples(

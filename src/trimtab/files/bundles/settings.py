@@ -1,7 +1,7 @@
 """The section `[bundles]` of the settings, and the ranges of its keys."""
 
 from trimtab.files.binding import Refuse, Section, check_fractions, check_idle_usage, check_not_negative
-from trimtab.model.bundles.settings import UNOWNED, BundlesSettings
+from trimtab.model.bundles.settings import OUTSIDE_POLICY, UNOWNED, BundlesSettings
 from trimtab.model.bundles.snapshot import RESOURCES
 
 
@@ -14,6 +14,8 @@ def _check(settings: BundlesSettings, refuse: Refuse) -> None:
         refuse("max_namespace_bundles", settings.max_namespace_bundles, "1 or more")
     if settings.unowned not in UNOWNED:
         refuse("unowned", settings.unowned, f"one of {', '.join(UNOWNED)}")
+    if settings.outside_policy not in OUTSIDE_POLICY:
+        refuse("outside_policy", settings.outside_policy, f"one of {', '.join(OUTSIDE_POLICY)}")
     if not all(settings.excluded_namespaces):
         refuse(
             "excluded_namespaces", list(settings.excluded_namespaces), "names or patterns that are not empty"

@@ -1,7 +1,7 @@
 """Recorded records of a topic in a file that anybody may write (`trimtab.files.recorded_rows`).
 
-Columns: `time` (a number of seconds, or a time as 2026-11-21T05:00:00Z) and `key`. A record without a key has
-none there, or an empty field of a CSV file; only Parquet can hold keys that are no text.
+Columns: `time` (seconds, milliseconds since 1970, or a time as 2026-11-21T05:00:00Z) and `key`. A record
+without a key has none there, or an empty field of a CSV file; only Parquet can hold keys that are no text.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Recorded arrivals of messages in a file that anybody may write (`trimtab.files.recorded_rows`).
 
-Columns: `time` (a number of seconds, or a time as 2026-11-21T05:00:00Z), `class`, `seconds` of processing,
-and, where messages of one user were kept in order, `key`.
+Columns: `time` (seconds, milliseconds since 1970, or a time as 2026-11-21T05:00:00Z), `class`, `seconds` of
+processing, and, where messages of one user were kept in order, `key`.
 """
 
 from __future__ import annotations

@@ -85,10 +85,12 @@ def opened_recording(folder: Path) -> tuple[ReplicasSnapshot, Path]:
                 f"{folder}: has no file {path.name}; a recording is a folder with {SNAPSHOT} and {LOADS}"
             )
     try:
-        names = pq.read_schema(loads).names
+        schema = pq.read_schema(loads)
     except (pa.ArrowException, OSError) as fault:
         raise InputError(f"{loads}: is not a sound Parquet file ({fault}); record it again") from None
     for name in COLUMNS:
-        if name not in names:
+        if name not in schema.names:
             raise InputError(f'{loads}: has no column "{name}", expected {", ".join(COLUMNS)}; add it')
+    if not pa.types.is_timestamp(kind := schema.field(COLUMNS[0]).type):
+        raise InputError(f"{loads}: {COLUMNS[0]} is of type {kind}, expected a timestamp; convert it")
     return read_snapshot(folder / SNAPSHOT), loads

@@ -27,6 +27,8 @@ def _check(settings: ReplicasSettings, refuse: Refuse) -> None:
             refuse(name, list(getattr(settings, name)), "broker ids, 0 or more")
     if not 1 <= settings.settle_price <= 1000:
         refuse("settle_price", settings.settle_price, "1 to 1000")
+    if not 0 <= settings.max_copied_per_gain < float("inf"):
+        refuse("max_copied_per_gain", settings.max_copied_per_gain, "a number, 0 or more")
     if settings.load not in LOADS:
         refuse("load", settings.load, f"one of {', '.join(LOADS)}")
     for goal in settings.goals:

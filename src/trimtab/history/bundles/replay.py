@@ -13,7 +13,7 @@ from trimtab.plan.bundles.reported import departed, owners
 from trimtab.plan.pulsar.assign.state import AssignmentState
 from trimtab.plan.pulsar.decision import Decision
 from trimtab.plan.pulsar.leader import LeaderMemory, LeaderRules, inform, shed
-from trimtab.plan.pulsar.split.modular import find_splits
+from trimtab.plan.pulsar.split import extensible, modular
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,10 +42,13 @@ class ReplayState(LeaderMemory):
         The state of the random numbers.
     world
         Which bundles are elsewhere than in the recording.
+    splits
+        In how many cycles in a row bundles were above a limit, under the extensible load manager.
     """
 
     chance: Mapping[str, Any]
     world: World = field(default_factory=World)
+    splits: extensible.SplitState = field(default_factory=extensible.SplitState)
 
 
 def first_state(scenario: Scenario) -> ReplayState:
@@ -91,7 +94,8 @@ def step(
     -------
     tuple
         The tick as the strategy saw it, its decision, and the state after it. Under `splits` the decision's
-        `why` has the bundles above a limit of the modular manager, and what its leader would make of each.
+        `why` has the bundles above a limit, and what Pulsar would make of each: the leader of the modular
+        manager, or the owners under the extensible one.
 
     Raises
     ------
@@ -102,9 +106,13 @@ def step(
     view, informed = inform(state, tick.at, seen.brokers, scenario)
     chance = _generator(state.chance)
     decision, after = shed(view, informed, scenario, chance)
-    found = None if scenario.shedder.extensible else find_splits(view, scenario.options, scenario.metadata)
+    splits, found = state.splits, None
+    if scenario.shedder.owners_split:
+        found, splits = extensible.find_splits(view, splits, scenario.options, scenario.metadata)
+    elif not scenario.shedder.extensible:
+        found = modular.find_splits(view, scenario.options, scenario.metadata)
     if found is not None and (above := found.why.get("bundles")):
-        # Told, not made: reports do not say what each part would carry.
+        # Not made: reports do not say what each part would carry.
         decision = replace(decision, why={**decision.why, "splits": above})
     world = state.world
     if scenario.world_answers:
@@ -118,14 +126,15 @@ def step(
         world = world.moved({bundle: decision.destinations[bundle] for bundle in chosen})
     # In the order in which the leader went through them.
     seen = ReportTick(seen.at, view.reports)
-    return seen, decision, replace(after, chance=chance.bit_generator.state, world=world)
+    return seen, decision, replace(after, chance=chance.bit_generator.state, world=world, splits=splits)
 
 
 def decide_now(ticks: Sequence[ReportTick], scenario: Scenario) -> tuple[ReportTick, Decision]:
     """The decision at the last tick.
 
     The ticks before build up what a strategy remembers: averages, histories, hit counts. What it would have
-    unloaded at them was not unloaded, and does not count as recent; what did change hands does.
+    unloaded at them was not unloaded, and does not count as recent; what did change hands does. A bundle that
+    an owner would have split at them was not split, and keeps its hits.
 
     Parameters
     ----------
@@ -149,7 +158,20 @@ def decide_now(ticks: Sequence[ReportTick], scenario: Scenario) -> tuple[ReportT
         owner |= now
         state = replace(state, recently_unloaded=dict(unloaded), recently_unloaded_brokers=dict(left))
         seen, decision, state = step(tick, scenario, state)
+        state = replace(state, splits=_unsplit(state.splits, seen, decision))
     return seen, decision
+
+
+def _unsplit(splits: extensible.SplitState, seen: ReportTick, decision: Decision) -> extensible.SplitState:
+    """The hits of owners with those of bundles that they decided to split, as if nothing were split."""
+    hits = {broker: dict(counts) for broker, counts in splits.hits.items()}
+    for broker, counts in hits.items():
+        counts |= {
+            bundle: decision.splits[bundle]["hits"]
+            for bundle in seen.brokers[broker].bundles
+            if bundle in decision.splits and "hits" in decision.splits[bundle]
+        }
+    return extensible.SplitState(hits)
 
 
 def _generator(state: Mapping[str, Any]) -> np.random.Generator:

@@ -16,6 +16,7 @@ from trimtab.model.bundles.reports import TRAFFIC
 from trimtab.model.errors import InputError
 from trimtab.plan.pulsar.assign.state import AssignmentState
 from trimtab.plan.pulsar.averages import BundleTable
+from trimtab.plan.pulsar.split.extensible import SplitState
 from trimtab.plan.pulsar.view import MapOrder
 
 FORMAT: Final = "trimtab/bundles-replay-state/1"
@@ -23,6 +24,7 @@ _KINDS: Final[dict[str, Any]] = {
     "recently_unloaded": dict[str, float],
     "recently_unloaded_brokers": dict[str, float],
     "world": World,
+    "splits": SplitState,
     "order": MapOrder,
     "bundles": BundleTable,
 }

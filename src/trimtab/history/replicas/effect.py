@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 
 from trimtab.history.replicas.course import Course
 from trimtab.history.replicas.replay import Trace
+from trimtab.model.level import ROUNDING
 from trimtab.model.load import FloatArray
 from trimtab.model.replicas.resources import RESOURCES
 from trimtab.observe.imbalance import imbalance
@@ -147,7 +148,8 @@ def _over_time(loads: DataFrame, measured_by: Ruler) -> DataFrame:
     )
     measured = imbalance(loads, RESOURCES, "int").withColumn("theta", limits[F.col("resource")])
     full = F.transform(
-        F.filter("by_broker", lambda it: it["usage"] > F.col("theta")), lambda it: it["broker"]
+        F.filter("by_broker", lambda it: it["usage"] > F.col("theta") * (1 + ROUNDING)),
+        lambda it: it["broker"],
     )
     # Of what nobody uses, evenness is not asked: γ of a resource near 0 is noise.
     idle = F.col("peak_usage").isNotNull() & (F.col("mean") < measured_by.idle_usage)

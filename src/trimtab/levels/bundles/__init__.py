@@ -17,6 +17,7 @@ LEVEL = Level(
     plan=Part("trimtab.files.bundles.plan:FORMAT"),
     pipeline=Part("trimtab.observe.bundles.pipeline:PIPELINE"),
     glance=Part("trimtab.observe.collect.pulsar.glance:look"),
+    findings=Part("trimtab.plan.bundles.verdicts:findings"),
     planners={"trim": Part("trimtab.plan.bundles.trim:plan_bundles")},
     planning=Part("trimtab.levels.bundles.planning:planned"),
     plan_options=Part("trimtab.levels.bundles.options:PLAN"),

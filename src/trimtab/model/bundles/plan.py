@@ -26,8 +26,8 @@ class BundleReason:
     Attributes
     ----------
     goal
-        `theta`, `epsilon`, `drain`, `unowned`, `hot` (a bundle too big for its broker), or, for moves of
-        Pulsar's own strategies, the class that chose it.
+        `theta`, `epsilon`, `drain`, `policy` (an isolation policy forbids the owner), `unowned`, `hot` (a
+        bundle too big for its broker), or, for moves of Pulsar's own strategies, the class that chose it.
     resource, view
         Resource and view (`BundlesSnapshot.views`) where the goal was furthest from being met; None for goals
         without numbers.

@@ -5,6 +5,9 @@ from dataclasses import dataclass
 UNOWNED = ("leave", "assign")
 """The ways with bundles that nobody owns."""
 
+OUTSIDE_POLICY = ("leave", "move")
+"""The ways with bundles on brokers that the isolation policies do not allow them."""
+
 
 @dataclass(frozen=True)
 class BundlesSettings:
@@ -27,10 +30,15 @@ class BundlesSettings:
         Limits to the whole plan: how many unloads, and how many clients they may disconnect; none is no
         limit.
     excluded_namespaces
-        Names or glob patterns of namespaces whose bundles stay where they are.
+        Names or glob patterns of namespaces whose bundles are not moved to level the cluster.
+    evacuate_excluded_namespaces
+        Whether bundles of excluded namespaces leave brokers that are not in service.
     unowned
         `leave`: bundles that nobody owns are left to Pulsar, which places them when they are looked up;
         `assign`: the plan gives them a broker.
+    outside_policy
+        `leave`: a bundle on a broker that its namespace's isolation policy does not name stays there unless
+        the goals move it, and the plan names it; `move`: the plan moves it to a broker that the policy names.
     split
         Whether a bundle that is too big for every broker may be split.
     max_namespace_bundles
@@ -49,7 +57,9 @@ class BundlesSettings:
     max_unloads: int | None = None
     max_sessions: int | None = None
     excluded_namespaces: tuple[str, ...] = ()
+    evacuate_excluded_namespaces: bool = True
     unowned: str = "leave"
+    outside_policy: str = "leave"
     split: bool = True
     max_namespace_bundles: int = 128
     seed: int = 0

@@ -33,6 +33,10 @@ NO_OWNER: Final = -1
 """Index that stands for no broker: a bundle that nobody has looked up yet, or whose owner died."""
 
 
+CLAIMS: Final = "x_bundles_at_several_brokers"
+"""The fact in `Quality.extra` that names bundles which several brokers report, each with these brokers."""
+
+
 @dataclass(frozen=True, eq=False)
 class BundleBrokers:
     """All brokers, in ascending order of name.
@@ -174,6 +178,14 @@ class BundlesSnapshot:
     policies: BundlePolicies = field(default_factory=BundlePolicies)
     load_manager: str = "modular"
     usage: str = "measured"
+
+    @property
+    def claims(self) -> dict[str, tuple[str, ...]]:
+        """Bundles that several brokers report as theirs, each with these brokers; they may not be moved."""
+        told = dict(self.quality.extra).get(CLAIMS)
+        if not isinstance(told, dict):
+            return {}
+        return {str(key): tuple(map(str, one)) for key, one in told.items() if isinstance(one, list | tuple)}
 
     @property
     def row_names(self) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.model.level import Within
+from trimtab.model.level import Within, exceeds
 from trimtab.model.load import BoolArray, FloatArray, IntArray
 from trimtab.model.replicas.resources import DISK
 
@@ -83,9 +83,8 @@ class DirBalance:
 
     def beyond(self, theta: float, epsilon: float, idle: float) -> tuple[BoolArray, BoolArray]:
         """Dirs above θ, and dirs further than ε from the mean of a broker that uses its disks at all."""
-        slack = 1 + 1e-9
-        above = self.counted & (self.usage > theta * slack)
-        return above, self.counted & (self.deviation > epsilon * slack) & ~(self.mean < idle)
+        above = self.counted & exceeds(self.usage, theta)
+        return above, self.counted & exceeds(self.deviation, epsilon) & ~(self.mean < idle)
 
     def measures(self, idle: float) -> DirMeasures | None:
         """The worst of all dirs; deviations only where the disks are used; None where no dir counts."""

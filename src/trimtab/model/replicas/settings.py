@@ -115,6 +115,9 @@ class ReplicasSettings:
     replication_factor
         The number of replicas asked of topics, by name or glob pattern; a name goes before patterns. Only the
         partitions of these topics change then: replicas are added, or dropped, and nothing else moves.
+    max_copied_per_gain
+        The most that copies for ε may cost: the share of all data that is copied, divided by the fall of the
+        sum of N·σ over the resources that ε is asked of (`trimtab.plan.replicas.price`).
     max_bytes, max_moves
         Limits to the whole plan, copies between brokers and between log dirs together; None is no limit.
     seed
@@ -147,6 +150,7 @@ class ReplicasSettings:
     fix_offline: bool = False
     to_disks: bool = False
     replication_factor: Mapping[str, int] = field(default_factory=dict, metadata=IF_GIVEN)
+    max_copied_per_gain: float = 0.5
     max_bytes: int | None = None
     max_moves: int | None = None
     seed: int = 0

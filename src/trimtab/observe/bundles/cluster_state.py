@@ -27,7 +27,8 @@ Row = dict[str, Any]
 
 _CAPACITIES: Final = tuple(f"{name}_capacity" for name in RESOURCES)
 _BROKER: Final = ("broker", "tick", "broker_state", "load_manager", "usage_source", *_CAPACITIES)
-_BUNDLE: Final = ("bundle", "tick", "owner", "told", "topics", "sessions")
+_BUNDLE: Final = ("bundle", "tick", "owner", "told", "topics", "sessions", "claims")
+_CLAIM: Final = ("bundle", "tick", "owner", "position", "has_stats")
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +46,8 @@ class ClusterState:
         As in `BundlesSnapshot`.
     unreadable_policies
         Namespaces whose policies are no such text.
+    claims
+        Bundles that several brokers report at the tick, each with these brokers.
     """
 
     brokers: tuple[str, ...]
@@ -61,6 +64,7 @@ class ClusterState:
     boundaries: dict[str, tuple[int, ...]]
     policies: BundlePolicies
     unreadable_policies: tuple[str, ...]
+    claims: dict[str, list[str]]
 
 
 def cluster_state(moment: Moment[BundlesPipelineSettings]) -> ClusterState:
@@ -118,7 +122,28 @@ def cluster_state(moment: Moment[BundlesPipelineSettings]) -> ClusterState:
         boundaries=boundaries,
         policies=policies,
         unreadable_policies=unreadable,
+        claims=_claims(moment, keys, seen),
     )
+
+
+def _claims(
+    moment: Moment[BundlesPipelineSettings], keys: tuple[str, ...], seen: dict[str, Row]
+) -> dict[str, list[str]]:
+    """Who reports a bundle at the tick, of those that several brokers report."""
+    several = [
+        key
+        for key in keys
+        if key in seen and microseconds(seen[key]["tick"]) == moment.tick and (seen[key]["claims"] or 0) > 1
+    ]
+    if not several:
+        return {}
+    where = pc.field("accepted") & (pc.field("kind") == "pulsar_bundle") & pc.field("bundle").isin(several)
+    found: dict[str, set[str]] = {key: set() for key in several}
+    for row in moment.rows("cleaned", moment.tick, columns=_CLAIM, where=where).to_pylist():
+        # As the stage `bundles` has it: figures alone are of a bundle that was just given up.
+        if row["owner"] is not None and (row["position"] is not None or not row["has_stats"]):
+            found[row["bundle"]].add(row["owner"])
+    return {key: sorted(brokers) for key, brokers in found.items()}
 
 
 def _rising(boundaries: list[int] | None) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow.compute as pc
 
 from trimtab.files.bundles.snapshot import write_bundles_snapshot
-from trimtab.model.bundles.snapshot import RESOURCES, BundleBrokers, Bundles, BundlesSnapshot
+from trimtab.model.bundles.snapshot import CLAIMS, RESOURCES, BundleBrokers, Bundles, BundlesSnapshot
 from trimtab.model.errors import ObserveError
 from trimtab.model.snapshot import Quality
 from trimtab.observe.bundles.cluster_state import ClusterState, cluster_state
@@ -71,6 +71,8 @@ def snapshot_at(moment: Moment[BundlesPipelineSettings]) -> BundlesSnapshot:
         extra.append(("x_forecast_error", error))
     if state.unreadable_policies:
         extra.append(("x_namespaces_with_unreadable_policies", list(state.unreadable_policies)))
+    if state.claims:
+        extra.append((CLAIMS, state.claims))
     return BundlesSnapshot(
         reference=moment.reference,
         quality=Quality(

@@ -13,7 +13,8 @@ or one client in one interval, as the sandbox's load writes them::
      "done": {"orders:0": {"records": 10, "bytes": 900}},
      "errors": 0, "late_records": 0, "latency_p50_ms": 2.1, "latency_p99_ms": 9.8}
 
-`at` is RFC 3339 or seconds since the epoch. Fields that are not there stay empty; others are not read.
+`at` is RFC 3339, or seconds, milliseconds or microseconds since 1970. Fields that are not there stay empty;
+others are not read.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from trimtab.files.head import unit_seconds
 from trimtab.observe.collect.landing import Batch, BatchWriter, whole
 
 TOTALS = ("offered_bytes_total", "served_bytes_total", "errors_total", "late_total")
@@ -128,7 +130,7 @@ class ClientFiles:
                 totals = {column: totals.get(column, 0.0) + more for column, more in _interval(found).items()}
             else:
                 totals = _numbers(found, TOTALS)
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except (ValueError, OverflowError, KeyError, TypeError, AttributeError):
             return False
         if name not in self._clients or at >= self._clients[name].at:
             self._clients[name] = _Client(at, totals, latencies)
@@ -156,7 +158,7 @@ def _instant(at: object) -> datetime.datetime:
         return instant if instant.tzinfo else instant.replace(tzinfo=datetime.UTC)
     if isinstance(at, bool) or not isinstance(at, int | float):
         raise TypeError(at)
-    return datetime.datetime.fromtimestamp(at, datetime.UTC)
+    return datetime.datetime.fromtimestamp(at * unit_seconds(at), datetime.UTC)
 
 
 def _numbers(found: dict[str, Any], names: tuple[str, ...]) -> dict[str, float]:

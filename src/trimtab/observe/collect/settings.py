@@ -121,6 +121,9 @@ class CollectSettings:
     prometheus
         Where the brokers' JMX exporters are: a URL with `{host}` and `{id}`, or a table from broker id to
         address.
+    topic_label
+        The label by which the exporters' rules name the topic; None: `topic`, or a label whose values are all
+        names of topics.
     hosts
         Machine of each broker, by broker id, where the address that a broker advertises does not tell it.
     groups
@@ -135,6 +138,7 @@ class CollectSettings:
     timeout_seconds: float | None = None
     cluster: str | None = None
     prometheus: str | dict[str, str] | None = None
+    topic_label: str | None = None
     hosts: dict[str, str] = field(default_factory=dict)
     groups: bool = True
     client_samples: tuple[Path, ...] = ()

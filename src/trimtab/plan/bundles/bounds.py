@@ -78,7 +78,11 @@ def bound_of(problem: ProblemData, goal: Limits, load: FloatArray, fixed: BoolAr
         top = np.where(fixed, goal.high, goal.theta) * capacity * (1 + SLACK)
         bottom = np.where(fixed, goal.low, -np.inf) * capacity * (1 - SLACK)
     asked = problem.counted
-    over = np.where(asked & np.isfinite(top), load - top, -np.inf)
+    # What must leave a broker in service takes its load along, and is paid for by `forced`.
+    forced_rows = np.flatnonzero(arrays.must & (arrays.home >= 0))
+    stays = load.copy()
+    np.add.at(stays, arrays.home[forced_rows], -arrays.use[forced_rows])
+    over = np.where(asked & np.isfinite(top), stays - top, -np.inf)
     under = np.where(asked & np.isfinite(bottom), np.maximum(bottom - load, 0.0), 0.0)
     scale = 1.0 / np.maximum(load.mean(axis=0), 1e-300)
     rows = np.flatnonzero(arrays.movable & (arrays.home >= 0) & ~arrays.must)

@@ -3,8 +3,10 @@
 from collections.abc import Callable
 
 from trimtab.model.bundles.plan import BundleReason
+from trimtab.model.bundles.range import namespace_of
 from trimtab.model.bundles.snapshot import RESOURCES, BundlesSnapshot
 from trimtab.model.load import IntArray, resource_name
+from trimtab.plan.bundles.confinement import policy_text
 from trimtab.plan.bundles.hot import Excess
 from trimtab.plan.bundles.problem import ProblemData
 from trimtab.plan.bundles.splitting import Cut
@@ -56,11 +58,17 @@ def narrator(
         if goal[k] == DRAIN_GOAL:
             before, after, limit = measure[k]
             what = names[broker[k]]
+            forbidden = problem.outside[order[k]]
+            why = "is not in service"
+            if forbidden:
+                key = problem.snapshot.bundles.key[int(order[k])]
+                why = f"is not allowed this bundle by {policy_text(problem, [namespace_of(key)])}"
             text = (
-                f"broker {what} is not in service: {before:.0f} -> {after:.0f} bundles left; broker "
+                f"broker {what} {why}: {before:.0f} -> {after:.0f} bundles left; broker "
                 f"{names[target[k]]} bears it best, {_clients(sessions[k])} reconnect; {others(k)}"
             )
-            return BundleReason("drain", None, None, what, before, after, limit, text)
+            named = "policy" if forbidden else "drain"
+            return BundleReason(named, None, None, what, before, after, limit, text)
         return by_load(k)
 
     return reason

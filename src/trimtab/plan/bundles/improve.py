@@ -35,7 +35,9 @@ def placed(problem: ProblemData) -> IntArray:
     arrays = problem.arrays
     rows = np.flatnonzero(arrays.must)
     # The mean that the limits stand around is that with everything placed: as if spread by capacity.
-    board = _board(problem, arrays.home, MARGIN, homeless=rows)
+    service = problem.snapshot.brokers.in_service
+    homeless = rows[(arrays.home[rows] < 0) | ~service[arrays.home[rows]]]
+    board = _board(problem, arrays.home, MARGIN, homeless=homeless)
     size = (arrays.use[rows] * board.band[:, WEIGHT].max(axis=0) ** 0.5).max(axis=1, initial=0.0)
     place_homeless(board, rows[np.argsort(-size, kind="stable")].astype(np.int32))
     return board.place
@@ -120,6 +122,8 @@ def _board(
     wanted = load
     if homeless is not None and len(homeless):
         wanted = load + np.where(
-            problem.counted, problem.arrays.use[homeless].sum(axis=0) / problem.counted.sum(axis=0), 0.0
+            problem.counted,
+            problem.arrays.use[homeless].sum(axis=0) / np.maximum(problem.counted.sum(axis=0), 1),
+            0.0,
         )
     return new_board(problem.arrays, place, load * problem.arrays.inverse, problem.limits(wanted, margin))

@@ -42,8 +42,8 @@ class Arrays(NamedTuple):
     movable
         Shape (bundles,).
     must
-        Shape (bundles,): has to be given a broker: its owner is to be emptied, or nobody owns it and settings
-        ask for it.
+        Shape (bundles,): has to be given another broker: its owner is to be emptied, or settings ask for it
+        because nobody owns it or policies forbid its owner.
     kind
         Shape (bundles,): row of `allowed`.
     allowed
@@ -82,12 +82,16 @@ class ProblemData:
         With the parts of split bundles in place of these.
     counted
         Shape (brokers, columns): what θ and ε are about.
+    outside
+        Shape (bundles,): owned by a broker in service that isolation policies do not allow it. System
+        namespaces, and bundles that several brokers report, are not among them.
     """
 
     snapshot: BundlesSnapshot
     settings: BundlesSettings
     arrays: Arrays
     counted: BoolArray
+    outside: BoolArray
 
     @property
     def capacity(self) -> FloatArray:
@@ -117,7 +121,9 @@ class ProblemData:
         The mean is taken from the load, so it should be that of the ownership aimed at.
         """
         goals = self.goals
-        return limits_around(self.mean(load), self.counted, goals.theta, goals.epsilon * share, goals.idle)
+        return limits_around(
+            self.mean(load), self.counted, goals.theta, goals.epsilon, goals.idle, share=share
+        )
 
     def fixed_mean(self, placed: bool) -> BoolArray:
         """Shape (columns,): whether the mean is the same for all plans.
@@ -141,13 +147,21 @@ def problem_data(snapshot: BundlesSnapshot, settings: BundlesSettings) -> Proble
     distinct = sorted(set(namespaces))
     number = {name: index for index, name in enumerate(distinct)}
     of = np.fromiter((number[name] for name in namespaces), dtype=np.int32, count=len(namespaces))
-    fixed = _fixed_namespaces(distinct, settings.excluded_namespaces)
-    movable = bundles.movable & ~fixed[of] if len(of) else bundles.movable.copy()
-    kind, allowed = _allowed(snapshot, distinct)
+    system = np.array([is_system_namespace(name) for name in distinct], dtype=np.bool_)[of]
+    excluded = _excluded(distinct, settings.excluded_namespaces)[of]
+    kinds, allowed = _allowed(snapshot, distinct)
+    kind = kinds[of]
     member, group = _members(snapshot, distinct)
     owned = bundles.owner != NO_OWNER
     leaving = owned & ~in_service[bundles.owner]
-    unowned = ~owned if settings.unowned == "assign" else np.zeros(len(bundles), dtype=np.bool_)
+    claimed = np.array([key in snapshot.claims for key in bundles.key], dtype=np.bool_)
+    stays = excluded & ~leaving if settings.evacuate_excluded_namespaces else excluded
+    movable = bundles.movable & ~system & ~claimed & ~stays
+    outside = owned & ~leaving & ~system & ~claimed & ~allowed[kind, bundles.owner]
+    outside &= ~_on_secondary(snapshot, outside)
+    wanted = leaving | outside if settings.outside_policy == "move" else leaving
+    if settings.unowned == "assign":
+        wanted = wanted | ~owned
     counted = np.tile(np.isfinite(brokers.capacity) & in_service[:, None], (1, views))
     with np.errstate(divide="ignore"):
         inverse = np.where(counted, 1.0 / np.tile(brokers.capacity, (1, views)), 0.0)
@@ -158,24 +172,31 @@ def problem_data(snapshot: BundlesSnapshot, settings: BundlesSettings) -> Proble
         cost=bundles.sessions.astype(np.float64),
         home=bundles.owner.astype(np.int32),
         movable=np.ascontiguousarray(movable),
-        must=np.ascontiguousarray((leaving | unowned) & movable),
-        kind=kind[of] if len(of) else np.zeros(0, dtype=np.int32),
+        must=np.ascontiguousarray(wanted & movable),
+        kind=kind,
         allowed=allowed,
         barred=_barred(snapshot, settings.grace_seconds),
-        member=member[of] if len(of) else np.zeros(0, dtype=np.int32),
+        member=member[of],
         group=group,
         domain=_domains(snapshot),
     )
-    return ProblemData(snapshot, settings, arrays, counted)
+    return ProblemData(snapshot, settings, arrays, counted, outside)
 
 
-def _fixed_namespaces(distinct: Sequence[str], patterns: tuple[str, ...]) -> BoolArray:
-    """True for namespaces that stay where they are: the system's, and those that settings exclude."""
+def _excluded(distinct: Sequence[str], patterns: tuple[str, ...]) -> BoolArray:
+    """True for namespaces that settings exclude from levelling."""
     matchers = [compile_pattern(translate(pattern)) for pattern in patterns]
-    return np.array(
-        [is_system_namespace(name) or any(one.match(name) for one in matchers) for name in distinct],
-        dtype=np.bool_,
-    )
+    return np.array([any(one.match(name) for one in matchers) for name in distinct], dtype=np.bool_)
+
+
+def _on_secondary(snapshot: BundlesSnapshot, rows: BoolArray) -> BoolArray:
+    """Of some bundles, those on a secondary broker of their policy: Pulsar leaves them there."""
+    found = np.zeros(len(rows), dtype=np.bool_)
+    for row in np.flatnonzero(rows).tolist():
+        policy = snapshot.policies.isolation_of(namespace_of(snapshot.bundles.key[row]))
+        broker = snapshot.brokers.name[snapshot.bundles.owner[row]]
+        found[row] = policy is not None and policy.is_secondary(broker)
+    return found
 
 
 def _allowed(snapshot: BundlesSnapshot, distinct: Sequence[str]) -> tuple[IntArray, BoolArray]:

@@ -14,6 +14,7 @@ from trimtab.model.bundles.policies import BundlePolicies, is_system_namespace
 from trimtab.model.bundles.range import namespace_of
 from trimtab.model.bundles.reports import BrokerReport, BundleStats, ReportTick, ResourceUsage
 from trimtab.model.bundles.snapshot import (
+    CLAIMS,
     NO_TOPICS,
     RESOURCES,
     BundleBrokers,
@@ -99,6 +100,15 @@ def owners(reports: Mapping[str, BrokerReport]) -> dict[str, str]:
     return found
 
 
+def claims(reports: Mapping[str, BrokerReport]) -> dict[str, list[str]]:
+    """The bundles that several brokers list, each with these brokers."""
+    found: dict[str, list[str]] = {}
+    for name in sorted(reports):
+        for bundle in reports[name].bundles:
+            found.setdefault(bundle, []).append(name)
+    return {bundle: names for bundle, names in sorted(found.items()) if len(names) > 1}
+
+
 def departed(before: Mapping[str, str], now: Mapping[str, str], at: float) -> list[Departure]:
     """Bundles that have another owner now than they had."""
     return [
@@ -117,6 +127,9 @@ def snapshot_of(
     policies: BundlePolicies | None = None,
 ) -> BundlesSnapshot:
     """A snapshot of the newest reports.
+
+    A bundle that several brokers list counts at its owner by `owners`, and `claims` of the snapshot names it:
+    a plan does not move it.
 
     Parameters
     ----------
@@ -138,10 +151,11 @@ def snapshot_of(
     load = np.array(
         [[view.get(key, now[key]) for key in keys] for view in (now, *earlier)], dtype=np.float64
     ).reshape(1 + len(earlier), len(keys), len(RESOURCES))
+    claimed = claims(reports)
     stats = [reports[owner[key]].last_stats.get(key, BundleStats()) for key in keys]
     return BundlesSnapshot(
         reference=reference,
-        quality=Quality(cpu="shares"),
+        quality=Quality(cpu="shares", extra=((CLAIMS, claimed),) if claimed else ()),
         taken_at=at,
         views=("window 0", *(f"window -{number}" for number in range(1, 1 + len(earlier)))),
         brokers=BundleBrokers(

@@ -1,15 +1,21 @@
 """The goals held against a final ownership, and for what it misses, the numbers that prove why."""
 
+from collections.abc import Mapping
+from dataclasses import replace
+
 import numpy as np
 
-from trimtab.model.bundles.policies import is_heartbeat_or_sla
+from trimtab.model.bundles.policies import IsolationPolicy, is_heartbeat_or_sla, is_system_namespace
 from trimtab.model.bundles.range import namespace_of
-from trimtab.model.bundles.snapshot import RESOURCES, UNITS
-from trimtab.model.level import beyond
+from trimtab.model.bundles.settings import BundlesSettings
+from trimtab.model.bundles.snapshot import RESOURCES, UNITS, BundlesSnapshot
+from trimtab.model.level import beyond, exceeds, percent_beyond
 from trimtab.model.load import BoolArray, FloatArray, IntArray
 from trimtab.model.plan import Problem
+from trimtab.plan.bundles.confinement import NAMED, causes_of, grace_text, policy_fields, policy_text
 from trimtab.plan.bundles.diagnosis import hot_problems
-from trimtab.plan.bundles.problem import ProblemData
+from trimtab.plan.bundles.problem import ProblemData, problem_data
+from trimtab.plan.search.confined import Indices
 from trimtab.plan.search.verdicts import Judgement, judgement_of, too_few_brokers
 
 
@@ -23,28 +29,35 @@ def judge(problem: ProblemData, place: IntArray, any_move: bool, cut: Problem | 
     """
     load = problem.load(place)
     usage, before = (_usage(problem, each) for each in (load, problem.load(problem.arrays.home)))
-    impossible, open_ = _homeless(problem, place, cut is not None)
+    impossible, undone = _undone(problem, place, cut is not None)
     goal = problem.limits(load)
     asked, mean = problem.goals, problem.mean(load)
     with np.errstate(invalid="ignore", divide="ignore"):
         deviation = np.where(problem.counted & (mean > 0), np.abs(usage - mean) / mean, 0.0)
     over, out = beyond(usage, deviation, mean, asked)
     proven: list[Problem] = []
+    open_: list[Problem] = []
     if over.any() or out.any():
         alone, uneven = hot_problems(problem, goal)
+        causes = causes_of(problem, mean, over, out & ~over)
         proven += [*_too_few_brokers(problem, load, over), *alone]
-        open_ += uneven
+        known_theta = {one.resource for one in (*proven, *uneven)}
+        proven += causes.proven
         known = {one.resource for one in (*proven, *uneven)}
-        open_ += _unmet(problem, "theta", over, usage, asked.theta, known, mean)
-        open_ += _unmet(problem, "epsilon", out & ~over, deviation, asked.epsilon, known, mean)
-    problems = (*impossible, *proven, *open_)
-    return judgement_of(
-        problems,
+        open_ += [*causes.until, *uneven]
+        left = over & ~causes.over
+        open_ += _unmet(problem, "theta", left, usage, asked.theta, known_theta, mean)
+        open_ += causes.uneven
+        open_ += _unmet(problem, "epsilon", out & ~over & ~causes.out, deviation, asked.epsilon, known, mean)
+    judgement = judgement_of(
+        (*impossible, *proven, *undone, *open_),
         proven=bool(impossible or proven),
-        overloads=bool((over & ~(before > asked.theta)).any()),
+        overloads=bool((over & ~exceeds(before, asked.theta)).any()),
         any_move=any_move,
         cuts=() if cut is None else (cut,),
+        incomplete=bool(undone) or bool(over.any()),
     )
+    return replace(judgement, problems=(*judgement.problems, *notices(problem, place)))
 
 
 def _usage(problem: ProblemData, load: FloatArray) -> FloatArray:
@@ -53,52 +66,168 @@ def _usage(problem: ProblemData, load: FloatArray) -> FloatArray:
         return np.where(problem.counted, load / problem.capacity, 0.0)
 
 
-def _homeless(problem: ProblemData, place: IntArray, limited: bool) -> tuple[list[Problem], list[Problem]]:
-    """Bundles that should get a broker and do not: because no rule leaves one, or for a limit of the plan."""
-    arrays, key = problem.arrays, problem.snapshot.bundles.key
-    names = problem.snapshot.brokers.name
-    impossible, open_ = [], []
+def notices(problem: ProblemData, place: IntArray) -> list[Problem]:
+    """Findings that miss no goal: bundles outside their policy, and bundles that several brokers report."""
+    snapshot = problem.snapshot
+    found = []
+    left = np.flatnonzero(problem.outside & (place == problem.arrays.home))
+    for policy, rows in _by_policy(problem, left).items():
+        on = {key: snapshot.brokers.name[snapshot.bundles.owner[row]] for key, row in rows.items()}
+        remedy = (
+            "they stay until Pulsar loads them anew; bundles.outside_policy=move moves them"
+            if problem.settings.outside_policy == "leave"
+            else "they stay"
+        )
+        found.append(
+            Problem(
+                "outside_policy",
+                f"{_listed(on)}: {policy_text(problem, [namespace_of(next(iter(rows)))])} "
+                f"{'does' if policy is not None else 'do'} not allow that; {remedy}",
+                proof={
+                    "policy": None if policy is None else policy_fields(policy),
+                    "bundles": [{"bundle": key, "broker": broker} for key, broker in on.items()],
+                },
+            )
+        )
+    if claims := {key: one for key, one in sorted(snapshot.claims.items()) if key in snapshot.bundles.key}:
+        owner = {key: snapshot.bundles.owner[snapshot.bundles.key.index(key)] for key in claims}
+        found.append(
+            Problem(
+                "several_owners",
+                f"{_listed({key: ' and '.join(one) for key, one in claims.items()}, 'reported by')}: a plan "
+                "counts such a bundle at one of them and does not move it; it may be changing hands, so "
+                "plan again when one broker reports it",
+                proof={
+                    "bundles": [
+                        {
+                            "bundle": key,
+                            "brokers": list(one),
+                            "counted_at": snapshot.brokers.name[owner[key]] if owner[key] >= 0 else None,
+                        }
+                        for key, one in claims.items()
+                    ]
+                },
+            )
+        )
+    return found
+
+
+def findings(snapshot: BundlesSnapshot, settings: BundlesSettings) -> list[Problem]:
+    """The notices about a snapshot as it is."""
+    return notices(problem_data(snapshot, settings), snapshot.bundles.owner)
+
+
+def _listed(where: Mapping[str, str], how: str = "on") -> str:
+    """Bundles with their brokers, the first ones by name."""
+    named = ", ".join(f"{key} {how} {broker}" for key, broker in list(where.items())[:NAMED])
+    more = f" and {len(where) - NAMED} more" if len(where) > NAMED else ""
+    return f"{len(where)} bundle{'' if len(where) == 1 else 's'} ({named}{more})"
+
+
+def _by_policy(problem: ProblemData, rows: Indices) -> dict[IsolationPolicy | None, dict[str, int]]:
+    """Bundles by the policy that covers them: key and row of each."""
+    found: dict[IsolationPolicy | None, dict[str, int]] = {}
+    for row in rows.tolist():
+        key = problem.snapshot.bundles.key[row]
+        policy = problem.snapshot.policies.isolation_of(namespace_of(key))
+        found.setdefault(policy, {})[key] = row
+    return found
+
+
+def _undone(problem: ProblemData, place: IntArray, limited: bool) -> tuple[list[Problem], list[Problem]]:
+    """Bundles that must get another broker and do not, by cause: proven to have none, and the others."""
+    arrays, snapshot = problem.arrays, problem.snapshot
+    impossible: list[Problem] = []
+    undone = _unmovable(problem)
     left = np.flatnonzero(arrays.must & (place == arrays.home))
-    for row in left.tolist():
-        free = arrays.allowed[arrays.kind[row]].copy()
-        free[[b for b in arrays.barred[row].tolist() if b >= 0]] = False
-        if free.any() and limited:
-            continue
-        where = "is unowned" if place[row] < 0 else f"is on {names[place[row]]}, which is not in service"
-        allowed = int(arrays.allowed[arrays.kind[row]].sum())
+    if not snapshot.brokers.in_service.any():
+        impossible.append(
+            Problem(
+                "no_broker_in_service",
+                f"no broker is in service, so {len(snapshot.bundles)} bundles have nowhere to go; start a "
+                "broker, or make a new snapshot once one answers",
+                proof={"brokers": len(snapshot.brokers), "bundles": len(snapshot.bundles)},
+            )
+        )
+        return impossible, undone
+    nowhere = ~arrays.allowed[arrays.kind[left]].any(axis=1)
+    for rows in _by_policy(problem, left[nowhere]).values():
         impossible.append(
             Problem(
                 "conflicting_constraints",
-                f"bundle {key[row]} {where}, and no other broker may be given it: policies leave {allowed} "
-                "in service, and it left all of these within the grace time of "
-                f"{problem.settings.grace_seconds:g} s; relax one of the two",
-                proof={"bundle": key[row], "allowed_brokers": allowed},
+                f"{_named(problem, rows)} must get another broker, and none in service is allowed: "
+                f"{policy_text(problem, [namespace_of(next(iter(rows)))])}; start one of its brokers, or "
+                "name others in the policy",
+                proof={"bundles": list(rows), "allowed_brokers": 0},
             )
         )
-    service = problem.snapshot.brokers.in_service
-    stuck = (arrays.home >= 0) & ~arrays.movable & ~service[arrays.home]
-    for row in np.flatnonzero(stuck).tolist():
-        stuck[row] = not is_heartbeat_or_sla(namespace_of(key[row]))  # these end with their broker
-    if stuck.any():
-        row = int(np.flatnonzero(stuck)[0])
-        open_.append(
+    rest = left[~nowhere]
+    free = arrays.allowed[arrays.kind[rest]].copy()
+    for at, row in enumerate(rest.tolist()):
+        free[at, [b for b in arrays.barred[row].tolist() if b >= 0]] = False
+    if (waits := rest[~free.any(axis=1)]).size:
+        said, more = grace_text(problem, waits, None)
+        rows = {snapshot.bundles.key[row]: row for row in waits.tolist()}
+        undone.append(
             Problem(
-                "unmovable_bundles",
-                f"{int(stuck.sum())} bundles of brokers that are not in service stay there, as {key[row]}: "
-                "they are the system's own or of excluded namespaces",
-                proof={"bundles": int(stuck.sum())},
+                "grace_time",
+                f"{_named(problem, rows)} must get another broker: {said}, and no other broker in service is "
+                "allowed; plan again then, or lower bundles.grace_seconds",
+                proof={"goal": "drain", "bundles": list(rows), **more},
             )
         )
-    if limited and len(left) > len(impossible):
-        open_.append(
+    if (open_ := rest[free.any(axis=1)]).size:
+        rows = {snapshot.bundles.key[row]: row for row in open_.tolist()}
+        why = "the limits on unloads or sessions leave it out" if limited else "no destination was found"
+        undone.append(
             Problem(
                 "unmet_goal",
-                f"{len(left) - len(impossible)} bundles that should get another broker do not, "
-                "for the limits on unloads or sessions",
-                proof={"goal": "drain", "bundles": len(left) - len(impossible)},
+                f"{_named(problem, rows)} must get another broker and does not: {why}",
+                proof={"goal": "drain", "bundles": len(rows)},
             )
         )
-    return impossible, open_
+    return impossible, undone
+
+
+def _named(problem: ProblemData, rows: Mapping[str, int]) -> str:
+    """Bundles that should go, by where they are."""
+    where = {}
+    for key, row in rows.items():
+        home = problem.arrays.home[row]
+        service = "" if home < 0 or problem.snapshot.brokers.in_service[home] else ", which is not in service"
+        where[key] = "no broker" if home < 0 else f"{problem.snapshot.brokers.name[home]}{service}"
+    return _listed(where)
+
+
+def _unmovable(problem: ProblemData) -> list[Problem]:
+    """Bundles that should get another broker and are not moved; a broker's own end with it."""
+    arrays, snapshot, settings = problem.arrays, problem.snapshot, problem.settings
+    home, key = arrays.home, snapshot.bundles.key
+    gone = (home >= 0) & ~arrays.movable & ~snapshot.brokers.in_service[home]
+    if settings.outside_policy == "move":
+        gone |= problem.outside & ~arrays.movable
+    causes: dict[str, dict[str, int]] = {}
+    for row in np.flatnonzero(gone).tolist():
+        namespace = namespace_of(key[row])
+        if is_heartbeat_or_sla(namespace):
+            continue
+        if key[row] in snapshot.claims:
+            why = "several brokers report them"
+        elif is_system_namespace(namespace):
+            why = "trimtab does not move the system's own; Pulsar places them at their next lookup"
+        elif snapshot.bundles.movable[row]:
+            why = "bundles.excluded_namespaces names their namespaces"
+        else:
+            why = "the snapshot says that they may not be moved"
+        causes.setdefault(why, {})[key[row]] = row
+    return [
+        Problem(
+            "unmovable_bundles",
+            f"{_named(problem, rows)} must get another broker and stay: {why}",
+            proof={"bundles": len(rows), "first": next(iter(rows))},
+        )
+        for why, rows in causes.items()
+    ]
 
 
 def _too_few_brokers(problem: ProblemData, load: FloatArray, over: BoolArray) -> list[Problem]:
@@ -141,12 +270,13 @@ def _unmet(
         value, view = float(measure[worst, column]), problem.column_name(column)[0]
         broker = problem.snapshot.brokers.name[int(worst)]
         number = int(out[:, columns].any(axis=1).sum())
+        figure = percent_beyond(value, limit[column])
         who = "1 broker stays" if number == 1 else f"{number} brokers stay"
         said = (
-            f"above theta {100 * limit[column]:g}%, the worst {broker} at {value:.2%} in {view}"
+            f"above theta {100 * limit[column]:g}%, the worst {broker} at {figure} in {view}"
             if goal == "theta"
             else f"more than {100 * limit[column]:g}% from the mean {mean[column]:.2%}, "
-            f"the worst {broker} by {value:.2%} in {view}"
+            f"the worst {broker} by {figure} in {view}"
         )
         found.append(
             Problem(

@@ -243,9 +243,9 @@ def _missed(snapshot: KeysSnapshot, settings: KeysSettings, found: Imbalance) ->
     goals = goals_of(settings, RESOURCES, snapshot.quality.nominal_capacity)
     above, off = beyond(found.usage, found.deviation, found.mean, goals)
     missed = []
-    if snapshot.capacity is not None and (found.usage[above] > goals.theta[0] + ROUNDING).any():
+    if snapshot.capacity is not None and above.any():
         missed.append(("theta", int(found.usage[:, 0].argmax())))
-    if (found.deviation[off] > goals.epsilon[0] + ROUNDING).any():
+    if off.any():
         missed.append(("epsilon", int(found.deviation[:, 0].argmax())))
     return missed
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from trimtab.files.masters.settings import MastersSettings
 from trimtab.model.errors import PlanError
-from trimtab.model.level import ROUNDING
+from trimtab.model.level import ROUNDING, exceeds
 from trimtab.model.masters.plan import (
     Mastership,
     MastersPlan,
@@ -161,8 +161,7 @@ def _level(snapshot: MastersSnapshot, settings: MastersSettings, board: Board, d
 
 def _off(board: Board, settings: MastersSettings) -> BoolArray:
     """Shape (nodes, resources): further than ε from its share."""
-    found: BoolArray = np.abs(board.usage - 1) > np.array(settings.epsilon) * (1 + ROUNDING)
-    return found
+    return exceeds(np.abs(board.usage - 1), np.array(settings.epsilon))
 
 
 def _unmet(
@@ -171,7 +170,7 @@ def _unmet(
     found = []
     for place, name in enumerate(RESOURCES):
         off = np.abs(board.usage[:, place] - 1)
-        if not off.size or not snapshot.groups or off.max() <= settings.epsilon[place] * (1 + ROUNDING):
+        if not off.size or not snapshot.groups or not exceeds(off.max(), settings.epsilon[place]):
             continue
         node = int(off.argmax())
         largest = int(board.share[:, place].argmax())

@@ -50,7 +50,7 @@ class Decision:
 
     @property
     def splits(self) -> Mapping[str, Why]:
-        """The bundles that the modular manager would split beside it, with their figures, in a replay."""
+        """The bundles that Pulsar would split beside it, with their figures, in a replay."""
         return {name: one for name, one in self.why.get("splits", {}).items() if one["outcome"] == "split"}
 
 
@@ -106,8 +106,10 @@ class Shedder(Generic[S]):
     initial
         The state before the first; its type says how a state is read back from JSON.
     extensible
-        Whether it is of the extensible load manager, which unloads to where the shedder says and asks no
-        placement.
+        Whether it names destinations itself. Those that it leaves open are placed by a placement of the
+        extensible load manager, if there is one; another placement is not asked.
+    owners_split
+        Whether each owner splits its bundles beside it, as under the extensible load manager.
     noted
         The state once new reports were taken in: without brokers that are gone, or with what brokers have
         published. Before every decision, and also where none is asked for.
@@ -117,15 +119,23 @@ class Shedder(Generic[S]):
     initial: S
     extensible: bool = False
     noted: Callable[[S, LoadView, Options], S] = nothing_noted
+    owners_split: bool = False
 
 
 @dataclass(frozen=True)
 class Placer(Generic[S]):
-    """A row of `strategies.PLACERS`: one choice of a broker; the rest as for a shedder."""
+    """A row of `strategies.PLACERS`: one choice of a broker; the rest as for a shedder.
+
+    Attributes
+    ----------
+    extensible
+        Whether it is of the extensible load manager, by whose filters candidates are found.
+    """
 
     choose: Place[S]
     initial: S
     noted: Callable[[S, LoadView, Options], S] = nothing_noted
+    extensible: bool = False
 
 
 def drawn(pool: Sequence[str], why: Why, chance: np.random.Generator) -> Placement:

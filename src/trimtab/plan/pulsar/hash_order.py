@@ -132,3 +132,25 @@ def _grown(table: Places, hashes: list[int]) -> Places:
         for at in (*reversed(entries[:tail]), *entries[tail:]):
             _put(larger, place + (hashes[at] & bit), at)
     return larger
+
+
+def copied_map_order(names: Iterable[str], left: Iterable[str]) -> list[str]:
+    """The order in which a `ConcurrentHashMap` made as a copy of another map gives back what is left in it.
+
+    Parameters
+    ----------
+    names
+        All that was copied, in the order of the other map: its table is made large enough for half as many
+        more at once, and then, as a rule, twice as large again (`tryPresize`).
+    left
+        Those that were not removed since.
+    """
+    given, kept = list(names), set(left)
+    enough = 1
+    while enough < len(given) + len(given) // 2 + 1:
+        enough *= 2
+    table = max(SMALLEST_TABLE, enough)
+    while enough * 4 > table * 3:
+        table *= 2
+    places = java_hashes(given) & np.uint32(table - 1)
+    return [given[at] for at in np.argsort(places, kind="stable") if given[at] in kept]

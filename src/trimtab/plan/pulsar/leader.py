@@ -16,7 +16,12 @@ from trimtab.model.bundles.policies import ClusterMetadata
 from trimtab.model.bundles.range import namespace_of
 from trimtab.model.bundles.reports import BrokerReport, BundleData
 from trimtab.plan.pulsar.assign.candidates import available_brokers, may_leave
-from trimtab.plan.pulsar.assign.select import PlacementRules, excluded_namespaces, select_broker
+from trimtab.plan.pulsar.assign.select import (
+    PlacementRules,
+    excluded_namespaces,
+    select_broker,
+    select_broker_extensible,
+)
 from trimtab.plan.pulsar.assign.state import AssignmentState, forget_preallocated
 from trimtab.plan.pulsar.averages import EMPTY_TABLE, BundleTable, take_in
 from trimtab.plan.pulsar.decision import Decision, Placer, Shedder
@@ -55,7 +60,12 @@ def shed_round(
     placements: dict[str, object] = {}
     refused: dict[str, str] = {}
     for owner, bundle in _allowed(decision, view, rules.metadata, rules.options, refused):
-        found, assignment = select_broker(bundle, view, rules, assignment, chance)
+        if rules.placer.extensible:
+            found, assignment = select_broker_extensible(
+                bundle, view, rules, assignment, chance, excluded=(owner,)
+            )
+        else:
+            found, assignment = select_broker(bundle, view, rules, assignment, chance)
         placements[bundle] = {"broker": found.broker, "pool": list(found.pool), **found.why}
         if found.broker is None:
             refused[bundle] = "there is no broker for it"
@@ -66,6 +76,35 @@ def shed_round(
             unloads[owner] = (*unloads.get(owner, ()), bundle)
     why = {**decision.why, "placements": placements, "refused": refused}
     return Decision(unloads, destinations, why), assignment
+
+
+def completed(
+    decision: Decision,
+    view: LoadView,
+    rules: PlacementRules[S],
+    assignment: AssignmentState[S],
+    chance: np.random.Generator,
+) -> tuple[Decision, AssignmentState[S]]:
+    """A decision whose shedder left destinations open, with those of the extensible manager's placement.
+
+    There an unload without a destination releases the bundle, and the next lookup has it placed, by the same
+    rules; the broker that gives it up does not get it. A bundle for which there is no broker stays open.
+    """
+    destinations, placements = dict(decision.destinations), {}
+    for owner, chosen in decision.unloads.items():
+        for bundle in chosen:
+            if bundle in destinations:
+                continue
+            found, assignment = select_broker_extensible(
+                bundle, view, rules, assignment, chance, excluded=(owner,)
+            )
+            placements[bundle] = {"broker": found.broker, "pool": list(found.pool), **found.why}
+            if found.broker is not None:
+                destinations[bundle] = found.broker
+    if not placements:
+        return decision, assignment
+    why = {**decision.why, "placements": placements}
+    return replace(decision, destinations=destinations, why=why), assignment
 
 
 def permitted(decision: Decision, view: LoadView, metadata: ClusterMetadata, options: Options) -> Decision:
@@ -249,7 +288,11 @@ def shed(view: LoadView, memory: M, rules: LeaderRules, chance: np.random.Genera
         decision = replace(decision, destinations={})
     elif not rules.shedder.extensible and rules.placer is None:
         decision = permitted(decision, view, rules.metadata, rules.options)
-    elif not rules.shedder.extensible:
+    elif rules.shedder.extensible:
+        if rules.placer is not None and rules.placer.extensible:
+            placed = completed(decision, view, placement_rules(rules), memory.assignment, chance)
+            decision, memory = placed[0], with_assignment(memory, placed[1], rules)
+    else:
         found = shed_round(decision, view, placement_rules(rules), memory.assignment, chance)
         decision, memory = found[0], with_assignment(memory, found[1], rules)
     unloaded = (bundle for bundles in decision.unloads.values() for bundle in bundles)

@@ -22,7 +22,7 @@ from trimtab.model.replicas.numbers import (
 from trimtab.model.replicas.resources import RESOURCES
 from trimtab.model.replicas.settings import ReplicasSettings
 from trimtab.model.replicas.snapshot import ReplicasSnapshot
-from trimtab.plan.search.limits import WITHIN, Limits, limits_around
+from trimtab.plan.search.limits import WITHIN, Limits, Stretch, limits_around
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +80,7 @@ class Bearers:
             load = np.hstack([load, broker_numbers(self.snapshot, self.settings, replicas, leader)])
         return load if self.hosts is None else np.vstack([load, self.hosts.load(load)])
 
-    def widened(self, bare: Limits, borne: FloatArray, share: float) -> Limits:
+    def widened(self, bare: Limits, borne: FloatArray, share: float, stretch: Stretch) -> Limits:
         """The bounds of all rows and columns.
 
         Parameters
@@ -91,17 +91,21 @@ class Bearers:
             Shape (rows, columns): the load that the mean is taken from.
         share
             Of ε.
+        stretch
+            Shape (brokers, columns).
         """
         if self.plain:
             return bare
         brokers, width = bare.high.shape
         if self.use.shape[2] > width:
-            bare = _joined(bare, self._of_numbers(borne[:brokers, width:], share), axis=1)
+            numbers = stretch[0][:, width:], stretch[1][:, width:]
+            bare = _joined(bare, self._of_numbers(borne[:brokers, width:], share, numbers), axis=1)
         if self.hosts is None:
             return bare
         mean = mean_of(borne[brokers:, :width], self.hosts.capacity, self.hosts.counted)
         asked = self.host_goals
-        rows = limits_around(mean, self.hosts.counted, asked.theta, asked.epsilon * share, asked.idle)
+        counted, reach = self.hosts.counted, self._of_hosts(stretch, width)
+        rows = limits_around(mean, counted, asked.theta, asked.epsilon, asked.idle, reach, share)
         top = np.where(np.isfinite(rows.theta), self.host_theta * WITHIN, np.inf)
         rows = rows._replace(
             theta=top, high=np.where(rows.theta > rows.high, rows.high, np.minimum(rows.high, top))
@@ -110,12 +114,21 @@ class Bearers:
         beside = Limits(blank + np.inf, blank - np.inf, blank + np.inf, blank, blank)
         return _joined(bare, _joined(rows, beside, axis=1), axis=0)
 
-    def _of_numbers(self, numbers: FloatArray, share: float) -> Limits:
+    def _of_hosts(self, stretch: Stretch, width: int) -> Stretch:
+        """That of hosts: as far as any broker there."""
+        assert self.hosts is not None
+        most, least = (np.ones((len(self.hosts), width)) for _ in range(2))
+        on = self.hosts.of >= 0
+        np.maximum.at(most, self.hosts.of[on], stretch[0][on, :width])
+        np.minimum.at(least, self.hosts.of[on], stretch[1][on, :width])
+        return most, least
+
+    def _of_numbers(self, numbers: FloatArray, share: float, stretch: Stretch) -> Limits:
         capacity = number_capacity(self.snapshot, self.settings)
         counted = np.isfinite(capacity) & self.snapshot.brokers.in_service[:, None]
         mean = np.nan_to_num(mean_of(numbers, capacity, counted))
         goals = number_goals(self.settings)
-        bounds = limits_around(mean, counted, goals.theta, goals.epsilon * share, 0.0)
+        bounds = limits_around(mean, counted, goals.theta, goals.epsilon, 0.0, stretch, share)
         whole = np.asarray(goals.whole) & (mean > 0)
         return bounds._replace(
             high=np.where(whole, np.maximum(bounds.high, np.ceil(mean)), bounds.high),

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from trimtab.model.imbalance import Imbalance
-from trimtab.model.level import Beside, Breach
+from trimtab.model.level import Beside, Breach, percent_beyond
 from trimtab.model.load import resource_name
 from trimtab.model.plan import Prediction, Problem
 from trimtab.model.replicas.numbers import NUMBERS
@@ -90,11 +90,12 @@ def _missed(after: Beside, breach: Breach) -> Problem:
     goal = (
         "host_load" if host else next(goal for goal, column in NUMBERS.items() if column == breach.resource)
     )
+    worst = percent_beyond(abs(breach.value), breach.limit)
     figure = "peak_usage" if breach.goal == "theta" else "worst_deviation"
     return Problem(
         "unmet_goal",
         f"{resource_name(breach.resource)}: {rows} {side} {limit} {100 * breach.limit:g}%, the worst {noun} "
-        f"{breach.broker} at {abs(breach.value):.2%}; no move that was tried helps within the rules",
+        f"{breach.broker} at {worst}; no move that was tried helps within the rules",
         resource=breach.resource if breach.resource in RESOURCES else None,
         proof={"goal": goal, f"{noun}s": number, figure: abs(breach.value)},
     )

@@ -63,10 +63,12 @@ def _reverted(problem: ProblemData, placement: Placement, chosen: IntArray, spen
         place[p], lead[p] = problem.arrays.home[p], problem.home_lead[p]
         return True
 
-    return Placement(place, lead) if spending.reverted(harm, _needed(problem)[chosen], send_home) else home
+    return (
+        Placement(place, lead) if spending.reverted(harm, breaks_rules(problem)[chosen], send_home) else home
+    )
 
 
-def _needed(problem: ProblemData) -> BoolArray:
+def breaks_rules(problem: ProblemData) -> BoolArray:
     """Shape (partitions,): the snapshot's own placement breaks a hard goal, so these go home last."""
     arrays = problem.arrays
     return np.asarray(

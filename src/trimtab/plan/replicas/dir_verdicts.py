@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from trimtab.model.level import percent_beyond
 from trimtab.model.load import BoolArray, FloatArray
 from trimtab.model.plan import Problem
 from trimtab.model.replicas.log_dirs import counted_dirs, dir_balance
@@ -146,8 +147,8 @@ def _unmet(problem: ProblemData, which: BoolArray, figure: FloatArray, goal: str
     return Problem(
         "unmet_goal",
         f"disk: {dirs} {far}, the worst {snapshot.log_dirs.path[d]} of broker {broker} "
-        f"{'at' if goal == 'theta' else 'by'} {figure[d]:.2%}; no move or exchange between its dirs that was "
-        "tried helps",
+        f"{'at' if goal == 'theta' else 'by'} {percent_beyond(figure[d], limit)}; no move or exchange "
+        "between its dirs that was tried helps",
         resource="disk",
         proof={"goal": GOAL, "log_dirs": number, "worst": float(figure[d])},
     )

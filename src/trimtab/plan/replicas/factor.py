@@ -43,7 +43,7 @@ def resized(snapshot: ReplicasSnapshot, settings: ReplicasSettings) -> Plan:
     goals = tuple(goal for goal in problem.settings.goals if goal in JUDGED)
     judged = replace(problem, settings=replace(problem.settings, goals=goals), topics=None)
     kept, cut = within_budget(judged, placement)
-    return plan_of(judged, "trim", kept, cut)
+    return plan_of(judged, "trim", kept, () if cut is None else (cut,))
 
 
 def placed(problem: ProblemData) -> Placement:

@@ -35,7 +35,7 @@ from trimtab.plan.search.verdicts import with_problem
 
 
 @dataclass(frozen=True, eq=False)
-class _Path:
+class Path:
     """The way to a placement: steps in order, and the load at its end; partitions in `held` found no room."""
 
     placement: Placement
@@ -52,15 +52,28 @@ class _Path:
     way: DirWay
 
 
-def plan_of(problem: ProblemData, strategy: str, placement: Placement, cut: Problem | None = None) -> Plan:
-    """Steps, reasons, cost, predictions and verdict of a placement; `cut`: limits left out a part of it.
+def plan_of(
+    problem: ProblemData,
+    strategy: str,
+    placement: Placement,
+    limits: tuple[Problem, ...] = (),
+    path: Path | None = None,
+) -> Plan:
+    """Steps, reasons, cost, predictions and verdict of a placement.
 
     Partitions of which a copy would fill a disk above θ on the way stay where they are.
+
+    Parameters
+    ----------
+    limits
+        Say that limits left out a part of the placement.
+    path
+        The way to the placement, if it is known already.
     """
     snapshot, settings = problem.snapshot, problem.settings
     brokers, load_before = snapshot.brokers, snapshot.broker_load()
-    usage = problem.borne(Placement(problem.arrays.home, problem.first_lead)) * problem.bearers.inverse
-    path = _path(problem, placement, usage)
+    usage = _first_usage(problem)
+    path = path or path_of(problem, placement)
     before = imbalance(load_before, brokers.capacity, brokers.in_service, RESOURCES)
     after = imbalance(path.load, brokers.capacity, brokers.in_service, RESOURCES)
     reasons = _reasons(problem, path, usage)
@@ -68,7 +81,7 @@ def plan_of(problem: ProblemData, strategy: str, placement: Placement, cut: Prob
     path, orders, left_out = _in_preferred_order(problem, path, len(moves))
     moves += orders
     cost = cost_of(moves)
-    cuts = tuple(one for one in (cut, path.way.cut, held_back(problem, path.held)) if one is not None)
+    cuts = tuple(one for one in (*limits, path.way.cut, held_back(problem, path.held)) if one is not None)
     first = beside_of(snapshot, settings, load_before, problem.arrays.home, problem.first_leader)
     last = beside_of(snapshot, settings, path.load, path.replicas, path.replica_leader)
     beside = tuple(zip(first, last, strict=True))
@@ -99,15 +112,15 @@ def plan_of(problem: ProblemData, strategy: str, placement: Placement, cut: Prob
     )
 
 
-def _path(problem: ProblemData, placement: Placement, usage: FloatArray) -> _Path:
-    """The way to a placement, or to as much of it as no disk is too full for.
+def _first_usage(problem: ProblemData) -> FloatArray:
+    """Shape (rows, columns): utilisations of the snapshot."""
+    first = Placement(problem.arrays.home, problem.first_lead)
+    return np.asarray(problem.borne(first) * problem.bearers.inverse)
 
-    Parameters
-    ----------
-    usage
-        Shape (rows, columns): that of the snapshot.
-    """
-    snapshot = problem.snapshot
+
+def path_of(problem: ProblemData, placement: Placement) -> Path:
+    """The way to a placement, or to as much of it as no disk is too full for."""
+    snapshot, usage = problem.snapshot, _first_usage(problem)
     held = np.zeros(0, dtype=np.int32)
     while True:
         steps, chosen, rows, leaders = path_to(problem, placement)
@@ -124,7 +137,7 @@ def _path(problem: ProblemData, placement: Placement, usage: FloatArray) -> _Pat
             full = np.setdiff1d(way.full, held)
         if not len(full):
             of = replicas, leader, load
-            return _Path(placement, steps, chosen, rows, leaders, *of, goal, ceiling, held, way)
+            return Path(placement, steps, chosen, rows, leaders, *of, goal, ceiling, held, way)
         held = np.union1d(held, full).astype(np.int32)
         placement = sent_home(problem, placement, full)
 
@@ -169,7 +182,7 @@ def _in_order(
     return Steps(*(np.ascontiguousarray(column[order]) for column in steps))
 
 
-def _reasons(problem: ProblemData, path: _Path, usage: FloatArray) -> Reasons:
+def _reasons(problem: ProblemData, path: Path, usage: FloatArray) -> Reasons:
     steps, goal, ceiling = path.steps, path.goal, path.ceiling
     arrays, brokers = problem.arrays, problem.snapshot.brokers
     reasons = blank_reasons(len(steps.kind), rules=4)
@@ -249,8 +262,8 @@ def _moves(
 
 
 def _in_preferred_order(
-    problem: ProblemData, path: _Path, spent: int
-) -> tuple[_Path, tuple[Move, ...], Problem | None]:
+    problem: ProblemData, path: Path, spent: int
+) -> tuple[Path, tuple[Move, ...], Problem | None]:
     """The path with every leader first in its list, where that is asked for, and the moves that do it."""
     parts, ids = problem.snapshot.partitions, problem.snapshot.brokers.id.tolist()
     rows, leaders = parts.replicas.copy(), problem.first_leader
@@ -276,7 +289,7 @@ def _in_preferred_order(
     return replace(path, chosen=chosen, rows=rows[chosen], leaders=leaders[chosen]), moves, left_out
 
 
-def _assignments(problem: ProblemData, path: _Path) -> tuple[Assignment, ...]:
+def _assignments(problem: ProblemData, path: Path) -> tuple[Assignment, ...]:
     """The lists of all partitions that move, also of those whose replicas only change their log dir."""
     parts, ids = problem.snapshot.partitions, problem.snapshot.brokers.id.tolist()
     moved = np.array([move.change.partition for move in path.way.moves], dtype=np.int64)

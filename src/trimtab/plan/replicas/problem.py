@@ -1,6 +1,7 @@
 """A snapshot and its settings as the arrays that a search works on."""
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -24,6 +25,7 @@ from trimtab.plan.replicas.arrays import (
 from trimtab.plan.replicas.bearers import Bearers, bearers_of
 from trimtab.plan.replicas.maintenance import as_asked
 from trimtab.plan.replicas.placement import Placement
+from trimtab.plan.replicas.shares import Shares
 from trimtab.plan.search.limits import Limits, limits_around
 
 
@@ -156,12 +158,24 @@ class ProblemData:
         """
         brokers, resources = self.counted.shape
         bare = self.bare_limits(borne[:brokers, :resources], share)
-        return self.bearers.widened(bare, borne, share)
+        return self.bearers.widened(bare, borne, share, self.shares.stretch)
 
     def bare_limits(self, load: FloatArray, share: float = 1.0) -> Limits:
         """Those of brokers and resources alone; `load` of shape (brokers, resources)."""
         goals = self.goals
-        return limits_around(self.mean(load), self.counted, goals.theta, goals.epsilon * share, goals.idle)
+        mean, width = self.mean(load), load.shape[1]
+        most, least = self.shares.stretch
+        stretch = most[:, :width], least[:, :width]
+        return limits_around(mean, self.counted, goals.theta, goals.epsilon, goals.idle, stretch, share)
+
+    @cached_property
+    def shares(self) -> Shares:
+        """What rules on racks, hosts and replicas make brokers carry."""
+        inverse, service = self.bearers.inverse[: len(self.counted)], self.snapshot.brokers.in_service
+        known = np.asarray((inverse[service] > 0).all(axis=0))
+        if self.resizes or not service.any():
+            known[:] = False
+        return Shares(self.wide._replace(inverse=inverse), service, self.first_lead, known)
 
     @property
     def goals(self) -> Goals:

@@ -29,6 +29,7 @@ from trimtab.plan.replicas.outcome import plan_of
 from trimtab.plan.replicas.placement import Placement
 from trimtab.plan.replicas.problem import ProblemData, problem_data
 from trimtab.plan.replicas.repair import repair
+from trimtab.plan.search.limits import WITHIN
 
 ORDER: Final = (CPU, NETWORK_OUT, DISK, NETWORK_IN)
 
@@ -63,7 +64,7 @@ def plan(snapshot: ReplicasSnapshot, settings: ReplicasSettings) -> Plan:
     problem = problem_data(snapshot, settings)
     run = _leveled(problem)
     kept, cut = within_budget(problem, Placement(run.board.place, run.board.lead))
-    plan = plan_of(problem, "role_aware", kept, cut)
+    plan = plan_of(problem, "role_aware", kept, () if cut is None else (cut,))
     switches = {
         "literal": settings.role_aware.literal,
         "repairs": [name for name in REPAIRS if name in run.repairs],
@@ -142,9 +143,9 @@ class _Run:
             board,
             repairs,
             np.zeros(len(ORDER)),
-            np.where("theta" in settings.goals, np.array(settings.theta), np.inf),
+            np.where("theta" in settings.goals, np.array(settings.theta) * WITHIN, np.inf),
             # Finite where it is not asked: infinitely often a mean of zero is no number.
-            np.where("epsilon" in settings.goals, np.array(settings.epsilon), 1e300),
+            np.where("epsilon" in settings.goals, np.array(settings.epsilon) * WITHIN, 1e300),
             np.zeros(problem.counted.shape, dtype=np.bool_),
             np.zeros(problem.counted.shape, dtype=np.bool_),
         )

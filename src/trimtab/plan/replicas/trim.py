@@ -9,17 +9,19 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from trimtab.model.plan import Problem
 from trimtab.model.replicas.plan import Plan
 from trimtab.model.replicas.settings import ReplicasSettings
 from trimtab.model.replicas.snapshot import ReplicasSnapshot
 from trimtab.plan.replicas.annealing import anneal
 from trimtab.plan.replicas.board import ReplicasBoard, new_board, set_topics
-from trimtab.plan.replicas.budget import within_budget
+from trimtab.plan.replicas.budget import breaks_rules, within_budget
 from trimtab.plan.replicas.descent import level, send_home
 from trimtab.plan.replicas.factor import resized
 from trimtab.plan.replicas.headroom import given_way
-from trimtab.plan.replicas.outcome import plan_of
+from trimtab.plan.replicas.outcome import Path, path_of, plan_of
 from trimtab.plan.replicas.placement import Placement
+from trimtab.plan.replicas.price import worthwhile
 from trimtab.plan.replicas.problem import ProblemData, problem_data
 from trimtab.plan.replicas.repair import repair
 from trimtab.plan.replicas.topics import SPREAD, topic_potential, topic_table
@@ -31,6 +33,9 @@ EFFORT = Effort(free=100_000, per_second=200_000)
 LEAST_CHANGES, MOST_CHANGES = 200_000, 600_000
 """Random changes of one annealing, at least and at most."""
 
+DETOURS = 4
+"""Searches again at most where disks are too full for a part of the way."""
+
 CHUNK = 1 << 16
 """Random changes drawn at a time."""
 
@@ -40,13 +45,45 @@ def plan(snapshot: ReplicasSnapshot, settings: ReplicasSettings) -> Plan:
     if settings.replication_factor:
         return resized(snapshot, settings)
     problem = problem_data(snapshot, settings)
-    kept, cut = within_budget(problem, searched(problem))
-    return plan_of(problem, "trim", kept, cut)
+    path, dear = _passable(problem)
+    kept, cut = within_budget(problem, path.placement)
+    cuts = tuple(one for one in (dear, cut) if one is not None)
+    return plan_of(problem, "trim", kept, cuts, path if cut is None else None)
 
 
 def searched(problem: ProblemData) -> Placement:
     """The placement that `trim` ends with; where a disk would be filled above θ, other rules give way."""
     return given_way(problem, _searched(problem), _searched)
+
+
+def _worthwhile(problem: ProblemData) -> tuple[Placement, Problem | None]:
+    """The placement that a search ends with, without the copies that cost too much; and what says so."""
+    placement = searched(problem)
+    lawful = repaired(problem) if breaks_rules(problem).any() else problem.home
+    return worthwhile(problem, lawful, placement)
+
+
+def _passable(problem: ProblemData) -> tuple[Path, Problem | None]:
+    """The way to the placement found; where disks are too full for a part of it, the way to another one.
+
+    Copies wait for one another where disks are nearly full: each would fill its destination before what makes
+    room there has gone. What is held back stays home in the next search, which levels by other moves.
+    """
+    placement, cut = _worthwhile(problem)
+    best = path = path_of(problem, placement)
+    held = np.zeros(len(problem.arrays.movable), dtype=np.bool_)
+    for _ in range(DETOURS):
+        blocked = path.held[~problem.arrays.leaving[path.held].any(axis=1)]
+        blocked = blocked[problem.home_lead[blocked] >= 0]
+        if not len(blocked):
+            break
+        held[blocked] = True
+        rest = replace(problem, arrays=problem.arrays._replace(movable=problem.arrays.movable & ~held))
+        placement, dear = _worthwhile(rest)
+        path = path_of(problem, placement)
+        if _rating(problem, path.placement).key < _rating(problem, best.placement).key:
+            best, cut = path, dear
+    return best, cut
 
 
 def _searched(problem: ProblemData) -> Placement:
@@ -101,6 +138,19 @@ def _settled(problem: ProblemData, lawful: Placement) -> ProblemData:
     return replace(problem, arrays=problem.arrays._replace(movable=movable))
 
 
+def _rating(problem: ProblemData, placement: Placement) -> Rating:
+    """Distance from the goals, bytes copied, moves made."""
+    borne = problem.borne(placement)
+    breach = potential(problem.limits(borne), borne * problem.bearers.inverse)
+    if problem.topics is not None:
+        table = topic_table(problem.topics, placement.place, placement.leader)
+        breach += float(topic_potential(table).sum())
+    copies = problem.arrived(placement.place).sum(axis=1)
+    new_leaders = int((placement.leader != problem.home.leader).sum())
+    copied, moves = float((copies * problem.arrays.price).sum()), int(copies.sum()) + new_leaders
+    return Rating(breach, copied, moves, breach <= NEGLIGIBLE and copied == 0 and moves <= 1)
+
+
 def _changes(replicas: int) -> int:
     """Random changes of one annealing; none where a cluster is too big to try enough of them."""
     if CHANGES * replicas > 2 * MOST_CHANGES:
@@ -126,16 +176,7 @@ class TrimSearch:
 
     def rating(self, placement: Placement) -> Rating:
         """Distance from the goals, bytes copied, moves made."""
-        problem, arrays = self.problem, self.problem.arrays
-        borne = problem.borne(placement)
-        breach = potential(problem.limits(borne), borne * problem.bearers.inverse)
-        if problem.topics is not None:
-            table = topic_table(problem.topics, placement.place, placement.leader)
-            breach += float(topic_potential(table).sum())
-        copies = problem.arrived(placement.place).sum(axis=1)
-        new_leaders = int((placement.leader != problem.home.leader).sum())
-        copied, moves = float((copies * arrays.price).sum()), int(copies.sum()) + new_leaders
-        return Rating(breach, copied, moves, breach <= NEGLIGIBLE and copied == 0 and moves <= 1)
+        return _rating(self.problem, placement)
 
     def levelled(self, start: Placement, margin: float, move_cost: float) -> Placement:
         """Descend to `margin` of the band, then send home what the goals do not need."""

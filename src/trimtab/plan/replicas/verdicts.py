@@ -3,7 +3,7 @@
 import numpy as np
 
 from trimtab.model.imbalance import Imbalance
-from trimtab.model.level import beyond
+from trimtab.model.level import beyond, exceeds, percent_beyond
 from trimtab.model.load import BoolArray, FloatArray, IntArray
 from trimtab.model.plan import Problem
 from trimtab.model.replicas.resources import RESOURCES, UNITS
@@ -13,9 +13,11 @@ from trimtab.plan.replicas.dir_way import DirWay
 from trimtab.plan.replicas.factor_verdicts import factor_problems
 from trimtab.plan.replicas.placement import Placement
 from trimtab.plan.replicas.problem import ProblemData
+from trimtab.plan.replicas.share_problems import must_be_uneven, must_exceed_theta
 from trimtab.plan.replicas.topic_verdicts import TopicPair, topic_problems
 from trimtab.plan.replicas.unlawful import hard_problems
-from trimtab.plan.search.verdicts import ROUNDING, Judgement, judgement_of, too_few_brokers
+from trimtab.plan.search.limits import needed_stretch
+from trimtab.plan.search.verdicts import Judgement, judgement_of, too_few_brokers
 
 
 def judge(
@@ -56,13 +58,18 @@ def judge(
         impossible, unmet = hard_problems(problem, place, lead, load)
     led = (lead >= 0) & _borne(problem, place, lead)
     above, off = beyond(after.usage, after.deviation, after.mean, problem.goals)
-    theta = np.array(problem.settings.theta) * (1 + ROUNDING)
-    lifted = after.counted & (after.usage > theta) & ~(before.usage > theta)
+    theta = np.array(problem.settings.theta)
+    lifted = after.counted & exceeds(after.usage, theta) & ~exceeds(before.usage, theta)
     if problem.resizes:
         # Whoever is above θ without this plan is for another.
         above = above & lifted
-    proven, open_ = _capacity(problem, load, after, above, led)
-    level = _deviation(problem, after, off, led)
+    tried = (
+        "a limit, named apart, left out what would help"
+        if cuts
+        else "no move or exchange that was tried helps"
+    )
+    proven, open_ = _capacity(problem, load, after, above, led, tried)
+    level = _deviation(problem, after, off, led, tried)
     too_full, uneven = dir_problems(problem, placement, way)
     further, missed, lifts = beside_problems(problem, beside)
     short, uneven_topics = topic_problems(topics)
@@ -87,7 +94,7 @@ def _borne(problem: ProblemData, place: IntArray, lead: IntArray) -> BoolArray:
 
 
 def _capacity(
-    problem: ProblemData, load: FloatArray, after: Imbalance, above: BoolArray, led: BoolArray
+    problem: ProblemData, load: FloatArray, after: Imbalance, above: BoolArray, led: BoolArray, tried: str
 ) -> tuple[list[Problem], list[Problem]]:
     """Brokers above θ: what is proven impossible, and what is only not achieved."""
     proven, open_ = [], []
@@ -96,7 +103,11 @@ def _capacity(
         over = above[:, r]
         if not over.any():
             continue
-        why = _too_few_brokers(problem, load, r) or _indivisible(problem, r, theta, "theta", led)
+        why = (
+            _too_few_brokers(problem, load, r)
+            or must_exceed_theta(problem, r)
+            or _indivisible(problem, r, theta, "theta", led)
+        )
         if why is not None:
             proven.append(why)
             continue
@@ -105,8 +116,8 @@ def _capacity(
             Problem(
                 "unmet_goal",
                 f"{name}: {_brokers(int(over.sum()), 'stay')} above theta {100 * theta:g}%, the worst broker "
-                f"{problem.snapshot.brokers.id[worst]} at {after.usage[worst, r]:.2%}; no move that was "
-                "tried helps",
+                f"{problem.snapshot.brokers.id[worst]} at {percent_beyond(after.usage[worst, r], theta)}; "
+                f"{tried}",
                 resource=name,
                 proof={
                     "goal": "theta",
@@ -139,7 +150,7 @@ def _indivisible(problem: ProblemData, r: int, limit: float, goal: str, led: Boo
     smallest = float(arrays.inverse[service, r].min())
     use = np.where(led, arrays.use[:, 1, r], 0.0) * smallest
     p = int(np.argmax(use))
-    if use[p] <= limit * (1 + ROUNDING):
+    if not exceeds(use[p], limit):
         return None
     name, topic, number = RESOURCES[r], parts.topics[parts.topic[p]], int(parts.number[p])
     return Problem(
@@ -160,7 +171,9 @@ def _indivisible(problem: ProblemData, r: int, limit: float, goal: str, led: Boo
     )
 
 
-def _deviation(problem: ProblemData, after: Imbalance, off: BoolArray, led: BoolArray) -> list[Problem]:
+def _deviation(
+    problem: ProblemData, after: Imbalance, off: BoolArray, led: BoolArray, tried: str
+) -> list[Problem]:
     """Brokers outside ε of the mean."""
     found = []
     mean = after.mean
@@ -170,6 +183,16 @@ def _deviation(problem: ProblemData, after: Imbalance, off: BoolArray, led: Bool
         if not out.any():
             continue
         limit = float(mean[r]) * (1 + epsilon)
+        uneven = must_be_uneven(problem, r)
+        if uneven is not None:
+            found.append(uneven)
+            # What rules bring about is explained; what they do not is not.
+            stretch = needed_stretch(problem.shares.stretch, problem.goals.epsilon[r])
+            most, least = (each[:, r] for each in stretch)
+            usage = after.usage[:, r] / mean[r]
+            out = out & (exceeds(usage, most * (1 + epsilon)) | exceeds(least * (1 - epsilon), usage))
+            if not out.any():
+                continue
         why = (
             (_indivisible(problem, r, limit, "epsilon", led) or _too_few_replicas(problem, r))
             if problem.fixed_mean[r]
@@ -179,12 +202,14 @@ def _deviation(problem: ProblemData, after: Imbalance, off: BoolArray, led: Bool
             found.append(why)
             continue
         worst = int(np.argmax(np.where(out, after.deviation[:, r], -1.0)))
+        middle = f"the {'mean' if uneven is None else 'lawful range around the mean'} {mean[r]:.2%}"
         found.append(
             Problem(
                 "unmet_goal",
-                f"{name}: {_brokers(int(out.sum()), 'deviate')} by more than {100 * epsilon:g}% from the "
-                f"mean {mean[r]:.2%}, the worst broker {problem.snapshot.brokers.id[worst]} by "
-                f"{after.deviation[worst, r]:.2%}; no move or exchange that was tried helps within the rules",
+                f"{name}: {_brokers(int(out.sum()), 'deviate')} by more than {100 * epsilon:g}% from "
+                f"{middle}, the worst broker {problem.snapshot.brokers.id[worst]} by "
+                f"{percent_beyond(after.deviation[worst, r], epsilon)} from the mean; {tried} "
+                "within the rules",
                 resource=name,
                 proof={
                     "goal": "epsilon",

@@ -4,14 +4,15 @@ from typing import NamedTuple
 
 import numpy as np
 
+from trimtab.model.level import ROUNDING
 from trimtab.model.load import BoolArray, FloatArray
 
 MARGIN = 0.9
 """The search aims at this share of ε: the room between keeps it out of dead ends, and the trimming gives it
 back."""
 
-WITHIN = 1 - 1e-8
-"""A goal that a plan claims to hold must hold in somebody else's arithmetic too."""
+WITHIN = 1 + ROUNDING / 2
+"""A search keeps within half of the tolerance: the sums of a board differ from those of a judge by less."""
 
 THETA_WEIGHT = 100.0
 
@@ -26,7 +27,7 @@ class Limits(NamedTuple):
     theta
         The capacity goal alone.
     centre
-        The mean utilisation.
+        The mean utilisation, or what is even where rules keep the broker from it.
     weight
         1 / mean² (of an idle column, of the share where it ceases to be idle), so that columns compare; 0
         where not counted.
@@ -39,8 +40,27 @@ class Limits(NamedTuple):
     weight: FloatArray
 
 
+Stretch = tuple[FloatArray, FloatArray]
+"""The highest and lowest even utilisations that rules allow, as shares of the mean.
+
+Each of shape (brokers, columns).
+"""
+
+
+def needed_stretch(stretch: Stretch, epsilon: FloatArray) -> Stretch:
+    """The stretch where it is more than ε; 1 where ε can be asked around the mean itself."""
+    most, least = stretch
+    return np.where(most > 1 + epsilon, most, 1.0), np.where(least < 1 - epsilon, least, 1.0)
+
+
 def limits_around(
-    mean: FloatArray, counted: BoolArray, theta: FloatArray, epsilon: FloatArray, idle: FloatArray | float
+    mean: FloatArray,
+    counted: BoolArray,
+    theta: FloatArray,
+    epsilon: FloatArray,
+    idle: FloatArray | float,
+    stretch: Stretch | None = None,
+    share: float = 1.0,
 ) -> Limits:
     """The bounds around a mean.
 
@@ -52,18 +72,24 @@ def limits_around(
         Shape (columns,): the goals, infinite where not asked for.
     idle
         Mean utilisation below which a column is not levelled, of all columns or of shape (columns,).
+    stretch
+        Where rules keep brokers further from the mean than ε, ε reaches from what is lawful, and θ as far as
+        it must.
+    share
+        Of ε: the width of the band.
     """
     mean = np.nan_to_num(mean)
+    most, least = (np.ones(1), np.ones(1)) if stretch is None else needed_stretch(stretch, epsilon)
     asked = counted & (mean > 0)
     levelled = asked & (mean >= idle) & np.isfinite(epsilon)
-    top = np.where(asked, theta, np.inf) * WITHIN
-    epsilon = epsilon * WITHIN
+    top = np.where(asked, np.maximum(theta, np.where(most > 1, mean * most, 0.0)), np.inf) * WITHIN
+    epsilon = epsilon * share * WITHIN
     with np.errstate(divide="ignore", invalid="ignore"):
-        high = np.minimum(top, np.where(levelled, mean * (1 + epsilon), np.inf))
-        low = np.where(levelled, mean * (1 - epsilon), -np.inf)
+        high = np.minimum(top, np.where(levelled, mean * most * (1 + epsilon), np.inf))
+        low = np.where(levelled, mean * least * (1 - epsilon), -np.inf)
         weight = np.where(asked, 1.0 / np.maximum(mean, idle) ** 2, 0.0)
-    centre = np.broadcast_to(mean, counted.shape).copy()
-    return Limits(np.ascontiguousarray(high), np.ascontiguousarray(low), top, centre, weight)
+    centre = np.broadcast_to(mean * np.where(most > 1, np.where(least < 1, 1.0, most), least), counted.shape)
+    return Limits(np.ascontiguousarray(high), np.ascontiguousarray(low), top, centre.copy(), weight)
 
 
 def potential(limits: Limits, usage: FloatArray, rows: list[int] | slice | int = slice(None)) -> float:

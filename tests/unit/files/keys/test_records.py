@@ -49,6 +49,8 @@ def test_all_kinds_of_file_say_the_same(tmp_path: Path) -> None:
         ("time,key\n1,\n2,\n", "no record has a key"),
         ("time,key\n1,a\n,b\n", "row 1: time is None, expected a time"),
         ("time,key\nnoon,a\n", "time holds what is none"),
+        ("time,key\n1764136800000,a\n-1,b\n", "time goes from -1 to 1764136800000, expected one unit"),
+        ("time,key\n1764136800000,a\n1764136801,b\n", "expected one unit, seconds or milliseconds"),
     ],
 )
 def test_what_is_no_recording_is_refused(tmp_path: Path, text: str, told: str) -> None:
@@ -57,3 +59,22 @@ def test_what_is_no_recording_is_refused(tmp_path: Path, text: str, told: str) -
     with pytest.raises(InputError, match=told) as error:
         read_records(path)
     assert str(path) in str(error.value)
+
+
+@pytest.mark.parametrize("per_second", [1, 1_000, 1_000_000, 1_000_000_000])
+@pytest.mark.parametrize("name", ["records.csv", "records.jsonl"])
+def test_times_are_seconds_whatever_their_unit(tmp_path: Path, per_second: int, name: str) -> None:
+    """Kafka's own timestamps are milliseconds: three seconds of them are no hour."""
+    times = [(1_764_136_800 + second) * per_second for second in (0, 3)]
+    text = (
+        "".join(f'{{"time": {time}, "key": "b"}}\n' for time in times)
+        if name.endswith("jsonl")
+        else "time,key\n" + "".join(f"{time},b\n" for time in times)
+    )
+    assert read_records(written(tmp_path, text, name)).at.tolist() == [1_764_136_800.0, 1_764_136_803.0]
+
+
+def test_seconds_of_another_beginning_stay_what_they_are(tmp_path: Path) -> None:
+    """A recording may count from its own beginning."""
+    found = read_records(written(tmp_path, "time,key\n0,a\n0.25,b\n9999999999,b\n"))
+    assert found.at.tolist() == [0.0, 0.25, 9_999_999_999.0]

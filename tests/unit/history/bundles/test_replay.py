@@ -46,14 +46,13 @@ def unloads(ticks: list[ReportTick], scenario: Scenario = THRESHOLD) -> list[dic
         ("ThresholdShedder", {}, True),
         ("ThresholdShedder", {"loadBalancerSheddingEnabled": "false"}, True),
         ("ThresholdShedder", {"loadBalancerAutoBundleSplitEnabled": "false"}, False),
-        ("TransferShedder", {}, False),
         ("trim", {}, False),
     ],
 )
 def test_what_pulsar_would_split_is_told_and_stays_whole(
     name: str, option: dict[str, str], told: bool
 ) -> None:
-    """By the modular manager's leader alone: owners count hits, and `trim` takes Pulsar's place.
+    """By the modular manager's leader; `trim` takes Pulsar's place.
 
     Shedding goes on as if nothing were split, at every tick.
     """
@@ -67,6 +66,68 @@ def test_what_pulsar_would_split_is_told_and_stays_whole(
     off = make_options({**option, "loadBalancerAutoBundleSplitEnabled": "false"})
     assert [one.unloads for one in decided] == unloads(ticks, Scenario(shedder(name), off))
     assert all(told == ("splits" in one.why) for one in decided)
+
+
+def test_owners_split_beside_transfer_shedder_after_four_cycles_in_a_row(tmp_path: Path) -> None:
+    """Under the extensible manager: hits are counted from tick to tick, through a saved state too."""
+    large = BundleStats(topics=2, msg_rate_in=30_001.0, msg_throughput_in=300.0 * MB)
+    brokers = {**skewed(0).brokers, "hot:1": report({key(0): stats(100 * MB), key(1): large}, cpu=90)}
+    ticks = [ReportTick(minute * 60.0, brokers) for minute in range(4)]
+    scenario = Scenario(shedder("TransferShedder"), make_options({}))
+    decided = list(replay(ticks, scenario))
+    outcomes = [one.why["splits"][key(1)]["outcome"] for _, one, _ in decided]
+    assert outcomes == ["not above a limit in enough cycles in a row"] * 3 + ["split"]
+    assert [list(one.splits) for _, one, _ in decided] == [[], [], [], [key(1)]]
+    path = tmp_path / "state.json"
+    write_state(decided[2][2], scenario, "TransferShedder", path)
+    ((_, last, _),) = replay(ticks[3:], scenario, read_state(scenario, "TransferShedder", path))
+    assert list(last.splits) == [key(1)]
+    off = make_options({"loadBalancerAutoBundleSplitEnabled": "false"})
+    assert all(
+        "splits" not in one.why for _, one, _ in replay(ticks, Scenario(shedder("TransferShedder"), off))
+    )
+
+
+@pytest.mark.parametrize("name", ["TransferShedder", "ThresholdShedder"])
+def test_the_extensible_placement_goes_by_the_extensible_managers_filters(name: str) -> None:
+    """It places what a shedder leaves without a destination: a broker at its limit of topics is full.
+
+    The modular manager's filter would let a broker with exactly that many topics have the bundle.
+    """
+    full = {key(3): BundleStats(topics=4, msg_throughput_in=1.0)}
+    brokers = {**skewed(0).brokers, "full:1": report(full, cpu=25), "free:1": report({}, cpu=25)}
+    options = {
+        "loadBalancerTransferEnabled": "false",
+        "loadBalancerSheddingConditionHitCountThreshold": 0,
+        "loadBalancerBrokerMaxTopics": 4,
+    }
+    scenario = Scenario(
+        shedder(name),
+        make_options(options),
+        placer("extensions.LeastResourceUsageWithWeight"),
+        world_answers=True,
+    )
+    ticks = [ReportTick(minute * 60.0, brokers) for minute in range(3)]
+    found = [one for _, one, _ in replay(ticks, scenario) if one.unloads]
+    assert found
+    for one in found:
+        for owner, bundles in one.unloads.items():
+            for bundle in bundles:
+                left = one.why["placements"][bundle]["candidates_left"]
+                assert left["available"] == 3  # the owner is not among them
+                assert left["max_topics"] < left["available"]
+                assert one.destinations[bundle] not in (owner, "full:1")
+
+
+def test_a_placement_of_the_modular_manager_is_not_asked_for_transfer_shedder() -> None:
+    """What it leaves open stays open, as before: the two managers do not mix."""
+    options = make_options(
+        {"loadBalancerTransferEnabled": "false", "loadBalancerSheddingConditionHitCountThreshold": 0}
+    )
+    scenario = Scenario(shedder("TransferShedder"), options, placer("LeastLongTermMessageRate"))
+    decided = [one for _, one, _ in replay([skewed(minute) for minute in range(3)], scenario) if one.unloads]
+    assert decided
+    assert all(not one.destinations for one in decided)
 
 
 def test_what_may_not_be_split_is_no_split() -> None:

@@ -14,7 +14,7 @@ import pytest
 from hand_written_tables import lake_with
 from support.replays import course, move, planner
 from trimtab.cli.app import main
-from trimtab.files.replicas.recording import opened_recording, write_recording
+from trimtab.files.replicas.recording import COLUMNS, opened_recording, write_recording
 from trimtab.history.replicas.effect import Ruler, effects_of
 from trimtab.history.replicas.recording import LakeRecording
 from trimtab.history.replicas.replay import Scenario, replayed
@@ -177,6 +177,11 @@ def test_a_recording_is_read_as_it_was_written(recording: Path, tmp_path: Path) 
     write_recording(tmp_path, drawn, iter(()))
     pq.write_table(pa.table({"window_end": pa.array([], pa.timestamp("us"))}), tmp_path / "loads.parquet")
     with pytest.raises(InputError, match='has no column "topic"'):
+        opened_recording(tmp_path)
+    milliseconds = {"window_end": pa.array([1_764_136_800_000], pa.int64())}
+    others = {name: pa.nulls(1) for name in COLUMNS if name != "window_end"}
+    pq.write_table(pa.table(milliseconds | others), tmp_path / "loads.parquet")
+    with pytest.raises(InputError, match="window_end is of type int64, expected a timestamp"):
         opened_recording(tmp_path)
 
 

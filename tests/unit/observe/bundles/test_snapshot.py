@@ -210,3 +210,20 @@ def test_quality_is_the_same_in_any_order_of_the_rows(tmp_path: Path) -> None:
         found.append((quality.valid_share, dict(quality.extra)["x_forecast_error"]))
     assert found[0] == (0.6 / 3, {kind: dict.fromkeys(RESOURCES, 1.0) for kind in ("forecast", "latest")})
     assert found == found[:1] * 6
+
+
+def test_a_bundle_that_two_brokers_report_is_named_with_both(tmp_path: Path) -> None:
+    """It has one owner in the snapshot, and figures of a bundle just given up are no report of it."""
+    tables = usual()
+    tables["bundles"] = [owned(LEFT, "a:1", claims=2), owned(RIGHT, "b:1", claims=1)]
+    claim = {"cluster": "c", "tick": NOON, "kind": "pulsar_bundle", "accepted": True, "has_stats": True}
+    tables["cleaned"] += [
+        claim | {"bundle": LEFT, "owner": "a:1", "position": 0},
+        claim | {"bundle": LEFT, "owner": "b:1", "position": 0, "has_stats": False},
+        claim | {"bundle": LEFT, "owner": "c:1", "position": None},
+        claim | {"bundle": RIGHT, "owner": "b:1", "position": 1},
+    ]
+    found = snapshot(tmp_path, tables)
+    assert found.claims == {LEFT: ("a:1", "b:1")}
+    assert found.bundles.owner.tolist() == [0, 1]
+    assert snapshot(tmp_path / "usual", usual()).claims == {}

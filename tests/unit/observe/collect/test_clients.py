@@ -110,3 +110,18 @@ def test_a_missing_file_is_said(tmp_path: Path) -> None:
     found, problems = ClientFiles([tmp_path / "*.jsonl"]).read(LONG_AGO)
     assert len(found) == 0
     assert problems == (f"no file of client samples matches {tmp_path / '*.jsonl'}",)
+
+
+def test_times_in_milliseconds_are_understood_and_what_is_no_time_is_counted(tmp_path: Path) -> None:
+    """A line with a time past all calendars costs itself, not the tick."""
+    file = tmp_path / "clients.jsonl"
+    at = AT.timestamp()
+    file.write_text(
+        "".join(
+            line(client=name, at=value, served_bytes_total=1)
+            for name, value in (("s", at), ("ms", at * 1e3), ("us", at * 1e6), ("never", 1e30))
+        )
+    )
+    found, problems = ClientFiles([file]).read(AT)
+    assert {name: row["sampled_at"] for name, row in rows(found).items()} == {"s": AT, "ms": AT, "us": AT}
+    assert problems == (f"1 lines of client samples in {file} have not the documented shape",)

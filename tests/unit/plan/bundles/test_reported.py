@@ -8,10 +8,12 @@ import pytest
 from support.bundle_views import key
 from trimtab.history.bundles.replay import Scenario, replay
 from trimtab.model.bundles.reports import BrokerReport, BundleStats, ReportTick, ResourceUsage
+from trimtab.model.bundles.settings import BundlesSettings
 from trimtab.model.bundles.snapshot import RESOURCES
 from trimtab.model.snapshot import SnapshotReference
 from trimtab.plan.bundles.reported import snapshot_of_ticks
 from trimtab.plan.bundles.strategies import shedder
+from trimtab.plan.bundles.trim import plan_bundles
 from trimtab.plan.pulsar.options import make_options
 
 REFERENCE = SnapshotReference("c", "2026-11-21T05:00:00Z", "0" * 64)
@@ -95,3 +97,17 @@ def test_one_decision_does_not_depend_on_what_is_drawn() -> None:
     )
     assert first
     assert first == second
+
+
+def test_a_bundle_that_two_brokers_report_is_known_and_not_moved() -> None:
+    """It counts at the broker that has figures of it, both are named, and the plan leaves it alone."""
+    stale = dataclasses.replace(report(10.0), bundles=(key(0),))
+    tick = ReportTick(60.0, {"h1:8080": stale, "h2:8080": report(150.0, b0=1e5, b1=1e5)})
+    snapshot = snapshot_of_ticks([tick], REFERENCE)
+    assert snapshot.claims == {key(0): ("h1:8080", "h2:8080")}
+    assert snapshot.bundles.owner.tolist() == [1, 1]
+    plan = plan_bundles(snapshot, BundlesSettings())
+    assert [move.bundle for move in plan.moves] == [key(1)]
+    (found,) = (one for one in plan.problems if one.kind == "several_owners")
+    assert f"{key(0)} reported by h1:8080 and h2:8080" in found.text
+    assert snapshot_of_ticks([ReportTick(60.0, {"h1:8080": report(10.0, b0=1e5)})], REFERENCE).claims == {}

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support.extensible_manager import copied_map_order
 from trimtab.plan.pulsar.hash_order import (
     HeldKeys,
     concurrent_hash_map_order,
+    copied_map_order,
     hash_map_order,
     java_hashes,
 )

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
+from time import sleep
 from typing import TYPE_CHECKING, Final
 
 from trimtab.connect.kafka.client import open_admin, reach
@@ -16,8 +16,8 @@ from trimtab.observe.capacity_check import KnownCapacity, capacity_findings
 from trimtab.observe.collect.collecting import TickSample, Unanswered
 from trimtab.observe.collect.kafka.asking import AdminAsker, Asker
 from trimtab.observe.collect.kafka.collector import Collector
-from trimtab.observe.collect.kafka.placement import read_placement
-from trimtab.observe.collect.kafka.prometheus import endpoints, scrape
+from trimtab.observe.collect.kafka.counting import TOLERANCE, Comparison, Outcome, compare
+from trimtab.observe.collect.kafka.exposition import RULES
 from trimtab.observe.collect.kafka.rights import rights
 
 if TYPE_CHECKING:
@@ -26,9 +26,13 @@ if TYPE_CHECKING:
 
 PART: Final = "Kafka"
 THREADS: Final = 32
-CPU: Final = ("cpu_time_ns",)
-TRAFFIC: Final = ("bytes_in_total", "bytes_out_total", "replication_bytes_in_total")
-RULES: Final = "give it the rules of docs/how-to/collect.md"
+METRICS: Final = "metrics"
+READING_SECONDS: Final = 5.0
+"""Between two readings of the counters."""
+READINGS: Final = 2
+"""How often counters are read again at most, until they agree with the logs."""
+ESTIMATED: Final = "bytes of all brokers are estimated"
+WITHOUT: Final = "CPU is not levelled, and bytes are estimated by the growth of logs and by offsets"
 
 
 def check(
@@ -42,10 +46,22 @@ def check(
     try:
         with _asker(connection) as asker:
             yield from rights(asker, settings.patience_seconds, PART)
-            yield from _exporters(asker, settings)
-            collector = Collector(asker, replace(settings, prometheus=None, client_samples=()), capacity)
+            settings = replace(settings, client_samples=())
             try:
-                yield from _sampled(collector.sample(), capacity)
+                collector = Collector(asker, settings, capacity)
+            except SettingsError as error:
+                yield broken(PART, METRICS, str(error))
+                settings = replace(settings, prometheus=None)
+                collector = Collector(asker, settings, capacity)
+            else:
+                if settings.prometheus is None:
+                    yield missing(PART, METRICS, f"no endpoint is set: {WITHOUT}", "set collect.prometheus")
+            try:
+                sample = collector.sample()
+                others = [one for one in sample.problems if one not in collector.metrics_problems()]
+                if settings.prometheus is not None:
+                    yield from _metrics(collector, sample.endpoints)
+                yield from _sampled(replace(sample, problems=tuple(others)), capacity)
             finally:
                 collector.close()
     except (ConnectError, Unanswered) as error:
@@ -80,52 +96,75 @@ def _asker(connection: KafkaConnection) -> Iterator[Asker]:
         yield AdminAsker(admin)
 
 
-def _exporters(asker: Asker, settings: CollectSettings) -> Iterator[Finding]:
-    """The metrics of each broker, and which of those that we need are among them."""
-    subject, without = (
-        "metrics",
-        "CPU is not levelled, and bytes are estimated by the growth of logs and by offsets",
-    )
-    if settings.prometheus is None:
-        yield missing(PART, subject, f"no endpoint is set: {without}", "set collect.prometheus")
-        return
-    try:
-        known = endpoints(settings.prometheus)
-    except SettingsError as error:
-        yield broken(PART, subject, str(error))
-        return
-    patience = settings.patience_seconds
-    brokers = [one for one in read_placement(asker, patience).brokers if not one.fenced]
-    urls = {one.id: known.url(one) for one in brokers}
+def _metrics(collector: Collector, endpoints: int) -> Iterator[Finding]:
+    """The metrics of each broker as the collector reads them: what lacks, and whether the counters count.
 
-    def asked(url: str | None) -> str:
-        if url is None:
-            return f"no endpoint is set for it: {without}; add it to collect.prometheus"
-        try:
-            counters = scrape(url, patience).counters.broker
-        except Unanswered as error:
-            return f"{_without_password(str(error))}: {without}; start it, or correct collect.prometheus"
-        lacking = [name for name in CPU + TRAFFIC if name not in counters]
-        if not lacking:
-            return ""
-        lost = ["CPU is not levelled"] * any(name in CPU for name in lacking)
-        lost += ["bytes of all brokers are estimated"] * any(name in TRAFFIC for name in lacking)
-        return f"{_without_password(url)} answers without {', '.join(lacking)}: {' and '.join(lost)}; {RULES}"
-
-    with ThreadPoolExecutor(THREADS) as pool:
-        faults = dict(zip(urls, pool.map(asked, urls.values()), strict=True))
-    sound = [broker for broker, fault in faults.items() if not fault]
+    Only counters that two readings and the growth of logs confirm are fine.
+    """
+    faults = {
+        broker: text if broker in collector.readings else f"{text}. Until then {WITHOUT}"
+        for broker, text in collector.unmetered.items()
+    }
+    first = {broker: one for broker, one in collector.readings.items() if broker not in faults}
+    outcomes: dict[int, Comparison] = {}
+    for _ in range(READINGS) if first else ():
+        sleep(READING_SECONDS)
+        collector.sample()
+        outcomes |= {
+            broker: compare(before, collector.readings[broker])
+            for broker, before in first.items()
+            if broker in collector.readings
+        }
+        # A burst between two readings of one instant weighs less in a longer interval.
+        if all(one.outcome in (Outcome.AGREES, Outcome.IDLE) for one in outcomes.values()):
+            break
+    faults |= {
+        broker: f"{text}. Until then {WITHOUT}"
+        for broker, text in collector.unmetered.items()
+        if broker not in faults and broker not in collector.readings
+    }
+    unconfirmed = {
+        broker: text for broker in first if broker not in faults and (text := _unconfirmed(outcomes[broker]))
+    }
+    sound = [broker for broker in first if broker not in faults and broker not in unconfirmed]
     if sound:
+        spans = [outcomes[broker].seconds for broker in sound]
         yield fine(
-            PART, subject, f"{len(sound)} of {len(faults)} endpoints answer with CPU and byte counters"
+            PART,
+            METRICS,
+            f"{len(sound)} of {endpoints} endpoints: CPU time rises, and bytes in agree with the growth "
+            f"of logs over {max(spans):.0f} s within {TOLERANCE:.0%}; bytes out and replication are read",
         )
-    for broker, fault in faults.items():
-        if fault:
-            yield missing(PART, f"metrics of broker {broker}", fault)
+    idle = [broker for broker in unconfirmed if outcomes[broker].outcome is Outcome.IDLE]
+    if idle:
+        named = ", ".join(str(broker) for broker in idle)
+        yield missing(
+            PART,
+            METRICS,
+            f"not verified: no traffic on broker{'s' * (len(idle) > 1)} {named}; check again under load",
+        )
+    for broker in sorted(faults.keys() | unconfirmed.keys()):
+        if broker not in idle:
+            yield missing(PART, f"metrics of broker {broker}", faults.get(broker) or unconfirmed[broker])
 
 
-def _without_password(text: str) -> str:
-    return re.sub(r"//[^/@\s]*@", "//", text)
+def _unconfirmed(found: Comparison) -> str:
+    """What two readings leave in doubt; empty if nothing."""
+    if found.cpu_seconds is None or found.cpu_seconds <= 0:
+        return f"not verified: CPU time did not rise in {found.seconds:.0f} s"
+    if found.outcome is Outcome.IDLE:
+        return "no traffic"
+    if found.outcome is Outcome.UNKNOWN or found.counted_bytes is None:
+        return "not verified: counters began anew, sizes are not told, or leaders moved; check again"
+    if found.outcome is Outcome.AGREES:
+        return ""
+    figures = (
+        f"in {found.seconds:.0f} s bytes_in_total changed by {found.counted_bytes:,.0f}, and the logs of the "
+        f"partitions that the broker leads grew by {found.logged_bytes:,.0f} bytes"
+    )
+    if found.outcome is Outcome.NO_COUNTER:
+        return f"has no counter under a counter's name: {figures}: {ESTIMATED}; {RULES}"
+    return f"not verified: {figures}"
 
 
 def _sampled(sample: TickSample, capacity: CapacitySettings) -> Iterator[Finding]:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Final
 
 from trimtab.connect.kafka.client import open_admin
@@ -15,7 +16,9 @@ from trimtab.observe.collect.clients import ClientFiles
 from trimtab.observe.collect.collecting import Collecting, TickSample, Unanswered
 from trimtab.observe.collect.kafka.asking import AdminAsker, Asker
 from trimtab.observe.collect.kafka.broker_answer import BrokerAnswer, ask_broker
-from trimtab.observe.collect.kafka.placement import read_placement
+from trimtab.observe.collect.kafka.counting import Doubts, Reading
+from trimtab.observe.collect.kafka.exposition import Cluster
+from trimtab.observe.collect.kafka.placement import Placement, read_placement
 from trimtab.observe.collect.kafka.prometheus import Endpoints, Scrape, endpoints, scrape, topic_batch
 from trimtab.observe.collect.kafka.raw import COLUMNS
 from trimtab.observe.collect.kafka.rows import broker_batch, log_dir_batch, partition_batch
@@ -36,6 +39,13 @@ class Collector:
         What to read, and what brokers can carry.
     now
         The clock that stamps samples, UTC.
+
+    Attributes
+    ----------
+    readings
+        Of the newest tick, what every broker's endpoint and logs said, by broker.
+    unmetered
+        Of the newest tick, what is wrong with endpoints, by broker: no answer, or counters that are lacking.
     """
 
     def __init__(
@@ -51,7 +61,10 @@ class Collector:
         self._endpoints: Endpoints = endpoints(settings.prometheus)
         self._clients = ClientFiles(settings.client_samples)
         self._now = now
+        self._doubts = Doubts()
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="collect")
+        self.readings: dict[int, Reading] = {}
+        self.unmetered: dict[int, str] = {}
 
     def close(self) -> None:
         """Let the threads end."""
@@ -67,13 +80,14 @@ class Collector:
         problems = list(placement.problems)
         scrapes: dict[int, Future[Scrape]] = {}
         asked: dict[int, Future[BrokerAnswer]] = {}
+        clusters = self._clusters(placement)
         for broker in placement.brokers:
             if broker.fenced:
                 problems.append(f"broker {broker.id} is fenced: the controller counts it as dead")
                 continue
             # Counters and sizes of one broker are read in the same moment, and all brokers side by side.
             if (url := self._endpoints.url(broker)) is not None:
-                scrapes[broker.id] = self._pool.submit(scrape, url, patience)
+                scrapes[broker.id] = self._pool.submit(scrape, url, patience, clusters[broker.id])
             asked[broker.id] = self._pool.submit(
                 ask_broker,
                 self._asker,
@@ -84,7 +98,7 @@ class Collector:
                 self._now,
             )
         answers = {broker: future.result() for broker, future in asked.items()}
-        counters, unscraped = _scraped(scrapes)
+        counters = self._metered(scrapes, answers)
         clients, unread = self._clients.read(
             placed_at - datetime.timedelta(seconds=2 * self._settings.interval_seconds),
         )
@@ -107,24 +121,54 @@ class Collector:
             scraped=len(counters),
             endpoints=len(scrapes),
             dropped_values=sum(found.counters.dropped for found in counters.values()),
-            problems=(*problems, *unscraped, *unread),
+            problems=(*problems, *self.metrics_problems(), *unread),
             seconds=time.perf_counter() - begun,
         )
 
-
-def _scraped(scrapes: Mapping[int, Future[Scrape]]) -> tuple[dict[int, Scrape], list[str]]:
-    counters, problems = {}, []
-    for broker, future in scrapes.items():
-        try:
-            counters[broker] = future.result()
-        except Unanswered as error:
-            problems.append(f"no metrics of broker {broker}: {error}")
-            continue
-        if not counters[broker].counters.broker:
-            problems.append(
-                f"the metrics endpoint of broker {broker} answers, but has no counter of a Kafka broker"
+    def _clusters(self, placement: Placement) -> dict[int, Cluster]:
+        """For every broker's endpoint, what its labels are compared with."""
+        hosts = {one.id: one.host for one in placement.brokers}
+        topics = frozenset(one.topic for one in placement.partitions)
+        sharing: dict[str | None, list[int]] = {}
+        for one in placement.brokers:
+            sharing.setdefault(self._endpoints.url(one), []).append(one.id)
+        return {
+            one.id: Cluster(
+                one.id, hosts, topics, self._settings.topic_label, sharing[self._endpoints.url(one)]
             )
-    return counters, problems
+            for one in placement.brokers
+        }
+
+    def _metered(
+        self, scrapes: Mapping[int, Future[Scrape]], answers: Mapping[int, BrokerAnswer]
+    ) -> dict[int, Scrape]:
+        """The scrapes that came, without counters that do not count."""
+        counters: dict[int, Scrape] = {}
+        self.readings, self.unmetered = {}, {}
+        if self._settings.prometheus is not None:
+            unset = "no endpoint is set for it; add it to collect.prometheus"
+            self.unmetered = {broker: unset for broker in answers if broker not in scrapes}
+        for broker, future in scrapes.items():
+            try:
+                found = future.result()
+            except Unanswered as error:
+                self.unmetered[broker] = f"{error}; start it, or correct collect.prometheus"
+                continue
+            self.readings[broker] = Reading.of(found, answers[broker])
+            counters[broker] = replace(found, counters=self._doubts.checked(broker, self.readings[broker]))
+            if lacking := counters[broker].counters.lacking():
+                self.unmetered[broker] = f"the endpoint {lacking}"
+        return counters
+
+    def metrics_problems(self) -> list[str]:
+        """What is wrong with endpoints at the newest tick, a sentence for all brokers with one fault."""
+        by_fault: dict[str, list[int]] = {}
+        for broker, fault in sorted(self.unmetered.items()):
+            by_fault.setdefault(fault, []).append(broker)
+        return [
+            f"metrics of broker{'s' * (len(brokers) > 1)} {', '.join(map(str, brokers))}: {fault}"
+            for fault, brokers in by_fault.items()
+        ]
 
 
 @contextmanager

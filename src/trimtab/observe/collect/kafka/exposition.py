@@ -1,15 +1,16 @@
 """The few counters we need out of a Prometheus exposition of a Kafka broker, under the names exporters use.
 
 A narrow reader: an exporter without an include list gives megabytes a scrape, nearly all of them lines that a
-look at the name can skip.
+look at the name can skip. Names alone prove nothing: `# TYPE` lines and labels decide what a sample is.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final, NamedTuple
 
 _TRAFFIC = {
     "bytesin": "bytes_in_total",
@@ -21,27 +22,99 @@ _TRAFFIC = {
     "totalfetchrequests": "fetch_requests_total",
 }
 TOPIC_COLUMNS = ("bytes_in_total", "bytes_out_total", "messages_in_total")
-BROKER_COLUMNS = ("cpu_time_ns", "processors", "handler_idle_fraction", *_TRAFFIC.values())
+TRAFFIC_COLUMNS: Final = tuple(_TRAFFIC.values())
+BROKER_COLUMNS = ("cpu_time_ns", "processors", "handler_idle_fraction", *TRAFFIC_COLUMNS)
+_COUNTERS: Final = ("cpu_time_ns", *TRAFFIC_COLUMNS)
+
+_NEEDED: Final = ("cpu_time_ns", "bytes_in_total", "bytes_out_total", "replication_bytes_in_total")
+RULES: Final = "give it the rules of docs/how-to/collect.md"
 
 # Exporters append _count or _total to a Count attribute; version 1 of the agent appends _total to every
-# counter. The rates (_oneminuterate, _meanrate ...) lag by minutes and must not match.
-_NAMED = re.compile(r"kafka_server_brokertopicmetrics_([a-z]+?)(?:persec)?(?:_count)?(?:_total)?")
+# counter. The rates (_oneminuterate, _meanrate ...) lag by minutes and must not match. Bitnami's rules put
+# total_ before the meter where a sample is not of one topic.
+_NAMED = re.compile(
+    r"kafka_server_brokertopicmetrics_(?:total_)?([a-z]+?)(?:persec)?(?:_count|_total|_count_total)"
+)
 _LABELLED = re.compile(r"kafka_server_brokertopicmetrics_count(?:_total)?")
 """The agent without rules keeps the meter's name in a label."""
+_RATE = re.compile(
+    r"(?:\w+_)?kafka_server_brokertopicmetrics_(?:total_)?([a-z]+?)(?:persec)?(?:_[a-z]*rate)?"
+)
+"""Names of rates and of meters without the suffix of a counter: never read, but named where one is missed."""
 _CPU_NS = re.compile(r"(?:java_lang_operatingsystem|jvm_os)_processcputime(?:_total)?")
 _PROCESSORS = re.compile(r"(?:java_lang_operatingsystem|jvm_os)_availableprocessors")
 _IDLE_NAMED = re.compile(
-    r"kafka_server_kafkarequesthandlerpool_requesthandleravgidle_?percent(?:_oneminuterate|_value)?"
+    r"kafka_server_kafkarequesthandlerpool_(?:total_)?requesthandleravgidle_?percent(?:_oneminuterate|_value)?"
 )
 _IDLE_LABELLED = re.compile(r"kafka_server_kafkarequesthandlerpool_oneminuterate")
 
 _SAMPLE = re.compile(r"([a-zA-Z_:][\w:]*)\s*(?:\{(.*)\})?\s*(\S+)(?:\s+-?\d+)?\s*")
 _LABEL = re.compile(r'([a-zA-Z_]\w*)\s*=\s*"((?:[^"\\]|\\.)*)"')
 _ESCAPE = re.compile(r"\\(.)")
+_TYPE = "# TYPE "
+
+_ID_LABELS: Final = frozenset({"broker", "broker_id", "brokerid", "kafka_broker_id", "node_id"})
+"""Labels whose values are ids of brokers, or their hosts."""
+_HOST_LABELS: Final = frozenset(
+    {
+        *("instance", "pod", "pod_name", "kubernetes_pod_name", "host", "hostname", "node", "nodename"),
+        *("node_name", "kubernetes_node", "server", "target"),
+    }
+)
+"""Labels whose values are the hosts of brokers, with or without a port and a domain."""
+_TARGET_LABELS: Final = frozenset(
+    {
+        *("job", "cluster", "kafka_cluster", "namespace", "kubernetes_namespace", "container", "service"),
+        *("endpoint", "env", "environment", "component", "prometheus", "region", "zone", "app", "type"),
+    }
+)
+"""Labels that scrapers and operators add to every sample of a target."""
 
 Labels = dict[str, str]
-_Meaning = Callable[[Labels], "tuple[str, float] | None"]
-"""From a sample's labels to (column, factor to the column's unit)."""
+
+
+class _Found(NamedTuple):
+    """What a sample says: a column, the factor to its unit, and 1 if another name is the better source."""
+
+    column: str
+    factor: float = 1.0
+    second: int = 0
+
+
+_Meaning = Callable[[Labels], "_Found | None"]
+"""From a sample's labels, without those that the name of the meter is taken from."""
+
+
+class _Sample(NamedTuple):
+    column: str
+    second: int
+    labels: Labels
+    value: float
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """What labels are compared with.
+
+    Attributes
+    ----------
+    broker
+        Whose endpoint was read; None if that is not known.
+    hosts
+        Hosts of all brokers of the cluster, by id.
+    topics
+        Names of its topics.
+    topic_label
+        The label that names the topic; None: `topic`, or a label whose values are all names of topics.
+    sharing
+        Ids of the brokers that have the same endpoint, if these are several.
+    """
+
+    broker: int | None = None
+    hosts: Mapping[int, str] = field(default_factory=dict)
+    topics: Collection[str] = frozenset()
+    topic_label: str | None = None
+    sharing: Sequence[int] = ()
 
 
 @dataclass(frozen=True)
@@ -56,14 +129,50 @@ class BrokerCounters:
         Values by column name of `TOPIC_COLUMNS`, by topic.
     dropped
         How many samples we wanted were NaN, infinite, negative or unreadable, and were left out.
+    causes
+        Why a column is not there although something like it is, by column.
+    refusal
+        Why nothing at all was taken; empty if something was.
+    unread_topics
+        Why counters of topics were left out; empty if none was.
     """
 
     broker: dict[str, float] = field(default_factory=dict)
     topics: dict[str, dict[str, float]] = field(default_factory=dict)
     dropped: int = 0
+    causes: Mapping[str, str] = field(default_factory=dict)
+    refusal: str = ""
+    unread_topics: str = ""
+
+    def without_traffic(self, cause: str) -> BrokerCounters:
+        """The same without the counters of traffic, since these are not to be believed."""
+        kept = {name: value for name, value in self.broker.items() if name not in _TRAFFIC.values()}
+        causes = {**self.causes, **{name: cause for name in TRAFFIC_COLUMNS if name in self.broker}}
+        return BrokerCounters(kept, {}, self.dropped, causes, self.refusal, self.unread_topics)
+
+    def lacking(self) -> str:
+        """What of the needed counters an endpoint lacks, why, and what that means; empty if it has all.
+
+        A sentence whose subject, the endpoint, is left out.
+        """
+        if self.refusal:
+            return f"{self.refusal}: CPU is not levelled and bytes of all brokers are estimated"
+        names = [name for name in _NEEDED if name not in self.broker]
+        sentences = []
+        if names:
+            lost = ["CPU is not levelled"] * ("cpu_time_ns" in names)
+            if "bytes_in_total" in names or "replication_bytes_in_total" in names:
+                lost.append("bytes of all brokers are estimated")
+            elif "bytes_out_total" in names:
+                lost.append("bytes out of the broker are not known")
+            listed = ", ".join(f"{one} ({self.causes[one]})" if one in self.causes else one for one in names)
+            sentences.append(f"answers without {listed}: {' and '.join(lost)}; {RULES}")
+        if self.unread_topics:
+            sentences.append(self.unread_topics)
+        return "; ".join(sentences)
 
 
-def read_exposition(text: str) -> BrokerCounters:
+def read_exposition(text: str, cluster: Cluster | None = None) -> BrokerCounters:
     """Pick a broker's counters out of the text format of Prometheus.
 
     Parameters
@@ -71,67 +180,208 @@ def read_exposition(text: str) -> BrokerCounters:
     text
         What the JMX exporter gives, whatever its rules for names: names in any case; the meter in the name
         (`kafka_server_brokertopicmetrics_bytesinpersec_count`, `..._bytesin_total`) or in a label `name`.
+    cluster
+        What its labels are compared with.
 
     Returns
     -------
     BrokerCounters
-        Without the counters that are not there; where two names mean the same, the first one counts.
+        Without the counters that are not there; where two names mean the same, the first one counts. A
+        sample whose type line says `gauge` is no counter; one with labels that are not understood is never a
+        broker's total.
     """
-    found = BrokerCounters()
+    cluster = cluster or Cluster()
+    samples, causes, dropped = _samples(text)
+    label = _topic_label(samples, cluster)
+    samples, refusal = _of_one_broker(samples, label, cluster)
+    if refusal:
+        return BrokerCounters(dropped=dropped, refusal=refusal)
+    constant = _constant_labels(samples, label)
+    broker: dict[str, float] = {}
+    topics: dict[str, dict[str, float]] = {}
+    strange: dict[str, set[str]] = {}
+    # The sort is stable: of equally good sources the first one counts.
+    for sample in sorted(samples, key=lambda one: one.second):
+        topic = sample.labels.get(label, "")
+        plain = len(sample.labels) == bool(topic)
+        others = [] if plain else [one for one in sample.labels if one != label and one not in constant]
+        if others:
+            strange.setdefault(sample.column, set()).update(others)
+        elif not topic:
+            broker.setdefault(sample.column, sample.value)
+        elif sample.column in TOPIC_COLUMNS:
+            topics.setdefault(topic, {}).setdefault(sample.column, sample.value)
+    for column, names in strange.items():
+        if column not in broker:
+            causes[column] = f"only with labels that are not understood: {', '.join(sorted(names))}"
+    unread = sorted({one for column in TOPIC_COLUMNS for one in strange.get(column, ())})
+    told = (
+        f"has counters with the label {', '.join(unread)}, which are not read: if it names the topic, "
+        "set collect.topic_label"
+        if unread
+        else ""
+    )
+    kept = {column: cause for column, cause in causes.items() if column not in broker}
+    return BrokerCounters(broker, topics, dropped, kept, unread_topics=told)
+
+
+def _samples(text: str) -> tuple[list[_Sample], dict[str, str], int]:
+    """The samples that mean something, why some columns are no counters, and how many values were useless."""
+    samples: list[_Sample] = []
+    causes: dict[str, str] = {}
     dropped = 0
+    gauges: set[str] = set()
     meanings: dict[str, _Meaning | None] = {}
     for line in text.splitlines():
+        if line.startswith(_TYPE):
+            name, _, kind = line[len(_TYPE) :].strip().partition(" ")
+            if kind.strip() == "gauge":
+                gauges.add(name)
+            continue
         name = line.partition("{")[0].partition(" ")[0]
         try:
             meaning = meanings[name]
         except KeyError:
             meaning = meanings[name] = _meaning(name.lower())
+            if meaning is None and (near := _RATE.fullmatch(name.lower())) and near[1] in _TRAFFIC:
+                causes.setdefault(_TRAFFIC[near[1]], f"{name} is not named as a counter")
         if meaning is None:
             continue
-        sample = _SAMPLE.fullmatch(line)
-        if sample is None:
+        found = _SAMPLE.fullmatch(line)
+        if found is None:
             dropped += 1
             continue
-        labels = {key: _unescaped(value) for key, value in _LABEL.findall(sample[2] or "")}
-        column = meaning(labels)
-        if column is None:
+        labels = {key: _unescaped(value) for key, value in _LABEL.findall(found[2] or "") if value}
+        meant = meaning(labels)
+        if meant is None:
             continue
-        value = _number(sample[3])
+        if name in gauges and meant.column in _COUNTERS:
+            causes[meant.column] = f"{name} is a gauge by its # TYPE line"
+            continue
+        value = _number(found[3])
         if value is None:
             dropped += 1
             continue
-        topic = labels.get("topic", "")
-        if not topic:
-            found.broker.setdefault(column[0], value * column[1])
-        elif column[0] in TOPIC_COLUMNS:
-            found.topics.setdefault(topic, {}).setdefault(column[0], value * column[1])
-    return BrokerCounters(found.broker, found.topics, dropped)
+        samples.append(_Sample(meant.column, meant.second, labels, value * meant.factor))
+    return samples, causes, dropped
+
+
+def _topic_label(samples: Sequence[_Sample], cluster: Cluster) -> str:
+    """The label that names the topic; one of another name only if all its values are names of topics."""
+    if cluster.topic_label is not None:
+        return cluster.topic_label
+    values: dict[str, set[str]] = {}
+    for sample in samples:
+        if sample.column in _COUNTERS:
+            if "topic" in sample.labels:
+                return "topic"
+            for name, value in sample.labels.items():
+                values.setdefault(name, set()).add(value)
+    verified = [name for name, found in values.items() if found <= set(cluster.topics)]
+    return verified[0] if len(verified) == 1 else "topic"
+
+
+def _of_one_broker(samples: list[_Sample], topic_label: str, cluster: Cluster) -> tuple[list[_Sample], str]:
+    """The samples of the broker whose endpoint this is, or why they cannot be told from those of others."""
+    values: dict[str, dict[str, None]] = {}
+    for sample in samples:
+        for name, value in sample.labels.items():
+            if name != topic_label and (name in _ID_LABELS or name in _HOST_LABELS):
+                values.setdefault(name, {})[value] = None
+    several = {name: found for name, found in values.items() if len(found) > 1}
+    if not several:
+        for name, found in values.items():
+            of = _brokers_of(name, next(iter(found)), cluster)
+            if of == [cluster.broker]:
+                return samples, ""
+            if len(of) == 1 and cluster.broker is not None:
+                return [], f"has the counters of broker {of[0]} (label {name}={next(iter(found))!r})"
+        if len(cluster.sharing) > 1:
+            named = ", ".join(str(one) for one in cluster.sharing)
+            return [], f"is the endpoint of brokers {named}, and no label tells their counters apart"
+        return samples, ""
+    for name, found in several.items():
+        mine = [value for value in found if _brokers_of(name, value, cluster) == [cluster.broker]]
+        if len(mine) == 1:
+            # Samples without the label are nobody's, such as those of the program that joined the others.
+            kept = [one for one in samples if one.labels.get(name) == mine[0]]
+            return kept, ""
+    name, found = next(iter(several.items()))
+    shown = ", ".join([*found][:3]) + (" ..." if len(found) > 3 else "")
+    return [], f"answers for several brokers (label {name}: {shown}), and none is this broker's id or host"
+
+
+def _brokers_of(label: str, value: str, cluster: Cluster) -> list[int]:
+    """Ids of the brokers that a label's value may be."""
+    if label in _ID_LABELS and value.isdigit():
+        return [int(value)] if int(value) in cluster.hosts else []
+    host = value.partition("://")[2] or value
+    host = re.sub(r":\d+$", "", host.partition("/")[0]).strip("[]").lower()
+    exact = [broker for broker, other in cluster.hosts.items() if other.lower() == host]
+    if exact or _is_address(host):
+        return exact
+    first = host.partition(".")[0]
+    # A short name and a long one may be the same; two long ones are not.
+    return [
+        broker
+        for broker, other in cluster.hosts.items()
+        if not _is_address(other)
+        and ("." not in host or "." not in other)
+        and other.lower().partition(".")[0] == first
+    ]
+
+
+def _is_address(host: str) -> bool:
+    return ":" in host or host.replace(".", "").isdigit()
+
+
+def _constant_labels(samples: Sequence[_Sample], topic_label: str) -> frozenset[str]:
+    """Labels that say nothing: those of the target, with one value, and those that all of traffic has.
+
+    One value alone does not tell a label from that of the only topic: a label of an unknown name counts as
+    constant only where it stands beside the topic's.
+    """
+    values: dict[str, set[str]] = {}
+    for sample in samples:
+        for name, value in sample.labels.items():
+            values.setdefault(name, set()).add(value)
+    known = _TARGET_LABELS | _ID_LABELS | _HOST_LABELS
+    traffic = [one.labels for one in samples if one.column in TRAFFIC_COLUMNS]
+    beside = any(topic_label in labels for labels in traffic)
+    return frozenset(
+        name
+        for name, found in values.items()
+        if name != topic_label
+        and len(found) == 1
+        and (name in known or (beside and all(name in labels for labels in traffic)))
+    )
 
 
 def _meaning(name: str) -> _Meaning | None:
     if _LABELLED.fullmatch(name):
-        return lambda labels: _traffic(labels.get("name", "").lower().removesuffix("persec"))
-    if (named := _NAMED.fullmatch(name)) and name.endswith(("_count", "_total")):
+        return lambda labels: _traffic(labels.pop("name", "").lower().removesuffix("persec"))
+    if named := _NAMED.fullmatch(name):
         column = _traffic(named[1])
-        return None if column is None else lambda labels: column
+        return None if column is None else lambda _: column
     if _CPU_NS.fullmatch(name):
-        return lambda labels: ("cpu_time_ns", 1.0)
+        return lambda _: _Found("cpu_time_ns")
     if name == "process_cpu_seconds_total":
-        return lambda labels: ("cpu_time_ns", 1e9)
+        # Of the process that answers: the broker's if the exporter is its agent, not if it stands beside it.
+        return lambda _: _Found("cpu_time_ns", 1e9, second=1)
     if _PROCESSORS.fullmatch(name):
-        return lambda labels: ("processors", 1.0)
+        return lambda _: _Found("processors")
     if _IDLE_NAMED.fullmatch(name):
-        return lambda labels: ("handler_idle_fraction", 1.0)
+        return lambda _: _Found("handler_idle_fraction")
     if _IDLE_LABELLED.fullmatch(name):
         return lambda labels: (
-            ("handler_idle_fraction", 1.0) if "idlepercent" in labels.get("name", "").lower() else None
+            _Found("handler_idle_fraction") if "idlepercent" in labels.pop("name", "").lower() else None
         )
     return None
 
 
-def _traffic(meter: str) -> tuple[str, float] | None:
+def _traffic(meter: str) -> _Found | None:
     column = _TRAFFIC.get(meter)
-    return None if column is None else (column, 1.0)
+    return None if column is None else _Found(column)
 
 
 def _number(text: str) -> float | None:

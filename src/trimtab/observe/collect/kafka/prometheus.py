@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import http.client
+import re
 import time
 import urllib.error
 import urllib.request
@@ -12,7 +13,12 @@ from dataclasses import dataclass
 
 from trimtab.model.errors import SettingsError
 from trimtab.observe.collect.collecting import Unanswered
-from trimtab.observe.collect.kafka.exposition import TOPIC_COLUMNS, BrokerCounters, read_exposition
+from trimtab.observe.collect.kafka.exposition import (
+    TOPIC_COLUMNS,
+    BrokerCounters,
+    Cluster,
+    read_exposition,
+)
 from trimtab.observe.collect.kafka.placement import Broker
 from trimtab.observe.collect.landing import Batch, BatchWriter, whole
 
@@ -90,8 +96,8 @@ class Scrape:
     counters: BrokerCounters
 
 
-def scrape(url: str, timeout_seconds: float) -> Scrape:
-    """Read one endpoint.
+def scrape(url: str, timeout_seconds: float, cluster: Cluster | None = None) -> Scrape:
+    """Read one endpoint; its labels are compared with `cluster`.
 
     Raises
     ------
@@ -99,6 +105,7 @@ def scrape(url: str, timeout_seconds: float) -> Scrape:
         If it gives no exposition within the time.
     """
     deadline = time.monotonic() + timeout_seconds
+    shown = re.sub(r"//[^/@\s]*@", "//", url)  # without a password
     request = urllib.request.Request(url, headers={"Accept": "text/plain; version=0.0.4"})
     # A proxy for the outside world does not know the brokers.
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
@@ -111,17 +118,17 @@ def scrape(url: str, timeout_seconds: float) -> Scrape:
                 parts.append(part)
                 size += len(part)
                 if time.monotonic() > deadline:
-                    raise Unanswered(f"{url} gave {size} bytes in {timeout_seconds:g} s and was not done")
+                    raise Unanswered(f"{shown} gave {size} bytes in {timeout_seconds:g} s and was not done")
                 if size > LARGEST_BYTES:
-                    raise Unanswered(f"{url} gave more than {LARGEST_BYTES} bytes")
+                    raise Unanswered(f"{shown} gave more than {LARGEST_BYTES} bytes")
     except urllib.error.HTTPError as error:
-        raise Unanswered(f"{url} answers {error.code} {error.reason}") from error
+        raise Unanswered(f"{shown} answers {error.code} {error.reason}") from error
     except (OSError, ValueError) as error:
         cause = getattr(error, "reason", None) or error
-        raise Unanswered(f"{url}: {getattr(cause, 'strerror', None) or cause}") from error
+        raise Unanswered(f"{shown}: {getattr(cause, 'strerror', None) or cause}") from error
     except http.client.HTTPException as error:
-        raise Unanswered(f"{url} does not speak HTTP ({type(error).__name__})") from error
-    return Scrape(sampled_at, read_exposition(b"".join(parts).decode("utf-8", "replace")))
+        raise Unanswered(f"{shown} does not speak HTTP ({type(error).__name__})") from error
+    return Scrape(sampled_at, read_exposition(b"".join(parts).decode("utf-8", "replace"), cluster))
 
 
 def topic_batch(broker: int, found: Scrape) -> Batch:

@@ -192,5 +192,5 @@ def noted_published(state: PublishedState, view: LoadView, options: Options) -> 
     return PublishedState(publish(view, state.published, options))
 
 
-EXTENSIBLE = Placer(choose_published, PublishedState(), noted_published)
+EXTENSIBLE = Placer(choose_published, PublishedState(), noted_published, extensible=True)
 """`LeastResourceUsageWithWeight` of the extensible load manager."""

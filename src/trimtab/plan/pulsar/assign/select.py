@@ -1,7 +1,7 @@
 """The whole way to a broker: candidates, filters, strategy, second thoughts, preallocation.
 
-`ModularLoadManagerImpl` and `ModularLoadManagerWrapper` of Pulsar 4.0.7 and 4.2.4; and the filters of the
-extensible load manager, whose way is shorter: they, then strategy, and nothing is preallocated.
+`ModularLoadManagerImpl` and `ModularLoadManagerWrapper` of Pulsar 4.0.7 and 4.2.4; and the extensible load
+manager, whose way is shorter: filters, then strategy, and nothing is preallocated.
 """
 
 from collections.abc import Collection, Mapping
@@ -25,7 +25,7 @@ from trimtab.plan.pulsar.assign.candidates import (
 )
 from trimtab.plan.pulsar.assign.state import AssignmentState, destination_key
 from trimtab.plan.pulsar.decision import Placement, Placer
-from trimtab.plan.pulsar.hash_order import hash_map_order
+from trimtab.plan.pulsar.hash_order import concurrent_hash_map_order, copied_map_order, hash_map_order
 from trimtab.plan.pulsar.options import Options
 from trimtab.plan.pulsar.view import LoadView
 
@@ -130,7 +130,8 @@ def assign(
 
     A destination set by an unload comes first, and only once; then the broker that the bundle is preallocated
     to; then `select_broker`, whose answer is preallocated: the bundle's long-term rate counts on that broker
-    from then on.
+    from then on. A placement of the extensible manager goes by `select_broker_extensible`, which preallocates
+    nothing.
 
     References
     ----------
@@ -145,6 +146,9 @@ def assign(
     if bundle in state.preallocated:
         broker = state.preallocated[bundle]
         return Placement(broker, (broker,), {"outcome": "already preallocated"}), view, state
+    if rules.placer.extensible:
+        chosen, state = select_broker_extensible(bundle, view, rules, state, chance)
+        return chosen, view, state
     chosen, state = select_broker(bundle, view, rules, state, chance)
     if chosen.broker is None:
         return chosen, view, state
@@ -203,3 +207,47 @@ def filtered(
     candidates = by_policies(namespace, candidates, metadata)
     left["policies"] = len(candidates)
     return Filtered(candidates, left, failed)
+
+
+def select_broker_extensible(
+    bundle: str,
+    view: LoadView,
+    rules: PlacementRules[S],
+    state: AssignmentState[S],
+    chance: np.random.Generator,
+    *,
+    excluded: Collection[str] = (),
+) -> tuple[Placement, AssignmentState[S]]:
+    """A broker for a bundle that nobody owns.
+
+    Other than under the modular manager: a broker *at* `loadBalancerBrokerMaxTopics` takes nothing more; a
+    namespace's bundles are not spread by their number; an anti-affinity group counts by bundles; policies
+    come last, so that filters before them may leave none of the brokers that they allow; what is left when a
+    filter fails is kept; an overloaded choice is not thought over; and where nobody is left, there is no
+    broker.
+
+    Parameters
+    ----------
+    view
+        Who owns what is looked up in its reports.
+    excluded
+        Brokers that must not get it: the one that is just giving it up.
+
+    References
+    ----------
+    Pulsar 4.0.7 and 4.2.4, `ExtensibleLoadManagerImpl.selectAsync`; 4.2.4 deals namespaces excluded from
+    shedding out in turn.
+    """
+    options = rules.options
+    found = filtered(namespace_of(bundle), view, rules.metadata, options, excluded=excluded)
+    available = available_brokers(view, rules.metadata)
+    ordered = copied_map_order(concurrent_hash_map_order(available), found.candidates)
+    why: dict[str, object] = {"candidates_left": found.left}
+    if namespace_of(bundle) in excluded_namespaces(options):
+        why["selector"] = "RoundRobinBrokerSelector"
+        chosen, turn = round_robin.PLACER.choose(bundle, ordered, view, state.round_robin, options, chance)
+        state = replace(state, round_robin=turn)
+    else:
+        chosen, placement = rules.placer.choose(bundle, ordered, view, state.placement, options, chance)
+        state = replace(state, placement=placement)
+    return replace(chosen, why={**why, **chosen.why}), state

@@ -247,7 +247,7 @@ def noted(state: TransferState, view: LoadView, options: Options) -> TransferSta
 
 def transfer_shedder(metadata: ClusterMetadata) -> Shedder[TransferState]:
     """`TransferShedder` of a cluster with these policies, and what else there is to know besides its load."""
-    return Shedder(Transfers(metadata), TransferState(), True, noted)
+    return Shedder(Transfers(metadata), TransferState(), True, noted, owners_split=True)
 
 
 def _reason(spread: Spread, published: Mapping[str, PublishedLoad], options: Options) -> str | None:

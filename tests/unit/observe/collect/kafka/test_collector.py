@@ -189,8 +189,10 @@ def test_metrics_of_some_brokers_only(asker: AdminAsker) -> None:
         found = sample(asker, CollectSettings(interval_seconds=6, prometheus=table))
         exporter.shutdown()
     assert (found.scraped, found.endpoints, found.dropped_values) == (2, 3, 1)
-    assert "endpoint of broker 2 answers, but has no counter" in " ".join(found.problems)
-    assert "no metrics of broker 3" in " ".join(found.problems)
+    problems = " ".join(found.problems)
+    assert "metrics of broker 2: the endpoint answers without cpu_time_ns, bytes_in_total" in problems
+    assert "metrics of broker 3: http://127.0.0.1:" in problems
+    assert "metrics of broker 4: no endpoint is set for it" in problems
     cpu = {r["broker"]: r.get("cpu_time_ns") for r in rows(found, "broker")}
     assert cpu == {1: 2_000_000_000, 2: None, 3: None, 4: None}
     assert [(r["broker"], r["topic"], r["bytes_in_total"]) for r in rows(found, "topic_broker")] == [

@@ -5,12 +5,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from support.extensible_manager import select_broker_extensible
 from support.placement_views import bundle_key, load, view_of
 from trimtab.model.bundles.policies import BrokerTraits, BundlePolicies, ClusterMetadata, IsolationPolicy
 from trimtab.model.bundles.reports import BundleStats
 from trimtab.plan.pulsar.assign.least_load import EXTENSIBLE
-from trimtab.plan.pulsar.assign.select import PlacementRules
+from trimtab.plan.pulsar.assign.select import PlacementRules, select_broker_extensible
 from trimtab.plan.pulsar.assign.state import AssignmentState
 from trimtab.plan.pulsar.decision import Placement
 from trimtab.plan.pulsar.options import make_options

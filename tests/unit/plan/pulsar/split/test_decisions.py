@@ -5,15 +5,14 @@ from typing import Any
 
 import pytest
 
-from support import extensible_manager as extensible
-from support.extensible_manager import SplitState
 from support.placement_views import bundle_key, known, load, view_of
 from trimtab.model.bundles.policies import BundlePolicies, ClusterMetadata, IsolationPolicy
 from trimtab.model.bundles.reports import BundleStats
 from trimtab.model.errors import PlanError
 from trimtab.plan.pulsar.options import make_options
-from trimtab.plan.pulsar.split import modular
+from trimtab.plan.pulsar.split import extensible, modular
 from trimtab.plan.pulsar.split.algorithms import TopicTraffic
+from trimtab.plan.pulsar.split.extensible import SplitState
 from trimtab.plan.pulsar.split.modular import BundleSize, limits, reason_of
 from trimtab.plan.pulsar.view import LoadView
 

@@ -1,28 +1,17 @@
-"""The extensible load manager: the splits that each owner decides, and the placement of what nobody owns.
-
-Neither `trimtab` nor its simulated leader goes this way: here it is held against Pulsar's rules, and timed.
-"""
+"""The splits that each owner decides for itself under the extensible load manager."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TypeVar
-
-import numpy as np
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from trimtab.model.bundles.policies import ClusterMetadata
 from trimtab.model.bundles.range import namespace_of, parse_bundle
 from trimtab.model.bundles.reports import BrokerReport, BundleStats
-from trimtab.plan.pulsar.assign import round_robin
-from trimtab.plan.pulsar.assign.candidates import available_brokers
-from trimtab.plan.pulsar.assign.select import PlacementRules, excluded_namespaces, filtered
-from trimtab.plan.pulsar.assign.state import AssignmentState
-from trimtab.plan.pulsar.decision import Placement
-from trimtab.plan.pulsar.hash_order import SMALLEST_TABLE, concurrent_hash_map_order, java_hashes
 from trimtab.plan.pulsar.options import Options
 from trimtab.plan.pulsar.split.algorithms import SPECIFIED_POSITIONS_DIVIDE, TopicTraffic, split_positions
 from trimtab.plan.pulsar.split.modular import (
     LEAST_TOPICS,
+    NO_METADATA,
     BundleSize,
     Split,
     SplitDecision,
@@ -32,8 +21,6 @@ from trimtab.plan.pulsar.split.modular import (
 )
 from trimtab.plan.pulsar.view import LoadView
 
-S = TypeVar("S")
-NO_METADATA = ClusterMetadata()
 FAILS = "Pulsar fails here: cut at its own beginning, its first part would be empty"
 
 
@@ -187,69 +174,3 @@ def size_now(stats: BundleStats) -> BundleSize:
         stats.msg_rate_in + stats.msg_rate_out,
         stats.msg_throughput_in + stats.msg_throughput_out,
     )
-
-
-def select_broker_extensible(
-    bundle: str,
-    view: LoadView,
-    rules: PlacementRules[S],
-    state: AssignmentState[S],
-    chance: np.random.Generator,
-    *,
-    excluded: Collection[str] = (),
-) -> tuple[Placement, AssignmentState[S]]:
-    """A broker for a bundle that nobody owns.
-
-    Other than under the modular manager: a broker *at* `loadBalancerBrokerMaxTopics` takes nothing more; a
-    namespace's bundles are not spread by their number; an anti-affinity group counts by bundles; policies
-    come last, so that filters before them may leave none of the brokers that they allow; what is left when a
-    filter fails is kept; an overloaded choice is not thought over; and where nobody is left, there is no
-    broker.
-
-    Parameters
-    ----------
-    view
-        Who owns what is looked up in its reports.
-    excluded
-        Brokers that must not get it: the one that is just giving it up.
-
-    References
-    ----------
-    Pulsar 4.0.7 and 4.2.4, `ExtensibleLoadManagerImpl.selectAsync`; 4.2.4 deals namespaces excluded from
-    shedding out in turn.
-    """
-    options = rules.options
-    found = filtered(namespace_of(bundle), view, rules.metadata, options, excluded=excluded)
-    available = available_brokers(view, rules.metadata)
-    ordered = copied_map_order(concurrent_hash_map_order(available), found.candidates)
-    why: dict[str, object] = {"candidates_left": found.left}
-    if namespace_of(bundle) in excluded_namespaces(options):
-        why["selector"] = "RoundRobinBrokerSelector"
-        chosen, turn = round_robin.PLACER.choose(bundle, ordered, view, state.round_robin, options, chance)
-        state = replace(state, round_robin=turn)
-    else:
-        chosen, placement = rules.placer.choose(bundle, ordered, view, state.placement, options, chance)
-        state = replace(state, placement=placement)
-    return replace(chosen, why={**why, **chosen.why}), state
-
-
-def copied_map_order(names: Iterable[str], left: Iterable[str]) -> list[str]:
-    """The order in which a `ConcurrentHashMap` made as a copy of another map gives back what is left in it.
-
-    Parameters
-    ----------
-    names
-        All that was copied, in the order of the other map: its table is made large enough for half as many
-        more at once, and then, as a rule, twice as large again (`tryPresize`).
-    left
-        Those that were not removed since.
-    """
-    given, kept = list(names), set(left)
-    enough = 1
-    while enough < len(given) + len(given) // 2 + 1:
-        enough *= 2
-    table = max(SMALLEST_TABLE, enough)
-    while enough * 4 > table * 3:
-        table *= 2
-    places = java_hashes(given) & np.uint32(table - 1)
-    return [given[at] for at in np.argsort(places, kind="stable") if given[at] in kept]

@@ -1,0 +1,220 @@
+"""The price of evenness: copies that bring too little for their bytes are left out of a plan.
+
+The *unevenness* of a placement is the sum of N·σ over the resources that ε is asked of: the root mean square
+of the brokers' deviations. The *gain* of copies is the fall of the unevenness, and their price the share of
+all data that is copied, divided by the gain. To level one resource completely, by copies from brokers above
+the mean to brokers below it, never costs more than half of the gain: what is misplaced is half of the mean
+deviation, and that is at most the root mean square. `max_copied_per_gain` limits the price.
+
+A plan that meets every goal is judged as a whole. Of a plan that does not, or whose price is too high, each
+copy is judged, alone and with the copy that came in exchange. θ has no price: no copy is left out that keeps
+a broker below it.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from trimtab.model.load import BoolArray, FloatArray, IntArray
+from trimtab.model.plan import Problem
+from trimtab.plan.replicas.placement import Placement
+from trimtab.plan.replicas.problem import ProblemData
+from trimtab.plan.search.board import NEGLIGIBLE
+from trimtab.plan.search.limits import Limits, potential
+
+PASSES = 4
+PAIRS = 8
+"""Copies in exchange that are looked at for each copy, at most."""
+
+
+def worthwhile(
+    problem: ProblemData, lawful: Placement, placement: Placement
+) -> tuple[Placement, Problem | None]:
+    """The placement, or what remains of it without copies that cost too much, and the problem that says so.
+
+    Parameters
+    ----------
+    lawful
+        The placement after what must move: copies that it needs have no price.
+    """
+    most, total = problem.settings.max_copied_per_gain, float(_held_bytes(problem).sum())
+    if "epsilon" not in problem.settings.goals or not problem.bearers.plain or problem.topics is not None:
+        return placement, None
+    extra = _copied(problem, placement) - _copied(problem, lawful)
+    if total <= 0.0 or not (extra > 0).any():
+        return placement, None
+    borne = problem.borne(placement)
+    limits, usage = problem.limits(borne), borne * problem.bearers.inverse
+    gain = _unevenness(problem, limits, _usage(problem, lawful)) - _unevenness(problem, limits, usage)
+    paid = float(extra.sum()) / total
+    if potential(limits, usage) <= NEGLIGIBLE and paid <= most * gain:
+        return placement, None
+    pruning = _Pruning(problem, lawful, limits, usage, placement, extra / total, most)
+    pruning.leave_out()
+    if paid - pruning.saved > most * (gain - pruning.lost):
+        pruning.leave_out_until(paid - most * gain)
+    if not pruning.saved:
+        return placement, None
+    return Placement(pruning.place, pruning.lead), Problem(
+        "limit_reached",
+        f"copies of {pruning.saved:.2%} of all data, {pruning.saved * total:.6g} bytes, are left out: they "
+        f"lower the unevenness by {pruning.lost:.4f}, and replicas.max_copied_per_gain {most:g} allows "
+        f"{max(most * pruning.lost, 0.0):.2%} for that",
+        proof={
+            "bytes": pruning.saved * total,
+            "copied_share": pruning.saved,
+            "gain": pruning.lost,
+            "max_copied_per_gain": most,
+        },
+    )
+
+
+def _held_bytes(problem: ProblemData) -> FloatArray:
+    """Shape (partitions,): bytes of all replicas of each."""
+    return np.asarray((problem.arrays.home >= 0).sum(axis=1) * problem.arrays.size)
+
+
+def _copied(problem: ProblemData, placement: Placement) -> FloatArray:
+    """Shape (partitions,): bytes that a placement copies of each."""
+    return np.asarray(problem.arrived(placement.place).sum(axis=1) * problem.arrays.size)
+
+
+def _usage(problem: ProblemData, placement: Placement) -> FloatArray:
+    return np.asarray(problem.borne(placement) * problem.bearers.inverse)
+
+
+def _asked(problem: ProblemData, limits: Limits) -> BoolArray:
+    """Shape (columns,): resources that ε is asked of."""
+    return np.asarray((problem.counted & np.isfinite(limits.low)).any(axis=0))
+
+
+def _unevenness(problem: ProblemData, limits: Limits, usage: FloatArray) -> float:
+    """The sum of N·σ over the resources that ε is asked of."""
+    counted = problem.counted
+    each = np.where(counted, usage, 0.0)
+    return _of_sums(counted.sum(axis=0), each.sum(axis=0), (each**2).sum(axis=0), _asked(problem, limits))
+
+
+def _of_sums(number: FloatArray, first: FloatArray, second: FloatArray, asked: BoolArray) -> float:
+    """The unevenness from the numbers of brokers, and the sums of utilisations and of their squares."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        square = np.where(asked & (first > 0), number * second / first**2 - 1.0, 0.0)
+    return float(np.sqrt(np.maximum(square, 0.0)).sum())
+
+
+@dataclass(eq=False)
+class _Pruning:
+    """A placement of which partitions go back to where they lawfully were.
+
+    Attributes
+    ----------
+    share
+        Shape (partitions,): of all data, that is copied besides what must be.
+    saved, lost
+        Share of data no longer copied, and gain no longer made.
+    """
+
+    problem: ProblemData
+    lawful: Placement
+    limits: Limits
+    usage: FloatArray
+    placement: Placement
+    share: FloatArray
+    most: float
+    saved: float = 0.0
+    lost: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.place, self.lead = self.placement.place.copy(), self.placement.lead.copy()
+        self.asked = _asked(self.problem, self.limits)
+        self.number = self.problem.counted.sum(axis=0)
+        self.unevenness = _unevenness(self.problem, self.limits, self.usage)
+        each = np.where(self.problem.counted, self.usage, 0.0)
+        self.first, self.second = each.sum(axis=0), (each**2).sum(axis=0)
+        self.left = set(np.flatnonzero(self.share > 0).tolist())
+        self.ways = {p: _ways(self.lawful.place[p], self.place[p]) for p in sorted(self.left)}
+        self.by_way: dict[tuple[int, int], list[int]] = {}
+        for p, ways in self.ways.items():
+            for way in ways:
+                self.by_way.setdefault(way, []).append(p)
+
+    def leave_out(self) -> None:
+        """Send home what costs too much, dearest first."""
+        for _ in range(PASSES):
+            before = len(self.left)
+            for p in self._dearest():
+                if not self._try([p], self.most):
+                    for q in self._in_exchange(p):
+                        if self._try([p, q], self.most):
+                            break
+            if len(self.left) == before:
+                return
+
+    def leave_out_until(self, excess: float) -> None:
+        """Send home, dearest first, until the price of the rest is low enough.
+
+        Parameters
+        ----------
+        excess
+            Share that is copied beyond what the gain of the whole allows.
+        """
+        for p in self._dearest():
+            if excess - self.saved + self.most * self.lost <= 0.0:
+                return
+            self._try([p], 0.0)
+
+    def _dearest(self) -> list[int]:
+        worth = [(self._rise(self._after([p])) / self.share[p], p) for p in self.left]
+        return [p for _, p in sorted(worth)]
+
+    def _in_exchange(self, p: int) -> list[int]:
+        """Partitions that were copied the other way, those of nearly the same size first."""
+        back = {q for source, target in self.ways[p] for q in self.by_way.get((target, source), ())}
+        near = [(abs(self.share[q] - self.share[p]), q) for q in back & self.left if q != p]
+        return [q for _, q in sorted(near)[:PAIRS]]
+
+    def _after(self, rows: list[int]) -> FloatArray:
+        """Utilisations once these are home."""
+        use, inverse = self.problem.arrays.use, self.problem.bearers.inverse
+        after = self.usage.copy()
+        for p in rows:
+            for place, lead, sign in (
+                (self.place[p], self.lead[p], -1),
+                (self.lawful.place[p], self.lawful.lead[p], 1),
+            ):
+                for slot, b in enumerate(place.tolist()):
+                    if b >= 0:
+                        after[b] += sign * use[p, int(slot == lead)] * inverse[b]
+        return after
+
+    def _rise(self, after: FloatArray) -> float:
+        touched = np.flatnonzero((after != self.usage).any(axis=1))
+        counted = self.problem.counted[touched]
+        was, now = np.where(counted, self.usage[touched], 0.0), np.where(counted, after[touched], 0.0)
+        first = self.first + (now - was).sum(axis=0)
+        second = self.second + (now**2 - was**2).sum(axis=0)
+        return _of_sums(self.number, first, second, self.asked) - self.unevenness
+
+    def _try(self, rows: list[int], most: float) -> bool:
+        """Send these home if they save more than `most` times the gain that is lost, and θ is kept."""
+        if any(p not in self.left for p in rows):
+            return False
+        after = self._after(rows)
+        rise = self._rise(after)
+        share = float(self.share[rows].sum())
+        over = (after > np.maximum(self.limits.theta, self.usage)) & self.problem.counted
+        if share <= most * rise or over.any():
+            return False
+        for p in rows:
+            self.place[p], self.lead[p] = self.lawful.place[p], self.lawful.lead[p]
+            self.left.remove(p)
+        each = np.where(self.problem.counted, after, 0.0)
+        self.usage, self.first, self.second = after, each.sum(axis=0), (each**2).sum(axis=0)
+        self.saved, self.lost, self.unevenness = self.saved + share, self.lost + rise, self.unevenness + rise
+        return True
+
+
+def _ways(before: IntArray, after: IntArray) -> list[tuple[int, int]]:
+    """Pairs of a broker that a partition left and one that it came to."""
+    then, now = set(before.tolist()) - {-1}, set(after.tolist()) - {-1}
+    return [(source, target) for source in sorted(then - now) for target in sorted(now - then)]
