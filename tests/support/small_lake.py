@@ -42,6 +42,8 @@ def imbalance_rows(
                 "resource": resource,
                 "brokers": number,
                 "complete": complete,
+                "measured": complete,
+                "mean": total / number if complete else None,
                 "sigma": sigma,
                 "traffic_collapse": collapse,
                 "by_broker": [
@@ -106,6 +108,8 @@ def _schema(name: str) -> pa.Schema:
             ("resource", pa.string()),
             ("brokers", pa.int32()),
             ("complete", pa.bool_()),
+            ("measured", pa.bool_()),
+            ("mean", pa.float64()),
             ("sigma", pa.float64()),
             ("traffic_collapse", pa.bool_()),
             ("by_broker", BY_BROKER),

@@ -73,7 +73,8 @@ def _newest_of(
             if ours.any():
                 seen |= set(at[ours].tolist())
                 oldest = sorted(seen)[-ticks:][0]
-                plain = table.select(list(columns))
+                # Tables of an earlier version lack columns that came later.
+                plain = table.select([name for name in columns if name in table.column_names])
                 for row in np.flatnonzero(ours & (at >= oldest)).tolist():
                     # A slice at a time: taking rows by index would convert the indices.
                     yield int(at[row]), plain.slice(row, 1).to_pylist()[0]

@@ -77,11 +77,12 @@ def _judged(
         home = Lake(lake, level.pipeline())
         snapshot = level.snapshot().read(home.newest_snapshot(status.cluster))
         asked = settings.of(level.settings())
-        found = standing_of(snapshot, asked)
-        standing = replace(found, sampled=_missed_by_samples(home, status.cluster, snapshot, asked, found))
     except (InputError, ObserveError) as error:
         return str(error), ()
-    return standing, () if level.findings is None else level.findings()(snapshot, asked)
+    standing = standing_of(snapshot, asked)
+    missed = _missed_by_samples(home, status.cluster, snapshot, asked, standing)
+    findings = () if level.findings is None else level.findings()(snapshot, asked)
+    return replace(standing, sampled=missed), findings
 
 
 def _missed_by_samples(
