@@ -900,6 +900,14 @@ class Judge:
             over = lifted if self.verb_alone else over
         full_hosts, off_hosts = self.host_faults(self.list, self.leader)
         full_dirs = [fault for fault in self.dir_faults() if fault.endswith("> θ")]
+        if verdict == "level":
+            # Rules that prove a goal out of reach leave nothing to do; the proofs are recounted below.
+            settled = {
+                one["resource"]
+                for one in problems
+                if one["kind"] != "unmet_goal" and one.get("proof", {}).get("goal") == "epsilon"
+            }
+            off = [fault for fault in off if fault.split()[2] not in settled]
         soft = off + off_hosts + [fault for fault in self.dir_faults() if fault not in full_dirs]
         soft += self.order_faults() + self.number_faults()
         limits = over + full_hosts + full_dirs

@@ -13,7 +13,8 @@ class Verdict(StrEnum):
     """The outcome that a plan promises."""
 
     LEVEL = "level"
-    """Nothing to do: every goal holds already."""
+    """Nothing to do: every goal holds already, or as far as the rules on placement allow. Then `problems`
+    proves what they forbid."""
     LEVELLED = "levelled"
     """Every goal holds after the moves."""
     IMPROVED = "improved"

@@ -34,6 +34,7 @@ VERDICTS = {
     Verdict.INFEASIBLE: "infeasible: no plan can meet some hard limit (see problems)",
 }
 
+AS_RULES_ALLOW = "level: the load is as even as the rules allow (see problems), nothing to do"
 NARROW_VERDICTS = {
     Verdict.LEVEL: "level: what was requested is so already, nothing to do ({requested})",
     Verdict.LEVELLED: "levelled: what was requested is done after these {move}s ({requested})",
@@ -70,6 +71,8 @@ def text_of_plan(
     """
     verdicts = {**VERDICTS, **NARROW_VERDICTS} if requested else VERDICTS
     verdict = verdicts[plan.verdict].format(move=move, requested=requested)
+    if plan.verdict is Verdict.LEVEL and any(one.proof.get("goal") == "epsilon" for one in plan.problems):
+        verdict = AS_RULES_ALLOW
     lines = [*load, f"Plan by {plan.strategy}: {verdict}"]
     if plan.moves:
         lines += [f"cost: {cost}", *([f"bound: {bound}"] if bound else ())]

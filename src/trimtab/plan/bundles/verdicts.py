@@ -37,6 +37,7 @@ def judge(problem: ProblemData, place: IntArray, any_move: bool, cut: Problem | 
     over, out = beyond(usage, deviation, mean, asked)
     proven: list[Problem] = []
     open_: list[Problem] = []
+    settled: list[Problem] = []
     if over.any() or out.any():
         alone, uneven = hot_problems(problem, goal)
         causes = causes_of(problem, mean, over, out & ~over)
@@ -47,6 +48,8 @@ def judge(problem: ProblemData, place: IntArray, any_move: bool, cut: Problem | 
         open_ += [*causes.until, *uneven]
         left = over & ~causes.over
         open_ += _unmet(problem, "theta", left, usage, asked.theta, known_theta, mean)
+        # What a grace time bars is open again when it ends; what a policy forbids is not.
+        settled = [one for one in causes.uneven if one.kind == "confined_bundles"]
         open_ += causes.uneven
         open_ += _unmet(problem, "epsilon", out & ~over & ~causes.out, deviation, asked.epsilon, known, mean)
     judgement = judgement_of(
@@ -56,6 +59,7 @@ def judge(problem: ProblemData, place: IntArray, any_move: bool, cut: Problem | 
         any_move=any_move,
         cuts=() if cut is None else (cut,),
         incomplete=bool(undone) or bool(over.any()),
+        settled=settled,
     )
     return replace(judgement, problems=(*judgement.problems, *notices(problem, place)))
 

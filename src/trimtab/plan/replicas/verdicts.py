@@ -71,13 +71,13 @@ def judge(
         above = above & lifted
     tried = _tried(cuts)
     proven, open_ = _capacity(problem, load, after, above, led, tried)
-    level = _deviation(problem, after, off, led, tried)
+    settled, level = _deviation(problem, after, off, led, tried)
     too_full, uneven = dir_problems(problem, placement, way)
     further, missed, lifts = beside_problems(problem, beside)
     short, uneven_topics = topic_problems(topics)
     problems = (
-        *(*impossible, *unmet, *proven, *further, *short, *open_, *level, *missed, *too_full, *uneven),
-        *uneven_topics,
+        *(*impossible, *unmet, *proven, *further, *short, *open_, *settled, *level, *missed, *too_full),
+        *(*uneven, *uneven_topics),
     )
     return judgement_of(
         problems,
@@ -86,6 +86,7 @@ def judge(
         any_move=any_move,
         cuts=cuts,
         incomplete=bool(unmet or open_ or too_full) or any("peak_usage" in one.proof for one in missed),
+        settled=settled,
     )
 
 
@@ -201,9 +202,10 @@ def _indivisible(problem: ProblemData, r: int, limit: float, goal: str, led: Boo
 
 def _deviation(
     problem: ProblemData, after: Imbalance, off: BoolArray, led: BoolArray, tried: str
-) -> list[Problem]:
-    """Brokers outside ε of the mean."""
-    found = []
+) -> tuple[list[Problem], list[Problem]]:
+    """Brokers outside ε of the mean: what is proven impossible, and what is only not achieved."""
+    settled: list[Problem] = []
+    found: list[Problem] = []
     mean = after.mean
     for r, name in enumerate(RESOURCES):
         epsilon = problem.settings.epsilon[r]
@@ -213,7 +215,7 @@ def _deviation(
         limit = float(mean[r]) * (1 + epsilon)
         uneven = must_be_uneven(problem, r)
         if uneven is not None:
-            found.append(uneven)
+            settled.append(uneven)
             # What rules bring about is explained; what they do not is not.
             stretch = needed_stretch(problem.shares.stretch, problem.goals.epsilon[r])
             most, least = (each[:, r] for each in stretch)
@@ -227,7 +229,7 @@ def _deviation(
             else None
         )
         if why is not None:
-            found.append(why)
+            settled.append(why)
             continue
         worst = int(np.argmax(np.where(out, after.deviation[:, r], -1.0)))
         middle = f"the {'mean' if uneven is None else 'lawful range around the mean'} {mean[r]:.2%}"
@@ -247,7 +249,7 @@ def _deviation(
                 },
             )
         )
-    return found
+    return settled, found
 
 
 def _brokers(number: int, verb: str) -> str:

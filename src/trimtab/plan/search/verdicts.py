@@ -33,6 +33,7 @@ def judgement_of(
     any_move: bool,
     cuts: tuple[Problem, ...],
     incomplete: bool = False,
+    settled: Sequence[Problem] = (),
 ) -> Judgement:
     """The verdict on a placement.
 
@@ -48,9 +49,14 @@ def judgement_of(
         The plan has moves.
     cuts
         Say which parts of the plan were left out for limits.
+    settled
+        Problems about soft goals that are proven: rules keep every plan from these goals.
     """
     if not problems:
         return Judgement(Verdict.LEVELLED if any_move else Verdict.LEVEL, (), True)
+    if not any_move and not cuts and not overloads and all(one in settled for one in problems):
+        # The load is as even as the rules allow. To fail each time would hide what can be mended.
+        return Judgement(Verdict.LEVEL, tuple(problems), False)
     # A plan that changes nothing improves nothing.
     verdict = Verdict.INCOMPLETE if incomplete or not any_move else Verdict.IMPROVED
     if overloads:
