@@ -285,7 +285,10 @@ def too_few_holders(problem: ProblemData, copies: IntArray) -> Problem | None:
         return None
     capacity = problem.snapshot.brokers.capacity[:brokers, DISK]
     held = problem.first_usage[:brokers, DISK] * capacity
-    room = np.where(arrays.may_receive[:brokers], ceiling(problem)[:brokers] * capacity, held)
+    with np.errstate(invalid="ignore"):
+        # Brokers out of service have neither a ceiling nor a capacity that counts.
+        most = ceiling(problem)[:brokers] * capacity
+    room = np.where(arrays.may_receive[:brokers], most, held)
     ids = np.flatnonzero(service)
     ids = ids[np.argsort(-room[ids], kind="stable")]
     found = _most_short(arrays.size, copies, room[ids])
