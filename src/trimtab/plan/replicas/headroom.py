@@ -348,8 +348,8 @@ def _most_short(size: FloatArray, copies: IntArray, room: FloatArray) -> tuple[i
     worst: tuple[int, float, float] | None = None
     for k in range(len(room)):
         needed, allowed = float((size * np.maximum(copies - k, 0)).sum()), float(room[k:].sum())
-        if needed > allowed * ROUNDING and (worst is None or needed / allowed > worst[1] / worst[2]):
-            worst = k, needed, max(allowed, 1e-9)
+        if needed > allowed * ROUNDING and (worst is None or needed * worst[2] > worst[1] * allowed):
+            worst = k, needed, allowed
     return worst
 
 
