@@ -64,6 +64,7 @@ class FakeCluster:
         self.claims: set[str] = set()
         self.cordons: dict[int, str] = {}
         self.cordon_failures: dict[int, Failure] = {}
+        self.denied_cordons: Failure | None = None
         self.without_cordons: set[int] = set()
         self.free_bytes = 10**12
         self.min_in_sync_replicas = 1
@@ -342,6 +343,8 @@ class FakeCluster:
     def read_cordons(self, brokers: Collection[int]) -> Mapping[int, str | None]:
         """See `ClusterPort.read_cordons`."""
         self._call("read_cordons")
+        if self.denied_cordons is not None:
+            raise PortError(self.denied_cordons)
         self._all_answer(brokers)
         return {b: self.cordons.get(b) for b in brokers if b not in self.without_cordons}
 

@@ -5,7 +5,7 @@ The value from before is in the state before ours is written, as with the thrott
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -72,41 +72,60 @@ def cordons_read(state: ExecutionState, event: CordonsRead) -> ExecutionState:
         Cordon(broker, value) for broker, value in sorted(event.values.items()) if value != ALL_LOG_DIRS
     )
     settled = frozenset(order.brokers) - {cordon.broker for cordon in ours}
-    notes = [_unsupported_text(unsupported, "cordoned.log.dirs needs Kafka 4.3")] if unsupported else []
+    notes = [_not_cordoned_text(unsupported, "cordoned.log.dirs needs Kafka 4.3")] if unsupported else []
     state = replace(state, cordons=(*state.cordons, *ours), cordons_settled=state.cordons_settled | settled)
     return well(_noted(state, *notes))
 
 
+def reading_denied(state: ExecutionState, failure: Failure) -> ExecutionState:
+    """Without the right to read settings the brokers are drained without a cordon."""
+    order = state.awaiting
+    assert isinstance(order, ReadCordons)
+    state = replace(state, cordons_settled=state.cordons_settled | frozenset(order.brokers))
+    return well(_noted(state, _not_cordoned_text(order.brokers, _refusal_text(failure))))
+
+
 def cordons_written(state: ExecutionState, event: CordonsWritten) -> ExecutionState:
-    """Brokers are cordoned, or have their values from before; or Kafka refuses."""
+    """Brokers are cordoned, or have their values from before; or Kafka refuses.
+
+    What Kafka refuses to cordon is drained without. A value from before that Kafka does not take is left to
+    the operator.
+    """
     order = state.awaiting
     assert isinstance(order, WriteCordons)
-    cleaning = state.status is Status.CLEANING
-    refused = {b: f for b, f in event.failures.items() if f.code in REFUSED_VALUES}
-    done = order.values.keys() - event.failures.keys()
-    by_broker = {cordon.broker: cordon for cordon in state.cordons}
-    for broker, failure in sorted(refused.items()):
-        why = f"Kafka refuses it: {failure.message}"
-        text = _left_text(by_broker[broker], why) if cleaning else _unsupported_text([broker], why)
-        state = _noted(state, text)
-    state = _forgetting(state, refused.keys() | (done if cleaning else set()))
-    state = replace(state, cordons_settled=state.cordons_settled | refused.keys() | done)
-    others = {broker: failure for broker, failure in event.failures.items() if broker not in refused}
+    restores = state.status is Status.CLEANING
+    done = frozenset(order.values) - event.failures.keys()
+    ended = set(done) if restores else set()
+    settled = set(done)
+    for cordon in state.cordons:
+        failure = event.failures.get(cordon.broker)
+        if failure is None:
+            continue
+        if restores and failure.code in REFUSED_VALUES:
+            state = _noted(state, _left_text(cordon, _refusal_text(failure)))
+            ended.add(cordon.broker)
+        elif not restores and (failure.code in REFUSED_VALUES or is_denied(failure)):
+            settled.add(cordon.broker)
+            if not cordon.is_set:
+                state = _noted(state, _not_cordoned_text([cordon.broker], _refusal_text(failure)))
+                ended.add(cordon.broker)
+    state = _forgetting(state, ended)
+    state = replace(
+        state,
+        cordons=tuple(replace(c, is_set=c.is_set or c.broker in done) for c in state.cordons),
+        cordons_settled=state.cordons_settled | settled,
+    )
+    others = {broker: f for broker, f in event.failures.items() if broker not in ended | settled}
     if not others:
         return well(state)
     broker, failure = min(others.items())
     subject = f"cordoned.log.dirs of broker {broker}"
-    denied = [b for b, one in others.items() if one.code.endswith("AuthorizationFailed")]
-    if denied and state.batches == 0 and not cleaning:
-        # Refused outright before anything was begun: none of these brokers is cordoned by us.
-        broker, failure = denied[0], others[denied[0]]
-        subject = f"cordoned.log.dirs of broker {broker}"
-        reason = (
-            f"Kafka refuses {subject}: {failure.message}: grant AlterConfigs on the cluster or set "
-            "execution.cordon_drained = false"
-        )
-        return replace(_forgetting(state, denied), status=Status.STOPPING, reason=reason)
     return failed(state, Failure(failure.code, f"{subject}: {failure.message}", failure.transient))
+
+
+def is_denied(failure: Failure) -> bool:
+    """True if a right is missing."""
+    return failure.code.endswith("AuthorizationFailed")
 
 
 def _forgetting(state: ExecutionState, brokers: Iterable[int]) -> ExecutionState:
@@ -118,10 +137,15 @@ def _noted(state: ExecutionState, *notes: str) -> ExecutionState:
     return replace(state, notes=tuple(dict.fromkeys((*state.notes, *notes))))
 
 
-def _unsupported_text(brokers: list[int], why: str) -> str:
+def _not_cordoned_text(brokers: Sequence[int], why: str) -> str:
     noun = "broker" if len(brokers) == 1 else "brokers"
     numbers = ", ".join(map(str, brokers))
-    return f"{noun} {numbers} not cordoned, new topics may be placed there until it is stopped: {why}"
+    return f"{noun} {numbers} not cordoned, new topics may be placed there until stopped: {why}"
+
+
+def _refusal_text(failure: Failure) -> str:
+    needed = "; grant DescribeConfigs and AlterConfigs on the cluster" if is_denied(failure) else ""
+    return f"Kafka refuses it: {failure.message}{needed}"
 
 
 def _kept_text(cordon: Cordon) -> str:

@@ -16,9 +16,16 @@ from trimtab.act.execution.machine import Machine
 from trimtab.act.execution.messages import Command, CommandFailed, Event, Wait
 from trimtab.act.execution.record import Blocked
 from trimtab.act.execution.state import Status
-from trimtab.act.execution.transitions import COMMON, well
+from trimtab.act.execution.transitions import COMMON, failed, well
 from trimtab.act.replicas.batch import begin, choose_batch
-from trimtab.act.replicas.cordon import cordons_read, cordons_written, order_to_cordon, order_to_end_cordons
+from trimtab.act.replicas.cordon import (
+    cordons_read,
+    cordons_written,
+    is_denied,
+    order_to_cordon,
+    order_to_end_cordons,
+    reading_denied,
+)
 from trimtab.act.replicas.messages import (
     CancelAnswered,
     CancelReassignments,
@@ -55,7 +62,12 @@ from trimtab.act.replicas.reconcile import observed, why_wait
 from trimtab.act.replicas.settings import ExecutionSettings
 from trimtab.act.replicas.state import ExecutionState
 from trimtab.act.replicas.steps import Step, StepKind, StepRecord, StepState
-from trimtab.act.replicas.throttle import command_failed, order_for_throttle, throttle_read, throttle_written
+from trimtab.act.replicas.throttle import (
+    order_for_throttle,
+    throttle_in_doubt,
+    throttle_read,
+    throttle_written,
+)
 
 
 def new_execution(
@@ -78,6 +90,13 @@ def load_sensed(state: ExecutionState, event: LoadSensed) -> ExecutionState:
         lambda r: r.end(StepState.DROPPED, state.now, event.unneeded[r.step.partition]),
     )
     return well(replace(state, load=event, sensed_for_batch=state.batches))
+
+
+def command_failed(state: ExecutionState, event: CommandFailed) -> ExecutionState:
+    """A whole call failed; without the right to read settings brokers are drained without a cordon."""
+    if isinstance(state.awaiting, ReadCordons) and is_denied(event.failure):
+        return reading_denied(state, event.failure)
+    return throttle_in_doubt(failed(state, event.failure))
 
 
 class ReplicasMachine(Machine[ClusterPort, ExecutionState]):

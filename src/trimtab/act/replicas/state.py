@@ -43,10 +43,19 @@ class ThrottleMemory:
 
 @dataclass(frozen=True)
 class Cordon:
-    """A broker that we cordon, or are about to; `before` is its own `cordoned.log.dirs` before us."""
+    """A broker that we cordon, or are about to.
+
+    Attributes
+    ----------
+    before
+        The broker's own `cordoned.log.dirs` before us; None where it was not set.
+    is_set
+        Whether Kafka has confirmed ours.
+    """
 
     broker: int
     before: str | None
+    is_set: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
