@@ -1,23 +1,34 @@
 """Drained brokers are cordoned: when, until when, and what is said where that cannot be."""
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from kafka.admin import KafkaAdminClient
 
+from simulate.kafka import answers
+from simulate.kafka.cluster import cluster_of
+from simulate.kafka.server import SimulatedKafkaServer
 from support.executing import SETTINGS, assert_clean, prepared, run
 from support.fake_port import FakeCluster
 from support.plans import plan_of
+from trimtab.act.acting import Entry
 from trimtab.act.execution.messages import Failure, Resumed, Wait
 from trimtab.act.execution.state import Status
+from trimtab.act.kafka.calls import CORDONED
+from trimtab.act.kafka.port import KafkaAdminPort
+from trimtab.act.replicas.acting import ACTING
 from trimtab.act.replicas.cordon import drained_brokers
 from trimtab.act.replicas.machine import ReplicasMachine
 from trimtab.act.replicas.messages import CordonsWritten, ReadCordons, Reassign, WriteCordons
+from trimtab.act.replicas.port import TopicPartition
 from trimtab.act.replicas.settings import ExecutionSettings
 from trimtab.act.replicas.state import Cordon, ExecutionState
 from trimtab.act.runner import Runner
 from trimtab.model.replicas.plan import Plan
+from trimtab.report.replicas.words import WORDS
 
 PLAN = replace(plan_of(*[("t", n, (1, 2), (3, 2)) for n in range(3)]), settings={"drain": [1]})
 DENIED = Failure("ClusterAuthorizationFailed", "not authorized")
@@ -255,3 +266,32 @@ def test_a_broker_that_the_plan_fills_is_not_drained() -> None:
     """Whatever the settings say; a replica that cannot leave is no new one."""
     plan = replace(plan_of(("t", 0, (1, 2), (3, 2)), ("t", 1, (2, 3), (4, 3))), settings={"drain": (1, 2, 3)})
     assert drained_brokers(plan) == (1, 2)
+
+
+def test_what_is_cordoned_is_foretold_told_and_shown(cluster: FakeCluster) -> None:
+    """Before the execution, in its receipt and in `execution show`."""
+    partitions = [TopicPartition(a.topic, a.partition) for a in PLAN.assignments]
+    seen = cluster.observe(partitions, sorted(cluster.alive), wide=True)
+    ready = ACTING.prepare(PLAN, seen, False)
+    line = "  first: broker 1 cordoned (cordoned.log.dirs = *), where Kafka supports it"
+    for settings, told in ((SETTINGS, True), (replace(SETTINGS, cordon_drained=False), False)):
+        text = WORDS.forecast_text(ready, ACTING.forecast(ready, settings, None), settings, False)
+        assert (line in text.splitlines()) is told
+    ended = Ended(cluster)
+    entry = Entry(1, "c", "fake", 0.0, 1.0, "finished", "me", {}, "replicas")
+    receipt = ACTING.receipt(entry, ended.state, None)
+    assert receipt.notes == ended.state.notes
+    note = f"  note: {ended.state.notes[0]}"
+    assert note in WORDS.receipt_text(receipt).splitlines()
+    assert note in WORDS.execution_text(entry, ended.state, "finished", []).splitlines()
+
+
+def test_a_broker_that_knows_no_cordons_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Through the real adapter: Kafka before 4.3 does not list the setting, also not among defaults."""
+    with SimulatedKafkaServer(cluster_of(2)) as server:
+        admin = KafkaAdminClient(bootstrap_servers=server.bootstrap, request_timeout_ms=5000)
+        port = KafkaAdminPort(admin, time.time)
+        assert port.read_cordons([1]) == {1: None}
+        monkeypatch.delitem(answers.BROKER_DEFAULTS, CORDONED)
+        assert port.read_cordons([1]) == {}
+        admin.close()
