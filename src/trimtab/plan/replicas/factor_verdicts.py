@@ -1,5 +1,7 @@
 """Partitions that do not get the number of replicas asked for, or crowd a rack with it, and the proofs."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from trimtab.model.load import BoolArray, IntArray
@@ -46,7 +48,7 @@ def factor_problems(
     if not where and not no_room and (short & ~too_few).any():
         copies = np.where(problem.wanted > 0, problem.wanted, have).astype(np.int32)
         one = too_few_holders(problem, copies)
-        no_room = [] if one is None else [one]
+        no_room = [] if one is None else [_of_partitions(problem, one, short & ~too_few)]
     proven += no_room
     limited, held = (np.isin(np.arange(len(left)), rows) for rows in kept)
     reasons = (
@@ -67,6 +69,14 @@ def factor_problems(
     for name in ("rack", "host"):
         open_ += _crowded(problem, place, left, name)
     return proven, open_
+
+
+def _of_partitions(problem: ProblemData, proven: Problem, which: BoolArray) -> Problem:
+    """A proof about disks, with the partitions that it keeps from what they are to have."""
+    number = int(which.sum())
+    kept = f"{counted(number)} ({named(problem, which)}) cannot all get the replicas that are asked for"
+    proof: dict[str, object] = {**proven.proof, "partitions": number}
+    return replace(proven, text=f"{kept}: {proven.text}", proof=proof)
 
 
 def _too_few(problem: ProblemData, short: BoolArray) -> tuple[BoolArray, list[Problem]]:

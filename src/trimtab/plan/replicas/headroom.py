@@ -285,7 +285,10 @@ def too_few_holders(problem: ProblemData, copies: IntArray) -> Problem | None:
         return None
     capacity = problem.snapshot.brokers.capacity[:brokers, DISK]
     held = problem.first_usage[:brokers, DISK] * capacity
-    room = np.where(arrays.may_receive[:brokers], ceiling(problem)[:brokers] * capacity, held)
+    with np.errstate(invalid="ignore"):
+        # Brokers out of service have neither a ceiling nor a capacity that counts.
+        most = ceiling(problem)[:brokers] * capacity
+    room = np.where(arrays.may_receive[:brokers], most, held)
     ids = np.flatnonzero(service)
     ids = ids[np.argsort(-room[ids], kind="stable")]
     found = _most_short(arrays.size, copies, room[ids])
@@ -345,8 +348,8 @@ def _most_short(size: FloatArray, copies: IntArray, room: FloatArray) -> tuple[i
     worst: tuple[int, float, float] | None = None
     for k in range(len(room)):
         needed, allowed = float((size * np.maximum(copies - k, 0)).sum()), float(room[k:].sum())
-        if needed > allowed * ROUNDING and (worst is None or needed / allowed > worst[1] / worst[2]):
-            worst = k, needed, max(allowed, 1e-9)
+        if needed > allowed * ROUNDING and (worst is None or needed * worst[2] > worst[1] * allowed):
+            worst = k, needed, allowed
     return worst
 
 

@@ -95,9 +95,8 @@ def plan_of(
     beside = tuple(zip(first, last, strict=True))
     topics = topic_pair(problem, path.replicas, path.replica_leader)
     measured = (before, after)
-    judgement = judge(
-        problem, path.placement, path.load, measured, path.way, bool(moves), cuts, beside, topics, kept
-    )
+    ends = path.placement, path.replica_leader, path.load
+    judgement = judge(problem, *ends, measured, path.way, bool(moves), cuts, beside, topics, kept)
     if left_out is not None:
         judgement = with_problem(judgement, left_out)
     return Plan(

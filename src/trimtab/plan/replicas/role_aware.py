@@ -201,10 +201,10 @@ class _Run:
         self.run_out[b, r] = not self.completed[b, r]
 
     def _sitting(self, b: int, r: int, leading_only: bool) -> list[tuple[int, int]]:
-        """(partition, slot) of the broker's movable replicas, by descending use of the resource."""
+        """(partition, slot) of the broker's replicas that levelling may move, by descending use."""
         rows, slots = np.nonzero(self.board.place == b)
         leads = self.board.lead[rows] == slots
-        keep = self.problem.arrays.movable[rows] & (leads | (not leading_only))
+        keep = (self.problem.free & self.problem.arrays.movable)[rows] & (leads | (not leading_only))
         rows, slots, leads = rows[keep], slots[keep], leads[keep]
         order = np.argsort(-self.problem.arrays.use[rows, leads.astype(np.int64), r], kind="stable")
         return list(zip(rows[order].tolist(), slots[order].tolist(), strict=True))

@@ -38,7 +38,7 @@ NOTHING_KEPT = Kept(np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.int32))
 
 
 def hard_problems(
-    problem: ProblemData, place: IntArray, lead: IntArray, load: FloatArray, kept: Kept
+    problem: ProblemData, place: IntArray, lead: IntArray, leader: IntArray, load: FloatArray, kept: Kept
 ) -> tuple[list[Problem], list[Problem]]:
     """Problems proven to be beyond every plan, and those that this one only leaves undone.
 
@@ -46,6 +46,8 @@ def hard_problems(
     ----------
     place, lead
         The placement in slots.
+    leader
+        Shape (partitions,): broker index of the leader after the plan, -1 for none.
     load
         Shape (brokers, resources): its load.
     kept
@@ -56,7 +58,6 @@ def hard_problems(
         return [], []
     remain = arrays.leaving & (place == arrays.home)
     rows = np.arange(len(place))
-    leader = np.where(lead >= 0, place[rows, np.maximum(lead, 0)], problem.first_leader)
     ids = problem.snapshot.brokers.id
     held = (arrays.home >= 0).any(axis=1)
     left = remain.any(axis=1)
@@ -72,7 +73,7 @@ def hard_problems(
     holders = too_few_holders(problem, _copies(problem)) if left.any() and not full else None
     if holders is not None:
         full, explained = [holders], explained | (left & arrays.movable)
-    totals = _remaining(problem, remain, leader, demoted & ~left)
+    totals = _remaining(problem, remain, leader, demoted)
     fixed = problem.excluded & ~arrays.movable & ~problem.orphaned
     if (leaderless & (left | explained | fixed)).any():
         number = int(leaderless.sum())
@@ -141,33 +142,41 @@ def _remaining(
     concerned = np.union1d(home[remain], leader[demoted])
     for b in concerned[(concerned >= 0) & (concerned < problem.brokers)].tolist():
         here = (remain & (home == b)).any(axis=1)
-        leads = (leader == b) & (here | demoted)
-        if not here.any() and not leads.any():
-            continue
-        what = []
-        if here.any():
-            what.append(f"holds {int(here.sum())} replica{'s' if here.sum() != 1 else ''}")
-        if leads.any():
-            what.append(f"leads {counted(int(leads.sum()))}")
         number, state = int(brokers.id[b]), brokers.state[b]
         goal = "drain" if state == BrokerState.DRAINING else "offline"
         where = "which is to be emptied" if goal == "drain" else "in log dirs that are offline"
         if state == BrokerState.DEAD:
             where = "which is dead"
-        if not here.any():
-            goal, where = "demote", "which is to lead nothing"
-        text = f"broker {number}, {where}, still {' and '.join(what)} after this plan"
-        if where.startswith("in log"):
-            text = f"broker {number} still {' and '.join(what)} {where} after this plan"
-        proof: dict[str, object] = {
-            "goal": goal,
-            "broker": number,
-            "replicas": int(here.sum()),
-            "leaders": int(leads.sum()),
-            "first_partitions": names_of(problem, here | leads),
-        }
-        found.append(Problem("unmet_goal", f"{text} ({named(problem, here | leads)})", proof=proof))
+        led = leader == b
+        for held, leads, why, about in (
+            (here, led & here, goal, where),
+            (np.zeros_like(here), led & demoted, "demote", "which is to lead nothing"),
+        ):
+            if held.any() or leads.any():
+                found.append(_remains(problem, number, held, leads, why, about))
     return found
+
+
+def _remains(
+    problem: ProblemData, broker: int, held: BoolArray, leads: BoolArray, goal: str, where: str
+) -> Problem:
+    """What remains on one broker that one request wants away."""
+    what = []
+    if held.any():
+        what.append(f"holds {int(held.sum())} replica{'s' if held.sum() != 1 else ''}")
+    if leads.any():
+        what.append(f"leads {counted(int(leads.sum()))}")
+    text = f"broker {broker}, {where}, still {' and '.join(what)} after this plan"
+    if where.startswith("in log"):
+        text = f"broker {broker} still {' and '.join(what)} {where} after this plan"
+    proof: dict[str, object] = {
+        "goal": goal,
+        "broker": broker,
+        "replicas": int(held.sum()),
+        "leaders": int(leads.sum()),
+        "first_partitions": names_of(problem, held | leads),
+    }
+    return Problem("unmet_goal", f"{text} ({named(problem, held | leads)})", proof=proof)
 
 
 def _excluded(problem: ProblemData, which: BoolArray) -> list[Problem]:

@@ -25,6 +25,7 @@ from trimtab.plan.search.verdicts import Judgement, judgement_of, too_few_broker
 def judge(
     problem: ProblemData,
     placement: Placement,
+    leader: IntArray,
     load: FloatArray,
     measured: tuple[Imbalance, Imbalance],
     way: DirWay,
@@ -38,6 +39,8 @@ def judge(
 
     Parameters
     ----------
+    leader
+        Shape (partitions,): broker index of the leader after the plan, -1 for none.
     load
         Shape (brokers, resources): that of the placement.
     measured
@@ -60,7 +63,7 @@ def judge(
     if problem.resizes:
         impossible, unmet = factor_problems(problem, place, lead, kept)
     else:
-        impossible, unmet = hard_problems(problem, place, lead, load, kept)
+        impossible, unmet = hard_problems(problem, place, lead, leader, load, kept)
     led = (lead >= 0) & _borne(problem, place, lead)
     after = _without_relieved(problem, load, after)
     above, off = beyond(after.usage, after.deviation, after.mean, problem.goals)
