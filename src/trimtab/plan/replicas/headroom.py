@@ -395,6 +395,8 @@ def _arrivals_in_excess(problem: ProblemData, placement: Placement, may: BoolArr
     share
         Of the excess to be covered.
     """
+    if not may.any():
+        return np.zeros(0, dtype=np.int64)
     usage, top = _disk(problem, placement), ceiling(problem)
     size, arrived = problem.arrays.size, problem.arrived(placement.place) & may[:, None]
     rows: list[int] = []
