@@ -178,7 +178,11 @@ class RequestJudge(Judge):
         verdict = self.plan["verdict"]
         if self.witness is None or verdict in COMPLETE or self.dirs_alone or self.resized:
             return
-        if verdict == "incomplete" and not (self.undone() or self.over_theta(self.list, self.leader)):
+        over = self.over_theta(self.list, self.leader)
+        if not self.theta_asked:
+            over -= self.over_theta(self.first_list, self.first_leader)
+        if verdict == "incomplete" and not (self.undone() or over):
+            # What is missed is about log dirs, which the witness knows nothing of.
             return
         if verdict == "infeasible" and not self.hard_goals_alone():
             return

@@ -150,5 +150,5 @@ def _unmet(problem: ProblemData, which: BoolArray, figure: FloatArray, goal: str
         f"{'at' if goal == 'theta' else 'by'} {percent_beyond(figure[d], limit)}; no move or exchange "
         "between its dirs that was tried helps",
         resource="disk",
-        proof={"goal": GOAL, "log_dirs": number, "worst": float(figure[d])},
+        proof={"goal": GOAL, "log_dirs": number, "worst": float(figure[d]), "limit": limit, "of": goal},
     )

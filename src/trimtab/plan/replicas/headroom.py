@@ -220,14 +220,19 @@ def _shortage(
     sizes = np.bincount(group[brokers.in_service], minlength=int(group.max()) + 1)
     sizes[number] = 0
     elsewhere = np.minimum(sizes[None, :], cap[:, None]).sum(axis=1)
-    must = np.maximum((arrays.home >= 0).sum(axis=1) - elsewhere, 0) * problem.free
+    copies = ((arrays.home >= 0) & (arrays.leaving | brokers.in_service[arrays.home])).sum(axis=1)
+    must = np.maximum(copies - elsewhere, 0) * problem.free
     needed, capacity = float((must * arrays.size).sum()), float(brokers.capacity[here, DISK].sum())
-    if needed <= theta * capacity * ROUNDING:
+    room = theta * capacity
+    if problem.scoped:
+        # A disk that is above θ already keeps what it holds.
+        room = float((ceiling(problem)[: len(here)] * brokers.capacity[:, DISK])[here].sum())
+    if needed <= room * ROUNDING:
         return None
     names = {"rack": brokers.rack, "host": brokers.host}.get(name)
     label = f"{name} {names[int(np.flatnonzero(here)[0])]}" if names else "the cluster"
     typical = capacity / int(here.sum())
-    count = max(1, int(np.ceil((needed / theta - capacity) / typical - 1e-9)))
+    count = max(1, int(np.ceil((needed - room) / theta / typical - 1e-9)))
     left = int((gave_way & (arrays.leaving & (place == arrays.home)).any(axis=1)).sum())
     moved = int(gave_way.sum()) - left
     without = Placement(np.where(problem.arrived(place) & gave_way[:, None], -1, place), problem.home_lead)
@@ -251,7 +256,9 @@ def _shortage(
         "conflicting_constraints" if names else "add_brokers",
         f"disk: {label} must hold {needed:.6g} bytes{f' by the rule of {name}s' if names else ''}, more than "
         f"{100 * theta:g}% of its {int(here.sum())} broker{'s' if here.sum() != 1 else ''}, "
-        f"{theta * capacity:.6g}: {'; or '.join(told)}",
+        f"{theta * capacity:.6g}"
+        f"{f' ({room:.6g} with what full disks hold already)' if room > theta * capacity * ROUNDING else ''}: "
+        f"{'; or '.join(told)}",
         count=count,
         resource="disk",
         proof={

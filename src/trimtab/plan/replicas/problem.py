@@ -14,6 +14,7 @@ from trimtab.model.replicas.settings import ReplicasSettings
 from trimtab.model.replicas.snapshot import NOBODY, BrokerState, ReplicasSnapshot
 from trimtab.model.replicas.topics import AskedTopics, asked_topics, matched
 from trimtab.plan.replicas.arrays import (
+    UNBOUNDED,
     Arrays,
     group_cap,
     has_online_dir,
@@ -215,7 +216,12 @@ class ProblemData:
         known = np.asarray((inverse[service] > 0).all(axis=0))
         if self.resizes or not service.any():
             known[:] = False
-        return Shares(self.wide._replace(inverse=inverse), service, self.first_lead, known)
+        # Racks and hosts are not asked of excluded topics.
+        caps = {
+            name: np.where(self.excluded, UNBOUNDED, getattr(self.arrays, name)).astype(np.int32)
+            for name in ("rack_cap", "host_cap")
+        }
+        return Shares(self.wide._replace(inverse=inverse, **caps), service, self.first_lead, known)
 
     @property
     def goals(self) -> Goals:

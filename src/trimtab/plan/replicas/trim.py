@@ -37,6 +37,9 @@ LEAST_CHANGES, MOST_CHANGES = 200_000, 600_000
 DETOURS = 4
 """Searches again at most where disks are too full for a part of the way."""
 
+WITHOUT_FURTHER_COPIES = 2
+"""Number of the last search for a request that copies only partitions which the request concerns."""
+
 CHUNK = 1 << 16
 """Random changes drawn at a time."""
 
@@ -93,22 +96,27 @@ def _passable(problem: ProblemData) -> tuple[Path, Problem | None]:
 def _scoped_search(problem: ProblemData) -> Placement:
     """The placement after the moves that a request needs.
 
-    Other partitions change only if a broker would be above θ without that: first leaders, then replicas.
+    Other partitions change only if a broker would be above θ without that: first leaders, then replicas. The
+    first placement within θ for no more bytes than the request needs is the one; else that of fewest bytes.
     """
     lawful = repaired(problem)
     touched = (lawful.place != problem.arrays.home).any(axis=1) | (lawful.lead != problem.home_lead)
     closed = np.zeros_like(problem.arrays.may_receive)
     leaders = replace(problem, arrays=problem.arrays._replace(may_receive=closed))
-    tries = [(problem, problem.free & touched), (leaders, problem.free), (problem, problem.free)]
-    if problem.settings.demotes_only:
-        tries[0] = (leaders, tries[0][1])
-    best, breach = lawful, np.inf
-    for rules, movable in tries:
+    tries = [
+        (leaders, problem.free & touched),
+        (problem, problem.free & touched),
+        (leaders, problem.free),
+        (problem, problem.free),
+    ]
+    needed = _rating(problem, lawful).cost
+    best, least = lawful, (np.inf, np.inf)
+    for turn, (rules, movable) in enumerate(tries):
         found = _searched(rules, lawful, movable)
-        left = TrimSearch(problem, lawful, 0).rating(found).breach
-        if left < breach:
-            best, breach = found, left
-        if breach <= NEGLIGIBLE:
+        breach, cost, _ = _rating(problem, found).key
+        if (breach, cost) < least:
+            best, least = found, (breach, cost)
+        if least[0] == 0.0 and (least[1] <= needed or turn == WITHOUT_FURTHER_COPIES):
             break
     return best
 

@@ -56,7 +56,8 @@ def hard_problems(
     arrays, settings = problem.arrays, problem.settings
     if settings.to_disks and not settings.fix_offline:
         return [], []
-    remain = arrays.leaving & (place == arrays.home)
+    # A replica remains wherever its broker is in the list: slots can be exchanged, and nothing moves.
+    remain = arrays.leaving & (place[:, None, :] == arrays.home[:, :, None]).any(axis=2)
     rows = np.arange(len(place))
     ids = problem.snapshot.brokers.id
     held = (arrays.home >= 0).any(axis=1)

@@ -88,7 +88,9 @@ def judge(
         overloads=("theta" in problem.settings.goals and bool(lifted.any())) or lifts,
         any_move=any_move,
         cuts=cuts,
-        incomplete=bool(unmet or open_ or too_full) or any("peak_usage" in one.proof for one in missed),
+        incomplete=bool(unmet or open_ or too_full)
+        or any("peak_usage" in one.proof for one in missed)
+        or any(one.proof.get("of") == "theta" for one in uneven),
         settled=settled,
     )
 
@@ -132,7 +134,7 @@ def _capacity(
             continue
         why = (
             _too_few_brokers(problem, load, r)
-            or must_exceed_theta(problem, r)
+            or (must_exceed_theta(problem, r) if _comes_down(problem, r) else None)
             or _indivisible(problem, r, theta, "theta", led)
         )
         if why is not None:
@@ -158,7 +160,7 @@ def _capacity(
 
 def _too_few_brokers(problem: ProblemData, load: FloatArray, r: int) -> Problem | None:
     """The total is more than all brokers together may carry: how many more of their kind it takes."""
-    if not problem.fixed_mean[r] or (problem.scoped and not _all_below_theta(problem, r)):
+    if not problem.fixed_mean[r] or not _comes_down(problem, r):
         return None
     name, counted = RESOURCES[r], problem.counted[:, r]
     capacity = problem.snapshot.brokers.capacity[counted, r]
@@ -166,8 +168,10 @@ def _too_few_brokers(problem: ProblemData, load: FloatArray, r: int) -> Problem 
     return too_few_brokers(name, name, UNITS[name], load[counted, r], capacity, theta, {})
 
 
-def _all_below_theta(problem: ProblemData, r: int) -> bool:
-    """Whether no broker is above θ in the snapshot; one that is may stay so where a plan is scoped."""
+def _comes_down(problem: ProblemData, r: int) -> bool:
+    """Whether every broker is to be below θ: one that is above it already may stay so in a scoped plan."""
+    if not (problem.scoped or problem.resizes):
+        return True
     return bool((problem.first_usage[problem.counted[:, r], r] <= problem.settings.theta[r]).all())
 
 
@@ -180,9 +184,15 @@ def _indivisible(problem: ProblemData, r: int, limit: float, goal: str, led: Boo
     if (service & ~problem.counted[:, r]).any():
         return None
     smallest = float(arrays.inverse[service, r].min())
+    if goal == "theta" and (problem.scoped or problem.resizes):
+        # A leader that stays where it is lifts nobody.
+        led = led & (problem.home_lead < 0) if problem.scoped else np.zeros_like(led)
     use = np.where(led, arrays.use[:, 1, r], 0.0) * smallest
     p = int(np.argmax(use))
     if not exceeds(use[p], limit):
+        return None
+    most = np.where(problem.scoped & problem.counted[service, r], problem.first_usage[service, r], 0.0)
+    if goal == "theta" and not exceeds(arrays.use[p, 1, r] * arrays.inverse[service, r], most).all():
         return None
     name, topic, number = RESOURCES[r], parts.topics[parts.topic[p]], int(parts.number[p])
     return Problem(
