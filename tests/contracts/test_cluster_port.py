@@ -253,6 +253,56 @@ def test_a_throttle_is_written_read_and_taken_away(cluster: Cluster) -> None:
     cluster.delete(topic)
 
 
+def test_a_cordon_is_written_read_and_taken_away(cluster: Cluster) -> None:
+    """All log dirs, one of them, none; the broker tells of its dirs what it was told."""
+    port = cluster.port
+    paths = sorted(log_dir.path for log_dir in look(cluster).log_dirs[4])
+    assert port.read_cordons([3, 4]) == {3: None, 4: None}
+    for value, cordoned in (("*", paths), (paths[0], paths[:1]), (None, [])):
+        assert port.write_cordons({4: value}) == {}
+        cluster.wait(lambda value=value: port.read_cordons([3, 4]) == {3: None, 4: value}, 5)  # type: ignore[misc]
+        look_until(
+            cluster,
+            lambda seen, cordoned=cordoned: (  # type: ignore[misc]
+                sorted(log_dir.path for log_dir in seen.log_dirs[4] if log_dir.cordoned) == cordoned
+            ),
+        )
+    assert port.write_cordons({4: None}) == {}
+    assert code(port.write_cordons({4: "/no/such/dir"}).get(4)) == "InvalidRequest"
+
+
+def test_a_cordoned_broker_takes_replicas_that_are_sent_there(cluster: Cluster) -> None:
+    """Only Kafka's own choice leaves it out: lists that name it are taken as before."""
+    topic = cluster.create({0: [1, 2], 1: [1, 3]}, MB)
+    sent, reordered = TopicPartition(topic, 0), TopicPartition(topic, 1)
+    assert cluster.port.write_cordons({3: "*"}) == {}
+    try:
+        cluster.wait(lambda: cluster.port.read_cordons([3]) == {3: "*"}, 5)
+        answers = cluster.port.reassign({sent: (1, 3), reordered: (3, 1)})
+        assert answers == {sent: None, reordered: None}
+        cluster.wait(lambda: replicas(cluster, sent) == (1, 3) and replicas(cluster, reordered) == (3, 1))
+    finally:
+        assert cluster.port.write_cordons({3: None}) == {}
+        cluster.wait(lambda: cluster.port.read_cordons([3]) == {3: None}, 5)
+    cluster.delete(topic)
+
+
+def test_a_dead_broker_neither_tells_nor_takes_a_cordon(cluster: Cluster) -> None:
+    """Nobody else answers for it, and trying again may help."""
+    cluster.kill(4)
+    try:
+        cluster.wait(lambda: 4 not in look(cluster).alive)
+        with pytest.raises(PortError) as refused:
+            cluster.port.read_cordons([1, 4])
+        assert refused.value.failure.transient
+        failures = cluster.port.write_cordons({1: None, 4: "*"})
+        assert failures.keys() == {4}
+        assert failures[4].transient
+    finally:
+        cluster.start(4)
+        cluster.wait(lambda: 4 in look(cluster).alive)
+
+
 def test_claims_are_left_and_taken_away(cluster: Cluster) -> None:
     """The texts that say who acts here survive in the cluster; two stand side by side."""
     assert cluster.port.read_claims() == frozenset()

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -57,10 +58,16 @@ class Operator:
         """The command with the address of the sandbox."""
         return (*words, "--bootstrap", self.sandbox.bootstrap)
 
-    def plan(self, name: str, changes: Mapping[int, tuple[tuple[int, ...], tuple[int, ...]]]) -> str:
+    def plan(
+        self,
+        name: str,
+        changes: Mapping[int, tuple[tuple[int, ...], tuple[int, ...]]],
+        drain: tuple[int, ...] = (),
+    ) -> str:
         """A plan file."""
         path = self.folder / name
-        write_plan(plan_of(*[(TOPIC, n, b, a) for n, (b, a) in changes.items()], size=RECORD * RECORDS), path)
+        plan = plan_of(*[(TOPIC, n, b, a) for n, (b, a) in changes.items()], size=RECORD * RECORDS)
+        write_plan(replace(plan, settings={"drain": list(drain)} if drain else {}), path)
         return str(path)
 
     def placement(self) -> dict[int, tuple[tuple[int, ...], int | None]]:
@@ -185,6 +192,35 @@ def test_ctrl_c_twice_rolls_back_what_is_in_flight(operator: Operator) -> None:
     assert ": cancelled (cancelled on request)" in out
     operator.assert_clean()
     operator.assert_replicas(BEFORE, BEFORE, BEFORE)
+
+
+def test_a_drained_broker_gets_no_new_topics_and_a_cancel_takes_that_back(operator: Operator) -> None:
+    """Cancelled, the broker's settings are as before; after the drain it is cordoned, which the text says."""
+    plan = operator.plan("plan.json", {n: (BEFORE, (1, 3)) for n in range(3)}, drain=(2,))
+    running = operator.begin(*operator.on_cluster("apply", plan, "--yes", "--throttle", "500000"))
+    operator.wait_until(operator.reassigning)
+    assert operator.port.read_cordons([2]) == {2: "*"}
+    code, _, err = operator.type(*operator.on_cluster("execution", "cancel"))
+    assert code == 0, err
+    running.communicate(timeout=PATIENCE_SECONDS)
+    operator.assert_clean()
+    operator.assert_replicas(BEFORE, BEFORE, BEFORE)
+    operator.wait_until(lambda: operator.port.read_cordons([2]) == {2: None})
+    try:
+        code, out, err = operator.type(*operator.on_cluster("apply", plan, "--yes"))
+        assert code == 0, err
+        assert "first: broker 2 cordoned (cordoned.log.dirs = *)" in err
+        assert "broker 2 stays cordoned" in out
+        assert operator.port.read_cordons([1, 2, 3]) == {1: None, 2: "*", 3: None}
+        operator.admin.create_topics({"later": {"num_partitions": 6, "replication_factor": 2}})
+        names = [TopicPartition("later", n) for n in range(6)]
+        operator.wait_until(lambda: len(operator.port.observe(names, [], wide=False).placements) == 6)
+        placements = operator.port.observe(names, [], wide=False).placements.values()
+        assert {frozenset(placement.replicas) for placement in placements} == {frozenset({1, 3})}
+        operator.admin.delete_topics(["later"])
+    finally:
+        operator.port.write_cordons({2: None})
+        operator.wait_until(lambda: operator.port.read_cordons([2]) == {2: None})
 
 
 def test_the_second_trimtab_is_refused_by_name(operator: Operator, tmp_path: Path) -> None:

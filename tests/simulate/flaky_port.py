@@ -90,6 +90,14 @@ class FlakyPort:
         """See `ClusterPort.write_throttle`."""
         return self._call(lambda: self._port.write_throttle(config))
 
+    def read_cordons(self, brokers: Collection[int]) -> Mapping[int, str | None]:
+        """See `ClusterPort.read_cordons`."""
+        return self._call(lambda: self._port.read_cordons(brokers))
+
+    def write_cordons(self, values: Mapping[int, str | None]) -> Mapping[int, Failure]:
+        """See `ClusterPort.write_cordons`."""
+        return self._call(lambda: self._port.write_cordons(values))
+
     @property
     def claim_rights(self) -> str:
         """See `ClaimPort.claim_rights`."""

@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from simulation.worlds import World, random_world
+from simulate.checkers.ending import cordons_of
+from simulate.kafka.configs import ConfigOperation
+from simulation.worlds import ACTOR, World, random_world
 from trimtab.act import lease as lease_module
 from trimtab.act import runner as runner_module
 from trimtab.act.execution.state import Status
@@ -73,6 +75,55 @@ def test_killed_at_every_write_and_cancelled_the_cluster_is_clean(seed: int, tmp
         if not again.live(dies_at=write):
             again.live_to_the_end(cancel=True)
         assert_good(again)
+
+
+@pytest.mark.parametrize("seed", range(3300, 3310))
+def test_a_drained_broker_is_cordoned_before_the_first_batch_and_stays_so(seed: int, tmp_path: Path) -> None:
+    """Nothing is moved before the broker is cordoned; no cordon is removed after a drain that ended."""
+    world = random_world(seed, tmp_path, drains=True)
+    assert world.live()
+    assert_plan_carried_out(world)
+    assert_good(world)
+    (broker,) = world.plan.settings["drain"]
+    deeds = [h for h in world.cluster.history if h.actor == ACTOR and h.verb in ("configure", "reassign")]
+    cordons = [h for h in deeds if h.subject == ("broker", str(broker))]
+    assert [h.detail for h in cordons] == [(("cordoned.log.dirs", ConfigOperation.SET, "*"),)]
+    moves = [h for h in deeds if h.verb == "reassign"]
+    assert all(deeds.index(move) > deeds.index(cordons[0]) for move in moves)
+    assert cordons_of(world.cluster)[broker] == "*"
+
+
+@pytest.mark.parametrize("cancel", [False, True])
+@pytest.mark.parametrize("seed", range(3320, 3322))
+def test_killed_at_every_write_of_a_drain(seed: int, cancel: bool, tmp_path: Path) -> None:
+    """Whether resumed or cancelled, the broker is cordoned after the drain alone; else it is as before."""
+    world = random_world(seed, tmp_path / "whole", median_bytes=SMALL, drains=True)
+    world.live()
+    (broker,) = world.plan.settings["drain"]
+    for write in range(2, world.writes + 1):
+        for before in (True, False):
+            again = random_world(seed, tmp_path / f"{write}-{before}", median_bytes=SMALL, drains=True)
+            if not again.live(dies_at=write, before=before):
+                again.live_to_the_end(cancel=cancel)
+            assert_good(again)
+            assert again.state is not None
+            done = again.state.status is Status.FINISHED
+            assert done or cancel
+            assert cordons_of(again.cluster)[broker] == ("*" if done else again.before.cordons[broker])
+
+
+@pytest.mark.parametrize("seed", range(3400, 3460))
+def test_whatever_goes_wrong_in_a_drain_no_cordon_is_left_behind(seed: int, tmp_path: Path) -> None:
+    """Brokers die, the drained one among them, calls get lost, trimtab is killed, stopped or cancelled."""
+    world = random_world(seed, tmp_path, seed % 7, lost_fraction=0.03 * (seed % 3), drains=True)
+    for _ in range(int(world.generator.integers(0, 4))):
+        dies_at = int(world.generator.integers(1, 20))
+        if world.live(dies_at=dies_at, before=bool(world.generator.integers(2))):
+            break
+        world.pass_time(float(world.generator.choice([0.1, 3.0, 30.0, 100.0])))
+    else:
+        world.live_to_the_end(cancel=bool(world.generator.integers(2)))
+    assert_good(world)
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import numpy as np
 from simulate.checkers.deeds import foreign_work_respected, no_copy_sent_to_the_dead
 from simulate.checkers.ending import (
     Before,
+    cordons_as_they_should_be,
     every_step_accounted,
     no_lease_left,
     no_partition_offline,
@@ -29,7 +30,7 @@ from support.journals import CODECS
 from support.mortal import MortalJournal
 from support.plans import REASON, plan_of
 from trimtab.act.acting import Prepared
-from trimtab.act.applying import begin, prepare, runner_of
+from trimtab.act.applying import begin, prepare, runner_of, state_of
 from trimtab.act.execution.state import FINAL
 from trimtab.act.lease import Lease
 from trimtab.act.port import PortError
@@ -131,6 +132,9 @@ class World:
                 self.writes = store.journal.writes
             entries = store.journal.entries()
             self.execution = entries[0].id if entries else None
+            if self.execution is not None:
+                # Whoever is killed right after a write has not told the watcher of it.
+                self.state = state_of(ACTING, store, self.execution)
             return bool(entries) and entries[0].status in FINAL
 
     def live_to_the_end(self, cancel: bool = False, attempts: int = 30) -> None:
@@ -153,6 +157,7 @@ class World:
         return [
             *self.watch.violations[:10],
             *no_throttle_left(self.cluster, self.before),
+            *cordons_as_they_should_be(self.cluster, self.before, self.state),
             *no_lease_left(self.cluster),
             *no_reassignment_left(self.cluster, {ACTOR}),
             *replication_factor_kept(
@@ -244,6 +249,7 @@ def random_world(
     median_bytes: float = 200e6,
     *,
     resizes: bool = False,
+    drains: bool = False,
 ) -> World:
     """Four to six brokers, a plan that moves about half of the partitions, and so many faults.
 
@@ -251,6 +257,8 @@ def random_world(
     ----------
     resizes
         The plan adds and drops replicas instead; no partition comes to have fewer than two.
+    drains
+        The plan says that it drains a broker, of which one log dir may be cordoned before.
     """
     another = _resized if resizes else _another
     generator = np.random.default_rng(seed)
@@ -272,6 +280,8 @@ def random_world(
             if generator.random() < 0.6:
                 changes.append((f"t{topic}", number, tuple(held), another(generator, held, brokers)))
     plan = _with_log_dirs(generator, cluster, plan_of(*changes))
+    if drains:
+        plan = _draining(generator, cluster, plan)
     settings = ExecutionSettings(
         throttle=str(generator.choice(["auto", "none", "5000000", "20000000"])),
         copies_per_broker=int(generator.integers(1, 4)),
@@ -284,6 +294,25 @@ def random_world(
     )
     script: list[Fault] = random_faults(generator, cluster, 120.0, faults) if faults else []
     return World(seed, folder, cluster, plan, settings, FaultScript(script), generator, lost_fraction)
+
+
+def _draining(generator: np.random.Generator, cluster: SimulatedKafka, plan: Plan) -> Plan:
+    """The plan as one that drains the broker that it gives the fewest replicas; others get what it would."""
+    gains = {broker: 0 for broker in cluster.brokers}
+    for a in plan.assignments:
+        for broker in set(a.after) - set(a.before):
+            gains[broker] += 1
+    broker = min(gains, key=lambda one: (gains[one], one))
+    filled = {(a.topic, a.partition) for a in plan.assignments if broker in set(a.after) - set(a.before)}
+    if generator.random() < 0.5:
+        change = [("cordoned.log.dirs", ConfigOperation.SET, "/d0")]
+        cluster.controller.alter_configs(ResourceType.BROKER, str(broker), change)
+    return replace(
+        plan,
+        settings={"drain": [broker]},
+        moves=tuple(move for move in plan.moves if (move.topic, move.partition) not in filled),
+        assignments=tuple(a for a in plan.assignments if (a.topic, a.partition) not in filled),
+    )
 
 
 def _with_log_dirs(generator: np.random.Generator, cluster: SimulatedKafka, plan: Plan) -> Plan:

@@ -7,6 +7,7 @@ from support.fake_port import FakeCluster
 from support.invariants import forbidden_changes, violations
 from support.journals import CODECS
 from trimtab.act.journal import Journal
+from trimtab.act.replicas.cordon import with_drained
 from trimtab.act.replicas.machine import ReplicasMachine, new_execution
 from trimtab.act.replicas.port import TopicPartition
 from trimtab.act.replicas.prepare import compare, steps_of
@@ -41,7 +42,8 @@ def prepared(cluster: FakeCluster, plan: Plan, settings: ExecutionSettings = SET
     partitions = [TopicPartition(a.topic, a.partition) for a in plan.assignments]
     seen = cluster.observe(partitions, sorted(cluster.alive), wide=True)
     comparison = compare(plan, seen.placements, frozenset(seen.reassignments))
-    return new_execution(cluster.cluster_id, steps_of(plan, seen, comparison), settings, cluster.now)
+    state = new_execution(cluster.cluster_id, steps_of(plan, seen, comparison), settings, cluster.now)
+    return with_drained(state, plan)
 
 
 def run(

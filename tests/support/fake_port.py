@@ -62,6 +62,10 @@ class FakeCluster:
         self.rates: dict[str, str] = {}
         self.lists: dict[str, dict[str, str]] = {"leader": {}, "follower": {}}
         self.claims: set[str] = set()
+        self.cordons: dict[int, str] = {}
+        self.cordon_failures: dict[int, Failure] = {}
+        self.denied_cordons: Failure | None = None
+        self.without_cordons: set[int] = set()
         self.free_bytes = 10**12
         self.min_in_sync_replicas = 1
         self.remembered_dirs: dict[tuple[TopicPartition, int], str] = {}
@@ -335,6 +339,34 @@ class FakeCluster:
                 if topic in topics:
                     _set(self.lists[kind], topic, value)
         return {}
+
+    def read_cordons(self, brokers: Collection[int]) -> Mapping[int, str | None]:
+        """See `ClusterPort.read_cordons`."""
+        self._call("read_cordons")
+        if self.denied_cordons is not None:
+            raise PortError(self.denied_cordons)
+        self._all_answer(brokers)
+        return {b: self.cordons.get(b) for b in brokers if b not in self.without_cordons}
+
+    def write_cordons(self, values: Mapping[int, str | None]) -> Mapping[int, Failure]:
+        """See `ClusterPort.write_cordons`."""
+        self._call("write_cordons")
+        failures = {}
+        for broker, value in values.items():
+            if broker in self.cordon_failures:
+                failures[broker] = self.cordon_failures[broker]
+            elif broker not in self.alive:
+                failures[broker] = Failure("NodeNotReady", f"broker {broker} does not answer", True)
+            elif value is None:
+                self.cordons.pop(broker, None)
+            else:
+                self.cordons[broker] = value
+        return failures
+
+    def _all_answer(self, brokers: Collection[int]) -> None:
+        dead = sorted(set(brokers) - self.alive)
+        if dead:
+            raise PortError(Failure("NodeNotReady", f"broker {dead[0]} does not answer", True))
 
     def read_claims(self) -> frozenset[str]:
         """See `ClusterPort.read_claims`."""

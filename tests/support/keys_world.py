@@ -133,7 +133,7 @@ def carried_out(
     settings = ActSettings(publishing=Publishing(**publishing))
     _, seen = look(world, plan)
     ready = prepare(plan, seen, False)
-    warnings(world, ready, settings)
+    warnings(world, ready, settings, None)
     clock = Clock()
     state = ACTING.new_execution(ready.cluster_id, ready.steps, settings, clock())
     with Journal(folder / "journal.sqlite", CODECS) as journal:

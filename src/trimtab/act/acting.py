@@ -121,6 +121,8 @@ class Acting(Generic[PortT, PlanT, SettingsT, StateT]):
         is gone on with.
     new_execution
         The state before the first look of a cluster's execution of these steps, at that time.
+    of_plan
+        That state with what it needs of the plan besides the steps.
     with_settings
         A state that goes on with other settings.
     sense
@@ -140,6 +142,7 @@ class Acting(Generic[PortT, PlanT, SettingsT, StateT]):
     new_execution: Callable[[str, tuple[Any, ...], SettingsT, float], StateT]
     machine: Callable[[PortT, Callable[[], float], Any], Machine[Any, StateT]]
     receipt: Callable[[Entry, StateT, Any], Receipt[Any]]
+    of_plan: Callable[[StateT, PlanT], StateT] = lambda state, plan: state
     warnings_again: Callable[[PortT, StateT], list[str]] = lambda port, state: []
     with_settings: Callable[[StateT, SettingsT], StateT] = _with_settings
     sense: Callable[[PlanT, Newest, SettingsT], Any] = lambda plan, newest, settings: None

@@ -55,6 +55,7 @@ def begin(
 ) -> int:
     """Write a new execution down; returns its id."""
     state = acting.new_execution(prepared.cluster_id, prepared.steps, settings, store.clock())
+    state = acting.of_plan(state, prepared.plan)
     cluster = prepared.plan.snapshot.cluster
     return store.journal.create(state, cluster, plan_text, store.owner(), dict(facts or {}))
 

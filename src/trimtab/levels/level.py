@@ -67,8 +67,6 @@ class Option:
         The setting, `section.key`, that the option is a short way to write; None where it is not one.
     table
         The setting is a table of numbers: each word is `NAME=NUMBER`.
-    whole_numbers
-        Each word is a whole number, or several with commas between.
     """
 
     flag: str
@@ -78,7 +76,6 @@ class Option:
     least: float | None = None
     setting: str | None = None
     table: bool = False
-    whole_numbers: bool = False
 
     @property
     def name(self) -> str:
@@ -94,20 +91,11 @@ def words_of(options: Iterable[Option], given: Mapping[str, Any]) -> tuple[Overr
     for option in options:
         value = given.get(option.name)
         if option.setting is not None and value not in (None, False, []):
-            if option.whole_numbers:
-                _require_whole_numbers(option, value)
             text = ",".join(value) if isinstance(value, list) else str(value)
             text = _table_of(option, value) if option.table else text
             typed = option.flag if value is True else f"{option.flag} {_typed(value)}"
             words.append(Override(f"{option.setting}={'true' if value is True else text}", typed))
     return tuple(words)
-
-
-def _require_whole_numbers(option: Option, words: Iterable[str]) -> None:
-    """Refuse a word by the option that was typed, not by the setting that it stands for."""
-    for word in words:
-        if not all(part.strip().isascii() and part.strip().isdigit() for part in word.split(",")):
-            raise SettingsError(f"{option.flag} {word}: expected broker numbers, like 5 or 5,7")
 
 
 def _typed(value: object) -> str:

@@ -51,7 +51,8 @@ class PlanError(TrimtabError):
 
 def did_you_mean(name: str, known: Iterable[str], otherwise: str, before: str = "") -> str:
     """The nearest of the known names, after `before`, as a question; other words where none is near."""
-    close = difflib.get_close_matches(name, list(known), n=1)
+    # A number near another one is no slip of spelling.
+    close = [] if name.isdigit() else difflib.get_close_matches(name, list(known), n=1)
     return f"did you mean {before}{close[0]}?" if close else otherwise
 
 

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from simulate.checkers.ownership import owners
 from simulate.faults import OPERATOR
 from simulate.kafka.cluster import SimulatedKafka
-from simulate.kafka.configs import ResourceType
+from simulate.kafka.configs import CORDONED, ResourceType
 from simulate.kafka.port import CLAIM
 from simulate.kafka.state import PartitionName
 from trimtab.act.replicas.state import ExecutionState
@@ -21,6 +21,7 @@ class Before:
     throttles: Mapping[tuple[str, str], Mapping[str, str]]
     replicas: Mapping[tuple[PartitionName, str], tuple[int, ...]]
     """(partition, topic id) -> list."""
+    cordons: Mapping[int, str | None]
 
     @classmethod
     def of(cls, cluster: SimulatedKafka) -> "Before":
@@ -28,7 +29,34 @@ class Before:
         return cls(
             {resource: dict(values) for resource, values in cluster.configs.throttles().items()},
             {(name, str(p.topic_id)): tuple(p.replicas) for name, p in cluster.partitions.items()},
+            cordons_of(cluster),
         )
+
+
+def cordons_of(cluster: SimulatedKafka) -> dict[int, str | None]:
+    """`cordoned.log.dirs` of every broker."""
+    configs = cluster.configs
+    return {broker: configs.of(ResourceType.BROKER, str(broker)).get(CORDONED) for broker in cluster.brokers}
+
+
+def cordons_as_they_should_be(cluster: SimulatedKafka, before: Before, state: ExecutionState) -> list[str]:
+    """Drained brokers are cordoned after a drain that ended; otherwise cordons are as they were.
+
+    A broker that was dead at the end keeps its cordon, and a note says so. A drained broker that was dead all
+    the time has none.
+    """
+    wrong = []
+    drained = set(state.drained) if state.status in ("finished", "incomplete") else set()
+    for broker, value in cordons_of(cluster).items():
+        if broker in drained and any(f"broker {broker} stays cordoned" in note for note in state.notes):
+            expected = "*"
+        elif any(f"broker {broker} may still be cordoned" in note for note in state.notes):
+            continue
+        else:
+            expected = before.cordons[broker]
+        if value != expected:
+            wrong.append(f"cordoned.log.dirs of broker {broker} is {value}, not {expected}")
+    return wrong
 
 
 def no_throttle_left(cluster: SimulatedKafka, before: Before) -> list[str]:

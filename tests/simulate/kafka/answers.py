@@ -12,6 +12,7 @@ from kafka.protocol import admin
 from simulate.kafka.cluster import SimulatedKafka
 from simulate.kafka.configs import (
     BROKER_THROTTLES,
+    CORDONED,
     NUMBERS,
     TOPIC_THROTTLES,
     WHOLE_CLUSTER,
@@ -149,7 +150,7 @@ def _create(asked: Asked, topic: Message) -> None:
     if topic.assignments:
         assignments = {chosen.partition_index: list(chosen.broker_ids) for chosen in topic.assignments}
     else:
-        brokers = sorted(broker.id for broker in asked.cluster.brokers.values() if not broker.fenced)
+        brokers = sorted(b.id for b in asked.cluster.brokers.values() if not b.fenced and not b.cordoned)
         factor = min(3, len(brokers)) if topic.replication_factor < 1 else topic.replication_factor
         if factor > len(brokers):
             raise KafkaRefusal(
@@ -174,7 +175,9 @@ TOPIC_DEFAULTS = {
     "min.insync.replicas": "1",
     "retention.ms": "604800000",
 }
-BROKER_DEFAULTS = dict.fromkeys(BROKER_THROTTLES, str(2**63 - 1))
+BROKER_DEFAULTS = {**dict.fromkeys(BROKER_THROTTLES, str(2**63 - 1)), CORDONED: ""}
+KNOWN = (*NUMBERS, CORDONED)
+"""Settings of brokers whose values are shown."""
 
 
 def alter_configs(asked: Asked, request: Message) -> Message:
@@ -210,10 +213,10 @@ def describe_configs(asked: Asked, request: Message) -> Message:
                     response.DescribeConfigsResult.DescribeConfigsResourceResult(
                         name=key,
                         # What a broker does not know might be a secret, so it shows the name only.
-                        value=None if kind is ResourceType.BROKER and key not in NUMBERS else value,
+                        value=None if kind is ResourceType.BROKER and key not in KNOWN else value,
                         read_only=False,
                         config_source=source,
-                        is_sensitive=kind is ResourceType.BROKER and key not in NUMBERS,
+                        is_sensitive=kind is ResourceType.BROKER and key not in KNOWN,
                         synonyms=[],
                     )
                     for key, (value, source) in sorted(entries.items())

@@ -10,6 +10,7 @@ LEADER_RATE = "leader.replication.throttled.rate"
 FOLLOWER_RATE = "follower.replication.throttled.rate"
 LEADER_REPLICAS = "leader.replication.throttled.replicas"
 FOLLOWER_REPLICAS = "follower.replication.throttled.replicas"
+CORDONED = "cordoned.log.dirs"
 
 BROKER_THROTTLES = (LEADER_RATE, FOLLOWER_RATE)
 TOPIC_THROTTLES = (LEADER_REPLICAS, FOLLOWER_REPLICAS)

@@ -4,7 +4,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 
 from simulate.kafka.assignment import Leaders, begin_reassignment, revert_reassignment
-from simulate.kafka.configs import Change, ResourceType
+from simulate.kafka.configs import CORDONED, Change, ResourceType
 from simulate.kafka.disks import Disks
 from simulate.kafka.duties import Duties, Membership
 from simulate.kafka.shared import ClusterState
@@ -137,8 +137,29 @@ class Controller:
         self.require()
         if kind is ResourceType.TOPIC and not any(known.topic == name for known in self._partitions):
             raise KafkaRefusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
+        self._check_cordons(kind, name, changes)
         self._state.configs.alter(kind, name, changes)
+        if kind is ResourceType.BROKER and name:
+            value = self._state.configs.of(kind, name).get(CORDONED, "")
+            for path, log_dir in self._brokers[int(name)].log_dirs.items():
+                log_dir.cordoned = value == "*" or path in value.split(",")
         self._history.note(actor, "configure", (kind.name.lower(), name), tuple(changes))
+
+    def _check_cordons(self, kind: ResourceType, name: str, changes: Sequence[Change]) -> None:
+        for key, _, value in changes:
+            if kind is not ResourceType.BROKER or key != CORDONED:
+                continue
+            if not name:
+                raise KafkaRefusal(
+                    ErrorCode.INVALID_REQUEST, "broker id must be specified: [cordoned.log.dirs]"
+                )
+            paths = {path for path in (value or "").split(",") if path}
+            missing = sorted(paths - {"*", *self._brokers[int(name)].log_dirs})
+            if missing:
+                raise KafkaRefusal(
+                    ErrorCode.INVALID_REQUEST,
+                    f"All entries in cordoned.log.dirs must be present in log.dirs. Missing: {missing}",
+                )
 
     def _check_target(self, target: Sequence[int]) -> None:
         if not target or len(set(target)) != len(target):

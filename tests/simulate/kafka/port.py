@@ -6,6 +6,7 @@ from functools import partial
 
 from simulate.kafka.cluster import SimulatedKafka
 from simulate.kafka.configs import (
+    CORDONED,
     FOLLOWER_RATE,
     FOLLOWER_REPLICAS,
     LEADER_RATE,
@@ -42,6 +43,7 @@ NAMES = {
     ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE: "PreferredLeaderNotAvailable",
     ErrorCode.ELECTION_NOT_NEEDED: "ElectionNotNeeded",
     ErrorCode.NO_REASSIGNMENT_IN_PROGRESS: "NoReassignmentInProgress",
+    ErrorCode.INVALID_REQUEST: "InvalidRequest",
 }
 TRANSIENT = {ErrorCode.NOT_CONTROLLER, ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE}
 
@@ -246,7 +248,7 @@ class SimulatedPort:
         answers: dict[TopicPartition, Failure | None] = {}
         for (name, broker), path in targets.items():
             if not self._cluster.brokers[broker].running:
-                failure: Failure | None = Failure("NodeNotReady", f"broker {broker} does not answer", True)
+                failure: Failure | None = _no_answer(broker)
             else:
                 failure = answer_to(
                     partial(self._cluster.disks.move, *name, broker, path, self._actor),
@@ -294,6 +296,25 @@ class SimulatedPort:
                 failures[topic] = failure
         return failures
 
+    def read_cordons(self, brokers: Collection[int]) -> Mapping[int, str | None]:
+        """See `ClusterPort.read_cordons`."""
+        for broker in sorted(brokers):
+            if not self._cluster.brokers[broker].running:
+                raise PortError(_no_answer(broker))
+        configs = self._cluster.configs
+        return {broker: configs.of(ResourceType.BROKER, str(broker)).get(CORDONED) for broker in brokers}
+
+    def write_cordons(self, values: Mapping[int, str | None]) -> Mapping[int, Failure]:
+        """See `ClusterPort.write_cordons`."""
+        failures: dict[int, Failure] = {}
+        for broker, value in sorted(values.items()):
+            change = [_change(CORDONED, value)]
+            if not self._cluster.brokers[broker].running:
+                failures[broker] = _no_answer(broker)
+            elif failure := answer_to(partial(self._configure, ResourceType.BROKER, str(broker), change)):
+                failures[broker] = failure
+        return failures
+
     def read_claims(self) -> frozenset[str]:
         """See `ClusterPort.read_claims`."""
         there = self._cluster.configs.of(ResourceType.BROKER, WHOLE_CLUSTER)
@@ -311,6 +332,10 @@ class SimulatedPort:
 
     def _configure(self, kind: ResourceType, name: str, changes: list[Change]) -> None:
         self._cluster.controller.alter_configs(kind, name, changes, self._actor)
+
+
+def _no_answer(broker: int) -> Failure:
+    return Failure("NodeNotReady", f"broker {broker} does not answer", True)
 
 
 def _change(key: str, value: str | None) -> Change:

@@ -90,6 +90,11 @@ class SimulatedBroker:
     unfence_at: float | None = None
 
     @property
+    def cordoned(self) -> bool:
+        """True if every log dir is cordoned, so that new topics are not placed on it."""
+        return all(log_dir.cordoned for log_dir in self.log_dirs.values())
+
+    @property
     def active(self) -> bool:
         """True if it serves and the controller knows it."""
         return self.running and not self.fenced

@@ -65,7 +65,11 @@ def test_shares_of_a_made_up_capacity_are_not_shown_and_idle_resources_are_named
             None,
             "what was requested .*no leader on broker 1; goals: rack",
         ),
-        ({"fix_offline": True, "drain": (3,)}, r"80.0% +$", "what was requested .*empty broker 3; repair what is"),
+        (
+            {"fix_offline": True, "drain": (3,)},
+            r"80.0% +$",
+            "what was requested .*empty broker 3; repair what is",
+        ),
         ({"replication_factor": {"t": 2}}, r"80.0% +$", "what was requested .*2 replicas of t; goals: rack"),
     ],
 )

@@ -1,5 +1,7 @@
 """Every checker of the simulation, shown something wrong: each must see it."""
 
+from dataclasses import replace
+
 import pytest
 
 from simulate.checkers import deeds, ending
@@ -7,6 +9,7 @@ from simulate.checkers.watch import Watch
 from simulate.kafka.cluster import SimulatedKafka, cluster_of
 from simulate.kafka.configs import FOLLOWER_REPLICAS, LEADER_RATE, ConfigOperation, ResourceType
 from simulate.kafka.port import SimulatedPort
+from trimtab.act.execution.state import Status
 from trimtab.act.replicas.machine import new_execution
 from trimtab.act.replicas.port import TopicPartition
 from trimtab.act.replicas.settings import ExecutionSettings
@@ -32,6 +35,21 @@ def test_a_throttle_left_behind_is_seen(cluster: SimulatedKafka) -> None:
     cluster.controller.alter_configs(ResourceType.BROKER, "", change)
     assert ending.no_throttle_left(cluster, before)
     assert not ending.no_throttle_left(cluster, ending.Before.of(cluster))
+
+
+def test_a_cordon_that_is_not_as_it_should_be_is_seen(cluster: SimulatedKafka) -> None:
+    """Left by a cancel, lacking after a drain that says otherwise, or named by a note."""
+    before = ending.Before.of(cluster)
+    drain = replace(one_step(StepState.DONE), drained=(1,), notes=("broker 1 stays cordoned, ...",))
+    cancelled, finished = (replace(drain, status=s) for s in (Status.CANCELLED, Status.FINISHED))
+    assert not ending.cordons_as_they_should_be(cluster, before, cancelled)
+    assert ending.cordons_as_they_should_be(cluster, before, finished)
+    SimulatedPort(cluster).write_cordons({1: "*"})
+    assert ending.cordons_as_they_should_be(cluster, before, cancelled)
+    assert not ending.cordons_as_they_should_be(cluster, before, finished)
+    assert ending.cordons_as_they_should_be(cluster, before, replace(finished, notes=()))
+    left = replace(cancelled, notes=("broker 1 may still be cordoned, ...",))
+    assert not ending.cordons_as_they_should_be(cluster, before, left)
 
 
 def test_a_claim_left_behind_is_seen(cluster: SimulatedKafka) -> None:

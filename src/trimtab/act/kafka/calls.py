@@ -7,6 +7,7 @@ exception.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from trimtab.act.execution.messages import Failure
@@ -18,6 +19,7 @@ FOLLOWER_RATE: Final = "follower.replication.throttled.rate"
 RATES: Final = (LEADER_RATE, FOLLOWER_RATE)
 LEADER_REPLICAS: Final = "leader.replication.throttled.replicas"
 FOLLOWER_REPLICAS: Final = "follower.replication.throttled.replicas"
+CORDONED: Final = "cordoned.log.dirs"
 MIN_IN_SYNC: Final = "min.insync.replicas"
 
 Change = Mapping[str, str | None]
@@ -105,6 +107,21 @@ class Calls:
                 found[broker] = rates
         return found
 
+    def cordons(self, brokers: Collection[int]) -> dict[int, str | None]:
+        """See `ClusterPort.read_cordons`."""
+        from kafka.admin import ConfigResource, ConfigResourceType
+
+        found: dict[int, str | None] = {}
+        for broker in sorted(brokers):
+            resource = ConfigResource(ConfigResourceType.BROKER, str(broker), [CORDONED])
+            # Without the filter the client leaves out settings that have their default.
+            ask = partial(self.admin.describe_configs, [resource], config_filter="all")
+            setting = self(ask)["broker"][str(broker)].get(CORDONED)
+            if setting is not None:
+                own = setting["config_source"] == "DYNAMIC_BROKER_CONFIG"
+                found[broker] = setting["value"] if own else None
+        return found
+
     def settings_of_topics(
         self, topics: list[str], names: list[str]
     ) -> dict[str, dict[str, tuple[str | None, bool]]]:
@@ -158,6 +175,22 @@ class Calls:
         response = self.send_to_any(self.admin._alter_configs_request(resources, False, True))
         answers = {r.resource_name: answer_of(r.error_code, r.error_message) for r in response.responses}
         return {name: failure for name, failure in answers.items() if failure is not None}
+
+    def change_setting_of_broker(self, broker: int, change: Change) -> Failure | None:
+        """One request to the broker itself, which alone takes changes of its own settings."""
+        from kafka.admin import ConfigResource, ConfigResourceType
+
+        resource = ConfigResource(ConfigResourceType.BROKER, str(broker), _operations(change))
+        request = self.admin._alter_configs_request([resource], False, True)
+
+        async def send() -> Any:
+            return await self.admin._manager.send(request, node_id=broker)
+
+        try:
+            (answer,) = self(lambda: self.admin._manager.run(send)).responses
+        except PortError as error:
+            return error.failure
+        return answer_of(answer.error_code, answer.error_message)
 
 
 def answer_of(code: int, message: str | None) -> Failure | None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from trimtab.act.execution.messages import Failure
 from trimtab.act.kafka.calls import (
+    CORDONED,
     FOLLOWER_RATE,
     FOLLOWER_REPLICAS,
     LEADER_RATE,
@@ -138,6 +139,18 @@ class KafkaAdminPort(Observer, ClaimSettings):
             },
         )
         return {name: f for name, f in failures.items() if f.code != "UnknownTopicOrPartition"}
+
+    def read_cordons(self, brokers: Collection[int]) -> Mapping[int, str | None]:
+        """See `ClusterPort.read_cordons`."""
+        return self._calls.cordons(brokers)
+
+    def write_cordons(self, values: Mapping[int, str | None]) -> Mapping[int, Failure]:
+        """See `ClusterPort.write_cordons`."""
+        answers = {
+            broker: self._calls.change_setting_of_broker(broker, {CORDONED: value})
+            for broker, value in sorted(values.items())
+        }
+        return {broker: failure for broker, failure in answers.items() if failure is not None}
 
 
 @contextmanager

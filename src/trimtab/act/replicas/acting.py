@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from trimtab.act.acting import Acting, Entry, Newest, Prepared
 from trimtab.act.execution.codec import Codec
+from trimtab.act.replicas.cordon import with_drained
 from trimtab.act.replicas.figures import Forecast, forecast
 from trimtab.act.replicas.machine import ReplicasMachine, new_execution
 from trimtab.act.replicas.port import ClusterPort, Observation, ThrottleConfig, TopicPartition
@@ -107,6 +108,7 @@ def receipt_of(entry: Entry, state: ExecutionState, sense: object) -> ReplicasRe
     return ReplicasReceipt(
         measured=measured,
         measured_from=source,
+        notes=state.notes,
         outcomes=tuple(_outcome(record) for record in state.records),
         **entry.receipt_fields(state),
     )
@@ -135,6 +137,7 @@ ACTING = Acting(
     warnings=warnings_before,
     warnings_again=warnings_again,
     new_execution=new_execution,
+    of_plan=with_drained,
     with_settings=with_settings,
     sense=sense,
     machine=ReplicasMachine,

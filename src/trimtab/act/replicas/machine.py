@@ -2,8 +2,9 @@
 
 What holds after every event:
 
-- a final status means that nothing of ours is in flight and no throttle setting is ours;
-- before a throttle setting is changed, its old value is in the state;
+- a final status means that nothing of ours is in flight and no throttle setting is ours; cordons stay only
+  on brokers whose drain has ended;
+- before a throttle setting or a cordon is changed, its old value is in the state;
 - nothing is begun unless the status is `RUNNING` and the cluster was looked at since the last order.
 """
 
@@ -15,24 +16,36 @@ from trimtab.act.execution.machine import Machine
 from trimtab.act.execution.messages import Command, CommandFailed, Event, Wait
 from trimtab.act.execution.record import Blocked
 from trimtab.act.execution.state import Status
-from trimtab.act.execution.transitions import COMMON, well
+from trimtab.act.execution.transitions import COMMON, failed, well
 from trimtab.act.replicas.batch import begin, choose_batch
+from trimtab.act.replicas.cordon import (
+    cordons_read,
+    cordons_written,
+    is_denied,
+    order_to_cordon,
+    order_to_end_cordons,
+    reading_denied,
+)
 from trimtab.act.replicas.messages import (
     CancelAnswered,
     CancelReassignments,
     ClusterObserved,
+    CordonsRead,
+    CordonsWritten,
     ElectionAnswered,
     ElectPreferred,
     LoadSensed,
     LogDirMovesAnswered,
     MoveLogDirs,
     Observe,
+    ReadCordons,
     ReadThrottle,
     Reassign,
     ReassignAnswered,
     SenseLoad,
     ThrottleRead,
     ThrottleWritten,
+    WriteCordons,
     WriteThrottle,
 )
 from trimtab.act.replicas.port import Answers, ClusterPort
@@ -49,7 +62,12 @@ from trimtab.act.replicas.reconcile import observed, why_wait
 from trimtab.act.replicas.settings import ExecutionSettings
 from trimtab.act.replicas.state import ExecutionState
 from trimtab.act.replicas.steps import Step, StepKind, StepRecord, StepState
-from trimtab.act.replicas.throttle import command_failed, order_for_throttle, throttle_read, throttle_written
+from trimtab.act.replicas.throttle import (
+    order_for_throttle,
+    throttle_in_doubt,
+    throttle_read,
+    throttle_written,
+)
 
 
 def new_execution(
@@ -74,10 +92,17 @@ def load_sensed(state: ExecutionState, event: LoadSensed) -> ExecutionState:
     return well(replace(state, load=event, sensed_for_batch=state.batches))
 
 
+def command_failed(state: ExecutionState, event: CommandFailed) -> ExecutionState:
+    """A whole call failed; without the right to read settings brokers are drained without a cordon."""
+    if isinstance(state.awaiting, ReadCordons) and is_denied(event.failure):
+        return reading_denied(state, event.failure)
+    return throttle_in_doubt(failed(state, event.failure))
+
+
 class ReplicasMachine(Machine[ClusterPort, ExecutionState]):
     """The state machine of this level; where there is a sense, it is asked before every batch."""
 
-    changes = (Reassign, MoveLogDirs, CancelReassignments, ElectPreferred, WriteThrottle)
+    changes = (Reassign, MoveLogDirs, CancelReassignments, ElectPreferred, WriteThrottle, WriteCordons)
     facts: ClassVar = {
         **COMMON,
         ClusterObserved: observed,
@@ -87,6 +112,8 @@ class ReplicasMachine(Machine[ClusterPort, ExecutionState]):
         ElectionAnswered: elected,
         ThrottleRead: throttle_read,
         ThrottleWritten: throttle_written,
+        CordonsRead: cordons_read,
+        CordonsWritten: cordons_written,
         LoadSensed: load_sensed,
         CommandFailed: command_failed,
     }
@@ -131,15 +158,19 @@ class ReplicasMachine(Machine[ClusterPort, ExecutionState]):
 
     @classmethod
     def before_batch(cls, state: ExecutionState) -> tuple[ExecutionState, Command | None]:
-        """See `Machine.before_batch`: the load is sensed once for each batch."""
+        """See `Machine.before_batch`: drained brokers are cordoned; the load is sensed for each batch."""
+        order = order_to_cordon(state)
+        if order is not None:
+            return state, order
         if state.sensed_for_batch == state.batches:
             return state, None
         return state, SenseLoad(tuple(dict.fromkeys(record.step.partition for record in state.pending)))
 
     @classmethod
     def give_back(cls, state: ExecutionState) -> tuple[ExecutionState, Command | None]:
-        """See `Machine.give_back`: the throttle."""
-        return state, order_for_throttle(state, [])
+        """See `Machine.give_back`: the throttle, then the cordons, with which the end is written down."""
+        order = order_for_throttle(state, [])
+        return (state, order) if order is not None else order_to_end_cordons(state)
 
     @classmethod
     def ends_as(cls, record: StepRecord, blocked: Blocked) -> StepState:
@@ -172,6 +203,10 @@ class ReplicasMachine(Machine[ClusterPort, ExecutionState]):
                 return self.told(ThrottleRead, port.read_throttle(topics))
             case WriteThrottle(config):
                 return self.told(ThrottleWritten, port.write_throttle(config))
+            case ReadCordons(brokers):
+                return self.told(CordonsRead, port.read_cordons(brokers))
+            case WriteCordons(values):
+                return self.told(CordonsWritten, port.write_cordons(values))
         raise AssertionError(f"no way to perform {command}")
 
 

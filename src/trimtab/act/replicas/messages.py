@@ -70,6 +70,20 @@ class WriteThrottle(Command):
     kept_rates: bool = False
 
 
+@dataclass(frozen=True)
+class ReadCordons(Command):
+    """Find out what `cordoned.log.dirs` of these brokers is. Answer: `CordonsRead`."""
+
+    brokers: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class WriteCordons(Command):
+    """Set `cordoned.log.dirs` of brokers; None removes it. Answer: `CordonsWritten`."""
+
+    values: Mapping[int, str | None]
+
+
 class SenseLoad(OfPartitions):
     """Find out whether the partitions still to be moved need moving. Answer: `LoadSensed`."""
 
@@ -116,6 +130,20 @@ class ThrottleWritten(Event):
     """Answer to `WriteThrottle`; failures by topic, the empty string stands for the rates."""
 
     failures: Mapping[str, Failure] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class CordonsRead(Event):
+    """Answer to `ReadCordons`; a broker that has no such setting is missing."""
+
+    values: Mapping[int, str | None]
+
+
+@dataclass(frozen=True)
+class CordonsWritten(Event):
+    """Answer to `WriteCordons`; failures by broker."""
+
+    failures: Mapping[int, Failure] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

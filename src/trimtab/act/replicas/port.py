@@ -246,3 +246,21 @@ class ClusterPort(ClaimPort, Protocol):
             empty string stands for the rates.
         """
         ...
+
+    def read_cordons(self, brokers: Collection[int]) -> Mapping[int, str | None]:
+        """`cordoned.log.dirs` that these brokers have of their own, None where it is not set.
+
+        A broker that has no such setting (Kafka before 4.3) is left out. Each is asked itself; one that does
+        not answer fails the call.
+        """
+        ...
+
+    def write_cordons(self, values: Mapping[int, str | None]) -> Mapping[int, Failure]:
+        """Set `cordoned.log.dirs` of these brokers (`*` for all log dirs); None removes it.
+
+        Returns
+        -------
+        Mapping
+            Broker -> failure. Each is asked itself, since a broker takes only changes of its own settings.
+        """
+        ...

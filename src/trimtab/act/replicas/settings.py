@@ -34,6 +34,8 @@ class ExecutionSettings(Patience):
         Share of a log dir that must stay free when all copies of a batch have arrived.
     drop_unneeded
         Whether steps that later telemetry shows to be no longer needed are dropped.
+    cordon_drained
+        Whether brokers that the plan drains are cordoned before the first batch, where Kafka supports it.
     stall_seconds
         How long a copy may make no progress before it is rolled back.
     foreign_wait_seconds
@@ -56,6 +58,7 @@ class ExecutionSettings(Patience):
     leaders_per_batch: int = 500
     disk_reserve_fraction: float = 0.05
     drop_unneeded: bool = True
+    cordon_drained: bool = True
     stall_seconds: float = 300.0
     in_sync_wait_seconds: float = 60.0
 

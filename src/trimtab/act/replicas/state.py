@@ -41,6 +41,23 @@ class ThrottleMemory:
         return not self.rates_touched and not self.topics
 
 
+@dataclass(frozen=True)
+class Cordon:
+    """A broker that we cordon, or are about to.
+
+    Attributes
+    ----------
+    before
+        The broker's own `cordoned.log.dirs` before us; None where it was not set.
+    is_set
+        Whether Kafka has confirmed ours.
+    """
+
+    broker: int
+    before: str | None
+    is_set: bool = False
+
+
 @dataclass(frozen=True, kw_only=True)
 class KeptReplicas(Kept[StepRecord, ExecutionSettings]):
     """The part that the journal keeps, and all that a resumed execution needs.
@@ -53,17 +70,26 @@ class KeptReplicas(Kept[StepRecord, ExecutionSettings]):
         What must be given back.
     copies_per_broker, rate_bytes_per_second
         The pace at present; a rate of None is no throttle.
+    drained
+        Brokers that the plan drains.
+    cordons
+        Those of them that have a cordon of ours, and what must be given back unless the drain ends.
+    notes
+        Sentences on settings of the cluster, for receipts.
     """
 
     baseline: frozenset[TopicPartition] | None = None
     throttle: ThrottleMemory = field(default_factory=ThrottleMemory)
     copies_per_broker: int = 1
     rate_bytes_per_second: float | None = None
+    drained: tuple[int, ...] = ()
+    cordons: tuple[Cordon, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def clean(self) -> bool:
-        """True if no throttle setting is ours."""
-        return self.throttle.empty
+        """True if no throttle setting and no cordon is ours."""
+        return self.throttle.empty and not self.cordons
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,6 +106,8 @@ class ExecutionState(KeptReplicas, Execution[StepRecord, ExecutionSettings]):
         The load as sensed last, and the number of batches begun then.
     throttle_in_force
         What we set last; None where that is not known.
+    cordons_settled
+        Drained brokers that need no order: they are cordoned, or cannot be.
     """
 
     level: ClassVar[str] = "replicas"
@@ -91,6 +119,7 @@ class ExecutionState(KeptReplicas, Execution[StepRecord, ExecutionSettings]):
     load: LoadSensed = NOTHING_SENSED
     sensed_for_batch: int | None = None
     throttle_in_force: ThrottleConfig | None = None
+    cordons_settled: frozenset[int] = frozenset()
 
     @property
     def seen_whole(self) -> bool:

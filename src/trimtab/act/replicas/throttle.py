@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from trimtab.act.execution.messages import Command, CommandFailed, Failure
+from trimtab.act.execution.messages import Command, Failure
 from trimtab.act.execution.state import Status
 from trimtab.act.execution.transitions import failed, well
 from trimtab.act.replicas.messages import Headroom, ReadThrottle, ThrottleRead, ThrottleWritten, WriteThrottle
@@ -238,7 +238,6 @@ def throttle_written(state: ExecutionState, event: ThrottleWritten) -> Execution
     return well(replace(state, throttle=memory, throttle_in_force=order.config.of_topics(kept)))
 
 
-def command_failed(state: ExecutionState, event: CommandFailed) -> ExecutionState:
-    """A whole call failed; a throttle that may or may not have been written is no longer known."""
-    state = failed(state, event.failure)
+def throttle_in_doubt(state: ExecutionState) -> ExecutionState:
+    """After a call that failed as a whole, a throttle that may have been written is no longer known."""
     return replace(state, throttle_in_force=None) if isinstance(state.awaiting, WriteThrottle) else state

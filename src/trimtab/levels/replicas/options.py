@@ -16,7 +16,6 @@ def _brokers(name: str, help: str) -> Option:
         list[str],
         [],
         setting=f"replicas.{name}",
-        whole_numbers=True,
     )
 
 

@@ -36,10 +36,13 @@ class ReplicasReceipt(Receipt[ReplicaOutcome]):
         there is none from after the last step; None where no load is known.
     measured_from
         Which of them it is, in words.
+    notes
+        Sentences on settings of the cluster: brokers that stay cordoned, or could not be.
     """
 
     measured: Measures | None = None
     measured_from: str = ""
+    notes: tuple[str, ...] = ()
 
     @property
     def copied_bytes(self) -> int:

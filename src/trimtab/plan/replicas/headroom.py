@@ -227,7 +227,7 @@ def _shortage(
     room = theta * capacity
     if problem.scoped:
         # A disk that is above θ already keeps what it holds.
-        room = float((ceiling(problem)[: len(here)] * brokers.capacity[:, DISK])[here].sum())
+        room = float((ceiling(problem)[: len(here)][here] * brokers.capacity[here, DISK]).sum())
         if room > theta * capacity * ROUNDING:
             already = f" ({room:.6g} with what full disks hold already)"
     if needed <= room * ROUNDING:
@@ -293,7 +293,10 @@ def too_few_holders(problem: ProblemData, copies: IntArray) -> Problem | None:
         return None
     capacity = problem.snapshot.brokers.capacity[:brokers, DISK]
     held = problem.first_usage[:brokers, DISK] * np.nan_to_num(capacity, posinf=0.0)
-    room = np.where(arrays.may_receive[:brokers], ceiling(problem)[:brokers] * capacity, held)
+    with np.errstate(invalid="ignore"):
+        # Brokers out of service have neither a ceiling nor a capacity that counts.
+        most = ceiling(problem)[:brokers] * capacity
+    room = np.where(arrays.may_receive[:brokers], most, held)
     ids = np.flatnonzero(service)
     ids = ids[np.argsort(-room[ids], kind="stable")]
     found = _most_short(arrays.size, copies, room[ids])
@@ -344,7 +347,7 @@ def too_big(problem: ProblemData) -> tuple[float, BoolArray]:
     if not _theta_asked(problem) or not open_.any() or (open_ & ~counted).any():
         return np.inf, np.zeros(len(problem.arrays.size), dtype=np.bool_)
     capacity = problem.snapshot.brokers.capacity[: problem.brokers, DISK]
-    most = float((ceiling(problem)[: problem.brokers] * capacity)[open_].max())
+    most = float((ceiling(problem)[: problem.brokers][open_] * capacity[open_]).max())
     return most, np.asarray(problem.arrays.size > most * ROUNDING)
 
 
@@ -410,6 +413,8 @@ def _arrivals_in_excess(problem: ProblemData, placement: Placement, may: BoolArr
     share
         Of the excess to be covered.
     """
+    if not may.any():
+        return np.zeros(0, dtype=np.int64)
     usage, top = _disk(problem, placement), ceiling(problem)
     size, arrived = problem.arrays.size, problem.arrived(placement.place) & may[:, None]
     rows: list[int] = []

@@ -121,6 +121,8 @@ def plan_of(
 
 def _first_usage(problem: ProblemData) -> FloatArray:
     """Shape (rows, columns): utilisations of the snapshot."""
+    if problem.bearers.plain:
+        return problem.first_usage
     first = Placement(problem.arrays.home, problem.first_lead)
     return np.asarray(problem.borne(first) * problem.bearers.inverse)
 

@@ -13,6 +13,7 @@ not, each copy is judged, alone and with the copy that came in exchange, and the
 no copy is left out that keeps a broker below it.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,28 +31,29 @@ PAIRS = 8
 
 
 def worthwhile(
-    problem: ProblemData, lawful: Placement, placement: Placement
+    problem: ProblemData, lawful: Callable[[], Placement], placement: Placement
 ) -> tuple[Placement, Problem | None]:
     """The placement, or what remains of it without copies that cost too much, and the problem that says so.
 
     Parameters
     ----------
     lawful
-        The placement after what must move: copies that it needs have no price.
+        Finds the placement after what must move: copies that it needs have no price. It takes time, so it is
+        called only if a price applies.
     """
-    least, total = problem.settings.min_gain_per_copy, float(_held_bytes(problem).sum())
     if "epsilon" not in problem.settings.goals or not problem.bearers.plain or problem.topics is not None:
-        return placement, None
-    extra = _copied(problem, placement) - _copied(problem, lawful)
-    if total <= 0.0 or not (extra > 0).any():
         return placement, None
     borne = problem.borne(placement)
     limits, usage = problem.limits(borne), borne * problem.bearers.inverse
-    gain = _unevenness(problem, limits, _usage(problem, lawful)) - _unevenness(problem, limits, usage)
-    paid = float(extra.sum()) / total
     if potential(limits, usage) <= NEGLIGIBLE:
         return placement, None
-    pruning = _Pruning(problem, lawful, limits, usage, placement, extra / total, least)
+    least, total, start = problem.settings.min_gain_per_copy, float(_held_bytes(problem).sum()), lawful()
+    extra = _copied(problem, placement) - _copied(problem, start)
+    if total <= 0.0 or not (extra > 0).any():
+        return placement, None
+    gain = _unevenness(problem, limits, _usage(problem, start)) - _unevenness(problem, limits, usage)
+    paid = float(extra.sum()) / total
+    pruning = _Pruning(problem, start, limits, usage, placement, extra / total, least)
     pruning.leave_out()
     if 2 * least * (paid - pruning.saved) > gain - pruning.lost:
         pruning.leave_out_until(2 * least * paid - gain)

@@ -154,7 +154,8 @@ class Shares:
                 continue
             room = np.bincount(group[service], weights=capacity[service], minlength=len(size))
             may = (np.minimum(cap[:, None], size[None, :]) * weight[:, None]).sum(axis=0)
-            scarce = room / np.maximum(may, 1e-300)
+            # A group that nothing may burden is not scarce.
+            scarce = np.divide(room, may, out=np.full_like(room, np.inf), where=may > 0)
             orders.append(
                 service[np.lexsort((service, capacity[service], group[service], scarce[group[service]]))]
             )

@@ -62,9 +62,11 @@ def searched(problem: ProblemData) -> Placement:
 
 def _worthwhile(problem: ProblemData) -> tuple[Placement, Problem | None]:
     """The placement that a search ends with, without the copies that cost too much; and what says so."""
-    placement = searched(problem)
-    lawful = repaired(problem) if breaks_rules(problem).any() else problem.home
-    return worthwhile(problem, lawful, placement)
+
+    def lawful() -> Placement:
+        return repaired(problem) if breaks_rules(problem).any() else problem.home
+
+    return worthwhile(problem, lawful, searched(problem))
 
 
 def _passable(problem: ProblemData) -> tuple[Path, Problem | None]:

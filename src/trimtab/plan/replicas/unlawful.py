@@ -148,7 +148,9 @@ def _remaining(
     """For each broker that is to be emptied or to lead nothing, what remains on it, counted and named."""
     brokers, home = problem.snapshot.brokers, problem.arrays.home
     found = []
-    for b in range(problem.brokers):
+    # Few brokers are concerned, and a look at each of them takes time with all partitions.
+    concerned = np.union1d(home[remain], leader[demoted])
+    for b in concerned[(concerned >= 0) & (concerned < problem.brokers)].tolist():
         here = (remain & (home == b)).any(axis=1)
         number, state = int(brokers.id[b]), brokers.state[b]
         goal = "drain" if state == BrokerState.DRAINING else "offline"

@@ -225,7 +225,14 @@ def _source(move: Move) -> str:
 
 def forecast_text(prepared: Prepared, expected: Forecast, settings: ExecutionSettings, every: bool) -> str:
     """Batch after batch, with every partition or not, bytes and time, and what of the plan is left out."""
+    from trimtab.act.replicas.cordon import drained_brokers
+
     lines = []
+    drained = drained_brokers(prepared.plan) if settings.cordon_drained and expected.batches else ()
+    if drained:
+        noun = "broker" if len(drained) == 1 else "brokers"
+        numbers = ", ".join(map(str, drained))
+        lines.append(f"  first: {noun} {numbers} cordoned (cordoned.log.dirs = *), where Kafka supports it")
     shown = len(expected.batches) if every else SHOWN
     for number, batch in enumerate(expected.batches[:shown], 1):
         kinds = Counter(_kind(step) for step in batch.steps)
@@ -331,6 +338,7 @@ def receipt_text(receipt: ReplicasReceipt) -> str:
         for name, sigma in receipt.measured.sigma.items():
             worst, peak = receipt.measured.worst_deviation[name], receipt.measured.peak_usage[name]
             done.append(f"    {name:<12} σ {sigma:.4f}, worst deviation {worst:.1%}, peak {peak:.1%}")
+    done += [f"  note: {note}" for note in receipt.notes]
     left = f"and {bytes_text(sum(outcome.bytes for outcome in receipt.left))} left, none in flight"
     return text_of_receipt(receipt, "replicas", done, _outcome, left)
 
@@ -394,4 +402,5 @@ WORDS = Words(
     cancelling="rolling back what is in flight",
     glance_text=glance_text,
     glance_document=glance_document,
+    notes=lambda state: state.notes,
 )

@@ -171,7 +171,7 @@ def test_elections_come_a_few_at_a_time(
     )
     settings = TakeoverSettings(masters=Handing(at_once=2))
     ready = Prepared(None, seen.cluster, seen, Comparison({}, ()), steps)
-    assert warnings(port, ready, settings) == [
+    assert warnings(port, ready, settings, None) == [
         "led-3: its replicas are being moved now; it is waited for, 30 s"
     ]
     state = carried_out(port, ACTING.new_execution(seen.cluster, steps, settings, 1000.0), tmp_path)

@@ -50,11 +50,11 @@ def test_groups_that_nobody_sees_are_refused_before_the_topic_of_tables_is_made(
     """No heartbeat would change that; members without one are waited for."""
     world = World()
     world.there, world.more = False, (AUDIT,)
-    (told,) = warnings(world, prepare(a_plan(), world.observe(ORDERS), False), KeysSettings())
+    (told,) = warnings(world, prepare(a_plan(), world.observe(ORDERS), False), KeysSettings(), None)
     assert "is made first" in told
     world.more = (NEWER,)
     with pytest.raises(ActError, match="group audit speaks the newer group protocol"):
-        warnings(world, prepare(a_plan(), world.observe(ORDERS), False), KeysSettings())
+        warnings(world, prepare(a_plan(), world.observe(ORDERS), False), KeysSettings(), None)
 
 
 def test_a_member_that_waits_for_partitions_counts() -> None:
@@ -86,7 +86,7 @@ def test_a_rebalance_is_waited_for(tmp_path: Path) -> None:
     world.billing = lambda group: replace(group, assigned={}, rebalancing=True)
     settings = KeysSettings()
     seen = world.observe(ORDERS)
-    (told,) = warnings(world, prepare(a_plan(), seen, False), settings)
+    (told,) = warnings(world, prepare(a_plan(), seen, False), settings, None)
     assert told == (
         "group billing is rebalancing, so that its members are not seen: nothing is published before that "
         "is over"

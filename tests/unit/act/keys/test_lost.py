@@ -136,8 +136,8 @@ def test_a_torn_table_is_replaced_when_asked(tmp_path: Path) -> None:
     world.damaged, world.newest = TORN, 7
     ready = prepare(a_plan(), world.observe(ORDERS), False)
     with pytest.raises(ActError, match="topic orders: table on .* --set execution.keys.replace=true"):
-        warnings(world, ready, KeysSettings())
-    assert warnings(world, ready, KeysSettings(publishing=Publishing(replace=True))) == []
+        warnings(world, ready, KeysSettings(), None)
+    assert warnings(world, ready, KeysSettings(publishing=Publishing(replace=True)), None) == []
     state = carried_out(world, a_plan(), tmp_path, replace=True)
     first, second = world.tables
     assert (state.status, first.version, second.version) == ("finished", 8, 9)

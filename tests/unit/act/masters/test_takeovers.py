@@ -234,7 +234,7 @@ def test_a_node_that_is_behind_is_waited_for(tmp_path: Path) -> None:
     assert carried_out(store, plan, tmp_path, meanwhile=meanwhile).status == "finished"
     store.masters, store.behind = {"a": "0"}, {"1"}
     ready = prepare(plan, store.observe(["a"]), False)
-    assert warnings(store, ready, TakeoverSettings()) == [
+    assert warnings(store, ready, TakeoverSettings(), None) == [
         "a: node 1 is down or behind now; it is waited for, 30 s"
     ]
 

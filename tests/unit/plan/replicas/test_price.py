@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from tests.support.replica_clusters import broker, partition, snapshot
 
+from trimtab.model.plan import Problem
 from trimtab.model.replicas.settings import ReplicasSettings
 from trimtab.plan.replicas.placement import Placement
 from trimtab.plan.replicas.price import worthwhile
@@ -33,6 +34,11 @@ def home_again(problem: ProblemData, kept: Placement) -> list[int]:
     return np.flatnonzero((kept.place != problem.arrays.home).any(axis=1)).tolist()
 
 
+def priced(problem: ProblemData, placement: Placement) -> tuple[Placement, Problem | None]:
+    """What remains of a placement if nothing must move."""
+    return worthwhile(problem, lambda: problem.home, placement)
+
+
 def test_a_direct_copy_gains_the_difference_of_deviations() -> None:
     """50, 20 and 20 of 90: 10 go from 66.7 % above to 33.3 % below the mean of 30.
 
@@ -41,7 +47,7 @@ def test_a_direct_copy_gains_the_difference_of_deviations() -> None:
     """
     for least, kept in ((0.6, [0]), (0.7, [])):
         problem = disks([10.0, 40.0], [20.0], [20.0], least=least)
-        found, cut = worthwhile(problem, problem.home, moved(problem, {0: 1}))
+        found, cut = priced(problem, moved(problem, {0: 1}))
         assert home_again(problem, found) == kept
         assert (cut is None) == bool(kept)
     assert cut is not None
@@ -54,7 +60,7 @@ def test_an_exchange_of_equals_is_left_out_as_a_pair() -> None:
     """30 against 29, next to an empty disk: to send home either alone would make things worse."""
     problem = disks([30.0, 4.0], [26.0], [29.0, 1.0], [0.0], least=0.05)
     swap = moved(problem, {0: 2, 3: 0})
-    found, cut = worthwhile(problem, problem.home, swap)
+    found, cut = priced(problem, swap)
     assert home_again(problem, found) == []
     assert cut is not None
     assert cut.proof["bytes"] == 59.0
@@ -63,7 +69,7 @@ def test_an_exchange_of_equals_is_left_out_as_a_pair() -> None:
 def test_theta_has_no_price() -> None:
     """850 of 1,000 are above θ: what brings it below is kept at any price."""
     problem = disks([100.0, 750.0], [100.0], [0.0], least=100.0)
-    found, cut = worthwhile(problem, problem.home, moved(problem, {0: 1}))
+    found, cut = priced(problem, moved(problem, {0: 1}))
     assert home_again(problem, found) == [0]
     assert cut is None
 
@@ -72,4 +78,15 @@ def test_no_price_keeps_every_copy() -> None:
     """0 asks for none."""
     problem = disks([30.0, 4.0], [26.0], [29.0, 1.0], [0.0], least=0.0)
     swap = moved(problem, {0: 2, 3: 0})
-    assert home_again(problem, worthwhile(problem, problem.home, swap)[0]) == [0, 3]
+    assert home_again(problem, priced(problem, swap)[0]) == [0, 3]
+
+
+def test_a_plan_that_meets_every_goal_has_no_price() -> None:
+    """What must move is not looked for then: it takes as long as a part of the search."""
+
+    def lawful() -> Placement:
+        raise AssertionError("looked for what must move")
+
+    problem = disks([20.0, 20.0], [0.0], least=100.0)
+    placement = moved(problem, {0: 1})
+    assert worthwhile(problem, lawful, placement) == (placement, None)
