@@ -958,7 +958,10 @@ class Judge:
         few = [problem for problem in problems if problem["kind"] == "add_partitions"]
         for problem in few:
             self.check_add_partitions(problem)
-        if verdict == "infeasible" and not (over or short or few or crowds or full_hosts or full_dirs):
+        big = [problem for problem in problems if "allowed_bytes_a_replica" in problem.get("proof", {})]
+        for problem in big:
+            self.check_too_big(problem)
+        if verdict == "infeasible" and not (over or short or few or crowds or big or full_hosts or full_dirs):
             self.check_could_be_placed()
 
     def check_problem(self, problem: dict) -> None:
@@ -1080,6 +1083,18 @@ class Judge:
                 f"brokers {sorted(small)} must hold {needed:g} bytes, {proof['needed_bytes']:g} told, "
                 f"{room:g} allowed"
             )
+
+    def check_too_big(self, problem: dict) -> None:
+        """Partitions that must leave, and are more than any open broker may hold: counted anew."""
+        most = max((self.most_bytes(broker) for broker in self.open_brokers()), default=0.0)
+        left = [
+            key
+            for key, held in self.list.items()
+            if set(held) & self.must_leave(key) and self.size(key) > most and not self.stays(key)
+        ]
+        if len(left) < problem["proof"]["partitions"]:
+            told = problem["proof"]["partitions"]
+            self.fault(f"{len(left)} partitions are too big for every broker that is open, {told} told")
 
     def most_bytes(self, broker: int) -> float:
         """The most that a broker may hold in the end: θ of its disk, or what it holds already."""

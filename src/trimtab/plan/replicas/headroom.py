@@ -223,10 +223,13 @@ def _shortage(
     copies = ((arrays.home >= 0) & (arrays.leaving | brokers.in_service[arrays.home])).sum(axis=1)
     must = np.maximum(copies - elsewhere, 0) * problem.free
     needed, capacity = float((must * arrays.size).sum()), float(brokers.capacity[here, DISK].sum())
+    already = ""
     room = theta * capacity
     if problem.scoped:
         # A disk that is above θ already keeps what it holds.
-        room = float((ceiling(problem)[: len(here)] * brokers.capacity[:, DISK])[here].sum())
+        room = float((ceiling(problem)[: len(here)][here] * brokers.capacity[here, DISK]).sum())
+        if room > theta * capacity * ROUNDING:
+            already = f" ({room:.6g} with what full disks hold already)"
     if needed <= room * ROUNDING:
         return None
     names = {"rack": brokers.rack, "host": brokers.host}.get(name)
@@ -256,9 +259,7 @@ def _shortage(
         "conflicting_constraints" if names else "add_brokers",
         f"disk: {label} must hold {needed:.6g} bytes{f' by the rule of {name}s' if names else ''}, more than "
         f"{100 * theta:g}% of its {int(here.sum())} broker{'s' if here.sum() != 1 else ''}, "
-        f"{theta * capacity:.6g}"
-        f"{f' ({room:.6g} with what full disks hold already)' if room > theta * capacity * ROUNDING else ''}: "
-        f"{'; or '.join(told)}",
+        f"{theta * capacity:.6g}{already}: {'; or '.join(told)}",
         count=count,
         resource="disk",
         proof={
@@ -291,7 +292,7 @@ def too_few_holders(problem: ProblemData, copies: IntArray) -> Problem | None:
     if not problem.counted[:brokers][service, DISK].all():
         return None
     capacity = problem.snapshot.brokers.capacity[:brokers, DISK]
-    held = problem.first_usage[:brokers, DISK] * capacity
+    held = problem.first_usage[:brokers, DISK] * np.nan_to_num(capacity, posinf=0.0)
     with np.errstate(invalid="ignore"):
         # Brokers out of service have neither a ceiling nor a capacity that counts.
         most = ceiling(problem)[:brokers] * capacity
@@ -338,6 +339,16 @@ def too_few_holders(problem: ProblemData, copies: IntArray) -> Problem | None:
             "theta": theta,
         },
     )
+
+
+def too_big(problem: ProblemData) -> tuple[float, BoolArray]:
+    """The most that a broker open for replicas may hold within θ, and shape (partitions,): those above it."""
+    open_, counted = problem.arrays.may_receive[: problem.brokers], problem.counted[: problem.brokers, DISK]
+    if not _theta_asked(problem) or not open_.any() or (open_ & ~counted).any():
+        return np.inf, np.zeros(len(problem.arrays.size), dtype=np.bool_)
+    capacity = problem.snapshot.brokers.capacity[: problem.brokers, DISK]
+    most = float((ceiling(problem)[: problem.brokers][open_] * capacity[open_]).max())
+    return most, np.asarray(problem.arrays.size > most * ROUNDING)
 
 
 MOST_ADDED = 100

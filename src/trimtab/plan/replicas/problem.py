@@ -217,11 +217,12 @@ class ProblemData:
         if self.resizes or not service.any():
             known[:] = False
         # Racks and hosts are not asked of excluded topics.
-        caps = {
-            name: np.where(self.excluded, UNBOUNDED, getattr(self.arrays, name)).astype(np.int32)
-            for name in ("rack_cap", "host_cap")
-        }
-        return Shares(self.wide._replace(inverse=inverse, **caps), service, self.first_lead, known)
+        rack_cap, host_cap = (
+            np.where(self.excluded, UNBOUNDED, cap).astype(np.int32)
+            for cap in (self.arrays.rack_cap, self.arrays.host_cap)
+        )
+        arrays = self.wide._replace(inverse=inverse, rack_cap=rack_cap, host_cap=host_cap)
+        return Shares(arrays, service, self.first_lead, known)
 
     @property
     def goals(self) -> Goals:

@@ -10,7 +10,7 @@ from trimtab.model.plan import Problem
 from trimtab.model.replicas.snapshot import BrokerState
 from trimtab.plan.replicas.arrays import UNBOUNDED
 from trimtab.plan.replicas.board import new_board
-from trimtab.plan.replicas.headroom import no_room, too_few_holders
+from trimtab.plan.replicas.headroom import no_room, too_big, too_few_holders
 from trimtab.plan.replicas.lawful import find_places
 from trimtab.plan.replicas.placement import Placement, crowding
 from trimtab.plan.replicas.problem import ProblemData
@@ -74,6 +74,15 @@ def hard_problems(
     holders = too_few_holders(problem, _copies(problem)) if left.any() and not full else None
     if holders is not None:
         full, explained = [holders], explained | (left & arrays.movable)
+    most, big = too_big(problem)
+    if (big := big & left & arrays.movable & ~explained).any():
+        why = (
+            "cannot leave, as no broker that may receive replicas may hold so many bytes within theta: "
+            f"{float(arrays.size[big].max()):.6g} bytes, and "
+            f"{most:.6g} at most; add bigger brokers, or keep less data"
+        )
+        proof_of_size: dict[str, object] = {"goal": "theta", "allowed_bytes_a_replica": most}
+        full, explained = [*full, _conflict(problem, big, why, proof_of_size)], explained | big
     totals = _remaining(problem, remain, leader, demoted)
     fixed = problem.excluded & ~arrays.movable & ~problem.orphaned
     if (leaderless & (left | explained | fixed)).any():

@@ -239,3 +239,20 @@ def test_a_rebalance_is_refused_where_nothing_else_may_move(other: str) -> None:
     """Both requests leave every other replica where it is."""
     with pytest.raises(SettingsError, match="rebalance"):
         read_settings(None, ["replicas.rebalance=true", f"replicas.{other}"], {})
+
+
+def test_leaders_on_a_demoted_broker_are_counted_beside_a_replica_that_cannot_leave() -> None:
+    """Of two brokers one is to be emptied and the other is to lead nothing: neither request can be met."""
+    plan = planned([partition("a", 0, [1, 2])], brokers=2, drain=(2,), demote=(1,))
+    assert not plan.verdict.is_complete
+    assert left_on(plan, 1) == {"goal": "demote", "replicas": 0, "leaders": 1}
+    assert left_on(plan, 2) == {"goal": "drain", "replicas": 1, "leaders": 0}
+
+
+def test_a_replica_bigger_than_any_broker_may_hold_is_proven_impossible() -> None:
+    """A replica of 90 must leave broker 1, and every other broker may hold 80 of 100."""
+    plan = planned([partition("a", 0, [1], load=(0.0, 90.0, 0.0, 0.0))], drain=(1,))
+    assert plan.verdict is Verdict.INFEASIBLE
+    (proof,) = [one.proof for one in plan.problems if "allowed_bytes_a_replica" in one.proof]
+    assert proof["partitions"] == 1
+    assert proof["allowed_bytes_a_replica"] == pytest.approx(80.0)
