@@ -223,7 +223,7 @@ def test_a_broker_that_comes_back_in_time_gets_its_value_back(cluster: FakeClust
 
 
 def test_only_a_cordon_that_kafka_has_confirmed_is_said_to_stay(cluster: FakeCluster) -> None:
-    """The broker dies while it is asked: whether the order took effect is not known at the end of the drain."""
+    """The broker dies while it is asked: nobody knows whether the order took effect."""
     real = cluster.write_cordons
 
     def die(values: Mapping[int, str | None]) -> Mapping[int, Failure]:
