@@ -52,7 +52,8 @@ def order_to_cordon(state: ExecutionState) -> Command | None:
 def order_to_end_cordons(state: ExecutionState) -> tuple[ExecutionState, Command | None]:
     """After a drain the cordons stay; after an early end each broker gets its value from before."""
     if state.outcome in KEEPING:
-        kept = [_kept_text(cordon) for cordon in state.cordons]
+        unsure = "Kafka did not confirm it"
+        kept = [_kept_text(one) if one.is_set else _left_text(one, unsure) for one in state.cordons]
         return _noted(replace(state, cordons=()), *kept), None
     back = {cordon.broker: cordon.before for cordon in state.cordons if cordon.broker in state.seen.alive}
     if back:

@@ -1,7 +1,7 @@
 """Drained brokers are cordoned: when, until when, and what is said where that cannot be."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -220,6 +220,21 @@ def test_a_broker_that_comes_back_in_time_gets_its_value_back(cluster: FakeClust
     ended = Ended(cluster, Runner.cancel, kill, every=revive)
     assert (ended.state.status, cluster.cordons, ended.state.notes) == (Status.CANCELLED, {}, ())
     assert 1 in cluster.alive
+
+
+def test_only_a_cordon_that_kafka_has_confirmed_is_said_to_stay(cluster: FakeCluster) -> None:
+    """The broker dies while it is asked: nobody knows whether the order took effect."""
+    real = cluster.write_cordons
+
+    def die(values: Mapping[int, str | None]) -> Mapping[int, Failure]:
+        cluster.kill(1)
+        return real(values)
+
+    cluster.write_cordons = die  # type: ignore[method-assign]
+    ended = Ended(cluster)
+    assert ended.state.status is Status.FINISHED
+    (note,) = ended.state.notes
+    assert note.startswith("broker 1 may still be cordoned, Kafka did not confirm it;")
 
 
 def test_a_drained_broker_that_is_dead_needs_no_cordon(cluster: FakeCluster) -> None:
