@@ -776,6 +776,7 @@ class Judge:
     def level_faults(self, lists: dict, leaders: dict) -> tuple[list[str], list[str]]:
         """What breaks θ and what breaks ε."""
         _, usage, deviation = self.measures(lists, leaders)
+        deviation = self._without_demoted(deviation, lists, leaders)
         theta, epsilon = (self._limit(name) for name in ("theta", "epsilon"))
         goals = self.settings["goals"]
         slack = 1 + 1e-9
@@ -790,6 +791,24 @@ class Judge:
             if "epsilon" in goals and value > epsilon[name] * slack and not self._idle(name, lists, leaders)
         ]
         return over, off
+
+    def _without_demoted(self, deviation: dict, lists: dict, leaders: dict) -> dict:
+        """Deviations of what leaders use, among the brokers that may lead: a demoted one cannot carry it."""
+        shy = self.demoted
+        if not shy:
+            return deviation
+        load, found = self.load(lists, leaders), {}
+        for (number, name), value in deviation.items():
+            if name not in ("cpu", "network_out"):
+                found[number, name] = value
+                continue
+            if number in shy:
+                continue
+            among = [other for other, resource in deviation if resource == name and other not in shy]
+            capacity = {other: self.brokers[other]["capacity"][name] for other in among}
+            mean = sum(load[other][name] for other in among) / sum(capacity.values())
+            found[number, name] = abs(load[number][name] / capacity[number] - mean) / mean if mean else 0.0
+        return found
 
     def order_faults(self) -> list[str]:
         """Lists whose first broker does not lead, where that is asked of them."""
