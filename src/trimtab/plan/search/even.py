@@ -2,26 +2,10 @@
 
 import numpy as np
 
-from trimtab.model.load import BoolArray, FloatArray
+from trimtab.model.load import FloatArray
 
 ROUNDING = 1e-12
 """Relative to the whole load; differences below it are no bends."""
-
-
-def confined_load(load: FloatArray, allowed: BoolArray, brokers: BoolArray) -> FloatArray:
-    """The load that a set of brokers carries in every placement: of items that may go nowhere else.
-
-    Parameters
-    ----------
-    load
-        Shape (kinds, columns): of items whose rules are the same.
-    allowed
-        Shape (kinds, brokers): brokers that may carry items of a kind.
-    brokers
-        Shape (brokers,): the set.
-    """
-    inside = ~(allowed & ~brokers).any(axis=1) & allowed.any(axis=1)
-    return np.asarray(load[inside].sum(axis=0))
 
 
 def even_usage(capacity: FloatArray, least: FloatArray) -> FloatArray:

@@ -16,7 +16,7 @@ from trimtab.model.replicas.settings import ReplicasSettings
 from trimtab.model.replicas.snapshot import ReplicasSnapshot
 from trimtab.plan.replicas import trim
 from trimtab.plan.replicas.problem import problem_data
-from trimtab.plan.search.even import confined_load, even_usage
+from trimtab.plan.search.even import even_usage
 
 
 def test_even_usage_by_hand() -> None:
@@ -26,14 +26,6 @@ def test_even_usage_by_hand() -> None:
     # The first two must carry 6, which is more than the first alone: they share it.
     assert even_usage(np.ones(4), np.array([0.0, 2.0, 6.0, 6.0, 8.0])) == pytest.approx([3.0, 3.0, 1.0, 1.0])
     assert even_usage(np.array([1.0, 3.0]), np.array([0.0, 1.0, 8.0])) == pytest.approx([2.0, 2.0])
-
-
-def test_confined_load_by_hand() -> None:
-    """Items of the first kind go to brokers 0 and 1 only, those of the second anywhere."""
-    allowed = np.array([[True, True, False], [True, True, True], [False, False, False]])
-    load = np.array([[5.0], [7.0], [9.0]])
-    assert confined_load(load, allowed, np.array([True, True, False])).tolist() == [5.0]
-    assert confined_load(load, allowed, np.array([True, False, False])).tolist() == [0.0]
 
 
 def racks(*sizes: int, partitions: int = 60, factor: int = 3, drained: int = -1) -> ReplicasSnapshot:
