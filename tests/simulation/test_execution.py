@@ -112,18 +112,23 @@ def test_killed_at_every_write_of_a_drain(seed: int, cancel: bool, tmp_path: Pat
             assert cordons_of(again.cluster)[broker] == ("*" if done else again.before.cordons[broker])
 
 
-@pytest.mark.parametrize("seed", range(3400, 3460))
-def test_whatever_goes_wrong_in_a_drain_no_cordon_is_left_behind(seed: int, tmp_path: Path) -> None:
-    """Brokers die, the drained one among them, calls get lost, trimtab is killed, stopped or cancelled."""
-    world = random_world(seed, tmp_path, seed % 7, lost_fraction=0.03 * (seed % 3), drains=True)
+def live_through_kills(world: World, last_write: int) -> None:
+    """Up to three lives, each killed at a write before `last_write`, else one to the end; then judge it."""
     for _ in range(int(world.generator.integers(0, 4))):
-        dies_at = int(world.generator.integers(1, 20))
+        dies_at = int(world.generator.integers(1, last_write))
         if world.live(dies_at=dies_at, before=bool(world.generator.integers(2))):
             break
         world.pass_time(float(world.generator.choice([0.1, 3.0, 30.0, 100.0])))
     else:
         world.live_to_the_end(cancel=bool(world.generator.integers(2)))
     assert_good(world)
+
+
+@pytest.mark.parametrize("seed", range(3400, 3460))
+def test_whatever_goes_wrong_in_a_drain_no_cordon_is_left_behind(seed: int, tmp_path: Path) -> None:
+    """Brokers die, the drained one among them, calls get lost, trimtab is killed, stopped or cancelled."""
+    world = random_world(seed, tmp_path, seed % 7, lost_fraction=0.03 * (seed % 3), drains=True)
+    live_through_kills(world, 20)
 
 
 @pytest.mark.parametrize(
@@ -137,14 +142,7 @@ def test_whatever_goes_wrong_nothing_is_left_behind(seed: int, resizes: bool, tm
     """
     faults = seed % 7
     world = random_world(seed, tmp_path, faults, lost_fraction=0.03 * (seed % 3), resizes=resizes)
-    for _ in range(int(world.generator.integers(0, 4))):
-        dies_at = int(world.generator.integers(1, 40))
-        if world.live(dies_at=dies_at, before=bool(world.generator.integers(2))):
-            break
-        world.pass_time(float(world.generator.choice([0.1, 3.0, 30.0, 100.0])))
-    else:
-        world.live_to_the_end(cancel=bool(world.generator.integers(2)))
-    assert_good(world)
+    live_through_kills(world, 40)
 
 
 @pytest.mark.parametrize("seed", range(3000, 3010))
