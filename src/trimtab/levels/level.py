@@ -132,7 +132,8 @@ class System:
     options
         Further options that go before keys of the section of the same name.
     connection
-        Settings, and the values of the address and of each option, to a connection.
+        Settings, and the values of the address and of each option, to a connection. The return annotation
+        is a dataclass whose fields are the keys of the section.
     collecting
         How its clusters are sampled.
     checking

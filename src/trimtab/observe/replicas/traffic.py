@@ -106,10 +106,9 @@ def _gathered(rates: DataFrame, samples: int) -> DataFrame:
     joined = own.hint(how).join(told, on="_key", how="left")
     member = F.array_contains("_in_sync", F.col("_broker"))
     complete = member & ~F.array_contains("_copying", F.col("_broker"))
+    was_complete = F.coalesce(F.array_contains("complete_before", F.col("_broker")), F.lit(True))
     # A longer interval than the partition's may hold the copy of a replica that is complete since.
-    was = F.coalesce(F.array_contains("complete_before", F.col("_broker")), F.lit(True)) & F.coalesce(
-        F.col("_told_since") >= F.col("previous_tick"), F.lit(True)
-    )
+    same_interval = F.coalesce(F.col("_told_since") >= F.col("previous_tick"), F.lit(True))
     interval = F.unix_micros("_key.tick") - F.unix_micros("previous_tick")
     unread = F.col("_is_group") & F.col("_read").isNull()
     return (
@@ -117,8 +116,8 @@ def _gathered(rates: DataFrame, samples: int) -> DataFrame:
         .agg(
             F.max(F.when(complete, F.col("_bytes"))).alias("_complete_bytes"),
             F.max("_bytes").alias("_held_bytes"),
-            F.max(F.when(complete & was, F.col("_per_us"))).alias("_grown"),
-            F.max(F.col("_is_replica") & ~(member & was)).alias("_outsider"),
+            F.max(F.when(complete & was_complete & same_interval, F.col("_per_us"))).alias("_grown"),
+            F.max(F.col("_is_replica") & ~(member & was_complete)).alias("_outsider"),
             F.count_if("_is_group").alias("readers"),
             F.max(unread).alias("_unread"),
             F.max(F.col("_is_group") & (F.col("_told_since") < F.col("previous_tick"))).alias("_spans"),

@@ -258,6 +258,7 @@ def _of_epsilon(
 ) -> None:
     """Sets of brokers that must carry more than ε allows, or cannot be given what it asks for."""
     epsilon, theta = problem.goals.epsilon, problem.goals.theta
+    service = problem.snapshot.brokers.in_service
     same = problem.fixed_mean(True)
     told: dict[tuple[str, tuple[int, ...]], tuple[list[int], Confined]] = {}
     explained = found.out.copy()
@@ -273,18 +274,23 @@ def _of_epsilon(
             where = one.places if side == "most" else one.loads
             if not len(where) or not out[where, column].any():
                 continue
+            if len(where) == service.sum():
+                continue  # All brokers: no rule is the cause, they are too few for theta.
             explained[where, column] = True
             told.setdefault((side, tuple(where.tolist())), ([], one))[0].append(column)
     found.out[:] = explained
-    service = set(np.flatnonzero(problem.snapshot.brokers.in_service).tolist())
+    serving = set(np.flatnonzero(service).tolist())
     crowded = {places: set(columns) for (side, places), (columns, _) in told.items() if side == "most"}
     for side, places in list(told):
         # Two sides of one thing: all but these brokers must carry too much.
-        rest = tuple(sorted(service.difference(places)))
+        rest = tuple(sorted(serving.difference(places)))
         if side == "least" and set(told[side, places][0]) <= crowded.get(rest, set()):
             del told[side, places]
     for (side, places), (columns, one) in told.items():
-        found.uneven.append(_uneven(problem, reach, side, np.array(places), columns, one, grace=grace))
+        by_theta = side == "most" and mean[columns[0]] * (1 + epsilon[columns[0]]) > theta[columns[0]]
+        goals = f"epsilon {100 * epsilon[columns[0]]:g}%"
+        goals += f" and theta {100 * theta[columns[0]]:g}% allow" if by_theta else " allows"
+        found.uneven.append(_uneven(problem, reach, side, np.array(places), columns, one, goals, grace=grace))
 
 
 def _uneven(
@@ -294,10 +300,11 @@ def _uneven(
     places: Indices,
     columns: list[int],
     one: Confined,
+    goals: str,
     *,
     grace: bool,
 ) -> Problem:
-    """ε cannot hold on these brokers, and by which rule."""
+    """ε cannot hold on these brokers, and by which rule; `goals` says which goals limit their load."""
     names = list(dict.fromkeys(problem.column_name(column)[1] for column in columns))
     view, first = problem.column_name(columns[0])
     unit, where = UNITS[first], _brokers(problem, places)
@@ -315,7 +322,7 @@ def _uneven(
         asked, allowed = one.load, one.room
         text = (
             f"{where} must take {asked:.6g} {unit} of {first} in {view}, more than the {allowed:.6g} that "
-            f"epsilon {100 * limit:g}% allows"
+            f"{goals}"
         )
     else:
         rows = np.flatnonzero(np.isin(reach.of, one.places))

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from trimtab.act.balls.state import Seen
+from trimtab.connect.boxes.settings import BoxesConnection
 
 
 class BoxesPort:
@@ -50,6 +51,6 @@ class BoxesPort:
 
 
 @contextmanager
-def open_port(path: Path, clock: Callable[[], float]) -> Iterator[BoxesPort]:
+def open_port(connection: BoxesConnection, clock: Callable[[], float]) -> Iterator[BoxesPort]:
     """The file as a port."""
-    yield BoxesPort(path)
+    yield BoxesPort(connection.path)

@@ -1,14 +1,22 @@
-"""The file that a cluster of boxes is."""
+"""The connection to boxes: the `[boxes]` table of trimtab.toml."""
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from trimtab.files.settings import Settings
 from trimtab.model.errors import SettingsError
 
 
-def boxes_connection(settings: Settings, path: Path | None = None) -> Path:
+@dataclass(frozen=True)
+class BoxesConnection:
+    """The file that a cluster of boxes is."""
+
+    path: Path
+
+
+def boxes_connection(settings: Settings, path: Path | None = None) -> BoxesConnection:
     """The file, by the option or the key `boxes.path`."""
     told = settings.table("boxes").get("path") if path is None else path
     if told is None:
         raise SettingsError("no cluster of boxes is named: set boxes.path, or give --boxes")
-    return Path(str(told))
+    return BoxesConnection(Path(str(told)))

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from trimtab.connect.boxes.settings import BoxesConnection
 from trimtab.observe.collect.collecting import Collecting, TickSample, Unanswered
 from trimtab.observe.collect.landing import BatchWriter
 from trimtab.observe.collect.settings import CapacitySettings, CollectSettings
@@ -61,10 +62,10 @@ class BoxesCollector:
 
 @contextmanager
 def open_collector(
-    path: Path, settings: CollectSettings, capacity: CapacitySettings
+    connection: BoxesConnection, settings: CollectSettings, capacity: CapacitySettings
 ) -> Iterator[BoxesCollector]:
     """A collector of the file."""
-    yield BoxesCollector(path)
+    yield BoxesCollector(connection.path)
 
 
 COLLECTING = Collecting(COLUMNS, open_collector)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
+from trimtab.connect.boxes.settings import BoxesConnection
 from trimtab.observe.collect.boxes.collecting import BoxesCollector
 from trimtab.observe.collect.collecting import TickSample
 from trimtab.observe.collect.settings import CollectSettings
 
 
-def look(path: Path, settings: CollectSettings) -> TickSample:
+def look(connection: BoxesConnection, settings: CollectSettings) -> TickSample:
     """The samples of this moment."""
-    return BoxesCollector(path).sample()
+    return BoxesCollector(connection.path).sample()
