@@ -28,10 +28,11 @@ interactive: .venv/.dev ## votes, quizzes and questions on queues level by work:
 	@$(bin)/python examples/interactive/run.py
 
 # The planner is compiled while the checks run, or each test process would compile it for itself.
-# How tests are handed out to the processes: tests/clusters.py.
+# How tests are handed out to the processes: tests/clusters.py. A test that measures a cluster runs alone.
 test: .venv/.dev ## style, types, layers, then every test, on real brokers too
 	@$(bin)/python -m trimtab.lab.demo.warm_up & $(MAKE) --no-print-directory lint || { kill $$!; exit 1; }; wait
-	$(bin)/pytest --numprocesses 3 --dist loadscope --no-loadscope-reorder --durations 25
+	$(bin)/pytest --numprocesses 3 --dist loadscope --no-loadscope-reorder --durations 25 -m "not alone"
+	$(bin)/pytest -m alone tests/integration
 
 test-long: .venv/.dev ## tests left out there for their length: tutorial, whole demos, more mutants
 	$(bin)/pytest --long -m long --durations 25

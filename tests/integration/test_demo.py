@@ -1,4 +1,4 @@
-"""The demo as a newcomer runs it, in its short form, and what an interrupted one leaves behind."""
+"""The demo as a newcomer runs it, and what an interrupted one leaves behind."""
 
 import os
 import shutil
@@ -74,14 +74,14 @@ def test_ctrl_c_leaves_nothing(state: Path, tmp_path: Path) -> None:
     assert not out.exists()
 
 
-@pytest.mark.long
+@pytest.mark.alone
 def test_six_brokers_are_levelled_and_measured(state: Path, tmp_path: Path) -> None:
-    """Somebody wants to see it before reading: skew found, replicas and leaders moved, all measured."""
+    """The whole demo, at its full length: skew found, replicas and leaders moved, all measured."""
     out = tmp_path / "demo"
 
     def run(attempt: int) -> tuple[int, str, dict[str, Any]]:
         shutil.rmtree(out, ignore_errors=True)
-        demo = start_demo(state, out)
+        demo = start_demo(state, out, quick=False)
         told, complaint = told_by(demo, 900)
         assert "Traceback" not in complaint
         assert all_gone(state), left_running(state)

@@ -30,14 +30,14 @@ STORIES: Final = {
 """Demos without brokers that anything is moved between, which have stories of their own."""
 
 
-def told(level: str, seed: int, settings: Any, out: Path, *, quick: bool) -> bool:
-    """Tell the demo of a level on standard output; whether it ended well."""
+def told(level: str, seed: int, settings: Any, out: Path, *, quick: bool) -> int:
+    """Tell the demo of a level on standard output; its exit code."""
     if level in STORIES:
         own = import_module(STORIES[level])
-        return bool(own.tell(Screen(sys.stdout, own.STEPS), out, seed, settings, quick=quick))
+        return 0 if own.tell(Screen(sys.stdout, own.STEPS), out, seed, settings, quick=quick) else 1
     from trimtab.lab.demo.story import STEPS, tell
 
-    return tell(Screen(sys.stdout, STEPS), out, demo_of(level, seed, settings, quick=quick)).ok
+    return tell(Screen(sys.stdout, STEPS), out, demo_of(level, seed, settings, quick=quick)).exit_code
 
 
 def demo_of(level: str, seed: int, settings: object, *, quick: bool) -> Demo[Any, Any, Any, Any]:

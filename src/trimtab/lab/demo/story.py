@@ -46,9 +46,16 @@ class Told(Generic[PlanT, ReceiptT]):
     files: tuple[Path, ...]
 
     @property
-    def ok(self) -> bool:
-        """True if no record is lost, and levelling helped by measurement or there was nothing to level."""
-        return self.log.ok and (self.outcome.helped or self.plan.verdict is Verdict.LEVEL)
+    def exit_code(self) -> int:
+        """0 if every goal holds by measurement, 3 if the plan helped but a goal is missed, else 1.
+
+        A cluster that was level from the start ends with 0; a lost record always with 1.
+        """
+        if self.log.ok and self.plan.verdict is Verdict.LEVEL:
+            return 0
+        if not self.log.ok or not self.outcome.helped:
+            return 1
+        return 3 if self.outcome.unmet else 0
 
 
 def tell(

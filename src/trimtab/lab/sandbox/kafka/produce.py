@@ -16,7 +16,7 @@ from typing import Any
 from trimtab.connect.kafka.client import producer
 from trimtab.connect.kafka.settings import KafkaConnection
 from trimtab.lab.sandbox.client_task import ClientTask, read_task, stop_on_signals
-from trimtab.lab.sandbox.kafka.topics import hex_texts
+from trimtab.lab.sandbox.kafka.topics import digit_texts
 from trimtab.lab.sandbox.kafka.workload import Workload
 from trimtab.lab.sandbox.pacing import ProducerTick, Stream, send_on_time
 from trimtab.lab.sandbox.stamps import stamped
@@ -38,7 +38,7 @@ def run(task: ClientTask[KafkaConnection, Workload], stopped: threading.Event) -
     from kafka.errors import KafkaError
 
     load = task.workload
-    texts = hex_texts(load.record_bytes, load.seed)
+    texts = digit_texts(load.record_bytes, load.seed)
     client = producer(
         task.connection,
         acks="all",
