@@ -150,8 +150,13 @@ class _Program:
         if fixed and (leaving or (wrong and judge.stays(key))):
             return False
         held = []
+        receive = set() if fixed else judge.open_brokers()
+        added = set(judge.settings.get("add") or [])
+        if added and not judge.placement_faults({key: first}, judge.first_leader, moved=False):
+            # What need not move is copied to the added brokers alone.
+            receive &= added
         for broker in self.brokers:
-            if broker in leaving or (broker not in stays and (fixed or broker not in judge.open_brokers())):
+            if broker in leaving or (broker not in stays and broker not in receive):
                 continue
             variable = self._variable(0.0 if broker in first else judge.size(key))
             self.holds[key, broker] = variable

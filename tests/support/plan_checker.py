@@ -1181,7 +1181,7 @@ class Judge:
             if self.brokers[broker]["state"] in ("alive", "new", "no_leaders")
             and broker not in (self.settings.get("excluded_brokers_for_replicas") or [])
         }
-        if not receives - set(row["replicas"]):
+        if self.evacuates_all and not receives - set(row["replicas"]):
             stays -= offline
             receives -= offline
         for place in itertools.combinations(sorted(stays | receives), len(row["replicas"])):
@@ -1190,9 +1190,7 @@ class Judge:
                 for broker in place
                 if (broker == self.first_leader[key] and broker not in self.demoted)
                 or (
-                    broker not in self.demoted
-                    and self.brokers[broker]["state"] != "no_leaders"
-                    and broker not in (self.settings.get("excluded_brokers_for_leaders") or [])
+                    self.may_lead(broker)
                     and (broker in self._in_sync(row) or broker not in row["replicas"] or broker in offline)
                 )
             ]
