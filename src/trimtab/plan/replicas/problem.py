@@ -221,8 +221,12 @@ class ProblemData:
             np.where(self.excluded, UNBOUNDED, cap).astype(np.int32)
             for cap in (self.arrays.rack_cap, self.arrays.host_cap)
         )
-        arrays = self.wide._replace(inverse=inverse, rack_cap=rack_cap, host_cap=host_cap)
-        return Shares(arrays, service, self.first_lead, known)
+        # A request that needs no move of a partition may still move it, to keep its brokers below θ.
+        arrays = self.wide._replace(
+            inverse=inverse, rack_cap=rack_cap, host_cap=host_cap, movable=self.arrays.movable | self.free
+        )
+        led = self.arrays.movable | (self.first_lead >= 0)
+        return Shares(arrays, service, self.first_lead, led, known)
 
     @property
     def goals(self) -> Goals:
