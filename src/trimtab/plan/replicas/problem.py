@@ -273,8 +273,7 @@ def problem_data(snapshot: ReplicasSnapshot, settings: ReplicasSettings) -> Prob
     leaving = held & (~brokers.in_service[home] | offline_dir)
     leaderless = (home_lead < 0) & held.any(axis=1)
     if settings.demotes_only:
-        leaving[:] = False
-        leaderless &= (ready & may_lead[home]).any(axis=1)
+        leaving[:], leaderless[:] = False, False
     relieved = (home_lead >= 0) & np.isin(brokers.id, settings.demote)[parts.leader]
     needed = leaving.any(axis=1) | leaderless | relieved
     scoped = settings.is_scoped and not settings.replication_factor
