@@ -111,8 +111,6 @@ def _choices_of(problem: ProblemData) -> Choices | None:
             return None
         rows += found
         first.append(len(rows))
-    if len(rows) == len(arrays.home):
-        return None
     width = arrays.home.shape[1]
     broker = np.full((len(rows), width), -1, dtype=np.int32)
     lead = np.full(len(rows), -1, dtype=np.int32)
