@@ -1182,9 +1182,11 @@ class Judge:
             if self.brokers[broker]["state"] in ("alive", "new", "no_leaders")
             and broker not in (self.settings.get("excluded_brokers_for_replicas") or [])
         }
-        if self.evacuates_all and not receives - set(row["replicas"]):
-            stays -= offline
+        back = offline
+        if not receives - set(row["replicas"]):
+            back = set()
             receives -= offline
+            stays -= offline if self.evacuates_all else set()
         for place in itertools.combinations(sorted(stays | receives), len(row["replicas"])):
             leads = [
                 broker
@@ -1192,7 +1194,7 @@ class Judge:
                 if (broker == self.first_leader[key] and broker not in self.demoted)
                 or (
                     self.may_lead(broker)
-                    and (broker in self._in_sync(row) or broker not in row["replicas"] or broker in offline)
+                    and (broker in self._in_sync(row) or broker not in row["replicas"] or broker in back)
                 )
             ]
             crowds = [goal for goal in ("rack", "host") if goal in goals and self._crowded(goal, list(place))]
