@@ -61,7 +61,8 @@ def within_theta(problem: ProblemData) -> Placement | None:
 
     Of those that are found it is the one that copies least.
     """
-    choices = _choices_of(problem) if problem.bearers.plain and not problem.resizes else None
+    small = len(problem.arrays.home) * problem.brokers <= MOST_CHOICES
+    choices = _choices_of(problem) if small and problem.bearers.plain else None
     if choices is None:
         return None
     arrays, brokers = problem.arrays, problem.brokers
@@ -129,7 +130,7 @@ def _of_partition(problem: ProblemData, p: int, asked: bool, most: int) -> list[
     slots = np.flatnonzero(arrays.home[p] >= 0).tolist()
     home = arrays.home[p, slots].tolist()
     leader = int(problem.first_leader[p])
-    if not (arrays.movable[p] or (problem.free[p] and problem.first_lead[p] >= 0)):
+    if not (arrays.movable[p] or (problem.free[p] and problem.home_lead[p] >= 0)):
         return [(home, leader if leader in home else -1)]
     excluded = bool(problem.excluded[p])
     leaves = {home[i] for i, s in enumerate(slots) if arrays.leaving[p, s]}
@@ -180,6 +181,8 @@ def _placed(problem: ProblemData, choices: Choices, chosen: IntArray) -> Placeme
     for p, choice in enumerate(chosen.tolist()):
         row = choices.broker[choice].tolist()
         leader = row[choices.lead[choice]] if choices.lead[choice] >= 0 else -1
+        if not (problem.arrays.movable[p] or problem.free[p]):
+            continue
         home = place[p].tolist()
         fresh = [b for b in row if b >= 0 and b not in home]
         for s, b in enumerate(home):
