@@ -27,24 +27,13 @@ KNOWN: dict[str, tuple[int, ...]] = {
     # Copies that the request does not need; a leader that could be handed over without a copy.
     "bytes": (
         101,
-        148,
-        307,
-        327,
-        649,
         782,
         811,
-        1138,
         1201,
         1207,
-        1295,
-        1375,
         1633,
         1770,
-        1782,
-        1960,
-        1962,
     ),
-    "needless": (148,),
     # Copies that gain less than replicas.min_gain_per_copy.
     "price": (583, 688, 797, 974, 1191, 1658, 1792, 1844),
     # A limit spends moves on other things while a requested leader transfer is left out.
@@ -52,7 +41,7 @@ KNOWN: dict[str, tuple[int, ...]] = {
     # 564 moves an excluded topic.
     "plan": (564,),
 }
-"""Seeds whose plans have a known fault, by the judge's kind: 28 of the 2,000.
+"""Seeds whose plans have a known fault, by the judge's kind: 18 of the 2,000.
 
 No plan among them ends with exit code 0 and leaves something requested undone. A seed whose plan is mended is
 taken out; none may be added without a reason.

@@ -54,7 +54,7 @@ def plan(snapshot: ReplicasSnapshot, settings: ReplicasSettings) -> Plan:
         return resized(snapshot, settings)
     problem = problem_data(snapshot, settings)
     made = _plan_to(problem, *_passable(problem))
-    return _with_choices(problem, made) if _misses(made) else made
+    return _with_choices(problem, made) if _misses(made) or _may_copy_less(problem, made) else made
 
 
 def _plan_to(problem: ProblemData, path: Path, dear: Problem | None) -> Plan:
@@ -68,10 +68,17 @@ def _misses(made: Plan) -> bool:
     return made.verdict in (Verdict.INCOMPLETE, Verdict.OVERLOADED) and bool(missed & MISSED)
 
 
+def _may_copy_less(problem: ProblemData, made: Plan) -> bool:
+    """Whether a request is done for more bytes than it is proven to need, and nothing but bytes counts."""
+    arrays, dear = problem.arrays, made.cost.bytes > made.bound.bytes
+    return problem.scoped and dear and made.verdict.is_complete and np.array_equal(arrays.price, arrays.size)
+
+
 def _with_choices(problem: ProblemData, made: Plan) -> Plan:
     """A plan that misses nothing, if one is found among all lawful sets of brokers of a small cluster.
 
-    It is levelled where that is asked for, as far as nothing is missed for it.
+    It is levelled where that is asked for, as far as nothing is missed for it. Where the first plan misses
+    nothing either, the one that copies less is taken.
     """
     found = within_theta(problem)
     if found is None:
@@ -82,7 +89,8 @@ def _with_choices(problem: ProblemData, made: Plan) -> Plan:
         if not _misses(plan):
             return plan
     plan = _plan_to(problem, path_of(problem, found), None)
-    return made if _misses(plan) else plan
+    better = _misses(made) or plan.cost.bytes < made.cost.bytes
+    return plan if better and not _misses(plan) else made
 
 
 def searched(problem: ProblemData) -> Placement:
