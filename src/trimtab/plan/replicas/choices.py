@@ -105,7 +105,8 @@ def _choices_of(problem: ProblemData) -> Choices | None:
     asked = problem.needed.copy()
     for group, cap in ((arrays.rack, arrays.rack_cap), (arrays.host, arrays.host_cap)):
         asked |= crowding(arrays.home, group, cap)
-    first, rows = [0], []
+    first = [0]
+    rows: list[tuple[list[int], int]] = []
     for p in range(len(arrays.home)):
         found = _of_partition(problem, p, bool(asked[p]), MOST_CHOICES - len(rows))
         if not found:
@@ -171,7 +172,7 @@ def _of_partition(problem: ProblemData, p: int, asked: bool, most: int) -> list[
 
 
 def _most_of(group: IntArray, held: list[int]) -> int:
-    of = group[held].tolist()
+    of: list[int] = group[held].tolist()
     return max(of.count(one) for one in of)
 
 

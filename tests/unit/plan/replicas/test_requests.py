@@ -7,8 +7,11 @@ from trimtab.levels.settings import read_settings
 from trimtab.model.errors import SettingsError
 from trimtab.model.plan import Problem, Verdict
 from trimtab.model.replicas.plan import MoveKind, Plan
+from trimtab.model.replicas.resources import CPU
 from trimtab.model.replicas.settings import ReplicasSettings
 from trimtab.plan.replicas import trim
+from trimtab.plan.replicas.problem import problem_data
+from trimtab.plan.replicas.share_problems import must_exceed_theta
 
 FULL = (100.0,) * 4
 DISK_ONLY = (None, 100.0, None, None)
@@ -139,6 +142,7 @@ def test_what_a_request_need_not_move_makes_room_all_the_same() -> None:
     plan = planned(parts, there, drain=(4,))
     assert plan.verdict is Verdict.LEVELLED
     assert [(move.topic, move.target) for move in plan.moves if move.source == 3] == [("b", 5)]
+    assert must_exceed_theta(problem_data(snapshot(there, parts), ReplicasSettings(drain=(4,))), CPU) is None
 
 
 def test_a_total_beyond_theta_is_proven_where_something_stays_behind() -> None:
