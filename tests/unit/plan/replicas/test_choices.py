@@ -58,8 +58,7 @@ def test_of_several_the_one_that_copies_least_is_taken() -> None:
 
 def test_what_arrives_has_room_before_anything_leaves() -> None:
     """`a` (50 on disk) could take the place of `b` on 2, but both are there for a while: it goes to 3."""
-    disk = [(0.0, size, 0.0, 0.0) for size in (50, 40, 40)]
-    parts = [partition(t, 0, [at], load=one) for t, at, one in zip("abc", (1, 2, 2), disk, strict=True)]
+    parts = [partition(t, 0, [at], load=(0, size, 0, 0)) for t, at, size in (("a", 1, 50), ("b", 2, 40))]
     found = held(parts, brokers(3), drain=(1,))
     assert found is not None
     assert found["a"][0] == {3}
@@ -77,11 +76,16 @@ def test_what_need_not_move_is_copied_to_added_brokers_alone() -> None:
 
 
 def test_excluded_topics_lose_only_what_must_leave() -> None:
-    """`a` stays on broker 2, and `b` has to make room for it there."""
-    parts = [cpu("a", [1, 2], 50), cpu("b", [2], 20), cpu("c", [2], 20)]
-    found = held(parts, brokers(4), goals=("theta",), excluded_topics=("a",))
-    assert found is not None
-    assert found["a"] == ({1, 2}, 1)
+    """Broker 1 is emptied, and 2 has to give up `a` or `c`: `a` is smaller, but stays."""
+    parts = [
+        partition("a", 0, [1, 2], load=(50, 1, 0, 0), follower=(50, 1, 0, 0)),
+        partition("c", 0, [2], load=(45, 30, 0, 0)),
+    ]
+    asked = {"drain": (1,), "rebalance": True, "goals": ("theta",)}
+    found, free = (held(parts, brokers(4), **asked, excluded_topics=names) for names in (("a",), ()))
+    assert found is not None and free is not None
+    assert 2 in found["a"][0]
+    assert 2 not in free["a"][0]
 
 
 def test_racks_are_kept() -> None:

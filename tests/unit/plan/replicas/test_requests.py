@@ -135,7 +135,9 @@ def test_a_demotion_leaves_partitions_without_a_leader_to_another_plan() -> None
 def test_what_a_request_need_not_move_makes_room_all_the_same() -> None:
     """Broker 3 must hold all of `a` once 4 is emptied, since both are rack z: `b` goes to broker 5."""
     racks = {1: "x", 2: "y", 3: "z", 4: "z", 5: "x"}
-    there = [broker(b, rack=rack, capacity=FULL) for b, rack in racks.items()]
+    there = [
+        broker(b, rack=rack, capacity=(90 if b == 3 else 100, 100, 100, 100)) for b, rack in racks.items()
+    ]
     load = {"load": (10, 1, 1, 1), "follower": (10, 1, 1, 1)}
     parts = [partition("a", p, [1, 2, 4 if p < 4 else 3], **load) for p in range(7)]
     parts.append(partition("b", 0, [3], load=(20, 1, 1, 1)))
