@@ -194,14 +194,42 @@ def levelled() -> tuple[Document, Document]:
     return document, with_figures(document, made)
 
 
-SOUND = (levelled, drained, demoted, stopped, impossible)
+def problem(kind: str, **proof: object) -> Document:
+    """A problem with its proof."""
+    return {"kind": kind, "text": "why", "count": None, "resource": None, "proof": proof}
+
+
+def lifted() -> tuple[Document, Document]:
+    """Broker 1 is emptied, and whoever takes its replica comes above θ of the CPU: 5 of 10 are in use."""
+    half = {"cpu": 5.0, "disk": 10.0 * GB, "network_in": 1e5, "network_out": 1e5}
+    rows = [partition(n, [n + 1], leader_load=half, follower_load=half) for n in range(3)]
+    document = snapshot([broker(b) for b in (1, 2, 3)], rows)
+    made = plan(document, "overloaded", [replica(0, 1, 2)], drain=[1])
+    made["problems"] = [problem("unmet_goal", goal="theta", brokers=1, peak_usage=1.0)]
+    return document, made
+
+
+def too_big() -> tuple[Document, Document]:
+    """Broker 1 cannot be emptied: it holds 60 GB of one partition, and others may hold 40 GB each."""
+    there = [broker(1), *(broker(b, disk=50 * GB) for b in (2, 3, 4))]
+    document = snapshot(there, [partition(0, [1], 60), partition(1, [2], 20)])
+    made = plan(document, "infeasible", [], drain=[1])
+    most = {"allowed_bytes_a_replica": 40.0 * GB, "partitions": 1}
+    made["problems"] = [
+        problem("conflicting_constraints", goal="theta", **most),
+        problem("unmet_goal", goal="drain", broker=1, replicas=1, leaders=1),
+    ]
+    return document, made
+
+
+SOUND = (levelled, drained, demoted, stopped, impossible, lifted, too_big)
 
 
 @pytest.mark.parametrize("scene", SOUND)
 def test_a_sound_plan_is_found_sound(scene: Callable[[], tuple[Document, Document]]) -> None:
     """Nothing is wrong with the plans that the faults are planted in."""
     document, made = scene()
-    code = 3 if made["verdict"] in ("incomplete", "infeasible") else 0
+    code = 3 if made["verdict"] in ("incomplete", "overloaded", "infeasible") else 0
     assert check_request(document, made, code, witness) == []
 
 
@@ -310,6 +338,17 @@ def full(identity: int, disk: int) -> Callable[[Document, Document], None]:
     return changed
 
 
+def strong(identity: int) -> Callable[[Document, Document], None]:
+    """A broker has ten times the CPU; all figures agree."""
+
+    def changed(document: Document, made: Document) -> None:
+        row = next(one for one in document["brokers"] if one["id"] == identity)
+        row["capacity"]["cpu"] *= 10
+        with_figures(document, made)
+
+    return changed
+
+
 def excluded(document: Document, made: Document) -> None:
     """The topic is excluded, and is to stay on brokers that are emptied."""
     made["settings"] |= {"excluded_topics": ["t"], "evacuate_excluded_topics": False}
@@ -328,6 +367,11 @@ def unpriced(document: Document, made: Document) -> None:
 
 
 PLANTED = {
+    "above θ, and another broker has room": (lifted, strong(3), "[possible] verdict overloaded"),
+    "above θ, called levelled": (lifted, verdict("levelled"), "[incomplete]"),
+    "a partition called too big for all, and one has room": (too_big, full(4, 100), "are too big for every"),
+    "a partition too many called too big": (too_big, miscount("partitions"), "are too big for every broker"),
+    "possible, called too big": (too_big, full(4, 100), "[possible] verdict infeasible"),
     "a move dropped": (drained, drop_move, "[plan] assignment"),
     "a drain cut short": (drained, drop_move_and_figures, "[incomplete]"),
     "a demotion cut short": (demoted, drop_move_and_figures, "[incomplete]"),

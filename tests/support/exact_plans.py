@@ -150,8 +150,13 @@ class _Program:
         if fixed and (leaving or (wrong and judge.stays(key))):
             return False
         held = []
+        receive = set() if fixed else judge.open_brokers()
+        added = set(judge.settings.get("add") or [])
+        if added and not judge.placement_faults({key: first}, judge.first_leader, moved=False):
+            # What need not move is copied to the added brokers alone.
+            receive &= added
         for broker in self.brokers:
-            if broker in leaving or (broker not in stays and (fixed or broker not in judge.open_brokers())):
+            if broker in leaving or (broker not in stays and broker not in receive):
                 continue
             variable = self._variable(0.0 if broker in first else judge.size(key))
             self.holds[key, broker] = variable
@@ -164,7 +169,7 @@ class _Program:
             return False
         self._row(wanted, wanted, dict.fromkeys(held, 1.0))
         if not judge.excluded(key):
-            self._spread(key, first)
+            self._spread(key, first, leaving)
         return self._leader(key, wrong, source)
 
     def _leader(self, key: Any, wrong: bool, source: set[int]) -> bool:
@@ -189,7 +194,7 @@ class _Program:
         self._row(1.0, 1.0, dict.fromkeys(roles, 1.0))
         return bool(roles)
 
-    def _spread(self, key: Any, first: list[int]) -> None:
+    def _spread(self, key: Any, first: list[int], leaving: set[int]) -> None:
         judge = self.judge
         for goal in ("rack", "host"):
             if goal not in judge.settings["goals"]:
@@ -198,7 +203,8 @@ class _Program:
             cap = math.ceil(len(first) / max(1, len(set(places.values()))))
             for place in sorted(set(places.values())):
                 inside = [b for b in self.brokers if places[b] == place and (key, b) in self.holds]
-                was = sum(judge._place(goal, broker) == place for broker in first)
+                # A crowd stays as it is, and what leaves it does not come back.
+                was = sum(judge._place(goal, broker) == place for broker in set(first) - leaving)
                 most = max(cap, was) if judge.verb_alone else cap
                 if len(inside) > most:
                     self._row(0.0, most, {self.holds[key, b]: 1.0 for b in inside})

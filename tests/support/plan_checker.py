@@ -980,6 +980,7 @@ class Judge:
         big = [problem for problem in problems if "allowed_bytes_a_replica" in problem.get("proof", {})]
         for problem in big:
             self.check_too_big(problem)
+        few += [problem for problem in problems if "capacity_of_an_added_broker" in problem.get("proof", {})]
         if verdict == "infeasible" and not (over or short or few or crowds or big or full_hosts or full_dirs):
             self.check_could_be_placed()
 
@@ -1181,19 +1182,19 @@ class Judge:
             if self.brokers[broker]["state"] in ("alive", "new", "no_leaders")
             and broker not in (self.settings.get("excluded_brokers_for_replicas") or [])
         }
+        back = offline
         if not receives - set(row["replicas"]):
-            stays -= offline
+            back = set()
             receives -= offline
+            stays -= offline if self.evacuates_all else set()
         for place in itertools.combinations(sorted(stays | receives), len(row["replicas"])):
             leads = [
                 broker
                 for broker in place
                 if (broker == self.first_leader[key] and broker not in self.demoted)
                 or (
-                    broker not in self.demoted
-                    and self.brokers[broker]["state"] != "no_leaders"
-                    and broker not in (self.settings.get("excluded_brokers_for_leaders") or [])
-                    and (broker in self._in_sync(row) or broker not in row["replicas"] or broker in offline)
+                    self.may_lead(broker)
+                    and (broker in self._in_sync(row) or broker not in row["replicas"] or broker in back)
                 )
             ]
             crowds = [goal for goal in ("rack", "host") if goal in goals and self._crowded(goal, list(place))]
@@ -1222,11 +1223,12 @@ class Judge:
         ]
         if None in capacity or not capacity:
             return
-        total = sum(
-            row["leader_load"][name] * (self.leader[key] is not None)
-            + row["follower_load"][name] * (len(self.list[key]) - (self.leader[key] is not None))
-            for key, row in self.partitions.items()
-        )
+        total = 0.0
+        for key, row in self.partitions.items():
+            # Who has no leader only for want of room is to have one.
+            asked = bool(self._in_sync(row)) and self.evacuates_all and not self.stays(key)
+            led = self.leader[key] is not None or asked
+            total += row["leader_load"][name] * led + row["follower_load"][name] * (len(self.list[key]) - led)
         if total <= theta * sum(capacity) * (1 - 1e-9):
             room = theta * sum(capacity)
             self.fault(

@@ -244,7 +244,7 @@ def _too_few_brokers(problem: ProblemData, load: FloatArray, over: BoolArray) ->
         capacity = problem.snapshot.brokers.capacity[counted, resource]
         theta, where = problem.settings.theta[resource], f"{name} in {view}"
         one = too_few_brokers(
-            where, name, UNITS[name], load[counted, column], capacity, theta, {"view": view}
+            where, name, UNITS[name], float(load[counted, column].sum()), capacity, theta, {"view": view}
         )
         if one is not None and (name not in found or (found[name].count or 0) < (one.count or 0)):
             found[name] = one

@@ -65,7 +65,8 @@ def _too_few_hosts(problem: ProblemData, after: Beside, r: int) -> Problem | Non
     if r == DISK and not hosts.declared[:, DISK].all():
         return None
     name, capacity, number = RESOURCES[r], hosts.capacity[:, r], len(hosts)
-    load, theta = after.measured.usage[:, r] * capacity, float(after.goals.theta[r])
+    load = float((after.measured.usage[:, r] * capacity).sum())
+    theta = float(after.goals.theta[r])
     found = too_few_brokers(f"{name} of the hosts", name, UNITS[name], load, capacity, theta, {})
     if found is None:
         return None

@@ -285,17 +285,18 @@ def too_few_holders(problem: ProblemData, copies: IntArray) -> Problem | None:
     copies
         Shape (partitions,): how many copies are to be placed on brokers in service.
     """
-    brokers, arrays = problem.brokers, problem.arrays
+    brokers, arrays, theta = problem.brokers, problem.arrays, problem.settings.theta[DISK]
     if not _theta_asked(problem) or problem.bearers.hosts is not None:
         return None
     service = problem.snapshot.brokers.in_service[:brokers]
-    if not problem.counted[:brokers][service, DISK].all():
-        return None
     capacity = problem.snapshot.brokers.capacity[:brokers, DISK]
-    held = problem.first_usage[:brokers, DISK] * np.nan_to_num(capacity, posinf=0.0)
-    with np.errstate(invalid="ignore"):
-        # Brokers out of service have neither a ceiling nor a capacity that counts.
-        most = ceiling(problem)[:brokers] * capacity
+    if not np.isfinite(capacity[service]).any():
+        return None
+    held = problem.load(Placement(arrays.home, problem.first_lead))[:brokers, DISK]
+    most = theta * capacity * ROUNDING
+    if problem.scoped or problem.resizes or "theta" not in problem.settings.goals:
+        # Nobody has to come down to θ.
+        most = np.maximum(most, held * ROUNDING)
     room = np.where(arrays.may_receive[:brokers], most, held)
     ids = np.flatnonzero(service)
     ids = ids[np.argsort(-room[ids], kind="stable")]
@@ -303,8 +304,7 @@ def too_few_holders(problem: ProblemData, copies: IntArray) -> Problem | None:
     if found is None:
         return None
     biggest, needed, allowed = found
-    typical = float(np.median(capacity[ids]))
-    theta = problem.settings.theta[DISK]
+    typical = float(np.median(capacity[ids][np.isfinite(capacity[ids])]))
     more = 1
     while more < MOST_ADDED:
         with_more = np.sort(np.append(room[ids], [theta * typical] * more))[::-1]

@@ -221,8 +221,12 @@ class ProblemData:
             np.where(self.excluded, UNBOUNDED, cap).astype(np.int32)
             for cap in (self.arrays.rack_cap, self.arrays.host_cap)
         )
-        arrays = self.wide._replace(inverse=inverse, rack_cap=rack_cap, host_cap=host_cap)
-        return Shares(arrays, service, self.first_lead, known)
+        # A request that needs no move of a partition may still move it, to keep its brokers below θ.
+        arrays = self.wide._replace(
+            inverse=inverse, rack_cap=rack_cap, host_cap=host_cap, movable=self.arrays.movable | self.free
+        )
+        led = self.arrays.movable | (self.first_lead >= 0)
+        return Shares(arrays, service, self.first_lead, led, known)
 
     @property
     def goals(self) -> Goals:
@@ -269,8 +273,7 @@ def problem_data(snapshot: ReplicasSnapshot, settings: ReplicasSettings) -> Prob
     leaving = held & (~brokers.in_service[home] | offline_dir)
     leaderless = (home_lead < 0) & held.any(axis=1)
     if settings.demotes_only:
-        leaving[:] = False
-        leaderless &= (ready & may_lead[home]).any(axis=1)
+        leaving[:], leaderless[:] = False, False
     relieved = (home_lead >= 0) & np.isin(brokers.id, settings.demote)[parts.leader]
     needed = leaving.any(axis=1) | leaderless | relieved
     scoped = settings.is_scoped and not settings.replication_factor

@@ -54,6 +54,8 @@ class Shares:
         Shape (brokers,).
     lead
         Shape (partitions,): slot that leads in the snapshot, -1 for none.
+    led
+        Shape (partitions,): has a leader in the end.
     known
         Shape (columns,): every broker in service has a capacity, so that the mean is known.
     """
@@ -61,6 +63,7 @@ class Shares:
     arrays: Arrays
     service: BoolArray
     lead: IntArray
+    led: BoolArray
     known: BoolArray
 
     @cached_property
@@ -70,7 +73,10 @@ class Shares:
         Rules are (replicas, cap of racks, cap of hosts); roles are follower, leader, and the lighter of both.
         """
         arrays = self.arrays
-        number = (arrays.home >= 0).sum(axis=1).astype(np.int64)
+        held = arrays.home >= 0
+        # A demotion alone leaves replicas on brokers out of service, and leaders with them.
+        number = (held & (arrays.leaving | self.service[arrays.home])).sum(axis=1).astype(np.int64)
+        led = (number == held.sum(axis=1)) & self.led
         caps = [np.minimum(cap, number) for cap in (arrays.rack_cap, arrays.host_cap)]
         wide = int(number.max(initial=0)) + 1
         code = np.where(arrays.movable & (number > 0), (number * wide + caps[0]) * wide + caps[1], -1)
@@ -78,7 +84,8 @@ class Shares:
         rules = np.stack([found // wide**2, found // wide % wide, found % wide], axis=1)
         load = np.zeros((len(found), 3, arrays.use.shape[2]))
         for column in range(arrays.use.shape[2]):
-            follower, leader = arrays.use[:, 0, column], arrays.use[:, 1, column]
+            follower = arrays.use[:, 0, column]
+            leader = np.where(led, arrays.use[:, 1, column], np.minimum(*arrays.use[:, :, column].T))
             for role, weights in enumerate((follower, leader, np.minimum(follower, leader))):
                 load[:, role, column] = np.bincount(of, weights=weights, minlength=len(found))
         fixed = found < 0

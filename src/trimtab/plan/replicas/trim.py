@@ -10,13 +10,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from trimtab.model.load import BoolArray
-from trimtab.model.plan import Problem
+from trimtab.model.plan import Problem, Verdict
 from trimtab.model.replicas.plan import Plan
 from trimtab.model.replicas.settings import ReplicasSettings
 from trimtab.model.replicas.snapshot import ReplicasSnapshot
 from trimtab.plan.replicas.annealing import anneal
 from trimtab.plan.replicas.board import ReplicasBoard, new_board, set_topics
 from trimtab.plan.replicas.budget import breaks_rules, within_budget
+from trimtab.plan.replicas.choices import within_theta
 from trimtab.plan.replicas.descent import level, send_home
 from trimtab.plan.replicas.factor import resized
 from trimtab.plan.replicas.headroom import given_way, handed_over
@@ -40,6 +41,9 @@ DETOURS = 4
 WITHOUT_FURTHER_COPIES = 2
 """Number of the last search for a request that copies only partitions which the request concerns."""
 
+MISSED = {"theta", "drain", "offline", "demote", "leader", "rack", "host"}
+"""Goals of problems for which all lawful sets of brokers are tried."""
+
 CHUNK = 1 << 16
 """Random changes drawn at a time."""
 
@@ -49,9 +53,44 @@ def plan(snapshot: ReplicasSnapshot, settings: ReplicasSettings) -> Plan:
     if settings.replication_factor:
         return resized(snapshot, settings)
     problem = problem_data(snapshot, settings)
-    path, dear = _passable(problem)
+    made = _plan_to(problem, *_passable(problem))
+    return _with_choices(problem, made) if _misses(made) or _may_copy_less(problem, made) else made
+
+
+def _plan_to(problem: ProblemData, path: Path, dear: Problem | None) -> Plan:
     kept, cut = within_budget(problem, path.placement)
     return plan_of(problem, "trim", kept, cut, dear, path if cut is None else None)
+
+
+def _misses(made: Plan) -> bool:
+    """Whether a request or θ is missed, and nothing proves that it must be."""
+    missed = {one.proof.get("goal") for one in made.problems if one.kind == "unmet_goal"}
+    return made.verdict in (Verdict.INCOMPLETE, Verdict.OVERLOADED) and bool(missed & MISSED)
+
+
+def _may_copy_less(problem: ProblemData, made: Plan) -> bool:
+    """Whether a request is done for more bytes than it is proven to need, and nothing but bytes counts."""
+    arrays, dear = problem.arrays, made.cost.bytes > made.bound.bytes
+    return problem.scoped and dear and made.verdict.is_complete and np.array_equal(arrays.price, arrays.size)
+
+
+def _with_choices(problem: ProblemData, made: Plan) -> Plan:
+    """A plan that misses nothing, if one is found among all lawful sets of brokers of a small cluster.
+
+    It is levelled where that is asked for, as far as nothing is missed for it. Where the first plan misses
+    nothing either, the one that copies less is taken.
+    """
+    found = within_theta(problem)
+    if found is None:
+        return made
+    if not problem.scoped:
+        placement, dear = _worthwhile(problem, _searched(problem, found))
+        plan = _plan_to(problem, path_of(problem, placement), dear)
+        if not _misses(plan):
+            return plan
+    plan = _plan_to(problem, path_of(problem, found), None)
+    better = _misses(made) or plan.cost.bytes < made.cost.bytes
+    return plan if better and not _misses(plan) else made
 
 
 def searched(problem: ProblemData) -> Placement:
@@ -60,13 +99,13 @@ def searched(problem: ProblemData) -> Placement:
     return handed_over(problem, given_way(problem, search(problem), search))
 
 
-def _worthwhile(problem: ProblemData) -> tuple[Placement, Problem | None]:
-    """The placement that a search ends with, without the copies that cost too much; and what says so."""
+def _worthwhile(problem: ProblemData, placement: Placement) -> tuple[Placement, Problem | None]:
+    """What remains of a placement without the copies that cost too much; and what says so."""
 
     def lawful() -> Placement:
         return repaired(problem) if breaks_rules(problem).any() else problem.home
 
-    return worthwhile(problem, lawful, searched(problem))
+    return worthwhile(problem, lawful, placement)
 
 
 def _passable(problem: ProblemData) -> tuple[Path, Problem | None]:
@@ -75,7 +114,7 @@ def _passable(problem: ProblemData) -> tuple[Path, Problem | None]:
     Copies wait for one another where disks are nearly full: each would fill its destination before what makes
     room there has gone. What is held back stays home in the next search, which levels by other moves.
     """
-    placement, cut = _worthwhile(problem)
+    placement, cut = _worthwhile(problem, searched(problem))
     best = path = path_of(problem, placement)
     held = np.zeros(len(problem.arrays.movable), dtype=np.bool_)
     for _ in range(DETOURS):
@@ -86,7 +125,7 @@ def _passable(problem: ProblemData) -> tuple[Path, Problem | None]:
         held[blocked] = True
         arrays = problem.arrays._replace(movable=problem.arrays.movable & ~held)
         rest = replace(problem, arrays=arrays, free=problem.free & ~held)
-        placement, dear = _worthwhile(rest)
+        placement, dear = _worthwhile(rest, searched(rest))
         path = path_of(problem, placement)
         if _rating(problem, path.placement).key < _rating(problem, best.placement).key:
             best, cut = path, dear

@@ -71,7 +71,7 @@ def hard_problems(
         "host": asked & crowding(place, arrays.host, arrays.host_cap),
     }
     full, explained = no_room(problem, place)
-    holders = too_few_holders(problem, _copies(problem)) if left.any() and not full else None
+    holders = too_few_holders(problem, copies_in_service(problem)) if left.any() and not full else None
     if holders is not None:
         full, explained = [holders], explained | (left & arrays.movable)
     most, big = too_big(problem)
@@ -133,13 +133,12 @@ def hard_problems(
     return proven, open_
 
 
-def _copies(problem: ProblemData) -> IntArray:
+def copies_in_service(problem: ProblemData) -> IntArray:
     """Shape (partitions,): copies that brokers in service must hold once all that can leave has left."""
     arrays = problem.arrays
-    held = arrays.home >= 0
-    stays = held & problem.snapshot.brokers.in_service[arrays.home]
-    found = np.where(arrays.movable, held.sum(axis=1), stays.sum(axis=1))
-    return np.asarray(found, dtype=np.int32)
+    leaves = arrays.leaving & arrays.movable[:, None]
+    stays = problem.snapshot.brokers.in_service[arrays.home]
+    return np.asarray(((arrays.home >= 0) & (leaves | stays)).sum(axis=1), dtype=np.int32)
 
 
 def _remaining(

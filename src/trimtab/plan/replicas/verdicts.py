@@ -8,16 +8,17 @@ from trimtab.model.imbalance import Imbalance
 from trimtab.model.level import beyond, exceeds, percent_beyond
 from trimtab.model.load import BoolArray, FloatArray, IntArray
 from trimtab.model.plan import Problem
-from trimtab.model.replicas.resources import RESOURCES, UNITS
+from trimtab.model.replicas.resources import DISK, RESOURCES, UNITS
 from trimtab.plan.replicas.beside import Pair, beside_problems
 from trimtab.plan.replicas.dir_verdicts import dir_problems
 from trimtab.plan.replicas.dir_way import DirWay
 from trimtab.plan.replicas.factor_verdicts import factor_problems
+from trimtab.plan.replicas.headroom import too_few_holders
 from trimtab.plan.replicas.placement import Placement
 from trimtab.plan.replicas.problem import ProblemData
 from trimtab.plan.replicas.share_problems import must_be_uneven, must_exceed_theta
 from trimtab.plan.replicas.topic_verdicts import TopicPair, topic_problems
-from trimtab.plan.replicas.unlawful import NOTHING_KEPT, Kept, hard_problems
+from trimtab.plan.replicas.unlawful import NOTHING_KEPT, Kept, copies_in_service, hard_problems
 from trimtab.plan.search.limits import needed_stretch
 from trimtab.plan.search.verdicts import Judgement, judgement_of, too_few_brokers
 
@@ -73,7 +74,8 @@ def judge(
         # Whoever is above θ without this plan is for another.
         above = above & lifted
     tried = _tried(cuts)
-    proven, open_ = _capacity(problem, load, after, above, led, tried)
+    proven, open_ = _capacity(problem, load, after, above, led, bool(unmet), tried)
+    proven = [one for one in proven if one not in impossible]
     settled, level = _deviation(problem, after, off, led, tried)
     too_full, uneven = dir_problems(problem, placement, way)
     further, missed, lifts = beside_problems(problem, beside)
@@ -123,22 +125,36 @@ def _borne(problem: ProblemData, place: IntArray, lead: IntArray) -> BoolArray:
 
 
 def _capacity(
-    problem: ProblemData, load: FloatArray, after: Imbalance, above: BoolArray, led: BoolArray, tried: str
+    problem: ProblemData,
+    load: FloatArray,
+    after: Imbalance,
+    above: BoolArray,
+    led: BoolArray,
+    undone: bool,
+    tried: str,
 ) -> tuple[list[Problem], list[Problem]]:
-    """Brokers above θ: what is proven impossible, and what is only not achieved."""
+    """Brokers above θ: what is proven impossible, and what is only not achieved.
+
+    Where something is left undone, no broker may be above θ just for that.
+    """
     proven, open_ = [], []
+    asked = "theta" in problem.settings.goals and not problem.resizes
     for r, name in enumerate(RESOURCES):
         theta = problem.settings.theta[r]
         over = above[:, r]
-        if not over.any():
+        if not (over.any() or (undone and asked)):
             continue
-        why = (
-            _too_few_brokers(problem, load, r)
-            or (must_exceed_theta(problem, r) if _comes_down(problem, r) else None)
-            or _indivisible(problem, r, theta, "theta", led)
-        )
+        why = _too_few_brokers(problem, load, r)
+        if why is None and over.any() and _comes_down(problem, r):
+            why = must_exceed_theta(problem, r)
+        if why is None and r == DISK and not problem.resizes:
+            why = too_few_holders(problem, copies_in_service(problem))
+        if why is None and over.any():
+            why = _indivisible(problem, r, theta, "theta", led)
         if why is not None:
             proven.append(why)
+            continue
+        if not over.any():
             continue
         worst = int(np.argmax(np.where(over, after.usage[:, r], -1.0)))
         open_.append(
@@ -159,13 +175,17 @@ def _capacity(
 
 
 def _too_few_brokers(problem: ProblemData, load: FloatArray, r: int) -> Problem | None:
-    """The total is more than all brokers together may carry: how many more of their kind it takes."""
-    if not problem.fixed_mean[r] or not _comes_down(problem, r):
+    """The total is more than all brokers together may carry: how many more of their kind it takes.
+
+    The total is the least of any plan that leaves nothing undone.
+    """
+    counted = problem.counted[:, r]
+    if not (counted == problem.snapshot.brokers.in_service).all() or not _comes_down(problem, r):
         return None
-    name, counted = RESOURCES[r], problem.counted[:, r]
+    name, theta = RESOURCES[r], problem.settings.theta[r]
     capacity = problem.snapshot.brokers.capacity[counted, r]
-    theta = problem.settings.theta[r]
-    return too_few_brokers(name, name, UNITS[name], load[counted, r], capacity, theta, {})
+    total = float(load[counted, r].sum()) if problem.resizes else problem.shares.total(r)[0]
+    return too_few_brokers(name, name, UNITS[name], total, capacity, theta, {})
 
 
 def _comes_down(problem: ProblemData, r: int) -> bool:

@@ -74,7 +74,7 @@ def too_few_brokers(
     where: str,
     resource: str,
     unit: str,
-    load: FloatArray,
+    total: float,
     capacity: FloatArray,
     theta: float,
     more: dict[str, object],
@@ -85,13 +85,15 @@ def too_few_brokers(
     ----------
     where
         The resource as the text names it.
-    load, capacity
+    total
+        Load that all brokers in service must carry.
+    capacity
         Shape (brokers,): of all brokers in service, each of which has a limit; a broker without one could
         take any amount, and then no total proves anything.
     more
         What the proof says besides, first.
     """
-    total, most = float(load.sum()), float(capacity.sum())
+    most = float(capacity.sum())
     if total <= theta * most * (1 + ROUNDING):
         return None
     typical = float(np.median(capacity))
@@ -102,7 +104,7 @@ def too_few_brokers(
         resource=resource,
         text=(
             f"{where}: the load of {total:.6g} {unit} is more than {100 * theta:g}% of the capacity of "
-            f"{len(load)} brokers, {theta * most:.6g}; add {count} brokers of {typical:.6g} each"
+            f"{len(capacity)} brokers, {theta * most:.6g}; add {count} brokers of {typical:.6g} each"
             f"{_doubt(total, most, unit)}"
         ),
         proof={
@@ -110,7 +112,7 @@ def too_few_brokers(
             "total": total,
             "capacity": most,
             "theta": theta,
-            "brokers": len(load),
+            "brokers": len(capacity),
             "capacity_of_an_added_broker": typical,
         },
     )

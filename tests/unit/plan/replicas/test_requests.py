@@ -7,8 +7,11 @@ from trimtab.levels.settings import read_settings
 from trimtab.model.errors import SettingsError
 from trimtab.model.plan import Problem, Verdict
 from trimtab.model.replicas.plan import MoveKind, Plan
+from trimtab.model.replicas.resources import CPU
 from trimtab.model.replicas.settings import ReplicasSettings
 from trimtab.plan.replicas import trim
+from trimtab.plan.replicas.problem import problem_data
+from trimtab.plan.replicas.share_problems import must_exceed_theta
 
 FULL = (100.0,) * 4
 DISK_ONLY = (None, 100.0, None, None)
@@ -115,6 +118,56 @@ def test_a_demotion_repairs_neither_racks_nor_dead_brokers() -> None:
     plan = planned(parts, there, demote=(1,))
     assert plan.verdict is Verdict.LEVELLED
     assert [(move.kind, move.topic) for move in plan.moves] == [(MoveKind.LEADER, "a")]
+
+
+def test_a_demotion_leaves_partitions_without_a_leader_to_another_plan() -> None:
+    """`b` has none, and broker 2, the only one in sync, would send 90 of 100 with it."""
+    parts = [
+        partition("a", 0, [1, 2, 3]),
+        partition("b", 0, [2, 3], leader=None, in_sync=[2], load=(0, 1, 1, 60)),
+        partition("c", 0, [2], load=(0, 1, 1, 30)),
+    ]
+    plan = planned(parts, demote=(1,))
+    assert plan.verdict is Verdict.LEVELLED
+    assert [(move.kind, move.topic) for move in plan.moves] == [(MoveKind.LEADER, "a")]
+
+
+def test_what_a_request_need_not_move_makes_room_all_the_same() -> None:
+    """Broker 3 must hold all of `a` once 4 is emptied, since both are rack z: `b` goes to broker 5."""
+    racks = {1: "x", 2: "y", 3: "z", 4: "z", 5: "x"}
+    there = [
+        broker(b, rack=rack, capacity=(90 if b == 3 else 100, 100, 100, 100)) for b, rack in racks.items()
+    ]
+    load = {"load": (10, 1, 1, 1), "follower": (10, 1, 1, 1)}
+    parts = [partition("a", p, [1, 2, 4 if p < 4 else 3], **load) for p in range(7)]
+    parts.append(partition("b", 0, [3], load=(20, 1, 1, 1)))
+    plan = planned(parts, there, drain=(4,))
+    assert plan.verdict is Verdict.LEVELLED
+    assert [(move.topic, move.target) for move in plan.moves if move.source == 3] == [("b", 5)]
+    assert must_exceed_theta(problem_data(snapshot(there, parts), ReplicasSettings(drain=(4,))), CPU) is None
+
+
+def test_a_total_beyond_theta_is_proven_where_something_stays_behind() -> None:
+    """`a` fits into no log dir of broker 1, and both together would use 100 % of its CPU."""
+    there = [broker(1, capacity=FULL, dirs=(("/d0", "online", 50.0), ("/d1", "online", 50.0)))]
+    there.append(broker(2, capacity=FULL))
+    parts = [
+        partition("a", 0, [2], load=(50, 45, 1, 1)),
+        partition("b", 0, [1], load=(50, 20, 1, 1), dirs=["/d0"]),
+    ]
+    plan = planned(parts, there, drain=(2,))
+    assert plan.verdict is Verdict.INFEASIBLE
+    (proven,) = [one for one in plan.problems if one.kind == "add_brokers"]
+    assert (proven.resource, proven.proof["total"], proven.proof["capacity"]) == ("cpu", 100.0, 100.0)
+
+
+def test_brokers_without_a_limit_take_one_copy_each_too() -> None:
+    """Nobody knows how big the disk of broker 2 is; 1 and 3 must hold a copy of 90 each."""
+    there = [broker(b, capacity=FULL if b != 2 else (100.0, None, 100.0, 100.0)) for b in (1, 2, 3)]
+    plan = planned([partition("a", 0, [1, 2, 3], load=(1, 90, 1, 1))], there)
+    assert plan.verdict is Verdict.INFEASIBLE
+    proof = told(plan, "theta").proof
+    assert (proof["biggest_brokers"], proof["other_brokers"], proof["needed_bytes"]) == ([2], [1, 3], 180.0)
 
 
 def test_a_broker_above_theta_is_for_another_plan() -> None:

@@ -37,6 +37,6 @@ def test_a_limit_is_told_alike() -> None:
 def test_a_load_far_above_all_capacity_puts_the_unit_in_doubt(times: float, doubted: bool) -> None:
     """Disks that hold many times what they can: brokers to add are no remedy for a wrong unit."""
     capacity = np.full(3, 10_000.0)
-    found = too_few_brokers("disk", "disk", "bytes", capacity * times, capacity, 0.8, {})
+    found = too_few_brokers("disk", "disk", "bytes", 30_000.0 * times, capacity, 0.8, {})
     assert found is not None
     assert ("check that the capacity is in bytes" in found.text) == doubted
