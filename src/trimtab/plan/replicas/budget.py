@@ -16,6 +16,10 @@ from trimtab.plan.search.budget import Amounts, Spending
 from trimtab.plan.search.limits import Limits, potential
 
 
+SWAPS = 100
+"""Moves at most that are tried to be given up for a leader that is to be handed over."""
+
+
 class Cut(NamedTuple):
     """The problem that says what limits left out, and the partitions that stay where they are for it."""
 
@@ -36,7 +40,7 @@ def within_budget(problem: ProblemData, placement: Placement) -> tuple[Placement
     if cut is None:
         return placement, None
     kept = _reverted(problem, placement, chosen, spending)
-    kept = _with_free_leaders(problem, kept)
+    kept = _leaders_first(problem, _with_free_leaders(problem, kept))
     changed = (kept.place != placement.place).any(axis=1) | (kept.lead != placement.lead)
     return kept, Cut(cut, np.asarray(np.flatnonzero(changed), dtype=np.int32))
 
@@ -95,6 +99,38 @@ def _with_free_leaders(problem: ProblemData, kept: Placement) -> Placement:
         lead[rows[spare:]] = kept.lead[rows[spare:]]
         found = Placement(found.place, lead)
     return found
+
+
+def _leaders_first(problem: ProblemData, kept: Placement) -> Placement:
+    """The placement with moves that serve no request given up where a leader is handed over in their place.
+
+    A move that keeps brokers below θ for what limits then left out is not needed any more.
+    """
+    if problem.settings.max_moves is None:
+        return kept
+    top = np.maximum(problem.limits(problem.borne(kept)).theta, _usage(problem, problem.home))
+    top = np.maximum(top, _usage(problem, kept)) * (1 + 1e-12)
+    waiting = len(_waiting(problem, kept))
+    chosen = path_to(problem, kept).chosen if waiting else np.zeros(0, dtype=np.int32)
+    for p in chosen[~problem.needed[chosen]][:SWAPS].tolist():
+        if not waiting:
+            break
+        place, lead = kept.place.copy(), kept.lead.copy()
+        place[p], lead[p] = problem.arrays.home[p], problem.home_lead[p]
+        found = _with_free_leaders(problem, Placement(place, lead))
+        left = len(_waiting(problem, found))
+        if left < waiting and not (_usage(problem, found) > top).any():
+            kept, waiting = found, left
+    return kept
+
+
+def _waiting(problem: ProblemData, placement: Placement) -> IntArray:
+    """Partitions whose leader could be handed over without a copy."""
+    return np.flatnonzero(handed_over(problem, placement).lead != placement.lead)
+
+
+def _usage(problem: ProblemData, placement: Placement) -> FloatArray:
+    return np.asarray(problem.borne(placement) * problem.bearers.inverse)
 
 
 def breaks_rules(problem: ProblemData) -> BoolArray:

@@ -168,6 +168,18 @@ class ProblemData:
         """Shape of `place`: replicas on brokers that do not hold the partition in the snapshot."""
         return np.asarray((place >= 0) & ~(place[:, :, None] == self.arrays.home[:, None, :]).any(axis=2))
 
+    def copies(self, place: IntArray) -> IntArray:
+        """Shape (partitions,): copies that the way to a placement takes.
+
+        A leader that is not first in its list, and for which nobody can stand in, goes after another replica
+        has made room for its successor. That is one copy more where this replica comes back.
+        """
+        home, rows = self.arrays.home, np.arange(len(place))
+        stays = (home >= 0) & (home[:, :, None] == place[:, None, :]).any(axis=2)
+        gone = (home >= 0) & ~stays
+        alone = (self.arrays.pinned >= 0) & gone[rows, self.arrays.pinned] & (gone.sum(axis=1) == 1)
+        return np.asarray(self.arrived(place).sum(axis=1) + alone)
+
     def load(self, placement: Placement) -> FloatArray:
         """Load of every broker, shape (brokers, resources)."""
         return self.snapshot.broker_load(placement.place, placement.leader)
@@ -193,12 +205,18 @@ class ProblemData:
         bare = self.bare_limits(borne[:brokers, :resources], share)
         return self.bearers.widened(bare, borne, share, self.shares.stretch)
 
-    def bare_limits(self, load: FloatArray, share: float = 1.0) -> Limits:
-        """Those of brokers and resources alone; `load` of shape (brokers, resources)."""
+    def bare_limits(self, load: FloatArray, share: float = 1.0, *, stretched: bool = True) -> Limits:
+        """Those of brokers and resources alone; `load` of shape (brokers, resources).
+
+        Parameters
+        ----------
+        stretched
+            Whether ε reaches further where rules keep brokers from it.
+        """
         goals = self.goals
         mean, width = self.mean(load), load.shape[1]
         most, least = self.shares.stretch
-        stretch = most[:, :width], least[:, :width]
+        stretch = (most[:, :width], least[:, :width]) if stretched else None
         found = limits_around(mean, self.counted, goals.theta, goals.epsilon, goals.idle, stretch, share)
         # A broker that leads nothing cannot carry its share of what leaders carry.
         found.low[self.relieved] = -np.inf
@@ -270,12 +288,17 @@ def problem_data(snapshot: ReplicasSnapshot, settings: ReplicasSettings) -> Prob
     leaderless = (home_lead < 0) & held.any(axis=1)
     if settings.demotes_only:
         leaving[:] = False
-        leaderless &= (ready & may_lead[home]).any(axis=1)
+        leaderless[:] = False
     relieved = (home_lead >= 0) & np.isin(brokers.id, settings.demote)[parts.leader]
     needed = leaving.any(axis=1) | leaderless | relieved
     scoped = settings.is_scoped and not settings.replication_factor
     free = ~excluded & ~orphaned
-    movable = np.where(excluded, evacuates & needed, needed | (not scoped)) & ~orphaned
+    if settings.demotes_only:
+        # Nobody leads it and nobody is asked to: there is nothing to copy from.
+        free &= home_lead >= 0
+    # A leader of an excluded topic is chosen among its replicas; none is copied for that.
+    led_in_place = ~leaderless | leaving.any(axis=1) | (ready & may_lead[home]).any(axis=1)
+    movable = np.where(excluded, evacuates & needed & led_in_place, needed | (not scoped)) & ~orphaned
     demoted = movable & relieved
     caps = {}
     for name, group, groups in (("rack", rack, racks), ("host", host, hosts)):

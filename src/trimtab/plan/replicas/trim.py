@@ -34,6 +34,9 @@ EFFORT = Effort(free=100_000, per_second=200_000)
 LEAST_CHANGES, MOST_CHANGES = 200_000, 600_000
 """Random changes of one annealing, at least and at most."""
 
+PRICINGS = 8
+"""Times at most that the price is asked of what is left."""
+
 DETOURS = 4
 """Searches again at most where disks are too full for a part of the way."""
 
@@ -60,13 +63,28 @@ def searched(problem: ProblemData) -> Placement:
     return handed_over(problem, given_way(problem, search(problem), search))
 
 
-def _worthwhile(problem: ProblemData) -> tuple[Placement, Problem | None]:
-    """The placement that a search ends with, without the copies that cost too much; and what says so."""
+def _worthwhile(problem: ProblemData, rest: ProblemData) -> tuple[Path, Problem | None]:
+    """The way to the placement that a search ends with, without copies that cost too much; what says so.
+
+    The price is asked of what disks have room for on the way; what is left may find room for less again.
+
+    Parameters
+    ----------
+    rest
+        The problem, but for what stays home: what is searched.
+    """
 
     def lawful() -> Placement:
-        return repaired(problem) if breaks_rules(problem).any() else problem.home
+        return repaired(rest) if breaks_rules(rest).any() else rest.home
 
-    return worthwhile(problem, lawful, searched(problem))
+    path, dear = path_of(problem, searched(rest)), None
+    for _ in range(PRICINGS):
+        kept, said = worthwhile(rest, lawful, path.placement, dear)
+        if said is dear:
+            break
+        shorter, dear = path_of(problem, kept), said
+        path = replace(shorter, held=np.union1d(path.held, shorter.held).astype(np.int32))
+    return path, dear
 
 
 def _passable(problem: ProblemData) -> tuple[Path, Problem | None]:
@@ -75,8 +93,8 @@ def _passable(problem: ProblemData) -> tuple[Path, Problem | None]:
     Copies wait for one another where disks are nearly full: each would fill its destination before what makes
     room there has gone. What is held back stays home in the next search, which levels by other moves.
     """
-    placement, cut = _worthwhile(problem)
-    best = path = path_of(problem, placement)
+    path, cut = _worthwhile(problem, problem)
+    best = path
     held = np.zeros(len(problem.arrays.movable), dtype=np.bool_)
     for _ in range(DETOURS):
         blocked = path.held[~problem.arrays.leaving[path.held].any(axis=1)]
@@ -86,8 +104,7 @@ def _passable(problem: ProblemData) -> tuple[Path, Problem | None]:
         held[blocked] = True
         arrays = problem.arrays._replace(movable=problem.arrays.movable & ~held)
         rest = replace(problem, arrays=arrays, free=problem.free & ~held)
-        placement, dear = _worthwhile(rest)
-        path = path_of(problem, placement)
+        path, dear = _worthwhile(problem, rest)
         if _rating(problem, path.placement).key < _rating(problem, best.placement).key:
             best, cut = path, dear
     return best, cut
@@ -180,7 +197,7 @@ def _rating(problem: ProblemData, placement: Placement) -> Rating:
     if problem.topics is not None:
         table = topic_table(problem.topics, placement.place, placement.leader)
         breach += float(topic_potential(table).sum())
-    copies = problem.arrived(placement.place).sum(axis=1)
+    copies = problem.copies(placement.place)
     new_leaders = int((placement.leader != problem.home.leader).sum())
     copied, moves = float((copies * problem.arrays.price).sum()), int(copies.sum()) + new_leaders
     return Rating(breach, copied, moves, breach <= NEGLIGIBLE and copied == 0 and moves <= 1)
