@@ -166,11 +166,11 @@ class _Program:
         if judge.rooted(key):
             self._detour(key)
         if not judge.excluded(key):
-            self._spread(key, first)
+            self._spread(key, first, stays)
         return self._leader(key, wrong, source)
 
     def _detour(self, key: Any) -> None:
-        """One copy more where the leader alone leaves: another replica makes room for the next and comes back.
+        """One copy more where the leader alone leaves: another replica makes room first and comes back.
 
         That is at least 1 where the leader goes, less 1 for each other replica that goes.
         """
@@ -203,7 +203,8 @@ class _Program:
         self._row(1.0, 1.0, dict.fromkeys(roles, 1.0))
         return bool(roles)
 
-    def _spread(self, key: Any, first: list[int]) -> None:
+    def _spread(self, key: Any, first: list[int], stays: list[int]) -> None:
+        """Racks and hosts by their rules; what stays may crowd, where a verb is alone."""
         judge = self.judge
         for goal in ("rack", "host"):
             if goal not in judge.settings["goals"]:
@@ -212,7 +213,7 @@ class _Program:
             cap = math.ceil(len(first) / max(1, len(set(places.values()))))
             for place in sorted(set(places.values())):
                 inside = [b for b in self.brokers if places[b] == place and (key, b) in self.holds]
-                was = sum(judge._place(goal, broker) == place for broker in first)
+                was = sum(judge._place(goal, broker) == place for broker in stays)
                 most = max(cap, was) if judge.verb_alone else cap
                 if len(inside) > most:
                     self._row(0.0, most, {self.holds[key, b]: 1.0 for b in inside})

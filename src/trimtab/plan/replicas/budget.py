@@ -15,7 +15,6 @@ from trimtab.plan.replicas.topics import topic_rise, topic_table
 from trimtab.plan.search.budget import Amounts, Spending
 from trimtab.plan.search.limits import Limits, potential
 
-
 SWAPS = 100
 """Moves at most that are tried to be given up for a leader that is to be handed over."""
 
@@ -106,7 +105,7 @@ def _leaders_first(problem: ProblemData, kept: Placement) -> Placement:
 
     A move that keeps brokers below θ for what limits then left out is not needed any more.
     """
-    if problem.settings.max_moves is None:
+    if problem.settings.max_moves is None or problem.resizes:
         return kept
     top = np.maximum(problem.limits(problem.borne(kept)).theta, _usage(problem, problem.home))
     top = np.maximum(top, _usage(problem, kept)) * (1 + 1e-12)

@@ -12,8 +12,8 @@ its lower one. A plan that brings every broker within ε has no price, because �
 that does not, also where rules keep it from that, each copy is judged, alone and with the copy that came in
 exchange, and then the whole. θ has no price: no copy is left out that keeps a broker below it.
 
-What a copy gains depends on the other copies. So the price is asked of what is left once others stayed home
-for want of room on the way.
+What a copy gains depends on the other copies. So the price is asked again of what is left once others stayed
+home for want of room on the way.
 """
 
 from collections.abc import Callable

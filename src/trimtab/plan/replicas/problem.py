@@ -168,17 +168,18 @@ class ProblemData:
         """Shape of `place`: replicas on brokers that do not hold the partition in the snapshot."""
         return np.asarray((place >= 0) & ~(place[:, :, None] == self.arrays.home[:, None, :]).any(axis=2))
 
-    def copies(self, place: IntArray) -> IntArray:
-        """Shape (partitions,): copies that the way to a placement takes.
+    def copies(self, place: IntArray, of: IntArray | slice = slice(None)) -> IntArray:
+        """Shape (places,): copies that the way to each place takes, of all partitions or of those in `of`.
 
         A leader that is not first in its list, and for which nobody can stand in, goes after another replica
         has made room for its successor. That is one copy more where this replica comes back.
         """
-        home, rows = self.arrays.home, np.arange(len(place))
-        stays = (home >= 0) & (home[:, :, None] == place[:, None, :]).any(axis=2)
-        gone = (home >= 0) & ~stays
-        alone = (self.arrays.pinned >= 0) & gone[rows, self.arrays.pinned] & (gone.sum(axis=1) == 1)
-        return np.asarray(self.arrived(place).sum(axis=1) + alone)
+        home, pinned = self.arrays.home[of], self.arrays.pinned[of]
+        same = place[:, :, None] == home[:, None, :]
+        arrived = (place >= 0) & ~same.any(axis=2)
+        gone = (home >= 0) & ~same.any(axis=1)
+        alone = (pinned >= 0) & gone[np.arange(len(place)), pinned] & (gone.sum(axis=1) == 1)
+        return np.asarray(arrived.sum(axis=1) + alone)
 
     def load(self, placement: Placement) -> FloatArray:
         """Load of every broker, shape (brokers, resources)."""

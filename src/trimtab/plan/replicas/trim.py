@@ -20,6 +20,7 @@ from trimtab.plan.replicas.budget import breaks_rules, within_budget
 from trimtab.plan.replicas.descent import level, send_home
 from trimtab.plan.replicas.factor import resized
 from trimtab.plan.replicas.headroom import given_way, handed_over
+from trimtab.plan.replicas.least_bytes import below_theta
 from trimtab.plan.replicas.outcome import Path, path_of, plan_of
 from trimtab.plan.replicas.placement import Placement
 from trimtab.plan.replicas.price import worthwhile
@@ -66,7 +67,8 @@ def searched(problem: ProblemData) -> Placement:
 def _worthwhile(problem: ProblemData, rest: ProblemData) -> tuple[Path, Problem | None]:
     """The way to the placement that a search ends with, without copies that cost too much; what says so.
 
-    The price is asked of what disks have room for on the way; what is left may find room for less again.
+    The price is asked again of what disks have room for on the way: that gains something else than the whole,
+    and what is left may find room for less.
 
     Parameters
     ----------
@@ -77,12 +79,15 @@ def _worthwhile(problem: ProblemData, rest: ProblemData) -> tuple[Path, Problem 
     def lawful() -> Placement:
         return repaired(rest) if breaks_rules(rest).any() else rest.home
 
-    path, dear = path_of(problem, searched(rest)), None
+    placement, dear = worthwhile(rest, lawful, searched(rest))
+    path = path_of(problem, placement)
     for _ in range(PRICINGS):
-        kept, said = worthwhile(rest, lawful, path.placement, dear)
+        if not len(path.held):
+            break
+        placement, said = worthwhile(rest, lawful, path.placement, dear)
         if said is dear:
             break
-        shorter, dear = path_of(problem, kept), said
+        shorter, dear = path_of(problem, placement), said
         path = replace(shorter, held=np.union1d(path.held, shorter.held).astype(np.int32))
     return path, dear
 
@@ -135,7 +140,13 @@ def _scoped_search(problem: ProblemData) -> Placement:
             best, least = found, (breach, cost)
         if least[0] == 0.0 and (least[1] <= needed or turn == WITHOUT_FURTHER_COPIES):
             break
-    return best
+    if least[0] == 0.0 and least[1] <= needed:
+        return best
+    found = below_theta(problem, lawful, problem.free, least[1] if least[0] == 0.0 else np.inf)
+    if found is None:
+        return best
+    found = TrimSearch(problem, lawful, 0).levelled(found, 1.0, MOVE_COSTS[0])
+    return found if _rating(problem, found).key < _rating(problem, best).key else best
 
 
 def _searched(
