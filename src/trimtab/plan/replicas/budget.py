@@ -15,7 +15,7 @@ from trimtab.plan.replicas.topics import topic_rise, topic_table
 from trimtab.plan.search.budget import Amounts, Spending
 from trimtab.plan.search.limits import Limits, potential
 
-SWAPS = 100
+SWAPS = 24
 """Moves at most that are tried to be given up for a leader that is to be handed over."""
 
 

@@ -28,8 +28,8 @@ HALVINGS = 6
 MOST_CELLS = 2_000_000
 """Ways times rows times columns: bigger clusters have enough small partitions for the descent."""
 
-ROUNDING, SLACK = 1 + 1e-12, 1.0
-"""Of utilisations, and of sums of bytes."""
+ROUNDING, SLACK = 1 + 1e-12, 1e-9
+"""Of utilisations; and of sums of bytes, as a share of the biggest."""
 
 
 class _Ways(NamedTuple):
@@ -55,8 +55,8 @@ class _Ways(NamedTuple):
     first: IntArray
 
 
-def below_theta(problem: ProblemData, lawful: Placement, movable: BoolArray, most: float) -> Placement | None:
-    """A placement with no broker above θ that copies less than `most`; None if none is found.
+def below_theta(problem: ProblemData, lawful: Placement, movable: BoolArray) -> Placement | None:
+    """A placement with no broker above θ, for as few bytes as are found to do; None if none is found.
 
     Parameters
     ----------
@@ -68,9 +68,10 @@ def below_theta(problem: ProblemData, lawful: Placement, movable: BoolArray, mos
     width, brokers = lawful.place.shape[1], len(problem.arrays.may_receive)
     if int(movable.sum()) * 2 * width * width * brokers * problem.bearers.inverse.size > MOST_CELLS:
         return None
-    ways = _ways_of(problem, lawful, movable)
-    if not len(ways.partition):
+    rows = np.flatnonzero(movable & (lawful.lead >= 0))
+    if not len(rows):
         return None
+    ways = _ways_of(problem, lawful, rows)
     borne = problem.borne(lawful)
     limits = problem.limits(borne)
     usage = (borne * problem.bearers.inverse).ravel()
@@ -81,8 +82,8 @@ def below_theta(problem: ProblemData, lawful: Placement, movable: BoolArray, mos
         return _beam(ways, usage, theta, weight, limit - start)
 
     best, least = searched(start), start
-    if best is None and most > start:
-        best = searched(most)
+    if best is None:
+        best = searched(np.inf)
         for _ in range(HALVINGS):
             if best is None:
                 break
@@ -97,21 +98,17 @@ def below_theta(problem: ProblemData, lawful: Placement, movable: BoolArray, mos
     return Placement(place, lead)
 
 
-def _ways_of(problem: ProblemData, lawful: Placement, movable: BoolArray) -> _Ways:
-    first = np.full(len(movable), -1, dtype=np.int32)
+def _ways_of(problem: ProblemData, lawful: Placement, of: IntArray) -> _Ways:
+    """The ways of the partitions in `of`."""
+    first = np.full(len(lawful.lead), -1, dtype=np.int32)
     found: list[tuple[IntArray, IntArray, IntArray]] = []
     number = 0
-    for p in np.flatnonzero(movable & (lawful.lead >= 0)).tolist():
+    for p in of.tolist():
         place = _places(problem, lawful, p)
-        slots = np.repeat(np.arange(place.shape[1], dtype=np.int32)[None], len(place), axis=0)
         rows, lead = np.nonzero(_may_lead(problem, lawful, p, place))
-        first[p] = number + int(np.flatnonzero((rows == 0) & (slots[rows, lead] == lawful.lead[p]))[0])
+        first[p] = number + int(np.flatnonzero((rows == 0) & (lead == lawful.lead[p]))[0])
         number += len(rows)
         found.append((np.full(len(rows), p, dtype=np.int32), place[rows], lead.astype(np.int32)))
-    if not found:
-        none = np.zeros(0, dtype=np.int32)
-        empty = np.zeros((0, lawful.place.shape[1]), dtype=np.int32)
-        return _Ways(none, none, np.zeros(0), empty, np.zeros((0, problem.bearers.inverse.size)), first)
     partition, place, lead = (np.concatenate(column) for column in zip(*found, strict=True))
     copies = problem.copies(place, partition)
     load = _loads(problem, partition, place, lead)
@@ -125,6 +122,8 @@ def _places(problem: ProblemData, lawful: Placement, p: int) -> IntArray:
     fixed, leaving = set(home[arrays.staying[p]].tolist()), set(home[arrays.leaving[p]].tolist())
     if arrays.pinned[p] >= 0:
         # A leader that nobody stands in for stays, or goes as it lawfully does.
+        if home[arrays.pinned[p]] not in now:
+            return now[None]
         fixed.add(int(home[arrays.pinned[p]]))
     receiving = np.flatnonzero(arrays.may_receive)
     found = {tuple(now.tolist()): None, tuple(home.tolist()): None}
@@ -134,9 +133,8 @@ def _places(problem: ProblemData, lawful: Placement, p: int) -> IntArray:
             changed[:, slot] = receiving
             found |= dict.fromkeys(map(tuple, changed[~np.isin(receiving, row)].tolist()))
     places = np.array(list(found), dtype=np.int32)
-    cap = np.full(len(places), 1, dtype=np.int32)
-    good = ~crowding(places, arrays.rack, cap * arrays.rack_cap[p])
-    good &= ~crowding(places, arrays.host, cap * arrays.host_cap[p])
+    good = ~crowding(places, arrays.rack, np.full(len(places), arrays.rack_cap[p]))
+    good &= ~crowding(places, arrays.host, np.full(len(places), arrays.host_cap[p]))
     good &= ~np.isin(places, list(leaving)).any(axis=1)
     for broker in fixed & set(now.tolist()):
         good &= (places == broker).any(axis=1)
@@ -185,6 +183,7 @@ def _beam(
     most
         Bytes besides those of the lawful placement.
     """
+    slack = SLACK * float(ways.cost.max())
     beam: list[_State] = [(usage, 0.0, ways.first, ways.first >= 0)]
     for _ in range(DEPTH + 1):
         done = [(copied, now) for level, copied, now, _ in beam if not (level > theta).any()]
@@ -197,7 +196,7 @@ def _beam(
             old = now[ways.partition]
             falls = ways.load[:, at] < ways.load[old, at] - 1e-12 * level[at]
             spent = copied + ways.cost - ways.cost[old]
-            rows = np.flatnonzero(falls & open_[ways.partition] & (spent <= most + SLACK))
+            rows = np.flatnonzero(falls & open_[ways.partition] & (spent <= most + slack))
             after = level + ways.load[rows] - ways.load[old[rows]]
             breach = (weight * np.maximum(after - theta, 0.0) ** 2).sum(axis=1)
             for i in np.lexsort((spent[rows], breach))[:CHILDREN].tolist():

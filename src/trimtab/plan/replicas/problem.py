@@ -294,9 +294,8 @@ def problem_data(snapshot: ReplicasSnapshot, settings: ReplicasSettings) -> Prob
     needed = leaving.any(axis=1) | leaderless | relieved
     scoped = settings.is_scoped and not settings.replication_factor
     free = ~excluded & ~orphaned
-    if settings.demotes_only:
-        # Nobody leads it and nobody is asked to: there is nothing to copy from.
-        free &= home_lead >= 0
+    # Where nobody leads and nobody is asked to, there is nothing to copy from.
+    free &= (home_lead >= 0) | needed
     # A leader of an excluded topic is chosen among its replicas; none is copied for that.
     led_in_place = ~leaderless | leaving.any(axis=1) | (ready & may_lead[home]).any(axis=1)
     movable = np.where(excluded, evacuates & needed & led_in_place, needed | (not scoped)) & ~orphaned

@@ -5,6 +5,7 @@ themselves do not need goes home again, and where the cluster is small the searc
 (`trimtab.plan.search.rounds`).
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -41,7 +42,7 @@ PRICINGS = 8
 DETOURS = 4
 """Searches again at most where disks are too full for a part of the way."""
 
-WITHOUT_FURTHER_COPIES = 2
+WITHOUT_FURTHER_COPIES = 4
 """Number of the last search for a request that copies only partitions which the request concerns."""
 
 CHUNK = 1 << 16
@@ -122,31 +123,28 @@ def _scoped_search(problem: ProblemData) -> Placement:
     first placement within θ for no more bytes than the request needs is the one; else that of fewest bytes.
     """
     lawful = repaired(problem)
-    touched = (lawful.place != problem.arrays.home).any(axis=1) | (lawful.lead != problem.home_lead)
-    closed = np.zeros_like(problem.arrays.may_receive)
-    leaders = replace(problem, arrays=problem.arrays._replace(may_receive=closed))
-    tries = [
-        (leaders, problem.free & touched),
-        (problem, problem.free & touched),
-        (leaders, problem.free),
-        (problem, problem.free),
-    ]
     needed = _rating(problem, lawful).cost
     best, least = lawful, (np.inf, np.inf)
-    for turn, (rules, movable) in enumerate(tries):
-        found = _searched(rules, lawful, movable)
+    for turn, found in enumerate(_scoped_placements(problem, lawful), 1):
         breach, cost, _ = _rating(problem, found).key
         if (breach, cost) < least:
             best, least = found, (breach, cost)
         if least[0] == 0.0 and (least[1] <= needed or turn == WITHOUT_FURTHER_COPIES):
             break
-    if least[0] == 0.0 and least[1] <= needed:
-        return best
-    found = below_theta(problem, lawful, problem.free, least[1] if least[0] == 0.0 else np.inf)
-    if found is None:
-        return best
-    found = TrimSearch(problem, lawful, 0).levelled(found, 1.0, MOVE_COSTS[0])
-    return found if _rating(problem, found).key < _rating(problem, best).key else best
+    return best
+
+
+def _scoped_placements(problem: ProblemData, lawful: Placement) -> Iterator[Placement]:
+    """What a request may lead to, the dearest searches last."""
+    touched = (lawful.place != problem.arrays.home).any(axis=1) | (lawful.lead != problem.home_lead)
+    closed = np.zeros_like(problem.arrays.may_receive)
+    leaders = replace(problem, arrays=problem.arrays._replace(may_receive=closed))
+    yield _searched(leaders, lawful, problem.free & touched)
+    found = below_theta(problem, lawful, problem.free)
+    yield lawful if found is None else TrimSearch(problem, lawful, 0).levelled(found, 1.0, MOVE_COSTS[0])
+    yield _searched(problem, lawful, problem.free & touched)
+    yield _searched(leaders, lawful, problem.free)
+    yield _searched(problem, lawful, problem.free)
 
 
 def _searched(
