@@ -101,31 +101,49 @@ def _with_free_leaders(problem: ProblemData, kept: Placement) -> Placement:
 
 
 def _leaders_first(problem: ProblemData, kept: Placement) -> Placement:
-    """The placement with moves that serve no request given up where a leader is handed over in their place.
+    """The placement with moves that serve no request given up where more leaders are handed over for them.
 
-    A move that keeps brokers below θ for what limits then left out is not needed any more.
+    A move that keeps brokers below θ for what limits then left out is not needed any more; and one that makes
+    room for a single leader takes two moves, where another leader may take one.
     """
-    if problem.settings.max_moves is None or problem.resizes:
+    waiting = np.flatnonzero(handed_over(problem, kept).lead != kept.lead)
+    if problem.settings.max_moves is None or problem.resizes or not len(waiting):
         return kept
-    top = np.maximum(problem.limits(problem.borne(kept)).theta, _usage(problem, problem.home))
-    top = np.maximum(top, _usage(problem, kept)) * (1 + 1e-12)
-    waiting = len(_waiting(problem, kept))
-    chosen = path_to(problem, kept).chosen if waiting else np.zeros(0, dtype=np.int32)
-    for p in chosen[~problem.needed[chosen]][:SWAPS].tolist():
-        if not waiting:
-            break
-        place, lead = kept.place.copy(), kept.lead.copy()
-        place[p], lead[p] = problem.arrays.home[p], problem.home_lead[p]
-        found = _with_free_leaders(problem, Placement(place, lead))
-        left = len(_waiting(problem, found))
-        if left < waiting and not (_usage(problem, found) > top).any():
-            kept, waiting = found, left
+    limits = problem.limits(problem.borne(kept))
+    top = np.maximum(limits.theta, np.maximum(_usage(problem, problem.home), _usage(problem, kept)))
+    others = _changed(problem, kept) & ~problem.needed
+    best = _served(problem, kept)
+    for p in np.flatnonzero(others)[:SWAPS].tolist():
+        found = _with_free_leaders(problem, _given_up(problem, kept, p, limits, top * (1 + 1e-12)))
+        if _served(problem, found) < best and not (_usage(problem, found) > top * (1 + 1e-12)).any():
+            kept, best = found, _served(problem, found)
     return kept
 
 
-def _waiting(problem: ProblemData, placement: Placement) -> IntArray:
-    """Partitions whose leader could be handed over without a copy."""
-    return np.flatnonzero(handed_over(problem, placement).lead != placement.lead)
+def _given_up(problem: ProblemData, kept: Placement, p: int, limits: Limits, top: FloatArray) -> Placement:
+    """The placement with a partition at home, and with it those that it had made room for."""
+    place, lead = kept.place.copy(), kept.lead.copy()
+    while True:
+        place[p], lead[p] = problem.arrays.home[p], problem.home_lead[p]
+        found = Placement(place, lead)
+        usage, changed = _usage(problem, found), np.flatnonzero(_changed(problem, found)).tolist()
+        over = np.argwhere(usage > top)
+        if not len(over) or not changed:
+            return found
+        at = tuple(over[0])
+        p = min(changed, key=lambda q: _change(problem, limits, usage, found, q)[1][at])
+
+
+def _served(problem: ProblemData, placement: Placement) -> tuple[int, int]:
+    """How much of a request is undone, in partitions, and the moves that a placement takes."""
+    undone = problem.needed & ~_changed(problem, placement)
+    return int(undone.sum()), len(path_to(problem, placement).steps.kind)
+
+
+def _changed(problem: ProblemData, placement: Placement) -> BoolArray:
+    """Shape (partitions,): not as at home."""
+    moved = (placement.place != problem.arrays.home).any(axis=1)
+    return np.asarray(moved | (placement.lead != problem.home_lead))
 
 
 def _usage(problem: ProblemData, placement: Placement) -> FloatArray:

@@ -68,7 +68,7 @@ def below_theta(problem: ProblemData, lawful: Placement, movable: BoolArray) -> 
     width, brokers = lawful.place.shape[1], len(problem.arrays.may_receive)
     if int(movable.sum()) * 2 * width * width * brokers * problem.bearers.inverse.size > MOST_CELLS:
         return None
-    rows = np.flatnonzero(movable & (lawful.lead >= 0))
+    rows = np.flatnonzero(movable & (lawful.lead >= 0)).astype(np.int32)
     if not len(rows):
         return None
     ways = _ways_of(problem, lawful, rows)
@@ -109,10 +109,10 @@ def _ways_of(problem: ProblemData, lawful: Placement, of: IntArray) -> _Ways:
         first[p] = number + int(np.flatnonzero((rows == 0) & (lead == lawful.lead[p]))[0])
         number += len(rows)
         found.append((np.full(len(rows), p, dtype=np.int32), place[rows], lead.astype(np.int32)))
-    partition, place, lead = (np.concatenate(column) for column in zip(*found, strict=True))
+    partition, place, slot = (np.concatenate(column) for column in zip(*found, strict=True))
     copies = problem.copies(place, partition)
-    load = _loads(problem, partition, place, lead)
-    return _Ways(partition, lead, copies * problem.arrays.price[partition], place, load, first)
+    load = _loads(problem, partition, place, slot)
+    return _Ways(partition, slot, copies * problem.arrays.price[partition], place, load, first)
 
 
 def _places(problem: ProblemData, lawful: Placement, p: int) -> IntArray:
@@ -123,7 +123,7 @@ def _places(problem: ProblemData, lawful: Placement, p: int) -> IntArray:
     if arrays.pinned[p] >= 0:
         # A leader that nobody stands in for stays, or goes as it lawfully does.
         if home[arrays.pinned[p]] not in now:
-            return now[None]
+            return np.asarray(now[None])
         fixed.add(int(home[arrays.pinned[p]]))
     receiving = np.flatnonzero(arrays.may_receive)
     found = {tuple(now.tolist()): None, tuple(home.tolist()): None}
@@ -139,7 +139,7 @@ def _places(problem: ProblemData, lawful: Placement, p: int) -> IntArray:
     for broker in fixed & set(now.tolist()):
         good &= (places == broker).any(axis=1)
     good[0] = True
-    return places[good]
+    return np.asarray(places[good])
 
 
 def _may_lead(problem: ProblemData, lawful: Placement, p: int, place: IntArray) -> BoolArray:

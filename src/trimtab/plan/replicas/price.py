@@ -75,9 +75,8 @@ def worthwhile(
 
 def _left_out(pruning: "_Pruning", total: float, earlier: Problem | None) -> Problem:
     """The problem that says what was left out, `earlier` with it."""
-    proof = {} if earlier is None else earlier.proof
-    saved = pruning.saved + float(proof.get("copied_share", 0.0))
-    lost, least = pruning.lost + float(proof.get("fall_of_unevenness", 0.0)), pruning.least
+    saved = pruning.saved + _told(earlier, "copied_share")
+    lost, least = pruning.lost + _told(earlier, "fall_of_unevenness"), pruning.least
     return Problem(
         "limit_reached",
         f"copies of {saved:.2%} of all data, {saved * total:.6g} bytes, are left out: their gain is "
@@ -90,6 +89,12 @@ def _left_out(pruning: "_Pruning", total: float, earlier: Problem | None) -> Pro
             "min_gain_per_copy": least,
         },
     )
+
+
+def _told(earlier: Problem | None, name: str) -> float:
+    found = 0.0 if earlier is None else earlier.proof[name]
+    assert isinstance(found, float)
+    return found
 
 
 def _held_bytes(problem: ProblemData) -> FloatArray:
