@@ -117,3 +117,12 @@ def test_what_was_left_out_earlier_is_told_as_well() -> None:
     assert both.proof["bytes"] == pytest.approx(69.0)
     assert both.proof["fall_of_unevenness"] == pytest.approx(cut.proof["fall_of_unevenness"] + 0.001)
     assert worthwhile(problem, lambda: problem.home, problem.home, earlier)[1] is earlier
+
+
+def test_an_exchange_of_equals_does_not_hide_behind_a_copy_that_gains_much() -> None:
+    """60 to a broker with 20 pay for everything; the exchange of 30 against 29 is left out all the same."""
+    problem = disks([30.0, 29.0], [59.0], [29.0, 30.0], [60.0, 60.0], [20.0], least=0.05)
+    found, cut = priced(problem, moved(problem, {0: 2, 3: 0, 5: 4}))
+    assert home_again(problem, found) == [5]
+    assert cut is not None
+    assert cut.proof["bytes"] == pytest.approx(59.0)
