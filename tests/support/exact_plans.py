@@ -168,9 +168,23 @@ class _Program:
         if len(held) < wanted:
             return False
         self._row(wanted, wanted, dict.fromkeys(held, 1.0))
+        if judge.rooted(key):
+            self._detour(key)
         if not judge.excluded(key):
             self._spread(key, first, leaving)
         return self._leader(key, wrong, source)
+
+    def _detour(self, key: Any) -> None:
+        """One copy more where the leader alone leaves: another replica makes room first and comes back.
+
+        That is at least 1 where the leader goes, less 1 for each other replica that goes.
+        """
+        first, led = self.judge.first_list[key], self.judge.first_leader[key]
+        row = {self._variable(self.judge.size(key)): 1.0}
+        for broker in first:
+            if (key, broker) in self.holds:
+                row[self.holds[key, broker]] = 1.0 if broker == led else -1.0
+        self._row(2.0 - len(first), math.inf, row)
 
     def _leader(self, key: Any, wrong: bool, source: set[int]) -> bool:
         judge = self.judge

@@ -659,6 +659,15 @@ class Judge:
             if broker in self._in_sync(self.partitions[key]) and self.may_lead(broker)
         ]
 
+    def rooted(self, key: tuple) -> bool:
+        """Whether the leader can leave only once another copy leads: it is not first, and has no heir."""
+        leader = self.first_leader[key]
+        return (
+            leader in self._in_sync(self.partitions[key])
+            and leader != self.first_list[key][0]
+            and not set(self.heirs(key)) - {leader}
+        )
+
     def may_lead(self, broker: int) -> bool:
         """Whether a broker may be given leaders."""
         closed = self.settings.get("excluded_brokers_for_leaders") or []

@@ -15,6 +15,9 @@ from trimtab.plan.replicas.topics import topic_rise, topic_table
 from trimtab.plan.search.budget import Amounts, Spending
 from trimtab.plan.search.limits import Limits, potential
 
+SWAPS = 24
+"""Moves at most that are tried to be given up for a leader that is to be handed over."""
+
 
 class Cut(NamedTuple):
     """The problem that says what limits left out, and the partitions that stay where they are for it."""
@@ -36,7 +39,7 @@ def within_budget(problem: ProblemData, placement: Placement) -> tuple[Placement
     if cut is None:
         return placement, None
     kept = _reverted(problem, placement, chosen, spending)
-    kept = _with_free_leaders(problem, kept)
+    kept = _leaders_first(problem, _with_free_leaders(problem, kept))
     changed = (kept.place != placement.place).any(axis=1) | (kept.lead != placement.lead)
     return kept, Cut(cut, np.asarray(np.flatnonzero(changed), dtype=np.int32))
 
@@ -95,6 +98,56 @@ def _with_free_leaders(problem: ProblemData, kept: Placement) -> Placement:
         lead[rows[spare:]] = kept.lead[rows[spare:]]
         found = Placement(found.place, lead)
     return found
+
+
+def _leaders_first(problem: ProblemData, kept: Placement) -> Placement:
+    """The placement with moves that serve no request given up where more leaders are handed over for them.
+
+    A move that keeps brokers below θ for what limits then left out is not needed any more; and one that makes
+    room for a single leader takes two moves, where another leader may take one.
+    """
+    waiting = np.flatnonzero(handed_over(problem, kept).lead != kept.lead)
+    if problem.settings.max_moves is None or problem.resizes or not len(waiting):
+        return kept
+    limits = problem.limits(problem.borne(kept))
+    top = np.maximum(limits.theta, np.maximum(_usage(problem, problem.home), _usage(problem, kept)))
+    others = _changed(problem, kept) & ~problem.needed
+    best = _served(problem, kept)
+    for p in np.flatnonzero(others)[:SWAPS].tolist():
+        found = _with_free_leaders(problem, _given_up(problem, kept, p, limits, top * (1 + 1e-12)))
+        if _served(problem, found) < best and not (_usage(problem, found) > top * (1 + 1e-12)).any():
+            kept, best = found, _served(problem, found)
+    return kept
+
+
+def _given_up(problem: ProblemData, kept: Placement, p: int, limits: Limits, top: FloatArray) -> Placement:
+    """The placement with a partition at home, and with it those that it had made room for."""
+    place, lead = kept.place.copy(), kept.lead.copy()
+    while True:
+        place[p], lead[p] = problem.arrays.home[p], problem.home_lead[p]
+        found = Placement(place, lead)
+        usage, changed = _usage(problem, found), np.flatnonzero(_changed(problem, found)).tolist()
+        over = np.argwhere(usage > top)
+        if not len(over) or not changed:
+            return found
+        at = tuple(over[0])
+        p = min(changed, key=lambda q: _change(problem, limits, usage, found, q)[1][at])
+
+
+def _served(problem: ProblemData, placement: Placement) -> tuple[int, int]:
+    """How much of a request is undone, in partitions, and the moves that a placement takes."""
+    undone = problem.needed & ~_changed(problem, placement)
+    return int(undone.sum()), len(path_to(problem, placement).steps.kind)
+
+
+def _changed(problem: ProblemData, placement: Placement) -> BoolArray:
+    """Shape (partitions,): not as at home."""
+    moved = (placement.place != problem.arrays.home).any(axis=1)
+    return np.asarray(moved | (placement.lead != problem.home_lead))
+
+
+def _usage(problem: ProblemData, placement: Placement) -> FloatArray:
+    return np.asarray(problem.borne(placement) * problem.bearers.inverse)
 
 
 def breaks_rules(problem: ProblemData) -> BoolArray:

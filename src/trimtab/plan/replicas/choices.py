@@ -72,15 +72,21 @@ def within_theta(problem: ProblemData) -> Placement | None:
         theta = np.maximum(theta, problem.first_usage)
     arrivals = np.where(disk > 0, np.nan_to_num(_room(problem)[:, None], posinf=1e300) * disk, np.inf)
     top = np.hstack([theta, arrivals])[:brokers] * WITHIN
-    copies = choices.fresh.sum(axis=1)
     of = np.repeat(np.arange(len(size)), np.diff(choices.first))
-    price, most = copies * size[of], problem.settings.max_bytes
+    price = problem.copies(choices.broker, of.astype(np.int32)) * size[of]
     chosen = np.zeros(len(size), dtype=np.int32)
     inverse = np.ascontiguousarray(np.hstack([arrays.inverse, disk]))
+    least = float(np.minimum.reduceat(price, choices.first[:-1]).sum())
+    most = problem.settings.max_bytes
     limit = np.inf if most is None else float(most)
-    if not choose(choices, arrays.use, size, inverse, np.ascontiguousarray(top), price, limit, WORK, chosen):
-        return None
-    return _placed(problem, choices, chosen)
+    top = np.ascontiguousarray(top)
+    # A limit of no more bytes than must be copied leads past detours that a request can do without.
+    for bytes_ in (least, limit):
+        if choose(
+            choices, arrays.use, size, inverse, top, price, min(bytes_ * (1 + 1e-9), limit), WORK, chosen
+        ):
+            return _placed(problem, choices, chosen)
+    return None
 
 
 def _room(problem: ProblemData) -> FloatArray:
@@ -272,13 +278,15 @@ def choose(c, use, size, inverse, top, price, most, work, best):
     of_bytes = 1.0
     total, spent, least = 1.0, 0.0, 0.0
     at = np.empty(partitions, np.int64)
+    cheapest = np.empty(partitions)
     for p in range(partitions):
         at[p] = c.first[p]
-        spent += price[at[p]]
-        cheapest = price[at[p]]
         for i in range(c.first[p], c.first[p + 1]):
-            cheapest = min(cheapest, price[i])
-        least += cheapest
+            if price[i] < price[at[p]]:
+                at[p] = i
+        cheapest[p] = price[at[p]]
+        spent += price[at[p]]
+        least += cheapest[p]
         total += size[p] * c.broker.shape[1]
         _change(c, use, size, inverse, usage, p, at[p], 1.0)
     found, limit = np.inf, most
@@ -306,6 +314,8 @@ def choose(c, use, size, inverse, top, price, most, work, best):
             now = _harm(c, use, size, inverse, usage, top, weight, p, at[p])
             now += of_bytes * max(spent - most, 0.0) / total + BYTES_WEIGHT * spent / total
             for i in range(c.first[p], c.first[p + 1]):
+                if price[i] - cheapest[p] > limit - least:
+                    continue  # Too dear, even where all others copy as little as they can.
                 after = rest + price[i]
                 then = of_bytes * max(after - most, 0.0) / total + BYTES_WEIGHT * after / total
                 if then - now < gain:

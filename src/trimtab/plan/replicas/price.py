@@ -8,9 +8,12 @@ cluster, nor on what is uneven elsewhere. A copy from a broker that is out of ε
 least ε, less its own size; an exchange of two replicas of nearly the same load gains almost nothing.
 
 `min_gain_per_copy` is the least gain. The default is .2: the width of the band of ε, from its upper edge to
-its lower one. A plan that meets every goal has no price, because ε says what it is for. Of a plan that does
-not, each copy is judged, alone and with the copy that came in exchange, and then the whole. θ has no price:
-no copy is left out that keeps a broker below it.
+its lower one. A plan that brings every broker within ε has no price, because ε says what it is for. Of a plan
+that does not, also where rules keep it from that, each copy is judged, alone and with the copy that came in
+exchange, and then the whole. θ has no price: no copy is left out that keeps a broker below it.
+
+What a copy gains depends on the other copies. So the price is asked again of what is left once others stayed
+home for want of room on the way.
 """
 
 from collections.abc import Callable
@@ -31,7 +34,10 @@ PAIRS = 8
 
 
 def worthwhile(
-    problem: ProblemData, lawful: Callable[[], Placement], placement: Placement
+    problem: ProblemData,
+    lawful: Callable[[], Placement],
+    placement: Placement,
+    earlier: Problem | None = None,
 ) -> tuple[Placement, Problem | None]:
     """The placement, or what remains of it without copies that cost too much, and the problem that says so.
 
@@ -40,38 +46,55 @@ def worthwhile(
     lawful
         Finds the placement after what must move: copies that it needs have no price. It takes time, so it is
         called only if a price applies.
+    earlier
+        Says what was left out before, and is returned if nothing else is.
     """
     if "epsilon" not in problem.settings.goals or not problem.bearers.plain or problem.topics is not None:
-        return placement, None
+        return placement, earlier
     borne = problem.borne(placement)
     limits, usage = problem.limits(borne), borne * problem.bearers.inverse
-    if potential(limits, usage) <= NEGLIGIBLE:
-        return placement, None
+    if potential(problem.bare_limits(borne, stretched=False), usage) <= NEGLIGIBLE:
+        return placement, earlier
     least, total, start = problem.settings.min_gain_per_copy, float(_held_bytes(problem).sum()), lawful()
     extra = _copied(problem, placement) - _copied(problem, start)
     if total <= 0.0 or not (extra > 0).any():
-        return placement, None
+        return placement, earlier
     gain = _unevenness(problem, limits, _usage(problem, start)) - _unevenness(problem, limits, usage)
     paid = float(extra.sum()) / total
     pruning = _Pruning(problem, start, limits, usage, placement, extra / total, least)
-    pruning.leave_out()
-    if 2 * least * (paid - pruning.saved) > gain - pruning.lost:
-        pruning.leave_out_until(2 * least * paid - gain)
+    before = np.inf
+    while len(pruning.left) < before:
+        before = len(pruning.left)
+        pruning.leave_out()
+        if 2 * least * (paid - pruning.saved) > gain - pruning.lost:
+            pruning.leave_out_until(2 * least * paid - gain)
     if not pruning.saved:
-        return placement, None
-    return Placement(pruning.place, pruning.lead), Problem(
+        return placement, earlier
+    return Placement(pruning.place, pruning.lead), _left_out(pruning, total, earlier)
+
+
+def _left_out(pruning: "_Pruning", total: float, earlier: Problem | None) -> Problem:
+    """The problem that says what was left out, `earlier` with it."""
+    saved = pruning.saved + _told(earlier, "copied_share")
+    lost, least = pruning.lost + _told(earlier, "fall_of_unevenness"), pruning.least
+    return Problem(
         "limit_reached",
-        f"copies of {pruning.saved:.2%} of all data, {pruning.saved * total:.6g} bytes, are left out: "
-        f"their gain is {max(pruning.lost, 0.0) / (2 * pruning.saved):.4f}, less than "
-        f"replicas.min_gain_per_copy {least:g}",
+        f"copies of {saved:.2%} of all data, {saved * total:.6g} bytes, are left out: their gain is "
+        f"{max(lost, 0.0) / (2 * saved):.4f}, less than replicas.min_gain_per_copy {least:g}",
         proof={
-            "bytes": pruning.saved * total,
-            "copied_share": pruning.saved,
-            "fall_of_unevenness": pruning.lost,
-            "gain": pruning.lost / (2 * pruning.saved),
+            "bytes": saved * total,
+            "copied_share": saved,
+            "fall_of_unevenness": lost,
+            "gain": lost / (2 * saved),
             "min_gain_per_copy": least,
         },
     )
+
+
+def _told(earlier: Problem | None, name: str) -> float:
+    found = 0.0 if earlier is None else earlier.proof[name]
+    assert isinstance(found, float)
+    return found
 
 
 def _held_bytes(problem: ProblemData) -> FloatArray:
@@ -207,7 +230,7 @@ class _Pruning:
         after = self._after(rows)
         rise = self._rise(after)
         share = float(self.share[rows].sum())
-        over = (after > np.maximum(self.limits.theta, self.usage)) & self.problem.counted
+        over = (after > np.maximum(self.limits.theta, self.usage) * (1 + 1e-12)) & self.problem.counted
         if 2 * least * share <= rise or over.any():
             return False
         for p in rows:

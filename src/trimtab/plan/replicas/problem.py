@@ -168,6 +168,19 @@ class ProblemData:
         """Shape of `place`: replicas on brokers that do not hold the partition in the snapshot."""
         return np.asarray((place >= 0) & ~(place[:, :, None] == self.arrays.home[:, None, :]).any(axis=2))
 
+    def copies(self, place: IntArray, of: IntArray | slice = slice(None)) -> IntArray:
+        """Shape (places,): copies that the way to each place takes, of all partitions or of those in `of`.
+
+        A leader that is not first in its list, and for which nobody can stand in, goes after another replica
+        has made room for its successor. That is one copy more where this replica comes back.
+        """
+        home, pinned = self.arrays.home[of], self.arrays.pinned[of]
+        same = place[:, :, None] == home[:, None, :]
+        arrived = (place >= 0) & ~same.any(axis=2)
+        gone = (home >= 0) & ~same.any(axis=1)
+        alone = (pinned >= 0) & gone[np.arange(len(place)), pinned] & (gone.sum(axis=1) == 1)
+        return np.asarray(arrived.sum(axis=1) + alone)
+
     def load(self, placement: Placement) -> FloatArray:
         """Load of every broker, shape (brokers, resources)."""
         return self.snapshot.broker_load(placement.place, placement.leader)
@@ -193,12 +206,18 @@ class ProblemData:
         bare = self.bare_limits(borne[:brokers, :resources], share)
         return self.bearers.widened(bare, borne, share, self.shares.stretch)
 
-    def bare_limits(self, load: FloatArray, share: float = 1.0) -> Limits:
-        """Those of brokers and resources alone; `load` of shape (brokers, resources)."""
+    def bare_limits(self, load: FloatArray, share: float = 1.0, *, stretched: bool = True) -> Limits:
+        """Those of brokers and resources alone; `load` of shape (brokers, resources).
+
+        Parameters
+        ----------
+        stretched
+            Whether ε reaches further where rules keep brokers from it.
+        """
         goals = self.goals
         mean, width = self.mean(load), load.shape[1]
         most, least = self.shares.stretch
-        stretch = most[:, :width], least[:, :width]
+        stretch = (most[:, :width], least[:, :width]) if stretched else None
         found = limits_around(mean, self.counted, goals.theta, goals.epsilon, goals.idle, stretch, share)
         # A broker that leads nothing cannot carry its share of what leaders carry.
         found.low[self.relieved] = -np.inf
@@ -278,7 +297,11 @@ def problem_data(snapshot: ReplicasSnapshot, settings: ReplicasSettings) -> Prob
     needed = leaving.any(axis=1) | leaderless | relieved
     scoped = settings.is_scoped and not settings.replication_factor
     free = ~excluded & ~orphaned
-    movable = np.where(excluded, evacuates & needed, needed | (not scoped)) & ~orphaned
+    # Where nobody leads and nobody is asked to, there is nothing to copy from.
+    free &= (home_lead >= 0) | needed
+    # A leader of an excluded topic is chosen among its replicas; none is copied for that.
+    led_in_place = ~leaderless | leaving.any(axis=1) | (ready & may_lead[home]).any(axis=1)
+    movable = np.where(excluded, evacuates & needed & led_in_place, needed | (not scoped)) & ~orphaned
     demoted = movable & relieved
     caps = {}
     for name, group, groups in (("rack", rack, racks), ("host", host, hosts)):

@@ -118,19 +118,24 @@ def _relocate(g, p, s, spread_limit):
 
 @leaf
 def _copy_a_leader(g, p, without):
-    """Let a copy lead, on a broker that may: best of a replica that must leave or is not in sync."""
-    for turn in range(3):
+    """Let a copy lead, on a broker that may: best of a replica that must leave or is not in sync.
+
+    Where no copy of those can be spread by the rules, another that can goes before them: a replica that
+    crowds has to be copied once more.
+    """
+    for turn in range(6):
         for s in range(g.width):
             here = g.place[p, s]
             if here < 0 or s == without or here != g.home[p, s]:
                 continue
-            if turn == 0 and (g.flags[p, s] & LEAVING) == 0:
+            if turn % 3 == 0 and (g.flags[p, s] & LEAVING) == 0:
                 continue
-            if turn == 1 and g.flags[p, s] & READY:
+            if turn % 3 == 1 and g.flags[p, s] & READY:
                 continue
-            b = destination(g, p, s, 1, spread(g.seat, g.rule, g.place, p, s, here) + 1)
-            if b < 0:
-                b = destination(g, p, s, 1, ANY_SPREAD)
+            limit = ANY_SPREAD
+            if turn < 3:
+                limit = spread(g.seat, g.rule, g.place, p, s, here) + 1
+            b = destination(g, p, s, 1, limit)
             if b >= 0:
                 move(g, p, s, b)
                 give_lead(g, p, s)

@@ -5,6 +5,7 @@ themselves do not need goes home again, and where the cluster is small the searc
 (`trimtab.plan.search.rounds`).
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -35,10 +36,13 @@ EFFORT = Effort(free=100_000, per_second=200_000)
 LEAST_CHANGES, MOST_CHANGES = 200_000, 600_000
 """Random changes of one annealing, at least and at most."""
 
+PRICINGS = 8
+"""Times at most that the price is asked of what is left."""
+
 DETOURS = 4
 """Searches again at most where disks are too full for a part of the way."""
 
-WITHOUT_FURTHER_COPIES = 2
+WITHOUT_FURTHER_COPIES = 3
 """Number of the last search for a request that copies only partitions which the request concerns."""
 
 MISSED = {"theta", "drain", "offline", "demote", "leader", "rack", "host"}
@@ -84,8 +88,7 @@ def _with_choices(problem: ProblemData, made: Plan) -> Plan:
     if found is None:
         return made
     if not problem.scoped:
-        placement, dear = _worthwhile(problem, _searched(problem, found))
-        plan = _plan_to(problem, path_of(problem, placement), dear)
+        plan = _plan_to(problem, *_worthwhile(problem, problem, _searched(problem, found)))
         if not _misses(plan):
             return plan
     plan = _plan_to(problem, path_of(problem, found), None)
@@ -99,13 +102,32 @@ def searched(problem: ProblemData) -> Placement:
     return handed_over(problem, given_way(problem, search(problem), search))
 
 
-def _worthwhile(problem: ProblemData, placement: Placement) -> tuple[Placement, Problem | None]:
-    """What remains of a placement without the copies that cost too much; and what says so."""
+def _worthwhile(problem: ProblemData, rest: ProblemData, placement: Placement) -> tuple[Path, Problem | None]:
+    """The way to what remains of a placement without copies that cost too much; and what says so.
+
+    The price is asked again of what disks have room for on the way: that gains something else than the whole,
+    and what is left may find room for less.
+
+    Parameters
+    ----------
+    rest
+        The problem, but for what stays home: what was searched.
+    """
 
     def lawful() -> Placement:
-        return repaired(problem) if breaks_rules(problem).any() else problem.home
+        return repaired(rest) if breaks_rules(rest).any() else rest.home
 
-    return worthwhile(problem, lawful, placement)
+    placement, dear = worthwhile(rest, lawful, placement)
+    path = path_of(problem, placement)
+    for _ in range(PRICINGS):
+        if not len(path.held):
+            break
+        placement, said = worthwhile(rest, lawful, path.placement, dear)
+        if said is dear:
+            break
+        shorter, dear = path_of(problem, placement), said
+        path = replace(shorter, held=np.union1d(path.held, shorter.held).astype(np.int32))
+    return path, dear
 
 
 def _passable(problem: ProblemData) -> tuple[Path, Problem | None]:
@@ -114,8 +136,8 @@ def _passable(problem: ProblemData) -> tuple[Path, Problem | None]:
     Copies wait for one another where disks are nearly full: each would fill its destination before what makes
     room there has gone. What is held back stays home in the next search, which levels by other moves.
     """
-    placement, cut = _worthwhile(problem, searched(problem))
-    best = path = path_of(problem, placement)
+    path, cut = _worthwhile(problem, problem, searched(problem))
+    best = path
     held = np.zeros(len(problem.arrays.movable), dtype=np.bool_)
     for _ in range(DETOURS):
         blocked = path.held[~problem.arrays.leaving[path.held].any(axis=1)]
@@ -125,8 +147,7 @@ def _passable(problem: ProblemData) -> tuple[Path, Problem | None]:
         held[blocked] = True
         arrays = problem.arrays._replace(movable=problem.arrays.movable & ~held)
         rest = replace(problem, arrays=arrays, free=problem.free & ~held)
-        placement, dear = _worthwhile(rest, searched(rest))
-        path = path_of(problem, placement)
+        path, dear = _worthwhile(problem, rest, searched(rest))
         if _rating(problem, path.placement).key < _rating(problem, best.placement).key:
             best, cut = path, dear
     return best, cut
@@ -139,25 +160,26 @@ def _scoped_search(problem: ProblemData) -> Placement:
     first placement within θ for no more bytes than the request needs is the one; else that of fewest bytes.
     """
     lawful = repaired(problem)
-    touched = (lawful.place != problem.arrays.home).any(axis=1) | (lawful.lead != problem.home_lead)
-    closed = np.zeros_like(problem.arrays.may_receive)
-    leaders = replace(problem, arrays=problem.arrays._replace(may_receive=closed))
-    tries = [
-        (leaders, problem.free & touched),
-        (problem, problem.free & touched),
-        (leaders, problem.free),
-        (problem, problem.free),
-    ]
     needed = _rating(problem, lawful).cost
     best, least = lawful, (np.inf, np.inf)
-    for turn, (rules, movable) in enumerate(tries):
-        found = _searched(rules, lawful, movable)
+    for turn, found in enumerate(_scoped_placements(problem, lawful), 1):
         breach, cost, _ = _rating(problem, found).key
         if (breach, cost) < least:
             best, least = found, (breach, cost)
         if least[0] == 0.0 and (least[1] <= needed or turn == WITHOUT_FURTHER_COPIES):
             break
     return best
+
+
+def _scoped_placements(problem: ProblemData, lawful: Placement) -> Iterator[Placement]:
+    """What a request may lead to, the dearest searches last."""
+    touched = (lawful.place != problem.arrays.home).any(axis=1) | (lawful.lead != problem.home_lead)
+    closed = np.zeros_like(problem.arrays.may_receive)
+    leaders = replace(problem, arrays=problem.arrays._replace(may_receive=closed))
+    yield _searched(leaders, lawful, problem.free & touched)
+    yield _searched(problem, lawful, problem.free & touched)
+    yield _searched(leaders, lawful, problem.free)
+    yield _searched(problem, lawful, problem.free)
 
 
 def _searched(
@@ -219,7 +241,7 @@ def _rating(problem: ProblemData, placement: Placement) -> Rating:
     if problem.topics is not None:
         table = topic_table(problem.topics, placement.place, placement.leader)
         breach += float(topic_potential(table).sum())
-    copies = problem.arrived(placement.place).sum(axis=1)
+    copies = problem.copies(placement.place)
     new_leaders = int((placement.leader != problem.home.leader).sum())
     copied, moves = float((copies * problem.arrays.price).sum()), int(copies.sum()) + new_leaders
     return Rating(breach, copied, moves, breach <= NEGLIGIBLE and copied == 0 and moves <= 1)

@@ -90,3 +90,39 @@ def test_a_plan_that_meets_every_goal_has_no_price() -> None:
     problem = disks([20.0, 20.0], [0.0], least=100.0)
     placement = moved(problem, {0: 1})
     assert worthwhile(problem, lawful, placement) == (placement, None)
+
+
+def test_a_plan_that_rules_keep_from_epsilon_has_a_price() -> None:
+    """Broker 1 must hold one replica of each partition, 100 of 200: out of ε, so copies are priced."""
+    brokers = [broker(id, rack=rack, capacity=(None, 1000.0, None, None)) for id, rack in enumerate("xyy", 1)]
+    rows = [partition("t", p, [1, 2 + (p > 5)], load=(0.0, 10.0, 0.0, 0.0)) for p in range(10)]
+    for least, kept in ((0.0, [5]), (2.0, [])):
+        problem = problem_data(snapshot(brokers, rows), ReplicasSettings(min_gain_per_copy=least))
+        place = problem.arrays.home.copy()
+        place[5, 1] = 2
+        found, cut = priced(problem, Placement(place, problem.home_lead.copy()))
+        assert home_again(problem, found) == kept
+        assert (cut is None) == bool(kept)
+
+
+def test_what_was_left_out_earlier_is_told_as_well() -> None:
+    """10 bytes before and 59 now are 69."""
+    problem = disks([30.0, 4.0], [26.0], [29.0, 1.0], [0.0], least=0.05)
+    swap = moved(problem, {0: 2, 3: 0})
+    _, cut = priced(problem, swap)
+    assert cut is not None
+    earlier = Problem("limit_reached", "", proof={"copied_share": 10.0 / 90.0, "fall_of_unevenness": 0.001})
+    _, both = worthwhile(problem, lambda: problem.home, swap, earlier)
+    assert both is not None
+    assert both.proof["bytes"] == pytest.approx(69.0)
+    assert both.proof["fall_of_unevenness"] == pytest.approx(cut.proof["fall_of_unevenness"] + 0.001)
+    assert worthwhile(problem, lambda: problem.home, problem.home, earlier)[1] is earlier
+
+
+def test_an_exchange_of_equals_does_not_hide_behind_a_copy_that_gains_much() -> None:
+    """60 to a broker with 20 pay for everything; the exchange of 30 against 29 is left out all the same."""
+    problem = disks([30.0, 29.0], [59.0], [29.0, 30.0], [60.0, 60.0], [20.0], least=0.05)
+    found, cut = priced(problem, moved(problem, {0: 2, 3: 0, 5: 4}))
+    assert home_again(problem, found) == [5]
+    assert cut is not None
+    assert cut.proof["bytes"] == pytest.approx(59.0)

@@ -309,3 +309,69 @@ def test_a_replica_bigger_than_any_broker_may_hold_is_proven_impossible() -> Non
     (proof,) = [one.proof for one in plan.problems if "allowed_bytes_a_replica" in one.proof]
     assert proof["partitions"] == 1
     assert proof["allowed_bytes_a_replica"] == pytest.approx(80.0)
+
+
+def test_several_leaders_change_before_anything_is_copied(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Broker 2 must lead `a` (50) and leads `b` (40): `b` goes to broker 3 if `c` (60) goes on to broker 4.
+
+    Neither helps alone: `b` would lift broker 3 to 100, and broker 3 is not above 80 before.
+    """
+    monkeypatch.setattr(trim, "MOST_CHANGES", 0)
+    parts = [
+        partition("a", 0, [1, 2], load=(0, 1, 1, 50)),
+        partition("b", 0, [2, 3], load=(0, 1, 1, 40)),
+        partition("c", 0, [3, 4], load=(0, 1, 1, 60)),
+    ]
+    plan = planned(parts, brokers=5, demote=(1,))
+    assert (plan.verdict, plan.cost.bytes) == (Verdict.LEVELLED, 0)
+    assert {(move.topic, move.target) for move in plan.moves} == {("a", 2), ("b", 3), ("c", 4)}
+
+
+def test_a_copy_for_theta_is_the_smallest_that_will_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Broker 2 must lead `a` (50) and leads `b` (40), which nobody else holds: `b` of 2 is copied."""
+    monkeypatch.setattr(trim, "MOST_CHANGES", 0)
+    parts = [
+        partition("a", 0, [1, 2], load=(0, 9, 9, 50)),
+        partition("b", 0, [2], load=(0, 2, 2, 40)),
+    ]
+    plan = planned(parts, demote=(1,))
+    assert (plan.verdict, plan.cost.bytes) == (Verdict.LEVELLED, 2)
+
+
+def test_a_copy_that_is_to_lead_crowds_no_rack() -> None:
+    """Broker 4 lags, and 1 and 3 are to lead nothing: the leader goes from 1 to 2, in its rack.
+
+    A copy on broker 2 in place of broker 4's would crowd rack x, and cost another copy.
+    """
+    there = [broker(b, rack=rack, capacity=FULL) for b, rack in enumerate("xxyy", 1)]
+    parts = [partition("a", 0, [1, 4], in_sync=[1], load=(1, 5, 5, 5))]
+    plan = planned(parts, there, demote=(1, 3))
+    assert [(move.kind, move.source, move.target) for move in plan.moves] == [(MoveKind.REPLICA, 1, 2)]
+    assert (plan.verdict, plan.cost.bytes) == (Verdict.LEVELLED, 5)
+
+
+def test_a_demotion_elects_no_leader() -> None:
+    """`b` has no leader: that is for another plan, as dead brokers are."""
+    parts = [partition("a", 0, [1, 2]), partition("b", 0, [2, 3], leader=None)]
+    plan = planned(parts, demote=(1,))
+    assert plan.verdict is Verdict.LEVELLED
+    assert [move.topic for move in plan.moves] == ["a"]
+    assert {move.topic for move in planned(parts, demote=(1,), fix_offline=True).moves} == {"a", "b"}
+
+
+def test_an_excluded_topic_is_not_copied_for_a_leader() -> None:
+    """`__c` has no leader, and broker 1, which alone holds it, may be given none."""
+    parts = [partition("__c", 0, [1], leader=None), partition("a", 0, [2, 3])]
+    closed = {"excluded_topics": ("__*",), "excluded_brokers_for_leaders": (1,)}
+    plan = planned(parts, fix_offline=True, **closed)
+    assert plan.moves == ()
+    assert told(plan, "leader").proof["partitions"] == 1
+
+
+def test_leaders_that_are_asked_for_come_before_those_that_made_room() -> None:
+    """Three leaders of 20 go to broker 2 if its own of 30 goes to 3; of two moves both are of the request."""
+    parts = [partition("a", p, [1, 2], load=(0, 1, 1, 20)) for p in range(3)]
+    parts.append(partition("b", 0, [2, 3], load=(0, 1, 1, 30)))
+    assert {move.topic for move in planned(parts, demote=(1,)).moves} == {"a", "b"}
+    plan = planned(parts, demote=(1,), max_moves=2)
+    assert [(move.topic, move.source, move.target) for move in plan.moves] == [("a", 1, 2), ("a", 1, 2)]
