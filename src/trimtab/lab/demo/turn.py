@@ -78,6 +78,7 @@ def carry_out(
     folder: Path,
     watch: Callable[[StateT], None],
     sense: Any = None,
+    foretell: Callable[[Any], None] = lambda _: None,
 ) -> Any:
     """Carry a plan out, journalled below `folder`; its receipt.
 
@@ -91,6 +92,8 @@ def carry_out(
         Told the state after every event.
     sense
         The load that the plan was made from: between batches, moves that are no longer needed are dropped.
+    foretell
+        Told the forecast before the first step.
     """
     from trimtab.act import applying
     from trimtab.act.execution.codec import Codecs
@@ -100,6 +103,7 @@ def carry_out(
     store = ExecutionStore(folder, codecs, time.time, time.sleep, lambda: secrets.token_hex(8))
     try:
         prepared = applying.prepare(acting, port, plan)
+        foretell(acting.forecast(prepared, settings, sense))
         return applying.carry_out(
             acting,
             store,

@@ -24,7 +24,7 @@ from trimtab.model.replicas.resources import RESOURCES
 from trimtab.model.replicas.snapshot import ReplicasSnapshot
 from trimtab.observe.lake import Lake
 from trimtab.observe.replicas.pipeline import PIPELINE, ReplicasPipelineSettings
-from trimtab.report.formats import bytes_text
+from trimtab.report.formats import bytes_text, duration_text
 from trimtab.report.replicas.spent import spent, spent_text
 from trimtab.report.replicas.words import plan_text, progress_text
 
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
+    from trimtab.act.replicas.figures import Forecast
     from trimtab.act.replicas.settings import ExecutionSettings
     from trimtab.act.replicas.state import ExecutionState
     from trimtab.lab.demo.sampling import Sampling
@@ -77,6 +78,7 @@ class ReplicasDemo(Demo[KafkaSandbox, ReplicasSnapshot, Plan, ReplicasReceipt]):
         self.theta, self.epsilon = settings.theta, settings.epsilon
         self.load = with_flat_disk(skewed(seed, pace.rate), LIVE_BYTES)
         self.workload = self.load
+        self.forecast_seconds: list[float | None] = []
         # Followers catch up, caches fill: what is measured should be the new placement, not the change.
         self.settle_seconds = 2 * pace.interval_seconds
 
@@ -160,8 +162,14 @@ class ReplicasDemo(Demo[KafkaSandbox, ReplicasSnapshot, Plan, ReplicasReceipt]):
             now = meter(state)
             screen.progress(f"{bar(now.bytes_copied / max(1, now.bytes_total))} {progress_text(now)}")
 
+        def foretell(forecast: Forecast) -> None:
+            self.forecast_seconds.append(forecast.seconds)
+            if forecast.seconds is not None:
+                throttle = bytes_text(float(COPY_BYTES_PER_SECOND))
+                screen.say(f"forecast: {duration_text(forecast.seconds)} with a throttle of {throttle}/s")
+
         settings = ExecutionSettings(throttle=COPY_BYTES_PER_SECOND)
-        receipt = level_kafka(sandbox, plan, snapshot, sandbox.state.folder, settings, watch)
+        receipt = level_kafka(sandbox, plan, snapshot, sandbox.state.folder, settings, watch, foretell)
         screen.progress(f"{receipt.status}: {self.spent_text(receipt)}", last=True)
         if abs(receipt.copied_bytes - plan.cost.bytes) > 0.01 * plan.cost.bytes and not receipt.left:
             screen.say(
@@ -177,8 +185,8 @@ class ReplicasDemo(Demo[KafkaSandbox, ReplicasSnapshot, Plan, ReplicasReceipt]):
         return spent_text(receipt)
 
     def facts(self, receipt: ReplicasReceipt | None, ticks: Sequence[TruthTick]) -> Mapping[str, object]:
-        """The price."""
-        return {"spent": asdict(spent(receipt))}
+        """The price, and the forecast of each turn."""
+        return {"spent": asdict(spent(receipt)), "forecast_seconds": self.forecast_seconds}
 
 
 def level_kafka(
@@ -188,6 +196,7 @@ def level_kafka(
     folder: Path,
     settings: ExecutionSettings,
     watch: Callable[[ExecutionState], None] = lambda _: None,
+    foretell: Callable[[Forecast], None] = lambda _: None,
 ) -> ReplicasReceipt:
     """Carry a plan out on a sandbox, journalled below `folder`; parameters as of `carry_out`."""
     from trimtab.act.kafka.port import KafkaAdminPort
@@ -198,6 +207,6 @@ def level_kafka(
     with open_admin(sandbox.connection) as admin:
         port, sense = KafkaAdminPort(admin, time.time), LoadSense(plan, snapshot)
         receipt: ReplicasReceipt = carry_out(
-            ACTING, port, plan, plan_bytes(plan).decode(), settings, folder, watch, sense
+            ACTING, port, plan, plan_bytes(plan).decode(), settings, folder, watch, sense, foretell
         )
         return receipt
