@@ -40,7 +40,8 @@ def judge(found: dict[str, Any], always: tuple[str, ...] = ()) -> int:
     def run(attempt: int) -> tuple[int, str, dict[str, Any]]:
         runs.append(attempt)
         outcome = found["outcome"]
-        code = 0 if outcome["improved"] and not outcome["worse"] else 1
+        helped = outcome["improved"] and not outcome["worse"]
+        code = 1 if not helped else 3 if outcome["unmet"] else 0
         told = "every one of 1,000 confirmed records is there, once and in order\n"
         return code, told + "every goal holds, by measurement" * (not outcome["unmet"]), found
 
