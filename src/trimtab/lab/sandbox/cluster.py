@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import ClassVar, Generic, Protocol, Self, TypeVar
 
 from trimtab.lab.sandbox.node_log import why_ended
-from trimtab.lab.sandbox.processes import Process, kill, running, spawn
+from trimtab.lab.sandbox.processes import Process, kill, running, spawn, wait_for_starts
 from trimtab.lab.sandbox.room import require_room
 from trimtab.lab.sandbox.state import State, sandboxes_folder
 from trimtab.lab.sandbox.teardown import stop, sweep
@@ -109,6 +109,7 @@ class Sandbox(Generic[State, NodeT, Key]):
 
     def stop(self) -> None:
         """Stop everything and delete the sandbox's data; may be called again."""
+        wait_for_starts()
         stop(self.state)
 
     def _node(self, key: Key) -> NodeT:
@@ -135,8 +136,11 @@ class Sandbox(Generic[State, NodeT, Key]):
     def _spawn(self, node: NodeT, *, outlive: bool) -> None:
         """Start a node's process in its folder; without `outlive` it dies with ours."""
         home = self.state.home(node.id)
-        process = spawn(self._command(node), home, home / "out.log", outlive=outlive)
-        self._save(self.state.with_process(node.id, process))
+
+        def keep(process: Process) -> None:
+            self._save(self.state.with_process(node.id, process))
+
+        spawn(self._command(node), home, home / "out.log", outlive=outlive, keep=keep)
 
     def _save(self, state: State) -> None:
         self.state = state

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,7 +62,14 @@ def started(pid: int) -> str | None:
     return answer.stdout.strip() or None
 
 
-def spawn(command: list[str], folder: Path, log: Path, *, outlive: bool) -> Process:
+def spawn(
+    command: list[str],
+    folder: Path,
+    log: Path,
+    *,
+    outlive: bool,
+    keep: Callable[[Process], object] = lambda _: None,
+) -> Process:
     """Start a program in a session of its own, so that Ctrl-C in the terminal reaches only us.
 
     Parameters
@@ -75,22 +82,35 @@ def spawn(command: list[str], folder: Path, log: Path, *, outlive: bool) -> Proc
         Where its output is appended.
     outlive
         Whether it goes on when this process ends; otherwise it is killed then, however we end.
+    keep
+        Told the process as soon as it has begun, in the thread that starts it. A signal interrupts the main
+        thread alone: who writes the process down here knows of it even where this call never returns.
     """
     if not outlive:
         guard = [sys.executable, "-I", "-S", launcher.__file__, str(os.getpid())]
         command = guard + command
-    with log.open("ab") as output:
-        child = _SPAWNER.submit(
-            subprocess.Popen,
-            command,
-            cwd=folder,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            start_new_session=True,
-        ).result()
-    _OURS[child.pid] = child
-    return Process(child.pid, started(child.pid) or "")
+
+    def begin() -> Process:
+        with log.open("ab") as output:
+            child = subprocess.Popen(
+                command,
+                cwd=folder,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+        _OURS[child.pid] = child
+        process = Process(child.pid, started(child.pid) or "")
+        keep(process)
+        return process
+
+    return _SPAWNER.submit(begin).result()
+
+
+def wait_for_starts() -> None:
+    """Wait until each process that `spawn` was asked for has begun, and is kept."""
+    _SPAWNER.submit(lambda: None).result()
 
 
 def end(processes: Iterable[Process], patience_seconds: float) -> None:

@@ -1,10 +1,19 @@
 """The file that lets another process find, judge and stop a sandbox."""
 
+import os
+import signal
 import stat
+import subprocess
+import sys
+import time
 from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from trimtab.lab.sandbox.cluster import Sandbox
 from trimtab.lab.sandbox.kafka.state import KafkaState, Node, Security
 from trimtab.lab.sandbox.processes import Process, this_process
 from trimtab.lab.sandbox.pulsar.state import PulsarState
@@ -96,3 +105,59 @@ def test_a_secured_sandbox_tells_how_to_enter(state):
         "secret",
         state.folder / "ca.pem",
     )
+
+
+class _Interrupted(BaseException):
+    """What the signal of the test raises, as Ctrl-C raises KeyboardInterrupt."""
+
+
+class _OneNode(Sandbox[SandboxState, Any, int]):
+    """A sandbox of one process that only sleeps."""
+
+    noun = "node"
+    node = SimpleNamespace(id=1, role="broker")
+    _declared = {1: node}  # type: ignore[assignment]
+
+    def _command(self, node: Any) -> list[str]:
+        return [sys.executable, "-S", "-c", "import time; time.sleep(600)"]
+
+    def _title(self, node: Any) -> str:
+        return "node"
+
+    def _nodes(self) -> list[Any]:
+        return [self.node]
+
+    def wait_until_serving(self, timeout_seconds: float | None = None) -> None:
+        """It serves nobody."""
+
+
+def test_a_node_that_begins_while_we_are_interrupted_is_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C comes when a detached node has begun, and before anybody has been told its number."""
+    begun = []
+    start = subprocess.Popen
+
+    def interrupted_start(*arguments: Any, **further: Any) -> Any:
+        begun.append(start(*arguments, **further))
+        os.kill(os.getpid(), signal.SIGUSR1)
+        time.sleep(0.5)
+        return begun[0]
+
+    def interrupt(number: int, frame: Any) -> None:
+        raise _Interrupted
+
+    before = signal.signal(signal.SIGUSR1, interrupt)
+    try:
+        box = _OneNode(SandboxState(folder=tmp_path / "box", cluster_id="x", owner=this_process()))
+        monkeypatch.setattr(subprocess, "Popen", interrupted_start)
+        with pytest.raises(_Interrupted), box._starting(detached=True):
+            box.state.home(1).mkdir()
+            box._spawn(box.node, outlive=True)
+        assert begun[0].poll() is not None
+        assert not box.state.folder.exists()
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+        for one in begun:
+            one.kill()
+            one.wait()
