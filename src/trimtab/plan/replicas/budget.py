@@ -110,13 +110,14 @@ def _leaders_first(problem: ProblemData, kept: Placement) -> Placement:
     if problem.settings.max_moves is None or problem.resizes or not len(waiting):
         return kept
     limits = problem.limits(problem.borne(kept))
-    top = np.maximum(limits.theta, np.maximum(_usage(problem, problem.home), _usage(problem, kept)))
-    others = _changed(problem, kept) & ~problem.needed
+    top = np.maximum(limits.theta, np.maximum(problem.usage(problem.home), problem.usage(kept))) * (1 + 1e-12)
+    others = problem.changed(kept) & ~problem.needed
     best = _served(problem, kept)
     for p in np.flatnonzero(others)[:SWAPS].tolist():
-        found = _with_free_leaders(problem, _given_up(problem, kept, p, limits, top * (1 + 1e-12)))
-        if _served(problem, found) < best and not (_usage(problem, found) > top * (1 + 1e-12)).any():
-            kept, best = found, _served(problem, found)
+        found = _with_free_leaders(problem, _given_up(problem, kept, p, limits, top))
+        served = _served(problem, found)
+        if served < best and not (problem.usage(found) > top).any():
+            kept, best = found, served
     return kept
 
 
@@ -126,7 +127,7 @@ def _given_up(problem: ProblemData, kept: Placement, p: int, limits: Limits, top
     while True:
         place[p], lead[p] = problem.arrays.home[p], problem.home_lead[p]
         found = Placement(place, lead)
-        usage, changed = _usage(problem, found), np.flatnonzero(_changed(problem, found)).tolist()
+        usage, changed = problem.usage(found), np.flatnonzero(problem.changed(found)).tolist()
         over = np.argwhere(usage > top)
         if not len(over) or not changed:
             return found
@@ -136,18 +137,8 @@ def _given_up(problem: ProblemData, kept: Placement, p: int, limits: Limits, top
 
 def _served(problem: ProblemData, placement: Placement) -> tuple[int, int]:
     """How much of a request is undone, in partitions, and the moves that a placement takes."""
-    undone = problem.needed & ~_changed(problem, placement)
+    undone = problem.needed & ~problem.changed(placement)
     return int(undone.sum()), len(path_to(problem, placement).steps.kind)
-
-
-def _changed(problem: ProblemData, placement: Placement) -> BoolArray:
-    """Shape (partitions,): not as at home."""
-    moved = (placement.place != problem.arrays.home).any(axis=1)
-    return np.asarray(moved | (placement.lead != problem.home_lead))
-
-
-def _usage(problem: ProblemData, placement: Placement) -> FloatArray:
-    return np.asarray(problem.borne(placement) * problem.bearers.inverse)
 
 
 def breaks_rules(problem: ProblemData) -> BoolArray:

@@ -26,7 +26,7 @@ MOST_CHOICES = 60_000
 """Of all partitions together; clusters that have more are left to the descent."""
 
 WORK = 4_000_000
-"""Choices looked at; about a fifth of a second."""
+"""Choices looked at for each limit on bytes; about a fifth of a second."""
 
 CHEAPER = 0.99
 """Once a placement is found, the next must copy less than this share of its bytes."""
@@ -76,15 +76,12 @@ def within_theta(problem: ProblemData) -> Placement | None:
     price = problem.copies(choices.broker, of.astype(np.int32)) * size[of]
     chosen = np.zeros(len(size), dtype=np.int32)
     inverse = np.ascontiguousarray(np.hstack([arrays.inverse, disk]))
-    least = float(np.minimum.reduceat(price, choices.first[:-1]).sum())
-    most = problem.settings.max_bytes
-    limit = np.inf if most is None else float(most)
+    least = float(np.minimum.reduceat(price, choices.first[:-1]).sum()) * (1 + 1e-9)
+    limit = np.inf if problem.settings.max_bytes is None else float(problem.settings.max_bytes)
     top = np.ascontiguousarray(top)
     # A limit of no more bytes than must be copied leads past detours that a request can do without.
-    for bytes_ in (least, limit):
-        if choose(
-            choices, arrays.use, size, inverse, top, price, min(bytes_ * (1 + 1e-9), limit), WORK, chosen
-        ):
+    for most in (min(least, limit), limit):
+        if choose(choices, arrays.use, size, inverse, top, price, most, WORK, chosen):
             return _placed(problem, choices, chosen)
     return None
 

@@ -124,7 +124,7 @@ def _first_usage(problem: ProblemData) -> FloatArray:
     if problem.bearers.plain:
         return problem.first_usage
     first = Placement(problem.arrays.home, problem.first_lead)
-    return np.asarray(problem.borne(first) * problem.bearers.inverse)
+    return problem.usage(first)
 
 
 def path_of(problem: ProblemData, placement: Placement) -> Path:

@@ -59,7 +59,7 @@ def worthwhile(
     extra = _copied(problem, placement) - _copied(problem, start)
     if total <= 0.0 or not (extra > 0).any():
         return placement, earlier
-    gain = _unevenness(problem, limits, _usage(problem, start)) - _unevenness(problem, limits, usage)
+    gain = _unevenness(problem, limits, problem.usage(start)) - _unevenness(problem, limits, usage)
     paid = float(extra.sum()) / total
     pruning = _Pruning(problem, start, limits, usage, placement, extra / total, least)
     before = np.inf
@@ -105,10 +105,6 @@ def _held_bytes(problem: ProblemData) -> FloatArray:
 def _copied(problem: ProblemData, placement: Placement) -> FloatArray:
     """Shape (partitions,): bytes that a placement copies of each."""
     return np.asarray(problem.arrived(placement.place).sum(axis=1) * problem.arrays.size)
-
-
-def _usage(problem: ProblemData, placement: Placement) -> FloatArray:
-    return np.asarray(problem.borne(placement) * problem.bearers.inverse)
 
 
 def _asked(problem: ProblemData, limits: Limits) -> BoolArray:

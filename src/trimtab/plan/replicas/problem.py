@@ -189,6 +189,15 @@ class ProblemData:
         """Load of all that is levelled, shape (rows, columns) of `bearers`."""
         return self.bearers.load(self.load(placement), placement.place, placement.leader)
 
+    def usage(self, placement: Placement) -> FloatArray:
+        """Utilisation of all that is levelled, shape (rows, columns) of `bearers`."""
+        return np.asarray(self.borne(placement) * self.bearers.inverse)
+
+    def changed(self, placement: Placement) -> BoolArray:
+        """Shape (partitions,): held or led otherwise than in the snapshot."""
+        moved = (placement.place != self.arrays.home).any(axis=1)
+        return np.asarray(moved | (placement.lead != self.home_lead))
+
     def mean(self, load: FloatArray) -> FloatArray:
         """B̄ under a load, shape (resources,), without `relieved`; NaN where no broker counts."""
         return mean_of(load, self.snapshot.brokers.capacity, self.counted & ~self.relieved)

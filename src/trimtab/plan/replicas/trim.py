@@ -5,7 +5,6 @@ themselves do not need goes home again, and where the cluster is small the searc
 (`trimtab.plan.search.rounds`).
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -42,7 +41,7 @@ PRICINGS = 8
 DETOURS = 4
 """Searches again at most where disks are too full for a part of the way."""
 
-WITHOUT_FURTHER_COPIES = 3
+WITHOUT_FURTHER_COPIES = 2
 """Number of the last search for a request that copies only partitions which the request concerns."""
 
 MISSED = {"theta", "drain", "offline", "demote", "leader", "rack", "host"}
@@ -160,26 +159,25 @@ def _scoped_search(problem: ProblemData) -> Placement:
     first placement within θ for no more bytes than the request needs is the one; else that of fewest bytes.
     """
     lawful = repaired(problem)
+    touched = problem.changed(lawful)
+    closed = np.zeros_like(problem.arrays.may_receive)
+    leaders = replace(problem, arrays=problem.arrays._replace(may_receive=closed))
+    tries = [
+        (leaders, problem.free & touched),
+        (problem, problem.free & touched),
+        (leaders, problem.free),
+        (problem, problem.free),
+    ]
     needed = _rating(problem, lawful).cost
     best, least = lawful, (np.inf, np.inf)
-    for turn, found in enumerate(_scoped_placements(problem, lawful), 1):
+    for turn, (rules, movable) in enumerate(tries):
+        found = _searched(rules, lawful, movable)
         breach, cost, _ = _rating(problem, found).key
         if (breach, cost) < least:
             best, least = found, (breach, cost)
         if least[0] == 0.0 and (least[1] <= needed or turn == WITHOUT_FURTHER_COPIES):
             break
     return best
-
-
-def _scoped_placements(problem: ProblemData, lawful: Placement) -> Iterator[Placement]:
-    """What a request may lead to, the dearest searches last."""
-    touched = (lawful.place != problem.arrays.home).any(axis=1) | (lawful.lead != problem.home_lead)
-    closed = np.zeros_like(problem.arrays.may_receive)
-    leaders = replace(problem, arrays=problem.arrays._replace(may_receive=closed))
-    yield _searched(leaders, lawful, problem.free & touched)
-    yield _searched(problem, lawful, problem.free & touched)
-    yield _searched(leaders, lawful, problem.free)
-    yield _searched(problem, lawful, problem.free)
 
 
 def _searched(
