@@ -51,9 +51,11 @@ class Told(Generic[PlanT, ReceiptT]):
 
         A cluster that was level from the start ends with 0; a lost record always with 1.
         """
-        if self.log.ok and self.plan.verdict is Verdict.LEVEL:
+        if not self.log.ok:
+            return 1
+        if self.plan.verdict is Verdict.LEVEL:
             return 0
-        if not self.log.ok or not self.outcome.helped:
+        if not self.outcome.helped:
             return 1
         return 3 if self.outcome.unmet else 0
 

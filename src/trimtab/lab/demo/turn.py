@@ -78,7 +78,7 @@ def carry_out(
     folder: Path,
     watch: Callable[[StateT], None],
     sense: Any = None,
-    foretell: Callable[[Any], None] = lambda _: None,
+    foretell: Callable[[Any], None] | None = None,
 ) -> Any:
     """Carry a plan out, journalled below `folder`; its receipt.
 
@@ -93,7 +93,7 @@ def carry_out(
     sense
         The load that the plan was made from: between batches, moves that are no longer needed are dropped.
     foretell
-        Told the forecast before the first step.
+        Told the forecast before the first step; None makes none.
     """
     from trimtab.act import applying
     from trimtab.act.execution.codec import Codecs
@@ -103,7 +103,8 @@ def carry_out(
     store = ExecutionStore(folder, codecs, time.time, time.sleep, lambda: secrets.token_hex(8))
     try:
         prepared = applying.prepare(acting, port, plan)
-        foretell(acting.forecast(prepared, settings, sense))
+        if foretell is not None:
+            foretell(acting.forecast(prepared, settings, sense))
         return applying.carry_out(
             acting,
             store,

@@ -116,7 +116,10 @@ class _OneNode(Sandbox[SandboxState, Any, int]):
 
     noun = "node"
     node = SimpleNamespace(id=1, role="broker")
-    _declared = {1: node}  # type: ignore[assignment]
+
+    @property
+    def _declared(self) -> dict[int, Any]:
+        return {1: self.node}
 
     def _command(self, node: Any) -> list[str]:
         return [sys.executable, "-S", "-c", "import time; time.sleep(600)"]

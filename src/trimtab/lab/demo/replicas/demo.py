@@ -196,7 +196,7 @@ def level_kafka(
     folder: Path,
     settings: ExecutionSettings,
     watch: Callable[[ExecutionState], None] = lambda _: None,
-    foretell: Callable[[Forecast], None] = lambda _: None,
+    foretell: Callable[[Forecast], None] | None = None,
 ) -> ReplicasReceipt:
     """Carry a plan out on a sandbox, journalled below `folder`; parameters as of `carry_out`."""
     from trimtab.act.kafka.port import KafkaAdminPort
