@@ -128,7 +128,8 @@ def require_measured(printed: str, price: str, resources: list[str]) -> None:
     assert all(
         re.search(rf"^{name} +(mean|worst deviation) ", printed, re.MULTILINE) for name in resources
     ), printed
-    assert re.search(r"goal|did not help", printed.splitlines()[-1]), printed
+    last = " ".join(printed.rstrip().rsplit("\n\n", 1)[-1].split())
+    assert re.search(r"goal|did not help", last), printed
 
 
 def _of(load: LoadSummary) -> str:

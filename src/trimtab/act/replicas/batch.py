@@ -1,7 +1,7 @@
 """Batches: the steps to begin now, within the limits in flight and with room on every disk."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from trimtab.act.execution.messages import Command
@@ -63,8 +63,15 @@ def choose_batch(state: ExecutionState) -> Choice[Step]:
             _take_room(step, room)
             _take_strength(gains, strength)
         if batch:
-            return Choice(tuple(batch), blocked)
+            return Choice(_of_one_request(batch), blocked)
     return Choice(tuple(crowded[:1]), blocked)
+
+
+def _of_one_request(batch: Sequence[Step]) -> tuple[Step, ...]:
+    """Without the moves between log dirs where there are copies, too: Kafka has a request for each."""
+    if any(step.kind is StepKind.COPY for step in batch):
+        return tuple(step for step in batch if step.kind is not StepKind.LOG_DIR)
+    return tuple(batch)
 
 
 def _held_up(
@@ -204,13 +211,10 @@ def with_first_rate(state: ExecutionState, batch: tuple[Step, ...]) -> Execution
 
 def begin(state: ExecutionState, batch: tuple[Step, ...]) -> tuple[ExecutionState, Command]:
     """Put the throttle in force, then ask Kafka for the batch."""
-    between_brokers = [step for step in batch if step.kind is StepKind.COPY]
     state = with_first_rate(state, batch)
     order = order_for_throttle(state, batch)
     if order is not None:
         return state, order
-    if between_brokers:
-        batch = tuple(step for step in batch if step.kind is not StepKind.LOG_DIR)
     chosen = {step.number for step in batch}
     state = replace(state, batches=state.batches + 1, blocked_since={}, looked_wide_at=state.now)
     state = state.changing(

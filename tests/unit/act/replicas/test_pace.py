@@ -7,7 +7,7 @@ import pytest
 from support.executing import SETTINGS, prepared, run
 from support.fake_port import FakeCluster
 from support.journals import CODECS
-from support.plans import plan_of
+from support.plans import REASON, plan_of
 from trimtab.act.applying import prepare
 from trimtab.act.journal import Journal
 from trimtab.act.replicas.acting import ACTING, receipt_of
@@ -16,8 +16,10 @@ from trimtab.act.replicas.messages import Headroom
 from trimtab.act.replicas.port import ThrottleConfig, TopicPartition
 from trimtab.act.replicas.settings import ExecutionSettings
 from trimtab.act.replicas.state import ThrottleMemory
+from trimtab.act.replicas.steps import StepKind
 from trimtab.act.replicas.throttle import first_rate, next_copies_per_broker, next_rate, wanted_config
 from trimtab.model.errors import SettingsError
+from trimtab.model.replicas.plan import Assignment, Move, MoveKind
 from trimtab.report.formats import duration_text
 from trimtab.report.replicas.words import progress_text, receipt_text
 
@@ -33,6 +35,17 @@ def cluster() -> FakeCluster:
     return made
 
 
+MIXED = replace(
+    plan_of(("t", 0, (1, 2), (3, 2))),
+    moves=(
+        *plan_of(("t", 0, (1, 2), (3, 2))).moves,
+        Move(2, MoveKind.LOG_DIR, "t", 1, 1, 1, 700, REASON, "/d0", "/d1"),
+    ),
+    assignments=(
+        *plan_of(("t", 0, (1, 2), (3, 2))).assignments,
+        Assignment("t", 1, (1, 2), (1, 2), 1),
+    ),
+)
 PLAN = plan_of(*[("t", n, (1, 2), (3 + n % 3, 2)) for n in range(6)])
 
 
@@ -103,6 +116,19 @@ def test_the_forecast_is_what_is_done(cluster: FakeCluster, tmp_path) -> None:
     assert (len(told.batches), told.bytes) == (receipt.batches, receipt.copied_bytes)
     assert told.bytes == 6 * 200_000_000
     assert told.rate_bytes_per_second == settings.fixed_rate
+
+
+def test_moves_between_log_dirs_are_a_batch_of_their_own_in_the_forecast_too(
+    cluster: FakeCluster, tmp_path
+) -> None:
+    """Kafka has one request for copies and another for log dirs, so a mixed choice is two batches."""
+    steps = prepare(ACTING, cluster, MIXED).steps
+    told = forecast(steps, prepare(ACTING, cluster, MIXED).seen, cluster.now, SETTINGS)
+    state = run(cluster, prepared(cluster, MIXED, SETTINGS), tmp_path)
+    assert state.status == "finished"
+    kinds = [{step.kind for step in batch.steps} for batch in told.batches]
+    assert kinds[:2] == [{StepKind.COPY}, {StepKind.LOG_DIR}]
+    assert len(told.batches) == state.batches == 2
 
 
 def test_progress_counts_down(cluster: FakeCluster, tmp_path) -> None:
