@@ -61,7 +61,7 @@ class Node:
                 f"masters.nodes are {nodes}, expected 1 to {engine.most_nodes} voters: run larger clusters "
                 "on etcd"
             )
-        self.station = Station(node, nodes, life, settings, now)
+        self.station = Station(node, nodes, life, settings, now, rejoins=True)
         self.token = Token(self.station, engine.log)
         self.groups = [Group(self.station, number, engine.log) for number in range(groups)]
         self.maps = Maps(groups)
@@ -177,6 +177,11 @@ class Node:
     def disputed_by(self) -> list[int]:
         """Nodes that are alive and have another map of the same version; nothing is taken over meanwhile."""
         return [node for node in self.maps.disputed_by if self._alive(node)]
+
+    @property
+    def without_vote(self) -> list[str]:
+        """Why this node has no vote, of each group in which it has none: see `rejoin`."""
+        return [why for group in self.groups if (why := group.log.without_vote)]
 
     def _hold_token(self) -> None:
         """Run the takeover for which this node holds the token; give it back when nothing is left of it."""
