@@ -5,17 +5,22 @@ from __future__ import annotations
 import pytest
 
 from support.masters_bench import Bench
+from trimtab.online.masters.acceptor import NO_BALLOT
 from trimtab.online.masters.entries import Record
 from trimtab.online.masters.messages import (
     Accepted,
     AskStanding,
+    Ballot,
     Promise,
+    Promised,
     Publish,
     Published,
     Rejoined,
     Standing,
     Start,
+    Write,
 )
+from trimtab.online.masters.rejoin import ALL_BEGUN, BEGUN
 
 
 def acknowledged_beside_one_that_is_cut_off() -> tuple[Bench, int, int, int]:
@@ -215,3 +220,29 @@ def test_a_takeover_of_a_life_that_is_over_is_waited_for() -> None:
     emptied(bench, ideal)
     bench.run(bench.settings.cycle_seconds / 2)
     assert bench.nodes[ideal].token.version == taken and not bench.nodes[ideal].token.lease.open
+
+
+@pytest.mark.parametrize("seen", [(BEGUN, BEGUN), (ALL_BEGUN, None)])
+def test_in_a_new_cluster_nobody_votes_before_all_have_a_log(seen: tuple[Ballot, Ballot | None]) -> None:
+    """Or a node that lost power just then would find others that have begun without it, and no leader.
+
+    One that votes already has heard that of all.
+    """
+    bench = Bench()
+    log = bench.nodes[0].groups[0].log
+    nothing = Rejoined(1, NO_BALLOT, votes=False, leads=False, upto=0)
+    for node in (1, 2):
+        log.received(node, nothing)
+    assert not votes(bench, 0)
+    for order in bench.nodes[0].station.orders:
+        if isinstance(order, Write):
+            bench.written[0].setdefault(order.group, []).append(order.written)
+    assert bench.written[0] == {0: [Promised(BEGUN)]}
+    # It has begun, and that alone is no vote in its next life either.
+    bench.restart(0, life=2)
+    log = bench.nodes[0].groups[0].log
+    assert not votes(bench, 0)
+    for node, promised in enumerate(seen, 1):
+        if promised is not None:
+            log.received(node, nothing._replace(life=2, promised=promised))
+    assert votes(bench, 0)
