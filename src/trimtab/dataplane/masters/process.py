@@ -34,6 +34,8 @@ CLIENT_BYTES: Final = 16 << 20
 """What waits for a client that reads nothing; answers beyond that are dropped, and asked for again."""
 CLIENT_FRAME_BYTES: Final = 1 << 20
 """Of what a client says at once: a message that is too large by less is refused by a verdict of its own."""
+REJOIN_SECONDS: Final = 0.2
+"""Between two looks whether a node without a vote has one."""
 MAP_SECONDS: Final = 0.5
 """Between two looks at the file of the ideal map."""
 
@@ -150,16 +152,18 @@ class NodeProcess:
         raise self._failure
 
     async def _rejoin(self) -> None:
-        """Say so when this node has no vote for longer than a start takes."""
+        """Say when a node that began without a vote has one; and after a lease without one, why."""
+        until = clock.lease_clock() + self._configuration.settings.lease_seconds
         told: list[str] = []
-        while True:
-            await asyncio.sleep(self._configuration.settings.lease_seconds)
-            without_vote = self._core.without_vote
-            if without_vote != told:
+        without_vote = self._core.without_vote
+        while without_vote:
+            if clock.lease_clock() >= until and without_vote != told:
                 self._notices.rejoins(without_vote)
+                told = without_vote
+            await asyncio.sleep(REJOIN_SECONDS)
+            without_vote = self._core.without_vote
             if not without_vote:
-                return
-            told = without_vote
+                self._notices.rejoins(without_vote)
 
     async def _watch(self, file: MapFile) -> None:
         """See every new version of the ideal map."""

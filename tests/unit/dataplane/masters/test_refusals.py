@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from support.masters_nodes import cluster_of, free_addresses, node_configuration, nodes_running, with_log
 from trimtab.dataplane.masters.cluster import MastersCluster
+from trimtab.dataplane.masters.consumer import Consumer
 from trimtab.dataplane.masters.handshake import Speaker, introduce, message
 from trimtab.dataplane.masters.lives import Lives
 from trimtab.dataplane.masters.producer import Producer
-from trimtab.dataplane.masters.standings import ask_standings
+from trimtab.dataplane.masters.standings import ask_standings, masters_of
 from trimtab.files.masters.configuration import NodeConfiguration
 from trimtab.files.masters.frames import encoded
 from trimtab.files.masters.greeting import FORMAT as WIRE
@@ -92,6 +96,44 @@ def test_a_node_without_a_log_says_for_whom_it_waits(
                 await told(capsys, "node 0 votes in all groups")
                 async with Producer(cluster, "t") as producer:
                     await producer.send(b"1")
+
+    asyncio.run(story())
+
+
+def test_a_follower_whose_folder_was_emptied_may_be_needed_for_the_next_majority(tmp_path: Path) -> None:
+    """It starts on nothing, learns what it had, votes again and says so: then the master may end."""
+
+    async def story() -> None:
+        given = [replace(one, ideal=[0]) for one in configurations(tmp_path)]
+        file, said = tmp_path / "node.json", tmp_path / "said.txt"
+        file.write_bytes(msgspec.json.encode(asdict(given[1])))
+
+        @asynccontextmanager
+        async def follower() -> AsyncIterator[None]:
+            """In a process of its own, whose connections end with it."""
+            said.write_text("")
+            command = sys.executable, "-m", "trimtab", "masters", "node", "--config", str(file)
+            with said.open("a") as output:
+                process = await asyncio.create_subprocess_exec(*command, stderr=output)
+            try:
+                while "node 1 votes in all groups" not in said.read_text():
+                    await asyncio.sleep(0.1)
+                yield
+            finally:
+                process.kill()
+                await process.wait()
+
+        async with asyncio.timeout(STORY_SECONDS), nodes_running([given[0], given[2]]) as tasks:
+            cluster = cluster_of(given[0])
+            async with follower(), Producer(cluster, "t") as producer:
+                await producer.send(b"1")
+                assert masters_of(await ask_standings(cluster), 1) == [0]
+            shutil.rmtree(given[1].folder)
+            async with follower():
+                tasks[0].cancel()
+                async with Producer(cluster, "t") as producer, Consumer(cluster, "t", "reader") as consumer:
+                    await producer.send(b"2")
+                    assert [(await consumer.take()).payload for _ in range(2)] == [b"1", b"2"]
 
     asyncio.run(story())
 
