@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -86,6 +87,23 @@ def _turn(item: pytest.Item) -> tuple[int, bool, bool]:
 
 def _fixtures(item: pytest.Item) -> list[str]:
     return getattr(item, "fixturenames", [])
+
+
+@pytest.fixture
+def short_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A search of `trim` that takes a fraction of the usual time, for tests that ask for no good plan."""
+    from trimtab.plan.replicas import trim
+
+    monkeypatch.setattr(trim, "LEAST_CHANGES", 1_000)
+    monkeypatch.setattr(trim, "MOST_CHANGES", 3_000)
+
+
+@pytest.fixture(autouse=True)
+def _short_search_without_compiler(request: pytest.FixtureRequest) -> None:
+    """The same for all tests where kernels are not compiled, as for mutants: the usual one takes 30 s."""
+    numba = sys.modules.get("numba")
+    if numba is not None and numba.config.DISABLE_JIT and "trimtab.plan.replicas.trim" in sys.modules:
+        request.getfixturevalue("short_search")
 
 
 @pytest.fixture(scope="session")
