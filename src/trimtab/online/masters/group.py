@@ -191,7 +191,8 @@ class Group:
         self.lease.handed(ends_now=False)
         self.asked.clear()
         if self.state.fence != before:
-            self._fenced()
+            self.readers.fenced()
+        self.intake.fenced()
 
     def handed_over(self) -> None:
         """Nothing is left of the takeover here, one way or the other."""

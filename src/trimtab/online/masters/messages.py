@@ -138,10 +138,11 @@ class Ended(NamedTuple):
 
 
 class Publish(NamedTuple):
-    """A message for the group."""
+    """A message for the group; its answer carries the number of the attempt in which it was sent last."""
 
     client: str
     record: Record
+    attempt: int = 0
 
 
 class Forward(NamedTuple):
@@ -158,6 +159,7 @@ class Published(NamedTuple):
     sequence: int
     verdict: str
     master: int
+    attempt: int = 0
 
 
 class Pull(NamedTuple):

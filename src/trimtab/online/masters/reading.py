@@ -25,6 +25,8 @@ class Reading:
         Messages that are asked for at once, and that may wait for the program.
     patience_seconds
         After that long without an answer another node is asked.
+    again_seconds, most_again_seconds
+        Between two questions while there is no master; doubled with each redirect, up to the second.
     idle_seconds
         Between two questions while there is nothing new.
     keep_seconds
@@ -41,8 +43,8 @@ class Reading:
     """
 
     __slots__ = (
-        "_again", "_asked_at", "_client", "_consumer", "_group", "_idle", "_keep", "_most", "_next_at",
-        "_nodes", "_number", "_patience", "_topic", "_upload_at", "done", "kept", "master", "position",
+        "_again", "_asked_at", "_client", "_consumer", "_group", "_idle", "_keep", "_most", "_most_again",
+        "_next_at", "_nodes", "_number", "_patience", "_pause", "_topic", "_upload_at", "done", "kept", "master", "position",
         "room",
     )  # fmt: skip
 
@@ -58,12 +60,14 @@ class Reading:
         most: int = 100,
         patience_seconds: float = 1.0,
         again_seconds: float = 0.02,
+        most_again_seconds: float = 0.32,
         idle_seconds: float = 0.02,
         keep_seconds: float = 0.5,
     ) -> None:
         self._client, self._group, self._topic, self._consumer = client, group, topic, consumer
         self._nodes, self.master, self._most = nodes, master, most
-        self._patience, self._again = patience_seconds, again_seconds
+        self._patience, self._again, self._most_again = patience_seconds, again_seconds, most_again_seconds
+        self._pause = again_seconds
         self._idle, self._keep = idle_seconds, keep_seconds
         self.position: int | None = None
         self.done = self.kept = self._number = 0
@@ -90,11 +94,13 @@ class Reading:
     def _pulled(self, now: float, node: int, told: Pulled) -> tuple[Record, ...]:
         if told.verdict == "moved":
             self.master = told.master if told.master not in (-1, node) else self._next()
-            self._next_at = now + self._again
+            self._next_at = now + self._pause
+            self._pause = min(2 * self._pause, self._most_again)
             return ()
         if told.verdict == "wait":
             self._next_at = now + self._again
             return ()
+        self._pause = self._again
         if self.position is None:
             self.done = self.kept = told.offset
         # Further than asked where what was asked for is kept no more.

@@ -72,6 +72,20 @@ def test_a_redirect_is_followed() -> None:
     assert [order.to for order in one.go_on(0.02)] == [2]
 
 
+def test_redirects_in_a_circle_are_followed_more_and_more_slowly() -> None:
+    """While there is no master a question each 0.32 s is enough; with the next answer all is as before."""
+    one, now, times = reading(), 0.0, []
+    while now < 3.0:
+        orders = one.go_on(now)
+        times.append(now)
+        one.received(now, one.master, pulled(one, orders, "moved", master=(one.master + 1) % 3))
+        now = one.due()
+    assert len(times) == 13
+    one.received(now, one.master, pulled(one, one.go_on(now), records=RECORDS))
+    one.received(now, one.master, pulled(one, one.go_on(now), "moved", master=0))
+    assert one.due() == now + 0.02
+
+
 def test_a_takeover_is_answered_with_what_is_worked_off_not_with_what_was_got() -> None:
     """The next consumer of the name gets what this one had not worked off."""
     one = begun()
